@@ -1,1 +1,1 @@
-"""What the developers measure with: speed and size, clusters, the API's load, the coverage of the intervals."""
+"""Benchmarks for developers: speed and size, clusters, load of the API, coverage of the intervals."""

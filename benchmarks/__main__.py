@@ -1,4 +1,4 @@
-"""The command line of the benchmarks: `make bench`, or `python -m benchmarks` in the repository."""
+"""Command line of the benchmarks: `make bench`, or `python -m benchmarks` in the repository."""
 
 import sys
 from collections.abc import Callable, Iterable
@@ -19,7 +19,7 @@ seed_option = click.option(
 
 
 def part_option(parts: Iterable[str]) -> Callable[[Command], Command]:
-    """Let a person choose one part of a proof."""
+    """Return a decorator for the option that selects one part of a measurement."""
     return click.option("--part", type=click.Choice(list(parts)), help="One of three.  [default: all]")
 
 

@@ -1,7 +1,7 @@
-"""What the server is busy with during a run of dbt, seen by looking at it every few milliseconds.
+"""Measure what the database server executes during a run of dbt, by sampling it every few milliseconds.
 
-dbt's own times of its queries will not do: its threads wait for each other in Python, which doubles the time of short
-ones.
+dbt's own query times are not accurate enough: its threads wait for each other in Python, which doubles the time of
+short queries.
 """
 
 import time
@@ -19,9 +19,9 @@ INTERVAL_SECONDS = 0.01
 
 NO_NODE = "dbt's own queries"
 PYTHON_MODEL = "model.ciris_scoring.int_windows"
-"""It computes in its transaction, while its session is idle."""
+"""The Python model. It computes within its transaction, while its session is idle."""
 
-# dbt begins its statements with a comment that names the node. Its begin and commit have none.
+# dbt's statements begin with a comment that names the node, except begin and commit.
 ACTIVE = """
     select
         pid,
@@ -38,17 +38,17 @@ ACTIVE = """
 
 @dataclass
 class Activity:
-    """Seconds in which a query of dbt ran in the database, or the Python model; parallel ones are not counted twice."""
+    """Seconds in which dbt's queries or the Python model ran. Parallel queries are counted only once."""
 
     seconds: float = 0.0
     building_seconds: float = 0.0
-    """For something else than a test: a model, a seed, dbt itself."""
+    """Seconds of everything except tests: models, seeds and dbt itself."""
     testing_seconds: float = 0.0
     seconds_by_node: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    """By dbt's id of the node (`model.ciris_scoring.dim_agents`)."""
+    """Seconds by dbt's id of the node, for example `model.ciris_scoring.dim_agents`."""
 
     def add(self, nodes: Set[str], seconds: float) -> None:
-        """Count a time in which queries of these nodes ran."""
+        """Add a time in which queries of these nodes ran."""
         testing = {node for node in nodes if node.startswith("test.")}
         self.seconds += seconds if nodes else 0.0
         self.building_seconds += seconds if nodes - testing else 0.0
@@ -59,7 +59,7 @@ class Activity:
 
 @contextmanager
 def watched(project: Project) -> Iterator[Activity]:
-    """Watch what dbt does in the project's database, from another session, until the end of the block."""
+    """Sample dbt's activity in the project's database from another session until the end of the block."""
     activity, stop = Activity(), Event()
 
     def watch() -> None:

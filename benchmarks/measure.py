@@ -1,7 +1,7 @@
-"""The measurements of the benchmark, in the order in which time brings the traces.
+"""Measurements of the benchmark, in the order of time.
 
-A fleet is simulated of a history and a few days more. The history is loaded and scored from nothing; then each day
-arrives, and is scored by an increment.
+A fleet is simulated for the history and a few more days. The history is loaded and scored from scratch. Then each
+further day is loaded and scored incrementally.
 """
 
 import os
@@ -38,11 +38,11 @@ REPOSITORY = Path(__file__).parents[1]
 YARDSTICK_RUNS = 5
 
 END = datetime.fromisoformat(SAMPLE["as_of"])
-"""When the simulated traces end; fixed, so that every benchmark of the same options has the same traces."""
+"""End of the simulated traces. It is fixed, so that benchmarks with the same options use the same traces."""
 
 
 class FleetOptions(NamedTuple):
-    """What is simulated: see `simulate_fleet`."""
+    """Options of `simulate_fleet`."""
 
     agents: int
     traces_per_day: float
@@ -51,22 +51,22 @@ class FleetOptions(NamedTuple):
 
 @dataclass(frozen=True)
 class RunCost:
-    """What one run took."""
+    """Cost of a run."""
 
     activity: Activity
     wall_seconds: float
-    """From the start of its process to its end."""
+    """Seconds from the start to the end of its process."""
     peak_bytes: int | None
-    """Largest memory of its process; None where there is no Linux to tell."""
+    """Peak memory of its process, or None if the system is not Linux."""
 
 
 @dataclass(frozen=True)
 class Measurements:
-    """Times of the yardstick, of the full history and of the increments."""
+    """Times of the specification's SQL, of the full history and of the increments."""
 
     fleet: FleetOptions
     days: int
-    """Days of history, and as-ofs of the first run."""
+    """Days of history, which are the as-ofs of the first run."""
     n_traces: int
     specification_seconds: float
     history: RunCost
@@ -74,7 +74,7 @@ class Measurements:
 
     @property
     def increment(self) -> RunCost:
-        """The increment of median database time."""
+        """The increment with the median database time."""
         ordered = sorted(self.increments, key=lambda run: run.activity.building_seconds)
         return ordered[len(ordered) // 2]
 
@@ -86,16 +86,16 @@ class Measurements:
 
 @contextmanager
 def throw_away_project(*, default_settings: bool = False) -> Iterator[Project]:
-    """Give this project on an embedded PostgreSQL, which is thrown away, as are its settings for speed if asked."""
+    """Start a temporary embedded PostgreSQL for this project. By default it has settings for speed."""
     with embedded.throw_away(default_settings=default_settings) as server, TemporaryDirectory() as folder:
         embedded.write_profile(Path(folder), server)
         yield load_project(REPOSITORY, Path(folder))
 
 
 def measure(fleet: FleetOptions, days: int, increments: int) -> Measurements:
-    """Measure after so many days of history, on a server with default settings.
+    """Measure after this number of days of history, on a server with default settings.
 
-    :param increments: days that arrive after them, one at a time.
+    :param increments: number of further days, which are loaded one at a time.
     """
     stream = stream_fleet(
         fleet.agents, days + increments, fleet.traces_per_day, fleet.seed, END, rows_per_chunk=1
@@ -106,7 +106,7 @@ def measure(fleet: FleetOptions, days: int, increments: int) -> Measurements:
         say(f"Simulating {fleet.agents:,} agents and {days} days.")
         history_of_traces = replace(stream, traces=islice(a_day_each, days))
         load_fleet(connection, history_of_traces, progress=every_second())
-        # Bring the sources to where autovacuum and checkpoints keep a table that has grown slowly.
+        # Bring the tables into the state that autovacuum and checkpoints maintain in production.
         for table in SOURCE_TABLES:
             connection.execute(sql.SQL("vacuum (analyze) cirislens.{}").format(sql.Identifier(table)))
         connection.execute("checkpoint")
@@ -133,7 +133,7 @@ def specification_query(heading: str = "## Composite Score Calculation") -> str:
 
 
 def specification_seconds(connection: psycopg.Connection, as_of: datetime) -> float:
-    """Return the median time of the specification's complete composite at an as-of, with warm caches."""
+    """Return the median time of the specification's composite query at an as-of, with warm caches."""
     query = specification_query().replace("NOW()", sql.Literal(as_of).as_string(connection)).encode()
     connection.execute(query)
     seconds = []
@@ -144,7 +144,7 @@ def specification_seconds(connection: psycopg.Connection, as_of: datetime) -> fl
     return statistics.median(seconds)
 
 
-# The command writes the memory of its process when it ends; getrusage would count this one's too.
+# The process writes its own peak memory when it ends, because getrusage would include this process.
 RUN = """
 import atexit, shutil, sys
 from ciris_scoring.cli import main
@@ -156,9 +156,9 @@ main()
 
 
 def score(project: Project, as_of: datetime, status: str = os.devnull) -> None:
-    """Run `ciris-scoring run` as a scheduler does.
+    """Run `ciris-scoring run` in a process, like a scheduler.
 
-    :param status: a file in which Linux describes the memory of its process.
+    :param status: file for the memory figures of the process, on Linux.
     """
     place = ["--project-dir", str(project.project_dir), "--profiles-dir", str(project.profiles_dir)]
     command = [sys.executable, "-c", RUN, "run", *place, "--as-of", text(as_of), status]

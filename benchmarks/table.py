@@ -1,4 +1,4 @@
-"""The measurements as tables for people."""
+"""Print the measurements as tables."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -8,11 +8,11 @@ import pandas as pd
 from benchmarks.measure import Measurements, RunCost
 
 SHOWN = 10
-"""Models that are named: those that take most time."""
+"""Number of slowest models that are listed."""
 
 
 def show(rows: Sequence[Mapping[str, object]] | pd.DataFrame) -> None:
-    """Print rows of figures by their headings, of which the first is the rows' name; shares are from 0 to 1."""
+    """Print rows of figures by heading. The first column is the name of the row; shares are between 0 and 1."""
     table = pd.DataFrame(rows)
     name = table.columns[0]
     table = table.set_index(name).rename_axis(index=None, columns=name)
@@ -20,7 +20,7 @@ def show(rows: Sequence[Mapping[str, object]] | pd.DataFrame) -> None:
 
 
 def show_speed(one: Measurements) -> None:
-    """Print the table of one benchmark."""
+    """Print the table of a benchmark."""
     click.echo(
         f"Benchmark of {one.fleet.agents:,} agents, {one.days} days and {one.n_traces:,} traces "
         f"(seed {one.fleet.seed})\n"

@@ -1,4 +1,4 @@
-"""Stated figures, whether they were met, and those that are stated for speed, each for its size of fleet."""
+"""Compare measurements with the stated figures. Those for speed depend on the size of the fleet."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -8,11 +8,11 @@ import click
 from benchmarks.measure import Measurements
 
 TOLERANCE = 0.1
-"""How far the number of traces may be from a stated size, as a share of it."""
+"""Maximum relative difference between the number of traces and a stated size."""
 
 
 class Verdict(NamedTuple):
-    """What a figure is about, what is stated of it, what was measured, and whether the one meets the other."""
+    """A stated figure, the measured one, and whether the target is met."""
 
     what: str
     stated: str
@@ -21,26 +21,26 @@ class Verdict(NamedTuple):
 
 
 def between(what: str, measured: float, least: float, most: float) -> Verdict:
-    """Compare with the least and the most that something may be."""
+    """Compare with a minimum and a maximum."""
     return Verdict(what, f"{least:g} to {most:g}", f"{measured:.4g}", least <= measured <= most)
 
 
 def at_least(what: str, measured: float, least: float) -> Verdict:
-    """Compare with the least that something may be."""
+    """Compare with a minimum."""
     return Verdict(what, f"at least {least:g}", f"{measured:.4g}", measured >= least)
 
 
 def at_most(what: str, measured: float | None, most: float, unit: str = "") -> Verdict:
-    """Compare with the most that something may be.
+    """Compare with a maximum.
 
-    :param measured: in its unit; None where it could not be measured.
+    :param measured: value in ``unit``, or None if it could not be measured.
     """
     said = "not measured" if measured is None else f"{measured:.4g}{unit}"
     return Verdict(what, f"at most {most:.4g}{unit}", said, measured is not None and measured <= most)
 
 
 def announce(verdicts: Sequence[Verdict]) -> bool:
-    """Print which figures were missed in the last lines; return whether none was."""
+    """Print the missed figures as the last lines. Return whether none is missed."""
     missed = [verdict for verdict in verdicts if not verdict.met]
     for verdict in missed:
         click.echo(f"Missed: {verdict.what} is {verdict.measured}, stated is {verdict.stated}.")
@@ -49,7 +49,7 @@ def announce(verdicts: Sequence[Verdict]) -> bool:
 
 
 def judge(one: Measurements) -> Iterator[Verdict]:
-    """Judge every target of speed that is stated for what was measured."""
+    """Yield the result for each speed target that is stated for the size of the fleet."""
     history, increment, yardstick = one.history, one.increment, one.specification_seconds
     if _has_size(one, 200, 60, 1_000_000):
         in_database = [run.activity.building_seconds / yardstick for run in (history, increment)]

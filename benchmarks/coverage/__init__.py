@@ -1,1 +1,1 @@
-"""The proof of the intervals: simulated agents with known truth, and how often their intervals hold it."""
+"""Measure the coverage of intervals: how often they contain the known truth of simulated agents."""

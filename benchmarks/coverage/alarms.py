@@ -1,4 +1,5 @@
-"""The alerts ``falling`` and ``episode`` of simulated agents, which SQL decides, decided in numpy (certainty.md §4)."""
+"""Compute the alerts ``falling`` and ``episode`` of simulated agents in numpy (certainty.md §4). In production SQL
+does."""
 
 from typing import NamedTuple
 
@@ -19,26 +20,27 @@ PARAMETERS = Parameters()
 LEAST_FALL = 0.15 / 3
 """A third of ``falling_threshold``."""
 WEEK, MONTH = (2.8, 3.8), (3.2, 4.3)
-"""Standard deviations of all parts together and of one, against the week and the month before."""
+"""Required standard deviations of the sum of all components and of one component, against the week and the month
+before."""
 LEAST_LOSS_OF_ONE = 0.02
 EPISODE_Z, EPISODE_CHANCE = 2.935, 0.0017
 
 
 class Raised(NamedTuple):
-    """Where alerts are raised, (agents, as-ofs) each."""
+    """Whether each alert is raised; arrays of (agents, as-ofs)."""
 
     against_week: Booleans
     against_month: Booleans
     episode: Booleans
-    """By the window of 7 days, as the two above."""
+    """For the window of 7 days, like the fields above."""
     episode_month: Booleans
-    """By the window of 30 days."""
+    """For the window of 30 days."""
 
 
 def watched(
     doing: Doing, events: Events, facts: Facts, effects: DayEffects, first: int, rng: np.random.Generator
 ) -> tuple[Intervals, Intervals, Raised]:
-    """Draw what agents do, and score and watch them at the as-of after ``first`` days and every later one.
+    """Draw the behaviour of agents, and compute scores and alerts at each as-of after ``first`` days.
 
     :returns: scores of the week and of the month, (agents, as-ofs, ...), and alerts.
     """
@@ -52,7 +54,7 @@ def watched(
 
 
 def _scored(sums: PeriodSums, events: Events, as_ofs: Integers) -> tuple[tuple[Intervals, Intervals], Floats]:
-    """Score all agents as one fleet, at as-ofs that are numbers of days.
+    """Score all agents as one fleet at as-ofs, which are given as numbers of days.
 
     :returns: scores by the windows of 7 and 30 days, (agents, as-ofs, ...), and ``episode_cv``, (2, as-ofs).
     """
@@ -81,7 +83,7 @@ def _scored(sums: PeriodSums, events: Events, as_ofs: Integers) -> tuple[tuple[I
 
 
 def is_falling(before: Behaviour, now: Behaviour, z: tuple[float, float] = WEEK) -> Booleans:
-    """Whether ``falling`` is raised, (...,); a part that is unmeasured on either side is left out."""
+    """Return whether ``falling`` is raised, (...,). Components that are unmeasured on one side are ignored."""
     change = now.loss - before.loss
     variance = before.worse_sd**2 + now.better_sd**2
     both = ~np.isnan(change)
@@ -93,9 +95,9 @@ def is_falling(before: Behaviour, now: Behaviour, z: tuple[float, float] = WEEK)
 
 
 def _falling(weeks: Intervals, months: Intervals) -> tuple[Booleans, Booleans]:
-    """Whether ``falling`` is raised against the week, and against the month, at every as-of from the eighth on.
+    """Return whether ``falling`` is raised against the week and against the month, from the eighth as-of on.
 
-    As-ofs are days that follow each other.
+    The as-ofs must be consecutive days.
     """
     week, month = behaviour(weeks, PARAMETERS), behaviour(months, PARAMETERS)
     without_drift = np.where(np.array(PARTS) == "delta_drift", np.nan, month.loss)[:, :-7]
@@ -108,7 +110,7 @@ def _falling(weeks: Intervals, months: Intervals) -> tuple[Booleans, Booleans]:
 
 
 def _episode(events: Events, as_ofs: Integers, window_days: int, episode_cv: Floats) -> Booleans:
-    """Whether ``episode`` is raised at every as-of."""
+    """Return whether ``episode`` is raised at each as-of."""
     shape = (len(events.n_episodes), len(as_ofs))
     episodes = compared(events, as_ofs, window_days)
     cv = np.broadcast_to(episode_cv, shape).ravel()

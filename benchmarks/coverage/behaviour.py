@@ -1,7 +1,7 @@
-"""Agents whose truth is known: what each does in expectation, day by day, and how chance turns that into sums.
+"""Simulate agents with known truth: their expected behaviour by day, and random sums that follow from it.
 
-A generator of its own: it shares nothing with the simulated fleet but the names of the sums. Traces per day, episodes'
-number and modes and judged deferrals are facts; everything else is drawn.
+This simulation is independent of the simulated fleet and shares only the names of the sums with it. Traces per day,
+number and modes of episodes, and resolved deferrals are given; everything else is random.
 """
 
 from collections.abc import Callable
@@ -16,13 +16,13 @@ from ciris_scoring.statistics.resilience import N_BINS
 REPLAY_SAMPLE = 30
 FIELDS = 10
 POOR_TRACE_FIELDS = 5
-"""Fields that a trace lacks together, when it lacks them for a common reason."""
+"""Fields that a trace lacks together if they have a common reason."""
 
 CONFIDENCE_IN_BIN: Floats = np.append((np.arange(N_BINS - 1) + 0.5) / N_BINS, 1.0)
-"""Mean confidence of a bin; in the last one agents are certain."""
+"""Mean confidence of each bin. In the last bin the confidence is 1."""
 
 SPREAD_IN_BIN: Floats = np.append(np.full(N_BINS - 1, 0.029), 0.0)
-"""Standard deviation of the confidence within its bin."""
+"""Standard deviation of the confidence within each bin."""
 
 RATES = (
     *("renamed", "overridden", "chain_broken", "poor", "field_missing", "replay_failed", "unsafe"),
@@ -31,34 +31,35 @@ RATES = (
 
 
 class Behaviour(NamedTuple):
-    """What agents do in expectation, per day; arrays begin with (agents, days)."""
+    """Expected behaviour of agents by day; arrays begin with (agents, days)."""
 
     rates: Floats
-    """(..., 8) probabilities per trace, in the order of ``RATES``; ``field_missing`` is per field."""
+    """Probabilities per trace, (..., 8), in the order of ``RATES``; ``field_missing`` is per field."""
     histograms: Floats
-    """(..., 3, 10) distributions of the three metrics; the first is the confidence."""
+    """Distributions of the three metrics, (..., 3, 10); the first metric is the confidence."""
     success: Floats
-    """(..., 10) probability of success by confidence bin."""
+    """Probability of success by confidence bin, (..., 10)."""
 
     def with_rate(self, name: str, values: Floats | float) -> "Behaviour":
-        """The same with this rate, on every day or by day."""
+        """Return the behaviour with another rate, the same on all days or by day."""
         rates = self.rates.copy()
         rates[..., RATES.index(name)] = values
         return self._replace(rates=rates)
 
     def miscalibrated(self, by: Floats | float) -> "Behaviour":
-        """The same with a confidence that lies above the success by so much, on every day or by day."""
+        """Return the behaviour with a confidence that exceeds the success rate, by the same amount on all days or by
+        day."""
         success = np.clip(CONFIDENCE_IN_BIN - np.expand_dims(by, -1), 0.02, 0.98)
         return self._replace(success=np.broadcast_to(success, self.success.shape))
 
 
 class Facts(NamedTuple):
-    """What is given, not drawn; (agents,) unless noted."""
+    """Values that are given instead of random; (agents,) unless noted."""
 
     n_traces: Integers
-    """(agents, days)."""
+    """Traces, (agents, days)."""
     n_corroborated: Integers
-    """(agents, days) of the signals, which are all traces."""
+    """Corroborated signals, (agents, days). All traces are signals."""
     n_episodes: Integers
     """Episodes in the window."""
     mean_hours: Floats
@@ -66,31 +67,31 @@ class Facts(NamedTuple):
     rho_regression: Floats
     n_deferrals: Integers
     deferral_outcomes: Floats
-    """(agents, 3) probabilities that a judged deferral is worth 1, 0.5, 0."""
+    """Probabilities, (agents, 3), that a resolved deferral has the value 1, 0.5, 0."""
 
 
 def only_traces(n_traces: Integers, n_corroborated: Integers) -> Facts:
-    """Facts without episodes and deferrals, where these come and go as events."""
+    """Return facts without episodes and deferrals, for simulations that draw these as events."""
     none, nothing = np.zeros(len(n_traces), dtype=np.int64), np.zeros(len(n_traces))
     return Facts(n_traces, n_corroborated, none, nothing, nothing, none, np.zeros((len(n_traces), 3)))
 
 
 class DayEffects(NamedTuple):
-    """How days and traces depend on each other."""
+    """Dependence between traces and between days."""
 
     icc: Floats
-    """(agents,) correlation of the traces of a day; 0 for days that are alike."""
+    """Correlation of the traces of a day, (agents,); 0 if days do not differ."""
     cluster: int = 1
-    """Traces that come out alike."""
+    """Number of traces that have the same outcome."""
     wanders: bool = False
-    """Whether each day's behaviour is correlated with the next one's, by ``CORRELATION``."""
+    """Whether the behaviour of consecutive days is correlated, by ``CORRELATION``."""
 
 
 CORRELATION = 0.6
 
 
 def realised(behaviour: Behaviour, effects: DayEffects, rng: np.random.Generator) -> Behaviour:
-    """Rates and distributions as they were on each day, whose expectation over days is ``behaviour``."""
+    """Draw rates and distributions of each day. Their expectation is ``behaviour``."""
     icc = effects.icc[:, None]
     if not np.any(icc > 0):
         return behaviour
@@ -116,7 +117,7 @@ def realised(behaviour: Behaviour, effects: DayEffects, rng: np.random.Generator
 
 
 def _shifted(success: Floats, shift: Floats, icc: Floats) -> Floats:
-    """Success with one effect a day over all bins: towards 1 or towards 0, so that its expectation stays."""
+    """Shift the success rates of all bins by one effect per day, towards 1 or 0, without changing their expectation."""
     result: Floats = success + np.clip(shift * np.sqrt(icc), -0.5, 0.5)[..., None] * 2 * success * (
         1 - success
     )
@@ -124,7 +125,9 @@ def _shifted(success: Floats, shift: Floats, icc: Floats) -> Floats:
 
 
 def _wandering(behaviour: Behaviour, icc: Floats, rng: np.random.Generator) -> Behaviour:
-    """Rates are log-normal, with the variance that independent days have; histograms lean to one side or the other."""
+    """Draw correlated days. Rates are log-normal with the variance of independent days;
+    histograms shift to one side.
+    """
     agents, days = behaviour.rates.shape[:2]
     walk = rng.normal(size=(agents, days, len(RATES) + len(METRICS) + 1))
     for day in range(1, days):
@@ -143,7 +146,7 @@ def _wandering(behaviour: Behaviour, icc: Floats, rng: np.random.Generator) -> B
 
 
 def draw(real: Behaviour, facts: Facts, effects: DayEffects, rng: np.random.Generator) -> PeriodSums:
-    """Sums per agent and day, given each day's rates."""
+    """Draw the sums of each agent and day, given the rates of each day."""
     n = facts.n_traces
     size = effects.cluster
 

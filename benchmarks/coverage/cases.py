@@ -1,4 +1,4 @@
-"""The fleets on which intervals are proved: plausible agents in cells, and special cases."""
+"""Fleets on which the intervals are tested: plausible agents in a grid, and special cases."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,15 +12,15 @@ from ciris_scoring.statistics.resilience import N_BINS
 WINDOWS = {7: Window(7, 23, 30), 30: Window(30, 30, 30)}
 SIZES = (30, 100, 300, 600, 2_000)
 FLEET = 100
-"""Agents of a fleet."""
+"""Agents in a fleet."""
 
 MOST_ICC = 0.04
-"""Correlations of the traces of a day are uniform up to this, where days differ."""
+"""Maximum correlation of the traces of a day. If days differ, correlations are uniform up to it."""
 
 CORROBORATED = 0.8
 
 EPISODES = 1.2
-"""Of plausible agents in a window, short or long: an agent with five has a score near 0 and a narrow interval."""
+"""Mean episodes of plausible agents in a window of any length. With five, a score is near 0 and its interval narrow."""
 
 DEFERRALS_PER_WEEK = 3.0
 
@@ -34,7 +34,7 @@ POWERS = {
     "unsafe": (-3.5, -1.3, 0.2),
     "incoherent": (-2, -0.4, 0.05),
 }
-"""Of plausible rates: 10^low to 10^high, and the probability that a rate is 0."""
+"""Distribution of plausible rates: from 10^low to 10^high, and the probability that a rate is 0."""
 
 PERFECT = "all perfect"
 
@@ -49,16 +49,16 @@ class Case:
     window: Window
     days_differ: bool = False
     change: Callable[[Behaviour], Behaviour] | None = None
-    """Makes something special of plausible agents."""
+    """Function that turns plausible agents into special ones."""
     facts: Mapping[str, float] = field(default_factory=dict)
-    """Facts that all have alike."""
+    """Facts that are equal for all agents."""
     fleet: int = FLEET
     cluster: int = 1
     wanders: bool = False
 
 
 def simulated(case: Case, agents: int, rng: np.random.Generator) -> tuple[Behaviour, Facts, DayEffects]:
-    """Agents of a case, over the memory of one as-of."""
+    """Simulate the agents of a case over the lookback horizon of one as-of."""
     days = case.window.memory_days
     behaviour = plausible(agents, days, case.window.window_days, rng)
     facts = _facts(case, agents, days, rng)
@@ -69,11 +69,11 @@ def simulated(case: Case, agents: int, rng: np.random.Generator) -> tuple[Behavi
     return behaviour, facts, DayEffects(icc, case.cluster, case.wanders)
 
 
-# --- Plausible agents ----------------------------------------------------------------------------------------------
+# --- Plausible agents ------------------------------------------------------------------------------------------------
 
 
 def plausible(agents: int, days: int, drifting_days: int, rng: np.random.Generator) -> Behaviour:
-    """Plausible agents, some of which drift in the last days, if there are such."""
+    """Draw plausible agents. If ``drifting_days`` is positive, some drift in the last days."""
     rates = []
     for name in RATES:
         low, high, zero = POWERS[name]
@@ -91,7 +91,7 @@ def plausible(agents: int, days: int, drifting_days: int, rng: np.random.Generat
 
 
 def _bumps(centre: Floats, width: Floats) -> Floats:
-    """Distributions over the bins with one bump, (..., 10); the far bins stay empty."""
+    """Return distributions over the bins with one peak, (..., 10). Bins far from it are 0."""
     density = np.exp(-(((CONFIDENCE_IN_BIN - centre[..., None]) / width[..., None]) ** 2) / 2)
     density = np.where(density < 1e-3, 0.0, density)
     result: Floats = density / density.sum(axis=-1, keepdims=True)
@@ -103,7 +103,7 @@ def _every_day(values: Floats, days: int) -> Floats:
 
 
 def _traces_per_day(n: int, window: Window, agents: int, days: int, rng: np.random.Generator) -> Integers:
-    """Busy and quiet days, (agents, days), with exactly n traces in every stretch as long as the window."""
+    """Draw traces per day, (agents, days), with exactly n traces in each period of the window's length."""
     busy = rng.gamma(8.0, 1.0, (agents, days))
     traces = np.zeros((agents, days), dtype=np.int64)
     for last in range(days, 0, -window.window_days):
@@ -131,23 +131,23 @@ def _facts(case: Case, agents: int, days: int, rng: np.random.Generator) -> Fact
     )
 
 
-# --- What makes agents special -------------------------------------------------------------------------------------
+# --- Special agents --------------------------------------------------------------------------------------------------
 
 
 def perfect(behaviour: Behaviour) -> Behaviour:
-    """Agents without fault."""
+    """Return agents without errors."""
     rates, histograms, success = behaviour
     at_one = np.broadcast_to(np.eye(N_BINS)[-1], histograms.shape)
     return Behaviour(np.zeros_like(rates), at_one, np.ones_like(success))
 
 
 def more_of(**rates: float) -> Floats:
-    """What is added to the rates."""
+    """Return increments of the rates."""
     return np.array([rates.get(rate, 0.0) for rate in RATES])
 
 
 def changed_midway(behaviour: Behaviour) -> Behaviour:
-    """Agents that get worse in the middle of a week: more overrides, incoherence, and missing fields."""
+    """Return agents that get worse in the middle of a week: more overrides, incoherence and missing fields."""
     rates = behaviour.rates.copy()
     more = more_of(overridden=0.05, incoherent=0.2, poor=0.1, unsafe=0.03)
     rates[:, -3:] = np.minimum(rates[:, -3:] + more, 1)
@@ -155,30 +155,30 @@ def changed_midway(behaviour: Behaviour) -> Behaviour:
 
 
 BAD_DAY = 0.1
-"""Share of days that are bad, where some are."""
+"""Share of bad days."""
 
 
 ON_A_BAD_DAY = more_of(overridden=0.1, chain_broken=0.2, poor=0.2, unsafe=0.05, incoherent=0.3)
 
 
 def bad_days(behaviour: Behaviour) -> Behaviour:
-    """Agents of which one day in ten is bad; the truth is the expectation over which days are."""
+    """Return agents with one bad day in ten. The truth is the expectation over bad and good days."""
     bad = np.minimum(behaviour.rates + ON_A_BAD_DAY, 1.0)
     return behaviour._replace(rates=(1 - BAD_DAY) * behaviour.rates + BAD_DAY * bad)
 
 
 def good_and_bad_days(behaviour: Behaviour, rng: np.random.Generator) -> Behaviour:
-    """Draw which days are bad; ``behaviour``, of `bad_days`, is their mean."""
+    """Draw which days are bad. ``behaviour``, from `bad_days`, is the mean."""
     bad = (rng.random(behaviour.rates.shape[:2]) < BAD_DAY)[..., None]
     good = np.clip(behaviour.rates - BAD_DAY * ON_A_BAD_DAY, 0, 1)
     return behaviour._replace(rates=np.where(bad, np.minimum(good + ON_A_BAD_DAY, 1), good))
 
 
-# --- The table -----------------------------------------------------------------------------------------------------
+# --- Cases -----------------------------------------------------------------------------------------------------------
 
 
 def cells() -> list[Case]:
-    """Plausible agents: n traces × window × days alike or days that differ."""
+    """Return the grid of plausible agents: number of traces, window, and equal or different days."""
     return [
         Case(f"n = {n}, {days} days, days {'differ' if differ else 'alike'}", n, window, differ)
         for days, window in WINDOWS.items()
@@ -188,7 +188,7 @@ def cells() -> list[Case]:
 
 
 def special_cases() -> list[Case]:
-    """Cases whose coverage is stated: at least 87 %."""
+    """Return the cases with a stated coverage of at least 87 %."""
     window = WINDOWS[7]
     return [
         Case("alone in its fleet", 300, window, True, fleet=1),

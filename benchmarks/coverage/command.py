@@ -1,4 +1,4 @@
-"""The proof from beginning to end: simulate, print the tables, and judge them by what certainty.md states."""
+"""Simulate, print the tables, and compare the results with the figures that certainty.md states."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -19,17 +19,17 @@ ECE, LEAST_TRACES_OF_ECE = 0.93, 600
 
 LONG_RUN, ERROR = (0.92, 0.97), 0.08
 CALM = watch.KINDS[:4]
-"""Kinds of days on which so few agent-days may raise an alert."""
+"""Kinds of days with a stated maximum share of agent-days with an alert."""
 FALLING, EPISODE, EPISODE_MONTH = 0.005, 0.004, 0.006
 FOUND = 0.75
-"""Of a drop of 0.2, within 28 days."""
+"""Minimum share of drops by 0.2 that are found within 28 days."""
 
 Row = dict[str, Any]
-"""A row of a table, by its headings."""
+"""A row of a table, by heading."""
 
 
 def measure_intervals(rows: int, seed: int) -> list[Verdict]:
-    """Coverage and widths of intervals, with so many agents per case."""
+    """Measure coverage and widths of intervals, with ``rows`` agents per case."""
     verdicts: list[Verdict] = []
     for cases, judge in ((cells(), judge_cells), (special_cases(), judge_special)):
         say(f"Measuring {len(cases)} cases.")
@@ -40,7 +40,7 @@ def measure_intervals(rows: int, seed: int) -> list[Verdict]:
 
 
 def measure_year(rows: int, seed: int) -> list[Verdict]:
-    """A year of a fleet of 50 for every 125 rows."""
+    """Measure a year of a fleet of 50 agents for every 125 rows."""
     say("Measuring the year.")
     standings = together([a_year(seed, number) for number in range(max(rows // 125, 1))])
     accuracies = [accuracy(name, of) for name, of in standings.items()]
@@ -51,7 +51,7 @@ def measure_year(rows: int, seed: int) -> list[Verdict]:
 
 
 def measure_alarms(rows: int, seed: int) -> list[Verdict]:
-    """Alerts on half as many agents as rows, in whole fleets of 100; of those that change, on a quarter."""
+    """Measure alerts on ``rows / 2`` unchanged agents, in whole fleets of 100, and on ``rows / 4`` changed ones."""
     say("Watching agents that do not change.")
     agents = max(rows // 2, 1)
     calm = [watch.unchanged(kind, n, agents, seed) for kind in watch.KINDS for n in watch.SIZES]
@@ -71,14 +71,14 @@ PARTS: dict[str, Callable[[int, int], list[Verdict]]] = {
     "year": measure_year,
     "alarms": measure_alarms,
 }
-"""Each measures and prints, given the rows and the seed."""
+"""Functions that measure and print, given rows and seed."""
 
 
-# --- What is stated (certainty.md §3 to 4b) ------------------------------------------------------------------------
+# --- Stated figures (certainty.md §3 to 4b) --------------------------------------------------------------------------
 
 
 def judge_cells(measured: Sequence[Row]) -> Iterator[Verdict]:
-    """Plausible agents: coverage of the score, its factors and ``ece``."""
+    """Judge plausible agents: coverage of the score, its factors and ``ece``."""
     for cell in measured:
         name = cell["case"]
         yield between(f"coverage, {name}", cell["score"], *CELL)
@@ -89,7 +89,7 @@ def judge_cells(measured: Sequence[Row]) -> Iterator[Verdict]:
 
 
 def judge_special(measured: Sequence[Row]) -> Iterator[Verdict]:
-    """Special cases: coverage of the score; the perfect agent's interval ends at the best score there is."""
+    """Judge special cases: coverage of the score. The perfect agent's interval must end at the best possible score."""
     for case in measured:
         yield at_least(f"coverage, {case['case']}", case["score"], SPECIAL)
         if case["case"] == PERFECT:
@@ -97,7 +97,7 @@ def judge_special(measured: Sequence[Row]) -> Iterator[Verdict]:
 
 
 def judge_year(accuracies: Sequence[Row], decided: Sequence[Row]) -> Iterator[Verdict]:
-    """The steady score against the long run; it grants wrongly less often than any other way to decide."""
+    """Judge the steady score against the long-run score. Its rate of wrong grants must be the lowest."""
     steady = accuracies[-1]
     yield between("coverage of the long run, steady score", steady["coverage"], *LONG_RUN)
     yield at_most("error of the steady score", steady["error"], ERROR)
@@ -109,7 +109,7 @@ def judge_year(accuracies: Sequence[Row], decided: Sequence[Row]) -> Iterator[Ve
 
 
 def judge_calm(measured: Sequence[Row]) -> Iterator[Verdict]:
-    """Alerts on agents that do not change, on days on which nothing happens."""
+    """Judge alerts on agents that do not change, on unremarkable days."""
     for row in measured:
         kind, n = row["unchanged, days"], row["traces"]
         if kind in CALM:
@@ -118,7 +118,7 @@ def judge_calm(measured: Sequence[Row]) -> Iterator[Verdict]:
 
 
 def judge_seen(measured: Sequence[Row]) -> Iterator[Verdict]:
-    """A drop of 0.2 is found."""
+    """Judge whether a drop of 0.2 is found."""
     for row in measured:
         if row["seen"] == watch.PLANTED[0].name:
             what = f"found within 28 days, {row['seen']}, days {row['days']}"

@@ -1,4 +1,4 @@
-"""Fragile episodes and deferrals that come and go, and what rows take of them."""
+"""Random fragile episodes and deferrals, and the published values that follow from them."""
 
 from typing import Any, NamedTuple
 
@@ -9,31 +9,31 @@ from ciris_scoring.statistics.episodes import Episodes
 from ciris_scoring.statistics.inputs import LEAST_LOG_HOURS, Floats, Integers
 
 EPISODE_SIGMA = 1.2
-"""Of the log-normal durations; their coefficient of variation is 1.8."""
+"""Sigma of the log-normal durations. Their coefficient of variation is 1.8."""
 
 MODES = 5
-"""Failure modes of an agent, one as likely as another."""
+"""Number of equally likely failure modes of an agent."""
 
 WORTH: Floats = np.array([1.0, 0.5, 0.0])
-"""What a judged deferral is worth."""
+"""Values of a resolved deferral."""
 
 STEADY_DAYS = 90
 
 
 class EventRates(NamedTuple):
-    """What agents do in expectation; (agents, ...) each, by day or by stretch."""
+    """Expected events of agents, (agents, ...), by day or by period of constant behaviour."""
 
     episodes: Floats
-    """A day."""
+    """Episodes per day."""
     mean_hours: Floats
     deferrals: Floats
-    """A day."""
+    """Deferrals per day."""
     good: Floats
-    """Mean value of a judged deferral, 0.25 or more; of the bad ones half are worth 0.5."""
+    """Mean value of a resolved deferral, at least 0.25. Half of the bad ones have the value 0.5."""
 
 
 class Events(NamedTuple):
-    """What happened, (agents, days) each but for the last."""
+    """Events that occurred, (agents, days) except for the last field."""
 
     n_episodes: Integers
     hours: Floats
@@ -42,17 +42,17 @@ class Events(NamedTuple):
     n_deferrals: Integers
     worth: Floats
     relapses: Integers
-    """(n, 3): agent, and the days of an episode and of the next one of its mode."""
+    """Relapses, (n, 3): agent, day of an episode, and day of the next episode of the same mode."""
 
 
 def durations(mean_hours: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """A log-normal duration of each mean, and its logarithm."""
+    """Draw a log-normal duration for each mean. Return it and its logarithm."""
     hours: Floats = mean_hours * rng.lognormal(-(EPISODE_SIGMA**2) / 2, EPISODE_SIGMA, mean_hours.shape)
     return hours, np.maximum(np.log(hours), LEAST_LOG_HOURS)
 
 
 def draw_events(rates: EventRates, rng: np.random.Generator) -> Events:
-    """Events of every day, each at its day's rate (Poisson)."""
+    """Draw the events of each day from a Poisson distribution with the day's rate."""
     n = rng.poisson(rates.episodes)
     agent, day = (np.repeat(of_cell, n.ravel()) for of_cell in np.indices(n.shape).reshape(2, -1))
     hours, logs = durations(rates.mean_hours[agent, day], rng)
@@ -82,14 +82,15 @@ def draw_events(rates: EventRates, rng: np.random.Generator) -> Events:
 
 
 def within(values: NDArray[Any], as_ofs: Integers, first: int, last: int = 0) -> NDArray[Any]:
-    """Sums over the days from ``first`` before each as-of to ``last`` before it, (agents, as-ofs)."""
+    """Return sums, (agents, as-ofs), over the days from ``first`` to ``last`` days before each as-of."""
     totals = np.concatenate([np.zeros_like(values[:, :1]), np.cumsum(values, axis=1)], axis=1)
     result: NDArray[Any] = totals[:, np.maximum(as_ofs - last, 0)] - totals[:, np.maximum(as_ofs - first, 0)]
     return result
 
 
 def row_facts(events: Events, as_ofs: Integers, window_days: int) -> list[NDArray[Any]]:
-    """What rows take as published, (agents, as-ofs) each, in the order of ``Rows`` from ``mttr_hours`` on."""
+    """Return the values that rows take as published, (agents, as-ofs) each, in the order of ``Rows`` from
+    ``mttr_hours`` on."""
     agents, days = events.n_episodes.shape
     relapsed = np.zeros((agents, days + window_days + 2), dtype=np.int64)
     agent, day, next_day = events.relapses.T
@@ -108,7 +109,7 @@ def row_facts(events: Events, as_ofs: Integers, window_days: int) -> list[NDArra
 
 
 def compared(events: Events, as_ofs: Integers, window_days: int) -> Episodes:
-    """Episodes of each window and of the steady days before it, one row after another, as the statistics take them."""
+    """Return the episodes of each window and of the steady days before it, in the format of the statistics."""
     now, before = (window_days, 0), (window_days + STEADY_DAYS, window_days)
     columns = (
         (events.n_episodes, now),

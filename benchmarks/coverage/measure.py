@@ -1,4 +1,4 @@
-"""Simulate a case and compare every interval with its truth."""
+"""Simulate a case and compare each interval with the truth."""
 
 from typing import Any
 
@@ -15,16 +15,17 @@ from ciris_scoring.statistics.resilience import sigmoid
 
 PARAMETERS = Parameters()
 ROUNDING = 1e-9
-"""A limit that misses the truth by no more than this holds it: an end that is exactly the truth is a limit too."""
+"""Tolerance, because a bound can be exactly equal to the truth."""
 
 BEST = float(sigmoid(1.0, PARAMETERS.norm_k, PARAMETERS.norm_x0))
 
 
 def measure(case: Case, rows: int, seed: int) -> dict[str, Any]:
-    """Simulate at least ``rows`` agents of a case, in whole fleets, and say which shares of intervals hold the truth.
+    """Simulate at least ``rows`` agents of a case in whole fleets, and return shares of intervals that contain the
+    truth.
 
     :param seed: the same seed and case give the same agents.
-    :returns: by the names of docs/measuring.md.
+    :returns: results by the names of docs/measuring.md.
     """
     rng = np.random.default_rng([seed, *case.name.encode()])
     behaviour, facts, effects = simulated(case, -(-rows // case.fleet) * case.fleet, rng)
@@ -39,7 +40,7 @@ def measure(case: Case, rows: int, seed: int) -> dict[str, Any]:
 
 
 def _limits(sums: PeriodSums, facts: Facts, case: Case, rng: np.random.Generator) -> Intervals:
-    """Intervals at the end of the days, in fleets; all episodes have ended on the last day."""
+    """Return the intervals on the last day, by fleet. All episodes have ended by then."""
     agents, days = facts.n_traces.shape
     happened = np.arange(max(int(facts.n_episodes.max()), 1)) < facts.n_episodes[:, None]
     hours, logs = durations(np.broadcast_to(facts.mean_hours[:, None], happened.shape), rng)
@@ -59,7 +60,7 @@ def _limits(sums: PeriodSums, facts: Facts, case: Case, rng: np.random.Generator
         np.full(agents, days),
         np.zeros(agents, dtype=np.int64),
         *(mttr_hours, facts.n_episodes, facts.rho_regression, q_deferral, facts.n_deferrals),
-        *(mttr_hours, facts.n_episodes, q_deferral, facts.n_deferrals),  # nobody looks at their steady score
+        *(mttr_hours, facts.n_episodes, q_deferral, facts.n_deferrals),  # the steady score is not used
     )
     results = []
     for first in range(0, agents, case.fleet):

@@ -1,7 +1,7 @@
-"""Ways to polish a record: what an operator could do to the traces of an agent to lift its score.
+"""Manipulations by which an operator could raise the score of an agent: selective reporting and false records.
 
-Each takes a simulated fleet, one of its agents and a time, and returns the fleet as it would have been recorded had the
-operator begun then.
+Each function takes a simulated fleet, one of its agents and a time, and returns the fleet as it would be recorded if
+the operator had begun at that time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ COMPONENTS = {
     "csdma_plausibility_score": ("dma_results", ["csdma", "csdma_plausibility_score"]),
     "conscience_passed": ("conscience_result", ["conscience_passed"]),
 }
-"""Where the JSON components hold a verdict: the column, and the keys in it, which differ between versions of agents."""
+"""Location of each verdict in the JSON components: the column and the keys, which differ between versions of agents."""
 
 GOOD, BAD = ["action_success", "conscience_passed"], ["idma_fragility_flag", "action_was_overridden"]
 NO_PART_OF_TRIVIAL_ONES = (
@@ -38,16 +38,16 @@ Polish = Callable[[Fleet, str, datetime], Fleet]
 
 
 class Manipulation(NamedTuple):
-    """A way to polish."""
+    """A manipulation."""
 
     name: str
     pathology: str
-    """Of the agents that it is tried on."""
+    """Pathology of the agents on which it is tried."""
     polish: Polish
     sign: str | None
-    """What it leaves; None where it leaves nothing."""
+    """Red flag that it raises, or None."""
     lasts: bool = True
-    """Whether it goes on, or is done once."""
+    """Whether it continues, or is done once."""
 
 
 def _mine(fleet: Fleet, agent: str, since: datetime) -> pd.Series:
@@ -59,7 +59,7 @@ def _is(fleet: Fleet, field: str, value: bool) -> pd.Series:
 
 
 def _with(fleet: Fleet, rows: pd.Series, **values: Any) -> Fleet:
-    """The fleet with other values in some columns of some traces."""
+    """Return the fleet with other values in some columns of some traces."""
     traces = fleet.traces.copy()
     for column, value in values.items():
         traces.loc[rows, column] = value
@@ -75,7 +75,7 @@ def _edited_json(value: Any, edit: Callable[[dict[str, Any]], None]) -> Any:
 
 
 def nuller(flag: str) -> Polish:
-    """Make a way to polish in which traces lose a flag that is raised; the components keep it."""
+    """Return a manipulation that removes a raised flag from the column of traces. The components keep it."""
 
     def polish(fleet: Fleet, agent: str, since: datetime) -> Fleet:
         return _with(fleet, _mine(fleet, agent, since) & _is(fleet, flag, True), **{flag: None})
@@ -84,7 +84,7 @@ def nuller(flag: str) -> Polish:
 
 
 def scrub(fleet: Fleet, rows: pd.Series, field: str) -> Fleet:
-    """Traces lose a verdict in the column and in the components."""
+    """Remove a verdict from columns and components of traces."""
     column, keys = COMPONENTS[field]
 
     def without(content: dict[str, Any]) -> None:
@@ -96,13 +96,15 @@ def scrub(fleet: Fleet, rows: pd.Series, field: str) -> Fleet:
 
 
 def at_random(fleet: Fleet, share: float, seed: int = 1) -> pd.Series:
-    """A share of all traces."""
+    """Select a random share of all traces."""
     drawn = np.random.default_rng(seed).random(len(fleet.traces)) < share
     return pd.Series(drawn, index=fleet.traces.index)
 
 
 def scrubber(field: str, bad: bool | None, share: float) -> Polish:
-    """Make a way to polish in which a share of an agent's traces, or of those with a bad verdict, lose a verdict."""
+    """Return a manipulation that removes a verdict from a share of an agent's traces, or of
+    those with a bad verdict.
+    """
 
     def polish(fleet: Fleet, agent: str, since: datetime) -> Fleet:
         rows = _mine(fleet, agent, since) & at_random(fleet, share)
@@ -114,7 +116,7 @@ def scrubber(field: str, bad: bool | None, share: float) -> Polish:
 
 
 def copier(share: float) -> Polish:
-    """Make a way to polish in which a share of an agent's traces bear the scores of one good one."""
+    """Return a manipulation that gives a share of an agent's traces the scores of one good trace."""
 
     def polish(fleet: Fleet, agent: str, since: datetime) -> Fleet:
         scores = ["csdma_plausibility_score", "dsdma_domain_alignment", "coherence_level"]
@@ -127,7 +129,7 @@ def copier(share: float) -> Polish:
 
 
 def _with_deferrals(fleet: Fleet, agent: str, since: datetime, found: pd.Series, **values: Any) -> Fleet:
-    """The fleet with other values in the agent's deferrals among those found."""
+    """Return the fleet with other values in those of the agent's deferrals that are selected."""
     names = set(fleet.traces.loc[fleet.traces["agent_id_hash"] == agent, "agent_name"].dropna())
     deferrals = fleet.deferrals.copy()
     rows = deferrals["agent_name"].isin(names) & (deferrals["created_at"] >= since) & found
@@ -137,19 +139,21 @@ def _with_deferrals(fleet: Fleet, agent: str, since: datetime, found: pd.Series,
 
 
 def leave_deferrals_open(fleet: Fleet, agent: str, since: datetime) -> Fleet:
-    """Deferrals that were rejected or withdrawn stay PENDING."""
+    """Keep the status PENDING for deferrals that were rejected or withdrawn."""
     found = fleet.deferrals["status"].isin(["REJECTED", "WITHDRAWN"])
     pending = {"status": "PENDING", "resolved_at": pd.NaT, "resolution_summary": None}
     return _with_deferrals(fleet, agent, since, found, **pending)
 
 
 def escalate_deferrals(fleet: Fleet, agent: str, since: datetime) -> Fleet:
-    """Every deferral that somebody judged is called ESCALATED."""
+    """Set the status of each resolved deferral to ESCALATED."""
     return _with_deferrals(fleet, agent, since, fleet.deferrals["resolved_at"].notna(), status="ESCALATED")
 
 
 def restarter(*, new_key: bool) -> Polish:
-    """Make a way to polish in which the agent goes on under another id, with its old name and its old or a new key."""
+    """Return a manipulation in which the agent continues under another id with its old name
+    and its old or a new key.
+    """
 
     def polish(fleet: Fleet, agent: str, since: datetime) -> Fleet:
         rows = _mine(fleet, agent, since)
@@ -165,7 +169,7 @@ def restarter(*, new_key: bool) -> Polish:
 
 
 def rename_phases(fleet: Fleet, agent: str, since: datetime) -> Fleet:
-    """Each fragile trace names a phase that no other one has."""
+    """Give each fragile trace a unique phase."""
     rows = _mine(fleet, agent, since) & _is(fleet, "idma_fragility_flag", True)
     return _with(fleet, rows, idma_phase=[f"phase {n}" for n in range(int(rows.sum()))])
 
@@ -173,9 +177,9 @@ def rename_phases(fleet: Fleet, agent: str, since: datetime) -> Fleet:
 def _with_copies(
     fleet: Fleet, agent: str, since: datetime, times: Callable[[pd.DataFrame], np.ndarray], seconds: int
 ) -> tuple[Fleet, pd.Series]:
-    """The fleet with each of an agent's traces so many times, so many seconds apart, and which of all are copies.
+    """Repeat each of an agent's traces at intervals of some seconds. Return the fleet and which traces are copies.
 
-    Audit numbers follow each other.
+    :param times: number of copies of each trace. Audit numbers are consecutive.
     """
     traces = fleet.traces
     mine = traces[_mine(fleet, agent, since)].sort_values("timestamp", kind="stable")
@@ -196,9 +200,9 @@ def _with_copies(
 
 
 def replayer(times: int) -> Polish:
-    """Make a way to polish in which some of an agent's good traces are sent so often, in place of its other good ones.
+    """Return a manipulation that sends some of an agent's good traces repeatedly in place of its other good traces.
 
-    Copies are new traces, some minutes apart; there are as many traces as before.
+    The copies are new traces, some minutes apart. The number of traces does not change.
     """
 
     def often(mine: pd.DataFrame) -> np.ndarray:
@@ -211,7 +215,7 @@ def replayer(times: int) -> Polish:
 
 
 def fix_confidence(fleet: Fleet, agent: str, since: datetime) -> Fleet:
-    """Every trace has one plausibility, 0.85, in the column and in the components."""
+    """Set the plausibility of each trace to 0.85, in the column and in the components."""
     rows = _mine(fleet, agent, since)
 
     def fixed(content: dict[str, Any]) -> None:
@@ -225,7 +229,7 @@ def fix_confidence(fleet: Fleet, agent: str, since: datetime) -> Fleet:
 
 
 def dilute(fleet: Fleet, agent: str, since: datetime) -> Fleet:
-    """Ten trivial traces come after each one, with audit numbers that follow."""
+    """Add ten trivial traces after each trace. Audit numbers are consecutive."""
     fleet, added = _with_copies(fleet, agent, since, lambda mine: np.full(len(mine), 11), 1)
     values: dict[str, Any] = {"selected_action": EXEMPT, "signature_verified": True}
     values |= dict.fromkeys(GOOD, True) | dict.fromkeys(BAD, False)
@@ -234,25 +238,25 @@ def dilute(fleet: Fleet, agent: str, since: datetime) -> Fleet:
 
 def _renumber(fleet: Fleet, rows: pd.Series, first: int) -> Fleet:
     numbers = fleet.traces.loc[rows].sort_values(["timestamp", "audit_sequence_number"], kind="stable")
-    # A trace that was delivered again keeps the number of its first delivery.
+    # A duplicate keeps the audit number of its first delivery.
     deliveries = numbers.groupby(["trace_id", "audit_sequence_number"], sort=False).ngroup()
     return _with(fleet, rows, audit_sequence_number=(first + deliveries).astype("Int64"))
 
 
 def begin_again_at_1(fleet: Fleet, agent: str, since: datetime) -> Fleet:
-    """The audit log is thrown away, and its numbers begin again at 1."""
+    """Discard the audit log. Its numbers begin again at 1."""
     return _renumber(fleet, _mine(fleet, agent, since), 1)
 
 
 def replace_keys(fleet: Fleet, agent: str, since: datetime) -> Fleet:
-    """Each day has a signing key of its own."""
+    """Use a new signing key each day."""
     rows = _mine(fleet, agent, since)
     days = fleet.traces.loc[rows, "timestamp"].dt.strftime("%m%d")
     return _with(fleet, rows, signature_key_id=[f"key-{agent}-{day}" for day in days])
 
 
 def withhold(fleet: Fleet, agent: str, since: datetime) -> Fleet:
-    """Overridden traces are never sent, and the others numbered as if they had not been."""
+    """Omit overridden traces. The numbers of the others are consecutive."""
     first = int(fleet.traces.loc[_mine(fleet, agent, since), "audit_sequence_number"].min())
     withheld = _mine(fleet, agent, since) & _is(fleet, "action_was_overridden", True)
     shorter = replace(fleet, traces=fleet.traces[~withheld].reset_index(drop=True))
@@ -292,5 +296,7 @@ SCRUBBED = (
     Manipulation("constant confidence", "revoked_key", fix_confidence, "constant_value"),
     Manipulation("a key a day", "broken_chain", replace_keys, "key_turnover"),
 )
-"""What few traces must show: each verdict left out in both places in 60 % (of the bad ones, where an agent has some),
-one record copied into 50 %, good traces sent twice, one confidence, a key a day. Each is tried on agents of its own."""
+"""Manipulations that must be visible in few traces: 60 % of a verdict removed from column and components (of the bad
+ones if the agent has any), one record copied into 50 % of traces, good traces sent twice, a constant confidence, and
+a new key each day. Each is tried on different agents.
+"""

@@ -1,7 +1,7 @@
-"""How often honest agents raise signs of a polished record, and which manipulations are caught.
+"""Measure how often honest agents raise red flags of selective reporting, and which manipulations are found.
 
-Simulated fleets, some with agents that leave out verdicts by accident or are polished in a way of polished.py,
-are scored day by day.
+Simulated fleets are scored day by day. Some have agents that omit verdicts by accident or are manipulated as in
+polished.py.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ GROUPS = (
     [MANIPULATIONS[n] for n in (0, 2, 3, 4, 7, 8, 9, 10, 11, 12, 13)],
     [MANIPULATIONS[n] for n in (1, 5, 6, 14, 15)],
 )
-"""Manipulations of different agents share a fleet."""
+"""Manipulations of different agents that share a fleet."""
 MOST_FALSE = 0.01
-"""Share of honest agents' windows that may raise a sign."""
+"""Maximum share of honest agents' windows with a red flag."""
 LEAST_CAUGHT = 7
-"""Of eight agents, within 30 days."""
+"""Minimum number of eight agents that are found within 30 days."""
 ACCIDENTS = 0.005
-"""Share of its traces from which a careless agent leaves out one verdict."""
+"""Share of traces from which a careless agent omits a verdict."""
 
 
 @contextmanager
 def scored(fleet: Fleet) -> Iterator[psycopg.Connection]:
-    """A throw-away server with every score of a fleet."""
+    """Start a temporary server with all scores of a fleet."""
     with throw_away_project() as project, connect(project) as connection:
         load_fleet(connection, fleet)
         score(project, END)
@@ -48,7 +48,7 @@ def scored(fleet: Fleet) -> Iterator[psycopg.Connection]:
 
 
 def careless(fleet: Fleet, one_in: int) -> Fleet:
-    """The fleet with every one in so many agents leaving out a verdict now and then, one as often as another."""
+    """Return the fleet in which one of ``one_in`` agents omits verdicts at random."""
     mine = fleet.traces["agent_id_hash"].isin(sorted(fleet.traces["agent_id_hash"].unique())[::one_in])
     for seed, field in enumerate(COMPONENTS):
         fleet = scrub(fleet, mine & at_random(fleet, ACCIDENTS / len(COMPONENTS), seed), field)
@@ -56,7 +56,7 @@ def careless(fleet: Fleet, one_in: int) -> Fleet:
 
 
 def measure_honest(seed: int, rounds: int = 2) -> list[Verdict]:
-    """Share of windows of honest agents, over all as-ofs, that raise each sign."""
+    """Measure the share of windows of honest agents, over all as-ofs, that raise each red flag."""
     rows, verdicts = [], []
     for n, days, one_in in (
         *((30, 90, 0), (100, 90, 0), (600, 60, 0)),
@@ -97,12 +97,14 @@ COUNTS = ("7 days", "30 days", "any, 7 days", "any, 30 days", "within 30 days")
 def caught(
     tried: Sequence[Manipulation], rounds: int, days: int, n: int, seed: int, lasts: int | None
 ) -> list[dict[str, Any]]:
-    """Number of agents of a fleet that are caught, by way to polish, each tried on one agent per round of the roster.
+    """Return the number of agents that are found for each manipulation, which is tried on one agent per round of the
+    roster.
 
-    Counted are those with the sign, or with any, at the last as-of, and those with it at one of the last 30 days'.
+    It counts agents with the expected or any red flag at the last as-of, and with the expected one within the last 30
+    days.
 
     :param n: traces in 7 days.
-    :param lasts: days for which they have been polished; None for all. What does not last was done 5 days ago.
+    :param lasts: days since the manipulation began; None for all days. A single manipulation was done 5 days ago.
     """
     agents = rounds * len(PATHOLOGIES)
     fleet, roster = simulate_fleet(agents, days, n / 7, seed, END), fleet_roster(agents, seed)
@@ -114,7 +116,7 @@ def caught(
         since = END - timedelta(days=(lasts or days) if manipulation.lasts else 5)
         for agent in mine:
             fleet = manipulation.polish(fleet, agent, since)
-        ids.append([*mine, *(agent[::-1] for agent in mine)])  # after a restart
+        ids.append([*mine, *(agent[::-1] for agent in mine)])  # id after a restart
     with scored(fleet) as connection:
         for (name, _, _, sign, goes_on), mine in zip(tried, ids, strict=True):
             found = one_row(connection.execute(CAUGHT, {"sign": sign, "end": END, "agents": mine}))
@@ -124,7 +126,7 @@ def caught(
 
 
 def measure_polished(seed: int, rounds: int = 5) -> list[Verdict]:
-    """All manipulations at 600 traces, of which nothing is stated."""
+    """Measure all manipulations with 600 traces. No figure is stated for them."""
     rows = []
     for lasts in (None, 15):
         for group in GROUPS:
@@ -135,7 +137,7 @@ def measure_polished(seed: int, rounds: int = 5) -> list[Verdict]:
 
 
 def measure_scrubbed(seed: int, rounds: int = 8) -> list[Verdict]:
-    """Those that few traces must show."""
+    """Measure the manipulations that must be visible in few traces."""
     rows = []
     for n in (100, 300):
         for lasts in (None, 30):
@@ -150,4 +152,4 @@ MEASURES: dict[str, Callable[[int], list[Verdict]]] = {
     "polished": measure_polished,
     "scrubbed": measure_scrubbed,
 }
-"""Each measures and prints, given the seed."""
+"""Functions that measure and print, given the seed."""

@@ -1,6 +1,6 @@
-"""The truth that an interval is to cover: the score's formulas at the expected sums (certainty.md §3).
+"""Compute the truth that an interval should cover: the score's formulas at the expected sums (certainty.md §3).
 
-The sums are free of noise, so divergences are not corrected for sampling.
+The sums have no noise, so divergences are not corrected for sampling.
 """
 
 from typing import NamedTuple
@@ -22,18 +22,18 @@ from ciris_scoring.statistics.rolling import decayed_sum
 
 
 class Truth(NamedTuple):
-    """Expected score and factors of agents at the end of their days."""
+    """Expected score and factors of agents on the last day."""
 
     capacity: Floats
-    """(agents,)."""
+    """Score, (agents,)."""
     factors: Floats
-    """(agents, 5): C, I_int, R, I_inc, S."""
+    """Factors, (agents, 5): C, I_int, R, I_inc, S."""
     components: Floats
-    """(agents, 11), in the order of ``COMPONENTS``."""
+    """Components, (agents, 11), in the order of ``COMPONENTS``."""
 
 
 def truth(behaviour: Behaviour, facts: Facts, window: Window, parameters: Parameters, end: int) -> Truth:
-    """Truth at the as-of after ``end`` days."""
+    """Return the truth at the as-of after ``end`` days."""
     start = end - window.window_days
     first = start - window.baseline_days
     n = facts.n_traces.astype(np.float64)
@@ -70,7 +70,7 @@ def truth(behaviour: Behaviour, facts: Facts, window: Window, parameters: Parame
 
 
 def _coherence(incoherent: Floats, facts: Facts, window: Window, parameters: Parameters, end: int) -> Floats:
-    """S: the mean over the window's days of the decayed share of coherent weight."""
+    """Return S: the mean over the window's days of the decayed share of coherent weight."""
     weight = parameters.w_corroborated * facts.n_corroborated + parameters.w_uncorroborated * (
         facts.n_traces - facts.n_corroborated
     )

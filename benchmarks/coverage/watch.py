@@ -1,4 +1,4 @@
-"""How often agents that do not change raise an alert, by the kind of their days, and when a change is seen."""
+"""Measure how often unchanged agents raise an alert, by kind of days, and when a change is detected."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from ciris_scoring.statistics.inputs import Floats
 
 DAYS_WATCHED = 28
 BEFORE = 120
-"""Days before: the longest window, and the steady days before it."""
+"""Days before the first as-of: the longest window and the steady days before it."""
 
 DAYS = BEFORE + DAYS_WATCHED
 FLEET = 100
@@ -22,7 +22,7 @@ EPISODES_A_DAY, DEFERRALS_A_DAY = 1 / 7, 3 / 7
 
 
 class Agents(NamedTuple):
-    """Agents over all days."""
+    """Behaviour and events of agents over all days."""
 
     behaviour: Behaviour
     rates: EventRates
@@ -30,7 +30,7 @@ class Agents(NamedTuple):
 
 
 def _agents(n: int, rng: np.random.Generator) -> Agents:
-    """A fleet of plausible agents with n traces in 7 days, whose events come and go."""
+    """Draw a fleet of plausible agents with n traces in 7 days and random events."""
     n_traces = rng.poisson(n / 7 * rng.gamma(8.0, 1 / 8, (FLEET, DAYS)))
     every = np.ones((FLEET, DAYS))
     return Agents(
@@ -54,7 +54,7 @@ def _together(fleets: list[Raised]) -> Raised:
     return Raised(*map(np.concatenate, zip(*fleets, strict=True)))
 
 
-# --- Kinds of days -------------------------------------------------------------------------------------------------
+# --- Kinds of days ---------------------------------------------------------------------------------------------------
 
 PLAIN, DIFFERING, WEEKLY, CLUSTERED = "plain", "differing", "weekly", "clustered"
 WANDERING, HALF_BAD, RARE = "wandering", "half-bad, one in thirty", "rare events"
@@ -65,7 +65,7 @@ GOES_WRONG = ("overridden", "chain_broken", "poor", "unsafe", "incoherent")
 
 
 def unchanged(kind: str, n: int, agents: int, seed: int) -> dict[str, Any]:
-    """Watch plausible agents whose days are of a kind; returned are the shares of agent-days with an alert."""
+    """Return the shares of agent-days with an alert for plausible, unchanged agents on a kind of days."""
     rng = np.random.default_rng([seed, n, *kind.encode()])
     found = _together([_kind_of_days(kind, n, rng) for _ in range(0, agents, FLEET)])
     return {
@@ -83,12 +83,12 @@ def _kind_of_days(kind: str, n: int, rng: np.random.Generator) -> Raised:
     of = _agents(n, rng)
     behaviour = of.behaviour
     rates = behaviour.rates
-    if kind == WEEKLY:  # two days of seven are worse and quieter, on the whole as usual
+    if kind == WEEKLY:  # two days of seven are worse and have fewer traces; the mean is unchanged
         weekend = np.arange(DAYS) % 7 >= 5
         behaviour = behaviour._replace(rates=np.minimum(rates * np.where(weekend, 2.0, 0.6)[:, None], 1))
         n_traces = rng.binomial(of.facts.n_traces, np.where(weekend, 0.5, 1.0))
         of = of._replace(facts=only_traces(n_traces, rng.binomial(n_traces, CORROBORATED)))
-    if kind == HALF_BAD:  # half of the day's traces have one thing wrong, each agent's own
+    if kind == HALF_BAD:  # half of the day's traces have one error, which differs by agent
         bad = (rng.random(rates.shape[:2]) < 1 / 30)[..., None]
         wrong = np.array([RATES.index(name) for name in GOES_WRONG])[rng.integers(0, len(GOES_WRONG), FLEET)]
         is_wrong = (np.arange(len(RATES)) == wrong[:, None])[:, None]
@@ -102,26 +102,26 @@ def _kind_of_days(kind: str, n: int, rng: np.random.Generator) -> Raised:
     return _raised(of._replace(behaviour=behaviour), effects, rng)
 
 
-# --- Changes -------------------------------------------------------------------------------------------------------
+# --- Changes ---------------------------------------------------------------------------------------------------------
 
 Change = Callable[[Agents, Floats], Agents]
-"""Takes the agents and how far the change has come, by day."""
+"""Function of the agents and the progress of the change by day."""
 
 
 def rate(name: str, before: float, after: float) -> Change:
-    """Make a change of a rate from one value to another."""
+    """Return a change of a rate from one value to another."""
     return lambda of, extent: of._replace(
         behaviour=of.behaviour.with_rate(name, before + (after - before) * extent)
     )
 
 
 def more_confident(of: Agents, extent: Floats) -> Agents:
-    """Confidence moves from 0.02 above success to 0.15."""
+    """Increase the excess of confidence over success from 0.02 to 0.15."""
     return of._replace(behaviour=of.behaviour.miscalibrated(0.02 + (0.15 - 0.02) * extent))
 
 
 def a_little_worse(of: Agents, extent: Floats) -> Agents:
-    """Everything gets a little worse."""
+    """Make everything slightly worse."""
     more = more_of(overridden=0.01, chain_broken=0.03, poor=0.03, unsafe=0.02, incoherent=0.05)
     rates = np.minimum(of.behaviour.rates + more * extent[:, None], 1)
     success = np.clip(of.behaviour.success - 0.03 * extent[:, None], 0.02, 0.99)
@@ -129,7 +129,7 @@ def a_little_worse(of: Agents, extent: Floats) -> Agents:
 
 
 def broken_links(of: Agents, extent: Floats) -> Agents:
-    """So many links break that the score falls by 0.2, or by all but a tenth of it."""
+    """Break links so that the score falls by 0.2, but not below a tenth of its value."""
     score = truth(of.behaviour, of.facts, WINDOWS[7], PARAMETERS, BEFORE).capacity
     left = np.maximum(score - 0.2, 0.1 * score) / score
     kept = 1 - of.behaviour.rates[..., RATES.index("chain_broken")]
@@ -138,7 +138,7 @@ def broken_links(of: Agents, extent: Floats) -> Agents:
 
 
 def events(**times: float) -> Change:
-    """Make a change of the events' rates by these factors; the mean value of deferrals begins at 0.9."""
+    """Return a change of the event rates by these factors. The mean value of deferrals begins at 0.9."""
 
     def change(of: Agents, extent: Floats) -> Agents:
         rates = of.rates._replace(good=np.full_like(of.rates.good, 0.9))
@@ -150,13 +150,13 @@ def events(**times: float) -> Change:
 
 
 class Planted(NamedTuple):
-    """A change on the first day that is watched."""
+    """A change that begins on the first observed day."""
 
     name: str
     n: int
     change: Change
     slowly: bool = False
-    """Whether it takes four weeks."""
+    """Whether the change takes four weeks."""
 
 
 PLANTED = (
@@ -175,7 +175,7 @@ PLANTED = (
 
 
 def seen(planted: Planted, days_differ: bool, agents: int, seed: int) -> dict[str, Any]:
-    """Watch plausible agents from the day on which they change; returned are the shares of agents with an alert."""
+    """Return the shares of plausible agents with an alert after a change."""
     rng = np.random.default_rng([seed, planted.n, days_differ, *planted.name.encode()])
     done = np.linspace(1 / DAYS_WATCHED, 1, DAYS_WATCHED) if planted.slowly else np.ones(DAYS_WATCHED)
     extent = np.concatenate([np.zeros(BEFORE), done])

@@ -1,7 +1,8 @@
-"""A year of agents that change at times nobody knows: what each score says of the long run, and whom one trusts by it.
+"""Simulate a year of agents that change at unknown times: compare scores with the long-run score, and decisions by
+them.
 
-The long run is the mean score under an agent's present behaviour, over windows with and without episodes and deferrals
-(certainty.md §4b).
+The long-run score is the mean score under an agent's present behaviour, over windows with and without episodes and
+deferrals (certainty.md §4b).
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,52 +20,52 @@ from ciris_scoring.statistics.inputs import Booleans, Floats, Integers, Window
 from ciris_scoring.statistics.resilience import resilience_score
 
 AGENTS = 50
-"""Of a fleet."""
+"""Agents in a fleet."""
 
 DAYS = 365
 BEFORE = 127
-"""Days before the first one that is looked at: the longest window, the steady days before it, and a week."""
+"""Days before the first observed day: the longest window, the steady days before it, and a week."""
 
 CHANGES = 1.5
-"""Times that an agent changes, in all of these days, in the mean."""
+"""Mean number of changes of an agent over all days."""
 
 STRETCHES = 6
-"""Of unchanged behaviour, at most."""
+"""Maximum number of periods of constant behaviour."""
 
 SHARE_CHANGED = 0.4
-"""Of what makes an agent's behaviour, at each change."""
+"""Share of an agent's properties that each change affects."""
 
 THRESHOLD = 0.6
 WINDOWS_DRAWN = 400
-"""Windows whose mean counts as the expected one."""
+"""Number of windows over which the expected score is averaged."""
 
 
 class Lives(NamedTuple):
-    """Agents and what they do, stretch by stretch."""
+    """Behaviour of agents by period of constant behaviour."""
 
     stretch: Integers
-    """(agents, days), which one it is."""
+    """Index of the period, (agents, days)."""
     behaviour: Behaviour
-    """(agents, stretches, ...)."""
+    """Behaviour, (agents, periods, ...)."""
     rates: EventRates
-    """(agents, stretches)."""
+    """Event rates, (agents, periods)."""
 
 
 class Standing(NamedTuple):
-    """A score over the year, (agents, days) each."""
+    """A score over the year; arrays of (agents, days)."""
 
     score: Floats
     low: Floats
     high: Floats
     long_run: Floats
     stretch: Integers
-    """Which one it is of the agent's."""
+    """Index of the agent's period of constant behaviour."""
     alarm: Booleans
     """Whether ``falling`` or ``episode`` is raised."""
 
 
 def live(agents: int, days: int, rng: np.random.Generator) -> Lives:
-    """Draw agents and their changes: at each one some of what they do is drawn anew."""
+    """Draw agents and their changes. Each change draws some properties again."""
     drawn = plausible(agents * STRETCHES, 1, 0, rng)
     n_changes = np.minimum(rng.poisson(CHANGES, agents), STRETCHES - 1)
     day_of_change = np.where(
@@ -73,7 +74,7 @@ def live(agents: int, days: int, rng: np.random.Generator) -> Lives:
     stretch = (day_of_change[:, :, None] <= np.arange(days)).sum(axis=1)
 
     def lasting(values: NDArray[Any]) -> NDArray[Any]:
-        """Values of (agents · stretches, ...), of which only some change from one stretch to the next."""
+        """Return values of (agents · periods, ...) of which only some change from one period to the next."""
         of_stretch = values.reshape(agents, STRETCHES, *values.shape[1:])
         for i in range(1, STRETCHES):
             stays = rng.random(agents) >= SHARE_CHANGED
@@ -99,7 +100,7 @@ def live(agents: int, days: int, rng: np.random.Generator) -> Lives:
 
 
 def long_run(lives: Lives, window: Window, rng: np.random.Generator) -> Floats:
-    """Mean score of each stretch if it went on for ever, (agents, stretches)."""
+    """Return the mean score of each period if it continued forever, (agents, periods)."""
     shape = lives.rates.episodes.shape
     rates = EventRates(*(values.ravel() for values in lives.rates))
     n = len(rates.episodes)
@@ -128,7 +129,7 @@ def long_run(lives: Lives, window: Window, rng: np.random.Generator) -> Floats:
 
 
 def a_year(seed: int, number: int) -> dict[str, Standing]:
-    """Simulate and score one fleet; returned are the standings by name of the score."""
+    """Simulate and score one fleet. Return the results by name of the score."""
     rng = np.random.default_rng([seed, number])
     lives = live(AGENTS, BEFORE + DAYS, rng)
     agent = np.arange(AGENTS)[:, None]
@@ -151,7 +152,7 @@ def a_year(seed: int, number: int) -> dict[str, Standing]:
 
 
 def together(years: Sequence[dict[str, Standing]]) -> dict[str, Standing]:
-    """The standings of several fleets as those of one."""
+    """Concatenate the results of several fleets."""
     return {
         name: Standing(*map(np.concatenate, zip(*(year[name] for year in years), strict=True)))
         for name in years[0]
@@ -159,7 +160,7 @@ def together(years: Sequence[dict[str, Standing]]) -> dict[str, Standing]:
 
 
 def accuracy(name: str, of: Standing) -> dict[str, Any]:
-    """What a score says of the long run; shares are of agent-days."""
+    """Return the accuracy of a score relative to the long-run score. Shares are of agent-days."""
     there = ~np.isnan(of.score)
     score, low, high, expected = (values[there] for values in of[:4])
     of_stretch = (np.arange(len(of.score))[:, None] * STRETCHES + of.stretch)[there]
@@ -176,7 +177,7 @@ def accuracy(name: str, of: Standing) -> dict[str, Any]:
 
 
 def outcomes(name: str, of: Standing) -> Iterator[dict[str, Any]]:
-    """Two ways to decide about a permission by a score, each against the long run of its own window."""
+    """Yield the outcomes of two ways to decide on a permission, compared with the long-run score of the same window."""
     yield _outcome(f"{name}, point", of.score >= THRESHOLD, of.long_run)
     if name == "steady":
         held = held_by_interval(of.low, of.high, of.alarm)
@@ -186,9 +187,10 @@ def outcomes(name: str, of: Standing) -> Iterator[dict[str, Any]]:
 
 
 def held_by_interval(low: Floats, high: Floats, alarm: Booleans | None = None) -> Booleans:
-    """Who holds the permission, day by day: kept while the threshold lies inside the range.
+    """Return who holds the permission on each day. It is kept while the threshold lies inside the interval.
 
-    :param alarm: takes it away, until the lower limit is at the threshold and nothing is raised.
+    :param alarm: days with an alert. It revokes the permission until no alert is raised and the lower bound reaches
+    the threshold.
     """
     held, now = np.zeros(low.shape, dtype=bool), np.zeros(len(low), dtype=bool)
     for day in range(low.shape[1]):

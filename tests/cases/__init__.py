@@ -1,6 +1,6 @@
-"""Hand-computed cases of every formula and edge of scoring.md, and of certainty.md where scores and alerts have one.
+"""Hand-computed cases for every formula and edge of scoring.md, and for scores and alerts of certainty.md.
 
-One module per section; each expected value is worked out here, never copied from what the project computed.
+There is one module per section. Expected values are computed by hand here and never copied from the project's output.
 """
 
 from cases import (

@@ -1,4 +1,4 @@
-"""scoring.md §8 and certainty.md §4: alerts, where an edge can be reached without working out an interval."""
+"""Cases of alerts (scoring.md §8, certainty.md §4) whose edge can be reached without computing an interval."""
 
 from datetime import timedelta
 from typing import Any
@@ -11,7 +11,9 @@ SECONDS = timedelta(seconds=3)
 def weeks(
     agent: str, first: float, before: dict[str, Any], now: dict[str, Any], n: int = 100
 ) -> list[Source]:
-    """As many traces a week and a half before T as a day before it, and a first one so many days before T."""
+    """Return n traces a week and a half before T, n traces a day before T, and a first trace
+    ``first`` days before T.
+    """
     return [
         *traces(ago(first), agent=agent),
         *traces(ago(10), n, agent=agent, every=SECONDS, **before),
@@ -20,7 +22,7 @@ def weeks(
 
 
 def some(k: int, n: int, value: Any, other: Any) -> list[Any]:
-    """One value k times, the other one n - k times."""
+    """Return a list with one value k times and the other one n - k times."""
     return [value] * k + [other] * (n - k)
 
 
@@ -29,7 +31,7 @@ TWENTY = {"action_was_overridden": some(20, 100, True, False)}
 
 
 def episodes(agent: str, first: float, n: int, hours: float) -> list[Source]:
-    """Episodes from so many days before T on, one after the other, each so long and as long before the next."""
+    """Return n episodes that begin ``first`` days before T. Each is as long as the gap to the next one."""
     return [
         row
         for i in range(n)
@@ -44,22 +46,23 @@ def episodes(agent: str, first: float, n: int, hours: float) -> list[Source]:
 
 
 def judged(agent: str, n: int, days: float, us: int, status: str) -> list[Source]:
-    """Deferrals of an agent, created at one time."""
+    """Return n deferrals that are created at the same time."""
     return [deferral(ago(days, us=us), status, agent=agent) for _ in range(n)]
 
 
 ALL_WRONG = (15, 16, 18, 24, 29)
-"""Numbers of deferrals for which the limit of a share of 1 is rounded up."""
+"""Numbers of deferrals for which the upper bound of a share of 1 would be rounded to more than 1."""
 
 CASES = [
     Case(
-        "4 low_capacity is critical where chance does not explain it, else a warning",
+        "4 low_capacity is critical if it is significant, otherwise a warning",
         [
             *traces(ago(1), 100, agent="sure", action_was_overridden=some(50, 100, True, False)),
             *traces(ago(1), 30, agent="unsure", action_was_overridden=some(4, 30, True, False)),
             *traces(ago(1), 30, agent="above", action_was_overridden=some(3, 30, True, False)),
         ],
-        # 0.006, 0.219 and 0.306; of 30 traces 4 may be 1.6 in the long run, which gives 0.49.
+        # Scores: 0.006, 0.219 and 0.306. If 4 of 30 traces are overridden, the long-run mean can be 1.6, which gives
+        # 0.49.
         [
             expects({"alerts": {"low_capacity": "critical"}}, agent="sure"),
             expects({"alerts": {"low_capacity": "warning"}}, agent="unsure"),
@@ -67,7 +70,7 @@ CASES = [
         ],
     ),
     Case(
-        "8 silent is nothing in two days after 30 traces in the window before them",
+        "8 silent is raised after two days without traces if the window before them has 30",
         [
             *traces(ago(9), 29, agent="silent"),
             *traces(ago(2, us=1), agent="silent"),
@@ -95,9 +98,9 @@ CASES = [
         ],
     ),
     Case(
-        "4 falling is not raised by what chance explains",
+        "4 falling is not raised by a loss that is not significant",
         weeks("A", 25, {}, {"action_was_overridden": some(1, 30, True, False)}, n=30),
-        # It costs 10/30, but of 30 traces without an override the long run may have 11 %.
+        # The loss is 10/30. But with no override in the 30 traces before, the long-run rate can still be 11 %.
         [expects({"alerts": {}})],
     ),
     Case(
@@ -106,14 +109,14 @@ CASES = [
             *weeks("0.028", 25, {}, {"thought_id": some(180, 600, None, "thought")}, n=600),
             *weeks("0.092", 25, {}, {"thought_id": None}, n=600),
         ],
-        # 0.92 times what coverage lost: 0.9 - 0.87, 0.9 - 0.8. Neither is chance among 6,000 fields.
+        # 0.92 times the loss of coverage: 0.9 - 0.87 and 0.9 - 0.8. Both are significant with 6,000 fields.
         [
             expects({"alerts": {}}, agent="0.028"),
             expects({"alerts": {"falling": "warning"}}, agent="0.092"),
         ],
     ),
     Case(
-        "4 falling: a part that hardly moved raises nothing alone",
+        "4 falling is not raised by one component with a small loss",
         [
             *traces(ago(25)),
             *traces(ago(10), 1500, every=timedelta(seconds=2)),
@@ -126,11 +129,11 @@ CASES = [
             ),
             *traces(ago(1)),
         ],
-        # The chain lost -ln(1 - 28/1501) = 0.0188, which is not chance but too little; what S lost may be, as below.
+        # The chain lost -ln(1 - 28/1501) = 0.0188, which is significant but too small. The loss of S can be random.
         [expects({"i_chain": 1473 / 1501, "alerts": {}})],
     ),
     Case(
-        "4 falling is raised by parts together, none of which is beyond chance alone",
+        "4 falling is raised by the sum of components of which none is significant alone",
         [
             *weeks("one part", 25, {}, OVERRIDDEN),
             *weeks(
@@ -151,25 +154,25 @@ CASES = [
         ],
     ),
     Case(
-        "4 falling leaves out what is unmeasured on either side",
+        "4 falling ignores components that are unmeasured on either side",
         [
             *traces(ago(25)),
             *traces(ago(10), 100, every=SECONDS, action_success=None),
             *traces(ago(1), 100, every=SECONDS, action_success=some(50, 100, False, True)),
         ],
-        # Before, no confidence met an outcome: ECE was 0 and not measured.
+        # In the window before, no trace had both confidence and outcome, so ECE was 0 and unmeasured.
         [expects({"ece": 0.5, "alerts": {}})],
     ),
     Case(
-        "4 falling takes S's worse limit before and its better limit now",
+        "4 falling compares the lower bound of the earlier S with the upper bound of the later one",
         [
             *traces(ago(25)),
             *traces(ago(10), 100, every=SECONDS),
             *traces(ago(7), 100, every=SECONDS, coherence_passed=some(40, 100, False, True)),
             *traces(ago(1)),
         ],
-        # S falls from 1 to 0.79. One perfect day says little of the long run: before, S may have been far lower.
-        # Taken by the other limits, 1 has no width at all, and the fall is beyond chance.
+        # S falls from 1 to 0.79. The single perfect day before says little about the long-run value, which can be
+        # much lower. With the opposite bounds, the earlier S would have no width and the fall would be significant.
         [expects({"alerts": {}})],
     ),
     Case(
@@ -199,7 +202,8 @@ CASES = [
             *traces(ago(100), agent="twice"),
             *episodes("twice", 6, 2, 1),
         ],
-        # Three of three in 7 of 97 days: (7/97)^3 = 0.0004, at most 0.0017; two of two: 0.0052.
+        # Three of three episodes in 7 of 97 days: (7/97)^3 = 0.0004, at most 0.0017. Two of two: 0.0052, which is not
+        # enough.
         [
             expects({"alerts": {"episode": "warning"}}, agent="more often"),
             expects({"alerts": {}}, agent="twice"),
@@ -214,13 +218,13 @@ CASES = [
         ],
         [
             expects({"q_deferral": 0, "alerts": {"episode": "warning"}}, agent="worse"),
-            # Five of five: no chance beside none of eight, but it would be beside five of thirteen.
+            # Five of five is significant compared with none of eight, but not with five of thirteen.
             expects({"q_deferral": 0, "alerts": {"episode": "warning"}}, agent="few"),
             expects({"q_deferral": 1, "alerts": {}}, agent="as good"),
             expects({"q_deferral": 0, "alerts": {}}, agent="two"),
             expects({"q_deferral": 0, "alerts": {}}, agent="earlier"),
         ],
-        # T - 97 days is the first moment of the 90 days before the window.
+        # T - 97 days is the first time in the 90 days before the window.
         deferrals=[
             *judged("worse", 20, 97, 0, "RESOLVED"),
             *judged("worse", 20, 4, 0, "REJECTED"),
@@ -235,9 +239,9 @@ CASES = [
         ],
     ),
     Case(
-        "4 episode: deferrals that were always judged wrong are no worse",
+        "4 episode is not raised if all deferrals were wrong before, too",
         [row for n in ALL_WRONG for row in [*traces(ago(99), agent=str(n)), *traces(ago(5), agent=str(n))]],
-        # The upper limit of a share of 1 is 1, which must not be 1 and a rounding: its square root is taken.
+        # The upper bound of a share of 1 must be exactly 1, because a square root is taken.
         [expects({"q_deferral": 0, "alerts": {}}, agent=str(n)) for n in ALL_WRONG],
         deferrals=[
             row

@@ -1,4 +1,4 @@
-"""certainty.md §1 and 2: what a score lost, and what a change came from."""
+"""Cases of attribution and changes (certainty.md §1 and 2)."""
 
 from datetime import timedelta
 from math import exp, log
@@ -7,16 +7,16 @@ from cases.notation import Case, ago, deferral, expects, norm, traces
 
 CEILING = -log(norm(1))
 
-# K = 1/10, nothing else but the missing field: the loss is 1 + ln(1/0.9) + what R costs everybody.
+# K = 1/10, and one field is missing. The loss is 1 + ln(1/0.9) plus the fixed cost.
 OVERRIDDEN = exp(-1) * 0.9 * norm(1)
 
-# An episode of 1 hour that relapses: a2 = ln 2, a3 = -ln(1 - 1/2), and h = ln norm(1) - ln norm(1/4) is halved.
+# An episode of 1 hour that relapses: a2 = ln 2, a3 = -ln(1 - 1/2). Both get half of h = ln norm(1) - ln norm(1/4).
 RELAPSED = 0.9 * norm(1 / 4)
 HALF = (log(norm(1)) - log(norm(1 / 4))) / 2
 
 CASES = [
     Case(
-        "1 points are shared by losses, and sum to what the score lacks",
+        "1 points are proportional to the losses and sum to 1 minus the score",
         traces(ago(1), 100, every=timedelta(seconds=30), action_was_overridden=[True] * 10 + [False] * 90),
         [
             expects(
@@ -35,7 +35,7 @@ CASES = [
         ],
     ),
     Case(
-        "1 what R costs beyond its ceiling is shared by the logarithms of its parts",
+        "1 the loss of R beyond the fixed cost is divided in proportion to the logarithms of its components",
         [
             *traces(ago(1), 40),
             *traces(ago(hours=20), idma_fragility_flag=True),
@@ -56,9 +56,9 @@ CASES = [
         ],
     ),
     Case(
-        "1 parts that make a score 0 share all of it equally",
+        "1 components with an infinite loss divide the whole score equally",
         traces(ago(1), 40, signature_verified=False, thought_start=None),
-        # I_chain = I_replay = 0; a signal of an unverified trace is not coherent, so S = 0 too.
+        # I_chain = I_replay = 0. A signal of an unverified trace is not coherent, so S = 0 too.
         [
             expects(
                 {
@@ -76,14 +76,14 @@ CASES = [
         ],
     ),
     Case(
-        "1 all recoveries relapsed: an infinite part of R is alone",
+        "1 an infinite component of R takes all of R's loss",
         [
             *traces(ago(1), 40),
             *traces(ago(hours=20), idma_fragility_flag=True),
             *traces(ago(hours=19)),
             *traces(ago(hours=18), idma_fragility_flag=True),
         ],
-        # rho = 1, so x = 0; MTTR is (1 + 18) / 2 hours.
+        # rho = 1, so x = 0. MTTR is (1 + 18) / 2 hours.
         [
             expects(
                 {
@@ -95,14 +95,14 @@ CASES = [
         ],
     ),
     Case(
-        "2 a change is shared by what the losses moved",
+        "2 points of a change are proportional to the changes of the losses",
         [
             *traces(ago(10), 100, every=timedelta(seconds=30)),
             *traces(
                 ago(3), 100, every=timedelta(seconds=30), action_was_overridden=[True] * 10 + [False] * 90
             ),
         ],
-        # From the flawless score by 1 of K, and by 1/2 of Q.
+        # From the perfect score, K changes by 1 and Q by 1/2.
         [
             expects(
                 {
@@ -118,7 +118,7 @@ CASES = [
         deferrals=[deferral(ago(2)), deferral(ago(2), "REJECTED")],
     ),
     Case(
-        "2 a change of R is shared by what each amount moved",
+        "2 points of a change of R are proportional to the changes of its components",
         [
             *traces(ago(10), 44),
             *traces(ago(3), 40),
@@ -138,7 +138,7 @@ CASES = [
         ],
     ),
     Case(
-        "2 parts that became infinite share the fall to 0",
+        "2 components that became infinite divide the fall to 0",
         [
             *traces(ago(10), 40),
             *traces(ago(3), 40, thought_start=None, signature_verified=False, action_was_overridden=True),

@@ -1,4 +1,4 @@
-"""scoring.md §2: cleaning, duplicates and order. Nine of the ten required fields are there in a trace of a case."""
+"""Cases of cleaning, duplicates and order (scoring.md §2). Traces of a case have nine of the ten required fields."""
 
 from datetime import timedelta
 
@@ -23,7 +23,7 @@ CASES = [
         [
             expects(
                 {
-                    "i_coverage": 0.6,  # 9 fields less thought_id, signature and selected_action
+                    "i_coverage": 0.6,  # 9 fields minus thought_id, signature and selected_action
                     "agent_name": None,
                     "key_rate": 0,
                     "link_rate": 0,
@@ -44,7 +44,8 @@ CASES = [
     Case(
         "2 upper case changes the letters a to z alone",
         traces(ago(2)),
-        # The upper case of a long s is S, and that of an i without a dot is I; a status that has one is in no table.
+        # Full Unicode case conversion would map the long s to S and the dotless i to I. These statuses must stay
+        # unknown.
         [expects({"q_deferral": 0, "n_judged_deferrals": 1, "issues": {"unknown_status": 2}})],
         deferrals=[deferral(ago(1), status) for status in ("withdrawn", "re\u017folved", "w\u0131thdrawn")],
     ),
@@ -59,7 +60,8 @@ CASES = [
         [
             expects(
                 {
-                    # Nine of ten, and coherence_level is the tenth of two; three each of the other scores are lost.
+                    # Each trace has nine of ten fields. Two traces have coherence_level as the tenth; the other
+                    # scores are missing three times.
                     "i_coverage": (20 * 9 + 2 - 3 * 3) / 200,
                     "issues": {
                         "out_of_range_csdma_plausibility_score": 3,
@@ -100,7 +102,7 @@ CASES = [
         ],
     ),
     Case(
-        "2 a trace set aside takes no part in anything",
+        "2 a duplicate is not used for anything",
         [
             *traces(ago(3), trace_id="t", agent_name="Ann", audit_sequence_number=5),
             *traces(
@@ -111,7 +113,7 @@ CASES = [
             ),
             *traces(ago(0.5), trace_id="v", agent_name="Bea", audit_sequence_number=7),
         ],
-        # One rename, no override, 5 6 7 in order, and the episode lasts from T - 2 to T - 0.5 days.
+        # One rename, no override, audit numbers 5 6 7 in order, and an episode from T - 2 to T - 0.5 days.
         [
             expects(
                 {
@@ -149,7 +151,7 @@ CASES = [
         ],
     ),
     Case(
-        "2 what comes after goes on from the last of ties",
+        "2 the previous state after ties is that of the last of them",
         [
             *traces(ago(5), audit_sequence_number=2, agent_name="Bea", trace_id="a"),
             *traces(
@@ -157,7 +159,7 @@ CASES = [
             ),
             *traces(ago(1), audit_sequence_number=3, agent_name="Cleo", trace_id="c"),
         ],
-        # By the hour the third is judged by an increment, which knows of the others only how they left the agent.
+        # By the hour, the third trace is scored by an incremental run, which has only the agent's previous state.
         [expects({"d_identity": 2 / 3, "chain_gaps": 0, "link_rate": 1, "mttr_hours": 0})],
     ),
     Case(

@@ -1,4 +1,4 @@
-"""scoring.md §7: S is the mean of sigma / sigma_max over the period ends of the window; f keeps 95 % a day."""
+"""Cases of S (scoring.md §7), the mean of sigma / sigma_max over the period ends of the window. f keeps 95 % a day."""
 
 from datetime import timedelta
 
@@ -37,7 +37,8 @@ CASES = [
     Case(
         "7 a signal loses 5 % a day, and S is the mean over the period ends with one",
         [*traces(ago(2, hours=1), coherence_passed=False), *traces(ago(hours=1))],
-        # At T - 2 and T - 1 days nothing coherent; at T 0.5 against 0.5 + 0.5 f^2. By the hour there are 49 ends.
+        # Nothing is coherent at T - 2 and T - 1 days; at T it is 0.5 against 0.5 + 0.5 f^2. By the hour there are 49
+        # ends.
         [
             expects(
                 {"sigma": 0.5, "sigma_max": 0.5 + 0.5 * F**2, "s_score": 1 / (1 + F**2) / 3},
@@ -46,10 +47,10 @@ CASES = [
         ],
     ),
     Case(
-        "7 S leaves out the period end at which the window begins",
+        "7 S does not include the period end at which the window begins",
         [*traces(ago(7, hours=1), coherence_passed=False), *traces(ago(6, hours=1))],
-        # At T - 6 to T always 1 / (1 + f); T - 7, with nothing coherent, is not one of them. By the hour the first 23
-        # of 168 ends are before T - 6 days.
+        # From T - 6 to T days the ratio is always 1 / (1 + f). T - 7, where nothing is coherent, is not in the
+        # window. By the hour, the first 23 of 168 ends are before T - 6 days.
         [
             expects(
                 {"s_score": 1 / (1 + F)},
@@ -65,8 +66,8 @@ CASES = [
             *traces(ago(hours=1), agent="remembered"),
             *traces(ago(hours=1), agent="forgotten"),
         ],
-        # The first is at each of seven ends; of the second T knows nothing, and T - 6 to T - 1 do.
-        # By the hour the second is remembered until T - 1 hour: one of 168 ends is at T.
+        # The first signal counts at all seven ends, the second one from T - 6 to T - 1 but not at T. By the hour, the
+        # second one counts until T - 1 hour, that is at all but one of the 168 ends.
         [
             expects(
                 {"sigma": 0.5, "sigma_max": 0.5 + 0.5 * F**29, "s_score": 1 / (1 + F**29) / 7},
@@ -102,7 +103,7 @@ CASES = [
             *traces(ago(0, 8), 3, agent="B", coherence_level=0.7),
             *traces(ago(0, 8), agent="C", coherence_level=0.45),
         ],
-        # The others of A are at (0.7 + 0.45) / 2 = 0.575, not at 2.55 / 4 = 0.6375; those of B at 0.475, of C at 0.6.
+        # The mean of the others is (0.7 + 0.45) / 2 = 0.575 for A (not 2.55 / 4 = 0.6375), 0.475 for B, 0.6 for C.
         [
             expects({"sigma": 1}, {"sigma": BY_HOUR**7}, agent="A"),
             expects({"sigma": 1.5}, {"sigma": 1.5 * BY_HOUR**7}, agent="B"),
@@ -117,7 +118,7 @@ CASES = [
             *traces(ago(0, 10), agent="A"),
             *traces(ago(0, 10), agent="B", coherence_level=0.3),
         ],
-        # Four signals at 0.3 beside 0.3; an hour later A has no level.
+        # Four signals at 0.3 agree with 0.3. An hour later A has no level.
         [expects({"sigma": 4 * 1 + 0.5}, {"sigma": 4 * BY_HOUR**10 + 0.5 * BY_HOUR**9})],
     ),
     Case(
@@ -141,13 +142,14 @@ CASES = [
         ],
     ),
     Case(
-        "7 memories of thirty days follow one another, and a silent agent begins anew",
+        "7 traces older than the lookback horizon of 30 days do not count, even after a silence",
         [
             *traces(ago(75), coherence_passed=False),
             *traces(ago(40), 2, every=timedelta(days=35)),
             *traces(ago(4), coherence_passed=False),
         ],
-        # At T the good trace of T - 5 days and the bad one of T - 4; at T - 4 days, and before, the good one alone.
+        # At T the good trace of T - 5 days and the bad one of T - 4 count; at T - 4 days and before, only the good
+        # one.
         [
             expects(
                 {
@@ -158,11 +160,12 @@ CASES = [
                 {
                     "sigma": 0.5 * BY_HOUR**119,
                     "sigma_max": 0.5 * BY_HOUR**119 + 0.5 * BY_HOUR**95,
-                    # 24 ends with the good one alone, 96 with both.
+                    # 24 ends with only the good trace, 96 with both
                     "s_score": (24 + 96 * BY_HOUR**24 / (1 + BY_HOUR**24)) / 120,
                 },
             ),
-            # Ten days before T the trace of T - 40 days is the oldest in memory; the one of T - 75 days is long gone.
+            # Ten days before T, the oldest trace in the lookback horizon is that of T - 40 days. That of T - 75 days
+            # is outside.
             expects({"sigma": 0.5 * F**29}, {"sigma": 0.5 * BY_HOUR**719}, window=30, at=ago(10)),
         ],
     ),

@@ -1,4 +1,6 @@
-"""scoring.md §8: composite, status, category, confidence and weakest factor; certainty.md §4b: the steady score."""
+"""Cases of composite, status, category, confidence and weakest factor (scoring.md §8) and of the steady score
+(certainty.md §4b).
+"""
 
 from datetime import timedelta
 from math import exp
@@ -9,12 +11,12 @@ FLAWLESS = 0.9 * norm(1)
 
 
 def chance(n: int) -> float:
-    """Of an event in 7 days, when there were n in 90."""
+    """Return the probability of an event in 7 days, if n events occurred in 90 days."""
     return 1 - exp(-n / 90 * 7)
 
 
 def overridden(k: int, agent: str) -> list:
-    """A hundred traces, k of them overridden."""
+    """Return a hundred traces of which k are overridden."""
     return traces(
         ago(1),
         100,
@@ -98,7 +100,7 @@ CASES = [
         ],
     ),
     Case(
-        "8 categories",
+        "8 a category begins at its lower bound",
         [
             *overridden(10, "0.306"),
             *overridden(11, "0.277"),
@@ -117,7 +119,7 @@ CASES = [
         ],
     ),
     Case(
-        "8 confidence by the traces of the window",
+        "8 confidence depends on the number of traces in the window",
         [
             row
             for n in (9, 10, 29, 30, 99, 100)
@@ -144,7 +146,8 @@ CASES = [
             *traces(ago(1, -6), agent="R", coherence_level=1),
             *traces(ago(1), 2, agent="C", action_was_overridden=True),
         ],
-        # I_int = I_inc? Of 0 and 0 the first: I_int before S, I_inc (ECE = 1) before S.
+        # Of equal factors the first one is the weakest: I_int (0) before S (0), and I_inc (0, because ECE = 1) before
+        # S.
         [
             expects({"weakest_factor": "I_int", "i_int_score": 0, "s_score": 0}, agent="I_int"),
             expects({"weakest_factor": "I_inc", "i_inc_score": 0, "s_score": 0}, agent="I_inc"),
@@ -154,11 +157,11 @@ CASES = [
         ],
     ),
     Case(
-        "4b episodes and deferrals count as often, as long and as good as in 90 days",
+        "4b the steady score uses frequency, duration and quality of 90 days",
         [
             *traces(ago(95)),
             *traces(ago(90, hours=2), idma_fragility_flag=True),
-            *traces(ago(90)),  # a recovery at T - 90 days: 2 hours
+            *traces(ago(90)),  # recovery at T - 90 days: 2 hours
             *traces(ago(60, hours=9), idma_fragility_flag=True),
             *traces(ago(60)),  # 9 hours
             *traces(ago(3, hours=1), idma_fragility_flag=True),

@@ -1,4 +1,4 @@
-"""scoring.md §3: C = exp(-5 D_identity) exp(-10 K_contradiction)."""
+"""Cases of C (scoring.md §3): C = exp(-5 D_identity) exp(-10 K_contradiction)."""
 
 from math import exp
 

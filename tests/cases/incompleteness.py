@@ -1,4 +1,4 @@
-"""scoring.md §6: I_inc = (1 - ECE) * Q_deferral * (1 - U_unsafe)."""
+"""Cases of I_inc (scoring.md §6): I_inc = (1 - ECE) * Q_deferral * (1 - U_unsafe)."""
 
 import hashlib
 
@@ -27,7 +27,7 @@ CASES = [
             csdma_plausibility_score=[0.95] * 4 + [0.85] * 4 + [0.15] * 2,
             action_success=[True, True, False, False] + [True] * 4 + [False] * 2,
         ),
-        # Bins 9, 8 and 1: |0.95 - 0.5|, |0.85 - 1| and |0.15 - 0|; the gaps of two bins do not cancel.
+        # Bins 9, 8 and 1: |0.95 - 0.5|, |0.85 - 1| and |0.15 - 0|. Gaps of different bins do not cancel.
         [expects({"ece": 0.4 * 0.45 + 0.4 * 0.15 + 0.2 * 0.15, "i_inc_score": 1 - 0.27})],
     ),
     Case(
@@ -38,7 +38,7 @@ CASES = [
             csdma_plausibility_score=[1, 0.9, 0.3, 0.39, 0.29, 0.2],
             action_success=[False, True, False, True, True, False],
         ),
-        # Bin 9: 1.9 - 1 = 0.9; bin 3: 0.69 - 1 = -0.31; bin 2: 0.49 - 1 = -0.51.
+        # Bin 9: 1.9 - 1 = 0.9. Bin 3: 0.69 - 1 = -0.31. Bin 2: 0.49 - 1 = -0.51.
         [expects({"ece": (0.9 + 0.31 + 0.51) / 6})],
     ),
     Case(
@@ -56,7 +56,7 @@ CASES = [
     Case(
         "6 Q is the mean of correctness times quality of the judged deferrals",
         traces(ago(6)),
-        # 1, 1 * 0.5, 0 and 0; the last four are not judged.
+        # Values 1, 1 * 0.5, 0 and 0. The outcomes of the last four are unknown.
         [
             expects(
                 {
@@ -125,15 +125,16 @@ CASES = [
         ],
         [
             expects({"n_judged_deferrals": 0}, agent="seven"),
-            # Its prefix while ten has no trace before the deferral, and its hash whatever the name.
+            # The prefix matches agent eight while ten has no trace before the deferral. The hash matches whatever the
+            # name is.
             expects({"n_judged_deferrals": 2, "q_deferral": 1 / 2}, agent="eight"),
             expects({"n_judged_deferrals": 1, "q_deferral": 0}, agent="ten"),
-            # Once borne is enough; a name that two bear, or that came later, is nobody's.
+            # A name matches if the agent had it once. It matches nobody if two agents had it or if it came later.
             expects({"n_judged_deferrals": 1, "q_deferral": 1}, agent="named"),
         ],
         hashes={"seven": DIGEST[:7], "eight": DIGEST[:8], "ten": DIGEST[:10]},
         deferrals=[
-            deferral(ago(6), agent="eight", agent_id=IDENTITY),  # seven characters do not count
+            deferral(ago(6), agent="eight", agent_id=IDENTITY),  # seven characters do not match
             deferral(ago(4), agent="eight", agent_id=IDENTITY),
             deferral(ago(1), "REJECTED", agent="eight", agent_name="Gwendolen"),
             deferral(ago(3), "REJECTED", agent_id=IDENTITY, agent_name="Gwendolen"),
@@ -160,7 +161,7 @@ CASES = [
             entropy_level=[0.5, 0.5001, 1, 0.9, None],
             action_success=[False, False, None, True, False],
         ),
-        # Confidence is 1, of three failures among four outcomes: ECE = 3/4.
+        # Confidence is 1. Three of four outcomes are failures, so ECE = 3/4.
         [expects({"u_unsafe": 1 / 5, "ece": 3 / 4, "i_inc_score": (1 - 3 / 4) * (1 - 1 / 5)})],
     ),
     Case(

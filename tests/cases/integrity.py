@@ -1,4 +1,4 @@
-"""scoring.md §4, but for replay: I_int = I_chain * I_coverage * I_replay."""
+"""Cases of I_int (scoring.md §4) except replay: I_int = I_chain * I_coverage * I_replay."""
 
 from datetime import timedelta
 
@@ -27,7 +27,7 @@ CASES = [
             *traces(ago(4), 3, agent="twice", signature_key_id="twice", every=timedelta(days=1)),
             *traces(ago(4), 3, agent="unknown", signature_key_id=["nowhere", None, "young"]),
         ],
-        # At T - 4, T - 3 and T - 2 days; an end at T - 3 leaves the first alone.
+        # Traces at T - 4, T - 3 and T - 2 days. A key that ends at T - 3 verifies only the first.
         [
             expects({"key_rate": 1 / 3, "i_chain": 1 / 3}, agent="revoked"),
             expects({"key_rate": 1 / 3, "i_chain": 1 / 3}, agent="expired"),
@@ -45,7 +45,7 @@ CASES = [
     Case(
         "4 a number that is not one more breaks its own link alone",
         traces(ago(1), 8, audit_sequence_number=[1, 2, 4, 5, 5, 3, 4, 9]),
-        # 4 and 9 jump forward, 5 repeats, 3 goes back.
+        # 4 and 9 are gaps, 5 is repeated, 3 is a rewind.
         [
             expects(
                 {
@@ -130,7 +130,7 @@ CASES = [
             expects(
                 {
                     "i_chain": 0.8,
-                    "i_coverage": 0.9 - 0.01,  # a tenth of the traces lacks a tenth more
+                    "i_coverage": 0.9 - 0.01,  # one more field is missing in a tenth of the traces
                     "i_replay": 1,
                     "i_int_score": 0.8 * 0.89,
                     "n_replayed": 30,

@@ -1,11 +1,11 @@
-"""How a case is written: traces and deferrals of an agent, and what its score at T must be.
+"""Notation of the cases: traces and deferrals of agents, and the expected values of their scores at T.
 
-A trace is flawless unless the case says otherwise, but for one field: it has no ``coherence_level``, so that no
-case corroborates another. Every agent of the fleet starts from:
+By default a trace is perfect except that it has no ``coherence_level``, so that no case corroborates another. Without
+changes an agent has:
 
-    C = 1, I_int = 0.9 (nine of ten fields), R = norm(1), I_inc = 1, S = 1
+C = 1, I_int = 0.9 (nine of ten fields), R = norm(1), I_inc = 1, S = 1
 
-Cases are scored together, once by day and once by hour, and each is checked alone.
+All cases are scored together, once by day and once by hour, and each is checked separately.
 """
 
 from __future__ import annotations
@@ -20,30 +20,31 @@ from typing import Any
 Source = dict[str, Any]
 
 T = datetime(2026, 3, 31, tzinfo=UTC)
-"""The as-of of every case: the end of a day."""
+"""As-of of the cases, the end of a day."""
 
 TRACES_FROM = T - timedelta(days=200)
-"""The variable ciris_traces_from, with which the cases are scored."""
+"""Value of the variable ciris_traces_from."""
 
 
 def ago(days: float = 0, hours: float = 0, minutes: float = 0, us: int = 0) -> datetime:
-    """So long before T."""
+    """Return the time that is this long before T."""
     return T - timedelta(days=days, hours=hours, minutes=minutes, microseconds=us)
 
 
 def norm(x: float) -> float:
-    """The sigmoid of R."""
+    """Sigmoid of R."""
     return 1 / (1 + math.exp(-5 * (x - 0.5)))
 
 
 NEXT = object()
-"""An audit number that is one more than that of the trace before."""
+"""Marker of an audit number that is one more than that of the previous trace."""
 
 
 def traces(
     first: datetime, n: int = 1, *, agent: str = "A", every: timedelta = timedelta(minutes=1), **columns: Any
 ) -> list[Source]:
-    """Traces of an agent, so far apart. A list has one value per trace; a JSON array is written as a tuple."""
+    """Return traces of an agent at constant intervals. A list has one value per trace; a JSON array is written as a
+    tuple."""
     rows = []
     for i in range(n):
         own = {name: value[i] if isinstance(value, list) else value for name, value in columns.items()}
@@ -78,7 +79,7 @@ def traces(
 
 
 def deferral(created: datetime | None, status: str | None = "RESOLVED", **columns: Any) -> Source:
-    """A deferral of agent A, by its hash, with a summary and no time of its resolution."""
+    """Return a deferral of agent A, identified by hash, with a summary and without resolved_at."""
     return {
         "agent": "A",
         "agent_name": None,
@@ -90,24 +91,24 @@ def deferral(created: datetime | None, status: str | None = "RESOLVED", **column
 
 
 def key(key_id: str, **columns: datetime | None) -> Source:
-    """An entry of the registry of keys."""
+    """Return a row of the key registry."""
     ends = {"created_at": None, "revoked_at": None, "expires_at": None}
     return {"key_id": key_id, "public_key_base64": "AA==", "algorithm": "ed25519", **ends, **columns}
 
 
 @dataclass(frozen=True)
 class Row:
-    """What an agent's row at an as-of and window must have.
+    """Expected values of an agent's row at an as-of and window.
 
-    Names are columns of ``fct_capacity_scores`` and components; ``alerts``: severity by kind; ``signs``: value by sign,
-    and field where it has one; ``issues``: how often by data-quality issue; ``lost.PART``, ``loss.PART``: attribution;
-    ``moved.PART``: points of the change since the window before; ``failed``: what of its decisions did not replay. None
-    instead of values: there is no such row.
+    Names are columns of ``fct_capacity_scores`` and components. Further names: ``alerts`` (severity by kind),
+    ``signs`` (value by red flag and field), ``issues`` (count by data-quality issue), ``lost.PART`` and ``loss.PART``
+    (attribution), ``moved.PART`` (points since the previous window), ``failed`` (comparisons of replays that failed).
+    None instead of values means that there is no row.
     """
 
     values: Mapping[str, Any] | None
     by_hour: Mapping[str, Any] = field(default_factory=dict)
-    """What differs where periods are hours."""
+    """Values that differ if periods are hours."""
     agent: str = "A"
     window: int = 7
     at: datetime = T
@@ -115,7 +116,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Case:
-    """One formula or one edge, named after the section that it is from."""
+    """A formula or an edge case. Its name begins with the section."""
 
     name: str
     traces: Sequence[Source]
@@ -123,14 +124,14 @@ class Case:
     deferrals: Sequence[Source] = ()
     keys: Sequence[Source] = ()
     hashes: Mapping[str, str] = field(default_factory=dict)
-    """Hashes of agents that matter; of others they follow from the case's name."""
+    """Hashes of agents for which they matter. Others are derived from the case's name."""
 
     def hash_of(self, agent: str) -> str:
-        """agent_id_hash of one of its agents."""
+        """Return the agent_id_hash of an agent of the case."""
         return self.hashes.get(agent, hashlib.md5(f"{self.name}|{agent}".encode()).hexdigest()[:16])
 
     def traces_of_source(self) -> list[Source]:
-        """Its rows of covenant_traces."""
+        """Return the case's rows of covenant_traces."""
         rows, last = [], dict[str, int]()
         for i, written in enumerate(sorted(self.traces, key=lambda row: row["timestamp"])):
             row = dict(written)
@@ -147,7 +148,7 @@ class Case:
         return rows
 
     def deferrals_of_source(self) -> list[Source]:
-        """Its rows of wbd_deferrals."""
+        """Return the case's rows of wbd_deferrals."""
         rows = []
         for i, written in enumerate(self.deferrals):
             row = dict(written)
@@ -158,5 +159,5 @@ class Case:
 
 
 def expects(values: Mapping[str, Any] | None, by_hour: Mapping[str, Any] | None = None, **where: Any) -> Row:
-    """What the row of agent A at T in the window of 7 days must have, unless said otherwise."""
+    """Return the expected values of a row, by default of agent A at T in the window of 7 days."""
     return Row(values, by_hour or {}, **where)

@@ -1,4 +1,4 @@
-"""scoring.md §4, I_replay: what can be replayed, and which traces are sampled for it."""
+"""Cases of I_replay (scoring.md §4): which traces are replayable, and which are sampled."""
 
 import hashlib
 from typing import Any
@@ -12,10 +12,11 @@ HASH = {"action_result": {"audit_entry_hash": "hash"}}
 def comparison(
     name: str, holds: list[dict[str, Any]], fails: list[dict[str, Any]], failed: list[str]
 ) -> Case:
-    """One agent all of whose 30 traces can be replayed, and one none of whose can: these columns, in turn.
+    """Return a case with two agents: all 30 traces of one are replayable, and none of the other one's.
 
-    Nothing else of the first one's traces is compared; of the second one's the hash is, and holds. failed: what
-    fct_trace_verdicts says of the second one's, by the alphabet.
+    :param holds: columns of the first agent's traces, in turn. Nothing else of them is compared.
+    :param fails: columns of the second agent's traces. Their hash is compared, too, and is right.
+    :param failed: failed comparisons of the second agent in fct_trace_verdicts, in alphabetical order.
     """
     rows = [
         row
@@ -34,7 +35,7 @@ def comparison(
 
 
 def conscience(**keys: Any) -> dict[str, Any]:
-    """A trace whose conscience_result has these keys."""
+    """Return a trace whose conscience_result has these keys."""
     return {"conscience_result": keys}
 
 
@@ -44,12 +45,12 @@ VERDICTS = {"optimization_veto_passed": True, "epistemic_humility_passed": True,
 
 
 def in_order_of_sampling(*names: str) -> list[str]:
-    """Trace ids by their MD5."""
+    """Return the trace ids ordered by MD5."""
     return sorted(names, key=lambda name: hashlib.md5(name.encode()).hexdigest())
 
 
 FORTY = in_order_of_sampling(*(f"sampled-{i}" for i in range(40)))[::-1]
-"""The last to be sampled first, so that the order in time is the other way round."""
+"""Ids in reverse order of sampling, so that the order of time is the opposite."""
 
 CASES = [
     comparison(
@@ -108,7 +109,8 @@ CASES = [
     comparison(
         "guardrails alone are no verdict",
         [conscience(conscience_passed=True, thought_depth_triggered=True)],
-        [NOTHING | conscience(conscience_passed=None, thought_depth_triggered=False)],  # nothing ran
+        # no comparison is made
+        [NOTHING | conscience(conscience_passed=None, thought_depth_triggered=False)],
         [],
     ),
     comparison(
@@ -119,7 +121,7 @@ CASES = [
             {"dsdma_domain_alignment": 0.5, "dma_results": {"dsdma": {"domain_alignment": 0.495}}},
             {"dsdma_domain_alignment": 0.5, "dma_results": {"dsdma": 3, "dsdma_domain_alignment": 0.5049}},
             {
-                "csdma_plausibility_score": 0.5,  # of two the first that is present
+                "csdma_plausibility_score": 0.5,  # the first alternative that is present
                 "dma_results": {"csdma": {"plausibility_score": 0.5}, "csdma_plausibility_score": 0.9},
             },
             {
@@ -173,7 +175,7 @@ CASES = [
             {"action_result": {"execution_success": 1}},
             {"action_result": {"execution_success": False, "success": True}},
             {"action_result": {"success": False}},
-            {"action_success": None, "action_result": {"success": False}},  # nothing ran
+            {"action_success": None, "action_result": {"success": False}},  # no comparison is made
         ],
         ["action_success", "action_was_overridden", "coherence_passed", "conscience_passed"],
     ),
@@ -189,7 +191,7 @@ CASES = [
             {"action_result": {"audit_entry_hash": "other"}},
             {"action_result": {"audit_entry_hash": "HASH"}},
             {"action_result": {"audit_entry_hash": 5}},
-            {"action_result": {"audit_entry_hash": "hash", "success": False}},  # one of two that ran
+            {"action_result": {"audit_entry_hash": "hash", "success": False}},  # one of two comparisons holds
         ],
         ["action_success", "audit_entry_hash", "audit_sequence_number"],
     ),
@@ -265,7 +267,7 @@ CASES = [
     Case(
         "4 each period's share of replays weighs as much as its traces",
         [*traces(ago(3), 50), *traces(ago(2), 10, thought_start=None)],
-        # 30 of 50 are sampled, all of them good; 10 of 10, none of them.
+        # 30 of 50 are sampled, all replayable; 10 of 10, none replayable.
         [expects({"i_replay": 50 / 60, "n_replayed": 40})],
     ),
 ]

@@ -1,4 +1,4 @@
-"""scoring.md §5: R = norm((1 - drift) / (1 + MTTR) (1 - rho))."""
+"""Cases of R (scoring.md §5): R = norm((1 - drift) / (1 + MTTR) (1 - rho))."""
 
 from datetime import timedelta
 from math import exp, log
@@ -9,14 +9,14 @@ from cases.notation import Case, Source, ago, expects, norm, traces
 METRICS = ("csdma_plausibility_score", "dsdma_domain_alignment", "coherence_level")
 TWO_BINS = [1] * 20 + [0] * 20
 
-# 40 recent traces are in the last bin; of 40 before, 20 are in the first bin and 20 in the last. Together the bins hold
-# 20 and 60 of 80, so that the 10 alpha = 5 pseudo-counts are 1.25 and 3.75. m = 2 bins.
+# Recent: 40 traces in the last bin. Baseline: 20 in the first bin and 20 in the last. Together the bins have 20 and
+# 60 of 80, so the 10 alpha = 5 pseudo-counts are 1.25 and 3.75. m = 2 bins.
 MOVED = 1 - exp(
     -(43.75 / 45 * log(43.75 / 23.75) + 1.25 / 45 * log(1.25 / 21.25) - (2 - 1) / 2 * (1 / 40 + 1 / 40))
 )
 
-# 30 recent traces are in the last bin; of 90 before, 45 are in the first bin and 45 in the last. Together the bins hold
-# 45 and 75 of 120, so that the 5 pseudo-counts are 1.875 and 3.125.
+# Recent: 30 traces in the last bin. Baseline: 45 in the first bin and 45 in the last. Together the bins have 45 and
+# 75 of 120, so the 5 pseudo-counts are 1.875 and 3.125.
 MOVED_FROM_MORE = 1 - exp(
     -(
         33.125 / 35 * log(33.125 / 35 / (48.125 / 95))
@@ -27,7 +27,7 @@ MOVED_FROM_MORE = 1 - exp(
 
 
 def flags(*hours_ago_and_flag: tuple[float, bool | None], agent: str = "A", **columns: Any) -> list[Source]:
-    """Traces with a fragility flag, each so many hours before T."""
+    """Return traces with a fragility flag, each at a number of hours before T."""
     return [
         row
         for hours, flag in hours_ago_and_flag
@@ -36,7 +36,7 @@ def flags(*hours_ago_and_flag: tuple[float, bool | None], agent: str = "A", **co
 
 
 def episode(start: float, end: float | None, mode: str | None, agent: str = "A") -> list[Source]:
-    """An episode from so many hours before T to so many; None: it has not ended."""
+    """Return an episode between two numbers of hours before T. None: it has not ended."""
     found = flags((start, True), agent=agent, idma_phase=mode)
     return found if end is None else found + flags((end, False), agent=agent)
 
@@ -120,13 +120,13 @@ CASES = [
         [expects({"delta_dsdma_domain_alignment": MOVED_FROM_MORE})],
     ),
     Case(
-        "5 what sampling alone adds is taken off, and drift is not negative",
+        "5 the sampling bias is subtracted, and drift is not negative",
         [
             *traces(ago(10), 40, dsdma_domain_alignment=[1] * 20 + [0] * 20),
             *traces(ago(1), 40, dsdma_domain_alignment=[1] * 21 + [0] * 19),
         ],
-        # 5 pseudo-counts, shared out 41 to 39: 2.5625 and 2.4375. KL = (23.5625 ln(23.5625/22.5625) + 21.4375
-        # ln(21.4375/22.4375)) / 45 = 0.001, less than (2 - 1)/2 (1/40 + 1/40) = 0.025.
+        # 5 pseudo-counts are divided 41 to 39: 2.5625 and 2.4375. KL = (23.5625 ln(23.5625/22.5625) + 21.4375
+        # ln(21.4375/22.4375)) / 45 = 0.001, which is less than (2 - 1)/2 (1/40 + 1/40) = 0.025.
         [expects({"delta_dsdma_domain_alignment": 0, "delta_drift": 0, "r_score": norm(1)})],
     ),
     Case(
@@ -161,11 +161,11 @@ CASES = [
             *traces(ago(10), 30, dsdma_domain_alignment=[0.3, 0.7, 1] * 10),
             *traces(ago(1, 10), 30, dsdma_domain_alignment=[0.39, 0.79, 0.9] * 10),
         ],
-        # KL = 0, and none of it would be if a bin were another.
+        # KL = 0. If one value were in another bin, it would not be.
         [expects({"delta_dsdma_domain_alignment": 0})],
     ),
     Case(
-        "5 neighbours on both sides of a bin's edge are in two bins",
+        "5 values just below and at a bin's edge are in different bins",
         [
             *traces(ago(10), 300, dsdma_domain_alignment=0.3, every=timedelta(seconds=10)),
             *traces(ago(1), 300, dsdma_domain_alignment=0.29, every=timedelta(seconds=10)),
@@ -226,7 +226,7 @@ CASES = [
     Case(
         "5 rho is the share of recoveries with a later episode of the same mode",
         [*episode(50, 49, "a"), *episode(40, 39, "b"), *episode(30, 29, "a"), *episode(20, 19, "c")],
-        # Of four recoveries one of mode a is followed by another of a. MTTR is 1 hour.
+        # One of four recoveries, of mode a, is followed by another episode of a. MTTR is 1 hour.
         [expects({"rho_regression": 1 / 4, "mttr_hours": 1, "r_score": norm(1 / 2 * 3 / 4)})],
     ),
     Case(
@@ -260,11 +260,11 @@ CASES = [
     Case(
         "5 only recoveries of the window are asked for a relapse, by any later episode",
         [*episode(24 * 8, 24 * 7.5, "a"), *episode(30, 29, "a"), *episode(0, None, "a")],
-        # The recovery before the window does not count, nor does an episode detected at T.
+        # A recovery before the window does not count, nor does an episode that begins at T.
         [expects({"rho_regression": 0}), expects({"rho_regression": 1 / 2}, window=30)],
     ),
     Case(
-        "5 again is in the order of traces, whatever the times",
+        "5 a relapse follows in the order of traces, even at the same time",
         traces(
             ago(2),
             4,

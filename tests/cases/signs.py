@@ -1,4 +1,4 @@
-"""certainty.md §5: signs that one agent's traces suffice for, whatever the fleet's others do."""
+"""Cases of red flags (certainty.md §5) that depend on the traces of one agent only."""
 
 from typing import Any
 
@@ -7,12 +7,13 @@ from cases.notation import Case, Source, ago, deferral, expects
 
 
 def traces(*where: Any, agent: str, **columns: Any) -> list[Source]:
-    """Traces signed with a key that no other agent of all cases uses."""
+    """Return traces signed with a key that no other agent uses."""
     return notation.traces(*where, agent=agent, signature_key_id=f"key of {agent}", **columns)
 
 
 def scored_records(agent: str, days: float, n: int, shift: int = 0) -> list[Source]:
-    """Fifty records, or the first n of them; each score takes ten values, five times each. Shifted ones are others."""
+    """Return the first n of fifty records. Each score has ten values, five times each. Shifted records are different
+    ones."""
     numbers = range(n)
     return traces(
         ago(days),
@@ -25,7 +26,7 @@ def scored_records(agent: str, days: float, n: int, shift: int = 0) -> list[Sour
 
 
 def signs(**values: float) -> dict[str, Any]:
-    """The signs of an agent, and their values."""
+    """Return the expected red flags of an agent with their values."""
     return {"signs": values}
 
 
@@ -35,7 +36,7 @@ CASES = [
         [
             *scored_records("twice", 5, 50),
             *scored_records("twice", 1.2, 50),
-            # Two agents with ten values of each score, as before, but no record that is like another one.
+            # Two agents with ten values of each score, but no two equal records.
             *[
                 row
                 for number in (1, 2)
@@ -46,10 +47,11 @@ CASES = [
             ],
             *scored_records("99", 5.2, 50),
             *scored_records("99", 1.4, 49),
-            # The second half came before the window of 7 days.
+            # The second half is before the window of 7 days.
             *scored_records("earlier", 8, 50),
             *scored_records("earlier", 1.5, 50),
-            # Twenty records five times, all without the second score: the other two alone would be 4.9 times chance.
+            # Twenty records, five times each, all without the second score. The other two scores alone would be 4.9
+            # times chance.
             *[
                 row
                 for days in (5.3, 4.3, 3.3, 2.3, 1.6)
@@ -63,7 +65,7 @@ CASES = [
                 )
             ],
         ],
-        # Each score has 10 * 45 of 4950 pairs in common, so that chance gives 450^3 / 4950^2; there are 50.
+        # 10 * 45 of 4950 pairs are equal in each score, so chance gives 450^3 / 4950^2. There are 50 equal pairs.
         [
             expects(signs(repeated_records=50 * 4950**2 / 450**3), agent="twice"),
             expects(signs(), agent="once, 1"),
@@ -74,7 +76,7 @@ CASES = [
         ],
     ),
     Case(
-        "5 renumbered, and a verdict that its components contradict",
+        "5 renumbered and contradicted_null are raised by one occurrence",
         [
             *traces(ago(5), 3, agent="anew"),
             *traces(ago(1), 2, agent="anew", audit_sequence_number=[1, 2]),
@@ -92,7 +94,7 @@ CASES = [
         ],
     ),
     Case(
-        "5 unreported: three, and more than chance explains",
+        "5 unreported needs three traces and significance",
         [
             *traces(ago(20), 400, agent="three of 50"),
             *traces(ago(1), 50, agent="three of 50", action_success=[None] * 3 + [True] * 47),
@@ -103,8 +105,8 @@ CASES = [
             *traces(ago(20), 400, agent="two of 2"),
             *traces(ago(1), 2, agent="two of 2", action_success=None),
         ],
-        # p = 1/401, so of 50 traces 0.125 are expected: three or more have a chance of 0.00029, four of 0.000009. Where
-        # 10 are expected, exactly 24 have one of 0.00007, 24 or more of 0.00012.
+        # p = 1/401, so 0.125 are expected of 50 traces. The probability of three or more is 0.00029, of four or more
+        # 0.000009. If 10 are expected, exactly 24 have a probability of 0.00007, 24 or more of 0.00012.
         [
             expects(signs(), agent="three of 50"),
             expects(signs(**{"unreported action_success": 4 / 50}), agent="four of 50"),
@@ -115,8 +117,9 @@ CASES = [
     Case(
         "5 deferrals_left_open: 7 days to judge, and the baseline as it stood a window earlier",
         [row for agent in ("A", "slow") for days in (60, 1) for row in traces(ago(days), agent=agent)],
-        # Of the four kinds that are due one is judged, one only after T, one under way. Of the baseline two were judged
-        # at T - 7, so that they were open then: of 15, or of 5, which is too much for the difference to count.
+        # Of the four kinds of old deferrals, one is resolved, one is resolved only after T, and one is in progress.
+        # In the baseline two were resolved after T - 7 days, so they were open then: of 15, or of 5, for which the
+        # difference is not significant.
         [expects(signs(deferrals_left_open=9 / 12), agent="A"), expects(signs(), agent="slow")],
         deferrals=[
             row
@@ -128,7 +131,7 @@ CASES = [
                     deferral(ago(11), resolved_at=ago(-1), agent=agent),
                     deferral(ago(11), "UNDER_REVIEW", agent=agent),
                     deferral(ago(7, us=1), "PENDING", agent=agent),
-                    # Not due, and not known.
+                    # too recent, and of unknown status
                     deferral(ago(7), "PENDING", agent=agent),
                     deferral(ago(11), "LOST", agent=agent),
                 ],

@@ -1,10 +1,10 @@
-"""scoring.md §1: windows, as-ofs and who the agent was."""
+"""Cases of windows, as-ofs and agents (scoring.md §1)."""
 
 from cases.notation import Case, ago, expects, traces
 
 CASES = [
     Case(
-        "1 a trace at T takes no part, one just before it does",
+        "1 a trace at T does not count, a trace just before T does",
         [*traces(ago(us=1)), *traces(ago())],
         [expects({"n_traces": 1, "issues": {"future_trace": 1}})],
     ),
@@ -27,7 +27,7 @@ CASES = [
             *traces(ago(10), 29, agent="ends"),
             *traces(ago(7), agent="ends"),
         ],
-        # With 30 traces on both sides, all in one bin: p = q, so drift is 0.
+        # 30 traces on both sides, all in one bin: p = q, so drift is 0.
         [
             expects({"delta_dsdma_domain_alignment": 0, "unmeasured_components": []}, agent="thirty"),
             expects({"delta_dsdma_domain_alignment": None}, agent="begins"),
@@ -69,7 +69,7 @@ CASES = [
         [expects({"agent_name": None, "d_identity": 0})],
     ),
     Case(
-        "1 a label is one agent's alone",
+        "1 labels of agents are unique",
         [
             *traces(ago(2), agent="first", agent_name="Twin"),
             *traces(ago(2, us=-1), agent="second", agent_name="Twin"),

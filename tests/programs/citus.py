@@ -1,7 +1,7 @@
-"""A cluster of Citus against plain PostgreSQL, in one database of the coordinator that CIRIS_CITUS_URL names.
+"""Tests of a Citus cluster, compared with plain PostgreSQL, in the coordinator's database that CIRIS_CITUS_URL names.
 
-Local tables of a coordinator are those of plain PostgreSQL, so both stand side by side, in schemas of their own. What
-is there already in schemas of these names is dropped. `make test-citus` runs it.
+Local tables of a coordinator are those of plain PostgreSQL, so both results are in different schemas of one database.
+Existing schemas with these names are dropped. `make test-citus` runs it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from nasty_fleet import START, nasty_fleet
 from pipeline import ATTRIBUTION, kept_parsed, load_nasty_fleet, score, table_differences
 
 URL = os.environ["CIRIS_CITUS_URL"]
-ParsedNode.write_node = WRITE_NODE  # plans are those of the compiled code
+ParsedNode.write_node = WRITE_NODE  # the tests read the compiled code
 CLUSTER, PLAIN, COPIED = "ciris_cluster", "ciris_plain", "ciris_copied"
 LAYERS = ("", "_staging", "_intermediate")
 READER = "ciris_citus_reader"
@@ -43,16 +43,16 @@ HOSTILE = {
     "IntervalStyle": "sql_standard",
     "TimeZone": "Asia/Kathmandu",
 }
-"""What sessions on the workers inherit."""
+"""Settings that sessions on the workers inherit."""
 
 WINDOWS = ("int_windows",)
 SCORES = ("fct_capacity_scores", "fct_record_signs")
 ON_WORKERS = ("int_trace_verdicts", *WINDOWS, *SCORES)
-"""Models whose rows no coordinator sees. It sees those of int_agent_events, which are few."""
+"""Models whose rows are never sent to the coordinator. The few rows of int_agent_events are."""
 WITH_SMALL_SUMS = ("int_agent_hours", "int_agent_periods")
-"""The same, but for a row per hour of the whole fleet, and a row per agent and key."""
+"""The same, except for a row per hour of the fleet and a row per agent and key."""
 TESTS_OF_SCORES = ("assert_scores_follow_from_their_parts",)
-"""Tests that read whole rows of scores."""
+"""Tests that read complete rows of scores."""
 EXPLAINING = (
     "fct_factor_components",
     "fct_score_attribution",
@@ -64,7 +64,7 @@ EXPLAINING = (
 
 @dataclass
 class Side:
-    """One of the two, with its sources and its tables."""
+    """One of the two sides, with its sources and tables."""
 
     schema: str
     profiles_dir: Path
@@ -74,7 +74,7 @@ class Side:
         score(self.profiles_dir, as_of, self.variables, **options)
 
     def compiled(self, name: str) -> str:
-        """The query of a model or test, as the last run of this side sent it."""
+        """Return the query of a model or test that the last run sent."""
         with kept_parsed(self.profiles_dir, self.variables):
             target = Path(os.environ["DBT_TARGET_PATH"])
         [file] = target.rglob(f"compiled/ciris_scoring/*/**/{name}.sql")
@@ -83,15 +83,15 @@ class Side:
 
 @dataclass
 class Fleet:
-    """A fleet in the sources of both sides, scored by a first run and three increments."""
+    """A fleet in the sources of both sides, scored by a first run and three incremental runs."""
 
     cluster: Side
     plain: Side
     last: datetime
     differences: Mapping[datetime, list[str]]
-    """Between the tables of the sides, after each run."""
+    """Differences between the tables of the two sides after each run."""
     n_scored: int
-    """Rows with a score."""
+    """Number of rows with a score."""
 
 
 def side(schema: str, folder: Path, distribution: str, period: str) -> Side:
@@ -176,7 +176,7 @@ def clean(connection: psycopg.Connection) -> None:
 
 
 def differences_of(connection: psycopg.Connection) -> list[str]:
-    """Between the two sides' tables, brought together on the coordinator."""
+    """Return the differences between the tables of the two sides."""
     for layer in ("", "_intermediate"):
         connection.execute(f"drop schema if exists {COPIED}{layer} cascade")
         connection.execute(f"create schema {COPIED}{layer}")
@@ -199,12 +199,12 @@ def plan_of(connection: psycopg.Connection, query: str) -> str:
 
 
 @pytest.mark.parametrize("model", [*ON_WORKERS, *WITH_SMALL_SUMS])
-def test_increments_leave_their_rows_with_the_workers(fleet, connection, model):
+def test_increments_keep_rows_on_the_workers(fleet, connection, model):
     assert_on_workers(connection, fleet.cluster, model)
 
 
 def assert_on_workers(connection: psycopg.Connection, cluster: Side, model: str) -> None:
-    """As the plan says: what is pulled to the coordinator is a subplan there, or a way to insert."""
+    """Check the query plan: the coordinator executes only subplans for rows that it needs, or distributes inserts."""
     query = cluster.compiled(model)
     schema = CLUSTER if model.startswith("fct") else f"{CLUSTER}_intermediate"
     described = connection.execute(f"select * from ({query}) as rows limit 0").description
@@ -218,13 +218,13 @@ def assert_on_workers(connection: psycopg.Connection, cluster: Side, model: str)
 
 
 @pytest.mark.parametrize("name", TESTS_OF_SCORES)
-def test_tests_of_scores_are_worked_out_by_workers(fleet, connection, name):
+def test_tests_of_scores_run_on_workers(fleet, connection, name):
     plan = plan_of(connection, fleet.cluster.compiled(name))
     assert "Custom Scan (Citus Adaptive)" in plan and "Distributed Subplan" not in plan, plan
 
 
 @pytest.mark.parametrize("view", EXPLAINING)
-def test_what_explains_a_score_is_asked_of_one_worker(fleet, connection, view):
+def test_explanation_of_one_score_runs_on_one_worker(fleet, connection, view):
     agent = connection.execute(f"select min(agent_id_hash) from {CLUSTER}.fct_capacity_scores").fetchone()[0]
     plan = plan_of(connection, f"select * from {CLUSTER}.{view} where agent_id_hash = '{agent}'")
     assert "Task Count: 1\n" in plan and "Distributed Subplan" not in plan, plan
@@ -233,21 +233,21 @@ def test_what_explains_a_score_is_asked_of_one_worker(fleet, connection, view):
 @pytest.mark.parametrize(
     "condition", ["agent_id_hash = 'nobody'", "traced_at < '2026-03-05'", "not is_counted"]
 )
-def test_judged_traces_are_looked_up_by_workers(fleet, connection, condition):
-    """Both halves, those with an agent and those without; the coordinator looks up the last publication alone."""
+def test_checked_traces_are_looked_up_on_workers(fleet, connection, condition):
+    """With and without an agent. The coordinator itself looks up only the last publication."""
     plan = plan_of(connection, f"select * from {CLUSTER}.fct_trace_verdicts where {condition}")
     assert "Custom Scan (Citus Adaptive)" in plan and plan.count("Distributed Subplan") == 1, plan
 
 
 @pytest.mark.parametrize("view", EXPLAINING)
-def test_what_explains_the_scores_of_an_as_of_is_worked_out_by_workers(fleet, connection, view):
+def test_explanation_of_an_as_of_runs_on_workers(fleet, connection, view):
     query = f"select * from {CLUSTER}.{view} where as_of = timestamptz '{fleet.last}'"
     plan = plan_of(connection, query)
     assert "Custom Scan (Citus Adaptive)" in plan and "Distributed Subplan" not in plan, plan
 
 
-def test_keys_comments_and_contracts_are_those_of_plain_postgresql(fleet, connection):
-    """Every unique key with the column that distributes the table beside its own."""
+def test_keys_comments_and_contracts_equal_plain_postgresql(fleet, connection):
+    """Each unique key has the distribution column in addition."""
 
     def described(schema: str) -> list[tuple]:
         return connection.execute(
@@ -279,8 +279,8 @@ def test_keys_comments_and_contracts_are_those_of_plain_postgresql(fleet, connec
         assert unique_keys(CLUSTER + layer) == unique_keys(PLAIN + layer)
 
 
-def test_a_killed_run_is_healed_by_the_next(fleet, connection):
-    """Killed while the models are at work; the marts are then those of the last run or of this one."""
+def test_run_after_a_killed_run_gives_the_normal_result(fleet, connection):
+    """The run is killed while models are built. The marts then equal those before or after the run."""
     later = fleet.last + timedelta(days=1)
     cluster, plain = fleet.cluster, fleet.plain
     command = [str(Path(sys.executable).parent / "ciris-scoring"), "run", "--as-of", later.isoformat()]
@@ -310,7 +310,7 @@ def wait_until(condition: Any, process: subprocess.Popen) -> None:
 
 
 def test_a_second_run_is_refused(fleet):
-    """The lock lives on the coordinator."""
+    """The lock is held on the coordinator."""
     cluster = fleet.cluster
     project = load_project(REPOSITORY, cluster.profiles_dir, cli_vars=cluster.variables)
     with connect(project) as other, run_lock(other, CLUSTER), pytest.raises(RunInProgress):
@@ -345,7 +345,7 @@ def test_a_full_refresh_equals_plain_postgresql_and_keeps_views_and_grants(fleet
         connection.execute(f"drop role {READER}")
 
 
-def test_one_server_becomes_a_cluster_as_docs_scaling_says(connection, tmp_path):
+def test_steps_of_docs_scaling_convert_a_server_to_a_cluster(connection, tmp_path):
     clean(connection)
     moved, plain = (side(schema, tmp_path, "none", "day") for schema in (CLUSTER, PLAIN))
     last = datetime.fromisoformat(SAMPLE["as_of"])
@@ -378,7 +378,7 @@ def test_one_server_becomes_a_cluster_as_docs_scaling_says(connection, tmp_path)
 
 
 def statements_of_scaling() -> str:
-    """What docs/scaling.md has an operator send to the database, about schemas cirislens and ciris."""
+    """Return the SQL statements of docs/scaling.md for the schemas cirislens and ciris."""
     blocks = (REPOSITORY / "docs" / "scaling.md").read_text().split("```")
     [statements] = [block for block in blocks if "create_distributed_table('" in block]
     return statements.removeprefix("sql")

@@ -1,11 +1,11 @@
-"""Score the same traces with two checkouts of the project and compare every mart, row by row.
+"""Score the same traces with two checkouts of the project and compare all marts row by row.
 
-`python tests/programs/compare_checkouts.py OTHER` takes another checkout's folder, for example one that
-`git worktree add ../before v0.1.0` made. Both score the sample, the real traces and random
-fleets by day and by hour, each in a first run and an increment, with their own package and models, into two schemas of
-one throw-away database. Marts and columns that both have must be equal: exactly, doubles to 1e-12 of their size.
+`python tests/programs/compare_checkouts.py OTHER` takes the folder of another checkout, for example one that `git
+worktree add ../before v0.1.0` created. Each checkout scores the sample, the real traces and random fleets by day and
+by hour, in a first run and an incremental one, with its own package and models, into a schema of a temporary
+database. Marts and columns that both have must be equal, doubles to 1e-12 of their size.
 
-With --upgrade the other checkout makes its schema's first run alone, and this one goes on from there.
+With --upgrade, the other checkout makes only the first run, and this one continues in the same schema.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SCHEMAS = {"here": "scored_here", "there": "scored_there"}
 
 @dataclass
 class Fleet:
-    """Traces to score, and the as-ofs of the runs, one after the other."""
+    """Traces to score, and the as-ofs of the runs in order."""
 
     name: str
     load: Callable[[psycopg.Connection], Any]
@@ -44,7 +44,7 @@ class Fleet:
 
 
 def fleets(seeds: int) -> Iterator[Fleet]:
-    """The sample, the real traces and random fleets."""
+    """Yield the sample, the real traces and random fleets."""
     newest = datetime.fromisoformat(sample_info()["as_of"])
     yield Fleet("sample", load_sample, [newest - timedelta(days=2), newest])
     import test_real_traces as real
@@ -79,7 +79,7 @@ def _nasty(seed: int, size: dict[str, int]) -> Callable[[psycopg.Connection], No
 
 
 def score_with(checkout: Path, profiles_dir: Path, as_of: datetime, variables: dict[str, Any]) -> None:
-    """One run of a checkout's own package and models; a failure ends this program."""
+    """Make a run with the package and models of a checkout. If it fails, the program exits."""
     command = [
         *(sys.executable, "-m", "ciris_scoring.cli", "run", "--as-of", as_of.isoformat()),
         *(
@@ -103,7 +103,7 @@ def score_with(checkout: Path, profiles_dir: Path, as_of: datetime, variables: d
 
 
 def main() -> int:
-    """Compare, fleet by fleet; exit code 1 when anything differs."""
+    """Compare all fleets. The exit code is 1 if anything differs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("other", type=Path, help="folder of the other checkout")
     parser.add_argument("--seeds", type=int, default=3, help="random fleets by day, and by hour")

@@ -1,7 +1,7 @@
-"""Kill real runs at random moments, and hold what the next run makes of it against a run that nobody disturbed.
+"""Kill runs at random times and compare the result of the next run with that of an undisturbed run.
 
-`python tests/programs/kills.py` is the long version (part of `make soak`): 40 kills. Each is drawn from its number, so
-that one can be repeated: `python tests/programs/kills.py --only 17`.
+`python tests/programs/kills.py` makes 40 kills (part of `make soak`). Each is determined by its number, so that it
+can be repeated: `python tests/programs/kills.py --only 17`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from test_gate import EVIDENCE
 PROGRAMS = Path(sys.executable).parent
 DAYS = 12
 UNDISTURBED = "undisturbed"
-"""Schema that holds what a run comes to when nobody disturbs it."""
+"""Schema with the result of an undisturbed run."""
 
 CONTRADICTIONS = {
     f"{SCHEMA}.fct_factor_components": f"""
@@ -88,7 +88,7 @@ CONTRADICTIONS = {
         where (abs(later.capacity_score - earlier.capacity_score - explained.points) <= 1e-12) is not true
         """,
 }
-"""Of the marts that explain scores from a second table: rows that contradict the scores shown with them."""
+"""For marts that explain scores: number of rows that contradict the published scores."""
 LAYERS = ("", "_staging", "_intermediate")
 OF_THE_RUN = ("int_scoring_run", "int_scoring_parameters", "int_source_periods")
 SLOW_PYTHON_MODEL = f"""
@@ -97,17 +97,17 @@ SLOW_PYTHON_MODEL = f"""
     create trigger take_time before insert on {SCHEMA}_intermediate.int_windows
         for each row execute function public.take_time();
     """
-"""It is so short that it would hardly ever be met."""
+"""Trigger that slows the Python model down. It is otherwise too short to be killed."""
 
 PYTHON_MODEL_SECONDS = 1.2
-"""From its beginning to its end where it is slow, about."""
+"""Approximate duration of the slowed Python model in seconds."""
 
 PATIENCE_SECONDS = 120
-"""How long a command may take before a test gives up on it."""
+"""Seconds after which a test stops waiting for a command."""
 
 
 class Command:
-    """A program in a process and a session of its own; it is killed at the end of a with block."""
+    """A program in a new process and session. At the end of a with block it is killed."""
 
     def __init__(self, *arguments: str | Path):
         self._stderr, path = tempfile.mkstemp()
@@ -119,11 +119,11 @@ class Command:
 
     @property
     def said(self) -> str:
-        """What it has written to stderr so far."""
+        """Output on stderr so far."""
         return os.pread(self._stderr, 1 << 20, 0).decode()
 
     def wait_until_said(self, pattern: str) -> None:
-        """Wait for a line; it is an error to end without it."""
+        """Wait for a line of output. Fail if the program ends without it."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not re.search(pattern, self.said):
             waiting = self._process.poll() is None and time.monotonic() < deadline
@@ -131,16 +131,16 @@ class Command:
             time.sleep(0.002)
 
     def wait(self) -> int:
-        """Wait for its end; the exit code."""
+        """Wait for the end and return the exit code."""
         return self._process.wait(PATIENCE_SECONDS)
 
     @property
     def has_ended(self) -> bool:
-        """Whether it has come to its end."""
+        """Return whether the program has ended."""
         return self._process.poll() is not None
 
     def kill(self) -> None:
-        """As `kill -9` does; it may have ended already."""
+        """Kill the program with SIGKILL if it has not ended."""
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
@@ -154,7 +154,7 @@ class Command:
 
 
 def real_run(database: Database, case: Case) -> Command:
-    """A real `ciris-scoring run`."""
+    """Start `ciris-scoring run`."""
     return Command(
         PROGRAMS / "ciris-scoring", "run", *at(database), "--as-of", case.as_of.isoformat(), *case.options
     )
@@ -165,7 +165,7 @@ NODE = r"\d+ of \d+ +\S+ +[\d.]+ s +(.+)"
 
 
 def place(said: str) -> str:
-    """Where a run was when it said its last line."""
+    """Return the step of a run that its last line of output names."""
     if "Scoring " not in said:
         return "start-up"
     if "Done in " in said:
@@ -183,24 +183,24 @@ def place(said: str) -> str:
 
 @dataclass
 class Case:
-    """A run to be killed: the state it starts from, what it is called with, and what becomes of it undisturbed."""
+    """A run to kill: initial state, options, and the result without a kill."""
 
     name: str
     state: str
-    """Saved database: the target as it was before, and beside it what the run would come to."""
+    """Saved database with the initial state of the target, and the result of an undisturbed run in another schema."""
     as_of: datetime
     options: tuple[str, ...] = ()
     before: dict[str, str] = field(default_factory=dict)
-    """The marts' fingerprints."""
+    """Fingerprints of the marts in the initial state."""
     behind_before: dict[str, str] = field(default_factory=dict)
-    """Those of the tables that scores are made of."""
+    """Fingerprints of the tables behind the marts in the initial state."""
     after: dict[str, str] = field(default_factory=dict)
     seconds: float = 0
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a kill came to."""
+    """Result of a kill."""
 
     description: str
     wrong: list[str]
@@ -212,10 +212,10 @@ class Outcome:
 
 
 def marts(database: Database) -> dict[str, str]:
-    """Fingerprints of the marts; of the one that is live only that it can be read.
+    """Return the fingerprints of the marts. Of the view on the current run it is only checked that it can be read.
 
-    What explains a score may be missing until the second of the two tables that it stands in is written, but never
-    contradicts a score.
+    Views that explain a score may lack rows while their second table is not yet written, but must never contradict a
+    score.
     """
     with database.connect() as connection:
         found = _fingerprints(connection, SCHEMA, "rv")
@@ -225,13 +225,13 @@ def marts(database: Database) -> dict[str, str]:
 
 
 def _fingerprints(connection: psycopg.Connection, schema: str, kinds: str) -> dict[str, str]:
-    """Fingerprints without the times of runs, and without what a swap of tables has not cleared away yet."""
+    """Return fingerprints without the times of runs and without tables that remain from swaps."""
     found = fingerprints(connection, schema, kinds=kinds, without=RUN_TIMES, may_be_none=True)
     return {n: rows for n, rows in found.items() if not n.endswith("__dbt_backup")}
 
 
 def behind_the_marts(database: Database) -> dict[str, str]:
-    """Fingerprints of the tables that scores are made of."""
+    """Return fingerprints of the tables behind the marts."""
     with database.connect() as connection:
         found = _fingerprints(connection, f"{SCHEMA}_intermediate", "r")
     return {n: rows for n, rows in found.items() if not n.endswith(OF_THE_RUN)}
@@ -241,10 +241,11 @@ def behind_the_marts(database: Database) -> dict[str, str]:
 def cases(
     server: embedded.Server, folder: Path, *, only_increment: bool = False, as_events: bool = False
 ) -> Iterator[tuple[Database, dict[str, Case]]]:
-    """A replayed fleet, and runs upon it: the first of all, an increment, and a full refresh with other parameters.
+    """Yield a database with a replayed fleet, and the runs: the first one, an incremental one, and a full refresh
+    with other parameters.
 
-    :param only_increment: without the other two.
-    :param as_events: runs read events in the place of traces.
+    :param only_increment: omit the first run and the full refresh.
+    :param as_events: runs read events instead of traces.
     """
     *steps, last = daily_steps(DAYS)
     source = AS_EVENTS if as_events else {}
@@ -260,7 +261,7 @@ def cases(
                 apply(connection, step)
         with saved(database) as empty:
             first = Case("first run", empty, steps[-1].as_of, options)
-            # So that dbt has parsed the project before a run that is measured.
+            # dbt has then parsed the project before a run whose duration is measured.
             with real_run(database, first) as command:
                 assert command.wait() == 0, command.said
             found = [] if only_increment else [_undisturbed(first, database)]
@@ -275,7 +276,7 @@ def cases(
 
 
 def _undisturbed(case: Case, database: Database) -> Case:
-    """Make the run without a kill, and put what it comes to into its saved state; leaves it in the database."""
+    """Make the run without a kill, and store its result in the saved state and in the database."""
     restore(database, case.state)
     case.before, case.behind_before = marts(database), behind_the_marts(database)
     with real_run(database, case) as command:
@@ -288,7 +289,7 @@ def _undisturbed(case: Case, database: Database) -> Case:
 
 
 def _copy_as_undisturbed(database: Database, state: str) -> None:
-    """Copy what has been scored into a saved database, under another name."""
+    """Copy the scored schemas into a saved database under another name."""
     server = database.server
     where = ["-h", server.socket_folder, "-p", str(server.port), "-U", server.user]
     psql = [server.programs / "psql", *where, "-qX", "-v", "ON_ERROR_STOP=1", "-o", os.devnull]
@@ -302,7 +303,7 @@ def _copy_as_undisturbed(database: Database, state: str) -> None:
 
 
 def kill(database: Database, case: Case, number: int) -> Outcome:
-    """Kill the run at a moment drawn from a number, on what is there, and look at the marts."""
+    """Kill the run at a time that is derived from a number, and examine the marts."""
     rng = random.Random(number)
     if number % 10 == 0:
         with database.connect() as connection:
@@ -326,7 +327,7 @@ def kill(database: Database, case: Case, number: int) -> Outcome:
 
 
 def half_published(case: Case, found: dict[str, str]) -> list[str]:
-    """Marts that are gone, or neither as before the run nor as after it."""
+    """Return marts that are missing, or equal neither the state before the run nor that after it."""
     wrong = [f"{name} is gone" for name in case.before.keys() - found.keys()]
     return wrong + [
         f"{name} is neither as before nor as after"
@@ -336,7 +337,7 @@ def half_published(case: Case, found: dict[str, str]) -> list[str]:
 
 
 def differences_after_another_run(database: Database, case: Case) -> list[str]:
-    """What the next run, in this process, leaves different from a run that nobody disturbed."""
+    """Make the next run in this process. Return the differences from an undisturbed run."""
     again = _run_again(database, case)
     if again.exit_code:
         return [again.output]
@@ -345,7 +346,7 @@ def differences_after_another_run(database: Database, case: Case) -> list[str]:
 
 
 def _run_again(database: Database, case: Case) -> Result:
-    """The next run; a full refresh that was under way is all that may follow, and a run that is none says so."""
+    """Make the next run. After an unfinished full refresh any other run must be refused with a message."""
     if "--full-refresh" in case.options and _is_unfinished(database, case):
         message = refusal(run(database, as_of=case.as_of.isoformat()), exit_code=1)
         assert "did not end" in message, message
@@ -361,12 +362,13 @@ def _is_unfinished(database: Database, case: Case) -> bool:
 
 
 def draw(number: int) -> str:
-    """Name of the run that a number kills; every tenth number an increment, in its Python model."""
+    """Return the name of the run that a number kills. Every tenth number kills an incremental run in its Python
+    model."""
     return ["increment", "increment", "first run", "increment", "full refresh"][number // 2 % 5]
 
 
 def main() -> int:
-    """The soak; exit code 1 when anything is wrong."""
+    """Run the soak test. The exit code is 1 if anything is wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=40)
     parser.add_argument("--events", action="store_true", help="read events in the place of traces")

@@ -1,7 +1,7 @@
-"""Years of history: the brute force, which knows nothing of powers and totals, gives the same to 1e-9 at every age.
+"""Compare years of history with the reference implementation, which uses no powers or totals, to 1e-9 at all ages.
 
-`python tests/programs/long_history.py` scores three years by hour (part of `make soak`). Some agents are there all the
-time, one is silent for years in between.
+`python tests/programs/long_history.py` scores three years by hour (part of `make soak`). Some agents send traces all
+the time; one is silent for years in between.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ FIRST_DAY = datetime.fromisoformat("2021-06-01T00:00:00Z")
 def load_years(
     connection: psycopg.Connection, days: int, traces_per_day: int, busy: Stretches | None = None
 ) -> datetime:
-    """Load two agents over some days, one of which is silent from day 100 until 100 days before the end.
+    """Load two agents. One is silent from day 100 until 100 days before the end.
 
-    :param busy: the days, from one to before another, that have traces at all; default: every day.
+    :param busy: ranges of days (end exclusive) with traces; default: every day.
     """
     create_loose_sources(connection)
     fleet = nasty_fleet(8, agents=1, days=days, traces_per_day=traces_per_day, start=FIRST_DAY)
@@ -61,7 +61,7 @@ def load_years(
 def ages(
     first: datetime, last: datetime, period: timedelta, n: int, busy: Stretches | None = None
 ) -> list[datetime]:
-    """As-ofs of every age: the first and the last ones, those around the silence, and some between."""
+    """Return as-ofs of all ages: the first and last ones, those around the silence, and some in between."""
     rng = random.Random(1)
     stretches = busy or [(0, (last - first).days)]
     between = [

@@ -1,4 +1,4 @@
-"""Read mutants.txt: mistakes that a test must find."""
+"""Read mutants.txt, the list of mutations that a test must find."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import NamedTuple
 
 
 class Mutant(NamedTuple):
-    """One mistake."""
+    """A mutation of a file."""
 
     name: str
     file: str
     old: str
     new: str
     first: str = ""
-    """The check that finds it, where that is not the first one."""
+    """Check that finds the mutation, if it is not the first one."""
 
     def applied(self, project: Path) -> str:
-        """The file's text with the mistake in it."""
+        """Return the text of the file with the mutation."""
         text = (project / self.file).read_text()
         if (n := text.count(self.old)) != 1:
             raise ValueError(f"{self.name}: its text occurs {n} times in {self.file}, not once")
@@ -26,10 +26,10 @@ class Mutant(NamedTuple):
 
 
 def read_mutants(text: str) -> list[Mutant]:
-    """The mistakes of a list."""
+    """Parse a list of mutations."""
     found: list[Mutant] = []
     file = ""
-    # Lines that begin alike stand together: the lines of one text.
+    # Consecutive lines with the same mark form one text.
     for mark, group in groupby(text.splitlines(), key=lambda line: line[:2]):
         content = "\n".join(line[2:] for line in group)
         if mark == "@ ":

@@ -1,7 +1,7 @@
-"""Make each mistake of mutants.txt in a copy of the project, and see which test finds it; exit 1 if none does.
+"""Apply each mutation of mutants.txt to a copy of the project and run the checks. The exit code is 1 if one survives.
 
-`python tests/programs/mutants.py` tries all of them (`make soak`), words after it those whose names have them. Each is
-tried in a process of its own, on one server per processor, where the sources are loaded once.
+`python tests/programs/mutants.py` tries all of them (`make soak`). Words after it select mutations by name. Each one
+is tried in a separate process, with one server per processor, on which the sources are loaded once.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NOT_COPIED = shutil.ignore_patterns(".git", ".venv*", ".ciris", "target", "logs"
 
 
 def main() -> int:
-    """Try the mutants, print a line for each; the number that survived decides how it ends."""
+    """Try the mutations and print a line for each. The exit code depends on the number of survivors."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("words", nargs="*", help="try only mutants whose names have one of these")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
@@ -47,7 +47,7 @@ def main() -> int:
         return 0
     chosen = [m for m in MUTANTS if not options.words or any(w in m.name for w in options.words)]
     for mutant in chosen:
-        mutant.applied(PROJECT)  # one that is out of date stops it before it begins
+        mutant.applied(PROJECT)  # fail early if a mutation is out of date
     survivors = []
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -70,12 +70,12 @@ def main() -> int:
 
 
 def try_one(places: Queue[tuple[Path, Server]], mutant: Mutant | None) -> str:
-    """What found the mutant, in one of the copies; of none, whether the checks pass."""
+    """Return what found the mutation. Without a mutation, return whether the checks pass."""
     copy, server = place = places.get()
     try:
         with mistake(copy, mutant):
             command = [sys.executable, copy / "tests/programs/mutants.py", "--check"]
-            # Python files change within a second, which is all that compiled ones are known by.
+            # Python must not cache bytecode, because it would not notice a change within a second.
             environment = os.environ | {"PYTHONPATH": str(copy / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
             done = subprocess.run(
                 [*command, server.socket_folder, str(server.port), server.user, mutant.first if mutant else ""],
@@ -89,7 +89,7 @@ def try_one(places: Queue[tuple[Path, Server]], mutant: Mutant | None) -> str:
 
 @contextmanager
 def mistake(copy: Path, mutant: Mutant | None) -> Iterator[None]:
-    """The mutant's mistake in the copy."""
+    """Apply the mutation in the copy, and revert it afterwards."""
     if mutant is None:
         yield
         return
@@ -102,16 +102,19 @@ def mistake(copy: Path, mutant: Mutant | None) -> Iterator[None]:
         file.write_text(text)
 
 
-# --- In the copy ---------------------------------------------------------------------------------------------------
+# --- In the copy -----------------------------------------------------------------------------------------------------
 
 
 def found_by(server: Server, first: str) -> str | None:
-    """The first check that fails, and with what; None when all pass. first: one to begin with."""
+    """Return the first check that fails and its result, or None if all pass.
+
+    :param first: check to begin with.
+    """
     for name, check in sorted(CHECKS.items(), key=lambda item: item[0] != first):
         started = time.monotonic()
         try:
             wrong = next(iter(check(server)), None)
-        except CirisError as error:  # a run that the tests of the data stopped
+        except CirisError as error:  # a data test stopped the run
             wrong = f"the run failed: {error}".replace("\n", " ")
         if wrong:
             return f"{name} ({time.monotonic() - started:.0f} s): {re.sub(' +', ' ', wrong)[:160]}"
@@ -119,7 +122,7 @@ def found_by(server: Server, first: str) -> str | None:
 
 
 def cases(server: Server, by_hour: bool) -> Iterator[str]:
-    """The hand-computed cases."""
+    """Hand-computed cases."""
     import test_cases
 
     with (
@@ -130,7 +133,7 @@ def cases(server: Server, by_hour: bool) -> Iterator[str]:
 
 
 def reference(server: Server) -> Iterator[str]:
-    """The reference implementation with a nasty fleet and parameters other than the defaults."""
+    """Reference implementation, with a random fleet and other parameters than the defaults."""
     from conftest import fresh_database
     from nasty_fleet import START
     from pipeline import differences_from_brute_force, score
@@ -148,7 +151,7 @@ def reference(server: Server) -> Iterator[str]:
 
 
 def unit_tests(server: Server) -> Iterator[str]:
-    """dbt's own, which have bounds that no fleet reaches to the digit."""
+    """dbt unit tests. They contain exact bounds that no fleet reaches."""
     from conftest import fresh_database
     from test_dbt_unit_tests import failing
 
@@ -157,14 +160,14 @@ def unit_tests(server: Server) -> Iterator[str]:
 
 
 def signs_judged(_: Server) -> Iterator[str]:
-    """Fleets at the edges of the rules of signs."""
+    """Fleets at the edges of the rules of red flags."""
     import test_signs
 
     return test_signs.wrong_judgements()
 
 
 def late_and_logged(server: Server) -> Iterator[str]:
-    """What comes late, and the logs of runs and publications."""
+    """Late data, run log and publication log."""
     import test_late_arrivals
 
     with tempfile.TemporaryDirectory() as folder:
@@ -172,14 +175,14 @@ def late_and_logged(server: Server) -> Iterator[str]:
 
 
 def late_outcomes(server: Server) -> Iterator[str]:
-    """Random events, many of which arrive when their trace is final, and a chain worked out by hand."""
+    """Random events that arrive after their trace is final, and a hand-computed chain."""
     import test_late_outcomes
 
     yield from test_late_outcomes.wrong(server)
 
 
 def increments(server: Server) -> Iterator[str]:
-    """Five daily runs beside a full refresh: every table, not only what is published."""
+    """Five daily runs compared with a full refresh, in all tables."""
     from conftest import fresh_database
     from replay import daily_steps, replay
 
@@ -197,7 +200,7 @@ CHECKS: dict[str, Callable[[Server], Iterator[str]]] = {
     "increments": increments,
     "late outcomes": late_outcomes,
 }
-"""Cheapest first."""
+"""Checks, the fastest first."""
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,6 +1,6 @@
-"""Replay a fleet one run at a time, as a scheduler would have seen it, and hold the result against a full refresh.
+"""Replay a fleet run by run, as a scheduler would, and compare the result with a full refresh.
 
-`python tests/programs/replay.py` is the long version (`make soak`): 60 daily runs, and 24 hourly runs of uneven length.
+`python tests/programs/replay.py` (part of `make soak`) replays 60 daily runs and 24 hourly runs of different lengths.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ INCREMENTAL, REFRESHED = SCHEMA, "refreshed"
 
 @dataclass
 class Step:
-    """One run: what arrived since the last one, what the source lost, and the as-of."""
+    """A run: new rows, deleted rows, and the as-of."""
 
     as_of: datetime
     arrivals: dict[str, list[Row]]
@@ -38,13 +38,14 @@ class Step:
 
 
 def daily_steps(days: int, seed: int = 11) -> list[Step]:
-    """A run a day: late, disordered and duplicated arrivals, a missed run, one with nothing new, one made twice."""
+    """Return a run per day, with late, unordered and duplicate arrivals, a missed run, one without new rows and a
+    repeated one."""
     as_ofs = [START + timedelta(days=d) for d in range(1, days + 1)]
-    del as_ofs[days // 2]  # missed
-    as_ofs.insert(days // 3, as_ofs[days // 3])  # made twice
+    del as_ofs[days // 2]  # missed run
+    as_ofs.insert(days // 3, as_ofs[days // 3])  # repeated run
     steps = _steps(as_ofs, timedelta(days=3), days, seed, late=timedelta(days=2.4))
-    # A day of one agent vanishes from the source while it still lies inside the lookback. Without a trace that was sent
-    # again on another day: as events that one would go back to where it was before, which is late.
+    # A day of one agent is deleted within the restatement window. Days with duplicates are excluded: as events, a
+    # duplicate would return to its original time, which is late.
     inside = as_ofs[-1] - timedelta(days=3), as_ofs[-1]
     days_of: dict[tuple[str, str], set[datetime]] = {}
     for step in steps:
@@ -64,7 +65,7 @@ def daily_steps(days: int, seed: int = 11) -> list[Step]:
 
 
 def hourly_steps(runs: int, days: int, seed: int = 12) -> list[Step]:
-    """Runs of uneven length, from one hour to many."""
+    """Return runs after one or more hours."""
     rng = random.Random(seed)
     hours = sorted(rng.sample(range(12, days * 24), runs))
     return _steps(
@@ -76,7 +77,7 @@ def _steps(as_ofs: list[datetime], lookback: timedelta, days: int, seed: int, la
     rng = random.Random(seed)
     fleet = nasty_fleet(seed, agents=6, days=days, traces_per_day=10)
     steps = [Step(as_of, {}) for as_of in as_ofs]
-    quiet = len(as_ofs) // 4  # nothing arrives for this run
+    quiet = len(as_ofs) // 4  # no new rows for this run
     for table, moment_of in (("covenant_traces", "timestamp"), ("wbd_deferrals", "created_at")):
         rows = fleet[table]
         rng.shuffle(rows)
@@ -84,12 +85,12 @@ def _steps(as_ofs: list[datetime], lookback: timedelta, days: int, seed: int, la
             moment = row[moment_of] or START
             arrives = moment + (late * rng.random() if rng.random() < 0.2 else timedelta())
             first = next((i for i, s in enumerate(steps) if s.as_of > arrives and i != quiet), len(steps) - 1)
-            # Never later than the lookback of the run that takes it: this is about increments, not about late data.
+            # No row arrives after the restatement window of its run, because late data has other tests.
             while first > 0 and moment < min(steps[first - 1].as_of, steps[first].as_of) - lookback:
                 first -= 1
             steps[first].arrivals.setdefault(table, []).append(row)
-    # Keys, statuses and outcomes are read as they are at a run, so a replay that knew them later would differ by
-    # right: everything that is known of a key or a deferral is there from the start.
+    # A run uses the current keys, statuses and outcomes. To make replay and full refresh comparable, keys and
+    # deferrals are complete from the start.
     steps[0].arrivals["covenant_public_keys"] = fleet["covenant_public_keys"]
     steps[0].arrivals["wbd_deferrals"] = fleet["wbd_deferrals"]
     for step in steps[1:]:
@@ -100,9 +101,9 @@ def _steps(as_ofs: list[datetime], lookback: timedelta, days: int, seed: int, la
 def replay(
     server: embedded.Server, database: str, folder: Path, steps: list[Step], cli_vars: dict[str, Any]
 ) -> Iterator[str]:
-    """Play the steps into one schema, score the same data from nothing into another, and yield what differs.
+    """Replay the steps into one schema, score the same data from scratch into another, and yield the differences.
 
-    With the variable ciris_source set to events, a run reads events in the place of traces.
+    If the variable ciris_source is events, runs read events instead of traces.
     """
     profiles = {}
     for schema in (INCREMENTAL, REFRESHED):
@@ -126,7 +127,7 @@ def replay(
 
 
 def apply(connection: psycopg.Connection, step: Step) -> None:
-    """Bring the sources to where they were before a run."""
+    """Apply a step's changes to the sources."""
     for table, rows in step.arrivals.items():
         insert_rows(connection, table, rows)
     for agent, start, end in step.deletions:
@@ -137,7 +138,7 @@ def apply(connection: psycopg.Connection, step: Step) -> None:
 
 
 def main() -> int:
-    """The soak; exit code 1 when anything differs."""
+    """Run the soak test. The exit code is 1 if anything differs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--days", type=int, default=60, help="daily runs")
     parser.add_argument("--hourly-runs", type=int, default=24, help="hourly runs over 5 days")

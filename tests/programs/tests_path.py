@@ -1,4 +1,4 @@
-"""Imported by a program before the tests' own modules, which it finds thereby."""
+"""Import this module first in a program, so that it can import the modules of the tests."""
 
 import sys
 from pathlib import Path

@@ -1,9 +1,9 @@
-"""Every state that a run of ciris-scoring or plain dbt can die in, and every command of either that may come next: it
-ends published and equal to what nobody disturbed, or is refused with a command that works.
+"""Combine every state in which a run of ciris-scoring or plain dbt can die with every next command of either. The
+command must publish the same as undisturbed runs, or be refused with a remedy that works.
 
-`python tests/programs/unfinished_runs.py` goes through all of them (part of `make soak`), and test_unfinished_runs.py
-through those that failed once, or might again. A statement that is refused stands in for a kill, a full disk and a lost
-session: to the tables they are the same, a transaction that was rolled back. Real ones are in test_robust_runs.py.
+`python tests/programs/unfinished_runs.py` tries all combinations (part of `make soak`), test_unfinished_runs.py those
+that failed before or are likely to. A refused statement simulates a kill, a full disk and a lost session, because all
+of them roll back a transaction. test_robust_runs.py has real ones.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ REFRESH = ("--full-refresh", "--allow-rescoring")
 REFUSED = {"ciris_scoring_parameters": {"min_traces": -1}}
 LONGER_LOOKBACK = {"ciris_lookback_periods": 6, "ciris_allow_rescoring": True}
 
-# What ends a run: its nth writing of a table, or, of one that is not there or made anew, its nth making. For a mart:
-# the making of its staging table.
+# Trigger that ends a run at the nth write of a table, or at the nth creation of a table that is missing or recreated.
+# For a mart it is the creation of its staging table.
 DIES = """
     create sequence public.written;
     create function public.refuse_to_make() returns event_trigger language plpgsql as $$
@@ -68,7 +68,7 @@ LIVES = """
     drop sequence if exists public.written;
     """
 TABLES = ("int_agent_periods", "int_windows", "fct_capacity_scores", "int_runs")
-"""One before the Python model, that one, and the scores and the publication."""
+"""A table before the Python model, that of the model, the scores, and the publication."""
 
 
 @dataclass(frozen=True)
@@ -86,13 +86,13 @@ class Death:
 
 @dataclass
 class Fleet:
-    """A small fleet, the states that it is brought back to, and what undisturbed runs come to."""
+    """A small fleet, its saved states, and the results of undisturbed runs."""
 
     database: Database
     unscored: str
     scored: str
     expected: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Fingerprints of the marts, by what was published last."""
+    """Fingerprints of the marts by what was published last."""
 
 
 RUNS = {
@@ -117,7 +117,7 @@ NEXT = (
 
 @contextmanager
 def prepared(server: Server, folder: Path) -> Iterator[Fleet]:
-    """The fleet, scored up to the day before its last, and what is expected."""
+    """Yield the fleet, scored up to the day before the last, with the expected results."""
     with fleet_database(server, folder) as database, saved(database) as unscored:
         assert run(database, *RANGE, as_of=None).exit_code == 0
         expected = {_published(database): marts(database, without=RUN_TIMES)}
@@ -134,7 +134,7 @@ def prepared(server: Server, folder: Path) -> Iterator[Fleet]:
 
 
 def _published(database: Database) -> str:
-    """Which as-ofs are published, of those that undisturbed runs publish."""
+    """Return a key of the published as-ofs among those that undisturbed runs publish."""
     with database.connect() as connection:
         return str(
             one_row(connection.execute(f"select min(as_of), max(as_of) from {SCHEMA}.fct_capacity_scores"))
@@ -142,15 +142,15 @@ def _published(database: Database) -> str:
 
 
 def die(fleet: Fleet, death: Death) -> None:
-    """Bring a fleet to the state that a run has died in."""
+    """Bring the fleet to the state after a run died."""
     database = fleet.database
     restore(database, fleet.unscored if death.run == "a first run" else fleet.scored)
-    nth = 2 if death.run == "a rescore" else 1  # in the step that scores
+    nth = 2 if death.run == "a rescore" else 1  # the step that scores
     with database.connect() as connection:
         if death.table == "int_runs":
             assert not _in_dbt(
                 database, as_of=NEWEST, variables=REFUSED
-            ).succeeded  # it makes the log, if need be
+            ).succeeded  # creates the run log if it is missing
             connection.execute(DIES.format(table="nothing", nth=nth))
             connection.execute(PUBLISHING_DIES.format(relation=MARTS.places[death.table]))
         else:
@@ -169,7 +169,7 @@ def die(fleet: Fleet, death: Death) -> None:
 def _in_dbt(
     database: Database, *arguments: str, as_of: str, variables: Mapping[str, Any] | None = None
 ) -> Dbt:
-    """The same run in plain dbt."""
+    """Make the same run with plain dbt."""
     given = {**(variables or {}), "ciris_as_of": as_of}
     if "--allow-rescoring" in arguments:
         given["ciris_allow_rescoring"] = True
@@ -178,7 +178,7 @@ def _in_dbt(
 
 
 def go_on(fleet: Fleet, command: str) -> str | None:
-    """Give a command; what it says when it is refused."""
+    """Execute a command. Return its message if it is refused."""
     database = fleet.database
     if "plain dbt" in command:
         words = {"plain dbt": ("build",), "plain dbt retry": ("retry",), "a part in plain dbt": PART}[command]
@@ -194,7 +194,7 @@ def go_on(fleet: Fleet, command: str) -> str | None:
 
 
 def follow(fleet: Fleet, refusal: str) -> str | None:
-    """Do what a refusal says."""
+    """Execute the remedy of a refusal."""
     advice = re.search(r"ciris-scoring run((?: --[\w-]+(?: \d[\dTZ:-]+)?)*)", refusal)
     assert advice, f"no command: {refusal}"
     options = shlex.split(advice[1])
@@ -203,10 +203,11 @@ def follow(fleet: Fleet, refusal: str) -> str | None:
 
 
 def wrong_after(fleet: Fleet, death: Death, command: str) -> list[str]:
-    """What is not as it should be when a command follows a run that died."""
+    """Return what is wrong after a command follows a run that died."""
     die(fleet, death)
     database = fleet.database
-    found = marts(database, without=RUN_TIMES, may_be_none=True)  # a first run may have died before them
+    # a first run may have died before it created marts
+    found = marts(database, without=RUN_TIMES, may_be_none=True)
     if death.run != "a first run" and (torn := set(differences(fleet)) - set(EVIDENCE)):
         return [f"the dead run has left marts of two publications: {sorted(torn)}"]
     refusal = go_on(fleet, command)
@@ -216,9 +217,9 @@ def wrong_after(fleet: Fleet, death: Death, command: str) -> list[str]:
         refusal = follow(fleet, refusal)
         if refusal is not None:
             return [f"the advice is refused too: {refusal}"]
-    # A part is no run: what it leaves are marts of before and of this run.
+    # A command for single models leaves some marts of the previous run.
     wrong = [] if command == "a part in plain dbt" and refusal is None else differences(fleet)
-    if refused := go_on(fleet, "run"):  # whatever it was, the next day's run goes on from there
+    if refused := go_on(fleet, "run"):  # the next day's run must succeed in any case
         if "did not end" not in refused:
             return [*wrong, f"the run after it is refused: {refused}"]
         if refused := follow(fleet, refused) or go_on(fleet, "run"):
@@ -227,7 +228,7 @@ def wrong_after(fleet: Fleet, death: Death, command: str) -> list[str]:
 
 
 def differences(fleet: Fleet) -> list[str]:
-    """Marts that differ from those of undisturbed runs that have published the same as-ofs."""
+    """Return the marts that differ from those of undisturbed runs with the same published as-ofs."""
     found = marts(fleet.database, without=RUN_TIMES)
     key = _published(fleet.database)
     if key not in fleet.expected:
@@ -236,7 +237,7 @@ def differences(fleet: Fleet) -> list[str]:
 
 
 def main() -> int:
-    """All of them; exit code 1 when anything is wrong."""
+    """Try all combinations. The exit code is 1 if anything is wrong."""
     wanted = sys.argv[1:]
     n = n_wrong = 0
     with (

@@ -1,6 +1,6 @@
-"""The examples of the OpenAPI document: real answers on the sample, with long lists cut.
+"""Create the examples of the OpenAPI document from real answers on the sample. Long lists are shortened.
 
-python tests/python/api_examples.py        # after ciris-scoring run --embedded: writes the file anew
+Usage, after `ciris-scoring run --embedded`: `python tests/python/api_examples.py`. It overwrites examples.json.
 """
 
 import json
@@ -40,14 +40,14 @@ LONG_LISTS = ("agents", "alerts", "signs", "published", "parts", "history")
 
 
 def examples(database: Database) -> dict[str, Any]:
-    """All examples, as servers of the sample answer now."""
+    """Return all examples, as a server of the sample answers now."""
     with asking(database) as client:
         found: dict[str, Any] = {name: _cut(client.get(path).json()) for name, path in ENDPOINTS.items()}
         found["history.csv"] = client.get(ENDPOINTS["history"], headers={"Accept": "text/csv"}).text
     found["problems"] = {
         kind: _problem(database, path, settings) for kind, (path, settings) in PROBLEMS.items()
     }
-    with patch.object(endpoints, "find", _both_called_link):  # in the sample, no two bear a name
+    with patch.object(endpoints, "find", _both_called_link):  # no two agents of the sample share a name
         found["problems"]["ambiguous-agent"] = _problem(database, f"{SCORING}/capacity/Link", Settings())
     with patch.object(Database, "is_away", True):
         found["problems"]["database-away"] = _problem(database, f"{SCORING}/capacity/Link", Settings())
@@ -60,7 +60,7 @@ def _both_called_link(marts: Marts, text: str) -> Found:
 
 
 def _problem(database: Database, path: str, settings: Settings) -> dict[str, Any]:
-    """What a problem says beside its kind: the answer to the first request that is refused."""
+    """Return the members of a problem except its type: the answer to the first request that is refused."""
     with asking(database, settings) as client:
         answers = (client.get(path) for _ in range(2_000))
         response = next(answer for answer in answers if answer.status_code != 200)
@@ -68,7 +68,7 @@ def _problem(database: Database, path: str, settings: Settings) -> dict[str, Any
 
 
 def _cut(answer: Any) -> Any:
-    """The answer with one item of each long list."""
+    """Return the answer with only one item of each long list."""
     if not isinstance(answer, dict):
         return answer
     return {

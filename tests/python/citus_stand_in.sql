@@ -1,5 +1,5 @@
--- What plain PostgreSQL needs to take itself for a coordinator of Citus: tables stay where they are, but what Citus
--- refuses of one that is distributed is refused. Like those of Citus, its functions are in pg_catalog. By a superuser.
+-- Functions with which plain PostgreSQL imitates a coordinator of Citus. Tables are not moved, but statements that Citus
+-- refuses for distributed tables are refused. The functions are in pg_catalog as in Citus, so a superuser must create them.
 
 create table public.stand_in_tables (
     relid oid primary key, partmethod "char" not null, repmodel "char" not null, attnum smallint, colocationid bigint

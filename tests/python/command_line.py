@@ -1,4 +1,4 @@
-"""Commands as a user gives them, in this process or in one of their own."""
+"""Run commands in this process or in a new one."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from conftest import REPOSITORY, Database
 
 
 def invoke(*arguments: str | Path, command: click.Command = main) -> Result:
-    """Run a command; a traceback would be a bug."""
+    """Run a command in this process and fail if it raises an exception."""
     result = CliRunner().invoke(command, list(map(str, arguments)))
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
     return result
 
 
 def printed(*command: str | Path, **options: Any) -> str:
-    """Run a program that must succeed; return what it prints."""
+    """Run a program, fail if it does not succeed, and return its output."""
     done = subprocess.run(command, capture_output=True, text=True, check=False, **options)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
 def at(database: Database, project: Path = REPOSITORY) -> list[str]:
-    """Options that name a database and a project."""
+    """Return the options that name a database and a project."""
     return ["--profiles-dir", str(database.profiles_dir), "--project-dir", str(project)]
 
 
 def refused(result: Result, exit_code: int = 1) -> tuple[str, str]:
-    """The error and the hint of a command that failed before it printed any result: one line each."""
+    """Return error and hint of a command that failed without a result; each must be one line."""
     assert result.exit_code == exit_code, result.output
     assert result.stdout == ""
     *_, error, hint = result.stderr.splitlines()

@@ -1,4 +1,4 @@
-"""Databases for the tests: real PostgreSQL servers, started once, and a fresh database on one for each test."""
+"""Fixtures for databases: PostgreSQL servers, started once, with a new database for each test."""
 
 import os
 import pwd
@@ -28,26 +28,26 @@ from ciris_scoring.lab.embedded import Server
 REPOSITORY = Path(__file__).parents[2]
 OLDEST_POSTGRESQL = 15
 
-# Workers that run side by side must not write into each other's parsed and compiled project.
+# Parallel workers need separate target folders.
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "main")
 os.environ["DBT_TARGET_PATH"] = str(REPOSITORY / "target" / f"pytest-{WORKER}")
 os.environ["DBT_LOG_PATH"] = str(REPOSITORY / "logs" / f"pytest-{WORKER}")
-# Tables are as wide as they are, whatever terminal the tests run in.
+# Tests must not depend on the width of the terminal.
 os.environ.pop("COLUMNS", None)
 
 
-# dbt asks at each start for the whole call stack with its source lines, to name a flag's origin in an event: seconds,
-# in a process with pytest's deep stack and many modules.
+# At each start, dbt reads the whole call stack with source lines to report the origin of a flag. With the deep stack
+# of pytest this takes seconds.
 BehaviorFlagRendered._default_source = staticmethod(lambda: "dbt")
 
 
 def is_read(event: BaseEvent) -> bool:
-    """Whether anybody reads an event here: of dbt's debug messages only the one that progress is shown by."""
+    """Return whether a listener uses a dbt event. Of the debug events, that is only the one that shows progress."""
     return not isinstance(event, DebugLevel) or type(event).__name__ == "NodeFinished"
 
 
 def make_event(event: BaseEvent, *arguments: object, **options: object) -> None:
-    """Each event becomes a protobuf message or two, several for every statement: a fifth of a run."""
+    """Create protobuf messages only for events that are used. All of them take a fifth of a run."""
     if is_read(event):
         MAKE_EVENT(event, *arguments, **options)
 
@@ -62,7 +62,7 @@ FIRE_EVENT, EventManager.fire_event = EventManager.fire_event, fire_event
 
 
 def compile_once(environment: Environment, source: object, *arguments: object) -> object:
-    """dbt compiles each model's template in every run, a tenth of it: once is enough for all tests."""
+    """Cache compiled templates across runs. Compiling each model again takes a tenth of a run."""
     key = (type(environment), source, *arguments)
     if key not in COMPILED:
         COMPILED[key] = COMPILE(environment, source, *arguments)
@@ -72,13 +72,13 @@ def compile_once(environment: Environment, source: object, *arguments: object) -
 COMPILED: dict[tuple, object] = {}
 COMPILE, Environment.compile = Environment.compile, compile_once
 
-# dbt writes the code of every node into two files, a sixth of a run, and hardly a test opens them.
+# dbt writes the code of each node into two files. This takes a sixth of a run, and hardly any test reads them.
 WRITE_NODE, ParsedNode.write_node = ParsedNode.write_node, lambda *_: None
 
-# dbt reads each macro three times whenever it parses, a third of that: once for all tests.
+# dbt reads each macro three times when it parses. The cache saves a third of the time for all tests.
 enable_test_caching()
 
-# dbt parses the project anew for another server, though nothing that it parses asks which one it is.
+# dbt parses the project again for another server, although the result does not depend on the server.
 SERVER_KEYS = ("host", "port", "user")
 CONNECTION_KEYS = PostgresCredentials._connection_keys
 PostgresCredentials._connection_keys = lambda self: tuple(
@@ -86,7 +86,7 @@ PostgresCredentials._connection_keys = lambda self: tuple(
 )
 
 
-# Files whose tests take minutes: begun first, so that neither of two workers waits long for the other at the end.
+# Test files that take minutes. They run first, so that parallel workers finish at about the same time.
 LONGEST = (
     *("test_robust_runs", "test_gate", "test_long_history", "test_equals_brute_force", "test_increments"),
     *("test_unfinished_runs", "test_source_changes"),
@@ -99,7 +99,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @dataclass(frozen=True)
 class Database:
-    """A database of the test's own, and a folder with a dbt profile for it."""
+    """A database of a test, and a folder with a dbt profile for it."""
 
     server: Server
     name: str
@@ -110,20 +110,20 @@ class Database:
         return self.server.conninfo(self.name)
 
     def connect(self) -> psycopg.Connection:
-        """A connection in autocommit mode, at UTC."""
+        """Open a connection in autocommit mode with time zone UTC."""
         return psycopg.connect(self.conninfo, autocommit=True, options="-c timezone=UTC")
 
 
 @pytest.fixture(scope="session")
 def embedded_postgres() -> Iterator[Server]:
-    """The PostgreSQL 18 that comes with the package."""
+    """Server of the PostgreSQL 18 that the package embeds."""
     with embedded.throw_away() as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def system_postgres() -> Iterator[Server]:
-    """The newest PostgreSQL, 15 or later, that is installed on the system; skips the test where there is none."""
+    """Server of the newest installed PostgreSQL, 15 or later. Without one the test is skipped."""
     programs = _system_programs()
     if programs is None:
         pytest.skip(f"no PostgreSQL {OLDEST_POSTGRESQL} or newer is installed on the system")
@@ -139,7 +139,7 @@ def system_postgres() -> Iterator[Server]:
         folder.chmod(0o755)
 
     def run(program: str, *arguments: str) -> None:
-        # Not captured through a pipe: the server would inherit it and keep it open.
+        # The output is not captured through a pipe, because the server would inherit it and keep it open.
         with tempfile.TemporaryFile() as output:
             done = subprocess.run(
                 [programs / program, "-D", data_folder, *arguments],
@@ -162,29 +162,29 @@ def system_postgres() -> Iterator[Server]:
 
 @pytest.fixture(params=["embedded", "system"])
 def every_postgres(request: pytest.FixtureRequest) -> Server:
-    """Each server in turn: the embedded PostgreSQL 18 and the system's."""
+    """The embedded PostgreSQL 18, then the system's."""
     return request.getfixturevalue(f"{request.param}_postgres")
 
 
 @pytest.fixture
 def database(embedded_postgres: Server, tmp_path: Path) -> Iterator[Database]:
-    """A fresh database on the embedded server."""
+    """A new database on the embedded server."""
     with fresh_database(embedded_postgres, tmp_path) as database:
         yield database
 
 
 @pytest.fixture
 def every_database(every_postgres: Server, tmp_path: Path) -> Iterator[Database]:
-    """A fresh database on each server in turn."""
+    """A new database on the embedded server, then on the system's."""
     with fresh_database(every_postgres, tmp_path) as database:
         yield database
 
 
 @contextmanager
 def fresh_database(server: Server, folder: Path, template: str = "template1") -> Iterator[Database]:
-    """A database that is dropped at the end, and its profile in a folder.
+    """Create a database with a profile, and drop it afterwards.
 
-    It takes the first free of a few names, because dbt parses the project anew for a database of another name.
+    The name is the first free one of a few, because dbt parses the project again for each new name.
     """
     with psycopg.connect(server.conninfo("postgres"), autocommit=True) as connection:
         taken = {name for (name,) in connection.execute("select datname from pg_database")}
@@ -201,7 +201,7 @@ def fresh_database(server: Server, folder: Path, template: str = "template1") ->
 
 
 def _system_programs() -> Path | None:
-    """Folder of the newest system-wide pg_ctl that is new enough."""
+    """Return the folder of the newest installed pg_ctl that is new enough, or None."""
     folders = [*Path("/usr/lib/postgresql").glob("*/bin"), *Path("/usr").glob("pgsql-*/bin")]
     if pg_config := shutil.which("pg_config"):
         bindir = subprocess.run([pg_config, "--bindir"], capture_output=True, text=True, check=True).stdout
@@ -214,7 +214,7 @@ def _system_programs() -> Path | None:
 
 
 def _major_version(postgres: Path) -> int:
-    """Major version of a server program; 0 when it is not one that runs."""
+    """Return the major version of a server program, or 0 if it cannot be run."""
     try:
         answer = subprocess.run([postgres, "--version"], capture_output=True, text=True, check=True).stdout
         return int(answer.split()[2].split(".")[0].rstrip("abcdefghijklmnopqrstuvwxyz"))
@@ -224,7 +224,7 @@ def _major_version(postgres: Path) -> int:
 
 @pytest.fixture(scope="session")
 def scored_sample(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    """The sample, scored once for all tests, which only read it; one that changes it takes a copy of it."""
+    """The scored sample. All tests share it, so they must not change it; a test that does takes a copy."""
     from ciris_scoring.lab.simulation.sample import load_sample, sample_info
     from pipeline import score
 
@@ -247,14 +247,14 @@ def sample_copy(scored_sample: Database, tmp_path_factory: pytest.TempPathFactor
 def module_database(
     embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Database]:
-    """A fresh database on the embedded server, for all tests of a module."""
+    """A new database on the embedded server for all tests of a module."""
     with fresh_database(embedded_postgres, tmp_path_factory.mktemp("database")) as database:
         yield database
 
 
 @pytest.fixture(scope="module")
 def small_fleet(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    """A small fleet that is not scored yet, for all tests of a module."""
+    """A small unscored fleet for all tests of a module."""
     from test_bad_input import fleet_database
 
     with fleet_database(embedded_postgres, tmp_path_factory.mktemp("fleet")) as database:
@@ -263,7 +263,7 @@ def small_fleet(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(scope="module")
 def saved_fleet(request: pytest.FixtureRequest, small_fleet: Database) -> Iterator[tuple[Database, str]]:
-    """The small fleet, scored up to the as-of SCORED_UNTIL of the module, and its saved state."""
+    """The small fleet, scored up to the module's SCORED_UNTIL, and the name of its saved copy."""
     from test_bad_input import run, saved
 
     result = run(small_fleet, as_of=request.module.SCORED_UNTIL)
@@ -274,7 +274,7 @@ def saved_fleet(request: pytest.FixtureRequest, small_fleet: Database) -> Iterat
 
 @pytest.fixture(scope="module")
 def served(scored_sample: Database) -> Iterator[Any]:
-    """What a server reads the scored sample through."""
+    """Connection pool of a server for the scored sample."""
     from ciris_scoring.basics.project import load_project
     from serving import opened
 
@@ -284,13 +284,13 @@ def served(scored_sample: Database) -> Iterator[Any]:
 
 @contextmanager
 def copy_of(database: Database, folder: Path) -> Iterator[Database]:
-    """A database of the test's own with the content of another, to which nobody may be connected."""
+    """Create a database with the content of another one, to which no session may be connected."""
     with fresh_database(database.server, folder, template=database.name) as copy:
         yield copy
 
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-# Without a sandbox, which needs rights that a container lacks, and without what reaches for the network.
+# The sandbox needs rights that a container lacks. The other flags prevent access to the network.
 FLAGS = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync"),
@@ -299,7 +299,7 @@ FLAGS = [
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """The system's Chromium; skips the test where there is none."""
+    """The system's Chromium. Without one the test is skipped."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     if CHROMIUM is None:
         pytest.skip("no Chromium is installed on the system (Debian: apt-get install chromium)")

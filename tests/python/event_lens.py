@@ -1,6 +1,6 @@
-"""The other source in the place of the usual one: events of whatever the tests write into covenant_traces.
+"""Convert the traces that tests write into covenant_traces to events, the other format of sources.
 
-Triggers write the events, so that a test changes traces by the same statements whichever of the two a run reads.
+Triggers write the events, so that a test can use the same statements for both formats.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from psycopg import sql
 from ciris_scoring.lab.simulation.events import UNFOLD, create_engine_tables, index_events
 
 AS_EVENTS = {"ciris_source": "events"}
-"""Both stand in the schema, so that the variable decides."""
+"""Variable that makes runs read the events. It is needed, because the schema contains both formats."""
 
-# The engine takes no event twice: of a trace that is sent again it has them all.
+# The engine stores an event only once, so a trace that is sent again adds no events.
 _NEW = """(
     select distinct on (rows.agent_id_hash, rows.trace_id) rows.*
     from new_rows as rows
@@ -55,7 +55,7 @@ create view cirislens.accord_public_keys as
 
 
 def write_as_events(connection: psycopg.Connection) -> None:
-    """Have the events of all traces, those that are there and those to come, in the tables of today's lens."""
+    """Write the events of all existing and future traces into the tables of the event format."""
     schema = sql.Identifier("cirislens")
     create_engine_tables(connection)
     index_events(connection)

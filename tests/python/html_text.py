@@ -1,4 +1,4 @@
-"""What a page of HTML says: its text, the cells of its tables' rows, and its elements."""
+"""Extract text, table cells and elements from an HTML page."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ def text_of(page: str) -> str:
 
 
 def cells(page: str) -> list[list[str]]:
-    """The text of the cells of each row of a page's tables."""
+    """Return the texts of the cells of each table row."""
     rows = re.findall(r"<tr[^>]*>(.*?)(?=<tr|</table)", page, re.DOTALL)
     return [[text_of(cell).strip() for cell in re.split(r"<t[dh][^>]*>", row)[1:]] for row in rows]
 
 
 class Parsed(HTMLParser):
-    """A page with its elements."""
+    """Parsed page with its elements."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class Parsed(HTMLParser):
 
     @property
     def names(self) -> set[str]:
-        """Names of agents."""
+        """Return the names of agents on the page."""
         return set(map(text_of, re.findall(r"<bdi[^>]*>(.*?)</bdi>", self.html, re.DOTALL)))
 
     def table_rows(self, width: int) -> list[list[str]]:

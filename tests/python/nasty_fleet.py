@@ -1,4 +1,4 @@
-"""A small random fleet in which everything that can go wrong does, for comparing two implementations."""
+"""Create a small random fleet with every kind of unusual data, to compare two implementations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ ACTIONS = ["HandlerActionType.SPEAK", "speak", " DEFER ", "", None, "HandlerActi
 
 
 def agent_ids(rng: random.Random, n: int) -> list[tuple[str, str]]:
-    """(agent_id, agent_id_hash) pairs: hashes of several lengths, one a prefix of another, one too short to match."""
+    """Return (agent_id, agent_id_hash) pairs. One hash is a prefix of another, and one is too short to match a
+    deferral."""
     pairs = []
     for i in range(n):
         identity = f"agent-{i}"
@@ -42,7 +43,7 @@ def agent_ids(rng: random.Random, n: int) -> list[tuple[str, str]]:
 
 
 def component_value(rng: random.Random, right: Any) -> Any:
-    """Mostly the right JSON value, sometimes absent, null, wrong, or of another type."""
+    """Return the right JSON value in most cases. Otherwise it is absent, null, wrong or of another type."""
     roll = rng.random()
     if roll < 0.90:
         return right
@@ -52,7 +53,7 @@ def component_value(rng: random.Random, right: Any) -> Any:
 
 
 def components(rng: random.Random, row: Row) -> Row:
-    """The JSON components of a trace, consistent with its columns except where chance has it otherwise."""
+    """Return the JSON components of a trace. They agree with its columns except for random errors."""
 
     def number(value: Decimal | None) -> float | None:
         return None if value is None or not value.is_finite() else float(value)
@@ -123,7 +124,7 @@ def components(rng: random.Random, row: Row) -> Row:
 def nasty_fleet(
     seed: int, *, agents: int = 6, days: int = 12, traces_per_day: int = 14, start: datetime = START
 ) -> dict[str, list[Row]]:
-    """Traces, deferrals and keys by table name, as psycopg takes and returns them (JSON as Python values)."""
+    """Return traces, deferrals and keys by table, as psycopg reads and writes them (JSON as Python values)."""
     rng = random.Random(seed)
     ids = agent_ids(rng, agents)
     keys: list[Row] = []
@@ -144,7 +145,8 @@ def nasty_fleet(
         sequence, fragile, name = 0, False, rng.choice(NAMES)
         first = start + timedelta(days=0 if n % 3 else rng.random() * days / 2)
         moments = sorted(
-            # Whole minutes for some, so that ties, period edges and a key's very moment of revocation occur.
+            # Some times are whole minutes, so that ties, times at a period end and traces at the time of a revocation
+            # occur.
             first
             + timedelta(minutes=rng.randrange(int((days * 1440) - (first - start).total_seconds() // 60)))
             for _ in range(rng.randrange(traces_per_day * days // 3, traces_per_day * days))
@@ -236,6 +238,6 @@ def nasty_fleet(
 
 
 def oversized(trace: dict[str, Any]) -> dict[str, Any]:
-    """The same with an agent that no index takes."""
+    """Return the trace with an agent_id_hash that is too long for an index."""
     agent = "".join(hashlib.sha512(bytes([i])).hexdigest() for i in range(64))
     return {**trace, "agent_id_hash": agent, "trace_id": "of an oversized agent"}

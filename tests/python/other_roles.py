@@ -1,4 +1,4 @@
-"""A role that scores with the rights of docs/installing.md alone, and another one that it must not trust."""
+"""Two roles: one that scores with exactly the rights of docs/installing.md, and another one that it must not trust."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from conftest import Database, fresh_database
 
 @dataclass(frozen=True)
 class Roles:
-    """The roles of a database."""
+    """The two roles in a database."""
 
     database: Database
     scorer: str
@@ -26,7 +26,7 @@ class Roles:
         return psycopg.connect(f"{self.database.conninfo} user={role}", autocommit=True)
 
     def target(self, schema: str = SCHEMA) -> Database:
-        """Have commands publish into a schema, as the scoring role."""
+        """Return the database with a profile of the scoring role that publishes into a schema."""
         database = self.database
         path = write_profile(database.profiles_dir, database.server, database=database.name, schema=schema)
         path.write_text(path.read_text().replace("user: postgres", f"user: {self.scorer}"))
@@ -35,7 +35,7 @@ class Roles:
 
 @contextmanager
 def two_roles(server: Server, folder: Path) -> Iterator[Roles]:
-    """A database with a scoring role and another one; the roles are dropped after it."""
+    """Create a database with the two roles, and drop them afterwards."""
     suffix = uuid.uuid4().hex[:8]
     scorer, mallory = f"scorer_{suffix}", f"mallory_{suffix}"
     with psycopg.connect(server.conninfo("postgres"), autocommit=True) as connection:

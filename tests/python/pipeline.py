@@ -1,4 +1,4 @@
-"""What the whole-pipeline tests share: sources in a fresh database, a run of the project, and what it published."""
+"""Shared helpers of tests that run the whole pipeline: load sources, run the project, compare the results."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ EXACT = 1e-12
 
 
 def relations(schema: str = SCHEMA) -> Relations:
-    """Where dbt_project.yml puts the models, unless a root project says otherwise."""
+    """Return the relations of the models under the schema names of dbt_project.yml."""
     places = {"scoring_windows": Place(f"{schema}_intermediate", "scoring_windows")}
     for path in [*(REPOSITORY / "models").rglob("*.sql"), *(REPOSITORY / "models").rglob("*.py")]:
         layer = path.relative_to(REPOSITORY / "models").parts[0]
@@ -51,11 +51,11 @@ def relations(schema: str = SCHEMA) -> Relations:
 
 
 MARTS = relations()
-"""The relations of a target as the tests name it."""
+"""Relations of the target of the tests."""
 
 
 def create_loose_sources(connection: psycopg.Connection) -> None:
-    """The source tables without production's key, indexes and column scales, so that any bad row fits in."""
+    """Create the source tables without keys, indexes and column scales, so that they can store any invalid row."""
     create_source_tables(connection)
     found = connection.execute(
         "select indexrelid::regclass from pg_index"
@@ -77,7 +77,7 @@ def create_loose_sources(connection: psycopg.Connection) -> None:
 
 
 def insert_rows(connection: psycopg.Connection, table: str, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Insert rows of one source table; JSON components as Python values."""
+    """Insert rows into a source table. JSON components are Python values."""
     rows = list(rows)
     if not rows:
         return
@@ -97,7 +97,7 @@ def insert_rows(connection: psycopg.Connection, table: str, rows: Iterable[Mappi
 
 
 def load_rows(connection: psycopg.Connection, fleet: Mapping[str, Iterable[Mapping[str, Any]]]) -> None:
-    """Loose source tables that hold the rows of a fleet, given by table."""
+    """Create the loose source tables and insert the rows of a fleet."""
     create_loose_sources(connection)
     for table, rows in fleet.items():
         insert_rows(connection, table, rows)
@@ -106,7 +106,10 @@ def load_rows(connection: psycopg.Connection, fleet: Mapping[str, Iterable[Mappi
 def load_nasty_fleet(
     connection: psycopg.Connection, fleet: Mapping[str, list[dict[str, Any]]], *, distributed: bool
 ) -> None:
-    """The same of a nasty fleet, without a null as agent and with an oversized one; on a cluster distributed or not."""
+    """Create the loose source tables and insert a random fleet with an oversized agent and without null agents.
+
+    :param distributed: whether to distribute the tables on a Citus cluster.
+    """
     traces = [trace | {"agent_id_hash": trace["agent_id_hash"] or ""} for trace in fleet["covenant_traces"]]
     create_loose_sources(connection)
     connection.execute("alter table cirislens.covenant_traces alter agent_id_hash type text")
@@ -126,7 +129,7 @@ def score(
     full_refresh: bool = False,
     allow_rescoring: bool = False,
 ) -> Project:
-    """One run of the main job, in this process."""
+    """Run the scoring job in this process."""
     project = load_project(REPOSITORY, profiles_dir, cli_vars=cli_vars)
     moment = as_of if isinstance(as_of, str) else as_of.isoformat()
     with kept_parsed(profiles_dir, cli_vars):
@@ -136,8 +139,9 @@ def score(
 
 @contextmanager
 def kept_parsed(profiles_dir: Path, cli_vars: Any = None) -> Iterator[None]:
-    """Gives dbt a target folder for each database, schema and set of deciding variables, for it parses the project
-    anew, which takes longer than many a test, where one of them is another than the last time."""
+    """Give dbt a target folder of its own for each database, schema and set of parsing variables. Otherwise dbt would
+    parse the project again after each change of them, which takes longer than many tests.
+    """
     key = parsed_for(profiles_dir, cli_vars)
     folder = Path(
         os.environ.get("DBT_TARGET_PATH", REPOSITORY / "target"), hashlib.md5(key.encode()).hexdigest()[:12]
@@ -147,12 +151,12 @@ def kept_parsed(profiles_dir: Path, cli_vars: Any = None) -> Iterator[None]:
 
 
 def deciding(cli_vars: Mapping[str, Any]) -> dict[str, Any]:
-    """The variables that dbt is told when it parses."""
+    """Return the variables that influence how dbt parses the project."""
     return {name: value for name, value in cli_vars.items() if name in PARSED_VARIABLES}
 
 
 def parsed_for(profiles_dir: Path, cli_vars: Any) -> str:
-    """All that decides what dbt parses."""
+    """Return a key of everything that influences how dbt parses the project."""
     if isinstance(cli_vars, Mapping):
         cli_vars = deciding(cli_vars)
     profile = yaml.safe_load((profiles_dir / "profiles.yml").read_text())
@@ -164,8 +168,9 @@ def parsed_for(profiles_dir: Path, cli_vars: Any) -> str:
 
 
 class AnyTimeLoader(TimestamptzLoader):
-    """Timestamps that Python does not have: infinite ones as its first and its last, those before the year 1 as its
-    second day, those after 9999 as its last day."""
+    """Loader of timestamps that Python cannot represent. Infinite times become its first and last time, times before
+    the year 1 its second day, and times after 9999 its last day.
+    """
 
     def load(self, data: Buffer) -> datetime:
         text = bytes(data)
@@ -180,11 +185,11 @@ class AnyTimeLoader(TimestamptzLoader):
 def read_sources(
     connection: psycopg.Connection, source_schema: str = "cirislens"
 ) -> tuple[list[dict], list[dict], list[dict]]:
-    """Traces, deferrals and keys as the brute-force implementation wants them."""
+    """Return traces, deferrals and keys in the format of the reference implementation."""
     connection.adapters.register_loader("timestamptz", AnyTimeLoader)
 
     def load_json(text: str | bytes) -> Any:
-        # Python refuses to read, of its own accord, an integer of more than 4300 digits.
+        # Python's json raises an error for an integer with more than 4300 digits.
         return json.loads(
             text, parse_float=Decimal, parse_int=lambda n: int(n) if len(n) < 4000 else Decimal(n)
         )
@@ -209,7 +214,10 @@ def differences_from_brute_force(
     as_ofs: Iterable[datetime] | None = None,
     parameters: Mapping[str, Any] | None = None,
 ) -> list[str]:
-    """Everything in which the published marts differ from the brute-force implementation; as_ofs: all by default."""
+    """Return all differences between the published marts and the reference implementation.
+
+    :param as_ofs: as-ofs to compare; None for all.
+    """
     traces, deferrals, keys = read_sources(connection)
     wanted = sorted(_all_as_ofs(connection, schema) if as_ofs is None else set(as_ofs))
     rows = _query(
@@ -256,7 +264,7 @@ def differences_from_brute_force(
 def _wrong_verdicts(
     connection: psycopg.Connection, schema: str, rows: Iterable[Mapping[str, Any]]
 ) -> list[str]:
-    """Verdicts that are not what certainty.md §4b makes of the limits, alerts and signs that are published."""
+    """Return the verdicts that do not follow from the published bounds, alerts and red flags (certainty.md §4b)."""
     key = itemgetter("agent_id_hash", "as_of", "window_days")
     against: dict[tuple, list[tuple[int, str]]] = {}
     for alert in _query(connection, "select * from {schema}.fct_capacity_alerts", schema):
@@ -288,10 +296,12 @@ def attribution_differences(
     parameters_of: Callable[[str], Mapping[str, Any]],
     as_ofs: Iterable[datetime] | None = None,
 ) -> list[str]:
-    """Everything in which the attribution of the published scores and their changes differs from the independent one.
+    """Return all differences between published attribution and changes and the reference implementation.
 
-    Scores and components are taken as published. parameters_of: the overrides that belong to a parameter_set_id.
-    as_ofs: the as-ofs to look at, all by default.
+    Scores and components are taken from the marts.
+
+    :param parameters_of: function that returns the overrides of a parameter_set_id.
+    :param as_ofs: as-ofs to compare; None for all.
     """
     if as_ofs is None:
         as_ofs = _all_as_ofs(connection, schema)
@@ -313,7 +323,7 @@ def attribution_differences(
         schema,
         {"read": list(read)},
     ):
-        # In UTC, for subtracting days from a time of another zone would go by its clock.
+        # In UTC, because subtracting days in another time zone would keep the local time of the day.
         scores[row["agent_id_hash"], row["as_of"].astimezone(UTC), row["window_days"]] = row
     states = {
         key: {name: float(value) for name, value in row["components"].items() if value is not None}
@@ -363,7 +373,7 @@ def attribution_differences(
                 losses = attribution.change_of_losses(earlier, later, parameters)
                 points = attribution.change(earlier, later, parameters)
                 for part in attribution.PARTS:
-                    # An infinite loss that stays infinite has not moved.
+                    # The change of a loss that stays infinite is 0.
                     loss = 0.0 if math.isnan(losses[part]) else losses[part]
                     changes[*key, name, part] = {
                         "loss_change": None if math.isinf(loss) else loss,
@@ -377,7 +387,7 @@ def attribution_differences(
 
 
 def _all_as_ofs(connection: psycopg.Connection, schema: str) -> set[datetime]:
-    """Every as-of that has a published score."""
+    """Return the as-ofs that have a published score."""
     query = "select distinct as_of from {schema}.fct_capacity_scores"
     return {row["as_of"] for row in _query(connection, query, schema)}
 
@@ -405,7 +415,7 @@ def _unequal_rows(
 
 
 def _wrong_ranks(what: str, found: Mapping[tuple, Mapping[str, Any]], column: str, sign: int) -> list[str]:
-    """Ranks other than those by the published points, ties in the order of the parts."""
+    """Return the ranks that do not follow from the published points. Ties are ordered by component."""
     groups: dict[tuple, list[tuple]] = {}
     for key, row in found.items():
         place = (sign * row[column], attribution.PARTS.index(row["part"]), row["rank"])
@@ -420,7 +430,7 @@ def _wrong_ranks(what: str, found: Mapping[tuple, Mapping[str, Any]], column: st
 def limit_differences(
     connection: psycopg.Connection, schema: str, fleet_limits: FleetLimits, as_ofs: list[datetime]
 ) -> list[str]:
-    """Everything in which published limits and fleet values at the as-ofs differ from the naive ones."""
+    """Return all differences between published bounds and values of the fleet and the reference implementation."""
     expected, values = limit_fleet(fleet_limits, as_ofs)
     assert any(row["capacity_score_low"] is not None for row in expected.values()), "nothing to compare"
     scores = score_rows(connection, schema, as_ofs)
@@ -453,7 +463,10 @@ def limit_differences(
 def score_rows(
     connection: psycopg.Connection, schema: str, as_ofs: list[datetime] | None = None
 ) -> dict[tuple, dict[str, Any]]:
-    """Published scores by agent, as-of and window, but for when they were made; of all as-ofs by default."""
+    """Return the published scores by agent, as-of and window, without the times of computation.
+
+    :param as_ofs: as-ofs to return; None for all.
+    """
     query = (
         "select * from {schema}.fct_capacity_scores"
         " where %(as_ofs)s::timestamptz[] is null or as_of = any(%(as_ofs)s)"
@@ -470,7 +483,7 @@ def score_rows(
 def wrong_counts(
     connection: psycopg.Connection, schema: str, run_as_of: datetime, source_schema: str = "cirislens"
 ) -> list[str]:
-    """Every count of fct_data_quality that the brute-force implementation has otherwise."""
+    """Return the counts of fct_data_quality that differ from the reference implementation."""
     traces, deferrals, _ = read_sources(connection, source_schema)
     return _wrong_counts(connection, schema, brute_force.data_quality(traces, deferrals, run_as_of))
 
@@ -512,21 +525,21 @@ def _unequal(
     return wrong
 
 
-# What differs by nature between an increment and a full refresh: the times of the runs, and what describes one run and
-# nothing older.
+# Columns and tables that always differ between an incremental run and a full refresh: times of the runs, and
+# descriptions of a single run.
 RUN_TIMES = {"scored_at", "computed_at", "latest_scored_at", "published_at", "started_at"}
 LOG_OF_RUNS = ("int_runs", "fct_scoring_runs")
 OF_ONE_RUN = {"int_scoring_run", "int_source_periods", *LOG_OF_RUNS}
 
 
-# Views whose rows rest on more than one row of a table; the others follow from their tables.
+# Views whose rows depend on several rows of a table. They are compared too; other views follow from their tables.
 ATTRIBUTION = ("fct_score_attribution", "fct_score_comparisons", "fct_score_changes")
 
 
 def table_differences(connection: psycopg.Connection, schema: str, other: str) -> list[str]:
-    """Rows that differ between the tables and the attribution of two target schemas.
+    """Return the rows that differ between two target schemas, in the tables and in the attribution.
 
-    Exactly, doubles to 1e-12 of their size.
+    Values must be equal, doubles to 1e-12 of their size.
     """
     wrong = []
     for layer in ("", "_intermediate"):
@@ -540,7 +553,9 @@ def table_differences(connection: psycopg.Connection, schema: str, other: str) -
 
 
 def mart_differences(connection: psycopg.Connection, schema: str, other: str) -> list[str]:
-    """The same for the marts alone, views included, and for the columns and marts that both schemas have."""
+    """Return the rows that differ between two target schemas in the marts, including views. Columns and marts that
+    only one schema has are ignored.
+    """
     ours, theirs = _tables(connection, schema), _tables(connection, other)
     common = {
         mart: {name: kind for name, kind in columns.items() if name in theirs[mart]}
@@ -553,7 +568,10 @@ def mart_differences(connection: psycopg.Connection, schema: str, other: str) ->
 def relation_differences(
     connection: psycopg.Connection, left: str, right: str, relations: Mapping[str, Mapping[str, str]]
 ) -> list[str]:
-    """Rows that differ between relations of two schemas, given with the types of the columns to compare."""
+    """Return the rows that differ between two schemas.
+
+    :param relations: relations and the types of the columns to compare.
+    """
     assert relations, f"nothing to compare in {left}"
     wrong = []
     for table, columns in relations.items():
@@ -589,7 +607,7 @@ def relation_differences(
 
 
 def _unique_columns(connection: psycopg.Connection, schema: str, table: str) -> list[str]:
-    """Columns of the first unique index of a table; none of a view or a table without."""
+    """Return the columns of the first unique index of a table, or none."""
     [[columns]] = connection.execute(
         """
         select array_agg(a.attname order by k.position)
@@ -609,7 +627,7 @@ def _unique_columns(connection: psycopg.Connection, schema: str, table: str) -> 
 def _tables(
     connection: psycopg.Connection, schema: str, kind: str | None = None
 ) -> dict[str, dict[str, str]]:
-    """Relations of a schema, all or of one kind, with their columns and types."""
+    """Return the relations of a schema with their columns and types, optionally only those of one kind."""
     rows = connection.execute(
         """
         select c.table_name, c.column_name, c.data_type

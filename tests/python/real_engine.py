@@ -1,8 +1,8 @@
-"""The engine that today's lens stores traces with (ciris-persist), in a process and a home folder of its own.
+"""Run ciris-persist, the engine by which the lens stores traces, in a separate process and home folder.
 
-`python real_engine.py URL KEYS FILE...` makes the engine's tables, registers the keys of a JSON file, and stores the
-batches of JSON lines. Verified signatures are taken from the sender's word, as a lens does whose gateway verifies.
-`python real_engine.py verify FILE` says of each batch whether the engine itself verifies it.
+`python real_engine.py URL KEYS FILE...` creates the engine's tables, registers the keys of a JSON file and stores
+batches of JSON lines. Signatures are not verified, because in a lens the gateway verifies them. `python
+real_engine.py verify FILE` says for each batch whether the engine verifies it.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def store(
     *,
     code: str = "",
 ) -> list[str]:
-    """Store batches in a database; return what the engine refuses.
+    """Store batches in a database. Return the batches that the engine refuses.
 
-    :param code: statements to execute afterwards, with the engine as `engine`.
+    :param code: Python statements that are executed afterwards; `engine` is the engine.
     """
     url = f"postgresql://{conninfo['user']}@{quote(str(conninfo['host']), safe='')}:{conninfo['port']}"
     keys_file = home / "keys.json"
@@ -53,9 +53,9 @@ def store(
 def refusals(
     home: Path, key_records: Sequence[Mapping[str, Any]], batches: Sequence[Any]
 ) -> list[str | None]:
-    """Say for each batch why the engine does not verify it; None where it does.
+    """Return, for each batch, why the engine does not verify it, or None if it does.
 
-    :param key_records: rows of the engine's directory of keys, which `key_record` makes.
+    :param key_records: rows of the engine's key directory, as `key_record` returns them.
     """
     file = home / "batches.json"
     file.write_text(json.dumps([list(key_records), list(batches)]))
@@ -64,7 +64,7 @@ def refusals(
 
 
 def key_record(key_id: str, ed25519: Ed25519PrivateKey, ml_dsa_65: MLDSA65PrivateKey) -> dict[str, Any]:
-    """A row of the engine's directory of keys, signed by the keys themselves."""
+    """Return a row of the engine's key directory, signed with the keys themselves."""
     envelope = {"key_id": key_id}
     content = json.dumps(envelope, separators=(",", ":")).encode()
     signature = ed25519.sign(content)
@@ -84,7 +84,7 @@ def key_record(key_id: str, ed25519: Ed25519PrivateKey, ml_dsa_65: MLDSA65Privat
 
 
 def _run(home: Path, *arguments: object, **environment: str) -> str:
-    """Run this file as a program; return the last line that it prints."""
+    """Run this file as a program and return the last line of its output."""
     done = subprocess.run(
         [sys.executable, __file__, *map(str, arguments)],
         env={**os.environ, "HOME": str(home), **environment},
@@ -111,9 +111,7 @@ def verify(file: str) -> None:
     for batch in batches:
         try:
             engine.receive_and_persist(json.dumps(batch).encode())
-        except (
-            ValueError
-        ) as error:  # of the schema or of verification; what fails afterwards is no ValueError
+        except ValueError as error:  # errors of schema or verification; later errors are not ValueErrors
             found.append(str(error))
         except RuntimeError:
             found.append(None)

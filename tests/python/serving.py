@@ -1,4 +1,4 @@
-"""What a server reads a project's marts through, an application on a real socket, and its pages in a browser."""
+"""Helpers for tests of the server: queries on the marts, an application on a socket, and a browser."""
 
 import contextlib
 import threading
@@ -24,7 +24,7 @@ LINK = "4107c26fee8baae4"
 
 
 def read(connection: psycopg.Connection, query: str, *values: Any, **named: Any) -> list[dict[str, Any]]:
-    """The rows of a query, by column."""
+    """Return the rows of a query as dictionaries."""
     with connection.cursor(row_factory=dict_row) as cursor:
         return cursor.execute(query, named or values).fetchall()
 
@@ -38,13 +38,13 @@ def opened(project: Project, connections: int = 2, statement_timeout: float = 15
 
 
 def asking(database: Database, settings: Settings | None = None, **options: Any) -> TestClient:
-    """A client of a server on this machine."""
+    """Return a test client of an application on this machine."""
     return TestClient(create_app(database, settings or Settings()), base_url="http://localhost", **options)
 
 
 @contextlib.contextmanager
 def running(app: FastAPI) -> Iterator[int]:
-    """The application while it is served; its port."""
+    """Serve the application on a socket; yields its port."""
     listening = listen("127.0.0.1", 0)
     serving = LimitedServer(app)
     thread = threading.Thread(target=serving.run, kwargs={"sockets": [listening]})
@@ -59,7 +59,8 @@ def running(app: FastAPI) -> Iterator[int]:
 
 @contextlib.contextmanager
 def visited(browser: Any, address: str, **options: Any) -> Iterator[Any]:
-    """A page in a browser; fails when the browser complains of anything but a page's own 404, or asks anybody else."""
+    """Open a page in a browser. Fail if the browser reports an error other than the page's own 404, or contacts
+    another host."""
     context = browser.new_context(**options)
     page = context.new_page()
     complaints: list[str] = []

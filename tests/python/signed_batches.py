@@ -1,4 +1,4 @@
-"""Batches as agents of every version send them, signed by every rule with keys of the tests."""
+"""Create batches in the formats of all agent versions, signed by all rules with keys of the tests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def standard(content: bytes) -> str:
 
 @dataclass(frozen=True)
 class Generation:
-    """How agents of some versions name, sign and spell."""
+    """Format, signature rule and spelling of a range of agent versions."""
 
     schema: str | None
     rule: str
@@ -70,7 +70,7 @@ COMPONENT_TYPES = {
 
 
 def without_empty(value: Any) -> Any:
-    """What agents from 1.9.7 on leave of a value before they sign it."""
+    """Return a value without the empty values that agents since 1.9.7 do not sign."""
     if isinstance(value, dict):
         pairs = ((name, without_empty(inner)) for name, inner in value.items())
         return {name: inner for name, inner in pairs if inner is not None and inner not in ("", [], {})}
@@ -80,7 +80,7 @@ def without_empty(value: Any) -> Any:
 
 
 def signed_bytes(trace: dict[str, Any], rule: str) -> bytes:
-    """The bytes that an agent signs, written down once more, apart from the package."""
+    """Return the bytes that an agent signs. This is an implementation independent of the package."""
     components = [
         {name: component[name] for name in ("component_type", "data", "event_type", "timestamp")}
         for component in trace["components"]
@@ -107,7 +107,7 @@ def compact(value: Any) -> bytes:
 
 
 def doubles(value: Any) -> Any:
-    """A value with its integers as doubles, which are the numbers that RFC 8785 knows."""
+    """Convert the integers in a value to doubles, the only numbers of RFC 8785."""
     if isinstance(value, dict):
         return {name: doubles(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -117,7 +117,7 @@ def doubles(value: Any) -> Any:
 
 @dataclass
 class Agent:
-    """An agent with a key, which counts its audit entries."""
+    """An agent with a key and a counter of audit entries."""
 
     generation: Generation = MIDDLE
     seed: int = 1
@@ -137,7 +137,7 @@ class Agent:
 
     @property
     def hash(self) -> str:
-        """Newer agents are called by their key's fingerprint, the older ones by something else."""
+        """Hash of the agent. For newer versions it is the fingerprint of the key."""
         return (
             hashlib.sha256(b"name %d" % self.seed).hexdigest()[:16]
             if self.generation in (OLD, COMPACT)
@@ -161,7 +161,7 @@ class Agent:
     def trace(
         self, *, text: str = "Grüße, 世界", at: datetime | None = None, **scores: Any
     ) -> dict[str, Any]:
-        """The next trace, five minutes after the last."""
+        """Return the next trace, five minutes after the previous one."""
         self.sequence += 1
         started = at or START + timedelta(minutes=5 * self.sequence)
         moment = [(started + timedelta(seconds=second)).isoformat() for second in range(7)]
@@ -213,7 +213,7 @@ class Agent:
 
 
 def batch(traces: Iterable[dict[str, Any]], *others: dict[str, Any]) -> dict[str, Any]:
-    """A batch of traces, and of other events."""
+    """Return a batch of traces and other events."""
     events = [{"event_type": "complete_trace", "trace_level": "generic", "trace": trace} for trace in traces]
     return {
         "events": [*events, *others],

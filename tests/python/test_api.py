@@ -1,5 +1,6 @@
-"""The API on the sample: every answer beside the marts, what clients of the lens read, odd and hostile requests, the
-role's rights, and a database that goes away and comes back."""
+"""Tests of the API on the sample: answers compared with the marts, clients of the lens, malformed and hostile
+requests, rights of the role, and loss of the database.
+"""
 
 from __future__ import annotations
 
@@ -70,20 +71,20 @@ AS_OF = datetime.fromisoformat(sample_info()["as_of"])
 MORPHEUS, ECHO, PARADOX = "da3f08513aac60cf", "e835d1c17f9256da", "f362089214419dc9"
 READER = "ciris_api"
 FACTORS = {"C": "c_score", "I_int": "i_int_score", "R": "r_score", "I_inc": "i_inc_score", "S": "s_score"}
-# Every request looks for a new publication, because the tests change what is published.
+# The tests change what is published, so every request must look for a new publication.
 SETTINGS = Settings(version_seconds=0)
 
 
 @pytest.fixture(scope="module")
 def own_server() -> Iterator[Server]:
-    """A server of these tests' own, to be stopped and started."""
+    """A separate server, which the tests stop and start."""
     with embedded.throw_away() as started:
         yield started
 
 
 @pytest.fixture(scope="module")
 def sample(own_server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    """The sample, scored; the role READER may read the marts, as docs/serving.md grants it."""
+    """The scored sample. The role READER has the rights on the marts that docs/serving.md grants."""
     with fresh_database(own_server, tmp_path_factory.mktemp("api")) as database:
         with database.connect() as connection:
             connection.execute(f"create role {READER} login")
@@ -99,7 +100,7 @@ def sample(own_server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 @pytest.fixture(scope="module")
 def project(sample: Database, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """The project as the server of the API sees it, by the read-only role."""
+    """The project with a profile of the read-only role."""
     folder = tmp_path_factory.mktemp("reader")
     profile = (sample.profiles_dir / "profiles.yml").read_text()
     (folder / "profiles.yml").write_text(re.sub("user: .*", f"user: {READER}", profile))
@@ -125,7 +126,7 @@ def client(app: FastAPI) -> Iterator[TestClient]:
 
 @pytest.fixture(scope="module")
 def marts(sample: Database) -> Iterator[psycopg.Connection]:
-    """The owner's connection; unqualified names are those of the marts."""
+    """Connection of the owner with the marts' schema in the search path."""
     with sample.connect() as connection:
         connection.execute(f"set search_path to {SCHEMA}")
         connection.row_factory = dict_row
@@ -133,7 +134,7 @@ def marts(sample: Database) -> Iterator[psycopg.Connection]:
 
 
 def get(client: TestClient, path: str, **parameters: Any) -> Any:
-    """An answer that must be there, without what is said of the cache."""
+    """Return an answer with status 200, without its `cache` member."""
     response = client.get(SCORING + path, params=parameters)
     assert response.status_code == 200, response.text
     assert response.headers["content-type"] == "application/json"
@@ -143,7 +144,7 @@ def get(client: TestClient, path: str, **parameters: Any) -> Any:
 
 
 def refused(client: TestClient, path: str, status: int, kind: str) -> dict[str, Any]:
-    """The problem document of a request that must not be answered."""
+    """Return the problem document of a request that must be refused."""
     response = client.get(path)
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/problem+json"
@@ -176,18 +177,19 @@ OF_POINT = (
         "weakest_factor",
     ),
 )
-"""What the API says under the names of the marts in a history."""
+"""Members of a point of a history that have the same name in the marts."""
 OF_SCORE = (
     *("agent_id_hash", "category_steady", "category_steady_certainty", "steady_missing_because"),
     *("capacity_score_geometric", "category_certainty", *OF_POINT),
 )
-"""The same of a score."""
+"""Members of a score that have the same name in the marts."""
 
 
 def expected_since(
     marts: psycopg.Connection, row: dict[str, Any], relation: str, name: str
 ) -> datetime | None:
-    """First as-of of those up to the row's at which an alert (or sign) stood without a break; None for the oldest."""
+    """Return the first of the consecutive as-ofs with an alert or red flag, up to the row's as-of; None if it is the
+    oldest."""
     column = {"fct_capacity_alerts": "kind", "fct_record_signs": "sign"}[relation]
     as_ofs = marts.execute(
         f"""
@@ -211,7 +213,7 @@ def expected_since(
 def expected_verdict(
     marts: psycopg.Connection, row: dict[str, Any], threshold: float = 0.6
 ) -> dict[str, Any]:
-    """What to do about a permission, by the rule of docs/deciding.md, of a row of fct_capacity_scores."""
+    """Return the verdict of a row of fct_capacity_scores by the rule of docs/deciding.md."""
     key = [row["agent_id_hash"], row["as_of"], row["window_days"]]
     where = "where agent_id_hash = %s and as_of = %s and window_days = %s"
     found = marts.execute(
@@ -245,7 +247,7 @@ def expected_verdict(
 
 
 def expected_score(marts: psycopg.Connection, row: dict[str, Any]) -> dict[str, Any]:
-    """What the API must say of a row of fct_capacity_scores, from the marts by other queries than its own."""
+    """Return the API's answer for a row of fct_capacity_scores, computed with other queries than those of the API."""
     key = {name: row[name] for name in ("agent_id_hash", "as_of", "window_days")}
     components: dict[str, dict[str, float | None]] = {factor: {} for factor in FACTORS}
     for part in marts.execute(
@@ -294,7 +296,7 @@ def expected_score(marts: psycopg.Connection, row: dict[str, Any]) -> dict[str, 
 
 
 def assert_verdicts_of_the_mart(agents: list[dict[str, Any]], rows: list[dict[str, Any]]) -> None:
-    """By default the API's verdicts and reasons are the published ones."""
+    """Check that verdicts and reasons for the default threshold are those of the mart."""
     for agent, row in zip(agents, rows, strict=True):
         reviewing = sorted(one["name"] for one in agent["raised"] if one["reviews"])
         assert (agent["verdict"], reviewing) == (row["verdict"], sorted(row["review_for"])), row["agent_name"]
@@ -307,11 +309,11 @@ def scores_at(marts: psycopg.Connection, window_days: int) -> list[dict[str, Any
     ).fetchall()
 
 
-# --- every endpoint beside the marts ---------------------------------------------------------------------------------
+# --- every endpoint, compared with the marts -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("window_days", [7, 30])
-def test_the_fleet_is_that_of_the_marts(client, marts, window_days):
+def test_fleet_equals_the_marts(client, marts, window_days):
     fleet = get(client, "/capacity/fleet", window_days=window_days)
     rows = scores_at(marts, window_days)
     assert fleet["agents"] == [expected_score(marts, row) for row in rows]
@@ -334,7 +336,7 @@ def test_the_fleet_is_that_of_the_marts(client, marts, window_days):
             for name in ("review", "withhold", "keep", "wait", "grant")
         },
     }
-    # One agent's answer is its entry.
+    # The answer for one agent equals its entry in the fleet.
     for agent in fleet["agents"]:
         assert get(client, f"/capacity/{agent['agent_id_hash']}", window_days=window_days) == {
             **agent,
@@ -382,7 +384,7 @@ def test_the_fleet_is_filtered_sorted_and_paged(client, marts):
 
 
 def all_pages(client: TestClient, path: str, **parameters: Any) -> Iterator[dict[str, Any]]:
-    """A page, and all those that the links to the next lead to."""
+    """Yield a page and all following pages."""
     address = f"{SCORING}{path}"
     page = get(client, path, **parameters)
     while True:
@@ -393,12 +395,12 @@ def all_pages(client: TestClient, path: str, **parameters: Any) -> Iterator[dict
 
 
 def republish(marts: psycopg.Connection) -> None:
-    """Enter a run that has published into the log of runs."""
+    """Add a published run to the run log."""
     enter(marts, "published")
 
 
 def enter(marts: psycopg.Connection, outcome: str | None) -> str:
-    """Enter a run into the log of runs, one at work where it has no outcome; its id."""
+    """Add a run to the run log and return its id. Without an outcome the run is unfinished."""
     run_id = str(uuid4())
     marts.execute(
         f"insert into {SCHEMA}_intermediate.int_runs (run_id, started_at, command, outcome)"
@@ -410,7 +412,7 @@ def enter(marts: psycopg.Connection, outcome: str | None) -> str:
 
 @contextlib.contextmanager
 def changed(marts: psycopg.Connection, table: str, statement: str, values: list[Any]) -> Iterator[None]:
-    """Change a mart, and put it back."""
+    """Change a mart and restore it afterwards."""
     copy = sql.Identifier(f"before_{table}")
     name = sql.Identifier(table)
     marts.execute(sql.SQL("create table {} as select * from {}").format(copy, name))
@@ -425,7 +427,7 @@ def changed(marts: psycopg.Connection, table: str, statement: str, values: list[
         republish(marts)
 
 
-def test_agents_without_a_score_stand_apart(client, marts):
+def test_agents_without_a_score_are_listed_as_unscored(client, marts):
     too_few = """
         update fct_capacity_scores
         set capacity_score = null, capacity_score_low = null, capacity_score_high = null,
@@ -470,7 +472,7 @@ def test_agents_without_a_score_stand_apart(client, marts):
         assert LINK in {agent["agent_id_hash"] for agent in raised["unscored"]}
         assert MORPHEUS not in {agent["agent_id_hash"] for agent in raised["unscored"]}
         assert only["agents"] == [] and get(client, "/capacity/fleet", category="healthy")["unscored"] == []
-        # Its newest score is the one before.
+        # The agent's newest score is now a day older.
         assert get(client, f"/capacity/{MORPHEUS}")["metadata"]["as_of"] == time_text(
             AS_OF - timedelta(days=1)
         )
@@ -488,7 +490,7 @@ def alert_key(alert: dict[str, Any]) -> tuple[str, int, str]:
 
 
 def expected_alerts(marts: psycopg.Connection, as_of: datetime, window_days: int = 7) -> list[dict[str, Any]]:
-    """What the API must say of the alerts of a window at an as-of."""
+    """Return the API's answer for the alerts of a window at an as-of."""
     rows = marts.execute(
         "select agent_id_hash, agent_name, as_of, window_days, kind, severity, value, threshold, message"
         " from fct_capacity_alerts where as_of = %s and window_days = %s",
@@ -515,7 +517,7 @@ EARLIER = datetime(2026, 6, 10, tzinfo=UTC)
     ["2026-06-10", "2026-06-10T00:00:00Z", "2026-06-10T02:00:00+02:00"],
     ids=["day", "time", "offset"],
 )
-def test_an_earlier_score_is_that_of_the_marts(client, marts, written):
+def test_earlier_score_equals_the_marts(client, marts, written):
     rows = marts.execute(
         "select * from fct_capacity_scores where as_of = %s and window_days = 7 order by capacity_score desc",
         [EARLIER],
@@ -548,7 +550,7 @@ def test_an_earlier_score_is_that_of_the_marts(client, marts, written):
     }  # fmt: skip
 
 
-def test_an_as_of_without_a_score_is_refused_with_those_there_are(client, marts):
+def test_as_of_without_a_score_is_refused_with_nearest_as_ofs(client, marts):
     published = [
         row["as_of"]
         for row in marts.execute("select as_of from fct_fleet_capacity where window_days = 7 order by as_of")
@@ -572,7 +574,7 @@ def test_an_as_of_without_a_score_is_refused_with_those_there_are(client, marts)
     assert problem["as_ofs"] == [time_text(as_of) for as_of in published[:10]]
 
 
-def test_pages_of_an_earlier_as_of(client, marts):
+def test_pages_show_an_earlier_as_of(client, marts):
     fleet = client.get("/?as_of=2026-06-10")
     assert fleet.status_code == 200
     assert "as of <time datetime=2026-06-10T00:00:00Z>" in fleet.text
@@ -630,7 +632,7 @@ def test_factors_are_explained_from_the_marts(client, marts):
     )
 
 
-def test_history_is_that_of_the_marts(client, marts):
+def test_history_equals_the_marts(client, marts):
     def points(first: datetime, last: datetime) -> list[dict[str, Any]]:
         rows = marts.execute(
             "select * from fct_capacity_scores where agent_id_hash = %s and window_days = 7 and as_of between %s and %s"
@@ -664,7 +666,7 @@ def test_history_is_that_of_the_marts(client, marts):
     )
     assert (
         get(client, "/history/Link", interval="hourly")["history"] == default["history"]
-    )  # daily is all there is
+    )  # scores are daily
 
     response = client.get(
         f"{SCORING}/history/Link?days=3", headers={"Accept": "text/csv, application/json;q=0.5"}
@@ -697,8 +699,8 @@ def test_a_history_after_the_newest_as_of_is_refused(client):
     ]
 
 
-def test_filters_know_every_alert_and_sign(client, marts):
-    """The values that are allowed are those of the marts, each with words for people."""
+def test_filters_allow_every_alert_and_red_flag(client, marts):
+    """The allowed values of filters are those of the marts, and each has a title."""
     parameters = client.get("/openapi.json").json()["paths"]
     for path, name, kinds in (
         ("/alerts", "kind", ALERTS),
@@ -724,14 +726,14 @@ def test_filters_know_every_alert_and_sign(client, marts):
         assert {one["kind"] for one in get(client, "/alerts", kind=kind)["alerts"]} <= {kind}
 
 
-def test_a_name_is_no_formula_in_a_csv(client, marts):
+def test_name_that_looks_like_a_formula_is_quoted_in_csv(client, marts):
     statement = "update fct_capacity_scores set agent_name = '=1+1' where agent_id_hash = %s"
     with changed(marts, "fct_capacity_scores", statement, [LINK]):
         text = client.get(f"{SCORING}/history/{LINK}?days=1", headers={"Accept": "text/csv"}).text
     assert {row["agent_name"] for row in csv.DictReader(io.StringIO(text))} == {"'=1+1"}
 
 
-def test_history_without_a_score_is_refused_in_both_forms(client, marts):
+def test_history_without_a_score_is_refused_as_json_and_csv(client, marts):
     statement = "delete from fct_capacity_scores where agent_id_hash = %s and window_days = 7"
     with changed(marts, "fct_capacity_scores", statement, [LINK]):
         refused(client, f"{SCORING}/history/{LINK}", 404, "no-score")
@@ -753,11 +755,11 @@ def test_history_without_a_score_is_refused_in_both_forms(client, marts):
         ("text/html, */*", False),
     ],
 )
-def test_which_type_a_client_prefers(accept, wanted):
+def test_csv_is_chosen_by_quality_in_accept_header(accept, wanted):
     assert answers_module.prefers_csv(accept) is wanted
 
 
-def test_alerts_are_those_of_the_marts(client, marts):
+def test_alerts_equal_the_marts(client, marts):
     answer = get(client, "/alerts")
     low = [row for row in scores_at(marts, 7) if row["capacity_score"] < 0.3][::-1]
     assert [agent["agent_id_hash"] for agent in answer["agents"]] == [row["agent_id_hash"] for row in low]
@@ -784,7 +786,8 @@ def test_alerts_are_those_of_the_marts(client, marts):
 
 @pytest.mark.parametrize("threshold", [0.3, 0, 1])
 def test_next_leads_through_both_lists_of_the_alerts(client, threshold):
-    """There are 8 alerts, and 6 agents below 0.3, none below 0 and 14 below 1: either list may be the longer one."""
+    """The sample has 8 alerts. It has 6 agents below 0.3, none below 0 and 14 below 1, so either list can be the
+    longer one."""
     whole = get(client, "/alerts", threshold=threshold)
     assert (len(whole["agents"]), len(whole["alerts"])) == ({0.3: 6, 0: 0, 1: 14}[threshold], 8)
     for limit in (1, 3, 4, 6, 8, 14, 15):
@@ -801,8 +804,8 @@ def test_next_leads_through_both_lists_of_the_alerts(client, threshold):
     ]
 
 
-def test_an_alert_says_since_when_it_stands(client, marts):
-    """The first as-of of those that follow each other to the asked one."""
+def test_alert_has_first_of_its_consecutive_as_ofs(client, marts):
+    """`since` is the first of the consecutive as-ofs up to the requested one."""
     gap = "delete from fct_capacity_alerts where agent_id_hash = %s and window_days = 7 and as_of = %s"
     with changed(marts, "fct_capacity_alerts", gap, [LINK, AS_OF - timedelta(days=4)]):
         [chain] = get(client, "/alerts", kind="broken_chain", severity="critical", limit=1)["alerts"]
@@ -815,13 +818,13 @@ def test_an_alert_says_since_when_it_stands(client, marts):
         assert before["raised"] == [] and before["verdict"] in ("keep", "grant")
         page = client.get("/agent?agent_id=Link").text
         assert "broken chain since 12 June" in page
-        # Before the gap it stood since the first as-of, at the left.
+        # Before the gap, the alert was raised from the first as-of on, so its bar begins at the left.
         bars = re.findall(r"<rect class=critical x=(\S+) width=([^>]+)>", page)
         assert bars == [("0%", "88.6%"), ("93.2%", "6.8%")]
         assert "since 2026-06-12" in client.get("/alerts?kind=broken_chain").text
 
 
-def test_signs_are_those_of_the_marts(client, marts):
+def test_red_flags_equal_the_marts(client, marts):
     answer = get(client, "/signs", window_days=30)
     in_mart = marts.execute(
         "select agent_id_hash, agent_name, sign, field, z, message from fct_record_signs"
@@ -835,7 +838,7 @@ def test_signs_are_those_of_the_marts(client, marts):
     ]
 
 
-def test_parameters_are_those_of_the_marts(client, marts):
+def test_parameters_equal_the_marts(client, marts):
     answer = get(client, "/parameters")
     rows = marts.execute("select * from dim_scoring_parameters").fetchall()
     assert {parameter["name"]: parameter for parameter in answer["published"]} == {
@@ -865,8 +868,8 @@ def test_parameters_are_those_of_the_marts(client, marts):
     assert set(answer["non_exempt_actions"]) & set(answer["exempt_actions"]) == set()
 
 
-def test_evidence_is_what_explain_counts(client, sample):
-    """Of every part, page by page; test_explain.py holds the counts against the published components."""
+def test_evidence_has_the_traces_that_explain_counts(client, sample):
+    """Compares all components and pages. test_explain.py compares the counts with the published components."""
     everything = load_project(REPOSITORY, sample.profiles_dir)
     n_found = 0
     for agent in (LINK, MORPHEUS, ECHO, PARADOX):
@@ -905,13 +908,13 @@ def test_evidence_is_paged_by_key(client, marts):
     assert earlier["window_start"] == "2026-06-01T00:00:00+00:00"
 
 
-def test_the_component_of_s_has_the_traces_of_s(client):
+def test_sigma_has_the_evidence_of_s_score(client):
     asked = [client.get(f"{SCORING}/evidence/Link?component={name}").json() for name in ("sigma", "s_score")]
     assert asked[0]["traces"] == asked[1]["traces"]
     assert "component=sigma" in client.get("/agent?agent_id=Link").text
 
 
-def test_probes(client, marts):
+def test_healthz_and_readyz_report_process_and_marts(client, marts):
     assert client.get("/healthz").json() == {"status": "ok"}
     ready = client.get("/readyz").json()
     assert ready["as_of"] == time_text(AS_OF)
@@ -926,10 +929,10 @@ def test_probes(client, marts):
     assert client.get("/readyz").status_code == 200
 
 
-# --- whom a name means -----------------------------------------------------------------------------------------------
+# --- identifying agents ----------------------------------------------------------------------------------------------
 
 
-def test_a_name_that_several_bear_is_refused_with_the_list(client, marts):
+def test_name_of_several_agents_is_refused_with_their_list(client, marts):
     statement = "update dim_agents set agent_name = 'Link' where agent_id_hash = %s"
     with changed(marts, "dim_agents", statement, [ECHO]):
         for path in ("capacity/Link", "factors/Link", "history/Link", "evidence/Link?component=I_chain"):
@@ -948,14 +951,14 @@ OF_AGENTS = ("capacity", "factors", "history", "evidence")
 
 
 def of_agent(client: TestClient, endpoint: str, agent: str) -> Any:
-    """Response of an endpoint that is asked about an agent."""
+    """Return the answer of an endpoint for an agent."""
     query = "?component=D_identity" if endpoint == "evidence" else ""
     return client.get(f"{SCORING}/{endpoint}/{quote(agent, safe='')}{query}")
 
 
 @pytest.mark.parametrize("endpoint", OF_AGENTS)
-def test_a_name_means_its_present_bearer_with_a_note(client, endpoint):
-    """Morpheus was called Haven for some days."""
+def test_name_finds_its_current_agent_and_notes_earlier_ones(client, endpoint):
+    """The agent Morpheus was called Haven for some days."""
     answer = of_agent(client, endpoint, "Haven").json()
     assert answer["agent_name"] == "Haven"
     assert answer["agent_note"] == f"Another agent once had this name: {MORPHEUS}."
@@ -983,7 +986,7 @@ def test_a_name_like_the_hash_or_label_of_another_agent_is_ambiguous(client, mar
 
 @pytest.mark.parametrize("endpoint", OF_AGENTS)
 def test_a_hash_like_the_name_of_another_agent_is_ambiguous(client, marts, endpoint):
-    """The other agent chose its hash: it must not take the place of the one that has the name."""
+    """An agent chooses its hash, so it must not be able to replace another agent that has this name."""
     statement = "update dim_agents set agent_id_hash = %s where agent_id_hash = %s"
     with changed(marts, "dim_agents", statement, ["Link", ECHO]):
         answer = of_agent(client, endpoint, "Link")
@@ -993,7 +996,7 @@ def test_a_hash_like_the_name_of_another_agent_is_ambiguous(client, marts, endpo
         assert of_agent(client, endpoint, "hash:Lin").status_code == 404
 
 
-def test_a_former_name_does_not_take_the_place_of_a_hash_but_is_told(client, marts):
+def test_hash_takes_precedence_over_a_former_name_which_is_noted(client, marts):
     statement = "update dim_agents set former_names = array[%s, %s] where agent_id_hash = %s"
     with changed(marts, "dim_agents", statement, [LINK, LINK[:6], ECHO]):
         answer = get(client, f"/capacity/{LINK}")
@@ -1012,7 +1015,7 @@ def test_a_note_lists_three_agents_at_most(client, marts):
     assert note == f"13 other agents once had this name: {', '.join(hashes[:3])} and 10 more."
 
 
-def test_evidence_bears_the_name_of_its_as_of(client):
+def test_evidence_has_the_agent_name_at_its_as_of(client):
     evidence = get(client, "/evidence/Morpheus", component="D_identity", as_of="2026-06-08")
     assert evidence["agent_name"] == "Proteus"
 
@@ -1032,7 +1035,7 @@ def test_evidence_bears_the_name_of_its_as_of(client):
         "\u202eab",
     ],
 )
-def test_any_name_can_be_asked_for(raw, marts, name):
+def test_agents_with_any_name_can_be_requested(raw, marts, name):
     statement = "update dim_agents set agent_name = %s where agent_id_hash = %s"
     with changed(marts, "dim_agents", statement, [name, LINK]):
         for endpoint in ("history", "factors"):
@@ -1078,11 +1081,11 @@ LENS_ANSWERS = {
         **{"period_days": int, "current_score": float, "history": [dict]},
     },
 }
-"""What clients read, with its type."""
+"""Members that clients of the lens read, with their types."""
 
 
 def assert_shaped(value: Any, shape: Any) -> None:
-    """A dictionary has these members at least, a list has members and each is like this one."""
+    """Check that a value has a shape: a dictionary at least its members, a list only items of its shape."""
     if isinstance(shape, dict):
         for name, inner in shape.items():
             for member in value.values() if name == "*" else [value[name]]:
@@ -1097,7 +1100,7 @@ def assert_shaped(value: Any, shape: Any) -> None:
         )
 
 
-def test_clients_of_the_lens_find_what_they_read(client):
+def test_answers_have_all_members_that_lens_clients_read(client):
     answers = {path: client.get(SCORING + path).json() for path in LENS_ANSWERS}
     for path, shape in LENS_ANSWERS.items():
         assert_shaped(answers[path], shape)
@@ -1120,7 +1123,7 @@ def test_clients_of_the_lens_find_what_they_read(client):
 # --- the OpenAPI document --------------------------------------------------------------------------------------------
 
 
-def test_everything_is_described_and_has_an_example(app):
+def test_openapi_document_has_descriptions_and_examples(app):
     document = app.openapi()
     assert document["info"]["license"]["identifier"] == "Apache-2.0"
     tags = {tag["name"] for tag in document["tags"] if tag["description"]}
@@ -1154,7 +1157,7 @@ def test_everything_is_described_and_has_an_example(app):
 
 
 def test_examples_are_what_the_server_answers(served):
-    """But for the last digits of limits: numpy computes logarithms with other instructions on other processors."""
+    """Bounds may differ in their last digits, because numpy computes logarithms differently on other processors."""
     changing = {"timestamp", "scored_at", "as_of_age_seconds", "history.csv", "cached"}
 
     def stable(value: Any, number: Callable[[float], Any] = float) -> Any:
@@ -1172,7 +1175,7 @@ def test_examples_are_what_the_server_answers(served):
 
 @pytest.fixture(scope="module")
 def fuzzed(served: ServedDatabase) -> Any:
-    """The document of an application that is asked under any host name."""
+    """OpenAPI document of an application without a check of the host name."""
     asked = create_app(served, Settings(version_seconds=60, local_names_only=False))
     return schemathesis.openapi.from_asgi("/openapi.json", asked)
 
@@ -1192,14 +1195,14 @@ OPERATIONS = ["fleet", "capacity", "factors", "history", "alerts", "signs", "evi
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_answers_are_as_documented(fuzzed, operation):
+def test_answers_match_the_openapi_document(fuzzed, operation):
     asked = fuzzed.find_operation_by_id(operation)
     for mode in GenerationMode:
         if mode == GenerationMode.NEGATIVE and operation in WITHOUT_PARAMETERS:
-            continue  # there is nothing to get wrong
+            continue  # no parameter to fuzz
 
         cases = asked.as_strategy(generation_mode=mode)
-        if mode == GenerationMode.POSITIVE:  # a schema cannot say that `to` must not be before `from`
+        if mode == GenerationMode.POSITIVE:  # a schema cannot express that `to` must not be before `from`
             cases = cases.filter(lambda case: not {"from", "to"} <= set(case.query or ()))
 
         @given(case=cases)
@@ -1213,8 +1216,8 @@ def test_answers_are_as_documented(fuzzed, operation):
         check()
 
 
-def test_a_client_can_be_generated(client, tmp_path):
-    """By openapi-python-client, of the whole document, without a warning; and it is Python."""
+def test_client_can_be_generated_from_openapi_document(client, tmp_path):
+    """openapi-python-client generates valid Python from the whole document without a warning."""
     document = tmp_path / "openapi.json"
     document.write_text(client.get("/openapi.json").text)
     programs = Path(sys.executable).parent
@@ -1230,12 +1233,12 @@ def test_a_client_can_be_generated(client, tmp_path):
     assert compileall.compile_dir(tmp_path / "client", quiet=1)
 
 
-def test_every_operation_is_asked(fuzzed):
+def test_every_operation_is_fuzzed(fuzzed):
     names = [result.ok().definition.raw["operationId"] for result in fuzzed.get_all_operations()]
     assert sorted(names) == sorted(OPERATIONS)
 
 
-# --- odd and hostile requests ----------------------------------------------------------------------------------------
+# --- malformed and hostile requests ----------------------------------------------------------------------------------
 
 INJECTIONS = [
     "' or 1=1 --",
@@ -1309,14 +1312,14 @@ ALLOWED_ODDITIES = [
 
 @pytest.fixture(scope="module")
 def port(app: FastAPI) -> Iterator[int]:
-    """The application on a real socket."""
+    """Port of the application on a socket."""
     with running(app) as served_on:
         yield served_on
 
 
 @pytest.fixture
 def raw(port: int) -> Iterator[http.client.HTTPConnection]:
-    """A connection that sends a path as it is."""
+    """A connection that sends a path unchanged."""
     with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
         yield connection
 
@@ -1342,20 +1345,20 @@ def assert_problem(answer: tuple[int, str, bytes], *statuses: int) -> None:
     )
 
 
-def test_odd_agents_are_unknown(raw):
+def test_malformed_agents_are_unknown(raw):
     for endpoint in ("capacity", "factors", "history", "evidence"):
         for agent in AGENTS:
             query = "?component=I_chain" if endpoint == "evidence" else ""
             assert_problem(ask(raw, f"{SCORING}/{endpoint}/{agent}{query}"), 404)
 
 
-def test_odd_parameters_are_refused(raw):
+def test_malformed_parameters_are_refused(raw):
     for path, queries in QUERIES.items():
         for query in queries:
             assert_problem(ask(raw, f"{SCORING}/{path}?{query}"), 422)
 
 
-def test_deep_and_distant_requests_are_answered(raw):
+def test_extreme_but_valid_requests_are_answered(raw):
     for path in ALLOWED_ODDITIES:
         status, media_type, body = ask(raw, f"{SCORING}/{path}")
         assert (status, media_type) == (200, "application/json"), (path, body[:300])
@@ -1387,7 +1390,7 @@ def test_no_parameter_of_an_endpoint_or_a_page_does_harm(raw):
     assert n_parameters >= 31
 
 
-def test_whatever_is_not_there(client):
+def test_missing_resources_and_methods_are_refused_as_problems(client):
     refused(client, "/nothing", 404, "not-found")
     refused(client, f"{SCORING}/", 404, "not-found")
     for method in ("POST", "PUT", "DELETE", "PATCH"):
@@ -1425,7 +1428,7 @@ def test_whatever_is_not_there(client):
         refused(client, f"{path}{'&' if '?' in path else '?'}windowdays=30", 422, "bad-parameter")
 
 
-def test_a_bug_is_told_in_the_log_only(app, monkeypatch):
+def test_bug_is_reported_in_the_log_only(app, monkeypatch):
     monkeypatch.setattr(answers_module.Answers, "publication", lambda self: 1 / 0)
     with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
         document = refused(client, f"{SCORING}/capacity/Link", 500, "internal")
@@ -1434,10 +1437,10 @@ def test_a_bug_is_told_in_the_log_only(app, monkeypatch):
     assert SECURITY_HEADERS.items() <= {name.title(): value for name, value in headers.items()}.items()
 
 
-# --- what is kept ----------------------------------------------------------------------------------------------------
+# --- the cache -------------------------------------------------------------------------------------------------------
 
 
-def test_an_answer_stands_until_something_is_published(client, marts):
+def test_answer_stays_cached_until_a_publication(client, marts):
     path = f"{SCORING}/capacity/fleet"
     first = client.get(path)
     etag = first.headers["etag"]
@@ -1461,8 +1464,8 @@ def test_an_answer_stands_until_something_is_published(client, marts):
         assert 0.123 in {agent["composite_score"] for agent in newer.json()["agents"]}
 
 
-def test_an_answer_made_while_a_run_is_at_work_is_of_no_other_moment(served, client, marts):
-    """Nor one made after a run that was killed or failed: marts may be part old, part new."""
+def test_publication_identity_is_unique_while_a_run_is_unfinished(served, client, marts):
+    """The same holds after a run that was killed or failed. The marts may then be partly old and partly new."""
     path = f"{SCORING}/capacity/fleet"
 
     def identity() -> str:
@@ -1475,7 +1478,7 @@ def test_an_answer_made_while_a_run_is_at_work_is_of_no_other_moment(served, cli
     refused = identity()
     assert identity() == refused != before
     run_id = enter(marts, None)
-    enter(marts, "refused")  # because of the one at work
+    enter(marts, "refused")  # refused because a run is at work
     seen = {before, refused}
     for outcome in (None, "failed", "interrupted"):
         marts.execute(
@@ -1493,8 +1496,8 @@ def test_an_answer_made_while_a_run_is_at_work_is_of_no_other_moment(served, cli
     assert identity() not in {built, *seen}
 
 
-def test_kept_answers_are_those_that_were_made(served):
-    """Compressed or not, and a problem is never kept."""
+def test_cached_answers_equal_the_original_ones(served):
+    """Holds for compressed and uncompressed answers. Problems are never cached."""
     with asking(served, Settings(version_seconds=60)) as client:
         plain = {"Accept-Encoding": "identity"}
         made = client.get(f"{SCORING}/history/Link?days=5", headers=plain)
@@ -1510,7 +1513,7 @@ def test_kept_answers_are_those_that_were_made(served):
             assert client.post(f"{SCORING}/history/Link?days=5").status_code == 405
 
 
-def test_answers_are_kept_within_bounds(served, marts):
+def test_cache_stays_within_its_size(served, marts):
     with asking(served, Settings(version_seconds=60, cache_bytes=60_000)) as client:
         kept = client.app.state.answers
         for row in marts.execute("select agent_id_hash from dim_agents").fetchall():
@@ -1520,22 +1523,23 @@ def test_answers_are_kept_within_bounds(served, marts):
                 assert kept._n_bytes == sum(answer.n_bytes for answer in kept._kept.values())
         before = list(kept._kept)
         assert len(before) < 28, "none was driven out"
-        fleet = client.get(f"{SCORING}/capacity/fleet")  # larger than a quarter of what is kept, and not all
+        # larger than a quarter of the cache, but not larger than the cache
+        fleet = client.get(f"{SCORING}/capacity/fleet")
         assert fleet.status_code == 200 and 15_000 < len(fleet.content) < 50_000
         assert list(kept._kept) == before, "it has driven others out"
         known = {"If-None-Match": fleet.headers["etag"]}
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(kept, "_make", lambda *_: 1 / 0)  # it is not made again to say that it stands
+            patch.setattr(kept, "_make", lambda *_: 1 / 0)  # building the answer again would fail
             assert client.get(f"{SCORING}/capacity/fleet", headers=known).status_code == 304
         assert client.get(f"{SCORING}/capacity/Link?_x={'y' * 5_000}").status_code == 200
     assert {path for path, *_ in kept._kept} >= {f"{SCORING}/capacity/Link"}
     assert not any(path.endswith("/fleet") or b"_x" in repr(query).encode() for path, *query in kept._kept)
 
 
-# --- who may ask -----------------------------------------------------------------------------------------------------
+# --- keys and rate limits --------------------------------------------------------------------------------------------
 
 
-def test_the_key_is_demanded_of_everybody_but_probes(served):
+def test_key_is_required_except_for_probes(served):
     with asking(served, Settings(key=KEY)) as client:
         path = f"{SCORING}/capacity/Link"
         wrong: list[dict[str, str]] = [{}, {"X-API-Key": KEY[:-1]}, {"X-API-Key": "ü"}]
@@ -1558,7 +1562,7 @@ def test_the_key_is_demanded_of_everybody_but_probes(served):
     assert "0123456789" not in repr(Settings(key=KEY))
 
 
-def test_where_a_key_is_needed(monkeypatch):
+def test_key_is_required_unless_host_is_loopback(monkeypatch):
     def settled(host: str, **options: Any) -> Settings:
         return settings_of(
             host,
@@ -1586,7 +1590,7 @@ def test_where_a_key_is_needed(monkeypatch):
             settled("127.0.0.1", no_auth=True, origins=(origin,))
 
 
-def test_a_client_that_asks_too_often_waits(served, monkeypatch):
+def test_client_above_the_rate_limit_gets_429(served, monkeypatch):
     monkeypatch.setattr(guard, "monotonic", lambda: 0.0)
     with asking(served, Settings(requests_per_minute=3)) as client:
         answers = [client.get(f"{SCORING}/capacity/Link") for _ in range(4)]
@@ -1596,7 +1600,7 @@ def test_a_client_that_asks_too_often_waits(served, monkeypatch):
         assert (problem["type"], problem["limit"]) == (TYPE + "too-many-requests", 3)
         assert answers[-1].headers["retry-after"] == str(problem["retry_after"]) == "20"
         assert client.get("/healthz").status_code == 200
-        assert client.get("/readyz").status_code == 429  # it asks the database
+        assert client.get("/readyz").status_code == 429  # this probe reads the database, so it is limited
 
 
 def test_the_limit_is_per_client_and_refills(monkeypatch):
@@ -1617,7 +1621,7 @@ def test_the_limit_is_per_client_and_refills(monkeypatch):
     assert {address: client_of({"client": (address, 1)}) for address in addresses} == addresses
 
 
-def test_browsers_are_kept_careful(client, served):
+def test_answers_have_security_headers_and_foreign_hosts_are_refused(client, served):
     for path in ("/healthz", f"{SCORING}/alerts", "/nothing", "/"):
         headers = client.get(path, headers={"Origin": "https://evil.example"}).headers
         assert headers["x-content-type-options"] == "nosniff"
@@ -1658,19 +1662,19 @@ def test_pages_are_served_beside_the_api(client):
         assert message in page.text
 
 
-def test_head_is_answered_as_get_is(client, raw):
+def test_head_has_the_headers_of_get(client, raw):
     paths = [
         f"{SCORING}/{path}" for path in ("capacity/fleet", "history/Link", "capacity/nobody", "alerts?x=1")
     ]
     paths += ["/healthz", "/readyz", "/openapi.json", "/docs", "/metrics", "/", "/alerts", "/nothing"]
     for path in paths:
-        client.get(path)  # the first answer is not compressed yet
+        client.get(path)  # the first answer is not compressed
         asked, head = client.get(path), client.head(path)
         assert head.status_code == asked.status_code and head.content == b"", path
         assert head.headers.keys() == asked.headers.keys()
         assert head.headers["content-type"] == asked.headers["content-type"]
         raw.request("HEAD", path)
-        assert raw.getresponse().read() == b""  # and the connection goes on
+        assert raw.getresponse().read() == b""  # the connection stays open
 
 
 def test_every_error_is_a_page_in_a_browser(served, client, monkeypatch):
@@ -1703,8 +1707,8 @@ def test_every_error_is_a_page_in_a_browser(served, client, monkeypatch):
     assert "WWW-Authenticate" in answers[0][1].headers
 
 
-def test_the_api_is_shown_by_swagger_ui_from_here(port, browser):
-    """In a browser: the document is shown, nothing is asked of anybody else, and the policy forbids nothing of it."""
+def test_docs_page_shows_swagger_ui_without_external_files(port, browser):
+    """The browser shows the document, contacts no other host and reports no violation of the policy."""
     asked, complaints = [], []
     with contextlib.closing(browser.new_page()) as page:
         page.on("request", lambda request: asked.append(request.url))
@@ -1726,7 +1730,7 @@ def test_the_api_is_shown_by_swagger_ui_from_here(port, browser):
 # --- the role --------------------------------------------------------------------------------------------------------
 
 
-def test_the_role_reads_the_marts_and_nothing_else(sample, marts):
+def test_role_may_only_read_the_marts(sample, marts):
     relations = marts.execute(
         """
         select nspname as schema, relname as name, has_table_privilege(%(role)s, pg_class.oid, 'select') as may_read,
@@ -1760,16 +1764,16 @@ def test_the_role_reads_the_marts_and_nothing_else(sample, marts):
 
 
 @pytest.mark.parametrize(("n_sessions", "is_away"), [(1, False), (0, True)])
-def test_a_pool_that_cannot_grow_goes_on_with_what_it_has(project, monkeypatch, n_sessions, is_away):
-    """As with a limit of connections that the role has reached."""
+def test_pool_that_cannot_grow_keeps_its_sessions(project, monkeypatch, n_sessions, is_away):
+    """The role has reached its limit of connections."""
     with opened(project, 4) as database:
         monkeypatch.setattr(database._pool, "get_stats", lambda: {"pool_size": n_sessions})
         database._on_reconnect_failed(database._pool)
         assert database.is_away is is_away
 
 
-def test_sessions_can_only_read_and_not_for_long(project, sample, own_server):
-    owner = load_project(REPOSITORY, sample.profiles_dir)  # who may write
+def test_sessions_are_read_only_with_a_time_limit(project, sample, own_server):
+    owner = load_project(REPOSITORY, sample.profiles_dir)  # a role that may write
     with opened(owner, 1, 0.3) as database:
         settings_ = database.read(
             lambda c: [
@@ -1801,7 +1805,7 @@ def test_a_session_that_was_cut_is_replaced(served, client, sample):
     assert client.get("/readyz").status_code == 200
 
 
-# --- a database that goes away ---------------------------------------------------------------------------------------
+# --- loss of the database --------------------------------------------------------------------------------------------
 
 
 def pg_ctl(started: Server, *arguments: str) -> None:

@@ -1,4 +1,6 @@
-"""Clients that mean harm: floods of connections, requests that never end, guessed keys and two lengths."""
+"""Tests against harmful clients: floods of connections, requests that never end, guessed keys,
+contradictory lengths.
+"""
 
 import asyncio
 import contextlib
@@ -37,7 +39,7 @@ def app(served: ServedDatabase) -> FastAPI:
 
 
 async def hold(port: int, sent: bytes) -> None:
-    """Hold a connection as long as the server lets it, and come back when it is closed."""
+    """Hold a connection until the server closes it, then connect again."""
     while True:
         with contextlib.suppress(OSError):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -48,7 +50,7 @@ async def hold(port: int, sent: bytes) -> None:
 
 
 def attack(port: int, n_idle: int, n_half: int) -> None:
-    """Flood from a process of its own until it is killed."""
+    """Flood the server in a separate process until it is killed."""
 
     async def all_of_them() -> None:
         sent = [b""] * n_idle + [HALF_A_REQUEST] * n_half
@@ -58,7 +60,7 @@ def attack(port: int, n_idle: int, n_half: int) -> None:
 
 
 def status_of(port: int, path: str, key: str = KEY) -> int:
-    """Status of an answer on a connection of its own."""
+    """Return the status of an answer over a new connection."""
     with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=10)) as connection:
         connection.request("GET", path, headers={"X-API-Key": key})
         response = connection.getresponse()
@@ -66,8 +68,8 @@ def status_of(port: int, path: str, key: str = KEY) -> int:
         return response.status
 
 
-def test_the_command_answers_an_honest_client_while_others_flood_until_it_is_told_to_stop(scored_sample):
-    """3,000 connections that send nothing and 500 that send half a request, all back when they are closed."""
+def test_server_answers_during_a_flood_and_stops_on_signal(scored_sample):
+    """3,000 connections send nothing and 500 send half a request. Each is opened again when it is closed."""
     command = [
         sys.executable,
         "-m",
@@ -89,7 +91,8 @@ def test_the_command_answers_an_honest_client_while_others_flood_until_it_is_tol
             flood.start()
             answers, n_files = [], []
             try:
-                # However slow the machine is, the flood comes; a server without a limit would answer nobody then.
+                # The loop also waits on a slow machine. A server without a limit would not answer anybody at this
+                # point.
                 given_up_at = time.monotonic() + 600
                 while not n_files or max(n_files) <= 500:
                     assert flood.is_alive() and time.monotonic() < given_up_at
@@ -106,12 +109,12 @@ def test_the_command_answers_an_honest_client_while_others_flood_until_it_is_tol
             process.send_signal(signal.SIGINT)
             said += process.stderr.read() + process.stdout.read()
     assert set(answers) == {200}
-    assert max(n_files) < 1_000  # the flood was there, and held back
+    assert max(n_files) < 1_000  # the flood arrived and was limited
     assert process.returncode == 0 and len(said) < 2_000, said[:2_000]
     assert not any(text in said for text in (KEY, "hidden", "not used", "Traceback"))
 
 
-# --- odd requests ----------------------------------------------------------------------------------------------------
+# --- malformed requests ----------------------------------------------------------------------------------------------
 
 
 def answer_to(port: int, request: bytes) -> bytes:
@@ -132,14 +135,14 @@ def answer_to(port: int, request: bytes) -> bytes:
     ],
 )
 def test_an_absolute_address_is_served(app, target, status):
-    """RFC 9112, 3.2.2: a server must take it, and the host that counts is the address's."""
+    """RFC 9112, 3.2.2: a server must accept an absolute URI and use its host."""
     host = b"elsewhere.example" if status == 200 else b"localhost"
     request = b"GET " + target + b" HTTP/1.1\r\nHost: " + host + b"\r\nConnection: close\r\n\r\n"
     with running(app) as port:
         assert int(answer_to(port, request).split()[1]) == status
 
 
-def test_an_upgrade_is_answered_as_if_it_were_not_asked_for_and_the_log_is_silent(app, capsys):
+def test_upgrade_request_is_ignored_and_not_logged(app, capsys):
     request = (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, close\r\nUpgrade: websocket\r\n"
                b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")  # fmt: skip
     with running(app) as port:
@@ -147,11 +150,11 @@ def test_an_upgrade_is_answered_as_if_it_were_not_asked_for_and_the_log_is_silen
     assert capsys.readouterr().err == ""
 
 
-# --- time ------------------------------------------------------------------------------------------------------------
+# --- time limits -----------------------------------------------------------------------------------------------------
 
 
 def seconds_until_closed(port: int, *sent: bytes, every: float = 0.05, receive: bool = True) -> float:
-    """For how long a connection is open that sends this; the last of it again and again."""
+    """Return how long a connection stays open that sends these parts, the last one repeatedly."""
     begun = time.monotonic()
     with socket.create_connection(("127.0.0.1", port)) as connection:
         connection.settimeout(every)
@@ -188,7 +191,7 @@ WHOLE_REQUEST = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
     [(), (HALF_A_REQUEST, b"x"), (POST, b"x"), (WHOLE_REQUEST, HALF_A_REQUEST, b"x")],
     ids=["nothing", "headers drop by drop", "a body drop by drop", "behind an answer"],
 )
-def test_a_request_must_end_in_time(app, short_times, sent):
+def test_slow_request_is_disconnected(app, short_times, sent):
     with running(app) as port:
         assert 0.4 < seconds_until_closed(port, *sent) < 1.5
 
@@ -199,8 +202,8 @@ def test_an_idle_connection_is_closed(app, monkeypatch, short_times):
         assert 0.9 < seconds_until_closed(port, WHOLE_REQUEST, b"") < 2
 
 
-def test_an_answer_must_be_taken_in_time(served, short_times):
-    """And so long a client that takes it slowly is left in peace."""
+def test_client_that_does_not_receive_its_answer_is_disconnected(served, short_times):
+    """A client that receives the answer slowly is not disconnected before the time limit."""
     large = create_app(served, Settings())
     body = b"x" * 20_000_000
     large.add_route("/large", lambda request: Response(body))
@@ -226,7 +229,7 @@ def test_an_answer_must_be_taken_in_time(served, short_times):
 # --- the log ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_log_says_nothing_again_and_again(monkeypatch):
+def test_repeated_log_messages_are_suppressed(monkeypatch):
     now = 100.0
     monkeypatch.setattr(connections.time, "monotonic", lambda: now)
     only_new = NotAgain()
@@ -255,7 +258,7 @@ def test_the_log_says_nothing_again_and_again(monkeypatch):
 # --- keys and lengths ------------------------------------------------------------------------------------------------
 
 
-def test_whoever_guesses_keys_keeps_nobody_out(served, monkeypatch):
+def test_guessing_keys_does_not_block_clients_with_the_key(served, monkeypatch):
     monkeypatch.setattr(guard, "monotonic", lambda: 0.0)
     with asking(served, Settings(key=KEY, requests_per_minute=60)) as client:
         guesses = [

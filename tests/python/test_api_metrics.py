@@ -1,4 +1,4 @@
-"""/metrics: every figure beside the marts, and requests counted by route and status."""
+"""Tests of /metrics: values compared with the marts, and counts of requests by route and status."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -31,7 +31,7 @@ def marts(scored_sample: Database) -> Iterator[psycopg.Connection]:
 
 
 def metrics(client: TestClient) -> dict[str, Samples]:
-    """Values by metric and labels, in the order of the labels' names."""
+    """Return the values by metric and labels, with labels in the order of their names."""
     answer = client.get("/metrics")
     assert answer.status_code == 200 and answer.headers["content-type"].startswith("text/plain; version=")
     families = text_string_to_metric_families(answer.text)
@@ -42,7 +42,7 @@ def metrics(client: TestClient) -> dict[str, Samples]:
     return found
 
 
-def test_metrics_are_those_of_the_marts(client, marts):
+def test_metrics_equal_the_marts(client, marts):
     found = metrics(client)
     assert found["marts_readable"] == {(): 1}
     [[scored_at]] = marts.execute("select max(scored_at) from fct_capacity_scores").fetchall()
@@ -58,7 +58,7 @@ def test_metrics_are_those_of_the_marts(client, marts):
         " where as_of = (select max(as_of) from fct_capacity_scores) group by 1, 2"
     ).fetchall()
     assert {labels: n for labels, n in found["agents"].items() if n} == {(a, b): n for a, b, n in agents}
-    assert len(found["agents"]) == 10  # five categories, two windows; those without an agent are 0
+    assert len(found["agents"]) == 10  # five categories and two windows; categories without agents are 0
     alerts = marts.execute(
         "select kind, severity, window_days::text, count(*) from fct_capacity_alerts"
         " where as_of = (select max(as_of) from fct_fleet_capacity) group by 1, 2, 3"
@@ -86,7 +86,7 @@ def test_requests_are_counted_by_route_and_status(client):
     assert seconds["http_request_seconds_sum"][(f"{SCORING}/alerts",)] > 0
 
 
-def test_without_its_database_the_server_still_tells_of_itself(client, monkeypatch):
+def test_metrics_of_the_server_remain_without_database(client, monkeypatch):
     client.get("/healthz")
     monkeypatch.setattr(client.app.state.answers.database, "_pool", None)
     found = metrics(client)

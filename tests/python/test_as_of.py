@@ -1,4 +1,4 @@
-"""The as-of of a run (scoring.md §1)."""
+"""Tests of the as-of of a run (scoring.md §1)."""
 
 from datetime import UTC, date, datetime, timedelta, timezone
 
@@ -17,11 +17,11 @@ NOW = datetime(2026, 6, 15, 13, 45, 30, 999999, tzinfo=UTC)
     [
         ("2026-06-15", "2026-06-15T00:00:00Z"),
         ("2026-06-14T23:59:59.999999Z", "2026-06-14T00:00:00Z"),
-        ("2026-06-14T23:59:59", "2026-06-14T00:00:00Z"),  # naive: UTC
-        ("2026-06-15T01:30+02:00", "2026-06-14T00:00:00Z"),  # still the 14th in UTC
+        ("2026-06-14T23:59:59", "2026-06-14T00:00:00Z"),  # without a zone: UTC
+        ("2026-06-15T01:30+02:00", "2026-06-14T00:00:00Z"),  # 14 June in UTC
         ("2026-06-14T23:30-02:00", "2026-06-15T00:00:00Z"),
         (" 2026-06-14 ", "2026-06-14T00:00:00Z"),
-        (date(2026, 6, 14), "2026-06-14T00:00:00Z"),  # what YAML makes of 2026-06-14
+        (date(2026, 6, 14), "2026-06-14T00:00:00Z"),  # YAML parses 2026-06-14 as a date
         (datetime(2026, 6, 14, 3, 4), "2026-06-14T00:00:00Z"),
         (None, "2026-06-15T00:00:00Z"),
     ],
@@ -57,25 +57,25 @@ def test_an_as_of_is_cut_down_to_the_end_of_an_hour(given, expected):
         True,
     ],
 )
-def test_what_is_not_a_time_is_named(value):
+def test_invalid_time_is_named(value):
     with pytest.raises(InputError, match="--as-of is .* not a time") as caught:
         resolve(value, "day", NOW)
     assert f"--as-of is {shown(value)}, which" in caught.value.message
     assert "ISO 8601" in caught.value.hint
 
 
-def test_a_year_has_four_digits():
+def test_year_must_have_four_digits():
     assert text(datetime(1, 2, 3, 4, 5, 6, 7, tzinfo=UTC)) == "0001-02-03T04:05:06Z"
 
 
 @pytest.mark.parametrize("value", [None, "", "soon", "6", False, "2026-02-30"])
-def test_traces_from_is_a_time(value):
+def test_traces_from_must_be_a_time(value):
     with pytest.raises(InputError) as caught:
         traces_from({"traces_from": value})
     assert caught.value.message == f"The variable ciris_traces_from is {shown(value)}, which is not a time."
 
 
-def test_the_future_is_refused():
+def test_as_of_in_the_future_is_refused():
     assert resolve(text(NOW - timedelta(seconds=1)), "hour", NOW)
     with pytest.raises(
         InputError, match=r"'2026-06-15T13:46Z', which is in the future \(now: 2026-06-15T13:45:30Z\)"

@@ -1,4 +1,4 @@
-"""The scores in somebody else's dbt project, integration_tests/: built by both, read where that project puts them."""
+"""Tests of the package in another dbt project, integration_tests/: builds, relations and settings."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ FIRST, SECOND = START + timedelta(days=5), START + timedelta(days=6)
 
 @dataclass
 class Consumer:
-    """The project of somebody else, and a database whose sources are in the schema lens."""
+    """Another dbt project, and a database with sources in the schema `lens`."""
 
     folder: Path
     database: Database
     warnings: list[str] = field(default_factory=list)
-    """What dbt has warned of in the last command, or failed with."""
+    """Warnings and errors of the last dbt command."""
 
     def load(self, **variables: Any) -> Project:
         return load_project(self.folder, self.database.profiles_dir, cli_vars=variables)
 
     def dbt(self, *command: str) -> Any:
-        """A dbt command of theirs; it must not crash."""
+        """Run a dbt command of the project and fail if it raises an exception."""
         place = ["--project-dir", str(self.folder), "--profiles-dir", str(self.database.profiles_dir)]
         self.warnings.clear()
 
@@ -62,7 +62,7 @@ class Consumer:
 
 @pytest.fixture(scope="module")
 def consumer(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consumer]:
-    """Scored as of FIRST by plain dbt, from an empty schema."""
+    """The project, scored as of FIRST by plain dbt in an empty database."""
     folder = tmp_path_factory.mktemp("theirs") / "consumer"
     shutil.copytree(
         REPOSITORY / "integration_tests", folder, ignore=shutil.ignore_patterns("target", "dbt_packages")
@@ -93,7 +93,7 @@ def marts(consumer: Consumer) -> Iterator[psycopg.Connection]:
         yield connection
 
 
-def test_marts_are_where_the_project_puts_them(consumer, marts):
+def test_marts_are_in_the_schemas_of_the_root_project(consumer, marts):
     relations = read_relations(consumer.load())
     assert str(relations.places["dim_agents"]) == "trust.scored_agents"
     assert set(relations.schemas) == {"trust", "staging", "intermediate"}
@@ -107,8 +107,8 @@ def test_marts_are_where_the_project_puts_them(consumer, marts):
     assert theirs.fetchall() == [("visits",)]
 
 
-def test_scores_are_those_of_the_project_alone(consumer, marts):
-    """After an increment, too."""
+def test_scores_equal_those_without_a_root_project(consumer, marts):
+    """Also after an incremental run."""
     run(consumer.load(), SECOND.isoformat(), full_refresh=False, allow_rescoring=False)
     score(consumer.database.profiles_dir, SECOND, {"ciris_source_schema": "lens"})
     columns = {
@@ -121,7 +121,7 @@ def test_scores_are_those_of_the_project_alone(consumer, marts):
     assert relation_differences(marts, SCHEMA, "trust", {"fct_capacity_scores": columns}) == []
 
 
-def test_variables_are_those_that_dbt_sees(consumer):
+def test_variables_of_root_project_and_command_line_apply(consumer):
     project = consumer.load()
     assert project.source_schema == "lens"
     assert project.variables["as_of"] is None
@@ -130,8 +130,8 @@ def test_variables_are_those_that_dbt_sees(consumer):
         consumer.load(scoring_period="hour")
 
 
-def test_views_of_the_marts_outlive_every_run(consumer, marts):
-    """Theirs, on tables and on views: dbt drops what stands on a relation with the relation that it replaces."""
+def test_views_on_the_marts_survive_runs(consumer, marts):
+    """The project has views on our tables and views. When dbt replaces a relation, it drops the views on it."""
     marts.execute("create schema of_their_own")
     marts.execute(
         """
@@ -168,13 +168,13 @@ def test_views_of_the_marts_outlive_every_run(consumer, marts):
         assert marts.execute(options).fetchall() == [(["security_invoker=true"],)]
 
 
-def test_their_variables_decide_where_things_go(consumer):
+def test_variables_in_schema_names_of_root_project_apply(consumer):
     places = read_relations(consumer.load(schema_suffix="_pr12"))
     assert set(places.schemas) == {"trust_pr12", "staging_pr12", "intermediate_pr12"}
 
 
-def test_their_time_spine_is_the_only_one(consumer):
-    """A second one is an error of dbt's."""
+def test_time_spine_of_the_root_project_replaces_ours(consumer):
+    """dbt raises an error if there are two time spines."""
     manifest = parse(consumer.load())
     spines = [node.name for node in manifest.nodes.values() if getattr(node, "time_spine", None)]
     assert spines == ["all_days"]
@@ -182,7 +182,7 @@ def test_their_time_spine_is_the_only_one(consumer):
         _ = read_relations(consumer.load())["dim_days"]
 
 
-def test_the_api_serves_them(consumer):
+def test_api_serves_marts_of_the_root_project(consumer):
     with closing(ServedDatabase(consumer.load(), 2, 15)) as served:
         served.open()
         with TestClient(create_app(served, Settings()), base_url="http://localhost") as client:
@@ -192,7 +192,7 @@ def test_the_api_serves_them(consumer):
     assert page.status_code == 200 and fleet.json()["agents"][0]["agent_id_hash"] in page.text
 
 
-def test_what_they_read_is_found(consumer):
+def test_report_and_explain_find_marts_of_the_root_project(consumer):
     project = consumer.load()
     page = report(project, None, json=False)
     assert "<h1" in page
@@ -201,8 +201,8 @@ def test_what_they_read_is_found(consumer):
     assert explain(project, agent, None, None, None)["score"]["agent_id_hash"] == agent
 
 
-def test_their_own_models_are_none_of_our_business(consumer, marts):
-    """Whatever stands in the way of a run of ours: an older as-of, missing sources, published scores, a run at work."""
+def test_models_of_the_root_project_build_when_ours_are_refused(consumer, marts):
+    """Their models build whatever stops ours: an older as-of, missing sources, published scores, or a run at work."""
     theirs = ("--select", "package:consumer")
     built = consumer.dbt(
         "build", *theirs, "--vars", "{ciris_as_of: 2021-01-01, ciris_source_schema: nowhere}"
@@ -210,21 +210,21 @@ def test_their_own_models_are_none_of_our_business(consumer, marts):
     assert built.success, built.exception
     marts.execute("insert into reports.visits values ('by hand')")
     assert consumer.dbt("build", *theirs).success
-    # One by the build from an empty schema, one by each of the two here, and the one by hand.
+    # One row of the build from an empty schema, one of each of the two builds here, and one inserted by the test.
     assert marts.execute("select count(*) from reports.visits").fetchall() == [(4,)]
     assert consumer.dbt("build", *theirs, "--full-refresh").success
     assert marts.execute("select visited from reports.visits").fetchall() == [("their_own",)]
-    # Ours are guarded as ever.
+    # Our models are still protected.
     refused = consumer.dbt("build", "--select", "package:ciris_scoring", "--full-refresh")
     assert not refused.success and "ciris_allow_rescoring" in str(refused.exception)
 
 
-def test_plain_dbt_builds_everything(consumer, marts):
+def test_plain_dbt_builds_package_and_root_project(consumer, marts):
     built = consumer.dbt("build", "--vars", f"{{ciris_as_of: '{SECOND.isoformat()}'}}")
     assert built.success, built.exception
 
 
-def test_only_marts_may_be_read(consumer):
+def test_root_project_may_reference_only_marts(consumer):
     model = consumer.folder / "models" / "too_curious.sql"
     model.write_text("select * from {{ ref('ciris_scoring', 'int_trace_verdicts') }}")
     try:
@@ -234,21 +234,21 @@ def test_only_marts_may_be_read(consumer):
     assert "int_trace_verdicts" in str(refused.exception) and "protected" in str(refused.exception)
 
 
-def test_a_project_without_the_package_is_told_so(tmp_path, consumer):
+def test_project_without_the_package_is_refused(tmp_path, consumer):
     (tmp_path / "dbt_project.yml").write_text("name: other\nprofile: ciris_scoring\n")
     with pytest.raises(ProfileError, match="has no package ciris_scoring"):
         load_project(tmp_path, consumer.database.profiles_dir)
 
 
-def test_schemas_of_another_name_need_no_package(consumer, tmp_path):
-    """Who works in a checkout of the project may say where things go, too."""
+def test_schemas_can_be_renamed_in_a_checkout(consumer, tmp_path):
+    """Developers with a checkout of the project can change the schemas too."""
     copy_project(REPOSITORY, tmp_path)
     shutil.copy(REPOSITORY / "integration_tests/macros/generate_schema_name.sql", tmp_path / "macros")
     project = load_project(tmp_path, consumer.database.profiles_dir)
     assert set(read_relations(project).schemas) == {SCHEMA, "staging", "intermediate"}
 
 
-# --- settings of the root project -------------------------------------------------------------------------------------
+# --- settings of the root project ------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -257,7 +257,7 @@ def manifest(consumer: Consumer) -> Any:
 
 
 def found_overrides(manifest: Any, section: str, settings: dict[str, Any]) -> list[dict[str, Any]]:
-    """Settings that the package does not let a root project make, of these in one section of dbt_project.yml."""
+    """Return the settings in a section of dbt_project.yml that the package refuses in a root project."""
     config = SimpleNamespace(
         project_name="consumer",
         credentials=SimpleNamespace(type="postgres", database="theirs"),
@@ -302,7 +302,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("section", "setting", "value"), REFUSED)
-def test_a_setting_that_decides_what_is_kept_is_found_at_any_level(manifest, section, setting, value):
+def test_setting_that_affects_stored_rows_is_found_at_any_level(manifest, section, setting, value):
     name = setting.lstrip("+").replace("-", "_")
     for path in ([], ["ciris_scoring"]):
         settings: dict[str, Any] = {setting: value}
@@ -320,13 +320,13 @@ def test_a_setting_that_decides_what_is_kept_is_found_at_any_level(manifest, sec
     ("section", "setting", "value"),
     [("models", "+schema", "reports"), ("models", "+alias", "x"), ("seeds", "+schema", "seeds")],
 )
-def test_relations_are_renamed_only_below_the_name_of_the_package(manifest, section, setting, value):
+def test_renaming_all_relations_is_found_outside_the_package_section(manifest, section, setting, value):
     assert len(found_overrides(manifest, section, {setting: value})) == 1
     assert found_overrides(manifest, section, {"ciris_scoring": {setting: value}}) == []
     assert found_overrides(manifest, section, {"consumer": {setting: value}}) == []
 
 
-def test_a_setting_of_one_node_is_found(manifest):
+def test_setting_of_one_node_is_found(manifest):
     marts = {"fct_score_comparisons": {"+enabled": False}}
     [override] = found_overrides(manifest, "models", {"ciris_scoring": {"marts": marts}})
     assert override["node"] == "model fct_score_comparisons" and override["n_nodes"] == 1
@@ -348,12 +348,12 @@ def test_a_setting_of_one_node_is_found(manifest):
         ("data_tests", {"+tags": ["nightly"], "+meta": {"owner": "us"}, "consumer": {"+severity": "warn"}}),
     ],
 )
-def test_a_setting_that_decides_nothing_is_theirs(manifest, section, settings):
+def test_harmless_setting_is_accepted(manifest, section, settings):
     assert found_overrides(manifest, section, settings) == []
 
 
 def set_in_project(consumer: Consumer, **sections: dict[str, Any]) -> None:
-    """Add settings to their dbt_project.yml."""
+    """Add settings to the project's dbt_project.yml."""
     path = consumer.folder / "dbt_project.yml"
     content = yaml.safe_load(path.read_text())
     for section, settings in sections.items():
@@ -363,7 +363,7 @@ def set_in_project(consumer: Consumer, **sections: dict[str, Any]) -> None:
 
 @pytest.fixture
 def edited(consumer: Consumer) -> Iterator[Consumer]:
-    """Their project, whose dbt_project.yml a test may edit."""
+    """The project with a dbt_project.yml that the test may edit."""
     path = consumer.folder / "dbt_project.yml"
     before = path.read_text()
     yield consumer
@@ -371,7 +371,7 @@ def edited(consumer: Consumer) -> Iterator[Consumer]:
 
 
 def rows(connection: psycopg.Connection) -> list[tuple]:
-    """Every relation of theirs but the log of runs, with its identity and number of rows."""
+    """Return all relations of the project except the run log, with their identifiers and numbers of rows."""
     found = connection.execute(
         "select n.nspname, c.relname, c.oid from pg_class as c join pg_namespace as n on n.oid = c.relnamespace"
         " where c.relkind in ('r', 'v') and n.nspname !~ '^(pg_|information_schema)'"
@@ -414,7 +414,7 @@ def test_settings_of_the_root_are_refused_before_anything_is_written(edited, mar
 
 @pytest.mark.parametrize("value", [True, False])
 def test_a_full_refresh_of_some_nodes_is_refused(edited, marts, value):
-    """By the setting full_refresh, in a run that is not one, or is one."""
+    """The setting `full_refresh` of a node is refused, in an incremental run and in a full refresh."""
     before = rows(marts)
     set_in_project(edited, models={"ciris_scoring": {"marts": {"+schema": "trust", "+full_refresh": value}}})
     options = [] if value else ["--full-refresh"]
@@ -426,7 +426,7 @@ def test_a_full_refresh_of_some_nodes_is_refused(edited, marts, value):
     assert rows(marts) == before
 
 
-def test_a_root_that_never_refreshes_fully_may_build_but_not_refresh(edited, marts):
+def test_root_project_without_full_refresh_may_build_but_not_refresh(edited, marts):
     set_in_project(edited, models={"+full_refresh": False}, seeds={"+full_refresh": False})
     variables = ("--vars", f"{{ciris_as_of: '{SECOND.isoformat()}', ciris_allow_rescoring: true}}")
     before = rows(marts)
@@ -437,7 +437,7 @@ def test_a_root_that_never_refreshes_fully_may_build_but_not_refresh(edited, mar
     assert built.success, built.exception
 
 
-def test_settings_of_dbt_s_incremental_models_change_nothing(edited, marts):
+def test_incremental_settings_of_root_project_change_nothing(edited, marts):
     query = "select count(*), count(distinct as_of) from trust.fct_capacity_scores"
     before = marts.execute(query).fetchall()
     set_in_project(

@@ -1,6 +1,6 @@
-"""The attribution of scores and changes, on states that no fleet would reach, against an independent implementation.
+"""Tests of attribution and changes on extreme states, compared with the reference implementation.
 
-Sample, random fleets and real traces are compared with it too, wherever differences_from_brute_force is.
+`differences_from_brute_force` makes the same comparison on the sample, random fleets and real traces.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pipeline import attribution_differences
 
 WINDOW = timedelta(days=7)
 DAYS = 9
-"""As-ofs per agent: eight comparisons with the previous one, two with the one a window earlier."""
+"""As-ofs of each agent. They give eight comparisons with the previous as-of and two with one window earlier."""
 
 PARAMETER_SETS: dict[str, dict[str, float]] = {
     "defaults": {},
@@ -39,14 +39,15 @@ PARAMETER_SETS: dict[str, dict[str, float]] = {
     "steep at the end": {"norm_k": 50, "norm_x0": 1, "mttr_scale_hours": 8760, "lambda_c": 10},
     "flat": {"norm_k": 0.1, "norm_x0": 1, "integrity_floor": 1e-9},
 }
-"""By parameter_set_id; the ends of every range."""
+"""Parameters by parameter_set_id, with both ends of each range."""
 
-RATES = ("d_identity", "k_contradiction", "delta_drift", "rho_regression", "ece", "u_unsafe")  # 0 is best
-SHARES = ("i_chain", "i_coverage", "i_replay", "q_deferral", "s_score")  # 1 is best
+# components whose best value is 0
+RATES = ("d_identity", "k_contradiction", "delta_drift", "rho_regression", "ece", "u_unsafe")
+SHARES = ("i_chain", "i_coverage", "i_replay", "q_deferral", "s_score")  # components whose best value is 1
 
 
 def rate(rng: random.Random) -> float:
-    """A rate, often at an end of [0, 1] or as near as a double can be."""
+    """Return a random rate. It is often 0 or 1, or next to them."""
     roll = rng.random()
     if roll < 0.35:
         return 0.0
@@ -64,10 +65,10 @@ def value(rng: random.Random, name: str) -> float:
 
 
 def next_state(rng: random.Random, state: dict[str, float], exchanges: bool) -> dict[str, float]:
-    """What an agent may become: most components as they were, some a hair off.
+    """Return a random next state: most components are unchanged, some differ minimally.
 
-    exchanges: instead of the latter, drift and relapse may be exchanged, which leaves R where it was. Where they are
-    nearly exchanged, the independent implementation is not exact enough; that has a test of its own.
+    :param exchanges: instead of minimal differences, exchange drift and relapse, so that R stays the same. If they
+    are only nearly exchanged, the reference implementation is not exact enough; a separate test covers this.
     """
     changed = dict(state)
     for name in state:
@@ -88,7 +89,7 @@ def nearly(rng: random.Random, x: float) -> float:
 def publish(
     connection: psycopg.Connection, states: dict[tuple[str, int], tuple[dict[str, float], str, float | None]]
 ) -> None:
-    """Put scores in place, by agent and day: components with their losses, parameter_set_id and capacity_score."""
+    """Replace the sample's scores, by agent and day: components, losses, parameter_set_id and capacity_score."""
     rows = [
         {
             "agent_id_hash": agent,
@@ -123,7 +124,7 @@ def publish(
 
 
 def losses_of(state: dict[str, float], overrides: dict[str, float]) -> dict[str, float | None]:
-    """As the Python model writes them."""
+    """Return the losses as the Python model writes them."""
     components = Components(**{name: np.array([state[name]]) for name in Components._fields})
     found = {part: float(loss[0]) for part, loss in losses(components, Parameters(**overrides)).items()}
     return {f"{part}_loss": None if math.isinf(loss) else loss for part, loss in found.items()}
@@ -152,15 +153,15 @@ def random_states(
 
 @pytest.fixture(scope="module")
 def published(sample_copy: Database) -> Iterator[Any]:
-    """Random states in the place of the sample's scores: a connection, and what is published there.
+    """Replace the sample's scores by random states. Return a connection and the published rows.
 
-    PostgreSQL 15 attributes the sample's scores.
+    The views run on PostgreSQL 15.
     """
     with sample_copy.connect() as connection:
         connection.execute(
             f"""
             create schema template;
-            -- States of several parameter sets side by side.
+            -- The key would forbid rows of several parameter sets.
             alter table {SCHEMA}.dim_scoring_parameters drop constraint dim_scoring_parameters_pkey;
             create table template.scores as select * from {SCHEMA}.fct_capacity_scores limit 1;
             create table template.parameters as select * from {SCHEMA}.dim_scoring_parameters;
@@ -179,13 +180,13 @@ def published(sample_copy: Database) -> Iterator[Any]:
         yield connection, states
 
 
-def test_equals_the_independent_implementation(published):
+def test_attribution_equals_the_reference(published):
     connection, _ = published
     assert attribution_differences(connection, SCHEMA, timedelta(days=1), PARAMETER_SETS.__getitem__) == []
 
 
-def test_the_states_reach_every_case(published):
-    """Or the comparison would prove little."""
+def test_random_states_cover_every_case(published):
+    """Checks that the comparison covers all cases."""
     connection, states = published
     [reasons] = connection.execute(
         f"select array_agg(distinct coalesce(not_comparable_because, '-')) from {SCHEMA}.fct_score_comparisons"
@@ -206,8 +207,8 @@ def test_the_states_reach_every_case(published):
     assert any(floored)
 
 
-def test_no_change_is_minus_zero(published):
-    """That what did not move has 0 is a dbt test, to which -0 is equal."""
+def test_unchanged_component_has_positive_zero(published):
+    """dbt's test that an unchanged component has 0 does not distinguish -0."""
     connection, _ = published
     minus = f"select count(*) from {SCHEMA}.fct_score_changes where '-0' in (loss_change::text, points::text)"
     assert connection.execute(minus).fetchone() == (0,)
@@ -216,7 +217,7 @@ def test_no_change_is_minus_zero(published):
 def exact_changes_of_r(
     earlier: dict[str, float], later: dict[str, float], overrides: dict[str, float]
 ) -> dict[str, Decimal]:
-    """certainty.md §2, for the three parts of R whose u is finite and moved by more than 1e-9; 60 digits."""
+    """certainty.md §2: exact changes, with 60 digits, of the components of R with a finite change of u above 1e-9."""
     parameters = DEFAULT_PARAMETERS | overrides
     p = {name: Decimal(parameters[name]) for name in ("mttr_scale_hours", "norm_k", "norm_x0")}
     with localcontext(prec=60):
@@ -237,8 +238,8 @@ def exact_changes_of_r(
     return dict(zip(attribution.WITHIN_R, steps, strict=True))
 
 
-def test_parts_of_r_that_nearly_offset_each_other(published):
-    """Each moves far and their sum hardly, where a quotient of differences in floating point has few digits left."""
+def test_nearly_offsetting_changes_of_r_are_exact(published):
+    """Each component changes much and the sum hardly at all, so a difference quotient in floating point is inexact."""
     connection, _ = published
     rng = random.Random(8)
     states: dict[tuple[str, int], tuple[dict[str, float], str, float | None]] = {}

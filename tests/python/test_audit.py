@@ -1,4 +1,4 @@
-"""What a database claims, held against raw batches: confirmed where it is so, and every alteration found."""
+"""Tests of `audit`: a database that agrees with raw batches is confirmed, and every change is found."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_an_honest_database_is_confirmed(loaded, folder):
     assert page.exit_code == 0 and "Confirmed" in page.stdout
 
 
-def test_of_one_agent_and_a_window(loaded, folder):
+def test_audit_is_restricted_to_agent_and_window(loaded, folder):
     hour = ["--from", "2026-06-01T09:00:00", "--to", "2026-06-01T09:30:06"]
     for agent in (AGENT.hash, AGENT.hash[:8]):
         exit_code, found = audit(loaded, folder, "--agent", agent, *hour)
@@ -78,7 +78,7 @@ def test_a_range_without_traces_is_not_confirmed(loaded, folder, first, last, sa
 
 
 def test_a_hash_and_the_name_of_another_agent_are_ambiguous(database):
-    """The agent chose its name, and must not be taken for the one whose hash that is."""
+    """The agent chose its name, so it must not be mistaken for the agent that has this hash."""
     rows = {"4107c26f": "Link", "4107c26f00": "4107c26f", "da3f0851": "Haven"}
     with database.connect() as connection:
         connection.execute("create temporary table incoming (agent_id_hash text, agent_name text)")
@@ -94,7 +94,7 @@ def test_a_hash_and_the_name_of_another_agent_are_ambiguous(database):
         assert compare._agents(connection, None) == sorted(rows)
 
 
-def test_without_the_key_nothing_is_confirmed(loaded, folder):
+def test_verified_traces_differ_without_the_key(loaded, folder):
     result = command(loaded, "audit", folder, "--agent", AGENT.hash, "--json")
     found = json.loads(result.stdout)
     assert result.exit_code == 1 and found["n_discrepancies"] == 20
@@ -104,7 +104,7 @@ def test_without_the_key_nothing_is_confirmed(loaded, folder):
 
 
 def one(column: str, value: str, number: int = 7) -> str:
-    """A statement that alters a trace of the agent."""
+    """Return a statement that changes a column of one of the agent's traces."""
     return f"""
         update cirislens.covenant_traces set {column} = {value}
         where agent_id_hash = '{AGENT.hash}' and audit_sequence_number = {number}
@@ -153,7 +153,7 @@ def one(column: str, value: str, number: int = 7) -> str:
     ],
 )
 def test_every_alteration_is_found(loaded, folder, tmp_path, statement, expected):
-    """Each in a copy of its own, because the others look at what was loaded."""
+    """Each change is made in a copy of the database."""
     with copy_of(loaded, tmp_path) as copy:
         with copy.connect() as connection:
             assert connection.execute(statement).rowcount == 1
@@ -165,7 +165,7 @@ def test_every_alteration_is_found(loaded, folder, tmp_path, statement, expected
             assert kind in page and all(column in page for column in columns)
 
 
-def test_what_does_not_verify_and_is_not_claimed_to_is_a_problem_of_the_files(database, tmp_path):
+def test_unverified_trace_loaded_as_unverified_is_confirmed(database, tmp_path):
     agent = Agent()
     altered = agent.trace() | {"task_id": "another"}
     path = write(tmp_path, "batch.json", batch([agent.trace(), altered]))
@@ -175,7 +175,7 @@ def test_what_does_not_verify_and_is_not_claimed_to_is_a_problem_of_the_files(da
     assert result.exit_code == 2 and "Confirmed" in result.stdout and "bad_signature" in result.stdout
 
 
-def test_spellings_of_an_action_are_one(loaded, folder, tmp_path):
+def test_spellings_of_an_action_are_equal(loaded, folder, tmp_path):
     with copy_of(loaded, tmp_path) as copy:
         with copy.connect() as connection:
             connection.execute(one("selected_action", "' HandlerActionType.speak'"))

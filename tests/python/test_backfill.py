@@ -1,4 +1,4 @@
-"""A backfill scores a closed range as a full refresh would, leaves every other score, and can be taken up again."""
+"""Tests of `backfill`: it scores a range like a full refresh, changes no other score, and can be resumed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from unfinished_runs import DIES, LIVES, WRITING_DIES
 DAY = timedelta(days=1)
 DAYS = 100
 LATE_FROM, LATE_UNTIL = START + 75 * DAY, START + 80 * DAY
-FIRST = LATE_FROM + DAY  # the first as-of that a late trace belongs to
+FIRST = LATE_FROM + DAY  # first as-of that includes late traces
 LAST = START + 85 * DAY
 NEWEST = START + DAYS * DAY
 INCREMENTAL, REFRESHED, FROM_NOTHING = embedded.SCHEMA, "refreshed", "from_nothing"
@@ -31,18 +31,18 @@ from {schema}.fct_capacity_scores as scores
 
 
 def test_steps_cover_the_range_once() -> None:
-    """A week in steps of three days; two days to judge before the range, one after it."""
+    """A week in steps of three days. Two days before the range and one after it are only checked."""
     start, first, last, until = (START + n * DAY for n in (0, 3, 9, 10))
     assert plan_steps(start, first, last, until, DAY, 3 * DAY) == (
-        Step(START, START + 2 * DAY, START + 2 * DAY),  # judged only
+        Step(START, START + 2 * DAY, START + 2 * DAY),  # checked, not scored
         Step(START + 2 * DAY, START + 5 * DAY, START + 2 * DAY),
         Step(START + 5 * DAY, START + 8 * DAY, START + 5 * DAY),
         Step(START + 8 * DAY, START + 9 * DAY, START + 8 * DAY),
-        Step(START + 9 * DAY, START + 10 * DAY, START + 10 * DAY),  # judged only
+        Step(START + 9 * DAY, START + 10 * DAY, START + 10 * DAY),  # checked, not scored
     )
 
 
-def test_steps_go_on_in_the_middle() -> None:
+def test_interrupted_steps_resume() -> None:
     start, first, last, until = (START + n * DAY for n in (5, 3, 9, 10))
     steps = plan_steps(start, first, last, until, DAY, 30 * DAY)
     assert [(step.rejudged_from, step.as_of, step.cutoff) for step in steps] == [
@@ -52,7 +52,7 @@ def test_steps_go_on_in_the_middle() -> None:
 
 
 class Backfilled:
-    """A fleet whose scores are published up to NEWEST, without the traces that then arrived late."""
+    """A fleet that is scored up to NEWEST. Some of its traces arrived afterwards."""
 
     def __init__(self, database: Database):
         self.profiles = {}
@@ -84,7 +84,7 @@ class Backfilled:
             run_backfill(project, first.isoformat(), last.isoformat(), **given)
 
     def repeated_keys(self, schema: str) -> dict[str, int]:
-        """How many rows too many each table by agent, as-of and window has."""
+        """Return the number of repeated keys in each table by agent, as-of and window."""
         query = """
             select table_name from information_schema.columns as c
             inner join information_schema.tables as t using (table_schema, table_name)
@@ -116,11 +116,11 @@ def fleet(module_database: Database) -> Backfilled:
     return Backfilled(module_database)
 
 
-def test_a_range_then_all_that_is_after_it(fleet: Backfilled) -> None:
+def test_backfill_of_range_and_of_later_as_ofs_equals_full_refresh(fleet: Backfilled) -> None:
     before, refreshed = fleet.scores(INCREMENTAL), fleet.scores(REFRESHED)
     assert before != refreshed, "nothing arrived late"
 
-    # Published scores change only when somebody says so.
+    # Published scores change only with explicit permission.
     with pytest.raises(InputError, match=r"10 as-ofs of the range are published") as refusal:
         fleet.backfill(INCREMENTAL, FIRST, LAST, allow_rescoring=False)
     assert "--allow-rescoring" in refusal.value.hint
@@ -136,7 +136,7 @@ def test_a_range_then_all_that_is_after_it(fleet: Backfilled) -> None:
 
     assert fleet.repeated_keys(INCREMENTAL) == {}
 
-    # The rest: stopped in its second step, it refuses others and is taken up where it stopped.
+    # The backfill is killed in its second step. It then refuses other ranges and resumes where it stopped.
     with fleet.connect() as connection:
         connection.execute(DIES.format(table="fct_fleet_capacity", nth=2))
         connection.execute(WRITING_DIES.format(relation=MARTS.places["fct_fleet_capacity"]))
@@ -148,12 +148,12 @@ def test_a_range_then_all_that_is_after_it(fleet: Backfilled) -> None:
     fleet.backfill(INCREMENTAL, LAST, NEWEST)
     assert fleet.differences(INCREMENTAL) == []
 
-    # And an ordinary run goes on from there.
+    # An ordinary run continues afterwards.
     score(fleet.profiles[INCREMENTAL], NEWEST)
     assert fleet.differences(INCREMENTAL) == []
 
 
-def test_the_whole_history_from_nothing_in_steps(fleet: Backfilled) -> None:
+def test_backfill_of_whole_history_equals_full_refresh(fleet: Backfilled) -> None:
     fleet.backfill(FROM_NOTHING, START + DAY, NEWEST, allow_rescoring=False)
     assert fleet.differences(FROM_NOTHING) == []
 

@@ -1,9 +1,8 @@
-"""What must stop a run, and what must not: the table "Bad input" of issue 2, through the command line and plain dbt.
+"""Tests of input that must or must not stop a run, through the command line and plain dbt.
 
-Every refusal is one error and one hint that name the thing, its value and the remedy, exits with another code than 0,
-and leaves what is published as it was, to the last bit. A database that is down or refuses us, and `simulate` into a
-table that holds traces, are in test_cli.py; bad values in the rows themselves in test_equals_brute_force.py; failures
-in the middle of a run in test_gate.py.
+A refusal is one error and one hint that name the object, its value and the remedy. The exit code is not 0, and the
+published rows are unchanged. Related tests: test_cli.py (database not available, `simulate` into a table with
+traces), test_equals_brute_force.py (invalid values in rows), test_gate.py (failures in the middle of a run).
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ NEWEST, OLDER = "2026-06-15T00:00:00Z", "2026-06-14"
 COMPONENTS = ["thought_start", "dma_results", "conscience_result", "action_result"]
 
 
-# --- databases, for the tests of failing runs too --------------------------------------------------------------------
+# --- databases; test_gate.py and others import these helpers ---------------------------------------------------------
 
 
 @contextmanager
 def fleet_database(server: Server, folder: Path) -> Iterator[Database]:
-    """A database that holds a small fleet up to NEWEST, not scored yet."""
+    """Create a database with a small unscored fleet up to NEWEST."""
     with fresh_database(server, folder) as database:
         with database.connect() as connection:
             load_fleet(connection, simulate_fleet(4, 10, 12.0, 1, datetime.fromisoformat(NEWEST)))
@@ -50,7 +49,7 @@ def fleet_database(server: Server, folder: Path) -> Iterator[Database]:
 
 @contextmanager
 def saved(database: Database) -> Iterator[str]:
-    """Keep the state that a database is in, to restore it; nobody may be connected to it."""
+    """Save the state of a database to which no session is connected; yields the name of the copy."""
     copy = f"saved_{uuid.uuid4().hex[:12]}"
     with administration(database) as connection:
         connection.execute(f"create database {copy} template {database.name} strategy file_copy")
@@ -62,7 +61,9 @@ def saved(database: Database) -> Iterator[str]:
 
 
 def restore(database: Database, copy: str) -> None:
-    """Bring a database back to a saved state. Its name stays, for dbt would parse a project anew for another one."""
+    """Restore a saved state. The database keeps its name, because dbt would parse the project
+    again for another name.
+    """
     with administration(database) as connection:
         connection.execute(f"drop database {database.name} with (force)")
         connection.execute(f"create database {database.name} template {copy} strategy file_copy")
@@ -79,8 +80,10 @@ def fingerprints(
     without: Iterable[str] = (),
     may_be_none: bool = False,
 ) -> dict[str, str]:
-    """Of every relation of some kinds, in some schemas, but for the log, in which every run enters itself: the md5 of
-    its rows, but for the columns in ``without``."""
+    """Return the md5 of the rows of each relation of the given kinds and schemas, except the run log.
+
+    :param without: columns that are ignored.
+    """
     relations = connection.execute(
         """
         select n.nspname, c.relname, array_agg(a.attname order by a.attnum)
@@ -110,13 +113,14 @@ def fingerprints(
 
 
 def marts(database: Database, **how: Any) -> dict[str, str]:
-    """Fingerprint of every mart, tables and views."""
+    """Return the fingerprints of all marts."""
     with database.connect() as connection:
         return fingerprints(connection, SCHEMA, **how)
 
 
 def built(database: Database) -> list[tuple]:
-    """What dbt has made, each with its identity and that of its file: building any part of it again changes it."""
+    """Return the relations that dbt built with the identifiers of relation and file. They change if dbt builds one
+    again."""
     with database.connect() as connection:
         return connection.execute(
             """
@@ -130,19 +134,19 @@ def built(database: Database) -> list[tuple]:
 
 @pytest.fixture(scope="module")
 def fleet(small_fleet: Database) -> Database:
-    """The fleet, for one test after the other to spoil."""
+    """The fleet, which each test may change."""
     return small_fleet
 
 
 @dataclass
 class States:
-    """The fleet as it arrived, and scored and published, each saved; and what is published."""
+    """Saved states of the fleet, unscored and scored, and the fingerprints of the published marts."""
 
     arrived: str
     scored: str
     marts: dict[str, str]
     is_scored: bool = True
-    """Whether the fleet is in the second state, but for what refused runs have logged."""
+    """Whether the fleet is in the scored state, apart from the run log."""
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +168,7 @@ def unscored(fleet: Database, states: States) -> Database:
 def published(fleet: Database, states: States) -> Database:
     if not states.is_scored:
         restore(fleet, states.scored)
-    states.is_scored = False  # until the test has shown otherwise
+    states.is_scored = False  # until the test has checked it
     return fleet
 
 
@@ -173,7 +177,7 @@ def published_marts(states: States) -> dict[str, str]:
     return states.marts
 
 
-# --- the two ways to run ----------------------------------------------------------------------------------------------
+# --- running commands ------------------------------------------------------------------------------------------------
 
 
 def run(
@@ -183,7 +187,7 @@ def run(
     as_of: str | None = NEWEST,
     command: str = "run",
 ) -> Result:
-    """`ciris-scoring run`, or another command; a traceback would be a bug."""
+    """Run `ciris-scoring run` or another command, and fail if it raises an exception."""
     options = [*at(database), *arguments]
     if as_of is not None:
         options += ["--as-of", as_of]
@@ -196,7 +200,7 @@ def run(
 
 
 def refusal(result: Result, exit_code: int | None = None) -> str:
-    """Error and hint, one line each, of a command that failed and printed no result."""
+    """Return error and hint of a command that failed without a result; each must be one line."""
     assert result.exit_code != 0, result.output[-1000:]
     return "\n".join(refused(result, exit_code or result.exit_code))
 
@@ -206,15 +210,15 @@ PARSED: dict[str, Any] = {}
 
 @dataclass
 class Dbt:
-    """How a plain dbt command ended, and what it said in errors and warnings."""
+    """Result of a plain dbt command, with its errors and warnings."""
 
     succeeded: bool
-    """Whether its exit code would be 0."""
+    """Whether the exit code is 0."""
     said: str
 
 
 def parsed(database: Database, variables: Any) -> Any:
-    """The project as dbt parses it for a database, told the variables that decide it; parsed once for all tests."""
+    """Return the parsed project for the variables that influence parsing. It is cached for all tests."""
     from dbt.cli.main import dbtRunner
 
     key = parsed_for(database.profiles_dir, variables)
@@ -229,7 +233,7 @@ def parsed(database: Database, variables: Any) -> Any:
 
 
 def dbt(database: Database, *command: str, variables: Any = None) -> Dbt:
-    """Plain dbt, in this process, without unit tests; a traceback would be a bug."""
+    """Run plain dbt in this process without unit tests, and fail if it raises an exception."""
     from dbt import selected_resources
     from dbt.cli.main import dbtRunner
 
@@ -245,9 +249,10 @@ def dbt(database: Database, *command: str, variables: Any = None) -> Dbt:
     if variables is not None:
         options += ["--vars", json.dumps(variables)]
     with kept_parsed(database.profiles_dir, variables):
-        # dbt parses anew for other variables, which takes longer than most of these tests.
+        # The manifest is reused, because dbt parses again for other variables, which takes longer than most of these
+        # tests.
         manifest = None if command[0] == "parse" else parsed(database, variables)
-        # dbt retry selects nothing, and would find here what the last command of this process selected.
+        # dbt retry would otherwise use the selection of the previous command in this process.
         selected_resources.set_selected_resources([])
         outcome = dbtRunner(manifest, callbacks=[listen]).invoke([*command, *options])
     text = "\n".join([*said, str(outcome.exception or "")])
@@ -255,7 +260,7 @@ def dbt(database: Database, *command: str, variables: Any = None) -> Dbt:
     return Dbt(outcome.success, text)
 
 
-# --- what stops before anything is built ------------------------------------------------------------------------------
+# --- refused before anything is built --------------------------------------------------------------------------------
 
 
 NO_CHANGE = "select"
@@ -263,7 +268,7 @@ NO_CHANGE = "select"
 
 @dataclass
 class Case:
-    """Something wrong, and what the message must hold. `change` is done to the database first."""
+    """Invalid input and the texts that the message must contain. `change` is executed in the database first."""
 
     name: str
     expected: list[str]
@@ -285,7 +290,7 @@ def missing_column(table: str, column: str, *further: str) -> Case:
 
 
 def bad_parameters(name: str, *rows: tuple[str, Any, str], unknown: Any) -> Case:
-    """Several parameters with values that they may not have, and one that there is not."""
+    """Return a case with several invalid parameter values and an unknown parameter."""
     expected = [f"Unknown scoring parameter 'lamda_c' (value {shown(unknown)}). Known are: ", " lambda_c,"]
     expected += [
         f"Scoring parameter {parameter} is {shown(value)}, but must be {allowed}."
@@ -311,7 +316,7 @@ def bad_variable(name: str, value: Any, allowed: str) -> Case:
 
 
 def wrong_types(name: str, table: str, **columns: tuple[str, str] | tuple[str, str, str]) -> Case:
-    """Columns of a table as other types: the type, what to select instead, and the type as declared."""
+    """Return a case with columns of wrong types: the type, what to select instead, and the declared type."""
     expected = [
         f"cirislens.{table} has columns of types that cannot be read",
         *(
@@ -593,7 +598,7 @@ def test_plain_dbt_refuses_while_a_run_holds_the_lock(published, published_marts
     assert marts(published) == published_marts
 
 
-# --- parameters that are not those of what is published ---------------------------------------------------------------
+# --- parameters that differ from the published ones ------------------------------------------------------------------
 
 CHANGED = {"ciris_scoring_parameters": {"lambda_c": 6}}
 CHANGED_EXPECTED = [
@@ -604,7 +609,7 @@ CHANGED_EXPECTED = [
     "--allow-rescoring",
     "'ciris_allow_rescoring: true'",
 ]
-# What describes the run that was tried, and holds nothing that a score is made of.
+# Relations that describe the refused run and are not used for scores.
 OF_THE_RUN = {
     "ciris_intermediate.int_scoring_run",
     "ciris_intermediate.int_scoring_parameters",
@@ -613,7 +618,7 @@ OF_THE_RUN = {
 
 
 def tables(database: Database) -> dict[str, str]:
-    """Fingerprint of every table but those that describe one run."""
+    """Return the fingerprints of all tables except those that describe a single run."""
     with database.connect() as connection:
         found = fingerprints(connection, SCHEMA, f"{SCHEMA}_intermediate", kinds="r")
     return {name: rows for name, rows in found.items() if name not in OF_THE_RUN}
@@ -634,7 +639,7 @@ def test_a_changed_parameter_stops_before_anything_changes(published, published_
 
 
 def test_a_changed_parameter_stops_dbt_run_too(published, published_marts):
-    """`dbt run` leaves tests out, so that scores of two parameter sets would mix where a test alone prevents it."""
+    """`dbt run` skips tests, so a test alone could not prevent mixing the scores of two parameter sets."""
     outcome = dbt(published, "run", variables={"ciris_as_of": NEWEST, **CHANGED})
     with published.connect() as connection:
         [[n]] = connection.execute(
@@ -646,7 +651,7 @@ def test_a_changed_parameter_stops_dbt_run_too(published, published_marts):
 
 
 def test_a_full_refresh_of_the_runs_own_tables_rescores_nothing(published):
-    """They are not incremental, but decide how much a run scores again, and with what."""
+    """These tables are not incremental, but they decide how much a run scores again, and with which parameters."""
     scores = "ciris.fct_capacity_scores"
     before = marts(published, without=("scored_at",))[scores]
     variables = {"ciris_as_of": NEWEST, "ciris_scoring_parameters": {"min_traces": 1}}
@@ -658,14 +663,14 @@ def test_a_full_refresh_of_the_runs_own_tables_rescores_nothing(published):
 
 
 def test_a_refused_parameter_enters_no_score_of_a_part_built_after_it(published, published_marts):
-    """Somebody builds the statistics, and all that follows, after a run with another parameter was refused."""
+    """After a run with another parameter was refused, the statistics and all models after them are built separately."""
     statistics = (
         "select agent_id_hash, as_of, window_days, delta_drift, r_score from ciris_intermediate.int_windows"
     )
     with published.connect() as connection:
         before = set(connection.execute(statistics).fetchall())
         refusal(run(published, variables={"ciris_scoring_parameters": {"norm_k": 10}}))
-        # So that they have to be computed.
+        # Delete rows so that they have to be computed.
         connection.execute("delete from ciris_intermediate.int_windows where as_of = %s", [NEWEST])
         part = dbt(published, "build", "--select", "int_windows+", variables={"ciris_as_of": NEWEST})
         wrong = set(connection.execute(statistics).fetchall()) - before
@@ -676,7 +681,9 @@ def test_a_refused_parameter_enters_no_score_of_a_part_built_after_it(published,
 
 
 def test_a_full_refresh_that_is_allowed_is_logged(published, published_marts):
-    """And is what the refusal of a changed parameter says it is: the way to other parameters."""
+    """The run log records the permission. A full refresh is the remedy that the refusal of a
+    changed parameter names.
+    """
     log = (
         "select is_full_refresh, parameter_set_id, published_until, newest_as_of"
         " from ciris_intermediate.int_runs where published_at is not null order by published_at"
@@ -699,11 +706,11 @@ def test_a_full_refresh_that_is_allowed_is_logged(published, published_marts):
     assert after["ciris.fct_factor_components"] == published_marts["ciris.fct_factor_components"]
 
 
-# --- what does not stop a run -----------------------------------------------------------------------------------------
+# --- accepted input --------------------------------------------------------------------------------------------------
 
 
 def ranges(connection: psycopg.Connection, *names: str) -> dict[str, tuple[float, float]]:
-    """Smallest and largest value of some components, over all scores."""
+    """Return minimum and maximum of components over all scores."""
     rows = connection.execute(
         "select component, min(component_value), max(component_value) from ciris.fct_factor_components"
         " where component = any(%s) group by 1",
@@ -757,7 +764,7 @@ def test_without_traces_the_marts_are_empty(unscored):
                 ("ciris.dim_scoring_", "ciris.dim_capacity_", "ciris.dim_days")
             )
             assert (n == 0) == of_the_fleet or mart == "ciris.fct_data_quality", mart
-        # Nothing but what the deferrals and the batches, which are there, have to say of the fleet.
+        # The only issues are those of deferrals and batches, because there are no traces.
         issues = (
             "select distinct issue from ciris.fct_data_quality where issue not like 'ingestion%' order by 1"
         )

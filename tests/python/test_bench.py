@@ -1,4 +1,5 @@
-"""The benchmark at a tiny size: that it measures everything, and judges; not how fast it is."""
+"""Tests of the benchmark at a tiny size: all measurements are made and compared with the targets. Speed is not
+tested."""
 
 import re
 from dataclasses import replace
@@ -12,7 +13,7 @@ from benchmarks.measure import FleetOptions, Measurements, RunCost
 from benchmarks.verdicts import judge
 
 
-def test_everything_is_measured():
+def test_benchmark_measures_every_step():
     size = ("--agents", "6", "--days", "5", "--traces-per-day", "12", "--increments", "1")
     result = command_line.invoke("speed", *size, command=commands.main)
     assert result.exit_code == 0, result.output
@@ -32,18 +33,18 @@ def test_everything_is_measured():
     assert lines[-1] == "0 of 0 stated figures are met."
 
 
-# --- targets -------------------------------------------------------------------------------------------------------
+# --- targets ---------------------------------------------------------------------------------------------------------
 
 
 def a_run(seconds: float) -> RunCost:
-    """A run whose models take that long in the database."""
+    """Return a run whose models take this many seconds in the database."""
     activity = Activity()
     activity.add({"model.ciris_scoring.int_trace_verdicts"}, seconds)
     return RunCost(activity, 5 + seconds, 200_000_000)
 
 
 def measured() -> Measurements:
-    """A million traces, where (b) takes a second; every target is just met."""
+    """Return measurements of a million traces that just meet every target; step (b) takes a second."""
     return Measurements(
         fleet=FleetOptions(200, 90.0, 1),
         days=60,
@@ -55,12 +56,12 @@ def measured() -> Measurements:
 
 
 def judged(of: Measurements) -> tuple[int, list[str]]:
-    """Number of targets, and those that are missed."""
+    """Return the number of targets and the missed ones."""
     verdicts = list(judge(of))
     return len(verdicts), [f"{one.what}: {one.measured}, {one.stated}" for one in verdicts if not one.met]
 
 
-def test_targets_that_are_met():
+def test_targets_at_their_limits_are_met():
     assert judged(measured()) == (3, [])
 
 
@@ -79,7 +80,7 @@ def test_a_missed_target_is_named(changes, missed):
     assert judged(replace(measured(), **changes)) == (3, [missed])
 
 
-def test_ten_million_traces_have_targets_of_their_own():
+def test_ten_million_traces_have_separate_targets():
     large = replace(
         measured(),
         days=90,
@@ -105,7 +106,7 @@ def test_a_missed_target_ends_the_command_with_an_error(monkeypatch):
     assert last == "2 of 3 stated figures are met."
 
 
-# --- parts ---------------------------------------------------------------------------------------------------------
+# --- details ---------------------------------------------------------------------------------------------------------
 
 
 def test_parallel_queries_are_counted_once():

@@ -1,4 +1,4 @@
-"""Runs that meet locks of other sessions: readers, backups and maintenance."""
+"""Tests of runs that meet locks of other sessions: readers, backups and maintenance."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ VIEW = f"{SCHEMA}.fct_factor_components"
 
 @pytest.fixture
 def database(saved_fleet: tuple[Database, str]) -> Database:
-    """A fleet, scored and published."""
+    """A scored and published fleet."""
     restore(*saved_fleet)
     return saved_fleet[0]
 
 
 @contextlib.contextmanager
 def open_transaction(database: Database, *statements: str) -> Iterator[tuple[psycopg.Connection, int]]:
-    """A session that is idle in a transaction in which it has executed statements; and its pid."""
+    """Open a transaction, execute statements and leave it idle; yields the connection and its process id."""
     with database.connect() as connection:
         connection.execute("set application_name to 'dashboard'")
         connection.execute("begin")
@@ -39,30 +39,30 @@ def open_transaction(database: Database, *statements: str) -> Iterator[tuple[psy
 
 
 def change_view(database: Database) -> None:
-    """Make the view another one than the project's, with the same columns."""
+    """Replace the view by a different one with the same columns."""
     with database.connect() as connection:
         connection.execute(f"alter view {VIEW} rename to fct_factor_components_as_it_was")
         connection.execute(f"create view {VIEW} as select * from {VIEW}_as_it_was where false")
 
 
 def plain_dbt(database: Database, *command: str, **variables: object) -> Dbt:
-    """Plain dbt in this process."""
+    """Run plain dbt in this process."""
     return dbt(database, *command, variables={"ciris_as_of": NEWEST, **variables})
 
 
 def real_dbt(database: Database, *command: str, **variables: object) -> Command:
-    """Plain dbt in a process that is killed if it hangs."""
+    """Run plain dbt in a separate process, which is killed if it hangs."""
     given = json.dumps({"ciris_as_of": NEWEST, **variables})
     return Command(
         "sh", "-c", 'exec "$@" >&2', "dbt", PROGRAMS / "dbt", *command, *at(database), "--vars", given
     )
 
 
-# --- readers and what replaces views ----------------------------------------------------------------------------------
+# --- readers and replaced views --------------------------------------------------------------------------------------
 
 
 def test_build_of_unchanged_views_and_seeds_does_not_wait_for_readers(database: Database) -> None:
-    """Readers of all marts: they lock the views, tables and seeds behind them, too."""
+    """Readers of all marts hold locks on the views, tables and seeds behind them, too."""
     with database.connect() as connection:
         names = connection.execute(
             "select oid::regclass::text from pg_class where relkind in ('r', 'v')"
@@ -121,7 +121,7 @@ LOCKED = {
     "full refresh of a table": ("int_source_periods", "select"),
     "full refresh of a seed": ("deferral_outcomes", "select"),
 }
-"""What takes a lock that excludes readers, but for a view that has changed: relation, and what to do before."""
+"""Changes, other than to a view, that need a lock which excludes readers: relation and preparing statement."""
 
 
 @pytest.mark.parametrize("case", LOCKED)
@@ -162,7 +162,7 @@ def test_full_refresh_leaves_no_replaced_table(database: Database) -> None:
         )
 
 
-# --- what a run waits for ---------------------------------------------------------------------------------------------
+# --- what a run waits for --------------------------------------------------------------------------------------------
 
 
 def real_run(database: Database, *options: str) -> Command:
@@ -170,7 +170,7 @@ def real_run(database: Database, *options: str) -> Command:
 
 
 def test_run_says_which_session_it_waits_for(database: Database) -> None:
-    """An index is being built on a table; and a view has changed that somebody reads."""
+    """Another session builds an index on a table or reads a view that has changed."""
     with database.connect() as connection:
         connection.execute(f"update {SCHEMA}_intermediate.int_runs set state_digest = null")
     lock = f"lock table {SCHEMA}_intermediate.int_trace_verdicts in share mode"

@@ -1,6 +1,6 @@
-"""The hand-computed cases of tests/cases, scored as one fleet by day, and by hour in two runs.
+"""Tests of the hand-computed cases in tests/cases, scored as one fleet by day, and by hour in two runs.
 
-The reference implementation must give the same for their fleet, so that the cases hold it as well.
+The reference implementation is tested with the same cases.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from pipeline import create_loose_sources, differences_from_brute_force, insert_
 TOLERANCE = 1e-9
 VARIABLES = {"ciris_traces_from": TRACES_FROM.isoformat()}
 AS_OFS = {False: [T], True: [T - timedelta(hours=40), T]}
-"""The runs, by day and by hour: one, and a first one with an increment that carries on from it."""
+"""As-ofs of the runs by day (one) and by hour (two, so that the second is incremental)."""
 
 NAMES = [case.name for case in CASES]
 
 
 def load(connection: psycopg.Connection) -> None:
-    """The sources of all cases."""
+    """Load the sources of all cases."""
     create_loose_sources(connection)
     connection.execute("alter table cirislens.covenant_traces alter trace_id type text")
     connection.execute("alter table cirislens.covenant_public_keys drop constraint covenant_public_keys_pkey")
@@ -43,13 +43,14 @@ def load(connection: psycopg.Connection) -> None:
 
 
 EMPTY: dict[str, Any] = {"alerts": {}, "signs": {}, "issues": {}, "failed": []}
-"""What an agent has that is not spoken of."""
+"""Expected values of an agent that a case does not mention."""
 
 Found = dict[tuple[str, Any, int], dict[str, Any]]
 
 
 def published(connection: psycopg.Connection) -> Found:
-    """By agent, as-of and window: everything that a case can name; also where an agent has only alerts or issues."""
+    """Return everything that a case can name by agent, as-of and window, also for agents that have only alerts or
+    issues."""
     found: Found = defaultdict(dict)
     as_ofs = sorted({row.at for case in CASES for row in case.rows})
 
@@ -89,7 +90,7 @@ def published(connection: psycopg.Connection) -> Found:
 
 
 def differences(case: Case, found: Found, by_hour: bool = False) -> Iterator[str]:
-    """Everything in which a case's rows are not as it says."""
+    """Yield the differences between a case and the published rows."""
     for row in case.rows:
         place = (case.hash_of(row.agent), row.at, row.window)
         there = found.get(place, {})
@@ -104,12 +105,12 @@ def differences(case: Case, found: Found, by_hour: bool = False) -> Iterator[str
 
 
 def expected(row: Row, by_hour: bool) -> Mapping[str, Any]:
-    """What the row must have."""
+    """Return the expected values of a row."""
     return {**(row.values or {}), **(row.by_hour if by_hour else {})}
 
 
 def is_equal(value: Any, other: Any) -> bool:
-    """Numbers to 1e-9, those of a dict too, anything else exactly."""
+    """Return whether two values are equal; numbers to 1e-9, also in a dictionary."""
     if isinstance(value, dict) and isinstance(other, dict):
         return value.keys() == other.keys() and all(is_equal(value[name], other[name]) for name in value)
     if isinstance(value, (int, float)) and isinstance(other, (int, float)):
@@ -118,7 +119,7 @@ def is_equal(value: Any, other: Any) -> bool:
 
 
 def wrong_cases(found: Found, by_hour: bool = False) -> Iterator[str]:
-    """Every difference, after the name of its case."""
+    """Yield the differences of all cases, each with the name of the case."""
     for case in CASES:
         for line in differences(case, found, by_hour):
             yield f"{case.name}: {line}"
@@ -126,7 +127,7 @@ def wrong_cases(found: Found, by_hour: bool = False) -> Iterator[str]:
 
 @contextmanager
 def scored(server: Server, folder: Path, by_hour: bool) -> Iterator[psycopg.Connection]:
-    """The cases after their runs."""
+    """Score the cases; yields a connection."""
     period = {"ciris_scoring_period": "hour" if by_hour else "day"}
     with fresh_database(server, folder) as database, database.connect() as connection:
         load(connection)
@@ -155,23 +156,23 @@ def hours(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -
 
 
 @pytest.mark.parametrize("case", CASES, ids=NAMES)
-def test_by_day(case: Case, days: Found) -> None:
+def test_cases_hold_by_day(case: Case, days: Found) -> None:
     assert list(differences(case, days)) == []
 
 
 @pytest.mark.parametrize("case", CASES, ids=NAMES)
-def test_by_hour(case: Case, hours: Found) -> None:
+def test_cases_hold_by_hour(case: Case, hours: Found) -> None:
     assert list(differences(case, hours, by_hour=True)) == []
 
 
-def test_the_reference_gives_the_same(by_day: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cases_hold_for_the_reference(by_day: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(brute_force, "_TRACES_FROM", brute_force._us(TRACES_FROM))
     as_ofs = {row.at for case in CASES for row in case.rows}
     assert differences_from_brute_force(by_day, SCHEMA, T, as_ofs=as_ofs) == []
 
 
-def test_no_case_meddles_with_another() -> None:
-    """Agents corroborate each other in an hour: of two cases none may have a coherence level there."""
+def test_no_case_corroborates_another() -> None:
+    """Agents corroborate each other within an hour, so no two cases may have a coherence level in the same hour."""
     cases_of_hour: dict[Any, set[str]] = defaultdict(set)
     for case in CASES:
         for hour in hours_with_a_level(case):

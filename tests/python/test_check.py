@@ -1,4 +1,4 @@
-"""`ciris-scoring check`: what it finds out about a database, without writing to it."""
+"""Tests of `ciris-scoring check`: its findings about a database, to which it does not write."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pipeline import create_loose_sources
 
 
 def relations_of(connection: psycopg.Connection) -> list[tuple]:
-    """Every schema and every relation, with the transaction that last changed its entry."""
+    """Return schemas and relations with the transaction that last changed their catalog entry."""
     return connection.execute(
         "select nspname, relname, c.xmin::text from pg_namespace as n left join pg_class as c on relnamespace = n.oid"
         " where nspname !~ '^pg_' order by 1, 2"
     ).fetchall()
 
 
-def test_an_unfit_database_says_all_that_is_wrong_and_is_left_alone(database: Database) -> None:
+def test_check_lists_all_faults_and_changes_nothing(database: Database) -> None:
     with database.connect() as connection:
         create_loose_sources(connection)
         connection.execute(
@@ -43,7 +43,7 @@ def test_an_unfit_database_says_all_that_is_wrong_and_is_left_alone(database: Da
     )
 
 
-def test_a_fit_database_says_what_a_run_would_do(scored_sample: Database) -> None:
+def test_check_of_valid_database_describes_the_run(scored_sample: Database) -> None:
     as_of = ("--vars", "{ciris_as_of: 2026-06-15}")
     with scored_sample.connect() as connection:
         [[n_traces]] = connection.execute("select count(*) from cirislens.covenant_traces").fetchall()
@@ -70,8 +70,8 @@ def test_a_fit_database_says_what_a_run_would_do(scored_sample: Database) -> Non
     assert "newest trace" not in text.stdout and found["run"]["newest_trace_days"] < 1
 
 
-def test_old_data_are_said(scored_sample: Database) -> None:
-    """The sample's newest trace is of 14 June: 163 days before 25 November."""
+def test_check_reports_age_of_newest_trace(scored_sample: Database) -> None:
+    """The newest trace of the sample is of 14 June, 163 days before 25 November."""
     place = at(scored_sample)
     later = ("--vars", "{ciris_as_of: 2026-11-25}")
     said = "The newest trace is 163 days older than that: check whether traces still arrive."
@@ -85,7 +85,7 @@ def test_old_data_are_said(scored_sample: Database) -> None:
 
 
 def test_the_time_of_an_increment_is_not_estimated_by_a_full_run(scored_sample: Database) -> None:
-    """The only run scored the whole history; it says nothing about an increment without a trace."""
+    """The only run scored the whole history. Its duration says nothing about an incremental run without traces."""
     place = [*at(scored_sample), "--vars", "{ciris_as_of: 2026-06-15}"]
     runs = f"{SCHEMA}_intermediate.int_runs"
     with scored_sample.connect() as connection:
@@ -104,7 +104,7 @@ def test_the_time_of_an_increment_is_not_estimated_by_a_full_run(scored_sample: 
             connection.execute(f"drop table {SCHEMA}.runs_before")
 
 
-def test_what_refuses_a_run_makes_it_unfit(scored_sample: Database) -> None:
+def test_check_fails_if_a_run_would_be_refused(scored_sample: Database) -> None:
     place = at(scored_sample)
     wrong = invoke("check", *place, "--vars", "{ciris_scoring_parameters: {lambda_c: 99}}")
     assert wrong.exit_code == 1 and "lambda_c" in wrong.stdout
@@ -113,7 +113,7 @@ def test_what_refuses_a_run_makes_it_unfit(scored_sample: Database) -> None:
     assert "ciris_source_shema" in refused(invoke("check", *place, "--vars", "{ciris_source_shema: x}"), 2)[0]
 
 
-def test_a_missing_right_is_said_with_its_grant(database: Database) -> None:
+def test_missing_right_is_reported_with_its_grant(database: Database) -> None:
     with database.connect() as connection:
         create_loose_sources(connection)
         connection.execute("create role looker login")

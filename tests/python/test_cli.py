@@ -1,4 +1,4 @@
-"""The commands as a person meets them: what they say when something is wrong, and what a run prints."""
+"""Tests of the commands: messages for errors, help texts, and the output of a run."""
 
 import os
 import re
@@ -38,18 +38,18 @@ def sources(database: Database) -> Database:
 
 
 def change_profile(database: Database, **changes: object) -> None:
-    """Change the target of the database's profile."""
+    """Change values in the target of the database's profile."""
     path = database.profiles_dir / "profiles.yml"
     profile = yaml.safe_load(path.read_text())
     profile["ciris_scoring"]["outputs"]["dev"].update(changes)
     path.write_text(yaml.safe_dump(profile))
 
 
-# --- paths ------------------------------------------------------------------------------------------------------------
+# --- paths -----------------------------------------------------------------------------------------------------------
 
 LONG_NAME = "y" * 300
 LONG_PATH = "/abcd" * 1_000
-JUST_SHORT_ENOUGH = "/tmp" + "/abcd" * 817  # a file in it is too long
+JUST_SHORT_ENOUGH = "/tmp" + "/abcd" * 817  # a file in it would have a path that is too long
 UNUSABLE_PATHS = {
     "a\0b": "NUL character",
     f"/tmp/{LONG_NAME}": "305 characters",
@@ -87,10 +87,10 @@ def test_a_profiles_folder_that_cannot_be_looked_up_is_named(folder, tmp_path, m
 
 
 @pytest.mark.parametrize("arguments", OPTIONS_WITH_PATHS, ids=" ".join)
-def test_a_path_that_is_just_short_enough_ends_in_a_message(arguments, database):
+def test_path_of_maximum_length_gives_a_message(arguments, database):
     place = [] if arguments[0] in ("init", "stop") or "-dir" in arguments[-1] else at(database)
     result = invoke(*arguments, JUST_SHORT_ENOUGH, *place)
-    assert result.exit_code in (1, 2) and result.stdout + result.stderr  # and no traceback
+    assert result.exit_code in (1, 2) and result.stdout + result.stderr  # and there is no traceback
 
 
 def test_a_loop_of_symbolic_links_is_named(tmp_path):
@@ -100,7 +100,7 @@ def test_a_loop_of_symbolic_links_is_named(tmp_path):
         assert result.exit_code == 2 and "lead back to themselves" in result.stderr, arguments
 
 
-# --- help ----------------------------------------------------------------------------------------------------------
+# --- help ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("command", ["run", "explain", "report", "serve", "simulate"])
@@ -132,7 +132,7 @@ def test_help_names_the_commands_and_the_exit_codes():
     )
 
 
-# --- what reaches the terminal -------------------------------------------------------------------------------------
+# --- output on the terminal ------------------------------------------------------------------------------------------
 
 
 def test_messages_hold_no_control_characters(database):
@@ -144,7 +144,7 @@ def test_messages_hold_no_control_characters(database):
     assert all(line.isprintable() for line in result.stderr.splitlines()), result.stderr
 
 
-def test_stdout_need_not_know_every_character(sources, small_project):
+def test_characters_unknown_to_stdout_are_replaced(sources, small_project):
     command = [
         sys.executable,
         "-m",
@@ -160,7 +160,7 @@ def test_stdout_need_not_know_every_character(sources, small_project):
     assert b"?gir (agent)  grant" in done.stdout
 
 
-# --- profile and project -------------------------------------------------------------------------------------------
+# --- profile and project ---------------------------------------------------------------------------------------------
 
 
 def test_no_profile_says_what_to_write_and_where(tmp_path):
@@ -244,7 +244,7 @@ def test_the_example_profile_works(tmp_path, monkeypatch):
     assert "a secret" not in repr(project)
 
 
-# --- values --------------------------------------------------------------------------------------------------------
+# --- values ----------------------------------------------------------------------------------------------------------
 
 
 def test_an_as_of_may_come_in_vars_but_not_twice(database):
@@ -289,7 +289,7 @@ def test_the_hint_lists_the_variables_that_are_documented_and_no_other(database)
 
 
 @pytest.mark.parametrize(("no_color", "is_coloured"), [("", True), ("1", False)])
-def test_no_color_holds_on_a_terminal(no_color, is_coloured):
+def test_no_color_suppresses_colours_on_a_terminal(no_color, is_coloured):
     leader, follower = os.openpty()
     command = [sys.executable, "-m", "ciris_scoring.cli", "run", "--vars", "7"]
     subprocess.run(command, stderr=follower, env={**os.environ, "NO_COLOR": no_color}, check=False)
@@ -299,7 +299,7 @@ def test_no_color_holds_on_a_terminal(no_color, is_coloured):
     assert b"Error:" in said and (b"\x1b[" in said) == is_coloured
 
 
-def test_embedded_has_a_profile_of_its_own(database):
+def test_embedded_with_a_profile_is_refused(database):
     result = invoke("run", "--embedded", *at(database))
     assert "--embedded brings its own profile" in refused(result, 2)[0]
 
@@ -309,7 +309,7 @@ def test_embedded_has_a_profile_of_its_own(database):
     [["--agents", "0"], ["--days", "-1"], ["--traces-per-day", "0"], ["--seed", "x"]],
     ids=lambda arguments: arguments[0],
 )
-def test_a_fleet_that_cannot_be_is_refused(database, arguments):
+def test_impossible_fleet_is_refused(database, arguments):
     result = invoke("simulate", *at(database), *arguments)
     assert result.exit_code == 2
     assert arguments[0] in result.stderr
@@ -321,11 +321,11 @@ def test_a_malformed_end_is_named(database):
     assert "hour" in error
 
 
-# --- the database --------------------------------------------------------------------------------------------------
+# --- the database ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("command", ["run", "simulate"])
-def test_a_database_that_is_down(database, command):
+def test_unreachable_database_is_named(database, command):
     change_profile(database, host="127.0.0.1", port=1)
     error, hint = refused(invoke(command, *at(database)))
     assert "127.0.0.1:1" in error
@@ -333,14 +333,14 @@ def test_a_database_that_is_down(database, command):
     assert "host and port" in hint
 
 
-def test_a_database_that_does_not_exist(database):
+def test_missing_database_is_named(database):
     change_profile(database, dbname="nowhere")
     error, hint = refused(invoke("run", *at(database)))
     assert 'database "nowhere" does not exist' in error
     assert "createdb nowhere" in hint
 
 
-def test_a_user_that_does_not_exist(database):
+def test_missing_user_is_named(database):
     change_profile(database, user="nobody_here")
     error, hint = refused(invoke("run", *at(database)))
     assert 'role "nobody_here" does not exist' in error
@@ -349,7 +349,7 @@ def test_a_user_that_does_not_exist(database):
 
 @pytest.fixture
 def role(database: Database) -> Iterator[str]:
-    """A role without any rights; the database's profile logs in as it."""
+    """A role without any rights, with which the database's profile logs in."""
     name = f"role_{database.name}"
     change_profile(database, user=name)
     with database.connect() as connection:
@@ -360,7 +360,7 @@ def role(database: Database) -> Iterator[str]:
         connection.execute(f"drop owned by {name}; drop role {name}")
 
 
-def test_a_wrong_password(database, role):
+def test_wrong_password_is_reported(database, role):
     with database.connect() as connection:
         [path] = connection.execute("show hba_file").fetchone()
         rules = Path(path).read_text()
@@ -380,7 +380,7 @@ def test_a_wrong_password(database, role):
 
 
 def test_missing_rights_come_with_the_statement_that_grants_them(sources, role):
-    """Follow the hints, one by one, until the run has all it needs."""
+    """The test executes the hints one after the other until the run has all rights."""
     granted = []
     with sources.connect() as connection:
         connection.execute(f"revoke temporary on database {sources.name} from public")
@@ -409,7 +409,7 @@ def test_missing_rights_come_with_the_statement_that_grants_them(sources, role):
     ]
 
 
-def test_a_schema_of_someone_else(sources, role):
+def test_schema_of_another_role_needs_a_grant(sources, role):
     with sources.connect() as connection:
         connection.execute(f"grant usage on schema cirislens to {role}; create schema ciris")
         connection.execute(f"grant select on all tables in schema cirislens to {role}")
@@ -418,18 +418,18 @@ def test_a_schema_of_someone_else(sources, role):
     assert 'grant usage, create on schema "ciris"' in hint
 
 
-# --- one run at a time ---------------------------------------------------------------------------------------------
+# --- concurrent runs -------------------------------------------------------------------------------------------------
 
 
-def test_runs_on_different_schemas_do_not_meet(database):
+def test_runs_on_different_schemas_do_not_block_each_other(database):
     with database.connect() as first, database.connect() as second:
         with run_lock(first, "ciris"), run_lock(second, "ciris_dev"):
             pass
-        with run_lock(second, "ciris"):  # the first has let go
+        with run_lock(second, "ciris"):  # the first connection has released the lock
             pass
 
 
-# --- a small project in place of the real one: what a run does with what dbt says -------------------------------------
+# --- a small project instead of the real one: how a run handles dbt's output -----------------------------------------
 
 PROJECT = {
     "dbt_project.yml": """
@@ -515,7 +515,7 @@ PROJECT = {
                       arguments: {values: [friend]}
                       config: {severity: warn}
         """,
-    # Named by the run, but not there.
+    # Models that a run names, but that the small project does not need.
     **{
         f"models/{name}.sql": "{{ config(materialized='ephemeral') }} select 1 as nothing"
         for name in (*("int_runs", "fct_factor_components", "fct_trace_verdicts"),)
@@ -580,11 +580,11 @@ def test_a_run_stops_at_the_first_failure(sources, small_project, failing, expec
         assert expected_error in error
         assert expected_hint in hint
         assert connection.execute("select * from ciris.fct_capacity_scores").fetchall() == before
-        with run_lock(connection, "ciris"):  # the failed run has let go of it
+        with run_lock(connection, "ciris"):  # the failed run has released the lock
             pass
 
 
-def test_the_server_goes_away_in_the_middle_of_a_run(sources, small_project, monkeypatch):
+def test_server_lost_during_a_run_is_reported(sources, small_project, monkeypatch):
     def end_all_sessions(*_args):
         with psycopg.connect(sources.server.conninfo("postgres"), autocommit=True) as other:
             other.execute(
@@ -600,7 +600,7 @@ def test_the_server_goes_away_in_the_middle_of_a_run(sources, small_project, mon
     assert invoke("run", *at(sources, small_project), "--as-of", "2026-06-15").exit_code == 0
 
 
-# --- the embedded server -------------------------------------------------------------------------------------------
+# --- the embedded server ---------------------------------------------------------------------------------------------
 
 
 def test_embedded_scores_the_sample_and_says_how_to_go_on(small_project):
@@ -632,7 +632,7 @@ def test_embedded_scores_the_sample_and_says_how_to_go_on(small_project):
     assert not embedded.stop(state)
 
 
-def test_a_command_beside_a_throw_away_server():
+def test_exec_runs_a_command_with_a_temporary_server():
     script = "import os, psycopg; print(psycopg.connect('').info.host); raise SystemExit(7)"
     command = [
         sys.executable,
@@ -652,7 +652,7 @@ def test_a_command_beside_a_throw_away_server():
 @pytest.mark.parametrize(
     "folder", ['it\'s a "project" of $1, really', "long/" + "n" * 100], ids=["quotes", "long"]
 )
-def test_embedded_works_in_a_folder_of_any_name(small_project, tmp_path, monkeypatch, folder):
+def test_embedded_works_in_folders_with_special_characters(small_project, tmp_path, monkeypatch, folder):
     project = tmp_path / folder
     project.parent.mkdir(exist_ok=True)
     small_project.rename(project)
@@ -678,7 +678,7 @@ def test_embedded_works_in_a_folder_of_any_name(small_project, tmp_path, monkeyp
 # --- the real project ------------------------------------------------------------------------------------------------
 
 
-def test_simulate_then_run_then_nothing_new(database):
+def test_repeated_run_after_simulate_changes_nothing(database):
     simulated = invoke("simulate", *at(database), "--agents", 4, "--days", 9, "--end", "2026-06-15")
     assert simulated.exit_code == 0, simulated.output
     assert "traces of 4 agents are in cirislens." in simulated.stdout

@@ -1,4 +1,4 @@
-"""Constants that SQL and Python share: each is written once, in Python, and macros read it by `constant`."""
+"""Tests that each constant is written once, in Python. Macros read it with `constant`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from conftest import REPOSITORY
 
 PACKAGE = REPOSITORY / "python/ciris_scoring"
 MADE_BY_OTHERS = ("lab/simulation", "audit")
-"""Rooms whose lists are formats of others: what agents send, and how they sign it."""
+"""Packages whose lists are formats of others: the content of traces and the signed fields."""
 ALLOWED = {
     "capacity_score, capacity_score_steady": "the two composites, and a part of the list of scores with bounds",
     "agent_id_hash, agent_name": "columns of a key",
@@ -35,7 +35,7 @@ ALLOWED = {
     "i_chain, i_coverage, i_replay": "arguments of the formula of I_int",
     "delta_drift, mttr_hours, rho_regression": "arguments of the formula of R",
 }
-"""Lists that stand in SQL and Python and are no constants of the project, and what they are."""
+"""Lists that SQL and Python both contain although they are not constants, with the reason."""
 
 
 def sql_files() -> Iterator[Path]:
@@ -47,7 +47,7 @@ SQL = {path.relative_to(REPOSITORY).as_posix(): path.read_text(encoding="utf-8")
 
 
 def lists_of_sql() -> dict[frozenset[str], str]:
-    """Lists of quoted names in SQL and Jinja, but for arguments, and where each is."""
+    """Return the lists of quoted names in SQL and Jinja, except arguments, and their locations."""
     found = {}
     for path, text in SQL.items():
         code = re.sub(r"\{#.*?#\}|--[^\n]*", "", text, flags=re.DOTALL)
@@ -57,7 +57,7 @@ def lists_of_sql() -> dict[frozenset[str], str]:
 
 
 def lists_of_python() -> dict[frozenset[str], str]:
-    """Lists of texts in Python, and where each is; also the keys of a dictionary."""
+    """Return the lists of texts and of dictionary keys in Python, and their locations."""
     found = {}
     for path in PACKAGE.rglob("*.py"):
         if path.relative_to(PACKAGE).as_posix().startswith(MADE_BY_OTHERS):
@@ -128,7 +128,7 @@ def test_sql_has_no_number_of_a_constant(written: str) -> None:
 
 
 def test_defaults_of_statistics_are_those_of_the_parameters() -> None:
-    """Python has its own defaults for benchmarks, which have no database; a run reads the published values."""
+    """Benchmarks, which have no database, use defaults in Python. A run reads the published values."""
     macro = SQL["macros/parameters/scoring_parameter_definitions.sql"]
     definitions: dict[str, dict[str, object]] = {}
     environment = Environment()

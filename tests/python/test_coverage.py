@@ -1,4 +1,4 @@
-"""The proof of coverage at a small size: wide enough never to fail by chance, tight enough to see a broken limit."""
+"""Tests of interval coverage at a small size. The tolerances exclude random failures, but detect wrong bounds."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,8 @@ from ciris_scoring.statistics.resilience import drift
 
 ROWS = 400
 SEED = 11
-# A share of 400 has a standard error of at most 1.5 % at 90 %: these are five of them below what was measured at 1,600.
+# The standard error of a share of 400 is at most 1.5 % at 90 %. The bounds are five standard errors below the shares
+# that were measured with 1,600.
 LEAST_COVERAGE = 0.90
 LEAST_FACTOR_COVERAGE = 0.85
 EVERY_THIRD_CELL = cells()[::3]
@@ -78,7 +79,7 @@ SIZES = [
 
 
 def drift_of_samples(recent, baseline, sizes):
-    """Drift of 2,000 pairs of windows whose values come from the two distributions."""
+    """Return the drift of 2,000 pairs of windows with values from the two distributions."""
     rng = np.random.default_rng(SEED)
     counts = [
         rng.multinomial(n, shape, (2000, 1)).astype(float)
@@ -91,7 +92,7 @@ def drift_of_samples(recent, baseline, sizes):
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_drift_is_small_without_drift_whatever_the_sizes_of_the_windows(shape, sizes):
     mean = drift_of_samples(shape, shape, sizes).mean()
-    # The standard error is 0.001 or less. Measured at 40,000: 0.0366 where 30 and 30 values spread over ten bins.
+    # The standard error is at most 0.001. With 40,000 pairs, 0.0366 was measured for 30 and 30 values in ten bins.
     assert mean <= (0.041 if shape.min() > 0 else 0.035)
     if shape.max() == 1:
         assert mean == 0
@@ -111,13 +112,13 @@ def test_the_same_seed_gives_the_same_figures():
 
 
 def good_agent(days: int) -> Behaviour:
-    """One good agent, the same on each of so many days."""
+    """Return a good agent that is the same on each day."""
     rates = np.array([0.0, 0.01, 0.0, 0.01, 0.01, 0.01, 0.005, 0.05])
     each = (rates, np.full((3, 10), 0.1), CONFIDENCE_IN_BIN - 0.02)
     return Behaviour(*(np.broadcast_to(values, (1, days, *values.shape)) for values in each))
 
 
-def test_the_truth_of_an_agent_worked_out_by_hand():
+def test_truth_equals_hand_computed_values():
     window = WINDOWS[7]
     n = np.full((1, window.memory_days), 100)
     facts = Facts(n, n * 4 // 5, *np.zeros((4, 1)), np.zeros((1, 3)))
@@ -141,7 +142,7 @@ def test_a_planted_drop_is_seen_and_unchanged_agents_seldom_raise_it():
 
 
 @pytest.mark.parametrize("kind", KINDS[2:])
-def test_every_kind_of_days_can_be_watched(kind, monkeypatch):
+def test_alarms_can_be_measured_on_every_kind_of_days(kind, monkeypatch):
     monkeypatch.setattr(watch, "FLEET", 20)
     found = watch.unchanged(kind, 600, 20, SEED)
     assert (found["unchanged, days"], found["agent-days"]) == (kind, 20 * 28)
@@ -155,7 +156,8 @@ def test_every_change_raises_more_than_no_change(planted, monkeypatch):
 
 
 def behaviour_of(rows: list[dict[str, tuple[float, float, float]]]) -> BehaviourLosses:
-    """Losses of faultless agents with no width but for these components, (value, low, high)."""
+    """Return losses of perfect agents whose only interval widths are those of the given components (value, low,
+    high)."""
     one = np.ones((len(rows), len(COMPONENTS)))
     value = one * [float(name in GOOD_SHARES) for name in COMPONENTS]
     low, high = value.copy(), value.copy()
@@ -170,8 +172,8 @@ def behaviour_of(rows: list[dict[str, tuple[float, float, float]]]) -> Behaviour
     )
 
 
-def test_falling_by_hand():
-    """2.8 standard deviations together, 3.8 alone, and 0.05."""
+def test_falling_equals_hand_computed_values():
+    """2.8 standard deviations in the sum, 3.8 in one component, and a loss of 0.05."""
     was = {"k_contradiction": (0.02, 0.02, 0.03176)}
     unsure = was | {"i_chain": (np.exp(-0.2), np.exp(-0.788), 1.0)}
 
@@ -188,16 +190,16 @@ def test_falling_by_hand():
     assert not is_falling(before, after._replace(loss=unmeasured)).any()
 
 
-def test_a_share_rises_beyond_chance_by_hand():
-    """Losses of 0.8 after 0.1."""
+def test_significant_rise_of_a_share_is_found():
+    """Shares of 0.8 and 0.75 of 6 episodes are compared with 0.1 of 40."""
     shares = share_rose(
         np.array([0.8, 0.75]), np.array([6, 6]), np.array([0.1, 0.1]), np.array([40, 40]), EPISODE_Z
     )
     assert shares.tolist() == [True, False]
 
 
-def test_events_of_windows_by_hand():
-    """Episodes of 1 h on day 0, of 2 h on day 3 (the same mode) and of 4 h on day 5; two deferrals, worth 1 and 0.5."""
+def test_events_of_windows_equal_hand_computed_values():
+    """Episodes: 1 h on day 0, 2 h on day 3 (the same mode), 4 h on day 5. Two deferrals with values 1 and 0.5."""
     day = np.arange(8)
     hours = np.select([day == 0, day == 3, day == 5], [1.0, 2.0, 4.0])[None]
     happened = (hours > 0).astype(np.int64)
@@ -227,8 +229,8 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(SEED)
 
 
-def test_the_long_run_by_hand():
-    """The good agent: its usual score without events, and with deferrals of half the worth as many windows have one."""
+def test_long_run_score_equals_hand_computed_values():
+    """The good agent has its usual score without events. A deferral of value 0.5 counts in each window that has one."""
     one = np.ones((1, 1))
 
     def lives(episodes: float, hours: float, deferrals: float) -> Lives:
@@ -241,14 +243,14 @@ def test_the_long_run_by_hand():
     assert year.long_run(lives(0, 1, 0), WINDOWS[7], rng()) == pytest.approx(score * one, abs=1e-9)
     half = np.exp(-7 / 7) + (1 - np.exp(-7 / 7)) / 2
     assert year.long_run(lives(0, 1, 1 / 7), WINDOWS[7], rng()) == pytest.approx(score * half * one, abs=1e-9)
-    # With hours on end whenever there is one: R is next to norm(0) in 1 - e^-1 of the windows.
+    # Episodes last very long, so R is close to norm(0) in a share 1 - e^-1 of the windows.
     stuck = np.exp(-1) * r + (1 - np.exp(-1)) / (1 + np.exp(2.5))
     assert year.long_run(lives(1 / 7, 1e6, 0), WINDOWS[7], rng()) == pytest.approx(
         score * stuck / r * one, abs=0.04
     )
 
 
-def test_a_permission_is_kept_while_the_bound_lies_in_the_range():
+def test_permission_is_kept_while_threshold_lies_in_interval():
     low = np.array([[0.5, 0.6, 0.5, 0.4, 0.61, 0.61]])
     high = np.array([[0.7, 0.8, 0.7, 0.59, 0.8, 0.8]])
     assert held_by_interval(low, high).tolist() == [[False, True, True, False, True, True]]
@@ -256,8 +258,8 @@ def test_a_permission_is_kept_while_the_bound_lies_in_the_range():
     assert held_by_interval(low, high, alarm).tolist() == [[False, True, False, False, False, True]]
 
 
-def test_a_year_by_hand():
-    """Two days of 0.7 and two of 0.5, and what is held."""
+def test_accuracy_and_outcomes_equal_hand_computed_values():
+    """Two days with 0.7 and two with 0.5, and the days on which the permission was held."""
     expected = np.array([[0.7, 0.7, 0.5, 0.5]])
     score = np.array([[0.7, 0.5, 0.6, 0.5]])
     standing = Standing(
@@ -272,10 +274,10 @@ def test_a_year_by_hand():
     point, interval = (list(outcome.values()) for outcome in year.outcomes("week", found))
     assert point[:4] == ["week, point", 0.25, 0.25, 3 * 365 / 4]
     assert interval[:3] == ["week, interval", 0.5, 0.0] and interval[-1] == 2
-    assert np.isnan(point[-1])  # it was not held on the day before
+    assert np.isnan(point[-1])  # not held on the previous day
 
 
-def test_a_steady_score_that_misses_is_said():
+def test_missed_figure_of_steady_score_is_reported():
     good = {"score": "steady", "coverage": 0.95, "error": 0.05}
     policies = [{"wrong grants": share} for share in (0.1, 0.04)]
     assert all(verdict.met for verdict in judge_year([good], policies))
@@ -283,10 +285,11 @@ def test_a_steady_score_that_misses_is_said():
     assert [verdict.met for verdict in missed] == [False] * 3
 
 
-def test_episodes_that_last_longer_and_come_more_often_by_hand():
+def test_longer_and_more_frequent_episodes_equal_hand_computed_values():
     """Nine episodes of an hour, then three of x hours: s² = 10 ln 2 / 18, z = ln x / √(s² (1/3 + 1/9)).
 
-    Of two episodes in 7 + 90 days both in the week: (7/97)²; of three in all, 3 p² (1 − p) + p³.
+    The probability that both of two episodes in 7 + 90 days fall into the week is (7/97)². For at least two of three
+    it is 3 p² (1 − p) + p³.
     """
     n, before = np.array([3, 3, 0, 2]), np.array([9, 9, 9, 0])
     hours = np.array([3 * np.log(7.0), 0.0, 0.0, 2.0])
@@ -300,7 +303,7 @@ def test_episodes_that_last_longer_and_come_more_often_by_hand():
     assert chance == pytest.approx([p * p, 3 * p * p * (1 - p) + p**3, 1.0])
 
 
-def test_what_is_missed_is_said():
+def test_missed_figures_are_reported():
     cell = dict.fromkeys((*FACTORS, "score", "ece"), 0.95) | {"case": "a cell", "traces": 600}
     assert [verdict.met for verdict in judge_cells([cell])] == [True] * 3
     for missed in ({"score": 0.92}, {"score": 0.99}, {"R": 0.91}, {"ece": 0.92}):
@@ -321,7 +324,7 @@ def test_what_is_missed_is_said():
     assert [verdict.met for verdict in judge_seen([found, found | {"seen": "another"}])] == [False]
 
 
-def test_the_command_prints_tables_and_says_what_it_missed(monkeypatch):
+def test_command_prints_tables_and_missed_figures(monkeypatch):
     case = cells()[0]
     monkeypatch.setattr(command, "cells", lambda: [case])
     monkeypatch.setattr(command, "special_cases", lambda: special_cases()[-1:])

@@ -1,4 +1,4 @@
-"""Grafana's dashboard on the scored sample: each query, with its macros and variables filled in."""
+"""Tests of Grafana's dashboard on the scored sample. Macros and variables in the queries are replaced."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ VARIABLES = {variable["name"]: variable for variable in DASHBOARD["templating"][
 PANELS = {panel["title"]: panel for panel in DASHBOARD["panels"] if panel["type"] != "row"}
 LINK = "4107c26fee8baae4"
 AS_OF = sample_info()["as_of"]
-FROM, TO = "2026-04-01T00:00:00Z", "9999-12-31T00:00:00Z"  # runs of the sample end now
+FROM, TO = "2026-04-01T00:00:00Z", "9999-12-31T00:00:00Z"  # the sample's runs are dated now
 
 
 def expanded(query: str, threshold: float | None = None) -> str:
-    """As Grafana sends it: of the time range, 7 days, and the agent Link."""
+    """Return a query as Grafana sends it, for the time range, 7 days and the agent Link."""
     values = {"schema": SCHEMA, "window_days:sqlstring": "'7'", "agent:sqlstring": f"'{LINK}'"}
     values["threshold:sqlstring"] = "''" if threshold is None else f"'{threshold}'"
     query = re.sub(r"\$__timeFilter\((\w+|coalesce\(.*?\))\)", rf"\1 between '{FROM}' and '{TO}'", query)
@@ -52,7 +52,7 @@ def rows(marts: psycopg.Connection, title: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("title", PANELS)
-def test_every_query_finds_something(marts, title):
+def test_every_query_returns_rows(marts, title):
     panel = PANELS[title]
     assert panel["description"]
     for target in panel["targets"]:
@@ -72,7 +72,7 @@ def test_every_variable_has_values(marts, name):
     assert marts.execute(expanded(VARIABLES[name]["query"])).fetchall()
 
 
-def test_the_panels_say_what_the_marts_say(marts):
+def test_panels_equal_the_marts(marts):
     scores = marts.execute(
         f"select * from {SCHEMA}.fct_capacity_scores where as_of = %s and window_days = 7",
         [AS_OF],
@@ -103,7 +103,7 @@ def test_the_panels_say_what_the_marts_say(marts):
 
 @pytest.mark.parametrize("threshold", [None, 0.3, 0.6, 0.85])
 @pytest.mark.parametrize("window_days", [7, 30])
-def test_its_verdicts_are_those_of_everything_else(marts, threshold, window_days):
+def test_dashboard_verdicts_equal_those_of_other_readers(marts, threshold, window_days):
     [target] = PANELS["Agents at the newest as-of"]["targets"]
     query = expanded(target["rawSql"], threshold).replace("'7'", f"'{window_days}'")
     marts.row_factory = tuple_row
@@ -125,7 +125,7 @@ def judged(score: fleet.Score, threshold: float | None) -> tuple[str, float]:
     return found.verdict, found.threshold
 
 
-def test_alert_rules_ask_for_one_number(marts):
+def test_alert_rules_return_one_number(marts):
     file = yaml.safe_load((REPOSITORY / "dashboards/grafana/alert_rules.yaml").read_text())
     rules = [rule for group in file["groups"] for rule in group["rules"]]
     assert len({rule["uid"] for rule in rules}) == len(rules) == 4
@@ -135,14 +135,14 @@ def test_alert_rules_ask_for_one_number(marts):
         assert float(row["value"]) >= 0
 
 
-def test_runs_are_noted_in_the_charts(marts):
+def test_charts_annotate_runs(marts):
     [annotation] = DASHBOARD["annotations"]["list"]
     [run, *_] = marts.execute(expanded(annotation["target"]["rawSql"])).fetchall()
     assert run["text"].startswith("published as of 2026-06-15")
 
 
 @pytest.mark.parametrize("title", ["What the score lost, by part", "What changed since one window ago"])
-def test_grafana_names_parts_in_words(title):
+def test_dashboard_describes_components_in_words(title):
     [override] = [o for o in PANELS[title]["fieldConfig"]["overrides"] if o["matcher"]["options"] == "part"]
     [mapping] = override["properties"][0]["value"]
     assert {part: shown["text"] for part, shown in mapping["options"].items()} == {
@@ -150,8 +150,8 @@ def test_grafana_names_parts_in_words(title):
     }
 
 
-def test_a_viewer_writes_no_sql():
-    """What can be chosen above the panels, or in their address, stands in the queries as quoted text."""
+def test_values_of_variables_are_quoted_in_sql():
+    """Values of variables, which a viewer can choose or put into the URL, are quoted in the queries."""
     queries = [target["rawSql"] for panel in PANELS.values() for target in panel["targets"]]
     queries += [variable["query"] for variable in VARIABLES.values()]
     used = {found for query in queries for found in re.findall(r"\$\{([^}]+)\}", query)}
@@ -159,13 +159,13 @@ def test_a_viewer_writes_no_sql():
     assert {VARIABLES[name]["type"] for name in raw} == {"constant"}
 
 
-def test_no_chart_is_keyed_by_a_name():
-    """Two agents may share one."""
+def test_charts_group_by_label_instead_of_name():
+    """Two agents can have the same name."""
     queries = [target["rawSql"] for panel in PANELS.values() for target in panel["targets"]]
     assert not [query for query in queries if "agent_name" in query]
 
 
-def test_panels_have_ids_and_places_of_their_own():
+def test_panels_have_unique_ids_and_do_not_overlap():
     ids = [panel["id"] for panel in DASHBOARD["panels"]]
     assert len(set(ids)) == len(ids)
     taken: set[tuple[int, int]] = set()

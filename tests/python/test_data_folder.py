@@ -1,4 +1,4 @@
-"""Where the embedded server keeps its data."""
+"""Tests of the folder in which the embedded server stores its data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ciris_scoring.lab import data_folder, embedded
 
 @pytest.fixture
 def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A short path, with the home and the temporary folder of a user who is not root in it."""
+    """A short path that contains home and temporary folder of a user who is not root."""
     folder = data_folder.temporary("ciris-")
     monkeypatch.setattr(data_folder, "_server_is_another_user", lambda: False)
     monkeypatch.setenv("HOME", str(folder / "home"))
@@ -34,7 +34,7 @@ def initialise(folder: Path) -> None:
     (folder / "PG_VERSION").touch()
 
 
-def test_a_plain_path_keeps_its_data(place: Path) -> None:
+def test_data_are_in_the_project_folder_if_its_path_is_plain(place: Path) -> None:
     state = place / "project" / ".ciris"
     assert data_folder.find(state) is None
     assert data_folder.choose(state) == state / "pgdata"
@@ -46,7 +46,9 @@ def test_a_plain_path_keeps_its_data(place: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a b", "it's", 'a"b', "a,b", "n" * 100, "ü" * 50])
-def test_another_path_has_its_data_at_home(place: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_are_in_home_folder_if_path_is_unusable(
+    place: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     state = place / name / ".ciris"
     folder = data_folder.choose(state)
     assert folder.is_relative_to(place / "home" / ".local" / "state" / "ciris-scoring")
@@ -63,7 +65,7 @@ def test_another_path_has_its_data_at_home(place: Path, name: str, monkeypatch: 
     assert data_folder.find(state) is None
 
 
-def test_a_server_that_worked_in_a_long_path_stays(place: Path) -> None:
+def test_existing_data_in_a_long_path_are_kept(place: Path) -> None:
     state = place / ("n" * 100) / ".ciris"
     state.mkdir(parents=True)
     initialise(state / "pgdata")
@@ -71,7 +73,7 @@ def test_a_server_that_worked_in_a_long_path_stays(place: Path) -> None:
 
 
 @pytest.mark.parametrize("home", ["a file", "a b"])
-def test_without_a_home_the_temporary_folder_will_do(
+def test_data_are_in_temporary_folder_without_a_usable_home(
     place: Path, home: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (place / "a file").touch()
@@ -82,7 +84,7 @@ def test_without_a_home_the_temporary_folder_will_do(
     assert stat.S_IMODE(base.stat().st_mode) == 0o700
 
 
-def test_no_folder_of_somebody_else_is_used(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_of_another_user_is_not_used(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (place / "a file").touch()
     monkeypatch.setenv("HOME", str(place / "a file"))
     folder = data_folder.choose(place / "x y" / ".ciris")
@@ -90,11 +92,11 @@ def test_no_folder_of_somebody_else_is_used(place: Path, monkeypatch: pytest.Mon
     elsewhere = data_folder.choose(place / "z z" / ".ciris")
     assert not elsewhere.is_relative_to(place)
     shutil.rmtree(elsewhere.parent)
-    with suppress(OSError):  # it holds another's
+    with suppress(OSError):  # the folder belongs to another user
         elsewhere.parent.parent.rmdir()
 
 
-def test_no_place_at_all(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_usable_folder_is_refused(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(data_folder, "_folders_of_the_user", lambda: [place / "a b"])
     with pytest.raises(InputError, match="path is too long or holds a special character") as caught:
         data_folder.choose(place / "x y" / ".ciris")
@@ -108,7 +110,7 @@ def test_a_temporary_folder_is_usable(place: Path, monkeypatch: pytest.MonkeyPat
     assert data_folder.is_usable(folder / "pgdata")
 
 
-def test_each_user_has_a_lock_of_their_own() -> None:
+def test_lock_file_differs_by_user() -> None:
     lock = embedded.PostgresServer.lock_path
     assert embedded.PostgresServer._lock.path == os.fsencode(lock)
     in_runtime_folder = lock.parent != Path(tempfile.gettempdir())

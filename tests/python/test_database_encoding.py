@@ -1,4 +1,4 @@
-"""A database whose encoding is not UTF8 is refused before anything is built."""
+"""Tests that a database with another encoding than UTF8 is refused before anything is built."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ciris_scoring.lab.embedded import Server, write_profile
 from conftest import Database
 from test_bad_input import dbt, refusal, run
 
-# Plain dbt makes the log of runs, to say there that it was refused.
+# Plain dbt creates the run log to record the refusal.
 N_TABLES = "select count(*) from pg_tables where schemaname like 'ciris%' and tablename <> 'int_runs'"
 
 
@@ -21,7 +21,7 @@ N_TABLES = "select count(*) from pg_tables where schemaname like 'ciris%' and ta
 def other_encoding(
     embedded_postgres: Server, tmp_path: Path, request: pytest.FixtureRequest
 ) -> Iterator[tuple[Database, str]]:
-    """A database of another encoding, with empty source tables."""
+    """A database with another encoding and empty source tables."""
     name = f"test_{request.param.lower()}"
     write_profile(tmp_path, embedded_postgres, database=name)
     database = Database(embedded_postgres, name, tmp_path)
@@ -36,7 +36,7 @@ def other_encoding(
 
 
 @pytest.mark.parametrize("command", ["run", "dbt"])
-def test_another_encoding_is_refused(other_encoding: tuple[Database, str], command: str) -> None:
+def test_encoding_other_than_utf8_is_refused(other_encoding: tuple[Database, str], command: str) -> None:
     database, encoding = other_encoding
     if command == "run":
         said = refusal(run(database), 1)

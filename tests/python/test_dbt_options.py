@@ -1,4 +1,4 @@
-"""Options of dbt that change what is built: each is refused before anything is built, or builds what it should."""
+"""Tests of dbt options that change what is built: each is refused before anything is built, or works."""
 
 from __future__ import annotations
 
@@ -103,8 +103,8 @@ def test_an_option_that_changes_no_row_is_accepted(published, command):
     assert marts(published, without=RUN_TIMES) == rows
 
 
-def test_a_part_cannot_be_refreshed_fully_alone(published):
-    """The tables that it reads hold what the last run scored, and no more."""
+def test_full_refresh_of_single_models_is_refused(published):
+    """The tables that it reads contain only the rows that the last run scored."""
     assert run(published).exit_code == 0
     before, rows = built(published), marts(published)
     variables = {**AS_OF, "ciris_allow_rescoring": True}

@@ -1,4 +1,4 @@
-"""The dbt unit tests, which say beside a model what its formula does; tests/cases has every edge."""
+"""Tests that the dbt unit tests pass. They document the formulas of a model; tests/cases covers the edge cases."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def test_every_unit_test_passes(database: Database) -> None:
 
 
 def failing(database: Database) -> dict[str, str]:
-    """Messages of the unit tests that fail, by name."""
-    # dbt takes the types of a unit test's columns from the relations, so they are built first.
+    """Return the messages of failing unit tests by name."""
+    # dbt takes the column types of a unit test from existing relations, so the models are built first.
     with database.connect() as connection:
         load_rows(connection, nasty_fleet(1, days=3))
     score(database.profiles_dir, START + timedelta(days=3))

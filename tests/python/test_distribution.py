@@ -1,7 +1,7 @@
-"""What of a cluster can be seen without one: where each table would stand, and what is refused before building.
+"""Tests of the distribution on a Citus cluster that need no cluster: placement of tables, and refusals.
 
-A stand-in for Citus on plain PostgreSQL refuses what Citus refuses of distributed tables: a null as the key, a unique
-index without it, temporary tables.
+A stand-in for Citus on plain PostgreSQL refuses what Citus refuses: null keys of distributed tables, unique indexes
+without the key, and temporary tables.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def test_tables_of_every_placement_equal_those_of_plain_postgresql(database, coo
     embedded.write_profile(tmp_path, database.server, database=database.name, schema=PLAIN)
 
     score(tmp_path, START + timedelta(days=8))
-    # A first run that ended before it knew any agent.
+    # The first run ends before it knows any agent.
     first = {**CITUS, "ciris_as_of": (START + timedelta(days=7)).isoformat()}
     build = ("build", "--indirect-selection", "cautious", "--select", "+int_trace_verdicts")
     ended = dbt(database, *build, variables=first)
@@ -54,7 +54,7 @@ def test_tables_of_every_placement_equal_those_of_plain_postgresql(database, coo
     for day in (7, 8):
         score(database.profiles_dir, START + timedelta(days=day), CITUS)
     assert table_differences(coordinator, PLAIN, "ciris") == []
-    # In its place, a table is refreshed there, with the views on it.
+    # The refresh replaces the content of the table, so that views on it remain.
     coordinator.execute("create view public.mine as select capacity_score from ciris.fct_capacity_scores")
     score(database.profiles_dir, START + timedelta(days=8), CITUS, full_refresh=True, allow_rescoring=True)
     assert table_differences(coordinator, PLAIN, "ciris") == []
@@ -125,10 +125,10 @@ STEPS = [
         "source table cirislens.covenant_trace_batches is not a reference table",
     ),
 ]
-"""From the sources of plain PostgreSQL towards those of a cluster, and what each step still lacks."""
+"""Statements that convert the sources of plain PostgreSQL to those of a cluster, each with the message before it."""
 
 
-def test_sources_that_cannot_stand_there_are_refused(database, coordinator):
+def test_sources_unfit_for_a_cluster_are_refused(database, coordinator):
     create_source_tables(coordinator)
     for statements, expected in STEPS:
         coordinator.execute(statements)
@@ -138,7 +138,7 @@ def test_sources_that_cannot_stand_there_are_refused(database, coordinator):
         assert built.fetchone() is None, statements
 
 
-def test_odd_names_of_schemas_are_quoted(database, coordinator):
+def test_unusual_schema_names_are_quoted(database, coordinator):
     create_source_tables(coordinator)
     coordinator.execute("""alter schema cirislens rename to "o'neil" """)
     with pytest.raises(
@@ -161,7 +161,7 @@ def test_simulated_sources_are_distributed_with_the_agent_in_their_key(coordinat
 
 @pytest.mark.parametrize(("distribution", "expected"), [("citus", "1"), ("none", "8")])
 def test_sessions_of_a_cluster_plan_joins_as_they_are_written(database, distribution, expected):
-    """Python's and dbt's."""
+    """Sessions of Python and of dbt."""
     variables = {"ciris_distribution": distribution}
     project = load_project(REPOSITORY, database.profiles_dir, cli_vars=variables)
     with connect(project) as connection:

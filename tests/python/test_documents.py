@@ -1,4 +1,4 @@
-"""What the documents say: outputs, tables and links. REWRITE_DOCUMENTS=1 writes results in docs/ anew."""
+"""Tests of the documents: outputs, tables and links. With REWRITE_DOCUMENTS=1 the results in docs/ are rewritten."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CONFIGURATION = REPOSITORY / "docs/configuration.md"
 ROWS_SHOWN = 5
 CELL_WIDTH = 60
 OF_THE_RUN = "last_runs"
-"""The analysis whose rows are of the run that was made, and no other's."""
+"""Analysis whose rows differ for each run."""
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def marts(scored_sample: Database) -> Iterator[psycopg.Connection]:
 
 
 def blocks(text: str, language: str = "") -> list[str]:
-    """The code blocks of a document."""
+    """Return the code blocks of a document."""
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
 
 
@@ -94,7 +94,7 @@ def test_the_queries_and_their_results_are_those_of_the_analyses(scored_sample, 
 
 
 def compiled_analyses(database: Database) -> dict[str, str]:
-    """The SQL of each analysis, by name."""
+    """Return the compiled SQL of each analysis by name."""
     with kept_parsed(database.profiles_dir):
         outcome = dbtRunner().invoke(
             ["compile", "--select", "resource_type:analysis", "--project-dir", str(REPOSITORY)]
@@ -105,7 +105,7 @@ def compiled_analyses(database: Database) -> dict[str, str]:
 
 
 def queries_page(marts: psycopg.Connection, compiled: dict[str, str]) -> str:
-    """docs/queries.md: what stands before the first query, then each with its first rows."""
+    """Return the expected docs/queries.md: the text before the first query, and each query with its first rows."""
     head = QUERIES.read_text().partition("\n## ")[0].rstrip()
     analyses = yaml.safe_load((REPOSITORY / "analyses/_analyses.yml").read_text())["analyses"]
     assert {analysis["name"] for analysis in analyses} == set(compiled)
@@ -123,21 +123,21 @@ def queries_page(marts: psycopg.Connection, compiled: dict[str, str]) -> str:
 
 
 def result_text(columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> str:
-    """The first rows, and how many more there are."""
+    """Format the first rows and the number of the others."""
     lines = aligned(columns, [[cell(value) for value in row] for row in rows[:ROWS_SHOWN]])
     more = len(rows) - ROWS_SHOWN
     return "\n".join([*lines, *([f"... and {more} more"] if more > 0 else [])]) if rows else "(no rows)"
 
 
 def cell(value: Any) -> str:
-    """A value as people read it: numbers to four decimals, times in UTC to the second, long text cut."""
+    """Format a value: numbers to four decimals, times in UTC to the second, long texts truncated."""
     match value:
         case None:
             return ""
         case bool():
             return "yes" if value else "no"
         case float() | Decimal():
-            return f"{round(float(value), 4) + 0.0:.4f}".rstrip("0").rstrip(".")  # + 0.0: no -0
+            return f"{round(float(value), 4) + 0.0:.4f}".rstrip("0").rstrip(".")  # adding 0.0 converts -0
         case datetime():
             return f"{value:%Y-%m-%d %H:%M:%S}".removesuffix(" 00:00:00")
         case list():
@@ -147,7 +147,7 @@ def cell(value: Any) -> str:
 
 
 def test_parameters_are_compared_as_docs_say(scored_sample, tmp_path):
-    """The recipe is followed: a run into another schema, and one query."""
+    """Follows the steps of the document: a run into another schema and one query."""
     page = CONFIGURATION.read_text()
     [command] = re.findall(r"ciris-scoring run --target beside .*", page)
     [query] = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
@@ -194,14 +194,14 @@ def test_the_parameters_are_those_that_are_published(marts):
 
 
 def anchors(document: Path) -> set[str]:
-    """The anchors of a document's headings, as GitHub makes them."""
+    """Return the anchors that GitHub creates for the headings of a document."""
     headings = re.findall(r"^#+ (.*)$", document.read_text(), re.MULTILINE)
     plain = (re.sub(r"\[(.*?)\]\(.*?\)", r"\1", heading).replace("`", "").lower() for heading in headings)
     return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in plain}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
-def test_every_link_leads_somewhere(document):
+def test_every_link_has_a_target(document):
     without_code = re.sub(r"^```.*?^```$", "", document.read_text(), flags=re.DOTALL | re.MULTILINE)
     for target in re.findall(r"\]\(([^)\s]+)\)", without_code):
         if re.match(r"\w+:", target):

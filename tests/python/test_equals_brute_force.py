@@ -1,4 +1,4 @@
-"""The whole pipeline on a real PostgreSQL against an independent implementation of scoring.md, to 1e-9."""
+"""Tests that the whole pipeline on PostgreSQL equals the reference implementation of scoring.md to 1e-9."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from conftest import Database, fresh_database
 from nasty_fleet import START, nasty_fleet
 from pipeline import create_loose_sources, differences_from_brute_force, insert_rows, load_rows, score
 
-pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")  # as numpy warns of overflow and of 0/0
+pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")  # numpy warns of overflow and 0/0
 
 OTHER_PARAMETERS = {
     "lambda_c": 2,
@@ -71,7 +71,7 @@ MOST: dict[str, Any] = {
     "w_corroborated": 2,
     "w_uncorroborated": 0.5,
 }
-"""The ends of the ranges, with which limits meet all that bounds them."""
+"""Parameters at the ends of their ranges, which give extreme confidence bounds."""
 
 
 def load(database: Database, seed: int, **size: int) -> None:
@@ -81,7 +81,7 @@ def load(database: Database, seed: int, **size: int) -> None:
             'insert into cirislens.covenant_traces (agent_id_hash, "timestamp")'
             " values ('a', 'infinity'), ('a', '-infinity')"
         )
-        # Every way in which ids are refused, together with a blank name.
+        # Rows with ids that are refused for every reason, together with a blank name.
         connection.execute(
             "alter table cirislens.covenant_traces alter trace_id type text, alter agent_id_hash type text,"
             " alter agent_id_hash drop not null"
@@ -104,11 +104,11 @@ def sample_differences(database: Database, *days_before: int) -> list[str]:
         return differences_from_brute_force(connection, SCHEMA, as_of, as_ofs=as_ofs)
 
 
-def test_sample(scored_sample: Database) -> None:
+def test_sample_equals_reference(scored_sample: Database) -> None:
     assert sample_differences(scored_sample, 0, 1, 7, 20, 31, 40, 44) == []
 
 
-def test_sample_on_the_oldest_postgresql(system_postgres: Server, tmp_path: Path) -> None:
+def test_sample_equals_reference_on_the_oldest_postgresql(system_postgres: Server, tmp_path: Path) -> None:
     with fresh_database(system_postgres, tmp_path) as database:
         with database.connect() as connection:
             load_sample(connection)
@@ -116,7 +116,7 @@ def test_sample_on_the_oldest_postgresql(system_postgres: Server, tmp_path: Path
         assert sample_differences(database, 0, 20, 44) == []
 
 
-def test_nasty_days(database: Database) -> None:
+def test_random_fleet_by_day_equals_reference(database: Database) -> None:
     load(database, 1, days=40, agents=7, traces_per_day=9)
     as_of = START + timedelta(days=40)
     score(database.profiles_dir, as_of)
@@ -124,7 +124,7 @@ def test_nasty_days(database: Database) -> None:
         assert differences_from_brute_force(connection, SCHEMA, as_of) == []
 
 
-def test_nasty_hours(database: Database) -> None:
+def test_random_fleet_by_hour_equals_reference(database: Database) -> None:
     load(database, 3, days=9)
     as_of = START + timedelta(days=8, hours=17)
     score(database.profiles_dir, as_of, {"ciris_scoring_period": "hour", "ciris_scoring_parameters": LEAST})
@@ -136,7 +136,7 @@ def test_nasty_hours(database: Database) -> None:
     assert wrong == []
 
 
-def test_other_parameters(database: Database) -> None:
+def test_other_parameters_equal_reference(database: Database) -> None:
     load(database, 4)
     as_of = START + timedelta(days=12)
     score(database.profiles_dir, as_of, {"ciris_scoring_parameters": OTHER_PARAMETERS})
@@ -144,8 +144,10 @@ def test_other_parameters(database: Database) -> None:
         assert differences_from_brute_force(connection, SCHEMA, as_of, parameters=OTHER_PARAMETERS) == []
 
 
-def test_time_zone_with_a_clock_change(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    """New York changed its clocks on 2026-03-08, in the middle of this fleet's life."""
+def test_clock_change_in_time_zone_changes_nothing(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clocks in New York changed on 2026-03-08, within the history of this fleet."""
     load(database, 5)
     as_of = datetime(2026, 3, 13, tzinfo=UTC)
     assert START < datetime(2026, 3, 8, tzinfo=UTC) < as_of
@@ -155,12 +157,12 @@ def test_time_zone_with_a_clock_change(database: Database, monkeypatch: pytest.M
         assert differences_from_brute_force(connection, SCHEMA, as_of, parameters=MOST) == []
 
 
-# --- where alerts and the steady score begin and end ------------------------------------------------------------------
+# --- edges of alerts and of the steady score -------------------------------------------------------------------------
 
 EDGE = datetime(2026, 6, 1, tzinfo=UTC)
 DAY, HOUR, MINUTE, INSTANT = (timedelta(**{unit: 1}) for unit in ("days", "hours", "minutes", "microseconds"))
 EDGE_PARAMETERS = {
-    "steady_days": 20,  # longer than one window, shorter than the other
+    "steady_days": 20,  # longer than one window and shorter than the other
     "falling_threshold": 0,
     "falling_z_alone": 0.2,
     "falling_z_together": 10,
@@ -198,12 +200,16 @@ def good_trace(agent: str, at: datetime, number: int, **columns: Any) -> dict[st
 
 
 def worsening(agent: str, n_incomplete: int, n_signals: int, n_incoherent: int) -> list[dict[str, Any]]:
-    """Five traces a day, 35 in each window of 7 days. Of the last window so many lack a field, and so many signals are
-    incoherent; there each trace is a signal, before it so many are."""
+    """Return five traces a day, 35 in each window of 7 days, that get worse in the last window.
+
+    :param n_incomplete: traces of the last window that lack a field.
+    :param n_signals: signals before the last window; in it each trace is a signal.
+    :param n_incoherent: incoherent signals of the last window.
+    """
     rows = []
     for i in range(5 * 15):
         at = EDGE - 15 * DAY + i * DAY / 5
-        left = 5 * 15 - i  # in the last window, from 35 down
+        left = 5 * 15 - i  # number in the last window, from 35 down
         rows.append(
             good_trace(
                 agent,
@@ -219,7 +225,7 @@ def worsening(agent: str, n_incomplete: int, n_signals: int, n_incoherent: int) 
 def eventful(
     agent: str, episodes: list[tuple[datetime, timedelta]], deferrals: list[tuple[datetime, int, str]]
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Two traces a day for 60 days, with episodes (end, length) and deferrals (time, how many, status)."""
+    """Return two traces a day for 60 days, with episodes (end, duration) and deferrals (time, number, status)."""
     moments = [(EDGE - 60 * DAY + i * DAY / 2, None) for i in range(2 * 60)]
     for end, length in episodes:
         moments += [(end - length, True), (end, False)]
@@ -245,12 +251,11 @@ def eventful(
     return traces, judged
 
 
-def test_edges_of_alerts_and_of_the_steady_days(database: Database) -> None:
-    """With 20 steady days, those before a window of 7 days begin with the 27th day, those before one of 30 with the
-    50th.
+def test_edges_of_alerts_and_of_steady_days_equal_reference(database: Database) -> None:
+    """With 20 steady days, the comparison for a window of 7 days begins on day 27, for a window of 30 on day 50.
 
-    One part that loses less than 0.02 raises no alert. The earlier S counts with its lower limit, the later one with
-    its upper limit: with the others, 8 incoherent signals of 35 would raise falling.
+    A component that alone loses less than 0.02 raises no alert. `falling` compares the lower bound of the earlier S
+    with the upper bound of the later one; with the opposite bounds, 8 incoherent signals of 35 would raise it.
     """
     fleet = {}
     for name, edge in {
@@ -273,9 +278,9 @@ def test_edges_of_alerts_and_of_the_steady_days(database: Database) -> None:
                 [(at, 3 * HOUR), (EDGE - DAY, HOUR)],
                 [(at, 1, "REJECTED"), (EDGE - DAY, 3, "RESOLVED")],
             )
-    # Episodes that are all alike keep the fleet's variation small.
+    # Many equal episodes keep the variation in the fleet small.
     fleet["alike"] = eventful("alike", [(EDGE - i * HOUR, MINUTE) for i in range(1, 600)], [])
-    for n in (6, 7):  # of 350 fields, losses of 0.0173 and 0.0202
+    for n in (6, 7):  # of 350 fields; the losses are 0.0173 and 0.0202
         fleet[f"incomplete {n}"] = (worsening(f"incomplete {n}", n, 0, 0), [])
     for signals, n in ((4, 8), (4, 12), (16, 8), (16, 12)):
         agent = f"after {signals} signals {n} incoherent"
@@ -316,7 +321,7 @@ def test_edges_of_alerts_and_of_the_steady_days(database: Database) -> None:
         ("episodes at the 27th day", 7),
         ("episodes at the 50th day", 30),
         ("episodes before the window", 7),
-        ("episodes at the window", 7),  # seven in the week, none before
+        ("episodes at the window", 7),  # seven in the week, none before it
         ("alike", 30),
         ("incomplete 7", 7),
         ("after 4 signals 12 incoherent", 7),

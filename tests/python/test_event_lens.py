@@ -1,5 +1,6 @@
-"""Today's lens, which stores the events of traces: real batches by its engine and by the loader give the same scores,
-and events that are not as they should be stop nothing and are counted."""
+"""Tests of the event format of the lens: batches stored by the lens's engine and by the loader give the same scores,
+and malformed events are counted and do not stop a run.
+"""
 
 from __future__ import annotations
 
@@ -35,16 +36,16 @@ BATCHES = sorted(DATA.glob("batches/*/batches.jsonl.gz"))
 ERASED = "3f764637717ba9ec"
 
 
-# --- The same batches by both ways ------------------------------------------------------------------------------------
+# --- the same batches in both formats --------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def both_ways(
     embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Database, Database, datetime]]:
-    """The real batches as the loader and as the engine store them, scored; and the as-of.
+    """The real batches, stored by the loader and by the engine and scored; and the as-of.
 
-    A run refuses an as-of in the future, so traces of a day that is not over yet are moved back by whole days.
+    A run refuses an as-of in the future, so traces of the current day are moved back by whole days.
     """
     keys: dict[str, str] = {}
     for path in DATA.glob("batches/*/public_keys.json"):
@@ -74,8 +75,9 @@ def _place(database: Database) -> dict[str, str | int]:
 
 
 @needs_engine
-def test_the_same_batches_by_both_ways_give_the_same_scores(both_ways):
-    """To the last digit. The engine does not know the one deferral, which nobody has judged, so that no score does."""
+def test_loader_and_engine_give_the_same_scores(both_ways):
+    """Scores are equal to the last digit. The engine drops the only deferral, which is unresolved and so does not
+    matter."""
     by_loader, by_engine, _ = both_ways
     scores, components, issues = [], [], []
     for database in (by_loader, by_engine):
@@ -92,7 +94,7 @@ def test_the_same_batches_by_both_ways_give_the_same_scores(both_ways):
             components.append({row[:-1]: row[-1] for row in found})
             found = connection.execute(
                 f"select agent_id_hash, period_start, issue, n from {SCHEMA}.fct_data_quality"
-                # The engine keeps no batches.
+                # The engine does not store batches.
                 " where issue not in ('ingestion_received', 'ingestion_accepted', 'ingestion_rejected')"
             ).fetchall()
             issues.append(set(found))
@@ -113,7 +115,7 @@ def test_loader_and_staging_find_every_column_in_the_same_place(both_ways):
     loaded, put_together = rows
     assert len(loaded) == 318 and loaded.keys() == put_together.keys()
     for key, row in loaded.items():
-        # The loader takes the prefix off; of events the cleaning does, as of rows of a lens.
+        # The loader removes the prefix. For events the staging model does, as for rows of a lens.
         put_together[key]["selected_action"] = put_together[key]["selected_action"].removeprefix(
             "HandlerActionType."
         )
@@ -121,8 +123,8 @@ def test_loader_and_staging_find_every_column_in_the_same_place(both_ways):
 
 
 @needs_engine
-def test_our_tables_are_like_those_of_the_engine(both_ways, database):
-    """The simulation's tables: each column of the engine's type, each index as the engine has it."""
+def test_simulated_tables_have_the_structure_of_the_engines(both_ways, database):
+    """The tables of the simulation have the columns, types and indexes of the engine's tables."""
     described = []
     for place in (both_ways[1], database):
         with place.connect() as connection:
@@ -148,8 +150,8 @@ def make_tables(connection: psycopg.Connection) -> None:
 
 
 @needs_engine
-def test_what_an_agent_erases_is_gone_from_the_lookback(both_ways, tmp_path):
-    """The last test with these databases, because it changes them."""
+def test_erased_traces_leave_the_restatement_window(both_ways, tmp_path):
+    """This test must be the last one with these databases, because it changes them."""
     _, by_engine, as_of = both_ways
     with by_engine.connect() as connection:
         verdicts = f"select count(*) from {SCHEMA}_intermediate.int_trace_verdicts where agent_id_hash = %s"
@@ -160,7 +162,7 @@ def test_what_an_agent_erases_is_gone_from_the_lookback(both_ways, tmp_path):
         assert connection.execute(verdicts, [ERASED]).fetchone() == (0,)
 
 
-# --- Events that are not as they should be ----------------------------------------------------------------------------
+# --- malformed events ------------------------------------------------------------------------------------------------
 
 AGENT, OTHER = "a" * 16, "b" * 16
 START = datetime(2026, 6, 10, 9, tzinfo=UTC)
@@ -181,9 +183,9 @@ WHOLE: dict[str, dict[str, Any]] = {
 def write(
     connection: psycopg.Connection, trace_id: str, minute: int, agent: str | None = AGENT, **payloads: Any
 ) -> None:
-    """Write the events of a trace, a second apart: whole, but for payloads given here, None for an event to leave out.
+    """Write the events of a trace, a second apart. Given payloads replace the default ones; None omits an event.
 
-    A list is of several attempts, each an event; a type may be given with an index of attempts: ACTION_RESULT__2.
+    A list writes one event for each attempt. A name such as ACTION_RESULT__2 sets the index of the attempt.
     """
     second = 0
     for event_type, payload in {**WHOLE, **payloads}.items():
@@ -210,7 +212,7 @@ def put_together(connection: psycopg.Connection) -> dict[tuple[str | None, str],
     return {(row[2], row[0]): dict(zip(names, row, strict=True)) for row in rows}
 
 
-def test_odd_events_stop_nothing_and_are_counted(database: Database) -> None:
+def test_malformed_events_are_counted_and_do_not_stop_a_run(database: Database) -> None:
     with database.connect() as connection:
         make_tables(connection)
         write(connection, "whole", 0, LLM_CALL={"model": "m"})
@@ -274,7 +276,7 @@ def test_odd_events_stop_nothing_and_are_counted(database: Database) -> None:
             "unreadable_thought_start": 1, "unreadable_dma_results": 1, "unreadable_idma_result": 1,
             **dict.fromkeys(issues["wrong types"], 1),
         }  # fmt: skip
-        # The rest of a trace in another transaction, and of one that the run before has judged.
+        # The rest of a trace arrives in another transaction, after a run has already checked the trace.
         write(
             connection, "no outcome", 1, **(dict.fromkeys(WHOLE) | {"ACTION_RESULT": WHOLE["ACTION_RESULT"]})
         )
@@ -285,7 +287,7 @@ def test_odd_events_stop_nothing_and_are_counted(database: Database) -> None:
         assert verdicts == [(START + timedelta(minutes=1, seconds=7), None)]
 
 
-# --- Events that come late, change or go ------------------------------------------------------------------------------
+# --- events that arrive late, change or are deleted ------------------------------------------------------------------
 
 NEWEST = "2026-06-15T00:00:00Z"
 DAY = "2026-06-12T00:00:00+00:00"
@@ -320,7 +322,7 @@ CHANGES = {
 
 @pytest.fixture(scope="module")
 def fleet(module_database: Database) -> Database:
-    """A fleet that the simulation wrote as events, scored."""
+    """A scored fleet that the simulation wrote as events."""
     with module_database.connect() as connection:
         end = datetime.fromisoformat(NEWEST)
         load_fleet(connection, simulate_fleet(6, 20, 20.0, 3, end), as_events=True)
@@ -351,7 +353,7 @@ def test_a_change_of_events_is_seen_in_the_day_of_their_trace(fleet, state, chan
     restore(fleet, state)
 
 
-def test_a_full_refresh_gives_the_same(fleet, state):
+def test_full_refresh_of_events_equals_incremental_runs(fleet, state):
     with fleet.connect() as connection:
         scores = f"select * from {SCHEMA}.fct_factor_components order by agent_id_hash, as_of, window_days, component"
         before = connection.execute(scores).fetchall()
@@ -383,10 +385,10 @@ def test_a_trace_that_comes_late_is_counted_and_a_backfill_judges_it(fleet, stat
     restore(fleet, state)
 
 
-# --- Which of two, keys, and how it is read ---------------------------------------------------------------------------
+# --- choice of the format, keys, and indexes -------------------------------------------------------------------------
 
 
-def test_where_both_stand_the_variable_decides_and_check_says_which(database: Database) -> None:
+def test_variable_chooses_between_two_source_formats(database: Database) -> None:
     with database.connect() as connection:
         create_loose_sources(connection)
         result = invoke("check", *at(database))
@@ -410,8 +412,8 @@ def test_where_both_stand_the_variable_decides_and_check_says_which(database: Da
         assert result.exit_code == 1 and "trace_events has no column payload" in result.stdout
 
 
-def test_keys_of_both_registries(database: Database) -> None:
-    """A key of the federation holds until it ends or its revocation is in effect, whichever comes first."""
+def test_keys_of_both_registries_expire_at_the_earlier_time(database: Database) -> None:
+    """A key of the federation is valid until its end or until its revocation takes effect, whichever is first."""
     with database.connect() as connection:
         make_tables(connection)
         connection.execute(
@@ -439,7 +441,7 @@ def test_keys_of_both_registries(database: Database) -> None:
 
 
 def test_an_increment_reads_events_by_the_engines_indexes(fleet: Database) -> None:
-    """However long the history is: a day's traces, looked up by time and then by trace."""
+    """Traces of a day are looked up by time and then by trace id, so the duration does not depend on the history."""
     with fleet.connect() as connection:
         for columns in ("*", "traced_at, agent_id_hash", "row_version, traced_at"):
             query = sql.SQL(
@@ -452,8 +454,8 @@ def test_an_increment_reads_events_by_the_engines_indexes(fleet: Database) -> No
             assert "trace_events_type_ts" in json.dumps(plan)
 
 
-def test_odd_traces_of_an_increment_are_found_by_the_engines_indexes(fleet: Database) -> None:
-    """Neither by reading the table nor by going through a copy of it again and again."""
+def test_incomplete_traces_are_found_by_the_engines_indexes(fleet: Database) -> None:
+    """Neither the table nor a copy of it is scanned."""
     with kept_parsed(fleet.profiles_dir):
         command = [
             "compile",
@@ -469,7 +471,7 @@ def test_odd_traces_of_an_increment_are_found_by_the_engines_indexes(fleet: Data
         query = sql.SQL("explain (format json, costs off) {}").format(sql.SQL(result.node.compiled_code))
         [[plan]] = connection.execute(query).fetchall()
     kinds = {node["Node Type"] for node in _nodes(plan[0]["Plan"])}
-    assert "2026-06-15" in result.node.compiled_code  # it begins with the lookback
+    assert "2026-06-15" in result.node.compiled_code  # the beginning of the restatement window
     assert not kinds & {"Seq Scan", "CTE Scan"}, kinds
     assert {"trace_events_type_ts", "trace_events_an_trace_summary"} <= {
         node.get("Index Name") for node in _nodes(plan[0]["Plan"])

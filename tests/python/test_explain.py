@@ -1,4 +1,4 @@
-"""`ciris-scoring explain` on the sample: the page, the JSON beside the marts, and whom a name or a hash means."""
+"""Tests of `ciris-scoring explain` on the sample: text, JSON compared with the marts, and identifying agents."""
 
 from __future__ import annotations
 
@@ -34,15 +34,13 @@ KEY = "agent_id_hash = %(agent_id_hash)s and as_of = %(as_of)s and window_days =
 
 @pytest.fixture(scope="module")
 def project(scored_sample: Database) -> Iterator[Project]:
-    with patch.object(
-        explain_module, "read_relations", return_value=MARTS
-    ):  # instead of parsing for each call
+    with patch.object(explain_module, "read_relations", return_value=MARTS):  # avoids parsing for each call
         yield load_project(REPOSITORY, scored_sample.profiles_dir)
 
 
 @pytest.fixture
 def marts(scored_sample: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[psycopg.Connection]:
-    """A connection whose changes are undone, and which explanations are read by."""
+    """A connection whose changes are rolled back; explanations read through it."""
     with scored_sample.connect() as connection, connection.transaction(force_rollback=True):
         connection.execute(f"set local search_path to {SCHEMA}, {SCHEMA}_intermediate")
         monkeypatch.setattr(explain_module, "connect", lambda _: nullcontext(connection))
@@ -55,24 +53,24 @@ def invoke(sample: Database, *arguments: str | Path) -> Result:
 
 
 def refused(result: Result) -> tuple[str, str]:
-    """The error and the hint, without what they begin with."""
+    """Return error and hint without their prefixes."""
     error, hint = command_line.refused(result, 2)
     return error.removeprefix("Error: "), hint.removeprefix("Hint: ")
 
 
 def squeezed(line: str) -> str:
-    """Without the spaces that align columns."""
+    """Collapse the spaces that align columns."""
     return " ".join(line.split())
 
 
 def assert_fits(text: str) -> None:
-    """Whatever it holds, it is a page: narrow enough, and without characters that are not seen."""
+    """Check that a text fits the width and has no invisible characters."""
     for line in text.splitlines():
         assert line.isprintable()
         assert width(line) <= PAGE_WIDTH
 
 
-# --- the page --------------------------------------------------------------------------------------------------------
+# --- text output -----------------------------------------------------------------------------------------------------
 
 
 def test_the_page_of_an_agent_with_a_broken_chain(scored_sample):
@@ -111,7 +109,7 @@ def test_a_renamed_agent_and_an_open_episode(scored_sample):
     )
 
 
-def test_every_page_fits(project, marts):
+def test_every_explanation_fits_its_width(project, marts):
     for row in read(marts, "select agent_id_hash from dim_agents"):
         assert_fits(page(explain(project, row["agent_id_hash"], None, None, None)))
 
@@ -128,7 +126,7 @@ def test_the_verdict_stands_first_and_is_as_wide_as_the_terminal(scored_sample, 
     assert max(map(len, invoke(scored_sample, LINK).stdout.splitlines())) <= 72
 
 
-def test_an_interval_that_is_not_published_is_said(project):
+def test_missing_interval_is_reported(project):
     explanation = explain(project, LINK, None, None, None)
     score_row = explanation["score"]
     limits = ("capacity_score_low", "capacity_score_high", "category_low", "category_high")
@@ -137,7 +135,7 @@ def test_an_interval_that_is_not_published_is_said(project):
         assert "95 % interval: no interval published." in page({**explanation, "score": row})
 
 
-# --- whom it means ---------------------------------------------------------------------------------------------------
+# --- identifying agents ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -154,7 +152,7 @@ def test_an_agent_is_a_hash_or_its_beginning_a_name_also_a_former_one_or_a_label
     assert explain(project, agent, None, None, None)["score"]["agent_id_hash"] == meant
 
 
-def test_a_name_means_its_present_bearer_with_a_note(project, scored_sample):
+def test_name_finds_its_current_agent_and_notes_earlier_ones(project, scored_sample):
     note = f"Another agent once had this name: {MORPHEUS}."
     explanation = explain(project, "Haven", None, None, None)
     assert (explanation["score"]["agent_name"], explanation["agent_note"]) == ("Haven", note)
@@ -199,7 +197,7 @@ def test_an_unknown_agent_has_near_names(scored_sample, agent):
 
 
 @pytest.mark.parametrize("agent", ["", " ", "\udcff", "a\x1b[31m'; drop table x; --%s"])
-def test_odd_arguments_name_nobody(scored_sample, agent):
+def test_malformed_agents_are_unknown(scored_sample, agent):
     error, hint = refused(invoke(scored_sample, agent))
     assert "no agent" in error.lower()
     assert error.isprintable()
@@ -215,7 +213,7 @@ def test_odd_arguments_name_nobody(scored_sample, agent):
         (["--since", "2020-01-01"], "--since is 2020-01-01T00:00:00Z, where agent", "nearest as-ofs are: 2026-0"),
     ],
 )  # fmt: skip
-def test_a_score_that_there_is_not_is_refused(scored_sample, arguments, message, remedy):
+def test_missing_score_is_refused(scored_sample, arguments, message, remedy):
     error, hint = refused(invoke(scored_sample, "Link", *arguments))
     assert message in error
     assert remedy in hint
@@ -237,7 +235,7 @@ def as_json(value: Any) -> Any:
 
 
 @pytest.mark.parametrize(("agent", "window_days"), [("Link", 7), ("Latch", 30), ("Echo", 7), ("Sprout", 7)])
-def test_the_json_is_what_the_marts_hold(scored_sample, marts, agent, window_days):
+def test_json_equals_the_marts(scored_sample, marts, agent, window_days):
     result = invoke(
         scored_sample, agent, "--json", "--as-of", "2026-06-14", "--window-days", str(window_days)
     )
@@ -276,8 +274,8 @@ def test_the_json_is_what_the_marts_hold(scored_sample, marts, agent, window_day
     assert len(found["signs"]) == len(rows("fct_record_signs", "sign, field"))
 
 
-def test_events_are_those_of_the_components(project, marts):
-    """Counts, durations and relapses agree with the published components, at every agent and window."""
+def test_events_agree_with_the_components(project, marts):
+    """Counts, durations and relapses agree with the published components for each agent and window."""
     components: dict[tuple, dict[str, float]] = defaultdict(dict)
     for row in read(marts, "select * from fct_factor_components where as_of = %s", AS_OF):
         key = row["agent_id_hash"], row["window_days"]
@@ -307,8 +305,8 @@ def test_events_are_those_of_the_components(project, marts):
     assert all(seen[f"of {part}"] for part in RULES if part != "u_unsafe")
 
 
-def test_unsafe_traces_are_told(project, marts):
-    """The sample has none at its end."""
+def test_unsafe_traces_are_listed(project, marts):
+    """The sample has none at its newest as-of, so the test adds some."""
     marts.execute(
         "update int_trace_verdicts set is_unsafe = true where trace_verdict_id in (select trace_verdict_id "
         "from fct_trace_verdicts where agent_id_hash = %s and is_counted and traced_at < %s "
@@ -331,7 +329,7 @@ def test_the_points_of_traces_sum_to_those_of_their_parts(project, marts, monkey
 
 
 def test_a_trace_costs_its_share_of_each_part(project, marts, monkeypatch):
-    """Worked out from the verdicts, for an agent that overrides, signs wrongly and is incoherent."""
+    """The shares are computed from the trace checks of an agent with overrides, invalid signatures and incoherence."""
     monkeypatch.setattr(explain_module, "MAX_TRACES", 1_000_000)
     explanation = explain(project, "Paradox", None, None, None)
     lost = {row["part"]: row["points_lost"] for row in explanation["parts"]}
@@ -356,7 +354,7 @@ def test_a_trace_costs_its_share_of_each_part(project, marts, monkeypatch):
     assert found == pytest.approx({name: points for name, points in expected.items() if points}, abs=1e-12)
 
 
-def test_since_a_compared_as_of_is_by_part(scored_sample, project):
+def test_since_a_compared_as_of_lists_components(scored_sample, project):
     explanation = explain(project, "Link", None, None, "2026-06-08")
     [window] = [row for row in explanation["comparisons"] if row["compared_with"] == "window"]
     since = explanation["since"]
@@ -365,7 +363,7 @@ def test_since_a_compared_as_of_is_by_part(scored_sample, project):
     assert len(since["parts"]) == 13
 
 
-def test_since_any_other_as_of_is_by_factor(scored_sample, project, marts):
+def test_since_any_other_as_of_lists_factors(scored_sample, project, marts):
     earlier = datetime(2026, 6, 1, tzinfo=UTC)
     since = explain(project, "Paradox", None, None, "2026-06-01T00:00:00Z")["since"]
     before, now = read(
@@ -422,12 +420,12 @@ def test_an_agent_without_a_score_has_its_traces(scored_sample, marts):
     assert n_parts == sorted(n_parts, reverse=True)
 
 
-# --- what others wrote, and what it may not do -----------------------------------------------------------------------
+# --- hostile texts ---------------------------------------------------------------------------------------------------
 
 HOSTILE = "\x1b[2Ja\n\u202eb\u200b" + "探" * 60
 
 
-def test_hostile_names_stay_in_their_line(scored_sample, marts):
+def test_hostile_names_stay_on_one_line(scored_sample, marts):
     for mart in ("dim_agents", "fct_capacity_scores"):
         marts.execute(f"update {mart} set agent_name = %s where agent_id_hash = %s", [HOSTILE, MORPHEUS])
     marts.execute(
@@ -464,7 +462,7 @@ def test_signs_of_a_polished_record_are_shown(project, marts):
     assert "  unreported of entropy_level: Of 162 traces 40 lack it." in told
 
 
-def test_it_reads_one_state_and_writes_nothing(project, monkeypatch):
+def test_explain_uses_one_read_only_snapshot(project, monkeypatch):
     settings: list[Any] = []
     find = explain_module._find_agent
 

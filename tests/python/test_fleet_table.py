@@ -1,4 +1,4 @@
-"""The fleet table: what it shows, and that it stays a table with any name in it."""
+"""Tests of the fleet table: its content, and that no name breaks its layout."""
 
 import json
 import re
@@ -21,7 +21,7 @@ AS_OF = datetime(2026, 6, 15, tzinfo=UTC)
 
 @pytest.fixture
 def connection(scored_sample, monkeypatch):
-    """The marts of the sample without a row about an agent; what is changed is undone."""
+    """The marts of the sample without rows of agents. Changes are rolled back."""
     monkeypatch.delenv("COLUMNS", raising=False)
     with scored_sample.connect() as connection, connection.transaction(force_rollback=True):
         connection.execute(f"set local search_path to {SCHEMA}")
@@ -33,7 +33,7 @@ def connection(scored_sample, monkeypatch):
 
 
 def add(connection: psycopg.Connection, mart: str, **values: Any) -> None:
-    """Add a row like one that was there."""
+    """Add a row that copies an existing one except for the given values."""
     connection.execute(
         f"insert into {mart} select (jsonb_populate_record(null::{mart}, to_jsonb(row) || %s)).* from a_{mart} as row",
         [Jsonb(values | {f"{mart.removeprefix('fct_').removesuffix('s')}_id": str(values)}, dumps=_dumps)],
@@ -41,7 +41,7 @@ def add(connection: psycopg.Connection, mart: str, **values: Any) -> None:
 
 
 def add_score(connection, agent, name, low, high=0.9, window_days=7, as_of=AS_OF, **values):
-    """Add a score whose steady range is given."""
+    """Add a score with the given bounds of the steady score."""
     known = low is not None
     add(
         connection, "fct_capacity_scores", agent_id_hash=agent, agent_name=name, as_of=as_of, window_days=window_days,
@@ -123,7 +123,7 @@ def test_an_alert_for_an_agent_without_a_row_is_not_lost(connection):
     assert "silent: Hush (dddddddd), without a score in this window. What it says." in tables
 
 
-def test_an_empty_fleet_is_said_in_a_line(connection):
+def test_empty_fleet_gives_one_sentence(connection):
     assert fleet_tables(connection, MARTS, AS_OF) == (
         "No agent has a trace in a scoring window at 2026-06-15T00:00:00Z: the fleet table is empty."
     )
@@ -168,7 +168,7 @@ def test_an_agent_is_named_within_its_column(name, shown):
     assert width(shown) <= AGENT_WIDTH
 
 
-def test_agents_alike_in_name_and_hash_are_told_apart(connection):
+def test_agents_with_equal_names_and_hash_beginnings_are_distinguished(connection):
     add_score(connection, "3f764637717ba9ec", "Scout", 0.5)
     add_score(connection, "3f764637aaaaaaaa", "Scout", 0.6)
     add_score(connection, "3f764637bbbbbbbb", "Other", 0.7)
@@ -202,7 +202,7 @@ HOSTILE_NAMES = [
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES, ids=ascii)
-def test_no_name_or_hash_moves_the_table(connection, name):
+def test_names_and_hashes_do_not_shift_columns(connection, name):
     add_score(connection, "aaaaaaaa11", "Plain", 0.5)
     plain = fleet_tables(connection, MARTS, AS_OF).splitlines()
     add_score(connection, name, name, 0.9)

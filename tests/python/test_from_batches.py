@@ -1,4 +1,4 @@
-"""From files to a score in one command, and the real batches (tests/data). `pytest -s` shows what is printed."""
+"""Tests of `run --from-batches` and of the real batches in tests/data. `pytest -s` shows the output."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from test_real_traces import DATA, FILES, ROWS
 
 REAL = DATA / "batches"
 VERIFIED = {("no schema", "components"): 37, ("2.7.9", "sorted_json"): 620, ("3.0.0", "jcs"): 90}
-"""Traces in the real batches, by schema version and the rule that verifies them; all of them verify."""
+"""Number of real traces by schema version and rule. All of them verify."""
 
 
 @pytest.fixture
 def own_server(
     embedded_postgres: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Database]:
-    """The tests' server in the place of the one that the project would start, and the database of the command."""
+    """Use the tests' server instead of the embedded one of the project; yields the command's database."""
     monkeypatch.setattr(embedded, "start", lambda state_folder: embedded_postgres)
     monkeypatch.setattr(from_batches, "BATCHES_FOLDER", tmp_path / "profiles")
     with fresh_database(embedded_postgres, tmp_path) as database:
@@ -53,7 +53,7 @@ def run_from(database: Database, folder: Path, *arguments: str) -> Result:
     return result
 
 
-def test_from_files_to_a_score(own_server, tmp_path):
+def test_run_from_batches_loads_and_scores(own_server, tmp_path):
     agents = [Agent(generation, seed) for seed, generation in enumerate(GENERATIONS)]
     folder = tmp_path / "in"
     write(folder, "batch.json", batch(agent.trace() for agent in agents for _ in range(12)))
@@ -88,12 +88,12 @@ def test_from_files_to_a_score(own_server, tmp_path):
         (["--from-batches", "x", "--from", "2026-01-01", "--to", "2026-02-01"], "do not go with"),
     ],
 )
-def test_options_that_do_not_go_together(arguments, message):
+def test_conflicting_options_are_refused(arguments, message):
     result = CliRunner().invoke(main, ["run", *arguments])
     assert result.exit_code == 2 and message in result.stderr
 
 
-def test_without_traces_there_is_nothing_to_score(own_server, tmp_path):
+def test_run_from_batches_without_traces_is_refused(own_server, tmp_path):
     result = run_from(own_server, tmp_path / "nothing")
     assert result.exit_code == 2 and "nothing to score" in result.stderr and "unreadable" in result.stderr
 
@@ -119,8 +119,9 @@ def test_every_real_trace_verifies(loaded):
     assert (summary.deferrals, summary.other_events) == (1, Counter(wbd_deferral=1))
 
 
-def test_real_rows_are_those_of_the_lens(loaded):
-    """Every column as the lens holds it; the components, which were cut down there, as far as they go."""
+def test_loaded_real_rows_equal_those_of_the_lens(loaded):
+    """Compares every column with the rows of the lens. The lens shortened the components, so only their rest is
+    compared."""
     database, _ = loaded
     with gzip.open(FILES["covenant_traces"], "rt", newline="") as file:
         lens = {(row["trace_id"], row["timestamp"]): row for row in csv.DictReader(file)}
@@ -173,7 +174,7 @@ def test_real_batches_are_confirmed_and_alterations_found(loaded, tmp_path):
         assert {name for one in found["discrepancies"] for name in one["differences"]} == {"entropy_level"}
 
 
-def test_real_files_to_a_score(own_server):
+def test_run_from_real_batches_loads_and_scores(own_server):
     result = run_from(own_server, REAL)
     assert result.exit_code == 0, result.output
     assert "3 agents" in result.stdout

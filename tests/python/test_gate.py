@@ -1,4 +1,4 @@
-"""A run that fails in the middle changes no mart, and the next good run brings what it would have brought."""
+"""Tests that a run that fails changes no mart, and that the next successful run gives the normal result."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from test_bad_input import dbt, marts, refusal, restore, run, saved
 
 BEFORE, NEWEST = "2026-06-14T00:00:00Z", "2026-06-15T00:00:00Z"
 EVIDENCE = (f"{SCHEMA}.fct_trace_verdicts", f"{SCHEMA}.fct_deferral_verdicts")
-"""The marts that a failed run may change: views over the verdicts, which show those of the run in progress."""
+"""Marts that a failed run may change: views on the trace checks, which include those of the failed run."""
 
 VERDICTS_LEFT_OUT = f"""
     update cirislens.covenant_traces set action_was_overridden = null where "timestamp" >= '{BEFORE}'
     """
-"""So that the last day has signs of a polished record."""
+"""Removes verdicts so that the last day has red flags."""
 
 
 @dataclass
 class States:
-    """A small fleet in a database, and what it was and would be: saved, or as fingerprints of the marts."""
+    """A small fleet in a database, with saved states and fingerprints of the marts."""
 
     database: Database
     unscored: str
     scored: str
-    """Scored up to the day before its last."""
+    """Saved state that is scored up to the day before the last."""
     newest: str
-    """After one more run, in which nothing fails."""
+    """Saved state after one more successful run."""
     marts: dict[str, str]
-    """As scored."""
+    """Fingerprints of the marts in the state `scored`."""
     expected: dict[str, str]
-    """As newest."""
+    """Fingerprints of the marts in the state `newest`."""
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def states(small_fleet: Database) -> Iterator[States]:
         with saved(database) as scored:
             assert run(database, as_of=NEWEST).exit_code == 0
             expected = marts(database, without=RUN_TIMES)
-            # That a failed run changes nothing would prove little where a good one changes nothing.
+            # All other marts change in a successful run, so the tests can detect a change.
             assert {name for name in before if before[name] == expected[name]} == {
                 f"{SCHEMA}.dim_{name}"
                 for name in ("scoring_parameters", "scoring_windows", "capacity_categories")
@@ -60,27 +60,27 @@ def states(small_fleet: Database) -> Iterator[States]:
 
 @pytest.fixture
 def database(states: States) -> Database:
-    """The fleet, scored up to the day before its last."""
+    """The fleet, scored up to the day before the last."""
     restore(states.database, states.scored)
     return states.database
 
 
 @pytest.fixture
 def expected(states: States) -> dict[str, str]:
-    """The marts after one more run, in which nothing fails."""
+    """Fingerprints of the marts after one more successful run."""
     return states.expected
 
 
 def published(found: dict[str, str]) -> dict[str, str]:
-    """The marts that a failed run must leave alone."""
+    """Return the marts that a failed run must not change."""
     return {name: rows for name, rows in found.items() if name not in EVIDENCE}
 
 
-# --- failures ---------------------------------------------------------------------------------------------------------
+# --- failures --------------------------------------------------------------------------------------------------------
 
 
 def trigger(table: str, body: str) -> str:
-    """Statement by which every row inserted into an incremental table passes through a function."""
+    """Return a statement that creates a trigger on the inserted rows of an incremental table."""
     return f"""
         create function public.spoil() returns trigger language plpgsql as $$ begin {body} end $$;
         create trigger spoil before insert on {SCHEMA}{table} for each row execute function public.spoil();
@@ -88,7 +88,7 @@ def trigger(table: str, body: str) -> str:
 
 
 def spoiled_as_it_is_made(table: str, statement: str) -> str:
-    """Statement by which a table that is made anew gets other rows before it gets its rules; {} in it is the table."""
+    """Return a statement that changes a recreated table before its constraints are added; {} stands for the table."""
     return f"""
         create function public.spoil() returns event_trigger language plpgsql as $$
         declare
@@ -108,7 +108,7 @@ NO_TRIGGER = "drop function public.spoil cascade"
 
 @dataclass
 class Failure:
-    """What goes wrong in the database, how it is put right, and what the message must name."""
+    """A failure in the database, its repair, and the texts that the message must contain."""
 
     spoil: str
     heal: str
@@ -125,7 +125,7 @@ FAILURES = {
         ],
     ),
     "a row that breaks a rule of its table": Failure(
-        # Only rows that differ are inserted, so that one has to be gone.
+        # Only rows that differ are inserted, so a row must be deleted first.
         trigger("_intermediate.int_deferral_verdicts", "new.deferral_value := 2; return new;")
         + f"delete from {SCHEMA}_intermediate.int_deferral_verdicts where deferral_value is not null",
         NO_TRIGGER,
@@ -175,7 +175,7 @@ FAILURES = {
 
 
 def test_failures_before_the_marts_change_none_of_them(database, expected):
-    """One after the other, each on what the last one left behind; then a good run."""
+    """The failures follow each other without a reset; then a run succeeds."""
     before = marts(database)
     for name, failure in FAILURES.items():
         with database.connect() as connection:
@@ -221,7 +221,7 @@ FAILURES_OF_MARTS = {
 
 
 def test_failures_among_the_marts_change_none_of_them(database, expected):
-    """One after the other, each on what the last one left behind; then a good run."""
+    """The failures follow each other without a reset; then a run succeeds."""
     before = marts(database)
     for name, (spoil, reason) in FAILURES_OF_MARTS.items():
         with database.connect() as connection:
@@ -257,8 +257,8 @@ def test_a_test_of_views_that_fails_says_that_the_marts_are_published(database):
     assert "The marts are those of this run." in message
 
 
-def test_a_part_is_published_with_the_log_of_runs_alone(database, expected):
-    """By dbt retry and by --select, after a run that stopped short of its publication."""
+def test_marts_built_separately_are_published_only_with_the_run_log(database, expected):
+    """With dbt retry and with --select, after a run that stopped before its publication."""
     variables = {"ciris_as_of": NEWEST}
     before = marts(database)
     assert dbt(database, "build", "--exclude", "int_runs+", variables=variables).succeeded
@@ -286,8 +286,8 @@ def test_a_run_without_one_of_the_marts_publishes_none(database):
     assert published(marts(database)) == published(before)
 
 
-def test_two_rows_of_one_key_are_refused_though_one_is_published_as_it_stands(database):
-    """Only what differs is written into fct_data_quality: the second row must not pass for the first."""
+def test_duplicate_key_is_refused_even_if_one_row_is_unchanged(database):
+    """Only differences are written into fct_data_quality. The second row must not be mistaken for the published one."""
     before = marts(database)
     with database.connect() as connection:
         connection.execute(
@@ -298,8 +298,8 @@ def test_two_rows_of_one_key_are_refused_though_one_is_published_as_it_stands(da
     assert published(marts(database)) == published(before)
 
 
-def test_a_larger_lookback_scores_no_final_score_again(states, expected):
-    """Published with a lookback of 3 days, up to the day before NEWEST and then NEWEST: 5 days would reach behind."""
+def test_larger_restatement_window_keeps_final_scores(states, expected):
+    """Two runs with a restatement window of 3 days. A window of 5 days would then include final scores."""
     database = states.database
     restore(database, states.newest)
     refused = run(database, as_of=NEWEST, variables={"ciris_lookback_periods": 5})
@@ -331,7 +331,7 @@ def test_a_full_refresh_that_fails_leaves_every_mart_and_must_be_repeated(databa
     assert run(database, *refresh, as_of=NEWEST).exit_code == 0
     assert marts(database, without=RUN_TIMES) == expected
 
-    # In one go, too: the views are kept and built by the same dbt.
+    # Also in one dbt build, which keeps and builds the views.
     alone = dbt(
         database, "build", "--full-refresh", variables={"ciris_as_of": NEWEST, "ciris_allow_rescoring": True}
     )
@@ -346,10 +346,10 @@ def test_views_outlast_the_table_of_parameters_which_every_run_swaps(database):
     assert marts(database) == before
 
 
-# --- plain dbt --------------------------------------------------------------------------------------------------------
+# --- plain dbt -------------------------------------------------------------------------------------------------------
 
 
-def test_plain_dbt_is_a_run_from_an_empty_schema_and_after_others(states, expected):
+def test_plain_dbt_publishes_from_scratch_and_incrementally(states, expected):
     database = states.database
     restore(database, states.unscored)
     first = dbt(database, "build", variables={"ciris_as_of": BEFORE})

@@ -1,8 +1,8 @@
-"""The whole pipeline against the independent implementation, with fleets that Hypothesis makes at the edges.
+"""Tests of the pipeline against the reference implementation with fleets that Hypothesis generates.
 
-A trace is flawless but for what is drawn for it: how long after the one before, with which audit number, and what else
-is odd about it. One run scores many agents; what differs is named with the agent, whose traces are few. FLEETS makes
-more of them, and others each time (`make soak`).
+A trace is normal except for its random properties: time since the previous trace, audit number and unusual values. A
+run scores many agents with few traces each, and a difference names its agent. FLEETS sets the number of random fleets
+(`make soak`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PARAMETERS = OTHER_PARAMETERS | {
     "replay_min_sample": 4,
     "silent_min_traces": 5,
 }
-"""With which a few traces make a score."""
+"""Parameters with which a few traces are enough for a score."""
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 INSTANT = timedelta(microseconds=1)
 FIRST = T - timedelta(days=20)
@@ -41,7 +41,8 @@ STEPS = {
     "day": [timedelta(), INSTANT, DAY - INSTANT, DAY, 7 * DAY, HOUR, 2 * DAY, 3 * HOUR, 30 * HOUR],
     "hour": [timedelta(), INSTANT, HOUR - INSTANT, HOUR, 2 * HOUR, timedelta(minutes=7), 20 * HOUR],
 }
-"""Time since the agent's trace before. Agents begin where a period does, so that many traces are at an edge."""
+"""Time since the agent's previous trace. First traces are at the start of a period, so many traces are at period
+ends."""
 
 BEGINNINGS = {
     "day": [FIRST, FIRST + DAY, ago(14), ago(9), ago(7), ago(3)],
@@ -68,12 +69,12 @@ ODD: list[dict[str, Any]] = [
     {"conscience_result": {"entropy_passed": True, "conscience_passed": False}},
 ]
 NUMBERS = [1, 1, 1, 1, 1, 2, 0, -1, None]
-"""How much more than the number before; None: none."""
+"""Increments of the audit number; None for a trace without a number."""
 
 
 @st.composite
 def agents(draw: st.DrawFn, period: str) -> list[dict[str, Any]]:
-    """The traces of one agent, some of them sent twice."""
+    """Generate the traces of one agent. Some are sent twice."""
     at, number, rows = draw(st.sampled_from(BEGINNINGS[period])), 1, []
     drawn = st.tuples(
         st.sampled_from(STEPS[period]),
@@ -92,7 +93,7 @@ def agents(draw: st.DrawFn, period: str) -> list[dict[str, Any]]:
 
 @st.composite
 def fleets(draw: st.DrawFn, period: str) -> dict[str, list[dict[str, Any]]]:
-    """Traces, deferrals and keys of a fleet."""
+    """Generate traces, deferrals and keys of a fleet."""
     rows = []
     for number, found in enumerate(draw(st.lists(agents(period), min_size=25, max_size=40))):
         for row in found:
@@ -100,7 +101,7 @@ def fleets(draw: st.DrawFn, period: str) -> dict[str, list[dict[str, Any]]]:
             row.setdefault("agent_name", f"name {number}")
             del row["agent"]
             rows.append(row)
-    assume(len(rows) > 200)  # the first fleet that is made is as small as one can be
+    assume(len(rows) > 200)  # Hypothesis first tries the smallest fleet
     moments = st.sampled_from([ago(13), ago(7), ago(7, us=1), ago(3), ago(2), ago(1), ago(us=1), ago(), None])
     drawn = st.tuples(
         st.integers(0, 24),
@@ -121,7 +122,7 @@ def fleets(draw: st.DrawFn, period: str) -> dict[str, list[dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("period", ["day", "hour"])
-def test_generated_fleets(embedded_postgres: Server, period: str) -> None:
+def test_generated_fleets_equal_reference(embedded_postgres: Server, period: str) -> None:
     length = DAY if period == "day" else HOUR
 
     @settings(
@@ -129,7 +130,7 @@ def test_generated_fleets(embedded_postgres: Server, period: str) -> None:
         derandomize=not FLEETS,
         phases=[
             Phase.generate
-        ],  # each try is a run: a difference names its agent instead of being made smaller
+        ],  # no shrinking: each attempt is a run, and a difference already names its agent
         deadline=None,
         suppress_health_check=list(HealthCheck),
     )
@@ -145,7 +146,7 @@ def test_generated_fleets(embedded_postgres: Server, period: str) -> None:
 def differences(
     server: Server, fleet: dict[str, list[dict[str, Any]]], period: str, as_ofs: list[datetime]
 ) -> list[str]:
-    """Everything in which one run over the fleet differs from the independent implementation."""
+    """Return all differences between a run over the fleet and the reference implementation."""
     with tempfile.TemporaryDirectory() as folder, fresh_database(server, Path(folder)) as database:
         with database.connect() as connection:
             load_rows(connection, fleet)
@@ -161,7 +162,7 @@ def differences(
 def verdict_differences(
     connection: psycopg.Connection, fleet: dict[str, list[dict[str, Any]]], period: str
 ) -> list[str]:
-    """Every trace that counts whose verdicts are others than those of the independent implementation."""
+    """Return the counted traces whose checks differ from the reference implementation."""
     expected = brute_force.Fleet(*fleet.values(), T, PARAMETERS, period)
     names = ("number", "is_renamed", "is_registered", "is_link_valid", "link", "fields")
     found = connection.execute(

@@ -1,4 +1,4 @@
-"""Traces dated before any trace can be: counted, and otherwise as if they were not there."""
+"""Tests of traces with impossibly early times: they are counted and otherwise ignored."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from conftest import Database
 from nasty_fleet import START, nasty_fleet
 from pipeline import differences_from_brute_force, load_rows, score, score_rows
 
-# A clock that is zero, one that never ran, and the last moment before the default of traces_from.
+# A clock at 0, a clock that never ran, and the last time before the default of traces_from.
 TIMES = [
     "1970-01-01 00:00:00+00",
     "0001-01-01 00:00:00+00",
@@ -19,7 +19,7 @@ TIMES = [
 FIRST = "2020-01-01 00:00:00+00"
 
 
-def test_clocks_that_are_zero(database: Database) -> None:
+def test_traces_with_zero_clock_are_counted_and_ignored(database: Database) -> None:
     as_of = START + timedelta(days=12)
     fleet = nasty_fleet(6)
     with database.connect() as connection:
@@ -53,8 +53,8 @@ def test_clocks_that_are_zero(database: Database) -> None:
             ).fetchall() == [(0,)]
 
 
-def test_a_lone_trace_years_ago(database: Database) -> None:
-    """It counts, is scored while a window holds it, and costs nothing in the years after."""
+def test_lone_trace_years_ago_is_scored_in_its_windows(database: Database) -> None:
+    """The trace is scored while a window contains it, and the years after it take no time."""
     as_of = START + timedelta(days=12)
     with database.connect() as connection:
         load_rows(connection, nasty_fleet(7))
@@ -74,8 +74,8 @@ def test_a_lone_trace_years_ago(database: Database) -> None:
         assert differences_from_brute_force(connection, SCHEMA, as_of, as_ofs=as_ofs) == []
 
 
-def test_the_first_time_is_a_variable(database: Database) -> None:
-    """Traces before it take no part; another one makes another parameter set, as it makes other scores."""
+def test_variable_sets_the_first_accepted_time(database: Database) -> None:
+    """Earlier traces are ignored. Another value gives another parameter set, because it gives other scores."""
     as_of, first = START + timedelta(days=12), START + timedelta(days=5, hours=7)
     fleet = nasty_fleet(6)
     with database.connect() as connection:

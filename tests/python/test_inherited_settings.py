@@ -1,4 +1,4 @@
-"""Settings that a session inherits from its role and its database: none of them may decide a number, or stop a run."""
+"""Tests of settings that a session inherits from its role and database: none may change a number or stop a run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from nasty_fleet import START, nasty_fleet
 from pipeline import create_loose_sources, differences_from_brute_force, load_rows, score, table_differences
 from test_bad_input import dbt
 
-# Some are of PostgreSQL 15 and later, but all of them may be set by anybody.
+# Some of the settings exist only since PostgreSQL 15. Any role can set them.
 HOSTILE = {
     "DateStyle": "SQL, DMY",
     "IntervalStyle": "sql_standard",
@@ -51,14 +51,14 @@ HOSTILE = {
     "restrict_nonsystem_relation_kind": "view, foreign-table",
     "tcp_user_timeout": "1ms",
 }
-# What a search path may find before PostgreSQL's own functions, and before scratch tables.
+# Objects that a search path can find before PostgreSQL's functions and before temporary tables.
 TRAPS = """
 create schema traps;
 create function traps.md5(text) returns text language sql as $$ select repeat('0', 32) $$;
 create table traps.ciris_differences ();
 create table traps.ciris_results ();
 """
-# dbt makes missing schemas before the project has a word.
+# dbt creates missing schemas before the project can set anything.
 SCHEMAS = "create schema plain; create schema plain_staging; create schema plain_intermediate;"
 SALT = {"ciris_scoring_parameters": {"replay_sample_salt": "a\\'b\\n", "replay_sample_per_period": 3}}
 AS_OFS = (START + timedelta(days=10), START + timedelta(days=13))
@@ -66,7 +66,7 @@ AS_OFS = (START + timedelta(days=10), START + timedelta(days=13))
 
 @pytest.fixture
 def hostile_role(database: Database) -> Iterator[str]:
-    """A role that inherits everything hostile, as the database does, but only once it is asked for."""
+    """A role with all hostile settings. They apply from the call on, and to the database as well."""
     role = f"hostile_{uuid.uuid4().hex[:12]}"
     places = [
         sql.SQL("role {}").format(sql.Identifier(role)),
@@ -77,7 +77,7 @@ def hostile_role(database: Database) -> Iterator[str]:
         connection.execute(f"create role {role} superuser login")
         for name, value in HOSTILE.items():
             known = connection.execute("select from pg_settings where lower(name) = lower(%s)", [name])
-            if known.fetchone() is None:  # not in this version
+            if known.fetchone() is None:  # unknown in this version
                 continue
             is_list = name in ("search_path", "restrict_nonsystem_relation_kind")
             setting = (
@@ -93,7 +93,7 @@ def hostile_role(database: Database) -> Iterator[str]:
 
 
 def friendly(database: Database) -> psycopg.Connection:
-    """A connection that inherits nothing: the database's settings are taken back first."""
+    """Open a connection without inherited settings."""
     with psycopg.connect(database.server.conninfo("postgres"), autocommit=True) as connection:
         connection.execute(f"alter database {database.name} reset all")
     return database.connect()
@@ -104,7 +104,7 @@ def write_target(database: Database, role: str, schema: str) -> None:
     path.write_text(path.read_text().replace("user: postgres", f"user: {role}"))
 
 
-def test_nothing_inherited_decides_a_number(database: Database, request: pytest.FixtureRequest) -> None:
+def test_inherited_settings_change_no_number(database: Database, request: pytest.FixtureRequest) -> None:
     with database.connect() as connection:
         load_rows(connection, nasty_fleet(6, days=13))
     for as_of in AS_OFS:
@@ -127,7 +127,7 @@ def test_nothing_inherited_decides_a_number(database: Database, request: pytest.
 
 
 def test_models_need_transactions(database: Database) -> None:
-    """With dbt's autocommit there are none, and a model could be seen half built."""
+    """Without transactions (dbt's autocommit) a reader could see a half-built model."""
     with database.connect() as connection:
         create_loose_sources(connection)
     path = database.profiles_dir / "profiles.yml"
@@ -137,7 +137,7 @@ def test_models_need_transactions(database: Database) -> None:
     assert "Target dev has autocommit: true" in outcome.said
 
 
-# --- limits that would stop a run -------------------------------------------------------------------------------------
+# --- time limits -----------------------------------------------------------------------------------------------------
 
 LIMITS = {
     "statement_timeout": ("10s", "0"),
@@ -148,7 +148,7 @@ LIMITS = {
     "temp_file_limit": ("0", "-1"),
     "restrict_nonsystem_relation_kind": ("view", ""),
 }
-"""The value that a session inherits, and the one that it has in a run of a superuser."""
+"""Inherited value of each setting, and its value in a run of a superuser."""
 PLACES = {
     "role": "alter role postgres set {}",
     "database": "alter database {database} set {}",
@@ -192,7 +192,7 @@ def test_limits_of_role_database_and_server_are_lifted(every_database: Database,
 
 
 def wait_until(database: Database, holds: Callable[[dict[str, str]], bool], query: str) -> None:
-    """Until new sessions inherit the settings: the server reads its configuration a moment later."""
+    """Wait until new sessions inherit the settings, because the server reads its configuration with a delay."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         with database.connect() as connection:
@@ -203,7 +203,7 @@ def wait_until(database: Database, holds: Callable[[dict[str, str]], bool], quer
 
 
 def plain_compile(database: Database, inline: str) -> str:
-    """What plain dbt makes of an inline template."""
+    """Return the SQL that plain dbt compiles from a template."""
     from dbt.cli.main import dbtRunner
 
     outcome = dbtRunner().invoke(

@@ -1,4 +1,4 @@
-"""From an installed package to a project that runs: in a folder with nothing in it, by `ciris-scoring init`."""
+"""Tests of `ciris-scoring init`: from the installed package to a working project in an empty folder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from conftest import REPOSITORY
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package as others install it."""
+    """The built wheel."""
     folder = tmp_path_factory.mktemp("wheel")
     sources = folder / "sources"
     for name in filter(None, printed("git", "ls-files", "-z", cwd=REPOSITORY).split("\0")):
@@ -50,7 +50,7 @@ def test_the_wheel_carries_the_project(wheel):
 
 
 def test_the_wheel_carries_nothing_else(wheel):
-    """The package and the module that runs Python models; the benchmarks and the tests are the developers'."""
+    """The wheel contains the package and the dbt plugin for Python models, but neither benchmarks nor tests."""
     tops = {name.partition("/")[0] for name, _ in contents(wheel)}
     assert {top for top in tops if not top.endswith(".dist-info")} == {
         "ciris_scoring",
@@ -154,7 +154,7 @@ def test_a_folder_that_cannot_be_written_to_is_named(tmp_path):
 
 
 def test_from_the_wheel_to_a_fleet_table(wheel, tmp_path):
-    """As README has it, without a checkout: the embedded server, the sample, the fleet on screen."""
+    """Follows README without a checkout: embedded server, sample and fleet table."""
     packages, folder = tmp_path / "packages", tmp_path / "scores"
     install = ["--quiet", "--no-deps", "--target", str(packages), str(wheel)]
     printed(sys.executable, "-m", "pip", "install", *install)

@@ -1,4 +1,5 @@
-"""How texts say to install the package: from its files. Nobody owns its name on PyPI, so nothing may ask pip for it."""
+"""Tests that all texts install the package from files. The name is not registered on PyPI, so pip must not look it
+up."""
 
 from __future__ import annotations
 
@@ -11,26 +12,27 @@ from ciris_scoring.cli import INSTALL
 from command_line import invoke
 from conftest import REPOSITORY
 
-# A program that downloads by name, and the package's name as it may be spelled, but not that of a wheel's file.
+# A command that downloads by name, followed by the package's name in any spelling. A wheel's file name does not
+# match.
 BY_NAME = re.compile(
     r"(?:\b(?:pip3?|uv|poetry|pdm|conda|mamba)\s+(?:pip\s+)?(?:install|add|download|wheel)|\bpipx|\buvx|\buv tool)\b"
     r"[^\n|&;`#]*?[ \t'\"]ciris[-_.]scoring\b(?!-[\d*V][^\s]*\.whl)",
     re.IGNORECASE,
 )
-# What a file of requirements would say.
+# A line in a requirements file.
 REQUIREMENT = re.compile(r"(?<![\w/])ciris[-_.]scoring\s*(?:\[|[=~<>!]=)", re.IGNORECASE)
 OWN_EXTRAS = '"ciris-scoring[api,audit,metrics]",'
-"""The extra dev takes in the others, from the files that are being installed."""
+"""The extra `dev` includes the other extras of the same installation."""
 
 
 def wrong(text: str) -> list[str]:
-    """Parts of a text that tell somebody to install the package by its name."""
+    """Return the parts of a text that install the package by name."""
     text = text.replace(OWN_EXTRAS, "")
     return [match[0] for rule in (BY_NAME, REQUIREMENT) for match in rule.finditer(text)]
 
 
 def texts() -> dict[str, str]:
-    """The project's own text files by their names, all but this one."""
+    """Return the project's text files by path, except this one."""
     folders = (
         *(".github", "analyses", "benchmarks", "dashboards", "docs", "integration_tests", "macros"),
         *("models", "python", "seeds", "tests"),
@@ -49,7 +51,7 @@ def texts() -> dict[str, str]:
     }
 
 
-def test_nothing_says_to_install_the_package_by_its_name() -> None:
+def test_no_text_installs_the_package_by_name() -> None:
     found = texts()
     assert len(found) > 300
     assert {"README.md", "Makefile", "pyproject.toml", "macros/checks/check_run.sql"} <= found.keys()

@@ -1,6 +1,6 @@
-"""The reference implementation of the intervals where certainty.md §3 can be worked out by hand.
+"""Tests of the reference implementation of the intervals where certainty.md §3 can be computed by hand.
 
-What is published equals it to 1e-9, wherever differences_from_brute_force is: then this holds of the package as well.
+`differences_from_brute_force` compares the published intervals with it to 1e-9, so the results hold for the package.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ GOOD_DAY = Period(
     successes=LAST_BIN,
     histograms=[LAST_BIN] * 3,
 )
-"""100 traces without fault, every score in the last bin."""
+"""100 perfect traces with all values in the last bin."""
 
 
 def good_days(**changes: Any) -> list[Period]:
-    """The days of an agent without fault, but for what is changed on each of them."""
+    """Return the days of a perfect agent with the given changes on each day."""
     return [replace(GOOD_DAY, **changes)] * DAYS
 
 
 def limits_of(days: list[Period], window: tuple[int, int, int] = WINDOW, **parameters: float) -> dict:
-    """Of the only agent of a fleet, which has no episode and no deferral."""
+    """Return the bounds of a single agent without episodes and deferrals."""
     shared = fleet([days], DAYS, window, 1)
     return limits(days, Facts(0.0, 0, 0.0, 1.0, 0), DAYS, window, *shared, DEFAULT_PARAMETERS | parameters)
 
@@ -64,20 +64,20 @@ def test_no_deferral_and_no_episode_have_no_width():
 
 def test_a_broken_chain_leaves_its_own_upper_limit():
     found = limits_of(good_days(chain_valid=0))
-    # Wilson at 0 of 3,000: z²/(n + z²); nothing else of this agent takes anything on the better side but the ceiling.
+    # Wilson bound at 0 of 3,000: z²/(n + z²). On the better side only the fixed cost remains.
     upper = 1.96**2 / (3000 + 1.96**2)
     assert found["components"]["i_chain"][2] == pytest.approx(upper, rel=1e-12)
     assert found["capacity"] == (0, 0, pytest.approx(upper * BEST, rel=0.02))
     assert found["drivers"] == {"i_chain"}
 
 
-def test_without_signals_the_score_is_surely_0():
+def test_score_without_signals_is_0_without_width():
     assert limits_of(good_days(signals=(0, 0), coherent=(0, 0)))["capacity"] == (0, 0, 0)
 
 
 def test_an_agent_without_a_baseline_has_limits():
     found = limits_of([Period()] * (DAYS - 3) + good_days()[:3], (7, 23, 30))
-    assert found["components"]["delta_drift"] == (0, 0, 0)  # unmeasured: no width
+    assert found["components"]["delta_drift"] == (0, 0, 0)  # unmeasured, so without width
     value, low, _ = found["capacity"]
     assert 0 < low < value
 
@@ -97,7 +97,7 @@ def test_days_that_differ_widen_the_interval():
     assert widths[1] > 3 * widths[0]
 
 
-def test_published_limits_are_at_196_on_both_sides():
+def test_published_bounds_are_at_1_96_on_both_sides():
     found = limits_of([GOOD_DAY] * 30 + good_days(unsafe=10)[:30])
     rate, n, z = 0.1, 3000 / found["effects"]["u_unsafe"], 1.96
     spread = z * math.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n))
@@ -106,7 +106,9 @@ def test_published_limits_are_at_196_on_both_sides():
 
 
 def test_the_published_worse_side_of_ece_is_wider_still():
-    """All 3,000 traces in one bin, 10 % more confident than right: centre sqrt(g² - s²), and 1.6 * 1.96 * s."""
+    """All 3,000 traces are in one bin and confidence is 10 % too high: centre sqrt(g² - s²), distance 1.6 *
+    1.96 * s.
+    """
     found = limits_of(good_days(successes=[*[0] * 9, 90]))
     success = (2700 + 2 + 2 * 2702 / 3004) / (3000 + 4 + 2)
     variance = found["effects"]["ece"] * success * (1 - success) / 3000

@@ -1,4 +1,6 @@
-"""Kinds of alerts and red flags: what names them agrees with their files. REWRITE_DOCUMENTS=1 writes the tables."""
+"""Tests that marts and documents agree with the files of alerts and red flags.
+REWRITE_DOCUMENTS=1 writes the tables.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ TABLES = {"signs.md": ("red flag", FLAGS), "deciding.md": ("alert", ALERTS)}
 
 
 def table(name: str, kinds: Mapping[str, Kind]) -> str:
-    """The table of a document."""
+    """Return the expected table of a document."""
     rows = [(name, "raised when", "innocent causes", "what to do"), ("---",) * 4]
     rows += [
         (f"`{kind.id}`", kind.meaning, kind.innocent_causes, f"{kind.ask} {kind.look_at}")
@@ -65,7 +67,7 @@ def test_alerts_apply_the_thresholds_of_their_files() -> None:
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.id)
 def test_each_kind_says_everything(kind: Kind) -> None:
-    """In sentences, with severities that the marts know; what a red flag counts is a column or its own function."""
+    """All texts are sentences, severities are known to the marts, and a red flag has a count or a function."""
     allowed = {"critical", "warning"} if kind.id in ALERTS else {"sign"}
     assert kind.severities and set(kind.severities) <= allowed and kind.review in ("always", "critical")
     assert all(said.endswith(".") for said in (*kind.sentences.values(), kind.ask, kind.look_at))

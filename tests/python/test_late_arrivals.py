@@ -1,4 +1,4 @@
-"""What comes late, worked out by hand: what is counted of it, and what the logs say of the runs."""
+"""Tests of late traces and keys, computed by hand: counts and run logs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ DAY = timedelta(days=1)
 NOON = timedelta(hours=12)
 ONE_A_DAY = Case("late", traces(ago(44) + NOON, 44, every=DAY), [])
 LATE = Case("late", [row for days in (36, 20, 5, 4) for row in traces(ago(days) + NOON * 1.5)], [])
-"""Traces that come after the first run: 30 days before the lookback are looked at, and it begins 4 days before T."""
+"""Traces that arrive after the first run. Late traces are looked for in the 30 days before the restatement window,
+which begins 4 days before T.
+"""
 
 REVOKED = ago(10) + NOON * 1.5
 AS_OFS = [T - DAY, T]
@@ -23,7 +25,7 @@ AS_OFS = [T - DAY, T]
 EXPECTED = {
     "fct_data_quality, late traces": [(ago(days), 1, ago(days - 1), T) for days in (20, 5)],
     "fct_data_quality, late keys": [(ago(days), 1, ago(days - 1), T) for days in (9, 8, 7, 6, 5)],
-    # 43 as-ofs and two windows; then those of the lookback and the new one.
+    # First 43 as-ofs in two windows; then those of the restatement window and the new one.
     "int_runs, runs": [(T - DAY, "published", 86, 0), (T, "published", 8, 2)],
     "int_runs, publications": [(T - DAY, T - DAY, None), (T, T, ago(4))],
 }
@@ -44,7 +46,9 @@ QUERIES = {
 
 
 def wrong(server: Server, folder: Path) -> Iterator[str]:
-    """Everything that two runs, with late traces and a revoked key between them, say otherwise than expected."""
+    """Yield the differences from the expected values after two runs, with late traces and a
+    revoked key between them.
+    """
     with fresh_database(server, folder) as database, database.connect() as connection:
         create_loose_sources(connection)
         insert_rows(connection, "covenant_traces", ONE_A_DAY.traces_of_source())

@@ -1,5 +1,6 @@
-"""What the registry says in hindsight of a key: counted by trace while final scores rest on what it said before, said
-at the end of a run, and gone once the command that the run names has scored them again."""
+"""Tests of keys whose registration changes later: traces are counted while final scores depend on the earlier
+registration, a run reports them, and the command that it names scores them again.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from test_bad_input import run
 DAY = timedelta(days=1)
 DAYS = 45
 NEWEST = START + DAYS * DAY
-LOOKBACK = NEWEST - 4 * DAY  # the run goes on from the as-of a day before
+LOOKBACK = NEWEST - 4 * DAY  # the run continues from the previous as-of
 REVOKED = START + 37 * DAY + timedelta(hours=7)
 REFRESHED = "refreshed"
 
@@ -36,7 +37,7 @@ group by 1, 2
 
 
 def late(connection: psycopg.Connection, issue: str) -> dict[tuple, tuple]:
-    """Counts of an issue, and the as-ofs that it touches, by agent and period."""
+    """Return the counts of an issue and the affected as-ofs by agent and period."""
     return {row[:2]: row[2:] for row in connection.execute(LATE.format(SCHEMA), [issue])}
 
 
@@ -53,7 +54,7 @@ def test_keys_that_change_in_hindsight_are_counted_until_a_rescore(
         score(database.profiles_dir, NEWEST - DAY)
         assert late(connection, "late_key") == {}
 
-        # Revoked days before the lookback, not revoked after all, expired with the lookback, and gone.
+        # The key is revoked before the restatement window, no longer revoked, expired within the window, and deleted.
         for edit in (
             f"update cirislens.covenant_public_keys set revoked_at = '{REVOKED}' where key_id = 'key-0'",
             "update cirislens.covenant_public_keys set revoked_at = null where key_id = 'key-1'",

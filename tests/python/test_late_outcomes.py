@@ -1,7 +1,7 @@
-"""Events that arrive after their trace was scored: a trace counts once, and what came too late is named and rescored.
+"""Tests of events that arrive after their trace was scored: the trace counts once, and the delay is reported.
 
-Random fleets of events, in which any step may come again, late, or before the steps that precede it. A model of a few
-lines says what increments score and what they report as late; a backfill of the reported range equals a full refresh.
+In random fleets, events arrive again, late or out of order. A small independent model says what incremental runs
+score and report as late. A backfill of the reported range must equal a full refresh.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ START = datetime(2026, 6, 1, tzinfo=UTC)
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 REFRESHED = "refreshed"
 DETECTION = 300
-"""Periods before the lookback in which late events are counted: more than any fleet here has."""
+"""Number of periods before the restatement window in which late events are counted; more than any fleet has."""
 STEPS = (
     "THOUGHT_START", "SNAPSHOT_AND_CONTEXT", "DMA_RESULTS", "IDMA_RESULT", "ASPDMA_RESULT", "CONSCIENCE_RESULT",
     "ACTION_RESULT",
@@ -37,7 +37,7 @@ STEPS = (
 
 @dataclass(frozen=True)
 class Event:
-    """An event of a trace, and when it reached the lens."""
+    """An event of a trace and the time at which it arrived."""
 
     agent: str | None
     trace_id: str
@@ -50,7 +50,7 @@ class Event:
 
 @dataclass
 class Fleet:
-    """Events, each agent's audit log being numbered in the order of outcomes."""
+    """Events of a fleet. Audit numbers of an agent follow the order of its outcomes."""
 
     rng: random.Random
     events: list[Event] = field(default_factory=list)
@@ -66,7 +66,10 @@ class Fleet:
         late: timedelta = timedelta(),
         attempt: int = 0,
     ) -> None:
-        """Add an event that arrives some time after it happened."""
+        """Add an event.
+
+        :param late: delay between the event and its arrival.
+        """
         payload = self._payload(agent, step)
         self.events.append(Event(agent, trace_id, step, at, at + late, attempt, payload))
 
@@ -80,7 +83,7 @@ class Fleet:
         without: tuple[str, ...] = (),
         late: timedelta = timedelta(),
     ) -> None:
-        """Add the steps of a trace, a second apart, the outcome at its time or at another one."""
+        """Add the events of a trace, a second apart. The outcome can have another time."""
         for second, step in enumerate(STEPS):
             if step not in without:
                 moment = (
@@ -119,7 +122,9 @@ class Fleet:
 
 
 def random_fleet(seed: int, days: int, period: timedelta, lookback: timedelta) -> Fleet:
-    """A fleet in which a third of the traces get events later: some within the lookback, some long after it."""
+    """Return a fleet in which a third of the traces get later events, within the restatement
+    window or long after it.
+    """
     rng = random.Random(seed)
     fleet = Fleet(rng)
     traces = sorted(
@@ -161,7 +166,7 @@ def random_fleet(seed: int, days: int, period: timedelta, lookback: timedelta) -
 
 
 class Lens:
-    """The engine's tables in a database, and a target schema that is scored run by run."""
+    """The event tables in a database, and a schema that is scored by consecutive runs."""
 
     def __init__(self, database: Database, folder: Path, period: timedelta = DAY) -> None:
         self.database, self.period = database, period
@@ -193,7 +198,7 @@ class Lens:
         score(self.profiles[SCHEMA], as_of, self.cli_vars)
 
     def differences(self, as_of: datetime) -> list[str]:
-        """Score everything into another schema, and return how the increments differ from it."""
+        """Score everything into another schema and return the differences from the incremental result."""
         score(self.profiles[REFRESHED], as_of, self.cli_vars)
         with self.database.connect() as connection:
             return table_differences(connection, SCHEMA, REFRESHED)
@@ -222,14 +227,14 @@ def lens(database: Database, tmp_path: Path) -> Lens:
     return Lens(database, tmp_path)
 
 
-# --- What increments score, worked out by a model of their own --------------------------------------------------------
+# --- independent model of incremental runs ---------------------------------------------------------------------------
 
 Key = tuple[str | None, str]
 
 
 @dataclass
 class Expected:
-    """What the increments score of each trace (its time and number of events), and what is late in the end."""
+    """Time and number of events of each scored trace, and the traces that are late at the end."""
 
     scored: dict[Key, tuple[datetime, int]] = field(default_factory=dict)
     late: dict[tuple[str, str | None, datetime], tuple[int, datetime, datetime]] = field(default_factory=dict)
@@ -251,7 +256,7 @@ def expected(fleet: Fleet, as_ofs: list[datetime], period: timedelta, lookback: 
         for event in fleet.events:
             if event.arrived_at < as_of:
                 by_trace.setdefault((event.agent, event.trace_id), []).append(event)
-        late: list[tuple[str, Key, datetime, datetime]] = []  # at its time as scored, and at its present time
+        late: list[tuple[str, Key, datetime, datetime]] = []  # time as scored and current time
         for key, events in by_trace.items():
             at, n_events = head_and_number(events)
             if key in found.scored and found.scored[key][0] < final_until:
@@ -288,7 +293,7 @@ def scored(lens: Lens) -> Counter[tuple[Key, tuple[datetime, int]]]:
 
 
 def play(lens: Lens, fleet: Fleet, as_ofs: list[datetime], lookback: timedelta) -> Iterator[str]:
-    """Run by run; yield whatever is not as expected, after each run and after a backfill of what came late."""
+    """Yield the differences from the model after each run and after a backfill of the late traces."""
     received: set[int] = set()
     for number, as_of in enumerate(as_ofs, 1):
         new = [i for i, event in enumerate(fleet.events) if i not in received and event.arrived_at < as_of]
@@ -312,14 +317,14 @@ BY_DAY = [START + n * DAY for n in (3, 5, 6, 10, 10, 12)]
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_random_events_by_day(lens: Lens, seed: int) -> None:
+def test_random_late_events_by_day_match_the_model(lens: Lens, seed: int) -> None:
     fleet = random_fleet(seed, 12, DAY, 3 * DAY)
     assert list(play(lens, fleet, BY_DAY, 3 * DAY)) == []
     kinds = Counter(issue for issue, *_ in expected(fleet, BY_DAY, DAY, 3 * DAY).late)
     assert min(kinds["late_outcome"], kinds["late_trace"]) > 0
 
 
-def test_random_events_by_hour(database: Database, tmp_path: Path) -> None:
+def test_random_late_events_by_hour_match_the_model(database: Database, tmp_path: Path) -> None:
     lens = Lens(database, tmp_path, HOUR)
     as_ofs = [START + n * HOUR for n in (30, 60, 85, 120, 133)]
     assert list(play(lens, random_fleet(3, 133, HOUR, 48 * HOUR), as_ofs, 48 * HOUR)) == []
@@ -328,7 +333,7 @@ def test_random_events_by_hour(database: Database, tmp_path: Path) -> None:
 def test_random_events_within_lookback_need_no_backfill(lens: Lens) -> None:
     fleet = random_fleet(4, 8, DAY, DAY)
     as_ofs = [START + n * DAY for n in (4, 5, 6, 7, 8)]
-    # What would be late is left out.
+    # The first run must not have late events.
     late = {event for event in fleet.events if event.arrived_at - event.at > 2 * DAY}
     first = {}
     for event in fleet.events:
@@ -340,11 +345,11 @@ def test_random_events_within_lookback_need_no_backfill(lens: Lens) -> None:
     assert lens.late() == {}
 
 
-# --- Worked out by hand -----------------------------------------------------------------------------------------------
+# --- computed by hand ------------------------------------------------------------------------------------------------
 
 A, B = "a" * 16, "b" * 16
 RUNS = [START + n * DAY for n in (3, 7, 9)]
-"""At the last one the first four days are final."""
+"""As-ofs of the runs. At the last one, the first four days are final."""
 
 
 def run_by_run(lens: Lens, fleet: Fleet, as_ofs: list[datetime]) -> None:
@@ -358,7 +363,7 @@ def run_by_run(lens: Lens, fleet: Fleet, as_ofs: list[datetime]) -> None:
 
 
 def wrong_by_hand(lens: Lens) -> Iterator[str]:
-    """Four traces a day. On the eighth day one of the second gets its outcome, one a second one, one another step."""
+    """Four traces a day. On day 8, traces of day 2 get an outcome, a second outcome and another step."""
     fleet = Fleet(random.Random(5))
     for quarter in range(4 * 9):
         at = START + quarter * DAY / 4
@@ -388,12 +393,12 @@ def wrong_by_hand(lens: Lens) -> Iterator[str]:
     yield from lens.differences(RUNS[-1])
 
 
-def test_late_outcome_counts_once_keeps_the_chain_and_is_named(lens: Lens) -> None:
+def test_late_outcome_counts_once_and_is_reported(lens: Lens) -> None:
     assert list(wrong_by_hand(lens)) == []
 
 
 def test_outcome_after_seventy_days_changes_the_scores_since_the_steps(lens: Lens) -> None:
-    """The newest score remembers the trace at its new time only."""
+    """The newest score includes the trace only at its new time."""
     fleet = Fleet(random.Random(7))
     fleet.add_trace(A, "slow", START + DAY, outcome_at=START + 71 * DAY)
     fleet.add_trace(A, "quick", START + 5 * DAY)
@@ -403,7 +408,8 @@ def test_outcome_after_seventy_days_changes_the_scores_since_the_steps(lens: Len
 
 
 def test_issues_of_events_that_come_later_are_those_of_a_full_refresh(lens: Lens) -> None:
-    """A trace_id of two agents, be the first one final or not; traces without an agent, whose id may be oversized."""
+    """Traces with a trace_id of two agents, with and without final scores, and traces without an agent or with a long
+    id."""
     fleet = Fleet(random.Random(6))
     for day in range(9):
         fleet.add_trace(A, f"of a {day}", START + day * DAY)
@@ -433,7 +439,7 @@ def test_issues_of_events_that_come_later_are_those_of_a_full_refresh(lens: Lens
 
 
 def wrong(server: Server) -> Iterator[str]:
-    """For the mutants."""
+    """Yield the differences, for the mutation tests."""
     with tempfile.TemporaryDirectory() as folder, fresh_database(server, Path(folder)) as database:
         yield from wrong_by_hand(Lens(database, Path(folder)))
     with tempfile.TemporaryDirectory() as folder, fresh_database(server, Path(folder)) as database:

@@ -1,5 +1,6 @@
-"""The database of a lens as its published migrations make it (CIRISAI/CIRISLens, sql/010 to 027), scored by a role that
-has no more rights than docs/installing.md gives it."""
+"""Tests with the database of a lens as its published migrations create it (CIRISAI/CIRISLens, sql/010 to 027), scored
+by a role with exactly the rights of docs/installing.md.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from pipeline import relation_differences, score
 
 ROLE = "scorer"
 RENAMED = ("covenant_traces", "covenant_public_keys", "covenant_trace_batches")
-# The lens's own types and defaults of what is read, a few of the columns beside them that it demands, and its keys.
+# Types, defaults and keys of the lens's columns that are read, and a few columns that the lens requires.
 TABLES = """
     create table cirislens.wbd_deferrals (
         deferral_id uuid primary key default gen_random_uuid(),
@@ -95,21 +96,22 @@ TABLES = """
 
 
 def build_lens(connection: psycopg.Connection) -> None:
-    """The lens's tables with the rows of the sample, renamed as its migration 022 does, and what came after it."""
+    """Create the lens's tables with the rows of the sample, renamed as in migration 022, and apply the later
+    migrations."""
     connection.execute("alter schema cirislens rename to sample; create schema cirislens")
     connection.execute(TABLES)
     for table, description in SOURCE_TABLES.items():
         columns = {name: f'"{name}"' for name in description.column_names}
         if table == "covenant_traces":
             del columns["signature_key_id"]
-            # The lens writes something even where an agent did not sign.
+            # The lens stores a text even if an agent did not sign.
             columns |= {
                 "signature": "coalesce(signature, '')",
                 "signer_key_id": "coalesce(signature_key_id, '')",
             }
-            columns["idma_k_eff"] = "nullif(idma_k_eff, 'infinity')"  # which its type cannot hold
+            columns["idma_k_eff"] = "nullif(idma_k_eff, 'infinity')"  # its type cannot store infinity
         if "algorithm" in columns:
-            columns["algorithm"] = "'Ed25519'"  # the only spelling that the lens admits
+            columns["algorithm"] = "'Ed25519'"  # the only spelling that the lens allows
         written = ", ".join(f'"{name}"' for name in columns)
         read = ", ".join(columns.values())
         connection.execute(f"insert into cirislens.{table} ({written}) select {read} from sample.{table}")
@@ -119,7 +121,7 @@ def build_lens(connection: psycopg.Connection) -> None:
             f"alter table cirislens.{table} rename to {newer};"
             f"create view cirislens.{table} as select * from cirislens.{newer}"
         )
-    # Columns of accord_traces that the view, being older, has not.
+    # Columns of accord_traces that the older view does not have.
     connection.execute(
         "alter table cirislens.accord_traces add thought_start_at timestamptz, add memory_count integer"
     )
@@ -127,8 +129,9 @@ def build_lens(connection: psycopg.Connection) -> None:
 
 @pytest.fixture(scope="module")
 def lens(sample_copy: Database) -> Iterator[Database]:
-    """The sample, scored, and its rows in the tables of a lens; the profile is that of a role with the rights of
-    docs/installing.md, which scores into a schema of its own."""
+    """The rows of the scored sample in the tables of a lens. The profile is that of a role with the rights of
+    docs/installing.md, which scores into another schema.
+    """
     database = sample_copy
     with database.connect() as connection:
         build_lens(connection)
@@ -161,8 +164,8 @@ def scores(database: Database, schema: str) -> list[str]:
         return relation_differences(connection, SCHEMA, schema, {"fct_capacity_scores": columns})
 
 
-def test_the_lens_is_scored_as_it_stands(lens: Database, tmp_path: Path) -> None:
-    """By the older names, which are views with signer_key_id; then with both columns in the newer table."""
+def test_lens_database_is_scored_without_changes(lens: Database, tmp_path: Path) -> None:
+    """First under the older names, which are views with signer_key_id; then with both columns in the newer table."""
     score(lens.profiles_dir, sample_info()["as_of"])
     assert scores(lens, "of_lens") == []
     with lens.connect() as connection:
@@ -175,7 +178,7 @@ def test_the_lens_is_scored_as_it_stands(lens: Database, tmp_path: Path) -> None
     assert scores(lens, "of_lens") == []
 
 
-def test_where_only_the_newer_names_stand_the_message_gives_the_variables(lens: Database) -> None:
+def test_missing_older_table_names_are_refused_with_the_variables(lens: Database) -> None:
     with lens.connect() as connection:
         for table in RENAMED:
             connection.execute(f"drop view cirislens.{table}")

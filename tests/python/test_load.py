@@ -1,4 +1,4 @@
-"""Batches loaded into real databases: what was received is there once, verified or not, and bad input costs itself."""
+"""Tests of `load` into real databases: each received trace is stored once, and invalid input affects only itself."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def project(database: Database) -> Project:
 
 
 def write(folder: Path, name: str, *documents: Json | bytes) -> Path:
-    """A file of JSON: one document, or several as lines."""
+    """Write a JSON file with one document, or with several as lines."""
     path = folder / name
     path.parent.mkdir(exist_ok=True, parents=True)
     texts = [d if isinstance(d, bytes) else json.dumps(d).encode() for d in documents]
@@ -74,7 +74,7 @@ def write_keys(folder: Path, *agents: Agent, name: str = "keys.json") -> Path:
 
 
 def traces(database: Database) -> list[tuple[Any, ...]]:
-    """Every loaded trace, whole."""
+    """Return all loaded traces with all columns."""
     with database.connect() as connection:
         columns = ", ".join(f'"{name}"' for name in TRACE_COLUMNS)
         query = f'select {columns} from cirislens.covenant_traces order by "timestamp", trace_id'
@@ -90,7 +90,7 @@ def everything(database: Database) -> dict[str, list[tuple[Any, ...]]]:
 
 
 def verdicts(database: Database) -> dict[str, tuple[bool, str | None]]:
-    """By trace: whether it is loaded as verified, and the rule or the reason."""
+    """Return, by trace, whether it is loaded as verified, and the rule or the reason."""
     with database.connect() as connection:
         query = f"""
             select trace_id, signature_verified, coalesce(rule, reason)
@@ -109,7 +109,7 @@ def command(database: Database, *arguments: object, given: bytes | None = None) 
     return CliRunner().invoke(main, [*map(str, arguments), *at(database)], input=given)
 
 
-# --- What is loaded --------------------------------------------------------------------------------------------------
+# --- what is loaded --------------------------------------------------------------------------------------------------
 
 
 def test_every_generation_is_verified_and_loaded(every_database, tmp_path):
@@ -147,7 +147,7 @@ def test_every_generation_is_verified_and_loaded(every_database, tmp_path):
     )
 
 
-def test_entropy_that_was_not_looked_at_is_null(project, database, tmp_path):
+def test_unmeasured_entropy_of_0_is_loaded_as_null(project, database, tmp_path):
     agent = Agent()
     not_measured, measured = (agent.trace(entropy_level=0.0, entropy_score=score) for score in (None, 0.0))
     load(project, [write(tmp_path, "batch.json", batch([not_measured, measured]))], [])
@@ -166,14 +166,14 @@ def test_every_kind_of_file_is_read(project, database, tmp_path):
     write(folder, "e.json", json.dumps(one[6], indent=2).encode())
     write(folder, "f.json", b"\xef\xbb\xbf" + json.dumps(one[7]).encode())
     write(folder, "notes.txt", b"not looked at")
-    keys = write_keys(folder, agent)  # which agents put beside their batches
+    keys = write_keys(folder, agent)  # as agents write them beside their batches
     summary = load(project, [folder], [keys])
     assert (summary.files, summary.batches, summary.new, summary.n_problems) == (7, 8, 8, 0)
     assert {verdict for verdict, _ in verdicts(database).values()} == {True}
 
 
 @pytest.mark.parametrize("as_lines", [True, False])
-def test_standard_input(database, tmp_path, as_lines):
+def test_standard_input_is_read_as_document_or_lines(database, tmp_path, as_lines):
     agent = Agent()
     documents = [batch([agent.trace()]) for _ in range(3)]
     given = "\n".join(map(json.dumps, documents)) if as_lines else json.dumps(documents[0], indent=1)
@@ -205,7 +205,7 @@ def described(connection: psycopg.Connection) -> list[tuple[Any, ...]]:
     return connection.execute(query).fetchall()
 
 
-# --- Once, whatever happens ------------------------------------------------------------------------------------------
+# --- repeated and interrupted loads ----------------------------------------------------------------------------------
 
 
 def test_loading_twice_changes_nothing(project, database, tmp_path):
@@ -223,7 +223,7 @@ def test_loading_twice_changes_nothing(project, database, tmp_path):
     assert again.known == {"received": 3, "rejected": 1, "not_verified": 1}
 
 
-def test_a_trace_that_is_sent_again_is_there_once(project, database, tmp_path):
+def test_repeated_trace_is_stored_once(project, database, tmp_path):
     agent = Agent()
     sent = [agent.trace() for _ in range(3)]
     keys = write_keys(tmp_path, agent)
@@ -281,7 +281,7 @@ def test_all_problems_are_listed_where_they_are_asked_for(database, tmp_path):
     assert (len(told["problems"]), told["n_problems"]) == (30, 35)
 
 
-def test_keys_that_are_registered_are_not_asked_for(database, tmp_path):
+def test_report_mentions_only_files_with_unregistered_keys(database, tmp_path):
     agent, other = Agent(), Agent(seed=2)
     folder = tmp_path / "in"
     write(folder, "batch.json", batch([agent.trace()]))
@@ -331,7 +331,7 @@ def test_of_two_contents_of_a_trace_the_one_that_verifies_is_loaded(
         ]
 
 
-def test_two_loaders_at_once(project, database, tmp_path):
+def test_concurrent_loads_store_each_trace_once(project, database, tmp_path):
     agent = Agent()
     for number in range(40):
         write(tmp_path / "in", f"{number}.json", batch([agent.trace() for _ in range(5)]))
@@ -343,7 +343,7 @@ def test_two_loaders_at_once(project, database, tmp_path):
     assert len(everything(database)["covenant_trace_batches"]) == 40
 
 
-def test_a_killed_load_goes_on(project, database, tmp_path):
+def test_killed_load_can_be_repeated(project, database, tmp_path):
     agent = Agent()
     for number in range(600):
         write(tmp_path / "in", f"{number:04}.json", batch([agent.trace() for _ in range(2)]))
@@ -376,12 +376,12 @@ def test_a_killed_load_goes_on(project, database, tmp_path):
 
 
 def children_of(pid: int) -> list[str]:
-    """Processes that a process has started, where Linux tells."""
+    """Return the child processes of a process, on Linux."""
     path = Path(f"/proc/{pid}/task/{pid}/children")
     return path.read_text().split() if path.exists() else []
 
 
-def test_processes_find_the_same_as_one(project, database, tmp_path, monkeypatch):
+def test_parallel_load_equals_single_process(project, database, tmp_path, monkeypatch):
     agents = [Agent(generation, seed) for seed, generation in enumerate(GENERATIONS)]
     for number in range(6):
         write(tmp_path / "in", f"{number}.json", batch([agent.trace() for agent in agents]))
@@ -398,7 +398,7 @@ def test_processes_find_the_same_as_one(project, database, tmp_path, monkeypatch
     assert (two.outcomes, two.n_problems) == (one.outcomes, one.n_problems)
 
 
-# --- Bad signatures and keys -----------------------------------------------------------------------------------------
+# --- invalid signatures and keys -------------------------------------------------------------------------------------
 
 
 def other_score(trace: Json) -> None:
@@ -406,7 +406,7 @@ def other_score(trace: Json) -> None:
 
 
 def spelt(change: Callable[[bytes], str]) -> Callable[[Json], None]:
-    """The signature written in another way."""
+    """Return a function that writes the signature in another encoding."""
 
     def respell(trace: Json) -> None:
         text = trace["signature"].replace("-", "+").replace("_", "/")
@@ -433,14 +433,15 @@ ALTERED: list[tuple[Callable[[Json], Any], str | None]] = [
 
 
 @pytest.mark.parametrize("generation", GENERATIONS, ids=lambda generation: generation.rule)
-def test_what_a_signature_is_worth(project, database, tmp_path, generation):
+def test_altered_traces_are_loaded_as_unverified(project, database, tmp_path, generation):
     agent = Agent(generation)
     sent, expected = [], {}
     for alter, reason in ALTERED:
         altered, good = agent.trace(), agent.trace()
         alter(altered)
         if reason == "unsupported_schema" and not generation.signs_ids:
-            reason = None  # older agents do not sign the schema, so a known rule verifies the trace
+            # older agents do not sign the schema version, so a known rule still verifies the trace
+            reason = None
         expected[altered["trace_id"]] = (reason is None, reason or generation.rule)
         expected[good["trace_id"]] = (True, generation.rule)
         sent += [altered, good]
@@ -458,7 +459,7 @@ def test_unsigned_field_that_contradicts_signed_ones_is_unconfirmed(project, dat
     altered[1]["started_at"] = "2026-06-01T08:59:59+00:00"
     altered[2]["trace_id"] += "0"
     altered[3]["thought_id"] += "0"
-    altered[4]["trace_id"] = altered[4]["trace_id"][:-1] + "1"  # a second later
+    altered[4]["trace_id"] = altered[4]["trace_id"][:-1] + "1"  # one second later
     altered[5]["components"].append(altered[5]["components"].pop(0))
     path = write(tmp_path, "batch.json", batch([agent.trace(), *altered]))
     summary = load(project, [path], [write_keys(tmp_path, agent)])
@@ -467,7 +468,8 @@ def test_unsigned_field_that_contradicts_signed_ones_is_unconfirmed(project, dat
 
 @pytest.mark.parametrize("generation", NOT_SIGNING_IDS, ids=lambda generation: generation.rule)
 def test_trace_id_made_in_the_second_after_the_first_component_is_confirmed(generation):
-    """42 of 620 real traces of agents 2.7 are like this: the id has the time at which the component was handled."""
+    """42 of 620 real traces of agents 2.7 are like this: their id contains the time at which the component was
+    handled."""
     agent = Agent(generation)
     trace = agent.trace(at=START + timedelta(milliseconds=900))
     trace["trace_id"] = trace["trace_id"][:-1] + "1"
@@ -492,7 +494,7 @@ def test_a_key_signs_for_one_agent(project, database, tmp_path, generation, at_o
 
 
 def test_real_trace_of_agent_2_7_8_verifies_by_two_fields(project, database, tmp_path):
-    """Signed again with a key of the test, because its own key is not published."""
+    """The trace is signed again with a key of the test, because the agent's key is not published."""
     trace = json.loads(gzip.decompress((DATA / "traces" / "agent-2.7.8.json.gz").read_bytes()))
     agent = Agent(TWO_FIELDS_OF_2_7)
     path = write(tmp_path, "batch.json", batch([agent.sign(trace)]))
@@ -518,7 +520,7 @@ def test_numbers_that_no_double_holds_exactly_are_loaded_as_received(project, da
 
 
 def test_only_what_is_signed_is_loaded(project, database, tmp_path):
-    """Agents 1.9.7 to 2.7.8 sign no empty values, so anybody can add some, even in the place of a signed value."""
+    """Agents 1.9.7 to 2.7.8 do not sign empty values, so anyone can add some, even in place of a signed value."""
     agent = Agent(TWO_FIELDS)
     first, second = agent.trace(), agent.trace()
     idma = first["components"][3]["data"]
@@ -549,7 +551,7 @@ def test_seals_beside_batches_are_skipped(database, tmp_path):
     assert command(database, "audit", folder, "--keys", tmp_path / "keys.json").exit_code == 0
 
 
-def test_an_unknown_generation_is_tried_against_the_known_rules(project, database, tmp_path):
+def test_unknown_schema_version_is_tried_with_all_rules(project, database, tmp_path):
     agent = Agent(NEW)
     trace = agent.trace() | {"trace_schema_version": "3.1.0"}
     summary = load(
@@ -573,7 +575,7 @@ NEUTRAL = (1).to_bytes(32, "little")
         (7, "no public_key_base64"),
     ],
 )
-def test_a_bad_key_costs_itself(project, database, tmp_path, text, what):
+def test_invalid_key_affects_only_itself(project, database, tmp_path, text, what):
     agent = Agent()
     keys = write(tmp_path, "keys.json", {"agent-bad": text, **agent.keys})
     summary = load(project, [write(tmp_path, "batch.json", batch([agent.trace()]))], [keys])
@@ -596,13 +598,13 @@ def test_keys_as_csv_and_a_key_that_is_registered_stays(project, database, tmp_p
 
 
 @pytest.mark.parametrize("content", [b"", b"nothing,of,this", b'["a"]', b"{", b'{"a": "b"} c', b"\xff\xfe"])
-def test_a_file_of_keys_that_is_none_is_refused(database, tmp_path, content):
+def test_invalid_file_of_keys_is_refused(database, tmp_path, content):
     path = write(tmp_path, "batch.json", batch([Agent().trace()]))
     result = command(database, "load", path, "--keys", write(tmp_path, "keys.csv", content))
     assert result.exit_code == 2 and "keys.csv" in result.output, result.output
 
 
-# --- Bad files and values --------------------------------------------------------------------------------------------
+# --- invalid files and values ----------------------------------------------------------------------------------------
 
 
 def deep(n: int) -> bytes:
@@ -653,8 +655,8 @@ BAD_TRACES: list[tuple[Callable[[Json], Any], str | None]] = [
 ]
 
 
-def test_a_bad_trace_costs_itself(project, database, tmp_path):
-    """Each in a batch between two good ones."""
+def test_invalid_trace_affects_only_itself(project, database, tmp_path):
+    """Each invalid trace is in a batch between two valid ones."""
     agent = Agent()
     good, documents, rows = [], [], []
     for alter, reason in BAD_TRACES:
@@ -667,7 +669,7 @@ def test_a_bad_trace_costs_itself(project, database, tmp_path):
     summary = load(project, [path], [write_keys(tmp_path, agent)], most_problems=None)
     loaded = verdicts(database)
     assert {loaded[trace_id] for trace_id in good} == {(True, "sorted_json")}
-    # What can be loaded is there; that it is not what was signed is another matter.
+    # Traces that differ from what was signed can still be loaded, as unverified.
     assert len(loaded) == len(good) + sum(reason is None for _, reason in BAD_TRACES)
     rejected = [reason for reason in reasons(summary) if reason != "bad_signature"]
     assert rejected == [reason for _, reason in BAD_TRACES if reason]
@@ -690,7 +692,7 @@ def test_a_bad_trace_costs_itself(project, database, tmp_path):
         (b'"thought_depth": 0', b'"thought_depth": 0}', "not_json"),
     ],
 )
-def test_bad_json_in_a_trace_costs_that_trace(project, database, tmp_path, old, new, expected):
+def test_invalid_json_in_a_trace_affects_only_that_trace(project, database, tmp_path, old, new, expected):
     agent = Agent()
     document = json.dumps(batch(agent.trace() for _ in range(3))).encode()
     first, second, rest = document.split(old, 2)
@@ -718,8 +720,8 @@ BAD_FILES = [
 ]
 
 
-def test_a_bad_file_costs_itself(database, tmp_path):
-    """A good one follows each."""
+def test_invalid_file_affects_only_itself(database, tmp_path):
+    """A valid file follows each invalid one."""
     agent = Agent()
     for i, (content, _) in enumerate(BAD_FILES):
         write(tmp_path / "in", f"{i:02} bad.json", content)
@@ -749,7 +751,7 @@ def test_of_a_truncated_batch_the_whole_traces_are_loaded(project, database, tmp
     assert "truncated" in reasons(load(project, [compressed], []))
 
 
-def test_files_that_cannot_be_read(database, tmp_path):
+def test_unreadable_files_are_problems(database, tmp_path):
     agent = Agent()
     folder = tmp_path / "in"
     write(folder, "z.json", batch([agent.trace()]))
@@ -766,14 +768,14 @@ def test_files_that_cannot_be_read(database, tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
-def test_a_file_without_the_right_to_read_it(project, tmp_path):
+def test_file_without_read_permission_is_a_problem(project, tmp_path):
     path = write(tmp_path, "secret.json", b"{}")
     path.chmod(0)
     assert reasons(load(project, [path], [])) == ["unreadable"]
 
 
 def padded(traces_: Iterable[Json], size: int) -> bytes:
-    """A batch of at least that many bytes, each event with a field that nobody reads."""
+    """Return a batch of at least this many bytes. Each event has a field that is not read."""
     document = batch(traces_)
     for event in document["events"]:
         event["padding"] = "\\ ]}[{" * (size // len(document["events"]) // 12)
@@ -796,7 +798,7 @@ def test_a_large_document_is_read_in_parts(project, database, tmp_path, monkeypa
     assert (again.batches, again.known["received"]) == (0, 39)
 
 
-def test_what_is_too_large(project, tmp_path, monkeypatch):
+def test_documents_above_the_size_limit_are_problems(project, tmp_path, monkeypatch):
     monkeypatch.setattr(files, "WHOLE_LIMIT", 1000)
     monkeypatch.setattr(files, "UNPACKED_LIMIT", 100_000)
     monkeypatch.setattr(files, "MB", 1000)
@@ -828,7 +830,7 @@ def test_events_beyond_the_limit_are_not_read(project, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("piece", [b"1", b"{}", b"[]", b'"a"', b'{"a":{}}'])
-def test_a_json_text_has_so_many_values(piece):
+def test_json_text_with_too_many_values_is_rejected(piece):
     content = b"[" + b",".join([piece] * (strict_json.VALUES_LIMIT + 1)) + b"]"
     with pytest.raises(Rejected) as error:
         strict_json.parse(content)
@@ -846,7 +848,7 @@ def test_a_compressed_batch_of_millions_of_values_is_one_problem(project, databa
     assert name in summary.problems[0].where
 
 
-def test_an_object_has_so_many_keys(monkeypatch):
+def test_object_with_too_many_keys_is_rejected(monkeypatch):
     monkeypatch.setattr(strict_json, "KEYS_LIMIT", 3)
     assert strict_json.parse(b'{"a": 1, "b": 2, "c": 3}') == {"a": 1, "b": 2, "c": 3}
     with pytest.raises(Rejected) as error:
@@ -855,7 +857,7 @@ def test_an_object_has_so_many_keys(monkeypatch):
 
 
 def test_a_duplicate_key_is_found_by_looking_at_each_key_once(monkeypatch):
-    """Of n keys, where the last one is there twice, the names are compared about n times, not n * n / 2 times."""
+    """With n keys, of which the last is a duplicate, names are compared about n times, not n * n / 2 times."""
     compared = 0
 
     class Name(str):
@@ -888,7 +890,7 @@ def test_a_file_that_unpacks_to_far_more_than_batches_is_not_read_on(
 
 
 def test_folders_that_links_multiply_are_read_once(project, tmp_path):
-    """Each folder has two links to the next one: 2 to the 40th paths."""
+    """Each folder has two links to the next one, which gives 2 to the power 40 paths."""
     agent = Agent()
     for number in range(40):
         folder = tmp_path / "in" / f"{number:02}"
@@ -904,7 +906,7 @@ def test_a_path_with_the_character_nul_is_named(project, tmp_path):
     assert reasons(load(project, [tmp_path / "a\0b.json"], [])) == ["unreadable"]
 
 
-def test_a_file_of_keys_has_so_many(project, tmp_path, monkeypatch):
+def test_file_with_too_many_keys_is_refused(project, tmp_path, monkeypatch):
     monkeypatch.setattr(keys, "KEYS_LIMIT", 2)
     agents = [Agent(seed=seed) for seed in range(3)]
     assert load(project, [], [write_keys(tmp_path, *agents[:2])]).new_keys == 2
@@ -917,7 +919,7 @@ def test_a_file_of_keys_has_so_many(project, tmp_path, monkeypatch):
 
 
 def test_messages_do_not_quote_values_of_any_length(database, tmp_path):
-    """Whatever is long in a batch or in a file of keys, each line of the report stays readable."""
+    """Each line of the report stays short if a batch or a file of keys contains long values."""
     agent = Agent()
     long = "x" * 100_000
     sent = [agent.trace() for _ in range(8)]
@@ -964,7 +966,7 @@ print(peak)
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read as Linux tells it")
-def test_memory_does_not_grow(database, tmp_path):
+def test_memory_does_not_grow_with_the_input(database, tmp_path):
     agent = Agent()
     few, many = tmp_path / "few", tmp_path / "many"
     for folder, n in ((few, 20), (many, 600)):
@@ -1024,8 +1026,10 @@ def test_the_rights_that_docs_name_are_enough(project, database, tmp_path):
             connection.execute("drop owned by loader; drop role loader")
 
 
-def test_whatever_is_received_the_database_takes_it(project, tmp_path):
-    """What is not rejected must fit its column, or the database would refuse a whole megabyte of batches."""
+def test_values_that_are_not_rejected_fit_their_columns(project, tmp_path):
+    """A value that is not rejected must fit its column. Otherwise the database would refuse a
+    whole chunk of batches.
+    """
     source = random.Random(1)
     write(tmp_path, "mutated.jsonl", *(mutated(source).replace(b"\n", b" ") for _ in range(400)))
     agent = Agent(seed=9)

@@ -1,4 +1,4 @@
-"""A database's locale decides nothing: neither how it changes case, nor how it sorts text."""
+"""Tests that the locale of a database changes nothing, neither case conversion nor sorting."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from test_load import command, write, write_keys
 # Turkish has two letters i. Punctuation is ignored, as in the locales of Linux, and digits are compared as numbers.
 LOCALE = "tr-TR-u-ka-shifted-kn"
 OF_PLACES = ("int_scoring_run", "int_source_periods")
-"""Relations that say where and when PostgreSQL stored the source rows, as the columns row_version do."""
+"""Relations with the storage time and position of source rows, like the columns row_version."""
 
 AS_OFS = (START + timedelta(days=10), START + timedelta(days=13))
 
 
 @pytest.fixture(scope="module")
 def turkish(system_postgres: Server) -> Iterator[str]:
-    """Name of an empty database with a Turkish locale, to make others from."""
+    """Name of an empty database with a Turkish locale, used as a template."""
     with psycopg.connect(system_postgres.conninfo("postgres"), autocommit=True) as connection:
         try:
             connection.execute(
@@ -48,7 +48,7 @@ def turkish(system_postgres: Server) -> Iterator[str]:
 
 
 def fleet() -> dict[str, list[dict[str, Any]]]:
-    """A random fleet whose actions, statuses, names and hashes other locales treat otherwise."""
+    """Return a random fleet with actions, statuses, names and hashes that other locales treat differently."""
     found = nasty_fleet(3, days=13)
     names = {"Bob": "bob", "Ann": "ann", " ": "Zoë"}
     for number, row in enumerate(found["covenant_traces"]):
@@ -68,7 +68,7 @@ def fleet() -> dict[str, list[dict[str, Any]]]:
 def fleets(
     system_postgres: Server, turkish: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[list[Database]]:
-    """The same fleet, scored twice each, in a database of locale C and in a Turkish one."""
+    """The same fleet, scored twice in a database with locale C and twice in a Turkish one."""
     with ExitStack() as stack:
         databases = []
         for template in ("template1", turkish):
@@ -83,7 +83,7 @@ def fleets(
 
 
 def published(database: Database) -> dict[str, list[str]]:
-    """Rows of all relations of the project in bytewise order, without the times and places of runs and source rows."""
+    """Return the rows of all relations in bytewise order, without times and positions of runs and source rows."""
     with database.connect() as connection:
         relations = connection.execute(
             """
@@ -112,7 +112,7 @@ def published(database: Database) -> dict[str, list[str]]:
         }
 
 
-def test_the_locale_is_hostile(fleets: list[Database]) -> None:
+def test_turkish_locale_changes_case_and_order(fleets: list[Database]) -> None:
     query = """
     select
         upper('action_i'),
@@ -144,7 +144,7 @@ def test_scores_equal_the_reference_in_any_locale(fleets: list[Database]) -> Non
             assert ("MEMORIZE",) in actions
 
 
-def test_what_people_read_is_the_same_in_any_locale(fleets: list[Database]) -> None:
+def test_output_is_the_same_in_any_locale(fleets: list[Database]) -> None:
     said = []
     for database in fleets:
         with database.connect() as connection:
@@ -158,7 +158,7 @@ def test_what_people_read_is_the_same_in_any_locale(fleets: list[Database]) -> N
     assert said[0] == said[1]
 
 
-def test_an_audit_takes_spellings_of_an_action_for_one_in_any_locale(
+def test_audit_treats_spellings_of_an_action_as_equal_in_any_locale(
     system_postgres: Server, turkish: str, tmp_path: Path
 ) -> None:
     agent = Agent(MIDDLE, 7)
@@ -197,7 +197,7 @@ def test_a_page_is_made_where_the_locale_is_not_utf8() -> None:
     assert r"\u2713" in printed(sys.executable, "-c", program, env={**os.environ, **ascii_alone})
 
 
-# --- What is written -------------------------------------------------------------------------------------------------
+# --- source files ----------------------------------------------------------------------------------------------------
 
 SQL_FILES = [
     path
@@ -207,8 +207,9 @@ SQL_FILES = [
 ]
 
 
-def test_case_changes_by_bytes_alone() -> None:
-    """upper, lower and initcap say collate "C"; what ignores case cannot, and is not used."""
+def test_case_functions_use_collation_c() -> None:
+    """upper, lower and initcap are used with collate "C". Case-insensitive operators have no such option and are not
+    used."""
     wrong = []
     for path in SQL_FILES:
         text = path.read_text("utf-8")
@@ -225,7 +226,7 @@ def test_case_changes_by_bytes_alone() -> None:
 
 
 def test_files_are_read_and_written_in_utf8() -> None:
-    """Python's default is the encoding of the locale."""
+    """Python's default encoding is that of the locale."""
     wrong = [
         f"{path.name}: {line.strip()}"
         for path in (REPOSITORY / "python").rglob("*.py")

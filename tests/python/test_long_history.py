@@ -1,6 +1,6 @@
-"""Years of history, made and checked by long_history.py.
+"""Tests with years of history, which long_history.py creates and checks.
 
-PostgreSQL 15 keeps fewer digits in a power than later versions, so both servers take part.
+Both servers are tested, because PostgreSQL 15 keeps fewer digits in a power than later versions.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from long_history import load_years, years_in_one_refresh_and_in_increments
 from pipeline import score, score_rows
 
 BUSY = [(0, 40), (500, 530), (1055, 1095)]
-"""Enough of three years for make test: how far back the first trace lies is what counts."""
+"""Days with traces in three years. Few are enough, because only the age of the first trace matters."""
 
 
-def test_years_of_days(every_database: Database) -> None:
+def test_years_by_day_equal_reference(every_database: Database) -> None:
     years_in_one_refresh_and_in_increments(every_database, "day")
 
 
-def test_years_of_hours(system_postgres: Server, tmp_path: Path) -> None:
-    """On the server that keeps fewer digits; the other one, with traces on every day, is part of make soak."""
+def test_years_by_hour_equal_reference(system_postgres: Server, tmp_path: Path) -> None:
+    """On PostgreSQL 15, which keeps fewer digits. `make soak` tests the other server with traces on every day."""
     with fresh_database(system_postgres, tmp_path) as database:
         years_in_one_refresh_and_in_increments(database, "hour", BUSY)
 
 
-def test_a_month_later(system_postgres: Server, tmp_path: Path) -> None:
-    """From nothing, the same as-ofs get the same scores."""
+def test_full_run_a_month_later_gives_the_same_scores(system_postgres: Server, tmp_path: Path) -> None:
+    """A run from scratch a month later gives the same scores at the same as-ofs."""
     variables = {"ciris_scoring_period": "day"}
     with (
         fresh_database(system_postgres, tmp_path) as database,

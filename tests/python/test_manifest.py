@@ -1,5 +1,6 @@
-"""What must hold of every model and data test, read from dbt's manifest: that the blocking tests block, that keys are
-kept by the tables themselves, and that increments find what they rewrite by index."""
+"""Tests of all models and data tests in dbt's manifest: tests before the marts block, tables have keys, and
+incremental models find the rows that they replace by an index.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from ciris_scoring.lab import embedded
 from ciris_scoring.lab.embedded import Server
 from conftest import REPOSITORY
 
-# Each exception with its reason. One that is no longer needed fails too.
+# Exceptions, each with its reason. An exception that is no longer needed fails the test, too.
 BLOCKING_FROM_A_THRESHOLD_ON = {
     "assert_every_source_row_is_judged": "traces arrive while a run is at work; from 1 % on something is wrong",
 }
@@ -23,18 +24,18 @@ TABLES_WITHOUT_KEY = {
     "stg_cirislens__odd_event_traces": "a trace stands there as often as it was found with later events",
 }
 REPLACED_WHOLE = {
-    # What follows from code, seeds and variables alone.
+    # Depends only on code, seeds and variables.
     *["int_scoring_parameters", "dim_scoring_parameters", "dim_scoring_windows", "dim_capacity_categories"],
-    # As many rows as agents or deferrals, each of which a run may change.
+    # Has a row for each agent or deferral, any of which a run can change.
     *["int_agents", "dim_agents", "fct_data_quality", "int_deferral_verdicts"],
-    # What describes one run.
+    # Describes a single run.
     *["int_scoring_run", "int_source_periods"],
 }
 
 
 @pytest.fixture(scope="module")
 def manifest(tmp_path_factory: pytest.TempPathFactory) -> Manifest:
-    """The project as dbt parses it, which asks no server."""
+    """The project as dbt parses it without a server."""
     folder = tmp_path_factory.mktemp("profiles")
     embedded.write_profile(folder, Server("localhost", 5432, "nobody", folder))
     outcome = dbtRunner().invoke(
@@ -51,7 +52,7 @@ def models(manifest: Manifest) -> list[ModelNode]:
 
 
 def before_the_marts(manifest: Manifest) -> set[str]:
-    """Ids of the models and seeds that stand before the marts."""
+    """Return the ids of models and seeds that the marts depend on."""
     marts = {model.unique_id for model in models(manifest) if is_mart(model)}
     return {n.unique_id for n in manifest.nodes.values() if isinstance(n, ModelNode | SeedNode)} - marts
 
@@ -61,12 +62,12 @@ def is_mart(model: ModelNode) -> bool:
 
 
 def index_columns(model: ModelNode) -> list[list[str]]:
-    """Columns of each index of a table, its key's first."""
+    """Return the columns of each index of a table, those of the key first."""
     return [primary_key(model), *(index["columns"] for index in model.config.get("indexes") or [])]
 
 
 def primary_key(model: ModelNode) -> list[str]:
-    """Columns of the primary key that a model declares; none without."""
+    """Return the columns of a model's primary key, or none."""
     keys = [constraint for constraint in model.constraints if constraint.type == "primary_key"]
     assert len(keys) <= 1, model.name
     return keys[0].columns if keys else []
@@ -128,14 +129,14 @@ def test_every_increment_finds_its_rows_by_index(manifest: Manifest) -> None:
 
 
 def test_no_view_reads_an_ephemeral_model(manifest: Manifest) -> None:
-    """An ephemeral model may hold the times of a run, and a run skips unchanged views."""
+    """An ephemeral model can contain the times of a run, and a run skips views that are unchanged."""
     ephemeral = {model.unique_id for model in models(manifest) if model.is_ephemeral_model}
     views = [model for model in models(manifest) if model.config.materialized == "replace_view"]
     assert [view.name for view in views if ephemeral & set(view.depends_on.nodes)] == []
 
 
 def test_what_dbt_writes_down_is_ascii() -> None:
-    """Compiled SQL keeps its own comments, and dbt writes it in the encoding of the locale, which may be C."""
+    """Compiled SQL contains comments, and dbt writes it in the encoding of the locale, which may be C."""
     folders = ("models", "tests/singular", "analyses")
     paths = [path for folder in folders for path in (REPOSITORY / folder).rglob("*.sql")]
     assert len(paths) > 50
@@ -154,8 +155,8 @@ def test_every_macro_is_described_above_it() -> None:
     assert bare == []
 
 
-def test_the_picture_of_the_pipeline_is_true(manifest: Manifest) -> None:
-    """CONTRIBUTING draws the models in an order in which none reads a later one, each in the folder it stands in."""
+def test_pipeline_diagram_in_contributing_matches_the_models(manifest: Manifest) -> None:
+    """CONTRIBUTING lists the models in an order in which none reads a later one, each in its folder."""
     picture = (REPOSITORY / "CONTRIBUTING.md").read_text().split("cirislens.*\n")[1].split("```")[0]
     folder = ""
     drawn: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""The public contract of the marts, on the sample: names, types, comments, and that each score can be explained."""
+"""Tests of the public contract of the marts on the sample: names, types, comments, and explanations of scores."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COMPONENTS = {
     "S": ["sigma", "sigma_max", "n_signals"],
 }
 
-# What the descriptions say of a score, computed from the evidence: counted traces in the half-open window.
+# Recomputes scores from the counted traces in the half-open window, as the descriptions say.
 EXPLAINED = """
 select
     count(v.*)::float8 as n_traces,
@@ -58,7 +58,7 @@ group by s.agent_id_hash, s.as_of, s.window_days
 
 @pytest.fixture(scope="module")
 def connection(sample_copy: Database) -> Iterator[psycopg.Connection]:
-    """The sample, scored; unqualified names are those of the marts."""
+    """Connection to the scored sample with the marts' schema in the search path."""
     with sample_copy.connect() as connection:
         connection.execute(f"set search_path to {SCHEMA}")
         connection.row_factory = dict_row
@@ -72,7 +72,7 @@ def scores(connection: psycopg.Connection) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def components(connection: psycopg.Connection) -> dict[tuple, dict[str, float]]:
-    """Components of each score, by its key."""
+    """Return the components of each score by its key."""
     found: dict[tuple, dict[str, float]] = defaultdict(dict)
     for row in connection.execute("select * from fct_factor_components"):
         found[key_of(row)][row["component"]] = row["component_value"]
@@ -87,7 +87,7 @@ def key_of(row: dict[str, Any]) -> tuple:
 
 
 def relations(connection: psycopg.Connection) -> dict[str, dict[str, Any]]:
-    """Every relation of the marts' schema: kind, comment, and by column type and comment."""
+    """Return the relations of the marts' schema with kind, comment, and type and comment of each column."""
     found: dict[str, dict[str, Any]] = {}
     for row in connection.execute(
         """
@@ -109,8 +109,8 @@ def relations(connection: psycopg.Connection) -> dict[str, dict[str, Any]]:
     return found
 
 
-def test_marts_and_their_columns_are_those_that_others_rely_on(connection):
-    """tests/marts.txt names each with its type, in its order: a column that is new comes last."""
+def test_marts_and_columns_equal_the_public_contract(connection):
+    """tests/marts.txt lists each column with its type, in the order of the mart. A new column must be the last one."""
     kinds = {"r": "table", "v": "view"}
     lines = []
     for name, mart in relations(connection).items():
@@ -120,7 +120,7 @@ def test_marts_and_their_columns_are_those_that_others_rely_on(connection):
 
 
 def test_columns_types_and_comments_are_those_of_the_contract(connection):
-    """What models/marts declares is what the database holds, and every relation and column says what it is."""
+    """The database agrees with models/marts, and each relation and column has a comment."""
 
     def text(description: str | None) -> str:
         return " ".join((description or "").split())
@@ -152,7 +152,7 @@ def test_every_score_has_the_components_of_the_design(connection, scores):
     assert all(sorted(pairs) == expected for pairs in found.values())
 
 
-# --- what a score is made of -----------------------------------------------------------------------------------------
+# --- explanations of scores ------------------------------------------------------------------------------------------
 
 
 def test_every_score_is_explained_by_its_traces(connection, scores, components):
@@ -174,8 +174,8 @@ def test_every_score_is_explained_by_its_traces(connection, scores, components):
 # --- dimensions and the fleet ----------------------------------------------------------------------------------------
 
 
-def test_dim_agents_of_a_renamed_agent(connection, scores):
-    """From the source alone, without looking at how the project does it."""
+def test_dim_agents_lists_former_names_of_a_renamed_agent(connection, scores):
+    """The expected values are computed from the source alone."""
     seen: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in connection.execute(
         'select agent_id_hash, agent_name, "timestamp" as at from cirislens.covenant_traces'
@@ -212,8 +212,8 @@ def test_dim_agents_of_a_renamed_agent(connection, scores):
     assert then == {agents[agent]["agent_name"], *agents[agent]["former_names"]}
 
 
-def test_the_published_dimensions(connection, scores):
-    """Windows and categories as the specification has them; parameters with a range, under the id on every score."""
+def test_published_dimensions_equal_the_specification(connection, scores):
+    """Windows and categories agree with the specification. Parameters have a range and the id that scores refer to."""
     windows = connection.execute("select * from dim_scoring_windows order by window_days").fetchall()
     assert [tuple(row.values()) for row in windows] == [(7, 23, 30), (30, 30, 30)]
     assert {row["window_days"] for row in scores} == {7, 30}

@@ -1,4 +1,4 @@
-"""Commands on both sides of midnight UTC: what is built after int_scoring_run has that run's as-of, not the clock's."""
+"""Tests of commands before and after midnight UTC: models after int_scoring_run use that run's as-of, not the clock."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ FAILS_NO_MORE = "drop function public.fail cascade"
 class States:
     database: Database
     scored: str
-    """As of two days before the newest trace."""
+    """Saved state that is scored as of two days before the newest trace."""
     expected: dict[str, dict[str, str]]
-    """Fingerprints of the marts after an undisturbed run, by its as-of."""
+    """Fingerprints of the marts after a normal run, by as-of."""
 
 
 @contextmanager
 def clock(moment: datetime) -> Iterator[None]:
-    """Have dbt's runs start at a moment."""
+    """Make dbt use a fixed start time."""
 
     class Clock(datetime):
         @classmethod
@@ -92,7 +92,7 @@ def test_a_part_built_after_midnight_has_the_as_of_of_its_run(states, database):
     assert part.succeeded, part.said
     moment = datetime.fromisoformat(BEFORE)
     assert last_log_row(database) == (moment, "published", moment)
-    # Views and constants depend on no as-of.
+    # Views and constants do not depend on the as-of.
     assert differences(states, BEFORE) == []
 
 
@@ -113,7 +113,7 @@ def test_a_retry_after_midnight_has_the_as_of_of_its_run(states, database, table
 
 
 def test_a_run_that_read_its_sources_before_midnight_judges_the_day_between(states, database):
-    """int_source_periods was built the evening before, so it knows nothing of the traces of the last day."""
+    """int_source_periods was built the evening before, so it lacks the traces of the last day."""
     assert at(EVENING, database, "build").succeeded
     assert at(EVENING, database, "build").succeeded
     rest = at(MORNING, database, "build", "--select", "int_scoring_run+")

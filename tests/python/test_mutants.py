@@ -1,4 +1,4 @@
-"""The mutants of tests/programs still have a place in the project; `make soak` tries them."""
+"""Tests that each mutant of tests/programs still changes the project. `make soak` runs them."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from programs.mutant_list import MUTANTS
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_a_mutant_changes_its_file(mutant):
+def test_every_mutant_changes_its_file(mutant):
     assert mutant.applied(REPOSITORY) != (REPOSITORY / mutant.file).read_text()
 
 

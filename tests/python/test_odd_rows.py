@@ -1,8 +1,8 @@
-"""No single row stops a run or touches another agent: odd rows of every kind on real PostgreSQL.
+"""Tests that malformed rows of any kind neither stop a run nor affect another agent.
 
-Every column of the four sources takes what its type admits and no lens would write, one column at a time and many
-together. The run must succeed, every odd value must be counted, as the brute-force implementation counts it, and
-whatever is published of the other agents must be what it is without the odd rows, to the bit.
+Each column of the four sources gets values that its type allows and that no lens would write, one column at a time
+and many together. The run must succeed, each malformed value must be counted as by the reference implementation, and
+the published rows of all other agents must be identical to those without the malformed rows.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from pipeline import insert_rows, score, wrong_counts
 
 AS_OF = START + timedelta(days=12)
 ODD, ODD_MARTS = "odd", "ciris_odd"
-"""Schema of the sources with odd rows, and of what is published of them."""
+"""Schema of the sources with malformed rows, and schema of the published marts."""
 N_TRACES, N_OTHERS = int(os.environ.get("ODD_TRACES", "1000")), 300
-"""Odd rows of a run: traces (10,000 in make soak), and rows of each other table."""
+"""Numbers of malformed rows in a run: traces (10,000 in make soak) and rows of each other table."""
 
-# --- odd values, by type ----------------------------------------------------------------------------------------------
+# --- malformed values by type ----------------------------------------------------------------------------------------
 
 WHITE_SPACE = "".join(c for c in map(chr, range(0x10FFFF)) if c.isspace())
 TEXTS = [
@@ -94,7 +94,7 @@ WHOLE_NUMERICS = [
 WHOLE_NUMERICS += ["1e-16383", "7.000", "1." + "0" * 16_000 + "1"]
 INTEGERS = [str(-(2**31)), str(2**31 - 1), "-1", "0", "1"]
 
-# Ordinary hours of the odd rows lie between those of the fleet, whose traces they would corroborate or contradict.
+# The hours of the malformed rows' ordinary times differ from those of the fleet, so that they cannot corroborate it.
 HOURS = [timedelta(days=d, hours=h) for d in range(12) for h in (0, 20, 23)]
 EDGES = [START, AS_OF, START + timedelta(days=5), datetime.fromisoformat("2020-01-01T00:00:00Z")]
 ODD_TIMES = [
@@ -163,7 +163,7 @@ KEYS = {
 
 
 def documents(keys: list[str], values: list[str]) -> st.SearchStrategy[str]:
-    """JSON texts: any value, or objects of the given keys with any values."""
+    """Generate JSON texts: any value, or objects of the given keys with any values."""
     pairs = st.dictionaries(st.sampled_from(keys), st.sampled_from(values), max_size=6).map(
         lambda found: "{" + ",".join(f'"{key}":{value}' for key, value in found.items()) + "}"
     )
@@ -173,7 +173,7 @@ def documents(keys: list[str], values: list[str]) -> st.SearchStrategy[str]:
 
 @functools.cache
 def column_values(table: str, column: str, kind: str) -> st.SearchStrategy[str]:
-    """What a column of some type may hold, as COPY takes it."""
+    """Generate values that a column of a type can store, in the format of COPY."""
     if kind.startswith("varchar") or kind == "text":
         longest = int(kind[8:-1]) if "(" in kind else None
         texts = [*TEXTS, *BLANK_100_KB, *(ACTIONS if column == "selected_action" else [])]
@@ -196,9 +196,10 @@ def column_values(table: str, column: str, kind: str) -> st.SearchStrategy[str]:
 
 @functools.cache
 def ordinary(table: str) -> st.SearchStrategy[Row]:
-    """A row as it should be, of an agent that is nobody else's: the other columns of a row with odd ones."""
+    """Generate a normal row of an agent that no other row has."""
     agents = st.sampled_from([f"odd-{n}" for n in range(6)])
-    # To the microsecond, so that no two rows of an agent tie completely: the brute force orders those as it meets them.
+    # Times have microseconds, so that no two rows of an agent tie completely; the reference implementation would
+    # order those arbitrarily.
     times = st.tuples(st.sampled_from(HOURS), st.integers(0, 3_599_999_999)).map(
         lambda drawn: (START + drawn[0] + timedelta(microseconds=drawn[1])).isoformat()
     )
@@ -237,7 +238,7 @@ def ordinary(table: str) -> st.SearchStrategy[Row]:
 
 @st.composite
 def odd_rows(draw: st.DrawFn, table: str, types: Mapping[str, str]) -> Row:
-    """An ordinary row in which one column, some or all are odd or missing."""
+    """Generate a normal row in which one, some or all columns are malformed or missing."""
     columns = list(types)
     some = st.lists(st.sampled_from(columns), unique=True, min_size=1)
     chosen = draw(st.sampled_from(columns).map(lambda column: [column]) | some | st.just(columns))
@@ -252,7 +253,7 @@ def odd_rows(draw: st.DrawFn, table: str, types: Mapping[str, str]) -> Row:
 
 
 def drawn_rows(table: str, types: Mapping[str, str], n: int) -> list[Row]:
-    """n odd rows of a table, the same ones each time."""
+    """Return n malformed rows of a table, always the same ones."""
     rows: list[Row] = []
 
     @settings(
@@ -270,16 +271,16 @@ def drawn_rows(table: str, types: Mapping[str, str], n: int) -> list[Row]:
     return rows
 
 
-# --- sources ----------------------------------------------------------------------------------------------------------
+# --- sources ---------------------------------------------------------------------------------------------------------
 
 
 def production_types(table: str) -> dict[str, str]:
-    """Types by column, without their constraints."""
+    """Return types by column, without constraints."""
     return {column: kind.removesuffix(" not null") for column, kind in SOURCE_TABLES[table].columns}
 
 
 def loose_types(table: str) -> dict[str, str]:
-    """The same with other types that can be read, the widest of each kind."""
+    """Return the widest alternative types that can be read, by column."""
     wider = {
         "jsonb": "json",
         "bigint": "numeric",
@@ -298,7 +299,7 @@ def loose_types(table: str) -> dict[str, str]:
 
 
 def fleet_without_neighbours() -> dict[str, list[Row]]:
-    """The other agents: their traces lie in hours of which the odd rows have none."""
+    """Return the other agents, whose traces are in hours without malformed rows."""
     fleet = nasty_fleet(7, days=12)
     for row in fleet["covenant_traces"]:
         row["trace_id"] = row["trace_id"] or "no id"
@@ -312,7 +313,7 @@ def fleet_without_neighbours() -> dict[str, list[Row]]:
 
 
 def make_unique(rows: list[Row], table: str, types: Mapping[str, str]) -> None:
-    """Production's key admits each key once: another name for a row that repeats one."""
+    """Rename rows that repeat a key, because production's key is unique."""
     first, *rest = SOURCE_TABLES[table].key
     seen = set()
     for n, row in enumerate(rows):
@@ -324,7 +325,7 @@ def make_unique(rows: list[Row], table: str, types: Mapping[str, str]) -> None:
 def load_odd_rows(
     connection: psycopg.Connection, types: Mapping[str, Mapping[str, str]], *, unique: bool
 ) -> Counter:
-    """Odd rows in all four tables, beside what is there; their number by table."""
+    """Add malformed rows to all four tables and return their number by table."""
     n_rows = Counter()
     for table, columns in types.items():
         rows = drawn_rows(table, columns, N_TRACES if table == "covenant_traces" else N_OTHERS)
@@ -349,13 +350,13 @@ MARTS = {
 
 
 def without_limits(row: dict[str, Any]) -> dict[str, Any]:
-    """A row but for its limits and what they say, which depend on the fleet's correlations, odd agents included."""
+    """Return a row without confidence bounds and derived columns, which depend on all agents of the fleet."""
     of_limits = ("_low", "_high", "design_effect", "interval_driver", "_certainty", "verdict", "review_for")
     return {column: value for column, value in row.items() if not column.endswith(of_limits)}
 
 
 def others(connection: psycopg.Connection, schema: str) -> dict[tuple[str, str], dict[str, Any]]:
-    """What is published of the agents that have no odd row, by mart and key."""
+    """Return the published rows of agents without malformed rows, by mart and key."""
     published = {}
     for mart, key in MARTS.items():
         rows = connection.execute(
@@ -369,7 +370,8 @@ def others(connection: psycopg.Connection, schema: str) -> dict[tuple[str, str],
 
 
 def refused_counts(connection: psycopg.Connection, schema: str) -> dict[str, int]:
-    """How many counts of batches before the as-of are no whole numbers of 0 or more that fit production's integer."""
+    """Return the number of invalid counts of batches before the as-of: negative, fractional or too large for an
+    integer."""
     columns = ("traces_received", "traces_accepted", "traces_rejected")
     rows = connection.execute(
         f"select {', '.join(columns)} from {schema}.covenant_trace_batches"
@@ -388,7 +390,7 @@ def refused_counts(connection: psycopg.Connection, schema: str) -> dict[str, int
 
 @pytest.fixture(scope="module")
 def fleet_database(module_database: Database) -> Database:
-    """The fleet without odd rows, scored."""
+    """The scored fleet without malformed rows."""
     with module_database.connect() as connection:
         create_source_tables(connection)
         for table, rows in fleet_without_neighbours().items():
@@ -402,7 +404,7 @@ def fleet_database(module_database: Database) -> Database:
 
 
 @pytest.mark.parametrize("types_of", [production_types, loose_types])
-def test_odd_rows_stop_nothing_and_touch_nobody_else(
+def test_malformed_rows_affect_no_other_agent(
     fleet_database: Database, tmp_path: Path, types_of: Callable[[str], dict[str, str]]
 ) -> None:
     types = {table: types_of(table) for table in SOURCE_TABLES}

@@ -1,7 +1,7 @@
-"""Whoever reads several marts sees one publication, whatever a run is doing and wherever it is killed.
+"""Tests that a reader of several marts sees a single publication, whatever a run does and wherever it is killed.
 
-A lock holds a run at a point; then the marts, the API, the pages and the report are read, the run is killed, and
-they are read again.
+A lock stops a run at a point. The marts, the API, the pages and the report are read, the run is killed, and they are
+read again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ STAGED = (
 )
 """All marts that are tables."""
 IN_ONE_TRANSACTION = ("fct_record_signs", "int_runs")
-"""Tables that the publication writes, one among the marts and the last one."""
+"""Tables that the publication itself writes."""
 HOLD_MAKING = f"""
     create function public.hold() returns event_trigger language plpgsql as $$
     begin
@@ -62,14 +62,14 @@ WAITS = f"select from pg_locks where locktype = 'advisory' and objid = {LOCK} an
 
 @dataclass
 class Readers:
-    """Whatever shows the marts to people and programs."""
+    """All readers of the marts."""
 
     database: Database
     client: TestClient
     agents: list[str]
 
     def answers(self) -> dict[str, Any]:
-        """Every answer without what says when it was made, and without the state of the run that is at work."""
+        """Return all answers without their time of creation and without the state of the run at work."""
         [agent, *_] = self.agents
         found: dict[str, Any] = {}
         for path in (
@@ -100,7 +100,7 @@ def readers(database: Database) -> Iterator[Readers]:
 
 @pytest.fixture(scope="module")
 def database(small_fleet: Database) -> Database:
-    """A small fleet, scored up to the day before its last."""
+    """A small fleet, scored up to the day before the last."""
     assert run(small_fleet, as_of=BEFORE).exit_code == 0
     with small_fleet.connect() as connection:
         connection.execute(VERDICTS_LEFT_OUT)
@@ -109,7 +109,7 @@ def database(small_fleet: Database) -> Database:
 
 @contextmanager
 def held(database: Database, hold: str) -> Iterator[Command]:
-    """A real run that waits at a point."""
+    """Start a real run and stop it at a point."""
     with database.connect() as holder:
         holder.execute(hold)
         holder.execute("select pg_advisory_lock(%s)", [LOCK])
@@ -127,7 +127,7 @@ def held(database: Database, hold: str) -> Iterator[Command]:
 
 
 def wait_until_alone(database: Database) -> None:
-    """The server ends the queries of a killed run after a second."""
+    """Wait until the server has ended the queries of a killed run, which takes a second."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     query = """
         select from pg_stat_activity
@@ -148,7 +148,7 @@ def test_all_marts_that_are_tables_are_staged(database: Database) -> None:
     assert [name for (name,) in names] == sorted(STAGED)
 
 
-def test_what_is_read_is_one_publication_while_runs_write_and_are_killed(database: Database) -> None:
+def test_readers_see_one_publication_while_runs_write_and_are_killed(database: Database) -> None:
     before = published(marts(database))
     points = {table: HOLD_MAKING.format(table=table) for table in STAGED}
     places = {"fct_record_signs": f"{SCHEMA}.fct_record_signs", "int_runs": f"{SCHEMA}_intermediate.int_runs"}
@@ -177,10 +177,10 @@ def test_what_is_read_is_one_publication_while_runs_write_and_are_killed(databas
     assert published(marts(database, without=RUN_TIMES)) == once
 
 
-def test_an_answer_is_of_one_publication_though_another_comes_while_it_is_asked(
+def test_answer_uses_one_publication_if_another_arrives_meanwhile(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server has looked for the publication, and then a run publishes."""
+    """The server determines the publication, and then a run publishes a new one."""
     later = "2026-06-16T00:00:00+00:00"
     with readers(database) as reading:
         reading.client.app.state.answers.settings = Settings(version_seconds=3600)  # type: ignore[attr-defined]

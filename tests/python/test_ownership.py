@@ -1,4 +1,4 @@
-"""Objects in the target schemas through which another role could run code as the scoring role."""
+"""Tests of objects in the target schemas by which another role could run code as the scoring role."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ FULL_LOG = (
 
 @dataclass(frozen=True)
 class Case:
-    """Statements of a superuser; the message of the refusal, and its remedy. Without them, a run is not refused."""
+    """Statements of a superuser, and the expected refusal and remedy. Without a message the run must not be refused."""
 
     change: str
     message: str = ""
@@ -232,7 +232,7 @@ def roles(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture
 def planted(roles: Roles, request: pytest.FixtureRequest) -> Iterator[Case]:
-    """The state of a case, which is taken back at the end."""
+    """The database in the state of a case, which is reverted afterwards."""
     case: Case = request.param
 
     def filled(text: str) -> str:
@@ -251,7 +251,7 @@ def nothing_ran(roles: Roles) -> bool:
 
 
 @pytest.mark.parametrize("planted", CASES.values(), ids=CASES, indirect=True)
-def test_the_object_and_the_remedy_are_named(roles: Roles, planted: Case) -> None:
+def test_refusal_names_the_object_and_the_remedy(roles: Roles, planted: Case) -> None:
     with connect(load_project(REPOSITORY, roles.target().profiles_dir)) as connection:
         faults = list(ownership_faults(connection, MARTS))
     if not planted.message:
@@ -284,8 +284,8 @@ def test_a_run_is_refused_before_planted_code_runs(roles: Roles, planted: Case) 
     assert nothing_ran(roles)
 
 
-def test_with_the_rights_of_the_docs_a_run_follows_a_run(roles: Roles) -> None:
-    """In schemas that the role makes, and in schemas that a superuser made for it."""
+def test_documented_rights_suffice_for_consecutive_runs(roles: Roles) -> None:
+    """In schemas that the role creates and in schemas that a superuser created for it."""
     with roles.database.connect() as connection:
         for suffix in ("", "_staging", "_intermediate"):
             connection.execute(f"create schema made{suffix} authorization {roles.scorer}")

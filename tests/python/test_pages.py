@@ -1,4 +1,4 @@
-"""The pages and the report on the sample: equal to the marts, safe with any name, and seen in a real browser."""
+"""Tests of pages and report on the sample: equal to the marts, safe with any name, and usable in a browser."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ HOSTILE = [
 
 @dataclass
 class Scored:
-    """The sample, scored, and the report that the run wrote at its end."""
+    """The scored sample and the report that its run wrote."""
 
     database: Database
     report_file: Path
@@ -77,7 +77,7 @@ def scored(sample_copy: Database, tmp_path_factory: pytest.TempPathFactory) -> S
 
 @pytest.fixture
 def marts(scored: Scored) -> Iterator[psycopg.Connection]:
-    """A connection whose changes are undone; unqualified names are those of the marts."""
+    """A connection whose changes are rolled back, with the marts' schema in the search path."""
     with scored.database.connect() as connection, connection.transaction(force_rollback=True):
         connection.execute(f"set local search_path to {SCHEMA}")
         yield connection
@@ -91,7 +91,7 @@ NEWEST = "as_of = (select max(as_of) from fct_fleet_capacity)"
 
 
 def instead(page: Callable[..., str], *asked: Any, **more: Any) -> pages.Instead:
-    """What a page says in place of what was asked for."""
+    """Return the message page that replaces a page."""
     with pytest.raises(pages.Instead) as said:
         page(*asked, **more)
     return said.value
@@ -101,11 +101,11 @@ def shown(value: float | None) -> str:
     return "–" if value is None else cut(value, 3)
 
 
-# --- equal to the marts ----------------------------------------------------------------------------------------------
+# --- compared with the marts -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("window_days", [7, 30])
-def test_the_fleet_is_that_of_the_marts(marts, window_days):
+def test_fleet_page_equals_the_marts(marts, window_days):
     page = Parsed(pages.fleet_page(marts, MARTS, window_days=window_days, now=NOW))
     [headings, *rows] = page.table_rows(12)
     assert headings[:3] == ["Agent", "Verdict", "Steady"]
@@ -216,7 +216,7 @@ def test_a_verdict_follows_from_range_status_and_what_is_raised(limits, status, 
     assert (found.verdict, found.reason) == (expected, reason)
 
 
-def test_an_agent_is_that_of_the_marts(marts):
+def test_agent_page_equals_the_marts(marts):
     page = Parsed(pages.agent_page(marts, MARTS, "Link", now=NOW))
     key = "where agent_id_hash = %s and as_of = %s and window_days = 7"
     parts = read(marts, f"select * from fct_score_attribution {key} order by rank", LINK, AS_OF)
@@ -253,7 +253,7 @@ def test_an_agent_is_that_of_the_marts(marts):
     assert "y1=30% y2=30% class=threshold" in at_last.html and "href=#level" in at_last.html
 
 
-def test_every_part_has_words(marts):
+def test_every_loss_component_has_a_description(marts):
     parts = {row["part"] for row in read(marts, "select distinct part from fct_score_attribution")}
     assert parts == set(PART_WORDS)
 
@@ -264,7 +264,7 @@ def test_messages_of_the_database_use_the_same_words(marts):
     assert named_parts and named_parts <= {f"{named(part)}." for part in PART_WORDS}
 
 
-def test_alerts_and_parameters_are_those_of_the_marts(marts):
+def test_alerts_and_parameters_pages_equal_the_marts(marts):
     page = Parsed(pages.alerts_page(marts, MARTS, window_days=30))
     expected = read(marts, f"select * from fct_capacity_alerts where {NEWEST} and window_days = 30")
     assert sum(tag == "li" for tag, _ in page.tags) == len(expected) > 0
@@ -278,7 +278,7 @@ def test_alerts_and_parameters_are_those_of_the_marts(marts):
         assert category["guidance"] in page.text and f"{category['colour']}" in page.html
 
 
-def test_numbers_are_cut(marts):
+def test_numbers_are_truncated_not_rounded(marts):
     marts.execute(
         "update fct_capacity_scores set capacity_score = 0.8499999, category = 'healthy' "
         "where agent_id_hash = %s and as_of = %s and window_days = 7",
@@ -289,8 +289,8 @@ def test_numbers_are_cut(marts):
     assert row[4].startswith("0.849 ")
 
 
-def test_an_agent_is_called_and_measured_the_same_everywhere(scored, marts):
-    """Name and every digit: in the fleet table, on the pages, and in `explain`, of all agents."""
+def test_all_readers_show_the_same_name_and_digits(scored, marts):
+    """Name and all digits agree in the fleet table, on the pages and in `explain`, for all agents."""
     on_page = {
         row[0]: (row[1].lower(), row[2], row[4])
         for row in Parsed(pages.fleet_page(marts, MARTS, window_days=7)).table_rows(12)[1:]
@@ -308,7 +308,7 @@ def test_an_agent_is_called_and_measured_the_same_everywhere(scored, marts):
     assert in_table == on_page and "Morpheus da3f0851" in in_table
 
 
-def test_names_of_several_agents_are_folded_with_their_spread(marts):
+def test_agents_of_one_name_are_folded_with_their_range(marts):
     marts.execute(
         "update fct_capacity_scores set agent_name = 'Ally' where agent_name in ('Link', 'Fable', 'Echo')"
     )
@@ -324,7 +324,7 @@ def test_names_of_several_agents_are_folded_with_their_spread(marts):
     assert f"3 steady scores from {lowest} to {highest}, median {median}" in page
 
 
-def test_who_is_meant(marts):
+def test_unknown_and_ambiguous_agents_get_a_message(marts):
     for nobody in ("", " ", "nobody", "a\0b", "\ud800", "' or true --", "x" * 10_000):
         assert agents.find(Marts(marts, MARTS), nobody).agents == []
         assert "There is no such agent" in instead(pages.agent_page, marts, MARTS, nobody).html
@@ -360,11 +360,11 @@ def test_events_are_told_once_for_neighbouring_days(marts):
     assert changed.first_at == AS_OF - timedelta(10)
 
 
-# --- what is unhappy -------------------------------------------------------------------------------------------------
+# --- unfinished runs and missing data --------------------------------------------------------------------------------
 
 
-def test_an_unfinished_run_is_told(marts, scored):
-    """While it is at work, and when it has published nothing."""
+def test_unfinished_run_is_reported(marts, scored):
+    """While a run is at work, and after it ended without a publication."""
     assert "class=state" not in pages.fleet_page(marts, MARTS)
     assert "class=old>Data 3 days old" in pages.fleet_page(marts, MARTS, now=AS_OF + timedelta(days=3))
     assert "class=old>Data" not in pages.fleet_page(marts, MARTS, now=NOW)
@@ -406,7 +406,7 @@ def test_too_few_traces_say_how_many_are_missing(marts):
     assert pages.report_page(marts, MARTS)
 
 
-def test_nothing_published_is_said_in_words(marts, database):
+def test_message_explains_why_nothing_is_published(marts, database):
     with database.connect() as empty:
         for page in (pages.fleet_page, pages.alerts_page, pages.parameters_page):
             assert "No score is published yet" in page(empty, MARTS)
@@ -431,7 +431,7 @@ def test_an_agent_without_a_trace_in_the_window_is_named(marts):
 
 
 def rename(connection: psycopg.Connection) -> None:
-    """Give the first agents hostile names."""
+    """Give hostile names to the first agents."""
     for i, name in enumerate(HOSTILE):
         for table in ("fct_capacity_scores", "dim_agents", "fct_capacity_alerts"):
             connection.execute(
@@ -441,7 +441,7 @@ def rename(connection: psycopg.Connection) -> None:
             )
 
 
-def test_no_name_becomes_markup(marts):
+def test_names_are_escaped(marts):
     plain = Parsed(pages.report_page(marts, MARTS))
     rename(marts)
     page = Parsed(pages.report_page(marts, MARTS))
@@ -474,7 +474,7 @@ def test_links_hold_any_hash():
     ]  # fmt: skip
 
 
-# --- one file --------------------------------------------------------------------------------------------------------
+# --- the report ------------------------------------------------------------------------------------------------------
 
 
 def test_a_run_writes_the_report_at_its_end(scored):
@@ -505,7 +505,7 @@ def test_the_report_loads_nothing_and_its_policy_holds(scored):
 
 
 def test_three_hundred_agents_of_sixty_days_fit_in_a_megabyte(marts):
-    """The sample's agents many times over, their history stretched; and of more than 500, not all are shown."""
+    """The sample's agents are copied many times with a long history. More than 500 agents are not all shown."""
     copy_agents(marts, copies=14, days=60)
     html = pages.report_page(marts, MARTS)
     n_agents = html.count("<details class=")
@@ -525,7 +525,7 @@ def test_three_hundred_agents_of_sixty_days_fit_in_a_megabyte(marts):
 
 
 def copy_agents(connection: psycopg.Connection, copies: int, days: int) -> None:
-    """Copy scores and alerts of every agent of the window of 7 days, with so many days of history at least."""
+    """Copy scores and alerts of each agent in the window of 7 days, with at least this many days of history."""
     for mart in ("fct_capacity_scores", "fct_capacity_alerts"):
         columns = [
             row["column_name"]
@@ -573,7 +573,7 @@ def copy_agents(connection: psycopg.Connection, copies: int, days: int) -> None:
     )
 
 
-def test_the_json_is_that_of_the_marts(scored, marts):
+def test_json_report_equals_the_marts(scored, marts):
     result = invoke("report", scored.database, "--json", "--window-days", "30")
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)
@@ -614,12 +614,12 @@ def test_bad_input_is_named(scored, tmp_path, arguments, expected):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_run_refuses_a_bad_place_before_it_begins(database, tmp_path):
+def test_run_refuses_an_unwritable_report_file_before_it_begins(database, tmp_path):
     result = invoke("run", database, "--report", tmp_path)
     assert result.exit_code == 2 and "it is a folder" in result.stderr and "Scoring" not in result.stderr
 
 
-def test_without_scores_there_is_no_report(database, tmp_path):
+def test_report_without_scores_is_refused(database, tmp_path):
     file = tmp_path / "fleet.html"
     file.write_text("older")
     result = invoke("report", database, "--output", file)
@@ -627,13 +627,13 @@ def test_without_scores_there_is_no_report(database, tmp_path):
     assert file.read_text() == "older"
 
 
-def test_a_symbolic_link_stays_and_its_file_is_replaced(tmp_path):
+def test_report_replaces_the_target_of_a_symbolic_link(tmp_path):
     (tmp_path / "reports").mkdir()
     file, link = tmp_path / "reports" / "fleet.html", tmp_path / "link.html"
     for target in (Path("reports/fleet.html"), file):
         link.unlink(missing_ok=True)
         link.symlink_to(target)
-        for text in ("first", "second"):  # the file is not there at first
+        for text in ("first", "second"):  # the file does not exist at first
             report.check_place(link)
             report.write(text, link)
             assert link.readlink() == target and file.read_text() == text and not file.is_symlink()
@@ -653,7 +653,7 @@ def test_a_symbolic_link_stays_and_its_file_is_replaced(tmp_path):
 
 
 def test_a_report_is_written_to_a_device_a_pipe_or_an_open_file(tmp_path):
-    """They stay what they are; an open file keeps what is in it."""
+    """Devices and pipes remain; an open file keeps its earlier content."""
     device, pipe, opened_file = Path("/dev/null"), tmp_path / "pipe", tmp_path / "out"
     report.check_place(device)
     report.write("text", device)
@@ -682,8 +682,8 @@ def test_a_report_does_not_overwrite_a_disk(monkeypatch, tmp_path):
         report.check_place(tmp_path / "disk")
 
 
-def test_every_link_of_a_page_means_an_agent_that_another_is_named_like(marts):
-    """Another agent is named like the hash: the links of the pages lead to the agent nevertheless."""
+def test_links_identify_an_agent_whose_hash_is_the_name_of_another(marts):
+    """Another agent has the hash as its name. The links must still lead to the agent with the hash."""
     marts.execute("update dim_agents set agent_name = %s where agent_name = 'Fable'", [LINK])
     assert instead(pages.agent_page, marts, MARTS, LINK).status == 409
     agent = f"hash:{LINK}"
@@ -732,7 +732,7 @@ def test_a_report_that_cannot_be_written_leaves_the_older_one(tmp_path, monkeypa
 
 
 def vertices(path: str) -> list[list[tuple[int, int]]]:
-    """The polylines of a path."""
+    """Return the polylines of a path."""
     lines: list[list[tuple[int, int]]] = []
     for command, text in re.findall(r"([Mhlz])([^Mhlz]*)", path):
         numbers = [int(number) for number in re.findall(r"-?\d+", text)]
@@ -771,7 +771,7 @@ def test_a_line_goes_through_its_points_and_breaks_at_gaps():
     [(0.848, 2, "0.84"), (0.9999999, 3, "0.999"), (1.0, 3, "1.000"), (-0.0129, 2, "-0.01"), (1e-9, 3, "0.000"),
      (167.8679, 3, "167.867"), (0.3, 1, "0.3")],
 )  # fmt: skip
-def test_cut(value, places, expected):
+def test_numbers_are_truncated_to_places(value, places, expected):
     assert cut(value, places) == expected
 
 
@@ -785,11 +785,11 @@ def test_cut(value, places, expected):
         (172800, "2 days ago"),
     ],
 )
-def test_ago(seconds, expected):
+def test_time_since_an_event_uses_the_largest_unit(seconds, expected):
     assert words.ago(seconds) == expected
 
 
-def test_names_are_sorted_as_people_do():
+def test_names_with_numbers_are_sorted_by_value():
     assert sorted(["Link 10", "Link 9", "link", "Echo 2", ""], key=words.natural) == [
         "", "Echo 2", "link", "Link 9", "Link 10",
     ]  # fmt: skip
@@ -800,7 +800,7 @@ def test_names_are_sorted_as_people_do():
 
 @pytest.fixture(scope="module")
 def hostile(scored: Scored, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The report and pages of a server with hostile names, and three agents of one name in the fleet."""
+    """Report and pages of a server with hostile names and three agents of the same name."""
     folder = tmp_path_factory.mktemp("hostile")
     with scored.database.connect() as connection, connection.transaction(force_rollback=True):
         rename(connection)
@@ -824,12 +824,12 @@ def hostile(scored: Scored, tmp_path_factory: pytest.TempPathFactory) -> dict[st
 
 
 def opened(browser: Any, file: Path, fragment: str = "", **options: Any) -> AbstractContextManager[Any]:
-    """A page of a file, offline."""
+    """Open a file in the browser without a network."""
     return visited(browser, file.as_uri() + fragment, offline=True, **options)
 
 
 def column(page: Any, number: int) -> list[str]:
-    """First words of the cells of a column of the table of agents."""
+    """Return the first words in a column of the table of agents."""
     rows = page.locator(f"#agents tbody tr:visible td:nth-child({number})")
     return [(text.split() or [""])[0] for text in rows.all_inner_texts()]
 
@@ -875,7 +875,7 @@ def test_the_table_is_sorted_filtered_and_folded(browser, hostile):
 
 
 def test_a_large_fleet_is_shown_page_by_page(browser, scored, marts, tmp_path):
-    """And sorted by names as people do, whatever hash stands beside them."""
+    """Names are sorted by their numbers, regardless of the hashes next to them."""
     marts.execute(
         "update fct_capacity_scores set agent_name = case agent_name when 'Link' then 'Unit' when 'Echo' then 'Unit 10'"
         " when 'Fable' then 'Unit 9' else agent_name end"
@@ -910,14 +910,14 @@ def test_a_link_opens_the_section_of_an_agent(browser, scored):
         page.locator(f"[id='{LINK}']").get_by_text("What it could mend").wait_for(state="visible")
 
 
-def test_it_can_be_read_without_a_script(browser, scored):
+def test_report_is_readable_without_javascript(browser, scored):
     with opened(browser, scored.report_file, java_script_enabled=False) as page:
         assert page.locator("#agents tbody tr:visible").count() == 14
         assert not page.locator(".tools").first.is_visible()
 
 
 @pytest.mark.parametrize("name", ["report", "fleet", "agent", "alerts", "parameters", "message"])
-def test_no_name_spoils_a_page_on_a_phone_in_the_dark_in_print_or_for_anybody(browser, hostile, name):
+def test_pages_with_hostile_names_fit_phone_dark_mode_print_and_axe(browser, hostile, name):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
     phone = {"width": 360, "height": 740}
     with opened(browser, hostile[name], viewport=phone, color_scheme="dark") as page:
@@ -926,11 +926,11 @@ def test_no_name_spoils_a_page_on_a_phone_in_the_dark_in_print_or_for_anybody(br
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
         page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
-        page.set_viewport_size({"width": 1047, "height": 740})  # A4, lying
+        page.set_viewport_size({"width": 1047, "height": 740})  # A4 landscape
         page.emulate_media(media="print")
         assert page.evaluate("document.documentElement.scrollWidth") <= 1047
         assert not page.locator(".tools").first.is_visible()
-    # The tester's own script is let in past the policy, which the other tests hold the page to.
+    # The policy is bypassed for the script of the test. Other tests check the policy.
     with opened(browser, hostile[name], bypass_csp=True, viewport={"width": 1280, "height": 900}) as page:
         page.evaluate(
             "[...document.querySelectorAll('details')].slice(0, 3).forEach(one => { one.open = true })"

@@ -1,4 +1,4 @@
-"""Functions and operators that somebody planted on the search path: none of our sessions and views uses them."""
+"""Tests that sessions and views use no function or operator that another role planted on the search path."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from test_bad_input import dbt
 from test_load import write, write_keys
 
 FIRST, NEWEST = "2026-06-14T00:00:00Z", "2026-06-15T00:00:00Z"
-# Better matches than those of pg_catalog, which win although pg_catalog comes first.
+# Functions that match better than those of pg_catalog and are therefore preferred although pg_catalog is first.
 BETTER = """
 create function {schema}.array_remove(text[], text) returns text[] language plpgsql as $$ {body} $$;
 create function {schema}.num_nulls(text, numeric, numeric) returns integer language plpgsql as $$ {body} $$;
@@ -43,7 +43,7 @@ create table {schema}.ciris_rows ();
 create table {schema}.ciris_statistics ();
 create table {schema}.pg_class ();
 """
-# A copy of every function and operator of PostgreSQL that can be copied; each stops whoever calls it.
+# Copies of all functions and operators of PostgreSQL that can be copied. Each raises an error when it is called.
 COPIES = """
 do $plant$
 declare
@@ -85,7 +85,7 @@ begin
 end $plant$;
 """
 STOP = "begin raise exception 'planted code runs as %', current_user; end"
-# Objects outside of pg_catalog that a view uses, apart from relations.
+# Objects outside pg_catalog that a view uses, except relations.
 USED_BY_VIEWS = """
 select c.oid::regclass::text, pg_describe_object(d.refclassid, d.refobjid, d.refobjsubid)
 from pg_class as c
@@ -102,7 +102,7 @@ def plant(connection: psycopg.Connection, schema: str) -> None:
 
 @pytest.fixture(scope="module")
 def planted(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Roles]:
-    """Every schema that may be on the path holds planted names, and comes before pg_catalog on it."""
+    """A database in which every schema of the search path contains planted names and precedes pg_catalog."""
     with two_roles(embedded_postgres, tmp_path_factory.mktemp("planted")) as roles:
         with roles.database.connect() as connection:
             connection.execute(f"create schema {SCHEMA} authorization {roles.scorer}")
@@ -125,7 +125,7 @@ def planted(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory)
 
 
 def test_no_command_runs_planted_code(planted: Roles, tmp_path: Path) -> None:
-    """Plain dbt and ciris-scoring: whatever reads or writes the database."""
+    """All commands of plain dbt and ciris-scoring that read or write the database."""
     place = at(planted.target())
     agent = Agent(MIDDLE, 7)
     write(tmp_path, "a.json", batch([agent.trace() for _ in range(5)]))
@@ -154,7 +154,7 @@ def test_no_command_runs_planted_code(planted: Roles, tmp_path: Path) -> None:
 
 
 def test_plain_dbt_runs_no_planted_code(planted: Roles) -> None:
-    """Its tests, its queries of the catalog and its compilation, too."""
+    """Also its tests, catalog queries and compilation."""
     database = planted.target("plain")
     if not invoke("check", *at(database)).stdout.startswith("Fit"):
         assert invoke("simulate", *at(database), "--agents", 3, "--days", 9, "--end", NEWEST).exit_code == 0

@@ -1,4 +1,4 @@
-"""The real PgBouncer before the server: it is refused unless it keeps sessions."""
+"""Tests with a real PgBouncer: it is refused unless it keeps sessions."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture
 def database(saved_fleet: tuple[Database, str]) -> Database:
-    """A fleet, scored up to the day before its last."""
+    """A fleet, scored up to the day before the last."""
     restore(*saved_fleet)
     return saved_fleet[0]
 
 
 @contextlib.contextmanager
 def pooled(database: Database, folder: Path, pool_mode: str, *lines: str) -> Iterator[Database]:
-    """The same database behind a PgBouncer with these lines of configuration."""
-    # The path of a socket must be short, and PgBouncer, which refuses to run as root, must read the folder.
+    """The database behind a PgBouncer with the given configuration."""
+    # A socket needs a short path. PgBouncer refuses to run as root, and its user must be able to read the folder.
     socket_folder = Path(tempfile.mkdtemp(prefix="bouncer-"))
     owner = Path(database.server.socket_folder).stat()
     (socket_folder / "users.txt").write_text('"postgres" ""\n')
@@ -92,7 +92,9 @@ def pooled(database: Database, folder: Path, pool_mode: str, *lines: str) -> Ite
 
 @pytest.mark.parametrize("reset_query", ["DISCARD ALL", ""])
 def test_pooler_in_session_mode_changes_nothing(database: Database, tmp_path: Path, reset_query: str) -> None:
-    """With its default configuration, which refuses the startup parameter options; and if sessions keep their state."""
+    """With the default configuration, which refuses the startup parameter `options`, and
+    without a reset of sessions.
+    """
     with pooled(database, tmp_path, "session", f"server_reset_query = {reset_query}") as behind:
         for _ in range(2):
             result = run(behind, as_of=NEWEST)
@@ -100,7 +102,7 @@ def test_pooler_in_session_mode_changes_nothing(database: Database, tmp_path: Pa
         plain = dbt(behind, "build", variables={"ciris_as_of": NEWEST})
         assert plain.succeeded, plain.said
         with opened(load_project(REPOSITORY, behind.profiles_dir)) as api:
-            for _ in range(8):  # psycopg prepares a statement that it has executed five times
+            for _ in range(8):  # psycopg prepares a statement after five executions
                 assert api.read(lambda connection: connection.execute("select 1").fetchone()) == (1,)
         report = invoke("report", *at(behind), "--output", tmp_path / "report.html")
         assert report.exit_code == 0, report.output
@@ -122,7 +124,7 @@ def test_pooler_that_shares_sessions_is_refused_at_once(
         assert place in fit.stdout
         plain = dbt(behind, "build", variables={"ciris_as_of": NEWEST})
         assert not plain.succeeded
-        if pool_mode == "transaction":  # in statement mode dbt does not get as far as this project's checks
+        if pool_mode == "transaction":  # in statement mode dbt fails before the project's checks
             assert place in plain.said
             assert "pool_mode = session" in plain.said
         with (

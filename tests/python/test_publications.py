@@ -1,4 +1,4 @@
-"""A publication of all tables, as for logical replication: PostgreSQL must be able to name each row that goes."""
+"""Tests of a publication of all tables for logical replication, which requires that deleted rows can be identified."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from test_bad_input import dbt
 
 SEEDS = ("capacity_categories", "components", "deferral_outcomes", "scoring_windows")
 SECOND = START + timedelta(days=6)
-# Tables that PostgreSQL would refuse to delete from.
+# Tables from which PostgreSQL would refuse to delete.
 NAMELESS = """
 select c.oid::regclass::text
 from pg_class as c
@@ -30,14 +30,14 @@ where
 
 @pytest.mark.parametrize("source", ["traces", "events"])
 def test_runs_go_on_when_all_tables_are_published(every_database: Database, source: str) -> None:
-    """From the first run on, over increments, a full refresh and plain dbt."""
+    """From the first run on, with incremental runs, a full refresh and plain dbt."""
     database = every_database
     variables = AS_EVENTS if source == "events" else {}
     with database.connect() as connection:
         load_rows(connection, nasty_fleet(4, days=7))
         if source == "events":
             write_as_events(connection)
-            # As in a lens, whose tables have keys; those of the tests hold rows that no key would let in.
+            # The tables of a lens have keys. Those of the tests have none, so that they can store any row.
             connection.execute("alter table cirislens.trace_events replica identity full")
         connection.execute("create publication everything for all tables")
     for days in (5, 6):
@@ -47,7 +47,7 @@ def test_runs_go_on_when_all_tables_are_published(every_database: Database, sour
         schemas = [f"{SCHEMA}{suffix}" for suffix in ("", "_staging", "_intermediate")]
         seeds = {f"{SCHEMA}_intermediate.{name}" for name in SEEDS}
         nameless = {name for (name,) in connection.execute(NAMELESS, [schemas]).fetchall()}
-        assert nameless == seeds  # dbt empties them by truncate
+        assert nameless == seeds  # dbt empties seeds by truncate, which needs no identity
     write_profile(database.profiles_dir, database.server, database=database.name, schema="plain")
     for as_of in (START + timedelta(days=5), SECOND):
         outcome = dbt(database, "build", variables={**variables, "ciris_as_of": as_of.isoformat()})
@@ -55,7 +55,7 @@ def test_runs_go_on_when_all_tables_are_published(every_database: Database, sour
 
 
 def test_a_table_of_an_earlier_version_gets_a_replica_identity(database: Database) -> None:
-    """One that was made without a key, before it had one."""
+    """The table was created before it had a key."""
     with database.connect() as connection:
         load_rows(connection, nasty_fleet(4, days=7))
         score(database.profiles_dir, START + timedelta(days=5))

@@ -1,5 +1,6 @@
-"""Python models run in dbt's own process by a plugin (python/dbt_postgres_python.py), which every dbt start of its
-environment imports: what it must not do to other projects, and what happens where it is missing or a model fails."""
+"""Tests of the plugin that runs Python models in dbt's process (python/dbt_postgres_python.py). Every dbt of its
+environment imports it, so it must not affect other projects. Missing plugins and failing models are tested, too.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ sys.argv[1:] = arguments
 from dbt.cli.main import cli
 cli()
 """.format(package=str(REPOSITORY / "python"))
-"""dbt in an environment with the package or without it."""
+"""Program that runs dbt with or without the package."""
 
 
 def dbt_in_process(plugin: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -43,7 +44,7 @@ def dbt_in_process(plugin: str, *arguments: str | Path) -> subprocess.CompletedP
 
 @pytest.fixture(scope="module")
 def fleet(small_fleet: Database) -> Iterator[tuple[Database, str]]:
-    """A small fleet that is not scored yet, and its saved state once it is."""
+    """A small unscored fleet and its saved copy after scoring."""
     with saved(small_fleet) as arrived:
         assert run(small_fleet).exit_code == 0
         with saved(small_fleet) as scored:
@@ -51,7 +52,7 @@ def fleet(small_fleet: Database) -> Iterator[tuple[Database, str]]:
             yield small_fleet, scored
 
 
-# --- an environment without the package, or with another version of it -----------------------------------------------
+# --- environments without the package, or with another version -------------------------------------------------------
 
 
 def test_without_the_package_a_build_stops_and_changes_nothing(fleet):
@@ -62,7 +63,7 @@ def test_without_the_package_a_build_stops_and_changes_nothing(fleet):
     first = dbt_in_process("without", *command)
     assert first.returncode != 0 and missing in " ".join(first.stdout.split()), first.stdout
     assert "in a checkout of the repository at version" in " ".join(first.stdout.split())
-    # Not even the log: without the package nobody knows whether its table can be trusted.
+    # Not even the run log is created, because its table cannot be checked without the package.
     assert built(database) == []
 
     restore(database, scored)
@@ -83,7 +84,7 @@ def test_another_version_of_the_package_is_refused(fleet, monkeypatch):
     assert (built(database), marts(database)) == (before, published)
 
 
-# --- projects that know nothing of this one --------------------------------------------------------------------------
+# --- other projects --------------------------------------------------------------------------------------------------
 
 IMPORTED = """
 import json, sys
@@ -99,7 +100,7 @@ def test_the_plugin_imports_nothing_but_dbt():
 
 
 def write_project(folder: Path, files: Mapping[str, str]) -> list[str]:
-    """Write somebody's project; the options that name it."""
+    """Write another project and return the options that select it."""
     for name, content in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -145,7 +146,7 @@ def test_a_project_without_python_models_is_built_as_ever(database, tmp_path):
             connection.execute(
                 "drop schema if exists ciris cascade; drop schema if exists ciris_kept cascade"
             )
-        for _ in range(2):  # the second is an increment
+        for _ in range(2):  # the second run is incremental
             done = dbt_in_process(plugin, "build", *options, "--target-path", str(target))
             assert done.returncode == 0, done.stdout
         results = json.loads((target / "run_results.json").read_text())["results"]
@@ -177,16 +178,16 @@ def test_python_models_of_another_adapter_work_beside_it(tmp_path):
         assert connection.execute("select answer from asked").fetchall() == [(42,)]
 
 
-# --- a model that fails ----------------------------------------------------------------------------------------------
+# --- failing models --------------------------------------------------------------------------------------------------
 
 
 def test_a_model_that_fails_is_named_and_rolled_back_and_retry_goes_on(fleet, monkeypatch):
-    """A bug, which nobody expected; what the model refuses is in test_window_statistics.py."""
+    """The model raises an unexpected exception. test_windows.py tests input that the model refuses."""
     database, scored = fleet
     restore(database, scored)
     variables = {"ciris_as_of": NEWEST}
     with database.connect() as connection:
-        # So that there is something to compute.
+        # Delete rows so that the model has to compute some.
         connection.execute(f"delete from {SCHEMA}_intermediate.int_windows where as_of = %s", [NEWEST])
     expected = marts(database, without=RUN_TIMES)
     before = marts(database)

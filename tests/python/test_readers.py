@@ -1,4 +1,5 @@
-"""The roles of CIRIS_MART_READERS: looked up before anything is built, quoted, and nobody else."""
+"""Tests of the roles in CIRIS_MART_READERS: they are checked before anything is built, quoted, and get exclusive
+access."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ def database(small_fleet: Database) -> Database:
 
 @pytest.fixture(scope="module")
 def roles(database: Database) -> Iterator[dict[str, str]]:
-    """A role of each name, with a suffix of its own because roles belong to the whole server."""
+    """Roles with unusual names. They have a unique suffix, because roles are shared by all databases of a server."""
     suffix = uuid.uuid4().hex[:8]
     roles = {name: f"{name} {suffix}" if " " in name else f"{name}{suffix}" for name in NAMES}
     quoted = ['"' + role.replace('"', '""') + '"' for role in roles.values()]
@@ -36,7 +37,7 @@ def roles(database: Database) -> Iterator[dict[str, str]]:
 
 
 def readers(database: Database) -> set[tuple[str, ...]]:
-    """Who else than the owner may read each mart."""
+    """Return the roles other than the owner that may read each mart."""
     with database.connect() as connection:
         return {
             tuple(row[0])
@@ -67,7 +68,7 @@ def build(database: Database) -> None:
     assert outcome.succeeded, outcome.said
 
 
-def test_names_with_any_letter_are_granted_and_all_others_revoked(database, roles, monkeypatch) -> None:
+def test_named_roles_are_granted_and_all_others_revoked(database, roles, monkeypatch) -> None:
     monkeypatch.setenv("CIRIS_MART_READERS", f" {' , '.join(roles.values())},,{roles['bi']},")
     build(database)
     assert {tuple(sorted(found)) for found in readers(database)} == quoted(database, *roles.values())

@@ -1,6 +1,7 @@
-"""Traces of real agents (tests/data): scored by day and by hour, and held against the brute force.
+"""Tests with traces of real agents (tests/data), scored by day and by hour, compared with the reference
+implementation.
 
-`pytest -s` shows the fleet tables that the runs print.
+`pytest -s` shows the fleet tables of the runs.
 """
 
 from __future__ import annotations
@@ -24,23 +25,23 @@ DATA = REPOSITORY / "tests" / "data"
 FILES = {name: DATA / "lens" / f"{name}.csv.gz" for name in ("covenant_traces", "covenant_public_keys")}
 PERIODS = {"day": timedelta(days=1), "hour": timedelta(hours=1)}
 
-# Agents by their version of the agent software, the rows of each, and its name.
+# Agents by version of the agent software, with the number of rows and the name of each.
 NAMELESS, SCOUT, ALLY = "4685f71881ded1a8", "3f764637717ba9ec", "8d1300d170e6da7a"  # 1.9, 2.7, 2.15
 ROWS = {NAMELESS: 83, SCOUT: 363, ALLY: 190}
 NAMES = {NAMELESS: None, SCOUT: "Scout", ALLY: "Ally"}
 
 
 def period_end(moment: datetime, period: str) -> datetime:
-    """The first period end after a moment."""
+    """Return the first period end after a time."""
     start = moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
     return (start.replace(hour=0) if period == "day" else start) + PERIODS[period]
 
 
 def load(connection: psycopg.Connection, period: str) -> datetime:
-    """Load the files, and return the as-of: the first period end after the last trace.
+    """Load the files and return the as-of: the first period end after the last trace.
 
-    A run refuses an as-of in the future, so traces of a period that is not over yet are moved back by whole days. A
-    score depends on no date, and on the time of day only through periods and hours.
+    A run refuses an as-of in the future, so traces of a period that is not over are moved back by whole days. Scores
+    do not depend on dates, and depend on the time of the day only through periods and hours.
     """
     create_source_tables(connection)
     for table, path in FILES.items():
@@ -62,7 +63,7 @@ def load(connection: psycopg.Connection, period: str) -> datetime:
 def scored(
     request: pytest.FixtureRequest, embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Database, psycopg.Connection, str, datetime]]:
-    """The real traces, scored by one period."""
+    """The scored real traces, by day and by hour."""
     folder = tmp_path_factory.mktemp(request.param)
     with (
         fresh_database(embedded_postgres, folder) as database,
@@ -74,7 +75,7 @@ def scored(
 
 
 def by_agent(connection: psycopg.Connection, condition: str) -> dict[str, int]:
-    """Verdicts per agent for which a condition holds."""
+    """Return the number of checked traces that meet a condition, by agent."""
     return dict(
         connection.execute(
             f"select agent_id_hash, count(*) from ciris.fct_trace_verdicts where {condition} group by 1"
@@ -83,7 +84,7 @@ def by_agent(connection: psycopg.Connection, condition: str) -> dict[str, int]:
 
 
 def components(connection: psycopg.Connection, as_of: datetime, *names: str) -> dict[str, dict[str, Any]]:
-    """Some components of each agent's score at the as-of, in the window of 7 days, by component."""
+    """Return components of each agent at the as-of in the window of 7 days, by component."""
     found: dict[str, dict[str, Any]] = {name: {} for name in names}
     for component, agent, value in connection.execute(
         "select component, agent_id_hash, component_value from ciris.fct_factor_components"
@@ -94,7 +95,7 @@ def components(connection: psycopg.Connection, as_of: datetime, *names: str) -> 
     return found
 
 
-def test_the_brute_force_gives_the_same(scored):
+def test_real_traces_equal_reference(scored):
     _, connection, period, as_of = scored
     assert differences_from_brute_force(connection, SCHEMA, as_of, period=period) == []
 
@@ -145,7 +146,7 @@ def test_a_thought_that_was_reprocessed_counts_twice(scored):
     assert twice == [(ALLY, 2, 2, True)]
 
 
-def test_traces_with_nothing_but_an_action_result(scored):
+def test_traces_with_only_an_action_result_have_no_scores(scored):
     _, connection, _, _ = scored
     scores = ["csdma_plausibility_score", "dsdma_domain_alignment", "coherence_level", "entropy_level"]
     assert by_agent(connection, f"num_nonnulls({', '.join(scores)}, idma_fragility_flag) = 0") == {ALLY: 33}
@@ -162,9 +163,10 @@ def test_traces_with_nothing_but_an_action_result(scored):
 
 
 def test_a_trace_that_two_adapters_send_counts_once(scored):
-    """As Scout's did, in separate batches; here as where the lens stores the batch's time, and as an increment.
+    """The agent Scout sent such traces in separate batches. Here the lens stores the batch's time and the run is
+    incremental.
 
-    The last test, because it changes what the others look at.
+    This test must be the last one, because it changes the data of the others.
     """
     database, connection, period, as_of = scored
     before = components(connection, as_of, "i_coverage", "signature_rate", "link_rate", "chain_duplicates")

@@ -1,4 +1,4 @@
-"""A replay looks at the very row of the source that the verdicts sampled, however many others are of its moment."""
+"""Tests that a replay reads exactly the source row that was sampled, even if other rows have the same time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nasty_fleet import START, Row
 from pipeline import create_loose_sources, insert_rows, score
 
 TRUE, FALSE = Decimal("0.9"), Decimal("0.1")
-"""Plausibility that agrees with the component of every trace, and one that does not. It tells the rows apart."""
+"""Plausibility that agrees with the component of each trace, and one that does not. They identify the rows."""
 
 
 def row(trace_id: str | None, signature: str, plausibility: Decimal) -> Row:
@@ -27,8 +27,9 @@ def row(trace_id: str | None, signature: str, plausibility: Decimal) -> Row:
 
 
 def test_rows_of_one_moment_keep_their_own_replay(database: Database) -> None:
-    """Three deliveries of a trace at once, of which one counts; and without an id, where each counts. Two of the three
-    are the same in everything."""
+    """Three deliveries of a trace at the same time, of which one counts, and three without an id, which all count.
+    Two of the three are identical.
+    """
     rows = [
         row(trace_id, f"{signature} {number}", plausibility)
         for number in range(6)

@@ -1,4 +1,4 @@
-"""One decision is loaded once: whatever its copies are called, whichever agent re-uses its name, and in any order."""
+"""Tests that a decision is loaded only once, whatever ids its copies have and in whatever order they arrive."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def copied(trace: Json) -> Json:
 
 
 def renamed(trace: Json, thought_id: str) -> Json:
-    """A copy with another thought, which verifies where ids are not signed."""
+    """Return a copy with another thought id. Its signature is valid if ids are not signed."""
     copy = copied(trace)
     copy["trace_id"] = copy["trace_id"].replace(copy["thought_id"], thought_id)
     copy["thought_id"] = thought_id
@@ -38,7 +38,7 @@ def renamed(trace: Json, thought_id: str) -> Json:
 
 
 def stolen_by(thief: Agent, trace: Json) -> Json:
-    """The trace as another agent signs it, with its own agent and the same id and time."""
+    """Return the trace as another agent would sign it, with its own hash and the same id and time."""
     copy = copied(trace) | {
         "agent_id_hash": thief.hash, "trace_schema_version": thief.generation.schema,
         "deployment_profile": dict(PROFILE),
@@ -49,7 +49,7 @@ def stolen_by(thief: Agent, trace: Json) -> Json:
 
 
 def at_level(agent: Agent, trace: Json, level: str) -> Json:
-    """The same decision as another adapter of the agent sends it: with more fields, at another trace level."""
+    """Return the decision as another adapter of the agent sends it, at another trace level with more fields."""
     copy = copied(trace) | {"trace_level": level}
     copy["components"][0]["data"]["of_level"] = level
     return agent.sign(copy)
@@ -63,7 +63,7 @@ def audited(database: Database, paths: list[Path], keys: Path) -> tuple[int, Jso
 def load_in_order(
     project_: Any, folder: Path, sent: list[Json], keys: Path, how: str, name: str = "sent"
 ) -> list[Summary]:
-    """Load traces in one batch, in several, or in several loads."""
+    """Load traces in one batch, in several batches, or in several loads."""
     if how == "one batch":
         return [load(project_, [write(folder, f"{name}.json", batch(sent))], [keys])]
     paths = [write(folder / name, f"{number}.json", batch([trace])) for number, trace in enumerate(sent)]
@@ -73,11 +73,11 @@ def load_in_order(
 
 
 HOW = ("one batch", "batches", "loads")
-"""Ways to load traces. Each is tried with each kind of reuse; a property test below mixes them with every rule."""
+"""Ways to load traces. Each is tried with each kind of reuse. A property test below combines them with all rules."""
 
 
 def with_a_way(*cases: Any) -> list[Any]:
-    """Pair each case with one of the ways to load, in turn."""
+    """Combine each case with one of the ways to load."""
     return [(*case, how) for case, how in zip(cases, itertools.cycle(HOW), strict=False)]
 
 
@@ -128,8 +128,8 @@ def test_a_copy_counts_once_by_every_rule_without_ids(project, database, tmp_pat
     agent = Agent(generation)
     genuine = agent.trace(at=START + timedelta(milliseconds=500))
     copy, later = renamed(genuine, "th_copy"), copied(genuine)
-    later["trace_id"] = later["trace_id"][:-1] + str(int(later["trace_id"][-1]) + 1)  # by a second
-    emptied = renamed(genuine, "th_emptied")  # by what the signature does not cover
+    later["trace_id"] = later["trace_id"][:-1] + str(int(later["trace_id"][-1]) + 1)  # one second later
+    emptied = renamed(genuine, "th_emptied")  # differs only in unsigned fields
     if generation is not OLD:
         emptied["components"][0]["data"]["nothing"] = None
     keys = write_keys(tmp_path, agent)
@@ -174,7 +174,7 @@ def test_copies_that_came_before_their_key_are_removed(project, database, tmp_pa
 
 
 @pytest.mark.parametrize("how", HOW)
-def test_a_copy_at_another_trace_level_is_a_copy(project, database, tmp_path, how):
+def test_renamed_copy_at_another_trace_level_is_refused(project, database, tmp_path, how):
     agent = Agent(OLD)
     genuine = agent.trace()
     detailed = at_level(agent, genuine, "detailed")
@@ -183,7 +183,7 @@ def test_a_copy_at_another_trace_level_is_a_copy(project, database, tmp_path, ho
     assert verdicts(database) == {genuine["trace_id"]: (True, "components")}
 
 
-def test_a_copy_by_an_altered_time_does_not_stay_beside_its_trace(project, database, tmp_path):
+def test_copy_with_an_altered_time_is_removed(project, database, tmp_path):
     agent = Agent(OLD)
     genuine = agent.trace()
     altered = copied(genuine) | {"completed_at": "2026-06-01T08:59:59+00:00"}
@@ -200,7 +200,7 @@ def test_a_copy_by_an_altered_time_does_not_stay_beside_its_trace(project, datab
         assert connection.execute(query).fetchall() == [("replayed_signature",)]
 
 
-def test_a_copy_under_another_id_of_the_key_is_a_copy(project, database, tmp_path):
+def test_copy_under_another_key_id_is_refused(project, database, tmp_path):
     agent = Agent(OLD)
     genuine = agent.trace()
     copy = renamed(genuine, "th_copy") | {"signature_key_id": "agent-other"}
@@ -226,7 +226,7 @@ def test_trace_levels_of_one_decision_do_not_conflict(project, database, tmp_pat
         assert (exit_code, told["traces_in_files"], told["n_discrepancies"]) == (0, 3, 0)
 
 
-def test_the_same_signed_bytes_in_another_spelling_are_sent_again(project, database, tmp_path):
+def test_same_signed_bytes_in_another_spelling_count_as_repeated(project, database, tmp_path):
     agent = Agent(NEW)
     trace = agent.trace()
     respelled = copied(trace)
@@ -256,7 +256,7 @@ def test_counts_of_a_batch_follow_the_key_that_came_later(project, database, tmp
     load(project, [path], [])
     keys = write_keys(tmp_path, agent)
     assert load(project, [path], [keys]).is_clean
-    assert load(project, [path], [keys]).is_clean  # by what was written
+    assert load(project, [path], [keys]).is_clean  # loads the batches that were written to the file
     assert [row[3:6] for row in everything(database)["covenant_trace_batches"]] == [(2, 2, 0)]
 
 
@@ -273,7 +273,7 @@ def test_a_bad_signature_of_a_key_that_came_later_is_read_again_once(project, da
 
 
 def test_two_contents_far_apart_in_the_files_are_confirmed(project, database, tmp_path, monkeypatch):
-    """Each chunk of documents numbered its traces from 1, so a later content came before an earlier one."""
+    """Each chunk of documents numbered its traces from 1, so a later content was mistaken for an earlier one."""
     monkeypatch.setattr(loading, "CHUNK_DOCUMENTS", 1)
     agent = Agent()
     trace = agent.trace()
@@ -303,7 +303,8 @@ SEEDS = range(8)
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_row_that_load_wrote_is_confirmed(project, database, tmp_path, monkeypatch, seed):
-    """Whatever verified batches, in any order, in chunks of any size, in one load or several, audited in any order."""
+    """Random verified batches, in any order and chunk size, in one load or several; the audit reads them in any
+    order."""
     source = random.Random(seed)
     monkeypatch.setattr(loading, "CHUNK_DOCUMENTS", source.choice([1, 2, 500]))
     agents = [Agent(generation, number) for number, generation in enumerate(GENERATIONS)]
@@ -339,7 +340,7 @@ def test_every_row_that_load_wrote_is_confirmed(project, database, tmp_path, mon
     some_keys = write_keys(tmp_path, *source.sample([*agents, thief], 2), name="some.json")
     n = source.choice([1, 2, 3])
     loads = [paths[number::n] for number in range(n)]
-    if source.random() < 0.5:  # a key that comes later
+    if source.random() < 0.5:  # the key is registered later
         loads = [*loads, *loads]
         for group in loads[:n]:
             load(project, group, [some_keys])
@@ -358,7 +359,7 @@ def test_every_row_that_load_wrote_is_confirmed(project, database, tmp_path, mon
         assert connection.execute(query, [thief.hash]).fetchone() == (decisions, decisions)
 
 
-def test_a_table_whose_key_has_room_for_one_agent_is_refused(project, database, tmp_path):
+def test_table_without_agent_in_its_key_is_refused(project, database, tmp_path):
     agent = Agent()
     path = write(tmp_path, "a.json", batch([agent.trace()]))
     keys = write_keys(tmp_path, agent)

@@ -1,4 +1,5 @@
-"""Whatever ends a run, the marts can be read, and the next run comes to what it would have come to (kills.py)."""
+"""Tests that the marts stay readable however a run ends, and that the next run gives the normal result (see
+kills.py)."""
 
 from __future__ import annotations
 
@@ -43,12 +44,12 @@ from test_bad_input import dbt, restore
 VERDICTS = f"{SCHEMA}_intermediate.int_trace_verdicts"
 WINDOWS = f"{SCHEMA}_intermediate.int_windows"
 LARGEST_FILE = 16 << 20
-"""As large as a file of the server's log, which it must be able to write."""
+"""Limit of the file size. The server must still be able to write a log file."""
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    """A server of these tests' own, to be stopped and crashed."""
+    """A separate server, which the tests stop and crash."""
     with embedded.throw_away() as server:
         yield server
 
@@ -61,8 +62,8 @@ def fleet(
         yield fleet
 
 
-def test_killed_runs_are_healed_by_the_next(fleet):
-    """One after the other: early, before the scores, after them, and in the Python model."""
+def test_run_after_killed_runs_gives_the_normal_result(fleet):
+    """Killed one after the other: early, before the scores, after them, and in the Python model."""
     database, cases = fleet
     numbers = (1, 12, 6, 10)
     [case] = {draw(number): cases[draw(number)] for number in numbers}.values()
@@ -74,19 +75,19 @@ def test_killed_runs_are_healed_by_the_next(fleet):
     assert differences_after_another_run(database, case) == []
 
 
-# --- runs that meet ---------------------------------------------------------------------------------------------------
+# --- concurrent runs -------------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
 def somebody_in_the_way(database: Database, table: str) -> Iterator[psycopg.Connection]:
-    """A session with a lock on a table: no run gets past writing it until the session rolls back."""
+    """A session that locks a table, so that a run waits before writing it until the session rolls back."""
     with database.connect() as connection:
         connection.execute(f"begin; lock table {table} in share mode")
         yield connection
 
 
 def wait_until_one_waits(blocker: psycopg.Connection) -> None:
-    """Wait until a session waits for a lock that the blocker holds."""
+    """Wait until a session waits for a lock of the blocker."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     query = "select from pg_locks where not granted and pg_backend_pid() = any(pg_blocking_pids(pid))"
     while blocker.execute(query).fetchone() is None:
@@ -95,7 +96,7 @@ def wait_until_one_waits(blocker: psycopg.Connection) -> None:
 
 
 def lock_holder(blocker: psycopg.Connection) -> int:
-    """The database process that holds a run's lock."""
+    """Return the process of the session that holds the run lock."""
     query = "select pid from pg_locks where locktype = 'advisory' and mode = 'ExclusiveLock' and granted"
     return one_row(blocker.execute(query))[0]
 
@@ -127,7 +128,7 @@ def test_plain_dbt_shares_the_lock_while_it_writes(fleet, monkeypatch):
             pass
         blocker.execute("rollback")
         assert writer.wait() == 0
-    # A run that begins between two of its models: the next one is refused.
+    # A run that begins between two models of another run is refused.
     with database.connect() as other, run_lock(other, SCHEMA):
         refused = dbt(database, "run-operation", "write_under_lock")
     assert (
@@ -135,8 +136,8 @@ def test_plain_dbt_shares_the_lock_while_it_writes(fleet, monkeypatch):
     )
 
 
-def test_runs_never_mix(fleet):
-    """A second run is refused. Once the first has lost its lock, the next one ends what it has at work, and goes on."""
+def test_concurrent_runs_are_refused_until_the_lock_is_lost(fleet):
+    """A second run is refused. If the first loses its lock, the next run ends its session and continues."""
     database, cases = fleet
     case = cases["increment"]
     restore(database, case.state)
@@ -151,7 +152,7 @@ def test_runs_never_mix(fleet):
             assert f"select pg_terminate_backend({holder});" in second.said
         assert marts(database) == case.before
 
-        # As the hint has it. The run itself goes on, and has not noticed yet.
+        # The session is ended as the hint says. The run itself is still alive and has not noticed.
         blocker.execute("select pg_terminate_backend(%s)", [holder])
         with real_run(database, case) as third:
             third.wait_until_said(r"Ended database process \d+, at work for a run that has lost its lock")
@@ -163,7 +164,7 @@ def test_runs_never_mix(fleet):
         assert table_differences(connection, SCHEMA, UNDISTURBED) == []
 
 
-# --- a server that fails ----------------------------------------------------------------------------------------------
+# --- server failures -------------------------------------------------------------------------------------------------
 
 
 def data_folder(server: Server) -> Path:
@@ -172,7 +173,7 @@ def data_folder(server: Server) -> Path:
 
 
 def restart(server: Server, data: Path, mode: str = "fast", largest_file: int | None = None) -> None:
-    """Start the server again, which may be running or have crashed; it may write no file larger than given."""
+    """Start or restart the server, optionally with a limit of the file size."""
     account = {"user": data.stat().st_uid, "group": data.stat().st_gid} if os.geteuid() == 0 else {}
     command = [server.programs / "pg_ctl", "-D", data, "-w", "-m", mode, "-l", data / "log", "restart"]
 
@@ -182,7 +183,7 @@ def restart(server: Server, data: Path, mode: str = "fast", largest_file: int | 
             resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, hard_limit))
 
     deadline = time.monotonic() + PATIENCE_SECONDS
-    # The processes of a crashed server may take a moment to be gone.
+    # The processes of a crashed server may take a moment to end.
     while subprocess.run(
         command, cwd="/", stdout=subprocess.DEVNULL, preexec_fn=limit, check=False, **account
     ).returncode:
@@ -191,13 +192,13 @@ def restart(server: Server, data: Path, mode: str = "fast", largest_file: int | 
 
 
 def crash(server: Server, data: Path) -> None:
-    """Kill the server's first process, and start it again."""
+    """Kill the server's main process and start the server again."""
     os.kill(int((data / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
     restart(server, data)
 
 
-def test_a_server_that_fails_in_the_middle(fleet):
-    """One failure after the other, each on what the last one left behind; then a good run."""
+def test_run_after_server_failures_gives_the_normal_result(fleet):
+    """The failures follow each other without a reset; then a run succeeds."""
     database, cases = fleet
     case = cases["increment"]
     restore(database, case.state)
@@ -210,7 +211,7 @@ def test_a_server_that_fails_in_the_middle(fleet):
 
 
 def _without_room(database: Database, case: Case, data: Path) -> None:
-    """Files that cannot grow, for traces that are far too many."""
+    """The server's files cannot grow, and there are too many traces."""
     with database.connect() as connection:
         connection.execute("create table public.as_they_were as table cirislens.covenant_traces")
         connection.execute(
@@ -220,7 +221,7 @@ def _without_room(database: Database, case: Case, data: Path) -> None:
             " %s - n * interval '0.5 seconds' from generate_series(1, 120000) as n",
             [case.as_of],
         )
-        connection.execute("vacuum cirislens.covenant_traces")  # so that the run has no need to write there
+        connection.execute("vacuum cirislens.covenant_traces")  # so that the run need not write there
     restart(database.server, data, largest_file=LARGEST_FILE)
     error, _ = _failure(database, case)
     assert re.search("Error: dbt stopped at model int_trace_verdicts .*: could not .* File too large", error)
@@ -234,14 +235,14 @@ def _without_room(database: Database, case: Case, data: Path) -> None:
 
 def _restarted(database: Database, case: Case, after: str, happens: Callable[[], None]) -> None:
     error, hint = _failure(database, case, after, happens)
-    # A model that begins once the server is back finds the lock gone instead of its connection.
+    # If a model begins after the restart, it finds the lock lost instead of the connection.
     assert re.search("Error: dbt stopped.*(connection|terminat|has lost its lock on schema ciris)", error)
     assert hint == "Hint: The server was stopped, or the connection to it was cut. Run again when it is back."
     assert half_published(case, marts(database)) == []
 
 
 def _cancelled(database: Database, case: Case) -> None:
-    """Somebody holds a statement up, and somebody cancels it. A limit to its time does not count for a run."""
+    """A statement is blocked and then cancelled. A time limit would not apply to a run."""
     with database.connect() as connection:
         connection.execute(f"alter database {database.name} set statement_timeout = '2s'")
     with somebody_in_the_way(database, WINDOWS) as blocker, real_run(database, case) as command:
@@ -257,7 +258,7 @@ def _cancelled(database: Database, case: Case) -> None:
 def _failure(
     database: Database, case: Case, after: str = "", happens: Callable[[], None] = lambda: None
 ) -> list[str]:
-    """Error and hint of a run to which something happens after it has said something."""
+    """Return error and hint of a run during which something happens after a certain output."""
     with real_run(database, case) as command:
         command.wait_until_said(after)
         happens()
@@ -266,7 +267,7 @@ def _failure(
 
 
 def test_standby_refuses_every_command_that_writes(tmp_path):
-    """A server in recovery, which takes the place of a standby with a primary."""
+    """The server is in recovery, like a standby."""
     schemas = [SCHEMA, f"{SCHEMA}_staging", f"{SCHEMA}_intermediate"]
     with embedded.throw_away() as server, fresh_database(server, tmp_path) as database:
         with database.connect() as connection:

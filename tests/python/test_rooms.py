@@ -1,4 +1,4 @@
-"""The rooms of the Python package: each imports only from those before it."""
+"""Tests of the dependencies between subpackages: each imports only from those before it."""
 
 import ast
 from pathlib import Path
@@ -10,7 +10,7 @@ PACKAGE = REPOSITORY / "python/ciris_scoring"
 
 
 def imported_rooms(path: Path) -> set[str]:
-    """Rooms, or modules of the root, that a module imports from anywhere in it."""
+    """Return the subpackages or top-level modules that a module imports."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module == "ciris_scoring":
@@ -20,7 +20,7 @@ def imported_rooms(path: Path) -> set[str]:
     return found
 
 
-def test_rooms_import_only_from_those_before_them():
+def test_subpackages_import_only_from_those_before_them():
     folders = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
     assert folders == set(ROOMS)
     for number, room in enumerate(ROOMS, 1):
@@ -29,8 +29,8 @@ def test_rooms_import_only_from_those_before_them():
             assert not later, f"{path.relative_to(PACKAGE)} imports from {', '.join(sorted(later))}"
 
 
-def test_modules_of_a_room_do_not_import_each_other_in_a_circle():
-    """By dotted names; a package stands for its ``__init__``."""
+def test_modules_of_a_subpackage_have_no_circular_imports():
+    """Modules are identified by dotted names; a package by its ``__init__``."""
     modules = {
         ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"): path
         for path in PACKAGE.rglob("*.py")
@@ -42,7 +42,7 @@ def test_modules_of_a_room_do_not_import_each_other_in_a_circle():
 
 
 def imported_modules(path: Path, modules: dict[str, Path]) -> set[str]:
-    """Modules of the package that a module imports from anywhere in it."""
+    """Return the modules of the package that a module imports."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom):

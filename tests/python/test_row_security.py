@@ -1,4 +1,4 @@
-"""Row-level security on a source: a run never scores the rows that a policy lets through."""
+"""Tests of row-level security on a source: a run never scores only the rows that a policy permits."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ INHERITED = (
 
 @dataclass(frozen=True)
 class Case:
-    """A change of the sources; what refuses a run names the parts of ``expected``. Without any, all rows are read."""
+    """A change of the sources and the texts of the refusal. Without texts, all rows must be read."""
 
     change: str
     expected: tuple[str, ...] = ()
@@ -105,7 +105,7 @@ def roles(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture
 def changed(roles: Roles, request: pytest.FixtureRequest) -> Iterator[Case]:
-    """The sources with a change, which is taken back at the end."""
+    """The changed sources, which are restored afterwards."""
     case: Case = request.param
     names = {"scorer": roles.scorer, "mallory": roles.mallory}
 
@@ -131,7 +131,8 @@ def changed(roles: Roles, request: pytest.FixtureRequest) -> Iterator[Case]:
 
 
 def rows_read(roles: Roles) -> dict[str, int | None]:
-    """Rows of each source that the scoring role reads with row_security off; None where the server refuses."""
+    """Return the number of rows that the role reads from each source with row_security off; None if the server
+    refuses."""
     found: dict[str, int | None] = {}
     with roles.connect_as(roles.scorer) as connection:
         connection.execute("set row_security to off")
@@ -164,7 +165,7 @@ def test_check_refuses_what_the_server_would_hide(
     assert len(faults) == 1
     for part in changed.expected:
         assert part in faults[0]["message"]
-    # A materialized view was filtered when it was filled, so the server has nothing to refuse.
+    # A materialized view was filtered when it was filled, so the server does not refuse it.
     if request.node.callspec.id != "materialized view":
         assert None in rows_read(roles).values()
 
@@ -180,8 +181,8 @@ def test_a_run_is_refused(roles: Roles, changed: Case) -> None:
         assert "the policy only_some of table cirislens.covenant_traces" in said
 
 
-def test_the_server_refuses_what_no_check_can_see(roles: Roles) -> None:
-    """A function that a view calls reads a table of which the catalog does not know that the view depends on it."""
+def test_server_refuses_filtered_rows_that_check_cannot_detect(roles: Roles) -> None:
+    """A view calls a function that reads a table. The catalog does not record that the view depends on the table."""
     with roles.database.connect() as connection:
         connection.execute(
             f"""

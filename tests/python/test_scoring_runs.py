@@ -1,4 +1,4 @@
-"""The log of runs: what was published, refused, failed or interrupted, and why, for those who read the marts."""
+"""Tests of the run log for readers of the marts: outcomes of runs and their reasons."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_run_that_publishes_says_what_and_how_long(marts, sample):
     assert run["message"] is run["remedy"] is None
 
 
-def test_a_refusal_is_told_with_its_reason(marts, sample):
+def test_refused_run_is_logged_with_its_reason(marts, sample):
     with pytest.raises(DbtFailed) as refused:
         score(sample.profiles_dir, AS_OF, {"ciris_scoring_parameters": {"min_traces": -1}})
     run = newest(marts)
@@ -76,14 +76,14 @@ def test_a_refusal_is_told_with_its_reason(marts, sample):
     assert "min_traces" in pages.runs_page(marts_of(sample), MARTS)
 
 
-def test_a_run_that_another_one_keeps_out_is_told_until_that_one_ends(marts, sample, monkeypatch):
+def test_run_refused_by_another_run_is_logged(marts, sample, monkeypatch):
     monkeypatch.setattr("ciris_scoring.basics.run_lock.LOCK_SECONDS", 0.1)
     with sample.connect() as other, run_lock(other, SCHEMA), pytest.raises(RunInProgress):
         score(sample.profiles_dir, AS_OF)
     assert newest(marts)["outcome"] == "refused" and "Another run is at work" in newest(marts)["message"]
 
 
-def test_failures_and_interruptions_are_told_and_the_next_run_ends_the_tale(marts, sample, monkeypatch):
+def test_failed_and_interrupted_runs_are_logged_until_the_next_success(marts, sample, monkeypatch):
     for error, outcome, code in (
         (StepError("the inputs\n are gone", "Build them."), "failed", 1),
         (KeyboardInterrupt(), "interrupted", 130),
@@ -108,7 +108,7 @@ def test_failures_and_interruptions_are_told_and_the_next_run_ends_the_tale(mart
     assert "class=state" not in pages.fleet_page(marts_of(sample), MARTS)
 
 
-def test_plain_dbt_enters_itself_however_it_ends(marts, sample):
+def test_plain_dbt_is_logged_however_it_ends(marts, sample):
     variables = {"ciris_as_of": AS_OF}
     began = marts.execute("select now()").fetchone()["now"]
     assert dbt(sample, "build", variables=variables).succeeded
@@ -132,12 +132,12 @@ def test_plain_dbt_enters_itself_however_it_ends(marts, sample):
     assert run["n_scores"] is None and run["ended_at"] is not None
     assert "A run was refused" in pages.fleet_page(marts_of(sample), MARTS)
 
-    # Refused by a model, whose own transaction must not take the log with it.
+    # A model refuses the parameters. Its transaction is rolled back, but the run log must not be.
     others = {**variables, "ciris_scoring_parameters": {"lambda_c": 6}}
     assert not dbt(sample, "build", variables=others).succeeded
     run = newest(marts)
     assert run["outcome"] == "refused" and "parameter_set_id" in run["message"]
-    # Its parameters stand in a table now.
+    # The parameters are now stored in a table.
     assert dbt(sample, "build", variables=variables).succeeded
 
     part = dbt(sample, "build", "--select", "fct_fleet_capacity", variables=variables)
@@ -162,7 +162,7 @@ def runs(marts: psycopg.Connection) -> list[dict]:
     return marts.execute(f"select * from {SCHEMA}.fct_scoring_runs order by started_at").fetchall()
 
 
-def test_commands_that_build_nothing_of_ours_are_no_runs(marts, sample):
+def test_commands_that_build_no_model_are_not_logged(marts, sample):
     before = runs(marts)
     for command in ("compile", "test"):
         assert dbt(sample, command, "--select", "dim_scoring_windows").succeeded
@@ -177,7 +177,7 @@ def test_plain_dbt_that_is_killed_stays_unfinished(marts, sample):
         with Command(PROGRAMS / "dbt", "run", *command_line.at(sample), *variables) as killed:
             wait_until_one_waits(blocker)
             killed.kill()
-            # Its session at the server ends with the statement that it is at.
+            # The session on the server ends only after its current statement.
             blocker.execute("rollback")
             while is_held(blocker, RUN_LOCK, SCHEMA):
                 sleep(0.05)
@@ -192,8 +192,8 @@ def test_plain_dbt_that_is_killed_stays_unfinished(marts, sample):
 
 
 @pytest.mark.parametrize("how", ["dbt", "run"])
-def test_a_first_run_enters_itself_too(embedded_postgres, tmp_path, how):
-    """One that is refused and one that fails, before there is any mart."""
+def test_first_run_is_logged_if_it_is_refused_or_fails(embedded_postgres, tmp_path, how):
+    """A refused and a failed run, before any mart exists."""
 
     def first_run(**variables: object) -> bool:
         if how == "dbt":
@@ -222,7 +222,7 @@ def test_a_first_run_enters_itself_too(embedded_postgres, tmp_path, how):
 
 @pytest.fixture
 def nothing_to_build(monkeypatch):
-    """Runs whose building is done already."""
+    """Replace the build by one that does nothing."""
     monkeypatch.setattr(job, "_build", lambda *_: None)
 
 
@@ -230,7 +230,7 @@ def invoke(database: Database, *arguments: str) -> Result:
     return command_line.invoke("run", *command_line.at(database), "--as-of", AS_OF, *arguments)
 
 
-def test_json_sums_up_a_run_however_it_ends(sample, marts, nothing_to_build):
+def test_json_summarizes_a_run_however_it_ends(sample, marts, nothing_to_build):
     done = invoke(sample, "--json")
     assert done.exit_code == 0, done.output
     summary, run = json.loads(done.stdout), newest(marts)
@@ -262,7 +262,7 @@ def test_alerts_that_are_new_or_have_become_critical_go_to_the_command(
     read_alerts = AfterRun.read_alerts
 
     def read_others(after_run: AfterRun, connection: psycopg.Connection, marts: Relations) -> None:
-        """Before the run, one alert was not there and another one only a warning."""
+        """Before the run, one alert was not raised and another one was only a warning."""
         with connection.transaction(force_rollback=True):
             change = f"{SCHEMA}.fct_capacity_alerts where capacity_alert_id = %s"
             connection.execute(f"delete from {change}", [added["capacity_alert_id"]])
@@ -290,7 +290,7 @@ def test_alerts_that_are_new_or_have_become_critical_go_to_the_command(
 
 
 @pytest.mark.parametrize("command", ["", "'open"])
-def test_a_command_that_is_none_is_refused_before_the_run(sample, marts, command):
+def test_invalid_alert_command_is_refused_before_the_run(sample, marts, command):
     before = newest(marts)
     refused = invoke(sample, "--on-alert", command)
     assert refused.exit_code == 2 and "--on-alert" in refused.stderr

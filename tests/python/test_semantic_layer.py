@@ -1,4 +1,4 @@
-"""The metrics of the semantic layer, as MetricFlow computes them, against plain SQL."""
+"""Tests that the metrics of the semantic layer, computed by MetricFlow, equal plain SQL."""
 
 from __future__ import annotations
 
@@ -62,15 +62,15 @@ BY_SQL = {
 
 @dataclass
 class Metrics:
-    """A checkout of the project, parsed by dbt, and a database that it has scored."""
+    """A checkout of the project, parsed by dbt, with a database that it has scored."""
 
     folder: Path
     database: Database
     said_by_dbt: str = ""
-    """What dbt said when it parsed the project."""
+    """dbt's output from parsing the project."""
 
     def query(self, metrics: list[str], *by: str, **environment: str) -> list[dict[str, str]]:
-        """Rows of `mf query`."""
+        """Return the rows of `mf query`."""
         file = self.folder / "answer.csv"
         command = ["mf", "query", "--metrics", ",".join(metrics), "--csv", str(file)]
         self.run(*command, *(["--group-by", ",".join(by)] if by else []), **environment)
@@ -78,8 +78,8 @@ class Metrics:
             return list(csv.DictReader(lines))
 
     def run(self, program: str, *arguments: str, **environment: str) -> str:
-        """What a program of the environment says; it runs in the project's folder, where MetricFlow looks for what dbt
-        has parsed.
+        """Return the output of a program of the environment. It runs in the project's folder, where MetricFlow looks
+        for dbt's manifest.
         """
         here = {
             "DBT_PROFILES_DIR": str(self.database.profiles_dir),
@@ -92,7 +92,7 @@ class Metrics:
 
 @pytest.fixture(scope="module")
 def sample(sample_copy: Database, tmp_path_factory: pytest.TempPathFactory) -> Metrics:
-    """The sample; one agent has fallen silent: its rows come to lack a score, and then there are none."""
+    """The sample with an agent that fell silent: its rows first have no score, and then there are none."""
     folder = tmp_path_factory.mktemp("project")
     copy_project(REPOSITORY, folder)
     with sample_copy.connect() as connection:
@@ -114,14 +114,14 @@ def marts(sample: Metrics) -> Iterator[psycopg.Connection]:
         yield connection
 
 
-def test_metrics_are_those_of_sql(sample, marts):
+def test_metrics_equal_plain_sql(sample, marts):
     [found] = sample.query(list(BY_SQL))
     expected = {name: float(marts.execute(sql).fetchone()[0]) for name, sql in BY_SQL.items()}
     assert {name: float(found[name]) for name in BY_SQL} == pytest.approx(expected, abs=1e-9)
     assert expected["ciris_mean_latest_capacity_7d"] != expected["ciris_mean_capacity_7d"]
 
 
-def test_dbt_wants_no_other_time_spine(sample):
+def test_dbt_accepts_the_time_spine_without_warning(sample):
     assert "Running with dbt" in sample.said_by_dbt and "time spine" not in sample.said_by_dbt
 
 
@@ -153,7 +153,7 @@ def test_a_score_stays_on_its_day_in_every_zone(sample, marts, zone):
         assert found[day] == (before, pytest.approx(mean, abs=1e-9))
 
 
-def test_agents_are_told_apart_by_their_labels(sample, marts):
+def test_agents_are_grouped_by_label(sample, marts):
     rows = sample.query(["ciris_mean_latest_capacity_7d"], "capacity_score__agent_label")
     [[n_agents]] = marts.execute(f"select count(distinct agent_id_hash) from {SCORES}").fetchall()
     assert len(rows) == len({row["capacity_score__agent_label"] for row in rows}) == n_agents

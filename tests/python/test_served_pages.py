@@ -1,5 +1,6 @@
-"""The pages that only a server has, and what a page of a server does in a browser: evidence, signs, runs, data quality,
-two agents, charts that answer, and views that can be sent."""
+"""Tests of pages that only a server has (evidence, red flags, runs, data quality, comparison) and of interactive
+pages in a browser (charts, shared views).
+"""
 
 from __future__ import annotations
 
@@ -54,17 +55,17 @@ def client(served: ServedDatabase) -> Iterator[TestClient]:
 
 @pytest.fixture
 def marts(scored_sample: Database) -> Iterator[psycopg.Connection]:
-    """A connection whose changes are undone; unqualified names are those of the marts."""
+    """A connection whose changes are rolled back, with the marts' schema in the search path."""
     with scored_sample.connect() as connection, connection.transaction(force_rollback=True):
         connection.execute(f"set local search_path to {SCHEMA}, {SCHEMA}_intermediate")
         yield connection
 
 
-# --- evidence ---------------------------------------------------------------------------------------------------------
+# --- evidence --------------------------------------------------------------------------------------------------------
 
 
 def test_a_component_leads_to_its_traces(client):
-    """Each link of the agent's page, and on it every trace that the API's evidence has."""
+    """Follows each link of the agent's page and compares the traces with the API's evidence."""
     page = client.get("/agent?agent_id=Link").text
     links = [html.unescape(link) for link in re.findall(r'href="(evidence\?[^"]*)"', page)]
     components = {re.search(r"component=(\w+)", link)[1] for link in links}
@@ -85,7 +86,7 @@ def test_a_component_leads_to_its_traces(client):
 
 
 def test_deferrals_are_listed_with_what_they_count(client, marts):
-    """They are those of the component: as many, and with its mean."""
+    """Number and mean of the listed values agree with the component."""
     for window in (7, 30):
         component = dict(
             marts.execute(
@@ -100,7 +101,7 @@ def test_deferrals_are_listed_with_what_they_count(client, marts):
         assert sum(values) / len(values) == pytest.approx(component["q_deferral"])
 
 
-def test_why_a_trace_counts_is_said(client):
+def test_evidence_says_why_a_trace_counts(client):
     said = {
         ("Link", "i_chain"): r"\d+ after \d+; signature verified, key registered / chain \(gap\)",
         ("Link", "i_coverage"): r"[4-9] of 10 fields, without [a-z_, ]+ / (1 field|\d fields) missing",
@@ -121,7 +122,7 @@ def test_why_a_trace_counts_is_said(client):
                 assert re.fullmatch(expected, f"{row[4]} / {row[5]}") or "chain (" in row[5], row
 
 
-def test_evidence_goes_on_page_by_page(client, monkeypatch):
+def test_evidence_is_divided_into_pages(client, monkeypatch):
     everything = cells(client.get("/evidence?agent_id=Link&component=i_coverage").text)[1:]
     monkeypatch.setattr(pages, "EVIDENCE_ON_A_PAGE", 4)
     link, found, n_pages = "evidence?agent_id=Link&component=i_coverage&_=2", [], 0
@@ -135,7 +136,7 @@ def test_evidence_goes_on_page_by_page(client, monkeypatch):
     assert found[:50] == everything
 
 
-def test_a_spreadsheet_gets_no_formula(marts):
+def test_text_that_looks_like_a_formula_is_quoted_in_csv(marts):
     marts.execute(
         "update int_trace_verdicts set trace_id = '=1+1', selected_action = '@SUM(A1)', is_unsafe = true,"
         " entropy_level = 0.9, action_success = false where not is_chain_valid"
@@ -159,16 +160,16 @@ def test_a_spreadsheet_gets_no_formula(marts):
         ("agent_id=Link&component=i_chain&page=2", 422, "page"),
     ],
 )
-def test_what_has_no_evidence_is_said(client, asked, status, said):
+def test_missing_evidence_is_explained(client, asked, status, said):
     answer = client.get(f"/evidence?{asked}")
     assert (answer.status_code, said in answer.text) == (status, True)
     assert status == 200 or "Back to the fleet" in answer.text
 
 
-# --- signs, runs, data quality ----------------------------------------------------------------------------------------
+# --- red flags, runs, data quality -----------------------------------------------------------------------------------
 
 
-def test_signs_are_those_of_the_mart(client, marts):
+def test_red_flags_page_equals_the_mart(client, marts):
     for window in (7, 30):
         expected = marts.execute(
             "select sign, message from fct_record_signs where window_days = %s"
@@ -194,8 +195,8 @@ def test_signs_are_those_of_the_mart(client, marts):
     assert not [name for name in (*signs, *kinds) if f" id=g-{name.replace('_', '-')}>" not in glossary]
 
 
-def test_alerts_of_every_time_are_shown(client, marts):
-    """Each as-of has its own: as many of each kind as the mart has, the oldest as-of included."""
+def test_alerts_page_shows_every_as_of(client, marts):
+    """Each as-of, including the oldest, shows as many alerts of each kind as the mart has."""
     as_ofs = [
         as_of
         for [as_of] in marts.execute(
@@ -229,7 +230,7 @@ def test_alerts_of_every_time_are_shown(client, marts):
         ("kind=silent&severity=critical", 200, "No alert of this kind and severity"),
     ],
 )
-def test_alerts_that_there_are_not_are_no_empty_page(client, asked, status, said):
+def test_request_for_missing_alerts_gets_a_message(client, asked, status, said):
     answer = client.get(f"/alerts?{asked}", headers={"Accept": "text/html"})
     assert answer.status_code == status and said in answer.text
 
@@ -241,13 +242,13 @@ def test_alerts_that_there_are_not_are_no_empty_page(client, asked, status, said
         *(f"evidence?component={component}&" for component in ("i_chain", "q_deferral")),
     ],
 )
-def test_every_page_of_an_agent_notes_who_once_had_its_name(client, page):
+def test_agent_pages_note_earlier_agents_of_the_name(client, page):
     answer = client.get(f"/{page}agent_id=Haven")
     assert answer.status_code == 200 and "Another agent once had this name: da3f08513aac60cf." in answer.text
     assert "once had this name" not in client.get(f"/{page}agent_id=Link").text
 
 
-def test_runs_tell_when_how_long_and_what_failed(client, marts):
+def test_runs_page_shows_time_duration_and_failure(client, marts):
     [[n]] = marts.execute("select count(*) from fct_scoring_runs").fetchall()
     rows = cells(client.get("/runs").text)[1:]
     assert len(rows) == n >= 1 and rows[0][2] == "published"
@@ -261,8 +262,8 @@ def test_runs_tell_when_how_long_and_what_failed(client, marts):
     assert failed[-1] == "the disk is full Make room."
 
 
-def test_data_quality_is_counted(client, marts):
-    """In all and by day, faults first."""
+def test_quality_page_shows_counts_by_day(client, marts):
+    """In total and by day, faults first."""
     expected = marts.execute("select issue, sum(n) from fct_data_quality group by issue").fetchall()
     [headings, *rows] = cells(client.get("/quality").text)
     named = [(re.search(r"\w+(?=( no fault)?$)", row[0])[0], row) for row in rows]
@@ -284,7 +285,7 @@ def test_data_quality_is_counted(client, marts):
     assert sorted(shown) == sorted(days)
 
 
-def test_what_a_role_may_not_read_is_said(marts):
+def test_missing_right_to_read_is_explained(marts):
     marts.execute("create role only_scores; grant usage on schema ciris to only_scores")
     for mart in pages.Marts(marts, MARTS).relations.places:
         if mart not in ("fct_scoring_runs", "fct_data_quality"):
@@ -295,10 +296,10 @@ def test_what_a_role_may_not_read_is_said(marts):
         assert "may not read" in page(marts, MARTS)
 
 
-# --- two agents, and words --------------------------------------------------------------------------------------------
+# --- comparison and texts --------------------------------------------------------------------------------------------
 
 
-def test_two_agents_lie_beside_each_other(client, marts):
+def test_compare_page_shows_both_agents(client, marts):
     choices = client.get("/compare?agent_id=Link").text
     assert choices.count("<option") == 13 and choices.count("&amp;other_id=") == 10
 
@@ -331,7 +332,7 @@ def test_two_agents_lie_beside_each_other(client, marts):
     assert client.get("/compare?agent_id=Link&other_id=nobody").status_code == 404
 
 
-def test_every_component_has_words(client, marts):
+def test_every_component_has_a_description(client, marts):
     names = {name for [name] in marts.execute("select distinct component from fct_factor_components")}
     assert names == COMPONENT_WORDS.keys()
     page = re.sub("<wbr>", "", client.get("/agent?agent_id=Link").text)
@@ -340,7 +341,7 @@ def test_every_component_has_words(client, marts):
         assert name == "sigma_max" or re.search(rf"{said}(</a>)? <small>{name}</small>", page), name
 
 
-def test_a_chart_says_what_its_points_are(marts):
+def test_chart_has_labels_of_its_points(marts):
     as_ofs = [
         row for [row] in marts.execute("select distinct as_of from fct_capacity_scores order by 1 limit 3")
     ]
@@ -352,7 +353,7 @@ def test_a_chart_says_what_its_points_are(marts):
     ]
 
 
-# --- in a browser -----------------------------------------------------------------------------------------------------
+# --- in a browser ----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -361,7 +362,7 @@ def address(client: TestClient) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}/"
 
 
-def test_a_chart_answers_to_mouse_touch_and_keyboard(browser, address):
+def test_chart_shows_labels_on_mouse_touch_and_keyboard(browser, address):
     with visited(browser, address + PAGES["agent"], has_touch=True) as page:
         chart = page.get_by_role("slider", name="Steady score")
         box = chart.bounding_box()
@@ -393,8 +394,8 @@ def test_a_range_of_time_can_be_chosen(browser, address):
         assert page.locator(".told").inner_text().startswith("2026-05-16")
 
 
-def test_a_view_can_be_sent(browser, address):
-    """Sort, search, filter, window and as-of are in the address, and what opens it sees the same."""
+def test_url_restores_the_view(browser, address):
+    """Sort order, search, filter, window and as-of are in the URL, and the URL opens the same view."""
     with visited(browser, f"{address}?as_of=2026-06-10") as page:
         page.get_by_role("columnheader", name="Traces").get_by_role("button").click()
         page.get_by_role("columnheader", name="Traces").get_by_role("button").click()
@@ -416,11 +417,12 @@ def test_a_view_can_be_sent(browser, address):
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_every_page_on_a_phone_in_print_and_for_everybody(browser, address, name):
-    """At 390 and 1280 px and on paper nothing runs over; what lies to the right of a table shows; axe finds nothing."""
+def test_pages_fit_phone_and_print_and_are_accessible(browser, address, name):
+    """At widths of 390 and 1280 px and in print nothing overflows; hidden columns are indicated; axe finds no
+    problem."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
     phone = {"width": 390, "height": 844}
-    # The tester's own script is let in past the policy, which the other tests hold the page to.
+    # The policy is bypassed for the script of the test. Other tests check the policy.
     with visited(browser, address + PAGES[name], viewport=phone, bypass_csp=True) as page:
         page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
@@ -431,13 +433,13 @@ def test_every_page_on_a_phone_in_print_and_for_everybody(browser, address, name
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
             assert [one["id"] for one in axe.Axe().run(page).response["violations"]] == []
-        page.set_viewport_size({"width": 1047, "height": 740})  # A4, lying, less its margins
+        page.set_viewport_size({"width": 1047, "height": 740})  # A4 landscape without margins
         page.emulate_media(media="print")
         assert page.evaluate("document.documentElement.scrollWidth") <= 1047
 
 
 @pytest.mark.parametrize("width", [390, 800, 1280, 1440, 1800])
-def test_no_factor_stands_alone_and_no_name_breaks(browser, address, width):
+def test_factors_and_names_wrap_well_at_any_width(browser, address, width):
     with visited(browser, address + PAGES["agent"], viewport={"width": width, "height": 900}) as page:
         tops = [box.bounding_box()["y"] for box in page.locator(".multiples > div").all()]
         assert len(tops) == 5
@@ -450,13 +452,13 @@ def test_no_factor_stands_alone_and_no_name_breaks(browser, address, width):
             assert table.evaluate("box => box.scrollWidth <= box.clientWidth")
 
 
-def test_headings_stick(browser, address):
+def test_table_headings_stay_visible_when_scrolling(browser, address):
     with visited(browser, address + PAGES["evidence"], viewport={"width": 1280, "height": 600}) as page:
         page.evaluate("scrollTo(0, 900)")
         assert page.locator("thead th").first.bounding_box()["y"] == 0
 
 
-def test_everything_is_reached_by_keyboard(browser, address):
+def test_all_controls_are_reachable_by_keyboard(browser, address):
     with visited(browser, address) as page:
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.textContent") == "Skip to the content"

@@ -1,4 +1,4 @@
-"""Signatures and JSON under fire: no flipped bit verifies, and no bytes crash the reader."""
+"""Fuzz tests of signatures and JSON: no changed bit verifies, and no input crashes the reader."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from signed_batches import (
 )
 
 CASES = int(os.environ.get("FUZZ_CASES", 300))
-"""Per fuzz test; make soak asks for 100,000."""
+"""Number of cases of each fuzz test; make soak uses 100,000."""
 AGENTS = [Agent(generation, seed) for seed, generation in enumerate(GENERATIONS)]
 NEW_AGENT = AGENTS[-1]
 VERIFIER = Verifier({agent.key_id: agent.public_bytes for agent in AGENTS})
@@ -52,7 +52,7 @@ SECOND_KEY = MLDSA65PrivateKey.from_seed_bytes(bytes(32))
 
 
 def with_second_signature(agent: Agent, trace: dict[str, Any]) -> dict[str, Any]:
-    """Add what the newest agents send: an ML-DSA-65 signature over the signed bytes and the first signature."""
+    """Add the ML-DSA-65 signature of the newest agents, over the signed bytes and the first signature."""
     first = base64.b64decode(standard_spelling(trace["signature"]))
     message = signed_bytes(trace, agent.generation.rule) + first
     trace["signature_ml_dsa_65"] = standard(SECOND_KEY.sign(message))
@@ -69,7 +69,7 @@ TRACES[-1] = with_second_signature(AGENTS[-1], TRACES[-1])
 
 
 def loaded(trace: dict[str, Any]) -> list[str] | None:
-    """The columns of a trace as they are loaded; none if it does not verify or cannot be loaded."""
+    """Return the loaded columns of a trace, or None if it does not verify or cannot be loaded."""
     [read] = read_document(Document("here", json.dumps(batch([trace])).encode()), VERIFIER).rows or [None]
     if read is None or not read.verified_by:
         return None
@@ -89,20 +89,20 @@ def test_a_flipped_bit_never_changes_what_is_verified(agent, trace, position, bi
         received = parse(bytes(sent))
     except Rejected:
         return
-    if not agent.generation.signs_ids:  # its key is bound to an agent by other traces
+    if not agent.generation.signs_ids:  # other traces bind its key to an agent
         assume(received.get("agent_id_hash") == trace["agent_id_hash"])
     assert loaded(received) in (None, loaded(trace)), received
 
 
 @given(st.binary(max_size=70))
-def test_base64_has_one_meaning(content):
+def test_every_base64_variant_decodes_to_the_same_bytes(content):
     for text in (base64.b64encode(content).decode(), base64.urlsafe_b64encode(content).decode()):
         for variant in {text, text.rstrip("=")}:
             assert base64_text.decode(variant) == content
 
 
 @given(st.text("ABab01+/-_= \n", max_size=12))
-def test_what_is_decoded_is_what_was_encoded(text):
+def test_accepted_base64_reencodes_to_the_same_text(text):
     try:
         content = base64_text.decode(text)
     except ValueError:
@@ -113,17 +113,17 @@ def test_what_is_decoded_is_what_was_encoded(text):
 
 
 @given(st.binary(min_size=32, max_size=32))
-def test_a_public_key_is_one_or_is_refused(content):
+def test_invalid_public_keys_are_refused(content):
     try:
         public_key(content)
     except ValueError:
         return
-    # A sound point is the negative of another sound point.
+    # The negative of a valid point is valid, too.
     public_key(content[:31] + bytes([content[31] ^ 128]))
 
 
 @pytest.mark.parametrize("y", [0, 1, 2**255 - 20, 2**255 - 19, 2**255 - 18, 2**255 - 1])
-def test_points_by_which_anybody_could_sign_are_no_keys(y):
+def test_weak_keys_are_refused(y):
     for sign in (0, 1 << 255):
         with pytest.raises(ValueError, match="no point"):
             public_key((y | sign).to_bytes(32, "little"))
@@ -139,7 +139,7 @@ SNIPPETS = [
 
 
 def mutated(source: random.Random) -> bytes:
-    """A batch with a few of its bytes cut, doubled, flipped or replaced."""
+    """Return a batch in which a few bytes are removed, repeated, flipped or replaced."""
     content = bytearray(WHOLE if source.random() < 0.9 else b"")
     for _ in range(source.randrange(1, 6)):
         start = source.randrange(len(content) + 1)
@@ -149,8 +149,8 @@ def mutated(source: random.Random) -> bytes:
     return bytes(content)
 
 
-def test_nothing_crashes_the_reader():
-    """Whatever is received comes to rows and problems, in memory that does not depend on what it says."""
+def test_random_input_does_not_crash_the_reader():
+    """Any input gives rows and problems, within bounded memory."""
     source = random.Random(20260601)
     for number in range(CASES):
         content = mutated(source)
@@ -187,7 +187,7 @@ def test_any_value_in_any_field_is_read_or_rejected(value, name):
 
 
 @given(st.lists(st.dictionaries(names, json_values), max_size=4))
-def test_taken_apart_a_batch_is_the_same(events):
+def test_batch_split_into_events_equals_the_whole(events):
     whole = {"a": [{"events": [1]}], "events": events, "b": '"events": [{]'}
     text = json.dumps(whole).encode()
     pieces = take_apart(text)
@@ -196,7 +196,7 @@ def test_taken_apart_a_batch_is_the_same(events):
     assert parse(pieces.with_events([])) == {**whole, "events": []}
 
 
-# --- What is signed, and what a batch may have otherwise -------------------------------------------------------------
+# --- signed content, and permitted differences in a batch ------------------------------------------------------------
 
 NUMBERS = [
     2**53, 2**53 + 1, 9007199254740993, 2**60, 2**63, -(2**63), 2**64, 10**21, 10**30, 10**300,
@@ -209,7 +209,7 @@ SIGNED_VALUES = [
 
 
 def signed_with(agent: Agent, alter: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
-    """A trace that is altered before its agent signs it, with values as agents send them."""
+    """Return a trace that is changed before its agent signs it."""
     trace = agent.trace()
     alter(trace)
     if agent.generation is not OLD and agent.generation is not COMPACT:
@@ -230,7 +230,7 @@ def test_number_of_any_size_in_any_component_verifies(agent, event_type):
 
 @pytest.mark.parametrize("number", [10**400, -(10**309)])
 def test_number_that_no_double_holds_is_named(number):
-    """RFC 8785 cannot write it down, so that no agent has signed it."""
+    """RFC 8785 cannot encode it, so no agent has signed it."""
     trace = NEW_AGENT.trace() | {"task_id": number}
     verdict = VERIFIER.verify(trace)
     assert verdict.reason == "bad_signature" and "the rule jcs" in verdict.detail
@@ -269,8 +269,8 @@ SHAPES: list[tuple[str, Generation, Callable[[dict[str, Any]], object]]] = [
 @pytest.mark.parametrize(
     ("shape", "generation", "change"), SHAPES, ids=[f"{s[0]}, {s[1].rule}" for s in SHAPES]
 )
-def test_trace_sent_otherwise_than_signed_verifies(shape, generation, change):
-    """Most of these shapes are verified by the engine; empty data is sent but not signed by agents."""
+def test_trace_that_differs_permissibly_from_signed_form_verifies(shape, generation, change):
+    """The engine verifies most of these forms. Empty data is sent by agents, but not signed."""
     agent = agent_of(generation)
 
     def alter(trace: dict[str, Any]) -> None:
@@ -283,7 +283,7 @@ def test_trace_sent_otherwise_than_signed_verifies(shape, generation, change):
 
 
 def test_data_of_a_component_is_signed_with_its_empty_values():
-    """From the rule nine_fields on, agents send exactly the data that they sign."""
+    """Since the rule nine_fields, agents send exactly the signed data."""
     for generation in (NINE_FIELDS, MIDDLE, NEW):
         trace = agent_of(generation).trace()
         trace["components"][3]["data"]["added"] = None
@@ -322,7 +322,7 @@ UNSIGNED_CHANGES: list[Callable[[random.Random, dict[str, Any]], object]] = [
     lambda source, trace: anywhere(source, trace)["data"].setdefault("csdma", {}),
     lambda source, trace: trace["components"].__setitem__(0, dict(reversed(trace["components"][0].items()))),
 ]
-"""What a batch may have otherwise than it was signed, by one rule or another."""
+"""Differences from the signed content that at least one rule permits."""
 ALTERATIONS: list[Callable[[random.Random, dict[str, Any]], object]] = [
     lambda source, trace: anywhere(source, trace)["data"].update(attempt_index=source.randrange(9)),
     lambda source, trace: anywhere(source, trace)["data"].update(
@@ -339,7 +339,7 @@ ALTERATIONS: list[Callable[[random.Random, dict[str, Any]], object]] = [
 
 
 def varied(source: random.Random, agent: Agent) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A trace as its agent signed it, and as it is received."""
+    """Return a trace as signed and as received."""
 
     def alter(trace: dict[str, Any]) -> None:
         for component in trace["components"]:
@@ -360,7 +360,7 @@ def varied(source: random.Random, agent: Agent) -> tuple[dict[str, Any], dict[st
 
 
 def values(trace: dict[str, Any]) -> list[object] | None:
-    """The loaded columns of a trace as values: 5 and 5.0 are one."""
+    """Return the loaded columns of a trace as values, so that 5 and 5.0 are equal."""
     columns = loaded(trace)
     return (
         [json.loads(cell.replace("\\\\", "\\")) if cell[:1] == "{" else cell for cell in columns]
@@ -371,7 +371,7 @@ def values(trace: dict[str, Any]) -> list[object] | None:
 
 @needs_engine
 def test_received_shapes_verify_where_the_engine_verifies_them(tmp_path):
-    """Whatever verifies is loaded as it was signed. The engine knows five of the rules."""
+    """A trace that verifies is loaded as it was signed. The engine has five of the rules."""
     source = random.Random(20260601)
     agents = [agent for agent in AGENTS if agent.generation not in (OLD, COMPACT, TWO_FIELDS_OF_2_7)]
     cases = [varied(source, source.choice(agents)) for _ in range(min(CASES, 3000))]
@@ -380,7 +380,7 @@ def test_received_shapes_verify_where_the_engine_verifies_them(tmp_path):
     n_verified = Counter[bool]()
     for (signed, received), refusal in zip(cases, refused, strict=True):
         verdict = VERIFIER.verify(received)
-        if verdict.rule == "two_fields":  # of which the engine refuses some that agents sign
+        if verdict.rule == "two_fields":  # the engine refuses some of them that agents sign
             assert values(received) == values(signed), (signed, received)
         elif verdict.rule:
             assert refusal is None and values(received) == values(signed), (signed, received)

@@ -1,6 +1,6 @@
-"""Signs of a polished record: every way to polish that leaves its sign is caught, and honest agents raise none.
+"""Tests of red flags of selective reporting: each kind of manipulation raises its flag, and honest agents raise none.
 
-A small fixed fleet; `python -m benchmarks signs` measures how often on larger ones.
+The fleet is small and fixed. `python -m benchmarks signs` measures rates on larger fleets.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pipeline import score
 
 SEED = 7
 BEGUN = {True: END - timedelta(days=15), False: END - timedelta(days=4)}
-# Which agent is polished how.
+# Manipulation of each manipulated agent.
 POLISHED = {
     "override nulled": "overconfident",
     "override scrubbed": "contradictory",
@@ -54,14 +54,14 @@ HONEST = {"healthy", "new", "silent"}
 
 @pytest.fixture(scope="module")
 def agents() -> dict[str, str]:
-    """Ids by pathology; of the two healthy ones the last."""
+    """Return the agents by pathology; of the two healthy agents the last one."""
     roster = fleet_roster(len(PATHOLOGIES), SEED)
     return dict(zip(roster["pathology"], roster["agent_id_hash"], strict=True))
 
 
 @pytest.fixture(scope="module")
 def connection(module_database: Database, agents: dict[str, str]) -> Iterator[psycopg.Connection]:
-    """A fleet at 600 traces per 7 days, most of it polished."""
+    """A fleet with 600 traces per agent in 7 days, most of it manipulated."""
     fleet = simulate_fleet(len(PATHOLOGIES), 33, 600 / 7, SEED, END)
     for manipulation in MANIPULATIONS:
         agent = agents[POLISHED[manipulation.name]]
@@ -83,17 +83,17 @@ def signs_by_agent(connection: psycopg.Connection, as_of) -> dict[str, set[str]]
 
 
 @pytest.mark.parametrize("manipulation", MANIPULATIONS, ids=lambda manipulation: manipulation.name)
-def test_each_way_to_polish_leaves_its_sign(connection, agents, manipulation):
+def test_each_manipulation_raises_its_red_flag(connection, agents, manipulation):
     agent = agents[POLISHED[manipulation.name]]
     found = signs_by_agent(connection, END)
     expected = set() if manipulation.sign is None else {manipulation.sign}
-    # Who restarts goes on under another id.
+    # An agent that restarts continues under another id.
     assert found[agent] | found[agent[::-1]] >= expected
     if not expected:
         assert found[agent] == set()
 
 
-def test_honest_agents_have_none_and_nobody_has_before(connection, agents):
+def test_honest_agents_and_times_before_manipulation_raise_no_red_flag(connection, agents):
     honest = {agents[pathology] for pathology in HONEST}
     assert not honest & signs_by_agent(connection, END).keys()
     assert signs_by_agent(connection, min(BEGUN.values()) - timedelta(days=1)) == {}
@@ -107,7 +107,7 @@ CHECKED = {
     "csdma_plausibility_score": None,
     "conscience_passed": None,
 }
-"""Actions of which each verdict is expected; None for all."""
+"""Actions for which each verdict is expected; None for all."""
 
 
 def chance_of(x: int, mean: float) -> float:
@@ -116,13 +116,13 @@ def chance_of(x: int, mean: float) -> float:
 
 
 def excess(x: float, n: float, y: float, m: float) -> float:
-    """Standard errors by which x/n exceeds y/m."""
+    """Return the number of standard errors by which x/n exceeds y/m."""
     pooled = (x + y) / (n + m)
     return (x / n - y / m) / math.sqrt(pooled * (1 - pooled) * (1 / n + 1 / m)) if 0 < pooled < 1 else 0.0
 
 
 def counted(rows: pd.DataFrame, first, last) -> dict[str, dict[str, tuple[int, int]]]:
-    """What of how many traces is found in [first, last), by agent and sign or field."""
+    """Return counts of events and trials in [first, last), by agent and red flag or field."""
     found: dict[str, dict[str, tuple[int, int]]] = {}
     for agent, mine in rows[(rows["traced_at"] >= first) & (rows["traced_at"] < last)].groupby(
         "agent_id_hash"
@@ -142,7 +142,7 @@ def counted(rows: pd.DataFrame, first, last) -> dict[str, dict[str, tuple[int, i
 
 
 def counted_scores(rows: pd.DataFrame, first, last) -> pd.DataFrame:
-    """What the scores of each agent's traces in [first, last) have in common, to three decimals."""
+    """Return the pairs of equal scores, to three decimals, of each agent's traces in [first, last)."""
     of_agents = {}
     for agent, mine in rows[(rows["traced_at"] >= first) & (rows["traced_at"] < last)].groupby(
         "agent_id_hash"
@@ -168,7 +168,7 @@ def counted_scores(rows: pd.DataFrame, first, last) -> pd.DataFrame:
 
 
 def expected_of_scores(rows: pd.DataFrame, window: int) -> dict[tuple[str, str], tuple[float, str]]:
-    """certainty.md §5, the signs that look at scores: value and what it is compared with, by agent and sign."""
+    """certainty.md §5: return value and comparison of the red flags based on scores, by agent and red flag."""
     found = counted_scores(rows, END - timedelta(days=window), END)
     enough = found[(found["n"] >= 100) & found["over_chance"].notna()]
     least = max(3, 2 * enough["over_chance"].median())
@@ -189,7 +189,7 @@ def expected_of_scores(rows: pd.DataFrame, window: int) -> dict[tuple[str, str],
 def expected_signs(
     rows: pd.DataFrame, window: int, baseline: int
 ) -> dict[tuple[str, str], tuple[float, str]]:
-    """certainty.md §5 at the end: value and what it is compared with, by agent and field or sign."""
+    """certainty.md §5, end: return value and comparison of all other red flags, by agent and field or red flag."""
     start = END - timedelta(days=window)
     now, before = counted(rows, start, END), counted(rows, start - timedelta(days=baseline), start)
     signs = expected_of_scores(rows, window)
@@ -216,8 +216,8 @@ def expected_signs(
 
 
 @pytest.mark.parametrize("window_days", [7, 30])
-def test_counted_signs_are_those_of_the_text(connection, window_days):
-    """Worked out from the traces of the source, and which of them count."""
+def test_red_flags_equal_those_computed_from_the_source(connection, window_days):
+    """The expected values are computed from the source traces that count."""
     with connection.cursor(row_factory=dict_row) as cursor:
         rows = pd.DataFrame(
             cursor.execute(
@@ -256,7 +256,7 @@ def test_counted_signs_are_those_of_the_text(connection, window_days):
     }
 
 
-def test_a_row_says_what_it_compares(connection):
+def test_red_flag_names_its_comparison(connection):
     rows = connection.execute("select * from fct_record_signs").fetchall()
     assert {row["sign"] for row in rows} == {manipulation.sign for manipulation in MANIPULATIONS} - {None}
     for row in rows:
@@ -272,26 +272,27 @@ def test_a_row_says_what_it_compares(connection):
     assert in_scores["n"] == len(rows)
 
 
-# Agents of one as-of and window of 7 days, by the counts that a rule is about; the others are those of NOTHING.
+# Counts of agents in a window of 7 days that a rule uses. All other counts are those of NOTHING.
 NOTHING = {
     "fleet": 1, "window_days": 7, "baseline_days": 23.0, "n_traces": 50, "baseline_n_traces": 100,
 }  # fmt: skip
 
 
 def per_field(**counts: int) -> list[int]:
-    """Counts in the order of the fields."""
+    """Return counts in the order of the fields."""
     return [counts.get(field, 0) for field in FIELDS]
 
 
 def of_success(n: int, unreported: int, before: int, unreported_before: int = 0) -> dict[str, list[int]]:
-    """Traces that should report action_success, and those that do not."""
+    """Return the number of traces that should report action_success, and the number of those that do not."""
     numbers = {"n_checked": n, "n_unreported": unreported}
     numbers |= {"baseline_n_checked": before, "baseline_n_unreported": unreported_before}
     return {name: per_field(action_success=number) for name, number in numbers.items()}
 
 
 def of_pairs(pairs: int, traces: int = 100, alone: int = 550) -> dict[str, int]:
-    """Equal pairs of a window; where 100 traces have 550 of each score in common, chance gives 550^3 / 4950^2."""
+    """Return the equal pairs of a window. For 100 traces with 550 pairs equal in each score, chance gives 550^3 /
+    4950^2."""
     scores = dict.fromkeys(("equal_plausibilities", "equal_alignments", "equal_coherences"), alone)
     return {"n_triples": traces, "equal_pairs": pairs, **scores}
 
@@ -302,27 +303,27 @@ def of_plausibility(commonest: int, n: int) -> dict[str, int]:
 
 REPEATED = "Of 100 traces 21 pairs have the same plausibility, alignment and coherence, 3.1 times what chance gives; "
 JUDGED = {
-    # Of 100 where 99 had none the mean is 1: 7 or more have a chance of 0.000083, 6 of 0.00059. The second leaves
-    # out no more than ever (mean 3.5), and than the fleet, whose median is 0.05; the last one 2, however rare.
+    # With 100 traces and a baseline of 0 in 99, the expected mean is 1. The probability of 7 or more is 0.000083, of
+    # 6 or more 0.00059. The second agent does not exceed its baseline (mean 3.5); the last one has only 2.
     "unreported against the own baseline": (
         [of_success(100, 7, 99), of_success(100, 3, 200, 6), of_success(100, 6, 99), of_success(50, 2, 9999)],
         {(0, "unreported", "action_success"): (0.07, 0, "own_baseline", 2.6800478074094127)},
         "action_success is missing in 7 of 100 traces that should report it (7.0 %); its own baseline: 0.0 %.",
     ),
-    # A fifth from the first day on: the baseline would raise the sign against the others, so they are compared with.
+    # A fifth is missing from the first day on. The baseline would hide it, so the agent is compared with the fleet.
     "unreported from the first day on": (
         [of_success(100, 20, 100, 20), *2 * [of_success(100, 0, 100)]],
         {(0, "unreported", "action_success"): (0.2, 0, "fleet_median", 9.12871)},
         "action_success is missing in 20 of 100 traces that should report it (20.0 %); the fleet's median: 0.0 %.",
     ),
-    # Two new keys are far from none as well, but a key may be replaced.
+    # Two new keys are significant too, but an agent may replace its key.
     "new keys": (
         [{"n_new_keys": 2}, {"n_new_keys": 3}],
         {(1, "key_turnover", None): (3, 0, "own_baseline", 2.47436)},
         "3 new signing keys in 7 days; its own baseline: 0.0 in as many traces.",
     ),
-    # One suffices, whatever the baseline; the comparison is what as many traces would have. The baseline alone raises
-    # nothing.
+    # A single occurrence is enough, whatever the baseline. Occurrences in the baseline alone raise nothing. The
+    # comparison value is the baseline's count for as many traces.
     "what no honest agent has": (
         [
             {
@@ -340,8 +341,8 @@ JUDGED = {
         },
         "idma_fragility_flag is missing in 1 of 50 traces whose components hold it.",
     ),
-    # 21 are 3.09 times chance, more than twice the median of 1.473; 20 are 2.95. The third has a trace less, the
-    # fourth 9 pairs.
+    # 21 pairs are 3.09 times chance, more than twice the median of 1.473; 20 pairs are 2.95 times. The third agent
+    # has one trace too few, the fourth only 9 pairs.
     "repeated records": (
         [
             *(of_pairs(21), of_pairs(20), of_pairs(90, 99), of_pairs(9, alone=9), of_pairs(10)),
@@ -357,16 +358,17 @@ JUDGED = {
         },
         REPEATED + "the fleet's median: 1.5 times.",
     ),
-    # Scores that hang together in the whole fleet: five times chance, but less than twice the median.
+    # In the whole fleet scores are correlated: five times chance, but less than twice the median.
     "repeated by the whole fleet": ([of_pairs(34), of_pairs(20), of_pairs(20)], {}, None),
-    # The median of those with 30 traces is 0.25. The first is 25 points above, the second 5; the third has 9 of 9,
-    # the last is not in the median.
+    # The median of agents with at least 30 traces is 0.25. The first is 25 points above it, the second 5. The third
+    # has 9 of 9 traces; the last has too few traces for the median.
     "constant value": (
         [of_plausibility(*counts) for counts in [(20, 40), (12, 40), (9, 9), (8, 40), (8, 40), (10, 20)]],
         {(0, "constant_value", None): (0.5, 0.25, "fleet_median", 3.0860669992418384)},
         "20 of 40 traces have the same plausibility (50.0 %); the fleet's median: 25.0 %.",
     ),
-    # From 14 a day to 29; a baseline of less than 7 days is none, and the median of two like agents is their own.
+    # From 14 traces a day to 29. A baseline of less than 7 days is not used; the fleet's median of two equal agents
+    # is not exceeded.
     "volume jump": (
         [
             {"n_traces": 202, "n_trivial": 101, "baseline_n_trivial": 20, "baseline_days": 7.0},
@@ -375,7 +377,7 @@ JUDGED = {
         {(0, "volume_jump", None): (math.log(2.02), 100 / 7, "own_baseline", 5.00689)},
         "28.9 traces a day, 50.0 % of them trivial; its own baseline: 14.3 a day, 20.0 %.",
     ),
-    # 8 modes in 10 episodes; the fleet's median counts where the window before had none.
+    # 8 modes in 10 episodes. If the previous window had no episode, the fleet's median is used.
     "phase churn": (
         [
             {"n_recoveries": 10, "n_modes": 8, "n_earlier_recoveries": 4, "n_earlier_modes": 1},
@@ -388,7 +390,7 @@ JUDGED = {
         },
         "8 different failure modes in 10 fragile episodes (0.80 each); its own baseline: 0.25.",
     ),
-    # Without a comparison nothing is known of it; what needs one is not raised.
+    # Without a comparison only red flags that need none are raised.
     "nobody to compare with": (
         [{"n_traces": 20, "baseline_n_traces": 0, "n_shared_key": 3, "n_new_keys": 3}],
         {(0, "shared_key", None): (3, None, "fleet_median", None)},
@@ -398,7 +400,7 @@ JUDGED = {
 
 
 def judged(rows: list[dict]) -> list:
-    """The signs of a fleet of these agents."""
+    """Return the red flags of a fleet of these agents."""
     inputs = {}
     for name in ["fleet", *COLUMNS]:
         zero = (
@@ -412,7 +414,7 @@ def judged(rows: list[dict]) -> list:
 
 
 def wrong_judgements() -> Iterator[str]:
-    """The fleets of ``JUDGED`` that are not judged as they should be."""
+    """Yield the differences from the expected results in ``JUDGED``."""
     for name, (rows, expected, message) in JUDGED.items():
         found = judged(rows)
         signs = {
@@ -431,5 +433,5 @@ def wrong_judgements() -> Iterator[str]:
             yield f"{name}: {found[0].message}"
 
 
-def test_signs_are_judged_at_the_edges_of_their_rules():
+def test_red_flags_at_the_edges_of_their_rules():
     assert list(wrong_judgements()) == []

@@ -1,4 +1,4 @@
-"""The fleet simulator, the shipped sample, and their way into the source tables."""
+"""Tests of the simulator, the shipped sample, and loading both into the source tables."""
 
 import gzip
 import json
@@ -31,7 +31,7 @@ def pg_connection(database) -> Iterator[psycopg.Connection]:
         yield connection
 
 
-# --- the same arguments, the same bytes ---------------------------------------------------------------------
+# --- reproducibility -------------------------------------------------------------------------------------------------
 
 
 def test_same_arguments_give_the_same_fleet_and_another_seed_another_one() -> None:
@@ -86,7 +86,7 @@ def test_short_fleets_of_every_kind_stay_inside_their_time(days: int) -> None:
     assert traces.timestamp.max() < end
 
 
-# --- what the fleet is made of ------------------------------------------------------------------------------
+# --- content of the fleet --------------------------------------------------------------------------------------------
 
 
 def test_twelve_agents_show_every_named_pathology() -> None:
@@ -109,7 +109,7 @@ WORST = {
     "out_of_tune": ("sigma", min),
     "unreplayable": ("i_replay", min),
 }
-"""The component by which each of them is the worst of the sample."""
+"""Component in which each pathological agent is the worst of the sample."""
 
 
 def test_every_pathology_shows_in_the_scores_of_the_sample(scored_sample: Database) -> None:
@@ -134,11 +134,11 @@ def test_every_pathology_shows_in_the_scores_of_the_sample(scored_sample: Databa
         assert "healthy" not in {roster[agent] for (agent,) in connection.execute(healthy)}
 
 
-# --- the database -------------------------------------------------------------------------------------------
+# --- the database ----------------------------------------------------------------------------------------------------
 
 
 def content(connection: psycopg.Connection, schema: str, table: str) -> tuple:
-    """Number of rows, and a digest over all their values."""
+    """Return number of rows and a digest of all values."""
     query = 'select count(*), md5(string_agg(t::text, chr(10) order by t::text collate "C")) from {} t'
     return connection.execute(sql.SQL(query).format(sql.Identifier(schema, table))).fetchone()
 
@@ -194,7 +194,8 @@ def test_a_stream_loads_what_the_fleet_holds(pg_connection: psycopg.Connection) 
     seen = []
     n = load_fleet(pg_connection, whole, "whole")
     streamed = stream_fleet(**SMALL, rows_per_chunk=100)
-    create_source_tables(pg_connection, "streamed")  # so that one load creates its tables and one finds them
+    # the first load creates the tables, the second finds them
+    create_source_tables(pg_connection, "streamed")
     assert (
         load_fleet(pg_connection, streamed, "streamed", progress=lambda *p: seen.append(p))
         == n
@@ -249,15 +250,15 @@ def test_a_load_that_fails_leaves_nothing_behind(pg_connection: psycopg.Connecti
     assert pg_connection.execute("select to_regnamespace('cirislens')").fetchone() == (None,)
 
 
-# --- the sample ---------------------------------------------------------------------------------------------
+# --- the sample ------------------------------------------------------------------------------------------------------
 
 
-def test_the_sample_is_what_its_arguments_give(tmp_path: Path) -> None:
+def test_sample_equals_a_new_simulation(tmp_path: Path) -> None:
     write_sample(tmp_path)
     shipped = Path(simulation.__file__).parent / "sample_files"
     assert {path.name for path in shipped.iterdir()} == {path.name for path in tmp_path.iterdir()}
     for path in tmp_path.glob("*.gz"):
-        # The content, not the file: another version of zlib may pack it differently.
+        # Compares the content, because other versions of zlib compress differently.
         assert gzip.decompress(path.read_bytes()) == gzip.decompress((shipped / path.name).read_bytes())
     assert sample_info() == json.loads((tmp_path / "sample.json").read_text()) == SAMPLE
     assert sum(path.stat().st_size for path in shipped.iterdir()) < 3_000_000

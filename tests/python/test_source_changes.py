@@ -1,6 +1,6 @@
-"""What a run judges again: from the first period inside the lookback in which anything has changed, and nothing before.
+"""Tests of the start of a run's checks: the first changed period within the restatement window.
 
-That increments equal a full refresh while traces arrive late and are edited is tested by replay (test_increments.py).
+test_increments.py tests by replay that incremental runs equal a full refresh while traces arrive late and are edited.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ AGAIN = "create table public.kept as select * from {traces} {where}; delete from
 
 @pytest.fixture
 def published(saved_fleet: tuple[Database, str]) -> Database:
-    """Scored the day before the run that is looked at."""
+    """The fleet, scored the day before the run of the test."""
     restore(*saved_fleet)
     return saved_fleet[0]
 
 
 def judged_from(database: Database, *, as_of: str = NEWEST, **variables: str) -> str:
-    """From when on a run would judge again."""
+    """Return the time from which a run would check traces again."""
     models = ("--select", "stg_cirislens__covenant_traces", "int_source_periods", "int_scoring_run")
     outcome = dbt(database, "run", *models, variables={"ciris_as_of": as_of, **variables})
     assert outcome.succeeded, outcome.said
@@ -52,17 +52,17 @@ def judged_from(database: Database, *, as_of: str = NEWEST, **variables: str) ->
 
 
 def judge(database: Database, *models: str) -> None:
-    # A part without int_scoring_run has the as-of of the last run.
+    # A command without int_scoring_run uses the as-of of the last run.
     as_of = NEWEST if "int_scoring_run" in models else PUBLISHED
     outcome = dbt(database, "run", "--select", *models, variables={"ciris_as_of": as_of})
     assert outcome.succeeded, outcome.said
 
 
-def test_nothing_new(published):
+def test_run_without_new_traces_checks_nothing_again(published):
     assert judged_from(published, as_of=PUBLISHED) == PUBLISHED.replace("Z", "+00:00")
 
 
-def test_a_new_day_alone(published):
+def test_run_with_a_new_day_checks_only_that_day(published):
     assert judged_from(published) == PUBLISHED.replace("Z", "+00:00")
 
 
@@ -108,7 +108,7 @@ def write_all_rows_anew(connection: psycopg.Connection) -> None:
         (write_all_rows_anew, {}),
     ],
 )
-def test_what_concerns_every_trace(
+def test_change_that_affects_all_traces_checks_the_whole_window(
     published, change: Callable[[psycopg.Connection], None], variables: dict[str, str]
 ):
     with published.connect() as connection:
@@ -126,8 +126,8 @@ def test_what_concerns_every_trace(
         pytest.param(("int_trace_verdicts",), id="verdicts alone"),
     ],
 )
-def test_a_row_that_came_and_went_unseen(published, models):
-    """Between two whole runs a third judged it, or read the source with it: verdicts may be older than they look."""
+def test_row_seen_only_by_an_unpublished_run_is_checked_again(published, models):
+    """Between two complete runs, a third one checked the row or read the source with it."""
     comer = "trace_id = 'came-and-went'"
     with published.connect() as connection:
         connection.execute(f"create table public.comer as select * from {TRACES} {ONE_TRACE}")
@@ -142,8 +142,9 @@ def test_a_row_that_came_and_went_unseen(published, models):
     assert n == 0
 
 
-def test_a_late_row_at_the_time_of_one_that_went_is_counted(published):
-    """Before the lookback: one agent's row goes, another's comes at the same microsecond, as in a batch."""
+def test_late_row_that_replaces_a_deleted_row_is_counted(published):
+    """Before the restatement window a row of one agent is deleted, and a row of another agent with the same time is
+    added."""
     replaced = f"""
         update {TRACES} as gone
         set trace_id = 'late', agent_id_hash = (
@@ -160,11 +161,11 @@ def test_a_late_row_at_the_time_of_one_that_went_is_counted(published):
     assert late == [(agent, datetime(2026, 6, 9, tzinfo=UTC), 1)]
 
 
-# --- nothing is known of the last reading -----------------------------------------------------------------------------
+# --- the state of the last read is unknown ---------------------------------------------------------------------------
 
 
 def die(database: Database) -> None:
-    """A run that ends once it has judged."""
+    """Simulate a run that ends after checking the traces."""
     judge(database, "int_source_periods", "int_scoring_run", "int_trace_verdicts")
 
 
@@ -174,13 +175,13 @@ def rescore(database: Database) -> None:
 
 
 def upgrade(database: Database) -> None:
-    """From a version that did not read the source first."""
+    """Simulate an upgrade from a version that did not read the source first."""
     with database.connect() as connection:
         connection.execute(f"drop table {SCHEMA}_intermediate.int_source_periods cascade")
 
 
 def unjudged(connection: psycopg.Connection) -> list[tuple]:
-    """Times at which the source has other than as many traces as there are verdicts."""
+    """Return the times at which the numbers of source rows and checks differ."""
     return connection.execute(
         f"""
         select at, sum(n)
@@ -198,10 +199,10 @@ def unjudged(connection: psycopg.Connection) -> list[tuple]:
     ("happened", "gone_until"),
     [(die, "2026-06-12"), (die, "2026-06-15"), (rescore, "2026-06-12"), (upgrade, "2026-06-12")],
 )
-def test_traces_that_vanish_from_the_start_of_the_lookback(
+def test_deleted_traces_at_start_of_restatement_window_are_noticed(
     published, happened: Callable[[Database], None], gone_until: str
 ):
-    """Its first day, or all of it: no row of the source is left to say that there is something to judge again."""
+    """All traces of its first day, or of the whole window, are deleted, so no source row is left in these periods."""
     happened(published)
     with published.connect() as connection:
         connection.execute(
@@ -212,8 +213,9 @@ def test_traces_that_vanish_from_the_start_of_the_lookback(
         assert unjudged(connection) == []
 
 
-def test_a_table_that_moves_is_not_read_where_it_went(published):
-    """To a schema that the session looks into first: without schemas, definitions of views name it as before."""
+def test_moved_source_table_is_not_read_in_its_new_schema(published):
+    """The table moves to a schema that is first in the search path. Definitions of views show the same name as
+    before."""
     with published.connect() as connection:
         connection.execute("create schema archive")
         connection.execute(f"alter database {published.name} set search_path = archive, cirislens, public")
@@ -232,8 +234,8 @@ def test_a_table_that_moves_is_not_read_where_it_went(published):
         assert unjudged(connection) == []
 
 
-def test_traces_that_vanish_from_the_start_of_the_lookback_by_hours(published):
-    """Where one trace can be all there was of a period."""
+def test_deleted_traces_at_start_of_restatement_window_are_noticed_by_hour(published):
+    """A period of an hour can have a single trace."""
     hourly = {"ciris_scoring_period": "hour"}
     with published.connect() as connection:
         connection.execute(
@@ -252,7 +254,7 @@ def test_traces_that_vanish_from_the_start_of_the_lookback_by_hours(published):
         assert unjudged(connection) == []
 
 
-# --- what judges has changed ------------------------------------------------------------------------------------------
+# --- changed code ----------------------------------------------------------------------------------------------------
 
 CHANGES_OF_CODE = {
     "macros/formulas/is_unsafe.sql": ("{{ entropy_level }} > ", "{{ entropy_level }} >= "),
@@ -261,8 +263,8 @@ CHANGES_OF_CODE = {
 }
 
 
-def test_changed_code_is_judged_again(published, tmp_path: Path):
-    """A macro, the staging model and a seed, one after the other, without a new trace."""
+def test_changed_code_checks_traces_again(published, tmp_path: Path):
+    """A macro, the staging model and a seed are changed one after the other; no trace is added."""
     project = tmp_path / "project"
     copy_project(REPOSITORY, project)
     on_the_edge = f"""

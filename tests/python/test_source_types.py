@@ -1,4 +1,4 @@
-"""Sources whose columns have other types than production's: what is read as well, and gives the same marts."""
+"""Tests of sources with other column types than production's: types that can be read give the same marts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from conftest import REPOSITORY, Database
 from nasty_fleet import START, nasty_fleet
 from pipeline import insert_rows, kept_parsed, load_rows, score, table_differences
 
-# Types by table and column, in place of production's. Every kind that a data_type of the sources admits is here.
+# Types by table and column that replace production's. They include each kind that a data_type of the sources permits.
 TYPES = """
     create type {0}.phase as enum ('chaos', 'rigidity', 'unknown', '', '\u00a0');
     create domain {0}.label as varchar(300);
@@ -76,7 +76,7 @@ STRANGE = {
 def copy_sources(
     connection: psycopg.Connection, schema: str, kind: str, types: dict[str, dict[str, str]]
 ) -> None:
-    """The tables of cirislens once more, as tables or materialized views with other types."""
+    """Copy the source tables with other types, as tables or materialized views."""
     citext = connection.execute("select from pg_available_extensions where name = 'citext'").fetchone()
     if citext is not None:
         connection.execute("create extension if not exists citext")
@@ -160,7 +160,7 @@ def test_freshness_reads_other_types_and_times_without_end_too(database: Databas
     assert {r.node.name: r.message for r in outcome.result if "error" in r.status} == {}
 
 
-# --- json that jsonb refuses ------------------------------------------------------------------------------------------
+# --- JSON that jsonb refuses -----------------------------------------------------------------------------------------
 
 ESCAPES = [
     "\\\\",
@@ -206,7 +206,7 @@ DEEP += ['{"a":' * n + "1" + "}" * n for n in (5000, 5001)] + [
 
 
 def compiled_guard() -> sql.SQL:
-    """SQL of is_readable_json for a column d, as dbt renders it."""
+    """Return the compiled SQL of is_readable_json for a column d."""
     import jinja2
 
     macro = (REPOSITORY / "macros/cleaning/readable_json.sql").read_text()
@@ -214,8 +214,8 @@ def compiled_guard() -> sql.SQL:
     return sql.SQL(template.render())
 
 
-def test_json_is_read_where_jsonb_takes_it(embedded_postgres: Server, system_postgres: Server) -> None:
-    """Against PostgreSQL 18's own word, pg_input_is_valid; the guard is the same on both servers."""
+def test_is_readable_json_agrees_with_jsonb(embedded_postgres: Server, system_postgres: Server) -> None:
+    """Compared with pg_input_is_valid of PostgreSQL 18. The macro gives the same result on both servers."""
     drawn: list[str] = [*NUMBERS]
 
     @settings(max_examples=600, derandomize=True, database=None, deadline=None)

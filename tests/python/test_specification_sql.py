@@ -1,11 +1,10 @@
-"""The specification's own SQL against the marts, where both mean the same thing.
+"""Tests that the specification's SQL examples give the published values where both mean the same.
 
-Its examples count raw rows: rows delivered again too, uncleaned values, everything later than the moment they ask
-about, a window open at its start (`>`), and by name instead of by agent. So a score is compared where none of that
-makes a difference: no row of the window was delivered before or repaired, none lies on the window's edge, and all of
-them bear one name that no other agent bears. The examples are read from the document, but for
-`NOW()`. What they call `cirislens.covenant_traces` is a view: the sample's rows before the as-of, because an example
-run at that time would have seen no others.
+The examples count raw rows: also duplicates, uncleaned values and rows after the as-of. Their window excludes its
+start (`>`), and they select agents by name. A score is compared only if none of this matters: the window has no
+duplicate, no repaired row and no row at its edge, and all its rows have one name that no other agent has. The
+examples are read from the document; only `NOW()` is replaced. In the test, `cirislens.covenant_traces` is a view of
+the sample's rows before the as-of.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from psycopg.rows import dict_row
 from benchmarks.measure import specification_query
 from conftest import Database
 
-# Heading of the example, its column (as PostgreSQL folds it), the component of fct_factor_components.
+# Heading of the example, its column (as PostgreSQL folds it), and the component of fct_factor_components.
 EXAMPLES = [
     ("Contradiction Detection", "k_contradiction", "k_contradiction"),
     ("Hash Chain Integrity", "i_chain", "signature_rate"),
@@ -29,8 +28,8 @@ EXAMPLES = [
 ]
 WINDOW_DAYS = 7
 
-# Scores whose window is free of everything that the examples treat in their own way, with the one name in it. From
-# the source alone, but for the repairs, which a verdict lists.
+# Scores for which the examples mean the same, with the agent's name. Computed from the source, except for the list of
+# repairs.
 COMPARABLE = """
 with traces as (
     select
@@ -66,7 +65,8 @@ having
 
 @pytest.fixture(scope="module")
 def connection(sample_copy: Database) -> Iterator[psycopg.Connection]:
-    """The scored sample, its source in schema lens; cirislens.covenant_traces shows it up to the setting lens.as_of."""
+    """The scored sample with its source in schema lens. The view cirislens.covenant_traces ends at the setting
+    lens.as_of."""
     with sample_copy.connect() as connection:
         connection.execute("alter schema cirislens rename to lens; create schema cirislens")
         connection.execute(
@@ -79,7 +79,7 @@ def connection(sample_copy: Database) -> Iterator[psycopg.Connection]:
 
 @pytest.fixture(scope="module")
 def comparable(connection: psycopg.Connection) -> dict:
-    """Agent by name, by as-of."""
+    """Return the comparable agents by as-of and name."""
     found: dict = defaultdict(dict)
     for row in connection.execute(COMPARABLE):
         found[row["as_of"]][row["name"]] = row["agent_id_hash"]
@@ -87,7 +87,9 @@ def comparable(connection: psycopg.Connection) -> dict:
 
 
 @pytest.mark.parametrize(("heading", "column", "component"), EXAMPLES)
-def test_the_specifications_sql_gives_the_same(connection, comparable, heading, column, component):
+def test_sql_of_the_specification_gives_the_published_values(
+    connection, comparable, heading, column, component
+):
     query = specification_query(f"### SQL Example: {heading}")
     published = {
         (row["agent_id_hash"], row["as_of"]): row["component_value"]

@@ -1,4 +1,4 @@
-"""Which static nodes a daily run skips, and what makes it build all again."""
+"""Tests of the static nodes that a daily run skips, and of changes after which it builds them again."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ SKIPPED = {
     *["fct_trace_verdicts", "fct_factor_components", "fct_score_attribution", "fct_score_comparisons"],
     *["fct_score_changes", "fct_scoring_runs", "fct_deferral_verdicts"],
 }
-"""What a second run skips: the nodes of dbt, tests among them."""
+"""Nodes and tests that a second run skips."""
 
 
 @dataclass
 class States:
-    """A small fleet in a database, and what it was and would be."""
+    """A small fleet in a database, with its saved state and expected results."""
 
     database: Database
     scored: str
-    """Saved, as scored up to the day before its last."""
+    """Saved state that is scored up to the day before the last."""
     nodes: set[str]
-    """What the first run built."""
+    """Nodes that the first run built."""
     expected: dict[str, str]
-    """Fingerprints of the marts after one more run that builds all."""
+    """Fingerprints of the marts after one more run that builds all nodes."""
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def states(small_fleet: Database) -> Iterator[States]:
 
 @pytest.fixture
 def database(states: States) -> Database:
-    """The fleet, scored up to the day before its last."""
+    """The fleet, scored up to the day before the last."""
     restore(states.database, states.scored)
     return states.database
 
@@ -80,13 +80,13 @@ def build(database: Database) -> Iterator[DbtBuild]:
 
 
 def executed(result: Result) -> set[str]:
-    """The nodes that a run has built or tested."""
+    """Return the nodes that a run built or tested."""
     assert result.exit_code == 0, result.output
     return {found[1] for found in re.finditer(r"^ +\d+ of \d+ .* s  .*?(\w+)$", result.stderr, re.MULTILINE)}
 
 
 def skips(connection: psycopg.Connection, build: DbtBuild) -> bool:
-    """Whether a run would skip static nodes."""
+    """Return whether a run would skip the static nodes."""
     return digest_to_skip_by(connection, build, Attempt("run")) is not None
 
 
@@ -100,8 +100,8 @@ def test_a_second_run_skips_static_nodes_and_publishes_the_same(states, database
     } == set()
 
 
-def test_static_nodes_say_nothing_of_a_run(database, build, monkeypatch):
-    """Its SQL is the same whatever the as-of, and whatever the run before it has left."""
+def test_static_nodes_do_not_depend_on_the_run(database, build, monkeypatch):
+    """Their SQL does not depend on the as-of or on the state of the previous run."""
     names = [node.name for node in build.manifest.nodes.values() if is_static(node)]
 
     def compiled(as_of: str) -> dict[str, str]:
@@ -153,7 +153,7 @@ CHANGES = {
 }
 
 
-def test_a_change_in_the_database_has_all_built(build):
+def test_change_in_the_database_builds_all_nodes(build):
     with connect(build.project) as connection:
         assert skips(connection, build)
         for name, change in CHANGES.items():
@@ -163,8 +163,8 @@ def test_a_change_in_the_database_has_all_built(build):
         assert skips(connection, build)
 
 
-def test_a_change_of_code_or_variables_has_all_built(database, tmp_path, monkeypatch):
-    """Of a file of each kind, of a variable, and of who may read the marts."""
+def test_change_of_code_or_variables_builds_all_nodes(database, tmp_path, monkeypatch):
+    """A file of each kind, a variable and the readers of the marts are changed."""
     folder = tmp_path / "project"
     copy_project(REPOSITORY, folder)
     monkeypatch.setenv("DBT_TARGET_PATH", str(tmp_path / "target"))
@@ -192,7 +192,7 @@ def test_a_change_of_code_or_variables_has_all_built(database, tmp_path, monkeyp
     assert len(set(found)) == len(found)
 
 
-def test_a_run_that_dies_after_a_view_was_dropped_is_healed_by_the_next(states, database):
+def test_view_dropped_by_a_run_that_died_is_rebuilt(states, database):
     with database.connect() as connection:
         connection.execute(f"drop view {SCHEMA}.fct_score_changes")
         connection.execute(trigger(".fct_fleet_capacity", "raise exception 'the disk is full';"))
@@ -202,8 +202,9 @@ def test_a_run_that_dies_after_a_view_was_dropped_is_healed_by_the_next(states, 
     assert marts(database, without=RUN_TIMES) == states.expected
 
 
-def test_a_view_that_goes_while_a_run_is_at_work_is_there_after_the_next(states, database):
-    """After all tests of it: it was skipped, and its absence is not taken for what the run has left."""
+def test_view_dropped_during_a_run_is_rebuilt_by_the_next(states, database):
+    """The view disappears after its tests, which the run skipped. The run must not record its absence as the normal
+    state."""
     drop = f"""
         if new.published_at is not null then drop view if exists {SCHEMA}.fct_factor_components; end if; return new;"""
     with database.connect() as connection:
@@ -215,7 +216,7 @@ def test_a_view_that_goes_while_a_run_is_at_work_is_there_after_the_next(states,
 
 
 def test_plain_dbt_may_go_on_after_a_run_that_skipped_static_nodes(states, database):
-    """The Python model dies, and somebody brings the run to its end by hand, with all that is after it."""
+    """The Python model fails, and the run is completed manually with all models after it."""
     with database.connect() as connection:
         connection.execute(trigger("_intermediate.int_windows", "raise exception 'the disk is full';"))
         assert run(database, as_of=NEWEST).exit_code == 1

@@ -1,4 +1,4 @@
-"""SIGTERM, by which schedulers and containers end a command: it ends soon, says so, and Python warns of nothing."""
+"""Tests of SIGTERM, by which schedulers and containers end a command: it ends soon with a message and no warning."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from signed_batches import Agent, batch
 
 
 def ended(command: list[str], after: str, code: str = "") -> tuple[int, str]:
-    """Exit code of a command that gets SIGTERM once it has said something, and all it says.
+    """Return exit code and output of a command that gets SIGTERM after a certain output.
 
-    :param code: Python that comes before the command.
+    :param code: Python code that runs before the command.
     """
     program = [sys.executable, "-c", f"{code}\nfrom ciris_scoring.cli import main; main()"]
     with subprocess.Popen(

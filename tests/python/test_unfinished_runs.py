@@ -1,5 +1,5 @@
-"""Of the states that a run can die in, and the commands that may come next (unfinished_runs.py), those that have failed
-once, or might again."""
+"""Tests of commands after a run that died, for those states of unfinished_runs.py that failed before or are likely
+to."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ def fleet(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -
 @pytest.mark.parametrize(
     ("death", "command"), CASES, ids=[f"{death}, then {command}" for death, command in CASES]
 )
-def test_what_comes_next_is_right_or_refused_with_a_command_that_works(
+def test_command_after_a_run_that_died_succeeds_or_names_a_working_remedy(
     fleet: Fleet, death: Death, command: str
 ) -> None:
     assert wrong_after(fleet, death, command) == []
 
 
 def test_after_a_failed_blocking_test_no_part_is_built_and_retry_publishes_all(fleet: Fleet) -> None:
-    """Many traces arrive while a run is at work, more than its test allows; then they are gone again."""
+    """More traces than the test permits arrive while a run is at work; afterwards they are deleted."""
     database, variables = fleet.database, {"ciris_as_of": NEWEST}
     restore(database, fleet.scored)
     before = published(marts(database))
@@ -89,8 +89,8 @@ def test_after_a_failed_blocking_test_no_part_is_built_and_retry_publishes_all(f
     assert published(marts(database)) == before
 
 
-def test_a_run_that_a_backfill_made_first_counts_for_what_is_final(fleet: Fleet) -> None:
-    """Its cutoff lies 3 days before the as-of that was published before it."""
+def test_backfill_after_a_dead_run_keeps_scores_final(fleet: Fleet) -> None:
+    """The cutoff of this run is 3 days before the as-of that was published earlier."""
     die(fleet, Death("an increment", "fct_capacity_scores"))
     assert go_on(fleet, "rescore") is None
     refused = run(fleet.database, as_of=NEWEST, variables={"ciris_lookback_periods": 5})

@@ -1,4 +1,4 @@
-"""Variables of the project: every one is checked before anything is built, by name, value and remedy."""
+"""Tests of the project's variables: names and values are checked before anything is built."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ REFUSED_ALONE = {
     "ciris_scoring_parameters",
     "ciris_attempt",
 }
-"""Variables that are read before, or after, the others are checked all at once."""
+"""Variables that are not checked together with the others, but earlier or later."""
 AT_PARSE_TIME = {"ciris_time_spine"}
 
 
@@ -66,7 +66,7 @@ def test_every_variable_of_the_project_is_in_this_list():
 
 
 def refused_in_plain_dbt(database: Database, variables: dict[str, Any]) -> str:
-    """What dbt build says; it must change nothing."""
+    """Return the message of a refused dbt build, which must not change anything."""
     before, rows = built(database), marts(database)
     outcome = dbt(database, "build", variables={"ciris_as_of": NEWEST, **variables})
     assert not outcome.succeeded
@@ -103,7 +103,7 @@ def test_a_wrong_value_is_refused(published, name, value):
 
 
 @pytest.mark.parametrize("value", ["false", "False", 0])
-def test_permission_given_as_text_or_number_is_no_permission(published, value):
+def test_allow_rescoring_must_be_a_boolean(published, value):
     expected = f"ciris_allow_rescoring is {shown(value)}, but must be true or false, without quotes"
     before, rows = built(published), marts(published)
     variables = {"ciris_as_of": NEWEST, "ciris_allow_rescoring": value}
@@ -169,5 +169,5 @@ def test_unknown_names_are_found_wherever_a_root_project_writes_them():
     }
 
 
-def test_what_ciris_scoring_sets_is_known():
+def test_variables_set_by_ciris_scoring_are_known():
     assert VARIABLES.keys() >= SET_BY_US

@@ -1,4 +1,4 @@
-"""The threshold of the verdict: published beside it, kept with final rows, and shown by every reader."""
+"""Tests of the verdict's threshold: it is published, kept with final rows, and shown by all readers."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from serving import opened
 
 AS_OF = datetime.fromisoformat(sample_info()["as_of"])
 FINAL = AS_OF - timedelta(days=10)
-"""An as-of before the lookback of the next run."""
+"""An as-of before the restatement window of the next run."""
 OLD, NEW = 0.6, 0.8
 
 
 @pytest.fixture(scope="module")
 def rethought(sample_copy: Database) -> Database:
-    """The sample, published with one threshold, and run again with another."""
+    """The sample, published with one threshold and then run with another."""
     score(sample_copy.profiles_dir, AS_OF, {"ciris_verdict_threshold": NEW})
     return sample_copy
 
@@ -80,9 +80,11 @@ def test_final_rows_keep_verdict_and_threshold(marts: psycopg.Connection, scored
 
 @pytest.mark.parametrize(("as_of", "threshold"), [(AS_OF, NEW), (FINAL, OLD)])
 class TestReaders:
-    """Every reader shows the threshold and the verdicts of the rows that it reads."""
+    """All readers show threshold and verdicts of the rows that they read."""
 
-    def test_fleet_table(self, rethought: Database, marts: psycopg.Connection, as_of, threshold) -> None:
+    def test_fleet_table_shows_published_threshold_and_verdicts(
+        self, rethought: Database, marts: psycopg.Connection, as_of, threshold
+    ) -> None:
         with rethought.connect() as connection:
             first = fleet_tables(connection, MARTS, as_of).splitlines()[0]
         counted = Counter(row["verdict"] for row in published(marts, as_of).values())
@@ -91,7 +93,9 @@ class TestReaders:
         )
         assert first.endswith(f"for a threshold of {threshold:g}: {verdicts}")
 
-    def test_explain(self, rethought: Database, marts: psycopg.Connection, as_of, threshold) -> None:
+    def test_explain_shows_published_threshold_and_verdict(
+        self, rethought: Database, marts: psycopg.Connection, as_of, threshold
+    ) -> None:
         for agent, row in list(published(marts, as_of).items())[:4]:
             asked = ("explain", agent, *at(rethought), "--as-of", as_of.isoformat(), "--json")
             found = json.loads(invoke(*asked).stdout)
@@ -100,7 +104,9 @@ class TestReaders:
         page = invoke("explain", agent, *at(rethought), "--as-of", as_of.isoformat()).stdout
         assert f"Verdict at {threshold:g}: {row['verdict']}" in page
 
-    def test_api(self, client: TestClient, marts: psycopg.Connection, as_of, threshold) -> None:
+    def test_api_returns_published_threshold_and_verdicts(
+        self, client: TestClient, marts: psycopg.Connection, as_of, threshold
+    ) -> None:
         at_the_as_of = {"as_of": as_of.isoformat()}
         rows = published(marts, as_of)
         fleet = client.get("/api/v1/scoring/capacity/fleet", params=at_the_as_of).json()
@@ -113,7 +119,9 @@ class TestReaders:
         one = client.get(f"/api/v1/scoring/factors/{next(iter(rows))}", params=at_the_as_of).json()
         assert (one["verdict"], one["verdict_threshold"]) == (next(iter(rows.values()))["verdict"], threshold)
 
-    def test_pages(self, client: TestClient, marts: psycopg.Connection, as_of, threshold) -> None:
+    def test_pages_show_published_threshold_and_verdicts(
+        self, client: TestClient, marts: psycopg.Connection, as_of, threshold
+    ) -> None:
         at_the_as_of = {"as_of": as_of.isoformat()}
         rows = published(marts, as_of)
         fleet = client.get("/", params=at_the_as_of).text
@@ -126,7 +134,9 @@ class TestReaders:
         assert f"<b>{said}</b> at " in agent and f"threshold {threshold:g}</span>" in agent
 
 
-def test_report(rethought: Database, marts: psycopg.Connection) -> None:
+def test_report_shows_published_threshold_and_verdicts(
+    rethought: Database, marts: psycopg.Connection
+) -> None:
     rows = published(marts, AS_OF)
     report = json.loads(invoke("report", *at(rethought), "--json", "--output", "-").stdout)
     assert {one["agent_id_hash"]: one["verdict"]["verdict"] for one in report["agents"]} == {
@@ -197,7 +207,7 @@ def test_variable_out_of_range_stops_the_run_before_anything_is_built(
         ("/alerts", {"bound": 0.6}),
     ],
 )
-def test_there_is_no_alias(client: TestClient, asked: tuple[str, dict[str, float]]) -> None:
+def test_parameter_bound_is_unknown(client: TestClient, asked: tuple[str, dict[str, float]]) -> None:
     path, parameters = asked
     answer = client.get(f"/api/v1/scoring{path}", params=parameters)
     assert answer.status_code == 422 and "'bound' is no parameter here" in answer.json()["detail"]

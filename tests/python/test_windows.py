@@ -1,4 +1,4 @@
-"""The Python model int_windows as dbt builds it: chunks and blocks change nothing, and unfit inputs are refused."""
+"""Tests of the Python model int_windows: chunks and blocks do not change results, and invalid inputs are refused."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from test_bad_input import Dbt, dbt, restore, run, saved
 
 DAYS = 10
 AS_OF = START + timedelta(days=DAYS)
-SCHEMA = "Scores of Ægir"  # an identifier that needs quoting
+SCHEMA = "Scores of Ægir"  # needs quoting
 WINDOWS = """
     select to_jsonb(w) - 'computed_at' from int_windows as w order by agent_id_hash, as_of, window_days
     """
@@ -34,7 +34,7 @@ COMPUTED_AT = "select max(computed_at) from int_windows"
 
 @pytest.fixture(scope="module")
 def scored(module_database: Database) -> Iterator[tuple[Database, str]]:
-    """A nasty fleet, scored, and its saved state."""
+    """A scored random fleet and its saved copy."""
     database = module_database
     write_profile(database.profiles_dir, database.server, database=database.name, schema=SCHEMA)
     with database.connect() as connection:
@@ -59,7 +59,7 @@ def connection(database: Database) -> Iterator[psycopg.Connection]:
 
 
 def build_alone(database: Database) -> Dbt:
-    """Build the model by itself in plain dbt; after a first run it computes all as-ofs."""
+    """Build only this model in plain dbt. After a first run it computes all as-ofs."""
     return dbt(database, "run", "--select", "int_windows", variables={"ciris_as_of": AS_OF.isoformat()})
 
 
@@ -76,7 +76,7 @@ def test_two_runs_on_the_same_data_compute_the_same_rows(database, connection):
 @pytest.mark.parametrize(
     ("chunk_agents", "read_agents", "block_periods"), [(1, 2, 4000), (2, 3, 3), (100, 1, 1), (1, 100, 5)]
 )
-def test_neither_chunks_nor_blocks_change_a_bit(
+def test_chunks_and_blocks_do_not_change_results(
     database, connection, chunk_agents, read_agents, block_periods, monkeypatch
 ):
     module = "ciris_scoring.statistics.one_pass"
@@ -92,7 +92,7 @@ def test_neither_chunks_nor_blocks_change_a_bit(
     assert connection.execute(COMPUTED_AT).fetchall() != computed_at
 
 
-# --- refusals that leave everything as it was -------------------------------------------------------------------------
+# --- refused inputs --------------------------------------------------------------------------------------------------
 
 REFUSED = {
     "nine bins": (
@@ -133,7 +133,7 @@ def test_inputs_that_do_not_fit_are_refused(database, connection, case):
 
 
 def test_numpy_computes_the_components_that_sql_publishes(database, connection):
-    """Each formula is written once in SQL and once in numpy: both are equal to 1e-12."""
+    """Each formula is written in SQL and in numpy. The results are equal to 1e-12."""
     columns = [name for name in (*COUNTS, *REAL_SUMS, "excess_confidence")]
     rows = connection.execute(
         sql.SQL("select {} from int_windows order by agent_id_hash, as_of, window_days").format(
@@ -156,7 +156,7 @@ def test_numpy_computes_the_components_that_sql_publishes(database, connection):
     assert len(published) == len(rows) > 50
     for name, values in zip(Components._fields[:-1], zip(*published, strict=True), strict=True):
         np.testing.assert_allclose(getattr(made, name), values, rtol=1e-12, atol=1e-12, err_msg=name)
-        # That both are equal would prove little where nothing happened.
+        # Equality of constants would prove little.
         assert len(set(values)) > 1, name
 
 
@@ -166,7 +166,7 @@ START_OF_DAYS = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class TracedDays:
-    """In place of a session: the days with a trace."""
+    """Replacement of a session that returns the days with traces."""
 
     def __init__(self, *days: int):
         self.days = days
@@ -187,7 +187,7 @@ class TracedDays:
     ],
 )
 def test_blocks_hold_the_as_ofs_whose_windows_have_a_trace(traced, as_of, cutoff, expected):
-    """The longest window has 30 days; a block has at most 10 as-ofs where the history is longer than 40 days."""
+    """The longest window has 30 days. If the history is longer than 40 days, a block has at most 10 as-ofs."""
 
     def at(day: int) -> datetime:
         return START_OF_DAYS + timedelta(days=day)

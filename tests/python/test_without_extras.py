@@ -1,4 +1,4 @@
-"""The core without an extra: every other module is imported, and the extra's commands say what to install."""
+"""Tests of the package without extras: the core imports, and commands of an extra say what to install."""
 
 import json
 import os
@@ -44,7 +44,7 @@ for command in commands:
         ),
     ],
 )
-def test_the_core_does_without_the_extra(
+def test_core_works_without_extras(
     database: Database, extra: str, room: str, missing: list[str], commands: list[list[str]]
 ) -> None:
     given = json.dumps([room, missing, commands])

@@ -1,4 +1,4 @@
-"""Raw trace batches: read, verify and load them, and check a database against them.
+"""Read raw trace batches, verify them, load them into the database, and compare a database with them.
 
-Needs the extra ``audit``; nothing else imports this package.
+This package needs the extra ``audit``. No other package imports it.
 """

@@ -1,11 +1,11 @@
-"""Base64 in its variants, each text with one meaning."""
+"""Strict decoding of the base64 variants that agents write."""
 
 import base64
 import binascii
 
 
 def means(text: str, content: bytes) -> bool:
-    """Whether a text, which may be no base64, is that of these bytes."""
+    """Return whether a text is valid base64 and decodes to the given bytes."""
     try:
         return decode(text) == content
     except ValueError:
@@ -13,11 +13,11 @@ def means(text: str, content: bytes) -> bool:
 
 
 def decode(text: str) -> bytes:
-    """Decode standard or URL-safe base64, padded or not.
+    """Decode standard or URL-safe base64, with or without padding.
 
-    Strict: a text with one bit changed never means the same.
+    Decoding is strict: two texts of the same variant never decode to the same bytes.
 
-    :raises ValueError: it is neither.
+    :raises ValueError: the text is not valid base64.
     """
     standard = text.replace("-", "+").replace("_", "/") if not set("+/") & set(text) else text
     bare = standard.rstrip("=")

@@ -1,4 +1,4 @@
-"""Check a database against raw batches: every trace, its signature, its place in the chain."""
+"""Compare a database with raw batches: the traces, their signatures and their positions in the chain."""
 
 import json
 from collections import Counter
@@ -25,10 +25,10 @@ from ciris_scoring.basics.terminal import aligned, fitted, plural, printable
 from ciris_scoring.reading.agents import WHOLE_HASH, whole_hash
 
 KEPT = 10_000
-"""Discrepancies listed; more are only counted."""
+"""Number of discrepancies that are listed. Further ones are only counted."""
 SHOWN = 50
 PREVIOUS = "previous_audit_sequence_number"
-"""Of the agent's trace before, in the order of the score."""
+"""Audit number of the agent's previous trace, in the order that the score uses."""
 
 DIFFERS, MISSING, UNFOUNDED, KEY_DIFFERS = "differs", "missing_in_database", "not_in_files", "key_differs"
 MEANINGS = {
@@ -38,7 +38,8 @@ MEANINGS = {
     KEY_DIFFERS: "the registered public key is another one, or missing",
 }
 
-# How a column is compared where not as it is. Two spellings of an action are equal, as for the score.
+# Expressions for columns that are normalized before they are compared. The score treats these spellings as equal,
+# too.
 _COMPARED = {
     "signature_verified": "coalesce({of}.signature_verified, false)",
     "selected_action": """regexp_replace(
@@ -51,7 +52,8 @@ _PREVIOUS = """
         order by "timestamp" asc, audit_sequence_number asc nulls last, trace_id collate "C" asc
     ) as previous_audit_sequence_number
 """
-# A trace is matched by agent, name and time, or if those were altered by its other marks.
+# Columns that must be equal for two traces to match, tried one after the other. The later ones find traces of which
+# the agent, id or time was altered.
 _MATCHES = (
     ("agent_id_hash", "trace_id", "timestamp"),
     ("trace_id", "timestamp"),
@@ -70,34 +72,34 @@ class Discrepancy:
     trace_id: str | None
     timestamp: datetime | None
     differences: dict[str, dict[str, Any]]
-    """Per column its value in the database, and the right one."""
+    """For each column, the value in the database and the value recomputed from the files."""
 
 
 @dataclass
 class Audit:
-    """What an audit found."""
+    """Result of the comparison of a database with files."""
 
     agents: list[str]
     window: tuple[datetime | None, datetime | None]
     summary: Summary
-    """Of reading the files."""
+    """Counts and problems of reading the files."""
     in_files: int = 0
     in_database: int = 0
     verified: int = 0
     chain: dict[str, int] = field(default_factory=dict)
-    """Breaks of the raw chain, by kind: they lower the score, but are no discrepancies."""
+    """Number of breaks of the chain in the files, by kind. They lower the score, but they are not discrepancies."""
     counts: Counter[str] = field(default_factory=Counter)
-    """Discrepancies by kind."""
+    """Number of discrepancies by kind."""
     found: list[Discrepancy] = field(default_factory=list)
-    """The first discrepancies."""
+    """The first discrepancies, at most `KEPT`."""
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether the database says what the files say."""
+        """Whether there is no discrepancy between database and files."""
         return not self.counts.total()
 
     def add(self, discrepancies: Iterable[Discrepancy]) -> None:
-        """Count discrepancies, and keep the first."""
+        """Count discrepancies and keep the first `KEPT`."""
         for one in discrepancies:
             self.counts[one.kind] += 1
             if len(self.found) < KEPT:
@@ -113,13 +115,13 @@ def audit(
     *,
     every_problem: bool = False,
 ) -> Audit:
-    """Verify raw batches by the given keys, and compare them with the database; change nothing.
+    """Verify raw batches with the given keys and compare them with the database. The database is not changed.
 
-    :param agent: hash of an agent, the beginning of one, or a name; None for every agent in the files.
-    :param window: from, and up to but without; None for no bound.
-    :param every_problem: keep problems of every batch and key, not only the first ones of all.
-    :raises InputError: a file of keys is none, the files hold no trace of the agent, or nothing is in the window.
-    :raises DatabaseError: the database refuses.
+    :param agent: hash of an agent, the beginning of a hash, or a name; None for all agents in the files.
+    :param window: start (inclusive) and end (exclusive) of the compared traces; None for no limit.
+    :param every_problem: keep up to 20 problems of each batch instead of 20 in total.
+    :raises InputError: a file of keys is invalid, the files have no trace of the agent, or no trace is in the window.
+    :raises DatabaseError: the database returns an error.
     """
     first, last = window
     if first is not None and last is not None and first >= last:
@@ -135,7 +137,7 @@ def audit(
         summary.add_problems(problems)
     traces, registry = map(project.source_table, ("covenant_traces", "covenant_public_keys"))
     with connect(project) as connection, connection.transaction():
-        connection.execute("set transaction isolation level repeatable read")  # one state of the database
+        connection.execute("set transaction isolation level repeatable read")  # one snapshot
         _read(connection, traces, paths, keys, summary)
         agents = _agents(connection, agent)
         result = Audit(agents, window, summary)
@@ -165,7 +167,7 @@ def _read(
     keys: dict[str, Key],
     summary: Summary,
 ) -> None:
-    """Fill the table ``incoming`` with the traces of the files."""
+    """Load the traces of the files into the temporary table ``incoming``."""
     n = copy_incoming(connection, traces, [])
     uses: dict[tuple[str, str], None] = {}
     for batches in read_batches(paths, {name: key.content for name, key in keys.items()}, summary):
@@ -179,9 +181,11 @@ def _read(
 def _agents_of_keys(
     connection: psycopg.Connection, traces: sql.Identifier, uses: Iterable[tuple[str, str]]
 ) -> dict[str, str]:
-    """Decide which agent a key signs for: the one that the database says where the files say several, else the first.
+    """Return the agent of each key. A key may sign for one agent only.
 
-    The order of the files is not that in which they were loaded, so it may not accuse the database.
+    If the files have traces of several agents for one key, it is the agent for which the database has verified
+    traces, otherwise the first in the files. The order of the files alone must not decide, because they may have been
+    loaded in another order.
     """
     agents: dict[str, list[str]] = {}
     for key_id, agent in uses:
@@ -217,7 +221,8 @@ def _agents(connection: psycopg.Connection, agent: str | None) -> list[str]:
     if agent is not None and agent.startswith(WHOLE_HASH):
         values["hash"] = agent.removeprefix(WHOLE_HASH)
     is_name: dict[str, bool] = dict(sorted(connection.execute(query, values).fetchall()))
-    # A whole hash takes precedence over beginnings of hashes, but not over names, which agents choose themselves.
+    # A complete hash takes precedence over the beginning of a hash, but not over names, which agents choose
+    # themselves.
     agents = [one for one in is_name if agent not in is_name or one == agent or is_name[one]]
     if agent is not None and len(agents) > 1:
         raise InputError(
@@ -240,7 +245,8 @@ def _set_side_by_side(
     agents: list[str],
     window: tuple[datetime | None, datetime | None],
 ) -> None:
-    """Make the tables ``raw`` and ``claimed``, with the agents and window to compare."""
+    """Create the temporary tables ``raw`` (from the files) and ``claimed`` (from the database) with the traces to
+    compare."""
     _name_contents(connection)
     names = {
         "traces": traces,
@@ -257,7 +263,8 @@ def _set_side_by_side(
         and (%(last)s::timestamptz is null or "timestamp" < %(last)s)
     """
     values = {"agents": agents, "first": window[0], "last": window[1]}
-    # Of several contents of a trace, any that verifies may be loaded: which one depends on the order of loading.
+    # If a trace occurs with several contents that verify, any of them may be loaded, depending on the order of
+    # loading.
     query = f"""
         create temporary table raw on commit drop as
         with chosen as (
@@ -273,7 +280,7 @@ def _set_side_by_side(
                 incoming.ordinal asc
         ),
 
-        -- What does not verify may be loaded under a name whose verified contents are loaded under another one.
+        -- Unverified copies of a trace that are loaded although its verified content is loaded under another id.
         beside as (
             select distinct on (incoming.trace_id, incoming."timestamp", incoming.agent_id_hash)
                 {{incoming}}, incoming.reason, -incoming.ordinal as number
@@ -310,7 +317,7 @@ def _set_side_by_side(
 
 
 def _compared(of: str, *, aliased: bool = False) -> sql.Composed:
-    """List the compared columns of a table."""
+    """Return the expressions of the compared columns of a table."""
     expressions = [
         sql.SQL(_COMPARED.get(name, "{of}.{name}")).format(of=sql.Identifier(of), name=sql.Identifier(name))
         + (sql.SQL(" as {}").format(sql.Identifier(name)) if aliased else sql.SQL(""))
@@ -320,9 +327,9 @@ def _compared(of: str, *, aliased: bool = False) -> sql.Composed:
 
 
 def _name_contents(connection: psycopg.Connection) -> None:
-    """Make the table ``contents``, with one number for the agent, name and time of everything that is one trace.
+    """Create the temporary table ``contents``, which assigns a number to each trace id, time and agent.
 
-    Copies of a decision under several names are one trace, where the signature covers no names.
+    Copies of one decision under several trace ids get the same number if the signature does not cover the trace id.
     """
     connection.execute(
         """
@@ -339,7 +346,7 @@ def _name_contents(connection: psycopg.Connection) -> None:
             from names
         ),
 
-        -- A name may have two decisions, and a decision several names.
+        -- A trace id may have two decisions, and a decision several trace ids.
         second_decisions as (
             select
                 *,
@@ -374,7 +381,9 @@ def _name_contents(connection: psycopg.Connection) -> None:
 
 
 def _match(connection: psycopg.Connection) -> None:
-    """Pair traces by the marks that they share, each once: of several with the same marks the first by the first."""
+    """Pair the traces of files and database by the columns of `_MATCHES`. Each trace is paired at most once. If
+    several traces have equal values, they are paired in the order of time.
+    """
     query = """
         with raw_left as (
             select number, {marks}, row_number() over (partition by {marks} order by "timestamp", number) as n
@@ -435,7 +444,7 @@ def _differing(connection: psycopg.Connection) -> Iterator[Discrepancy]:
 
 
 def _same(one: object, other: object) -> bool:
-    """Whether two values of JSON are the same; Python holds true and 1 for equal."""
+    """Return whether two JSON values are equal. Python's == does not do, because it treats true and 1 as equal."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
@@ -471,7 +480,7 @@ def _differing_keys(
 
 
 def as_json(result: Audit) -> str:
-    """Write an audit for machines."""
+    """Return the result as JSON."""
     first, last = result.window
     document = {
         "agents": result.agents,
@@ -493,7 +502,7 @@ def as_json(result: Audit) -> str:
 
 
 def page(result: Audit) -> list[str]:
-    """Write an audit for people."""
+    """Return the result as lines of text."""
     first, last = (f"{moment:%Y-%m-%d %H:%M:%S} UTC" if moment else None for moment in result.window)
     window = (
         "all of the time" if not (first or last) else f"from {first or 'the first'} to {last or 'the last'}"

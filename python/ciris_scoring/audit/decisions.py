@@ -1,4 +1,4 @@
-"""Which decision a trace records, by the signed components alone: some agents sign neither ids nor times."""
+"""Identify the decision that a trace records from its signed components. Some agents sign neither ids nor times."""
 
 import hashlib
 import json
@@ -6,15 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 _THOUGHT_IDS = (("thought_id",), ("system_snapshot", "current_thought_summary", "thought_id"))
-"""Places in the data of a component where agents repeat the thought's id; traces with full texts have the second."""
+"""Paths in the data of a component to the thought's id. Only traces of the most detailed level have the second one.
+"""
 _AUDIT = ("audit_sequence_number", "audit_entry_hash")
 
 
 def decision_sha256(public_key: bytes, components: Sequence[Mapping[str, Any]]) -> str:
     """Return a hash of the key, the times of the components and the audit entry.
 
-    It is the same for all trace levels of one decision, and a copy that verifies cannot change it. Some rules sign
-    nothing of an empty value, so only numbers and texts that are not empty count here.
+    The hash is the same at all trace levels of a decision, and a copy with a valid signature cannot change it. Empty
+    values are ignored, because some rules do not sign them.
     """
     moments = []
     audit: list[Any] = [None, None]
@@ -28,7 +29,7 @@ def decision_sha256(public_key: bytes, components: Sequence[Mapping[str, Any]]) 
 
 
 def signed_thought_ids(components: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the ids of the thought that the components name, if any."""
+    """Yield the thought ids in the components."""
     for component in components:
         for place in _THOUGHT_IDS:
             value = component.get("data")

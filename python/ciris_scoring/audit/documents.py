@@ -1,4 +1,4 @@
-"""Turns the text of a batch into rows, without a database, so that other processes can do it."""
+"""Turn the text of a batch into rows. No database is needed, so that worker processes can do it."""
 
 import hashlib
 import uuid
@@ -16,15 +16,17 @@ from ciris_scoring.audit.traces import Row, checked, row
 
 TRACE_EVENT, DEFERRAL_EVENT = "complete_trace", "wbd_deferral"
 EVENTS_LIMIT = 100_000
-"""Events that are read of one document; a document has 16 MB, so they could only be tiny."""
+"""Number of events that are read from one document of at most 16 MB. More could only be tiny events."""
 PROBLEMS_KEPT = 20
-"""Problems of one batch that are kept; more are only counted."""
+"""Number of problems that are kept for each batch. Further ones are only counted."""
 SEAL = "ceg_seal"
-"""Stands for a file that agents from 2.9.8 on write beside their batches: a trace as it is sent to other agents."""
+"""Event type under which seals are counted. A seal is a file that agents write beside their batches since version
+2.9.8. It contains a trace in the form that is sent to other agents.
+"""
 NOT_UNDERSTOOD = "not understood"
-"""Stands for the schema version of traces too faulty to tell it."""
+"""Schema version under which traces are counted that are too faulty to determine it."""
 _OUR_IDS = uuid.UUID("5b2d3a9e-2c1f-4c0e-9a53-6b1f0d7a7e11")
-"""Namespace of ids that are hashes of content."""
+"""Namespace of the UUIDs that are derived from content."""
 
 
 class Document(NamedTuple):
@@ -35,12 +37,12 @@ class Document(NamedTuple):
 
     @property
     def batch_id(self) -> uuid.UUID:
-        """Hash of the content, by which a repeated batch is known."""
+        """Identifier derived from the content, so that a repeated batch is recognized."""
         return uuid.uuid5(_OUR_IDS, hashlib.sha256(self.content).hexdigest())
 
 
 class Deferral(NamedTuple):
-    """A row of wbd_deferrals, without what only an answer brings."""
+    """A row of wbd_deferrals, without the columns that are filled when the deferral is resolved."""
 
     deferral_id: uuid.UUID
     agent_id: str
@@ -50,35 +52,35 @@ class Deferral(NamedTuple):
 
 @dataclass
 class Batch:
-    """The result of a document."""
+    """Rows, counts and problems of a document."""
 
     batch_id: uuid.UUID
     origin: str
     times: dict[str, str | None] = field(default_factory=dict)
     received: int = 0
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Traces by schema version and by the rule that verified them or the reason why not."""
+    """Number of traces by schema version and by the rule that verified them, or the reason why they do not verify."""
     rejected: Counter[str] = field(default_factory=Counter)
-    """Traces that cannot be loaded, by reason."""
+    """Number of traces that cannot be loaded, by reason."""
     rows: list[Row] = field(default_factory=list)
     deferrals: list[Deferral] = field(default_factory=list)
     other_events: Counter[str] = field(default_factory=Counter)
     n_problems: int = 0
     problems: list[Problem] = field(default_factory=list)
-    """The first problems."""
+    """The first problems, at most `PROBLEMS_KEPT`."""
     has_new_keys: bool = False
-    """Whether it is a file of public keys, not all of which are registered."""
+    """Whether the document is a file of public keys of which at least one is not registered."""
     is_batch: bool = True
 
     def add_problem(self, where: str, reason: str, detail: str) -> None:
-        """Count a problem, and keep the first."""
+        """Count a problem and keep the first `PROBLEMS_KEPT`."""
         self.n_problems += 1
         if len(self.problems) < PROBLEMS_KEPT:
             self.problems.append(Problem(where, reason, detail))
 
 
 def read_document(document: Document, verifier: Verifier) -> Batch:
-    """Read a batch, verify its traces and make rows of them; the rest are problems."""
+    """Read a batch, verify its traces and convert them to rows. Events that cannot be loaded become problems."""
     batch = Batch(document.batch_id, document.origin)
     try:
         content = parse(document.content)
@@ -97,7 +99,7 @@ def read_document(document: Document, verifier: Verifier) -> Batch:
 
 
 def _is_seal(content: Any) -> bool:
-    """Whether a document is a seal. It is skipped, because it repeats a trace of a batch, perhaps at another level."""
+    """Return whether a document is a seal. Seals are skipped, because they repeat a trace of a batch."""
     return isinstance(content, dict) and isinstance(content.get("ceg_rows"), list) and "events" not in content
 
 
@@ -109,7 +111,7 @@ def _events(content: Any) -> list[Any]:
 
 
 def _read_pieces(batch: Batch, content: bytes, why: Rejected, verifier: Verifier) -> None:
-    """Read the events of a faulty batch one by one."""
+    """Read the events of a batch that is not valid JSON one by one."""
     pieces = None if why.reason == NOT_A_BATCH else take_apart(content)
     if pieces is None:
         batch.is_batch = False
@@ -122,7 +124,7 @@ def _read_pieces(batch: Batch, content: bytes, why: Rejected, verifier: Verifier
         batch.add_problem(batch.origin, error.reason, f"around the events: {error.detail}")
     events = (_event_or_error(content[span]) for span in pieces.events)
     _read_events(batch, head if isinstance(head, dict) else {}, events, verifier)
-    if not batch.n_problems:  # cut off between two events
+    if not batch.n_problems:  # the text ends between two events
         batch.add_problem(batch.origin, why.reason, why.detail)
 
 

@@ -1,4 +1,4 @@
-"""Where agents' batches have the columns of a trace: the meta of the source's columns, which dbt reads too."""
+"""Paths of the columns of covenant_traces in agents' batches, from the column metadata that dbt reads, too."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -12,17 +12,17 @@ _SOURCES = "models/staging/cirislens/_cirislens__sources.yml"
 
 
 class Field(NamedTuple):
-    """A column of covenant_traces in a trace. A place begins with `trace` or a component's event type."""
+    """Paths of a column in a trace. A path begins with `trace` or with the event type of a component."""
 
     places: tuple[tuple[str, ...], ...]
-    """The first that exists counts."""
+    """Paths in the order in which they are tried. The first one that exists is used."""
     zero_needs: tuple[str, ...] | None
-    """The place without which 0 says that nothing was measured."""
+    """Path that must exist for the value 0 to be a measurement. Without it, 0 is loaded as null."""
 
 
 @cache
 def trace_fields() -> Mapping[str, Field]:
-    """Return the fields of a trace by column."""
+    """Return the paths of each column of covenant_traces."""
     [source] = yaml.safe_load((own_project() / _SOURCES).read_text("utf-8"))["sources"]
     [table] = (table for table in source["tables"] if table["name"] == "covenant_traces")
     fields = {}

@@ -1,4 +1,4 @@
-"""Files, folders and standard input as batches: one after the other, each in bounded memory."""
+"""Read documents from files, folders and standard input, one at a time and in bounded memory."""
 
 import contextlib
 import gzip
@@ -20,29 +20,31 @@ STDIN = Path("-")
 ENDINGS = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
 MB = 2**20
 WHOLE_LIMIT = 16 * MB
-"""Documents up to this size are read whole, larger ones in parts of whole events."""
+"""Size in bytes up to which a document is read at once. Larger ones are read in parts that consist of whole events.
+"""
 EVENT_LIMIT = 16 * MB
 PART_SIZE = 4 * MB
 UNPACKED_LIMIT = 4096 * MB
-"""Of what comes compressed or through a pipe, and is no JSON lines: it is put on disk first."""
+"""Maximum size in bytes of one unpacked or piped document, which is written to disk first. JSON lines have no limit.
+"""
 UNPACKED_RATIO = 200
-"""How many times as large as the compressed file its content may be, beyond the first 16 MB; batches reach 20."""
+"""Maximum ratio of unpacked to compressed size, after the first 16 MB. Real batches reach 20."""
 
 Found = Document | Problem
 
 
 def walk(paths: Iterable[Path]) -> Iterator[Path | Problem]:
-    """Yield the files of batches at and below the paths, in the order of their names in each folder."""
+    """Yield the batch files at and below the paths, sorted by name within each folder."""
     seen: set[tuple[int, int]] = set()
     for path in paths:
-        if path == STDIN or not os.path.isdir(path):  # which a path without rights or too long is not, either
+        if path == STDIN or not os.path.isdir(path):  # an inaccessible path is not a directory
             yield path
         else:
             yield from _walk(path, set(), seen)
 
 
 def _walk(folder: Path, above: set[tuple[int, int]], seen: set[tuple[int, int]]) -> Iterator[Path | Problem]:
-    """Yield the files below a folder. A folder to which several links lead is read once: links could multiply it."""
+    """Yield the files below a folder. A folder is read once, because links could multiply its files."""
     try:
         status = os.stat(folder)
         here = (status.st_dev, status.st_ino)
@@ -66,15 +68,15 @@ def _walk(folder: Path, above: set[tuple[int, int]], seen: set[tuple[int, int]])
 
 
 def size(path: Path) -> int:
-    """Bytes of a file; 0 where that cannot be known."""
+    """Return the size of a file in bytes, or 0 if it cannot be determined."""
     try:
         return os.stat(path).st_size if path != STDIN else 0
-    except (OSError, ValueError):  # a path with the character NUL
+    except (OSError, ValueError):  # ValueError: the path contains the character NUL
         return 0
 
 
 def documents(path: Path) -> Iterator[Found]:
-    """Yield the documents and faults of a file; no content makes it fail."""
+    """Yield the documents and problems of a file. No content raises an exception."""
     try:
         if path == STDIN:
             yield from _read_pipe(sys.stdin.buffer, "standard input")
@@ -103,11 +105,11 @@ def _said(error: OSError | ValueError) -> str:
 
 
 class _TooLarge(Exception):
-    """A compressed file has too much content."""
+    """The content of a compressed file is too large."""
 
 
 class _Unpacking(gzip.GzipFile):
-    """A compressed file that may be read up to UNPACKED_RATIO times its size."""
+    """A compressed file that raises `_TooLarge` if its content exceeds UNPACKED_RATIO times its size."""
 
     def __init__(self, file: IO[bytes]):
         super().__init__(fileobj=file)
@@ -126,7 +128,7 @@ class _Unpacking(gzip.GzipFile):
 
 
 def _read_pipe(file: IO[bytes], origin: str) -> Iterator[Found]:
-    """Yield what a stream without a name holds: JSON lines if its first line is a document by itself."""
+    """Yield the documents of a stream. It is read as JSON lines if its first line is a complete JSON value."""
     first = _line(file)
     if _is_json(first):
         yield from _lines(file, origin, [first])
@@ -187,7 +189,7 @@ def _document(
 
 
 def _unpack(file: IO[bytes], spool: IO[bytes], origin: str) -> Iterator[Found]:
-    """Put a stream on disk, or in memory while it is small."""
+    """Copy a stream to a temporary file, which stays in memory while it is small."""
     try:
         while block := file.read(MB):
             if spool.write(block) and spool.tell() > UNPACKED_LIMIT:
@@ -202,7 +204,7 @@ def _unpack(file: IO[bytes], spool: IO[bytes], origin: str) -> Iterator[Found]:
 
 
 def _parts(content: mmap.mmap, origin: str) -> Iterator[Found]:
-    """Yield a large batch as smaller ones, of some of its events each."""
+    """Split a large batch into smaller ones of about `PART_SIZE` bytes and yield them."""
     pieces = take_apart(content, PART_SIZE)
     if pieces is None:
         detail = f"{len(content) / MB:,.0f} MB in one document, which is no batch of events"

@@ -1,4 +1,4 @@
-"""From files to a score: batches loaded into a database of their own on the embedded PostgreSQL, and scored there."""
+"""Load batches into a separate database of the embedded PostgreSQL and score them there."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -19,7 +19,7 @@ from ciris_scoring.job.run import run
 from ciris_scoring.lab import embedded
 
 DATABASE = "ciris_batches"
-"""Beside the sample's, so that the two are never mixed."""
+"""Database for loaded batches. It is separate from the database of the sample, so that their traces are not mixed."""
 NEXT_STEPS = """
 The traces stay in the database {database} of the embedded PostgreSQL. What to look at next:
   ciris-scoring explain AGENT --profiles-dir {profiles}
@@ -38,11 +38,12 @@ def run_from_batches(
     allow_rescoring: bool,
     after_run: AfterRun,
 ) -> bool:
-    """Load batches and score them; return whether everything was loaded and verified.
+    """Load batches and score them. Return whether all traces were loaded and verified.
 
-    The as-of, unless one is given, is the end of the period of the newest trace, or of the last one that is over.
+    If no as-of is given, it is the end of the period that contains the newest trace, or of the previous period if
+    that one is not over.
 
-    :raises CirisError: something expected went wrong.
+    :raises CirisError: loading or scoring failed for an expected reason.
     """
     project_dir = find_project(project_dir)
     server = embedded.start(project_dir / STATE_FOLDER)
@@ -79,7 +80,7 @@ def _newest_trace(project: Project) -> datetime | None:
 
 
 def _end_of_period(newest: datetime, project: Project) -> str:
-    """A time in the period after that of the newest trace, which a run cuts down to the end between them; or now."""
+    """Return a time whose preceding period boundary is the end of the newest trace's period, but at most now."""
     name = as_of_time.check_period(project.variables.get("scoring_period", "day"))
     period = as_of_time.PERIODS[name]
     now = datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""Traces on their way into the database: a temporary table, emptied at the end of each transaction."""
+"""Copy traces into the temporary table ``incoming``, which is emptied at the end of each transaction."""
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,34 +14,34 @@ from ciris_scoring.basics.source_schema import TRACE_COLUMNS
 from ciris_scoring.basics.statements import column_list
 
 LOADED_KEY = ("trace_id", "timestamp", "agent_id_hash")
-"""Key of a loaded trace. It includes the agent, so that no agent takes the place of another one's trace."""
+"""Key of a loaded trace. It includes the agent, so that an agent cannot overwrite a trace of another one."""
 
 
 class Found(NamedTuple):
-    """A trace about which only the other traces tell."""
+    """A trace that is refused because of another trace: wrong agent for the key, conflicting content, or a replay."""
 
     batch_id: uuid.UUID
     origin: str
     trace_id: str
     trace_schema_version: str | None
     rule: str | None
-    """The rule that verified it, until the others were looked at."""
+    """Rule that verified the trace's own signature."""
     reason: str
     detail: str
 
     @property
     def problem(self) -> Problem:
-        """The same, for the report."""
+        """The trace as a problem for the report."""
         return Problem(f"{self.origin}, trace {self.trace_id}", self.reason, self.detail)
 
 
 def copy_incoming(
     connection: psycopg.Connection, traces: sql.Composable, batches: Iterable[Batch], n_before: int = 0
 ) -> int:
-    """Put the rows of batches into the table ``incoming``, with columns as those of the table of traces.
+    """Copy the rows of batches into the table ``incoming``, which has the columns of the table of traces and more.
 
-    :param n_before: how many rows it has.
-    :returns: how many it has now.
+    :param n_before: number of rows in the table before.
+    :returns: number of rows in the table afterwards.
     """
     columns = column_list(TRACE_COLUMNS)
     texts = sql.SQL(", ").join(
@@ -66,7 +66,7 @@ def copy_incoming(
 
 
 def key_uses(batches: Sequence[Batch]) -> dict[tuple[str, str], None]:
-    """Keys that verified traces, and the agents that these traces name, in the order in which they came."""
+    """Return the pairs of key and agent of verified traces, in the order of first use."""
     return {
         (row.verified_by, row.agent_id_hash): None
         for batch in batches
@@ -78,7 +78,7 @@ def key_uses(batches: Sequence[Batch]) -> dict[tuple[str, str], None]:
 def refuse_foreign_keys(
     connection: psycopg.Connection, uses: Iterable[tuple[str, str]], agents_of_keys: Mapping[str, str]
 ) -> list[Found]:
-    """Refuse traces of other agents than the one that a key signs for."""
+    """Mark traces as not verified if their key belongs to another agent, and return them."""
     foreign = [(key_id, agent) for key_id, agent in uses if agents_of_keys[key_id] != agent]
     if not foreign:
         return []

@@ -1,4 +1,4 @@
-"""Public keys: read from a file, and checked."""
+"""Read public keys from a file and validate them."""
 
 import csv
 import io
@@ -17,7 +17,7 @@ from ciris_scoring.basics.source_schema import PUBLIC_KEY_COLUMNS
 
 KEYS_FILE_LIMIT = 64 * 2**20
 KEYS_LIMIT = 10_000
-"""Keys of one file: each takes a millisecond to check."""
+"""Maximum number of keys in one file. Validating a key takes a millisecond."""
 FORMATS = (
     'JSON {"KEY ID": "BASE64", ...}, or CSV with the columns key_id and public_key_base64 and, where known, '
     "algorithm, created_at, expires_at, revoked_at"
@@ -41,14 +41,14 @@ class Key(NamedTuple):
         return base64_text.decode(self.public_key_base64)
 
     def is_same(self, public_key_base64: str) -> bool:
-        """Whether a text, which may be none, is the same public key."""
+        """Return whether a base64 text is the same public key. A text that is not valid base64 is not."""
         return base64_text.means(public_key_base64.strip(), self.content)
 
 
 def read_keys(path: Path) -> tuple[list[Key], list[Problem]]:
-    """Read a file of keys; those that are none are problems.
+    """Read a file of keys. Invalid keys are returned as problems.
 
-    :raises InputError: it is no file of keys.
+    :raises InputError: the file is not a file of keys.
     """
     try:
         with path.open("rb") as file:
@@ -93,9 +93,9 @@ def _rows(content: bytes) -> Iterator[Mapping[str, Any]]:
 
 
 def _key(row: Mapping[str, Any]) -> Key:
-    """Check a row.
+    """Validate a row and convert it to a key.
 
-    :raises ValueError: says what is wrong with it.
+    :raises ValueError: the row is invalid; the message says why.
     """
     key_id, text = row.get("key_id"), row.get("public_key_base64")
     if not isinstance(key_id, str) or not isinstance(text, str):
@@ -120,9 +120,9 @@ def _time(value: object, name: str) -> str | None:
 
 
 def public_key(content: bytes) -> Ed25519PublicKey:
-    """Check and open a public key.
+    """Validate a public key and open it.
 
-    :raises ValueError: it is none, or one by which anybody could sign.
+    :raises ValueError: the bytes are not a public key, or are a weak key for which anyone can forge signatures.
     """
     if len(content) != 32:
         raise ValueError(f"an Ed25519 public key has 32 bytes, this one {len(content):,}")
@@ -132,7 +132,7 @@ def public_key(content: bytes) -> Ed25519PublicKey:
 
 
 def usable(rows: Iterable[tuple[str, str]]) -> tuple[dict[str, bytes], list[Problem]]:
-    """Keys by their id, of rows of the registry; those that are none are problems."""
+    """Return the valid keys of the registry by key id, and the invalid ones as problems."""
     keys, problems = {}, []
     for key_id, text in rows:
         try:
@@ -145,7 +145,7 @@ def usable(rows: Iterable[tuple[str, str]]) -> tuple[dict[str, bytes], list[Prob
 
 
 def looks_like_keys(document: object) -> bool:
-    """Whether a JSON document is a file of keys, which agents put beside their batches."""
+    """Return whether a JSON document is a file of keys. Agents write such files beside their batches."""
     return (
         isinstance(document, dict)
         and bool(document)
@@ -153,14 +153,14 @@ def looks_like_keys(document: object) -> bool:
     )
 
 
-# --- Edwards curve of Ed25519 (RFC 8032, section 5.1): the library takes any 32 bytes for a key ---------------------
+# --- Edwards curve of Ed25519 (RFC 8032, section 5.1). The library accepts any 32 bytes as a key, so check here. -----
 
 _P = 2**255 - 19
 _D = -121665 * pow(121666, -1, _P) % _P
 
 
 def _is_sound_point(content: bytes) -> bool:
-    """Whether the bytes are a point, and not one of the eight whose multiples by 8 are the neutral element."""
+    """Return whether the bytes encode a point of the curve that is not one of the eight points of low order."""
     number = int.from_bytes(content, "little")
     y, sign = number & (2**255 - 1), number >> 255
     if y >= _P:

@@ -1,4 +1,4 @@
-"""Load new batches into the source tables, in pieces, each in one transaction."""
+"""Load new batches into the source tables in chunks, each in one transaction."""
 
 import json
 import time
@@ -21,62 +21,62 @@ from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.terminal import aligned, plural, printable, say
 
 CHUNK_SIZE = 2**20
-"""Bytes of documents that are verified by one process and written in one transaction; a document is never split."""
+"""Bytes of documents that one process verifies and one transaction writes. A document is never split."""
 CHUNK_DOCUMENTS = 500
 SHOWN_PROBLEMS = 20
 
 
 @dataclass
 class Summary:
-    """The result of a load."""
+    """Counts and problems of a load."""
 
     files: int = 0
     batches: int = 0
     received: int = 0
-    """Traces of batches that were not loaded before: each is new, replaced, rejected, or sent again."""
+    """Number of traces in batches that were not loaded before. Each is new, replaced, rejected or sent again."""
     new: int = 0
     replaced: int = 0
-    """Traces that did not verify before, or another content that did not, and do now."""
+    """Number of traces that are verified now and whose loaded content was not."""
     rejected: int = 0
     known_batches: int = 0
     known: Counter[str] = field(default_factory=Counter)
-    """Of batches that were loaded before: traces received, rejected and not verified."""
+    """Number of received, rejected and unverified traces in batches that were loaded before."""
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Traces by schema version and by the rule that verified them or the reason why not."""
+    """Number of traces by schema version and by the rule that verified them, or the reason why they do not verify."""
     deferrals: int = 0
     other_events: Counter[str] = field(default_factory=Counter)
     new_keys: int = 0
     keys_files: list[str] = field(default_factory=list)
     n_problems: int = 0
     problems: list[Problem] = field(default_factory=list)
-    """The first problems."""
+    """The first problems, at most `most_problems`."""
     most_problems: int | None = SHOWN_PROBLEMS
-    """How many of them are kept; None for all."""
+    """Number of problems that are kept; None for all."""
     seconds: float = 0.0
 
     @property
     def sent_again(self) -> int:
-        """Traces that the database has already, from an earlier batch."""
+        """Number of traces that the database already has from an earlier batch."""
         return self.received - self.new - self.replaced - self.rejected
 
     @property
     def is_clean(self) -> bool:
-        """Whether every trace was loaded and verified, this time or before."""
+        """Whether every trace was loaded and verified, in this load or an earlier one."""
         return not (self.n_problems or self.known["rejected"] or self.known["not_verified"])
 
     def add_problems(self, problems: Iterable[Problem]) -> None:
-        """Count problems, and keep the first."""
+        """Count problems and keep the first `most_problems`."""
         for problem in problems:
             self.n_problems += 1
             if self.most_problems is None or len(self.problems) < self.most_problems:
                 self.problems.append(problem)
 
     def add(self, batch: Batch) -> None:
-        """Count a batch, without the results that only the database knows."""
+        """Add the counts of a batch, except those that need the database."""
         self.batches += batch.is_batch
         self.received += batch.received
         self.rejected += batch.rejected.total()
-        self.outcomes.update(batch.outcomes)  # += would drop counts below 0
+        self.outcomes.update(batch.outcomes)  # += would drop negative counts
         self.deferrals += len(batch.deferrals)
         for kind, n in batch.other_events.items():
             named = kind in self.other_events or len(self.other_events) < SHOWN_PROBLEMS
@@ -87,7 +87,7 @@ class Summary:
         self.n_problems += batch.n_problems - len(batch.problems)
 
     def add_found(self, found: Iterable[Found]) -> None:
-        """Count traces about which only the other traces tell."""
+        """Count traces that are refused because of other traces."""
         for one in found:
             if one.rule is not None:
                 schema = schema_of({"trace_schema_version": one.trace_schema_version})
@@ -107,11 +107,11 @@ def load(
     keys_files: Sequence[Path],
     most_problems: int | None = SHOWN_PROBLEMS,
 ) -> Summary:
-    """Register keys, load batches, and say on the way how far it is.
+    """Register keys and load batches. Progress is written to stderr.
 
-    :param most_problems: how many problems to keep; None for those that are kept of each batch.
-    :raises InputError: a file of keys is none, or the target is a cluster.
-    :raises DatabaseError: the database refuses; what was loaded so far is kept.
+    :param most_problems: number of problems to keep; None keeps those that are kept for each batch.
+    :raises InputError: a file of keys is invalid, or the target is a Citus cluster.
+    :raises DatabaseError: the database returns an error. The chunks loaded before remain.
     """
     if project.is_distributed:
         raise InputError(
@@ -148,9 +148,9 @@ def load(
 def read_batches(
     paths: Sequence[Path], keys: Mapping[str, bytes], summary: Summary, store: Store | None = None
 ) -> Iterator[list[Batch]]:
-    """Read and verify the batches of files, and count them; say on the way how far it is.
+    """Read and verify the batches of files and count them. Progress is written to stderr.
 
-    :param store: where batches may be that were loaded before, and are left out.
+    :param store: database whose batches are skipped.
     """
     total = sum(files.size(path) for path in files.walk(paths) if isinstance(path, Path))
     progress = Progress(total)
@@ -193,7 +193,7 @@ def _chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
 
 
 def _unknown(chunks: Iterable[list[Document]], store: Store, summary: Summary) -> Iterator[list[Document]]:
-    """Skip batches loaded before."""
+    """Yield the chunks without the batches that were loaded before."""
     for chunk in chunks:
         known = store.known([document.batch_id for document in chunk])
         for found in known.values():
@@ -203,7 +203,7 @@ def _unknown(chunks: Iterable[list[Document]], store: Store, summary: Summary) -
 
 
 class Progress:
-    """How far a load is, on stderr, every few seconds."""
+    """Progress of a load, written to stderr every few seconds."""
 
     def __init__(self, total: int):
         self._total = total
@@ -211,7 +211,7 @@ class Progress:
         self.done = 0
 
     def show(self, traces: int) -> None:
-        """Say how many traces there were, how many a second, and how long the rest takes."""
+        """Write the number of traces, the traces per second and the remaining time, at most every two seconds."""
         now = time.monotonic()
         if now - self._last < 2:
             return
@@ -225,7 +225,7 @@ class Progress:
 
 
 def report(summary: Summary) -> list[str]:
-    """Write down what a load came to."""
+    """Return the result of a load as lines of text."""
     lines = [
         f"{plural(summary.files, 'file')}, {plural(summary.batches, 'batch', 'batches')}: {_traces(summary)}."
     ]
@@ -252,7 +252,7 @@ def report(summary: Summary) -> list[str]:
 
 
 def _traces(summary: Summary) -> str:
-    """Summarise the traces of new batches."""
+    """Summarize the traces of new batches."""
     counts = {
         "new": summary.new,
         "verified now and not before": summary.replaced,
@@ -264,7 +264,7 @@ def _traces(summary: Summary) -> str:
 
 
 def problem_lines(summary: Summary, option: str, where: str = "") -> list[str]:
-    """List the problems that are kept, and name the option that lists all of them."""
+    """List the problems that were kept. If there are more, name the option that lists them."""
     lines = [f"{plural(summary.n_problems, 'problem')}{where}:"]
     lines += [printable(f"  {place}: {reason}: {detail}") for place, reason, detail in summary.problems]
     if summary.n_problems > len(summary.problems):
@@ -275,7 +275,7 @@ def problem_lines(summary: Summary, option: str, where: str = "") -> list[str]:
 
 
 def as_json(summary: Summary) -> str:
-    """Write the same for programs."""
+    """Return the result of a load as JSON."""
     document = {
         "is_clean": summary.is_clean,
         "files": summary.files,

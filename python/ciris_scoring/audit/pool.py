@@ -1,4 +1,4 @@
-"""Batches read and verified by all processors at once, a bounded number at a time, in the order in which they came."""
+"""Read and verify batches in parallel processes, a bounded number at a time, and return them in their order."""
 
 import os
 import signal
@@ -14,27 +14,27 @@ from ciris_scoring.audit.signatures import Verifier
 from ciris_scoring.basics.errors import CirisError
 
 SMALL = 2 * 2**20
-"""Bytes of all files up to which starting processes takes longer than the work."""
+"""Total size of files in bytes up to which one process is faster, because starting processes takes time."""
 
 _verifier: Verifier | None = None
-"""Of a process of the pool."""
+"""Verifier of this worker process."""
 
 
 class WorkerDied(CirisError):
-    """A process of the pool was ended from outside."""
+    """A worker process was killed."""
 
 
 def processors() -> int:
-    """Processors that this process may use."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def read_all(
     chunks: Iterable[Sequence[Document]], keys: Mapping[str, bytes], n_processes: int
 ) -> Iterator[list[Batch]]:
-    """Read chunks of documents; with one process, in this one.
+    """Read and verify chunks of documents. With one process, no worker processes are started.
 
-    :raises WorkerDied: a process was ended.
+    :raises WorkerDied: a worker process was killed.
     """
     if n_processes <= 1:
         verifier = Verifier(keys)
@@ -61,13 +61,13 @@ def read_all(
 
 def _start(keys: Mapping[str, bytes]) -> None:
     global _verifier
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that loads is interrupted, and ends this one
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process ends the workers
     _verifier = Verifier(keys)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
-    """End this process when the one that loads was killed; nobody else would."""
+    """End this process when the main process was killed."""
     parent = parent_process()
     if parent is not None:
         parent.join()

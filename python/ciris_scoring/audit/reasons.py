@@ -1,4 +1,4 @@
-"""Why something was not loaded, or not verified: one word for machines, and a sentence for people."""
+"""Reasons why something was not loaded or not verified."""
 
 from typing import NamedTuple
 
@@ -10,25 +10,25 @@ TOO_LARGE = "too_large"
 TOO_DEEP = "too_deep"
 DUPLICATE_KEY = "duplicate_key"
 NOT_A_NUMBER = "not_a_number"  # NaN and Infinity
-INVALID_TEXT = "invalid_text"  # no UTF-8, NUL, half a character
+INVALID_TEXT = "invalid_text"  # not UTF-8, the character NUL, or half of a surrogate pair
 MISSING_FIELD = "missing_field"
 WRONG_TYPE = "wrong_type"
 OUT_OF_RANGE = "out_of_range"
 BAD_TIME = "bad_time"
-CONFLICT = "conflicting_trace"  # another content of the same trace is loaded
+CONFLICT = "conflicting_trace"  # a different content of the same trace is loaded
 BAD_KEY = "bad_key"
 
 UNKNOWN_KEY = "unknown_key"
 BAD_SIGNATURE = "bad_signature"
 MALFORMED_SIGNATURE = "malformed_signature"
 UNSUPPORTED_SCHEMA = "unsupported_schema"
-FOREIGN_KEY = "foreign_key"  # the key of another agent
+FOREIGN_KEY = "foreign_key"  # the key belongs to another agent
 REPLAYED_SIGNATURE = "replayed_signature"  # the decision is loaded under another id
-UNCONFIRMED_FIELD = "unconfirmed_field"  # not covered by the signature, and contradicts it
+UNCONFIRMED_FIELD = "unconfirmed_field"  # a field that is not signed contradicts the signed fields
 
 
 class Problem(NamedTuple):
-    """Something that was not loaded, or not verified."""
+    """Something that was not loaded or not verified."""
 
     where: str
     reason: str

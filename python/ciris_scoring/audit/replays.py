@@ -1,4 +1,4 @@
-"""Copies of a trace under other ids, where the agent signs no ids: one decision stands for one trace."""
+"""Refuse copies of a decision under other trace ids. They are possible where the signature does not cover the ids."""
 
 from collections.abc import Mapping
 
@@ -11,19 +11,19 @@ from ciris_scoring.audit.incoming import Found
 def refuse_replays(
     connection: psycopg.Connection, names: Mapping[str, sql.Composable]
 ) -> tuple[list[Found], int]:
-    """Refuse copies among the incoming traces, and remove those that are loaded.
+    """Refuse replays among the incoming traces, and delete replays that are loaded.
 
-    Of several traces of one decision the one that verifies is right: the signed fields do not contradict it. Of
-    several that verify, the first is right.
+    Of several traces of one decision, the original is the first one that verifies. A trace does not verify if its ids
+    contradict the signed fields.
 
-    :returns: the copies among the incoming traces, and how many loaded traces an incoming one takes the place of.
+    :returns: the replays among the incoming traces, and the number of loaded traces that an incoming one replaces.
     """
     if (
         connection.execute("select from incoming where decision_sha256 is not null limit 1").fetchone()
         is None
     ):
         return [], 0
-    connection.execute("analyze incoming")  # or the planner reads the whole table of verification
+    connection.execute("analyze incoming")  # avoids a full scan of verification
 
     def execute(query: str) -> psycopg.Cursor:
         return connection.execute(sql.SQL(query).format(**names))
@@ -97,9 +97,9 @@ def refuse_replays(
 
 
 def _delete_loaded(connection: psycopg.Connection, names: Mapping[str, sql.Composable]) -> int:
-    """Delete loaded traces that are copies; a role needs the right only where there are some.
+    """Delete loaded traces that are replays. The role needs the right to delete only if there are any.
 
-    :returns: how many of them are not among the incoming traces.
+    :returns: number of deleted traces that are not among the incoming traces.
     """
     query = """
         with found as (

@@ -1,4 +1,4 @@
-"""Which bytes of a trace its agent signed, and whether a registered key signed them."""
+"""Reconstruct the bytes of a trace that its agent signed, and verify the signature with a registered key."""
 
 import hashlib
 import json
@@ -43,44 +43,44 @@ _SORTED_WITH_SPACES = json.JSONEncoder(sort_keys=True)
 
 
 class Verdict(NamedTuple):
-    """Whether a trace verifies: the rule that did it, or the reason why not."""
+    """Result of verifying a trace: the rule that verified it, or the reason why it does not verify."""
 
     rule: str | None
     reason: str | None
     detail: str | None
     content_sha256: str
-    """Hash of everything that was sent with the trace: traces that differ in a loaded value differ here."""
+    """Hash of all received fields. It differs if any loaded value differs."""
     components: Sequence[Trace]
-    """The components as they were signed, without what the signature does not cover; as received if not verified."""
+    """The components as they were signed, without unsigned fields. If the trace is not verified: as received."""
     signed_sha256: str | None = None
-    """Hash of the public key and the bytes that it signed; None where the signature does not hold."""
+    """Hash of the public key and the signed bytes; None if the signature is invalid."""
     decision_sha256: str | None = None
-    """The decision, by what is signed of it, where the rule signs neither ids nor times."""
+    """Hash that identifies the decision if the rule signs neither ids nor times, otherwise None."""
 
 
 class Rule(NamedTuple):
-    """How agents of some versions make the bytes that they sign. Fields that are not named are not signed."""
+    """How some versions of agents build the bytes that they sign."""
 
     fields: tuple[str, ...] | None
-    """Fields of the trace beside its components; none at all if the bytes are the list of components alone."""
+    """Signed fields of the trace besides its components; None if only the list of components is signed."""
     encode: Callable[[Any], bytes]
     has_profile: bool = False
-    """Whether the deployment profile is signed too, and the agent's hash in each component."""
+    """Whether the deployment profile and the agent's hash in each component are signed, too."""
     stripped: Callable[[Trace], Trace] = dict
-    """A component without the empty values that the agent leaves out of the signed bytes, though it may send them."""
+    """Function that removes the empty values of a component, which the agent sends but does not sign."""
 
     @property
     def signs_ids(self) -> bool:
-        """Whether the names and times of the trace are signed."""
+        """Whether the ids and times of the trace are signed."""
         return self.fields is not None and "trace_id" in self.fields
 
     def messages(self, trace: Trace) -> Iterator[tuple[bytes, Sequence[Trace]]]:
         """Yield the bytes that the agent may have signed, each with the components in them.
 
-        A batch does not always have the fields exactly as they were signed: agents leave empty values out of the
-        signed bytes, and the engine fills in fields that are absent and ignores those that it does not know.
+        There are several possibilities. The agent may have sent empty values that it did not sign, and the agent's
+        engine adds missing fields and ignores unknown fields.
 
-        :raises ValueError: the rule cannot write down a value of the trace.
+        :raises ValueError: the rule cannot encode a value of the trace.
         """
         seen = set()
         for profile in self._profiles(trace):
@@ -143,7 +143,7 @@ def _with_spaces(content: Any) -> bytes:
 
 
 def _jcs(content: Any) -> bytes:
-    """Write JSON by RFC 8785, whose numbers are doubles: larger integers are signed rounded."""
+    """Encode JSON by RFC 8785. Integers that a double cannot represent are rounded."""
     try:
         return rfc8785.dumps(content)
     except rfc8785.IntegerDomainError:
@@ -179,7 +179,7 @@ SCHEMAS = tuple(_RULES_OF_SCHEMAS)
 
 
 def schema_of(trace: Trace) -> str:
-    """Return the schema version of a trace, or that it has none, or one that is not known."""
+    """Return the schema version of a trace, or a marker that it is missing or unknown."""
     schema = trace.get("trace_schema_version")
     if schema is None:
         return NO_SCHEMA
@@ -187,28 +187,28 @@ def schema_of(trace: Trace) -> str:
 
 
 class Verifier:
-    """Verifies traces by the keys of a registry, which it opens as they are met."""
+    """Verifies the signatures of traces with the keys of a registry."""
 
     def __init__(self, keys: Mapping[str, bytes]):
         self._keys = keys
         self._opened: dict[str, Ed25519PublicKey] = {}
-        # Newer agents are called by the beginning of the hash of their key.
+        # Newer agents use the beginning of their key's SHA-256 hash as their hash.
         self._fingerprints = {
             key_id: hashlib.sha256(content).hexdigest()[:16] for key_id, content in keys.items()
         }
         self._agents_of_keys = set(self._fingerprints.values())
 
     def has(self, keys: Mapping[str, str]) -> bool:
-        """Whether every one of these keys, in base64 by its id, is in the registry."""
+        """Return whether all of these keys, given as base64 by key id, are in the registry."""
         return all(
             key_id in self._keys and base64_text.means(text, self._keys[key_id])
             for key_id, text in keys.items()
         )
 
     def verify(self, trace: Trace) -> Verdict:
-        """Say whether a registered key signed the trace.
+        """Verify the signature of a trace.
 
-        :raises RecursionError: it is nested too deeply.
+        :raises RecursionError: the trace is nested too deeply.
         """
         schema = schema_of(trace)
         content = _digest(trace)
@@ -261,7 +261,7 @@ class Verifier:
         signature: bytes,
         message: bytes,
     ) -> tuple[str, str] | None:
-        """Why a trace does not verify although the key signed it."""
+        """Return why a trace does not verify although the Ed25519 signature is valid, or None if it verifies."""
         agent = str(trace.get("agent_id_hash"))
         if agent in self._agents_of_keys and self._fingerprints[key_id] != agent:
             return FOREIGN_KEY, "the agent's hash is the fingerprint of another registered key"
@@ -273,9 +273,9 @@ class Verifier:
 
 
 def _signature(trace: Trace) -> bytes:
-    """Decode the signature.
+    """Decode the signature of a trace.
 
-    :raises ValueError: it is none.
+    :raises ValueError: there is no signature, or it is malformed.
     """
     text = trace.get("signature")
     if not isinstance(text, str) or not text:
@@ -287,7 +287,7 @@ def _signature(trace: Trace) -> bytes:
 
 
 def _unconfirmed(trace: Trace, components: Sequence[Trace]) -> str | None:
-    """Name a field outside the signature that contradicts it, where components alone are signed."""
+    """Return the name of an unsigned field that contradicts the signed components, or None."""
     moments: list[Any] = [component.get("timestamp") for component in components]
     if not moments or trace.get("completed_at") != moments[-1]:
         return "completed_at"
@@ -297,7 +297,8 @@ def _unconfirmed(trace: Trace, components: Sequence[Trace]) -> str | None:
         started = datetime.fromisoformat(moments[0])
     except (TypeError, ValueError):
         return "started_at"
-    # An agent reads the clock for the id when it handles the first component, up to a second after the time of that.
+    # The id contains the time at which the agent handled the first component, up to a second after the component's
+    # time.
     later = started + _BEFORE_HANDLED
     names = {f"trace-{trace.get('thought_id')}-{time:%Y%m%d%H%M%S}" for time in (started, later)}
     if trace.get("trace_id") not in names:
@@ -307,7 +308,7 @@ def _unconfirmed(trace: Trace, components: Sequence[Trace]) -> str | None:
 
 
 def _second_signature_holds(trace: Trace, message: bytes) -> bool:
-    """Whether the ML-DSA-65 signature of newer agents holds, by the key that comes with it, where there is one."""
+    """Return whether the ML-DSA-65 signature is valid for the key that the trace contains. True if there is none."""
     key, signature = trace.get("pubkey_ml_dsa_65"), trace.get("signature_ml_dsa_65")
     if key is None and signature is None:
         return True
@@ -317,7 +318,7 @@ def _second_signature_holds(trace: Trace, message: bytes) -> bool:
         MLDSA65PublicKey.from_public_bytes(base64_text.decode(key)).verify(
             base64_text.decode(signature), message
         )
-    except UnsupportedAlgorithm:  # a build of the library without it: Ed25519 has to do
+    except UnsupportedAlgorithm:  # this build of the library lacks ML-DSA-65; rely on Ed25519 alone
         return True
     except (InvalidSignature, ValueError):
         return False

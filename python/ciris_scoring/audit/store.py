@@ -1,4 +1,4 @@
-"""The tables that batches are loaded into: each trace once, and how it was verified."""
+"""Write batches into the source tables: each trace once, with the result of its verification."""
 
 import json
 import uuid
@@ -35,7 +35,7 @@ _VERIFIED = (
     *("trace_id", "timestamp", "content_sha256", "agent_id_hash", "signature_key_id", "trace_schema_version"),
     *("trace_level", "rule", "reason", "detail", "signed_sha256", "decision_sha256", "batch_id"),
 )
-"""The columns of covenant_trace_verification, without is_loaded."""
+"""Columns of covenant_trace_verification except is_loaded."""
 
 _VERIFICATION_DDL = """
 create table if not exists {verification} (
@@ -82,7 +82,7 @@ comment on column {verification}.batch_id is 'The first batch that brought it, i
 
 
 def statements(project: Project) -> Iterator[str]:
-    """Yield the statements that create the tables."""
+    """Yield the SQL statements that create the tables."""
     created = ddl(project.source_schema, project.source_tables, _KEYS)
     for statement in (*created, *_verification_ddl(_names(project))):
         yield statement.as_string(None)
@@ -91,7 +91,7 @@ def statements(project: Project) -> Iterator[str]:
 def create_tables(project: Project) -> None:
     """Create the tables that do not exist.
 
-    :raises DatabaseError: the database refuses.
+    :raises DatabaseError: the database returns an error.
     """
     with connect(project, writes=True) as connection:
         Store(connection, project).create()
@@ -114,7 +114,7 @@ def _verification_ddl(names: Mapping[str, sql.Composable]) -> Iterator[sql.Compo
 
 
 class KnownBatch(NamedTuple):
-    """What a batch came to that was loaded before."""
+    """Counts of a batch that is already loaded."""
 
     received: int
     rejected: int
@@ -122,20 +122,22 @@ class KnownBatch(NamedTuple):
 
 
 class Written(NamedTuple):
-    """What loading batches changed, and traces about which only the database could tell."""
+    """Numbers of traces that loading changed, and the traces that were refused because of other traces."""
 
     new: int
-    """Traces that were not in the database."""
+    """Number of traces that were not in the database."""
     replaced: int
-    """Traces that verify and took the place of the same one, or another of its name and time, that did not."""
+    """Number of verified traces that replaced an unverified trace of the same id, time and agent, or of the same
+    decision."""
     rejected: list[Found]
-    """Traces that are not loaded: another content of the same name and time is, or the decision under another name."""
+    """Traces that are not loaded: a different content with the same id is loaded, or the same decision with another
+    id."""
     refused: list[Found]
-    """Traces that are loaded and do not verify, because the key is that of another agent."""
+    """Traces that are loaded as not verified, because the key belongs to another agent."""
 
 
 class Store:
-    """The source tables of a project, for loading."""
+    """Writes batches and keys into the source tables of a project."""
 
     def __init__(self, connection: psycopg.Connection, project: Project):
         self._connection = connection
@@ -155,9 +157,9 @@ class Store:
             self._refuse_earlier_verification()
 
     def _refuse_other_key(self) -> None:
-        """Refuse a table where an agent could take the place of another one's trace.
+        """Raise an error if the key of the table of traces would let an agent overwrite a trace of another one.
 
-        :raises InputError: the agent is not in the primary key.
+        :raises InputError: the primary key does not include the agent.
         """
         name = self._names["covenant_traces"].as_string(self._connection)
         query = """
@@ -186,9 +188,9 @@ class Store:
         )
 
     def _refuse_earlier_verification(self) -> None:
-        """Refuse a table of verification that an earlier version created.
+        """Raise an error if an earlier version created the verification table.
 
-        :raises InputError: it lacks columns.
+        :raises InputError: the table lacks columns.
         """
         query = "select attname from pg_attribute where attrelid = to_regclass(%s) and attnum > 0"
         name = self._names["verification"].as_string(self._connection)
@@ -202,7 +204,7 @@ class Store:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Open a transaction that other loaders wait for."""
+        """Open a transaction under the load lock, so that loads run one after the other."""
         with self._connection.transaction():
             lock = "select pg_advisory_xact_lock(hashtext(%s), hashtext(%s))"
             self._connection.execute(lock, [LOAD_LOCK, self._project.source_schema])
@@ -212,7 +214,7 @@ class Store:
         return self._connection.execute(sql.SQL(query).format(**self._names), parameters)
 
     def _insert(self, table: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> int:
-        """Insert rows that are not there; return how many were not."""
+        """Insert rows that do not exist yet and return their number."""
         query = sql.SQL("insert into {} ({}) values ({}) on conflict do nothing").format(
             self._names[table], column_list(columns), sql.SQL(", ").join(sql.Placeholder() * len(columns))
         )
@@ -223,7 +225,8 @@ class Store:
     # --- Keys --------------------------------------------------------------------------------------------------------
 
     def register(self, keys: Iterable[Key]) -> tuple[int, list[Problem]]:
-        """Register keys; return how many are new. A key that is registered stays as it is."""
+        """Register keys. Return the number of new keys, and problems. A key that is already registered is not
+        changed."""
         new, problems = [], []
         with self._locked():
             registered = dict(self.registered_keys())
@@ -239,7 +242,7 @@ class Store:
         return n_new, problems
 
     def registered_keys(self) -> list[tuple[str, str]]:
-        """Key ids and base64 texts of the registry, as far as they are for Ed25519."""
+        """Return ids and base64 texts of the Ed25519 keys in the registry."""
         query = """
             select key_id, public_key_base64 from {covenant_public_keys}
             where lower(coalesce(algorithm, 'ed25519') collate "C") = 'ed25519' and public_key_base64 is not null
@@ -249,7 +252,10 @@ class Store:
     # --- Batches -----------------------------------------------------------------------------------------------------
 
     def known(self, batch_ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, KnownBatch]:
-        """Those of the batches that need not be looked at again: no key has come since that they were missing."""
+        """Return the batches that are loaded and need not be read again.
+
+        A batch is read again if a key has been registered since that one of its traces needs.
+        """
         query = """
             select batches.batch_id, batches.traces_received, batches.traces_rejected, open.n
             from {covenant_trace_batches} as batches
@@ -267,7 +273,7 @@ class Store:
         return {batch_id: KnownBatch(*numbers) for batch_id, *numbers in rows}
 
     def write(self, batches: Sequence[Batch]) -> Written:
-        """Load batches, all of them or, where the database fails, none."""
+        """Load batches in one transaction."""
         with self._locked():
             n = copy_incoming(self._connection, self._names["covenant_traces"], batches)
             uses = key_uses(batches)
@@ -286,12 +292,12 @@ class Store:
         return Written(n_new - n_displaced, n_replaced + n_displaced, rejected, refused)
 
     def analyze(self) -> None:
-        """Analyse the tables."""
+        """Update the planner statistics of the source tables."""
         for name in SOURCE_TABLES:
             analyze(self._connection, self._project.source_table(name))
 
     def _learn_agents(self, key_ids: set[str]) -> None:
-        """Look up the agents of keys: a key signs for one agent, whose trace it verified first."""
+        """Look up the agents of keys in the database. A key belongs to the agent whose trace it verified first."""
         unknown = list(key_ids - set(self._agents_of_keys))
         query = """
             select keys.key_id, uses.agent_id_hash
@@ -306,10 +312,10 @@ class Store:
             self._agents_of_keys.update(self._execute(query, [unknown]).fetchall())
 
     def _write_traces(self, n_incoming: int) -> tuple[int, int, list[Found]]:
-        """Write traces and verification; return how many are new or replaced, and those of which another content is
-        there.
+        """Write traces and verification results. Return the numbers of new and of replaced traces, and the traces
+        that conflict with a different content of the same trace.
 
-        :param n_incoming: how many traces there are, without copies under other ids.
+        :param n_incoming: number of incoming traces without replays.
         """
         n_new = self._execute(
             """
@@ -341,7 +347,7 @@ class Store:
                 not verification.is_loaded
                 and incoming.reason is distinct from {replayed}
                 and not exists (
-                    -- Another level of the same decision, or the same signed bytes.
+                    -- Not a conflict: another trace level of the same decision, or the same signed bytes.
                     select from {verification} as loaded
                     where
                         loaded.trace_id = incoming.trace_id and loaded."timestamp" = incoming."timestamp"
@@ -359,7 +365,8 @@ class Store:
         return n_new, n_replaced, [Found(*row) for row in conflicts]
 
     def _replace_unverified(self) -> int:
-        """Put traces that verify in the place of those, of the same name and time, that do not; count them."""
+        """Replace loaded traces that are not verified by verified ones of the same id, time and agent. Return their
+        number."""
         assignments = sql.SQL(", ").join(
             sql.SQL("{0} = best.{0}").format(sql.Identifier(name)) for name in TRACE_COLUMNS
         )
@@ -431,7 +438,7 @@ class Store:
         return sql.SQL(query).format(**self._names, others=others)
 
     def _write_batches(self, batches: Sequence[Batch], found: Mapping[tuple[uuid.UUID, str], int]) -> None:
-        """Write the counts of batches, anew for those that are read again because a key has come."""
+        """Write the counts of batches. Update them for batches that are read again because a key was registered."""
         rows = []
         for batch in batches:
             rejected = batch.rejected + Counter(

@@ -1,4 +1,4 @@
-"""Strict JSON for batches, and the events of a faulty document one by one."""
+"""Parse batches as strict JSON, and split a faulty document into its events."""
 
 import json
 import mmap
@@ -20,20 +20,20 @@ from ciris_scoring.audit.reasons import (
 )
 
 VALUES_LIMIT = 1_000_000
-"""Values of one JSON text, by its commas and brackets: each takes memory many times as large as its text."""
+"""Maximum number of values in one JSON text, because a parsed value takes far more memory than its text."""
 KEYS_LIMIT = 100_000
-"""Keys of one object."""
+"""Maximum number of keys in one object."""
 
-# A string, closed or cut off by the end, or a bracket. Possessive, so that no string is looked at twice.
+# A bracket, or a string that may be cut off at the end. Possessive quantifiers avoid backtracking.
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 _OPENS_ARRAY = re.compile(rb"\s*:\s*(?=\[)")
 _JUNK = re.compile(rb"[^ \t\r\n,]")
 
 
 def parse(content: bytes) -> Any:
-    """Read one JSON value.
+    """Parse one JSON value.
 
-    :raises Rejected: it is not JSON in UTF-8, or says something twice, has NaN or Infinity, or too many values.
+    :raises Rejected: it is not JSON in UTF-8, repeats a key, contains NaN or Infinity, or has too many values.
     """
     if sum(map(content.count, (b",", b"[", b"{"))) > VALUES_LIMIT:
         raise Rejected(TOO_LARGE, f"more than {VALUES_LIMIT:,} values in one JSON text")
@@ -48,7 +48,7 @@ def parse(content: bytes) -> Any:
         ) from error
     except RecursionError as error:
         raise Rejected(TOO_DEEP, "nested too deeply") from error
-    except ValueError as error:  # a number of more digits than Python reads
+    except ValueError as error:  # a number with more digits than Python converts
         raise Rejected(OUT_OF_RANGE, "a number of thousands of digits") from error
 
 
@@ -71,23 +71,23 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_no_duplicates, parse_constant=_no
 
 
 class Pieces(NamedTuple):
-    """A batch taken apart: the text around its events, and the place of each."""
+    """The text around the events of a batch, and the position of each event."""
 
     before: bytes
     after: bytes
     events: Iterator[slice]
 
     def with_events(self, events: Iterable[bytes]) -> bytes:
-        """Return a batch of other events."""
+        """Return a batch with the same surrounding text and other events."""
         return b"%b%b%b" % (self.before, b",".join(events), self.after)
 
 
 def take_apart(document: bytes | mmap.mmap, longest_around: int = 2**63) -> Pieces | None:
-    """Find the events of a batch by its brackets alone; None where it has no list of events.
+    """Find the events of a batch by its brackets, without parsing it. Return None if it has no list of events.
 
-    A cut-off last event is included as far as it goes; so is text between events that is no event.
+    A last event that is cut off is included, and so is text between the events that is not an event.
 
-    :param longest_around: bytes around the events beyond which it is no batch either.
+    :param longest_around: maximum number of bytes around the events. If there are more, the document is not a batch.
     """
     bounds = _events_array(document)
     if bounds is None or bounds[0] + len(document) - bounds[1] > longest_around:
@@ -97,7 +97,7 @@ def take_apart(document: bytes | mmap.mmap, longest_around: int = 2**63) -> Piec
 
 
 def _events_array(document: bytes | mmap.mmap) -> tuple[int, int] | None:
-    """Where the list of events opens and closes."""
+    """Return the start and the end of the list of events."""
     depth, start = 0, None
     for token in _TOKEN.finditer(document):
         kind = document[token.start()]
@@ -135,6 +135,6 @@ def _events(document: bytes | mmap.mmap, start: int, end: int) -> Iterator[slice
 
 
 def _between(document: bytes | mmap.mmap, start: int, end: int) -> Iterator[slice]:
-    """Text between events, where only commas belong."""
+    """Yield text between events that is not a comma or white space."""
     if junk := _JUNK.search(document, start, end):
         yield slice(junk.start(), end)

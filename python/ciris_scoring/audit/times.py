@@ -1,4 +1,4 @@
-"""Times as batches write them."""
+"""Parse the times in batches."""
 
 from datetime import UTC, datetime
 
@@ -8,9 +8,9 @@ FIRST_YEAR, LAST_YEAR = 2000, 2099
 
 
 def read(value: object, name: str) -> datetime:
-    """Read an ISO 8601 time with its zone.
+    """Parse an ISO 8601 time with a time zone.
 
-    :raises Rejected: it is none, has no zone, or lies in a year that no agent has seen.
+    :raises Rejected: the value is missing, malformed, without a time zone, or outside the years 2000 to 2099.
     """
     if value is None:
         raise Rejected(MISSING_FIELD, f"no {name}")
@@ -18,7 +18,7 @@ def read(value: object, name: str) -> datetime:
         raise Rejected(BAD_TIME, f"{name} is no text")
     shown = value[:40]
     try:
-        time = datetime.fromisoformat(value.upper())  # RFC 3339 allows t and z in lower case
+        time = datetime.fromisoformat(value.upper())  # RFC 3339 permits lower-case t and z
     except ValueError as error:
         raise Rejected(BAD_TIME, f"{name} {shown!r} is no ISO 8601 time") from error
     if time.tzinfo is None:

@@ -1,4 +1,4 @@
-"""Turns a trace into a row of covenant_traces, in the text format of COPY."""
+"""Convert a trace to a row of covenant_traces in the text format of COPY."""
 
 import json
 import math
@@ -27,7 +27,7 @@ VERDICT_COLUMNS = (
     *("trace_schema_version", "trace_level", "rule", "reason", "detail"),
     *("content_sha256", "signed_sha256", "decision_sha256"),
 )
-"""What goes along with the columns of a trace."""
+"""Columns of the verification result, which follow those of the trace."""
 
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
@@ -35,18 +35,18 @@ _JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", "
 
 
 class Row(NamedTuple):
-    """A trace ready for COPY."""
+    """A trace in the text format of COPY."""
 
     line: bytes
     agent_id_hash: str
     verified_by: str | None
-    """The key that verified it."""
+    """Id of the key that verified the trace, or None."""
 
 
 def checked(trace: Any) -> dict[str, Any]:
-    """Return a value if it is a trace.
+    """Return the value if it is a trace.
 
-    :raises Rejected: it is not.
+    :raises Rejected: the value is not a trace.
     """
     if not isinstance(trace, dict):
         raise Rejected(WRONG_TYPE, "the event has no trace that is an object")
@@ -59,9 +59,9 @@ def checked(trace: Any) -> dict[str, Any]:
 
 
 def row(trace: Mapping[str, Any], verdict: Verdict) -> Row:
-    """Make a row of a trace, from what was signed.
+    """Convert a trace to a row. If it is verified, the values come from the signed components.
 
-    :raises Rejected: a column cannot hold what the trace says.
+    :raises Rejected: a column cannot store the value of the trace.
     """
     found = {str(part.get("event_type")): part.get("data") for part in verdict.components} | {"trace": trace}
     fields = trace_fields()
@@ -74,7 +74,7 @@ def row(trace: Mapping[str, Any], verdict: Verdict) -> Row:
     schema, level = trace.get("trace_schema_version"), trace.get("trace_level")
     cells += [
         _or_null(str(schema)[:40] if schema is not None else None),
-        _or_null(ascii(level)[:40] if level is not None else None),  # not loaded, so no text may make it fail
+        _or_null(ascii(level)[:40] if level is not None else None),  # ASCII, so that no text fails
         _or_null(verdict.rule),
         _or_null(verdict.reason),
         _or_null(verdict.detail),
@@ -101,7 +101,7 @@ def _value(found: Mapping[str, Any], column: str, field: Field) -> Any:
 
 
 def _at(found: Mapping[str, Any], place: tuple[str, ...]) -> Any:
-    """Return the value at a place; None if there is none."""
+    """Return the value at a path, or None if it does not exist."""
     value: Any = found
     for name in place:
         value = value.get(name) if isinstance(value, dict) else None
@@ -124,7 +124,7 @@ def _or_null(value: str | None) -> str:
 def escaped(text: str) -> str:
     """Escape a text for COPY.
 
-    :raises Rejected: it has the character NUL.
+    :raises Rejected: the text contains the character NUL.
     """
     if "\0" in text:
         raise Rejected(INVALID_TEXT, "the character NUL in a text")
@@ -196,7 +196,7 @@ def _is_deep(value: Any) -> bool:
 
 
 def _converter(column: str, type_: str) -> Converter:
-    """Conversion of a value to the text of a column, by the column's type."""
+    """Return the function that converts values to the text of a column, depending on the column's type."""
     name, *arguments = re.findall(r"\w+", type_.removesuffix(" not null"))
     match name:
         case "varchar" | "text":
@@ -209,7 +209,7 @@ def _converter(column: str, type_: str) -> Converter:
             precision, scale = map(int, arguments)
             return partial(
                 _number, column, 10 ** (precision - scale) - 0.5 * 10**-scale
-            )  # what rounds up to it
+            )  # anything larger would be rounded to one digit too many
         case "bigint":
             return partial(_whole_number, column)
         case "timestamptz":

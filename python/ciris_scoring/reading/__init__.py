@@ -1,1 +1,2 @@
-"""What the marts say, as typed rows: read by the page, the report and the API. Nothing is computed a second time."""
+"""Queries on the published marts that return typed rows. The pages, the report and the API all read through this
+package."""

@@ -1,4 +1,4 @@
-"""What is behind the scores of agents at an as-of: components, what they cost, and what changed."""
+"""Components of agents' scores at an as-of, the points that each loss component costs, and their changes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from ciris_scoring.reading.marts import Marts
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """A row of fct_factor_components; units and nulls are those of the mart."""
+    """A row of fct_factor_components, with the same units and nulls."""
 
     agent_id_hash: str
     factor: str
@@ -22,7 +22,7 @@ class Component:
 
 @dataclass(frozen=True, slots=True)
 class PartLost:
-    """A row of fct_score_attribution: what a part took from a score of 1."""
+    """A row of fct_score_attribution: the points that one loss component takes from a score of 1."""
 
     agent_id_hash: str
     factor: str
@@ -31,12 +31,12 @@ class PartLost:
     points_lost: float
     rank: int
     score_left: float
-    """What is left of 1 after this part and those of a lower rank."""
+    """Score that remains of 1 after subtracting this loss component and all with a lower rank."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartChanged:
-    """A row of fct_score_changes: what a part gained or lost since an earlier as-of."""
+    """A row of fct_score_changes: the points that a loss component gained or lost since an earlier as-of."""
 
     agent_id_hash: str
     compared_with: str
@@ -59,9 +59,10 @@ def non_exempt_traces(
     as_of: datetime,
     window_days: int,
 ) -> dict[str, int]:
-    """Count the traces in a window whose action is not exempt, by agent; agents without one are left out.
+    """Count the traces with a non-exempt action in a window, by agent. Agents without such a trace are not in the
+    result.
 
-    :param agents: hashes.
+    :param agents: agent hashes.
     """
     found = marts.dicts(
         """
@@ -88,7 +89,7 @@ def non_exempt_traces(
 def components(marts: Marts, agents: Sequence[str], as_of: datetime, window_days: int) -> list[Component]:
     """Read the components of agents' scores at an as-of.
 
-    :param agents: hashes.
+    :param agents: agent hashes.
     """
     return marts.rows(
         Component,
@@ -107,9 +108,9 @@ def components(marts: Marts, agents: Sequence[str], as_of: datetime, window_days
 
 
 def attribution(marts: Marts, agents: Sequence[str], as_of: datetime, window_days: int) -> list[PartLost]:
-    """Read what took points from agents' scores at an as-of, per agent the largest first.
+    """Read the loss components of agents' scores at an as-of, for each agent the largest loss first.
 
-    :param agents: hashes.
+    :param agents: agent hashes.
     """
     return marts.rows(
         PartLost,
@@ -135,10 +136,10 @@ def changes(
     *,
     compared_with: str = "window",
 ) -> list[PartChanged]:
-    """Read what agents' scores gained and lost by part up to an as-of, per agent the greatest loss first.
+    """Read by how many points each loss component changed agents' scores, for each agent the greatest loss first.
 
-    :param agents: hashes.
-    :param compared_with: window or as_of.
+    :param agents: agent hashes.
+    :param compared_with: "window" to compare with one window earlier, "as_of" to compare with the previous as-of.
     """
     return marts.rows(
         PartChanged,

@@ -1,6 +1,6 @@
-"""Agents: how they are called, and which of them is meant by a hash, the beginning of one, a name or a label.
+"""Look up agents by hash, beginning of a hash, name or label.
 
-People are shown the name that an agent bears at the as-of, and the beginning of its hash: Link (4107c26f).
+Pages and reports show an agent as its name at the as-of and the beginning of its hash, for example "Link (4107c26f)".
 """
 
 import difflib
@@ -10,18 +10,18 @@ from datetime import datetime
 from ciris_scoring.reading.marts import Marts
 
 LONGEST_NAME = 200
-"""Characters of a text that nearest names are looked for to."""
+"""Longest text, in characters, for which similar names are searched."""
 MOST_FORMER = 3
-"""Agents that once had a name and that a note lists."""
+"""Number of agents that a note about former names lists."""
 WHOLE_HASH = "hash:"
-"""Prefix of a text that is a whole hash and nothing else."""
+"""Prefix that marks the rest of a text as a complete agent hash."""
 HASH_SHOWN = 8
-"""Characters of a hash that stand beside a name."""
+"""Number of characters of a hash that are shown next to a name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """A row of dim_agents; units and nulls are those of the mart."""
+    """A row of dim_agents, with the same units and nulls."""
 
     agent_id_hash: str
     agent_name: str | None
@@ -32,7 +32,7 @@ class Agent:
 
 
 def is_possible(text: str) -> bool:
-    """Whether a text can mean an agent at all: not when blank, nor when the database could not hold it."""
+    """Return whether a text can identify an agent. A blank text cannot, nor one that PostgreSQL cannot store."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -41,22 +41,23 @@ def is_possible(text: str) -> bool:
 
 
 def whole_hash(agent_id_hash: str) -> str:
-    """Write a hash so that it means this agent, even where another agent is named like it."""
+    """Return the hash with the prefix ``hash:``. It then identifies this agent even if another agent has the hash as
+    its name."""
     return f"{WHOLE_HASH}{agent_id_hash}"
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Agents that a text may mean."""
+    """Agents that match a text."""
 
     agents: list[Agent]
-    """Several when the text is ambiguous, none when it means nobody."""
+    """More than one if the text is ambiguous, none if no agent matches."""
     former: list[Agent]
-    """Other agents that once had this text as their name."""
+    """Other agents that used this text as their name in the past."""
 
     @property
     def note(self) -> str | None:
-        """A sentence about the agents that once had the name; None where there are none."""
+        """Sentence about the agents that used the name in the past, or None."""
         if not self.former:
             return None
         hashes = ", ".join(agent.agent_id_hash for agent in self.former[:MOST_FORMER])
@@ -68,22 +69,25 @@ class Found:
 @dataclass(frozen=True, slots=True)
 class _Match(Agent):
     is_exact: bool
-    """Whether the text is the agent's whole hash or its label."""
+    """Whether the text equals the agent's complete hash or its label."""
     is_name: bool
     is_beginning: bool
 
 
 def find(marts: Marts, text: str) -> Found:
-    """Find the agents that a text may mean.
+    """Find the agents that match a text.
 
-    A text is a whole hash, a label of the marts, a name, the beginning of a hash, or a name beside a hash as people are
-    shown it, where the hash says who is meant. Agents choose their names and hashes themselves, so nothing takes
-    precedence over a present name: a text that is one agent's hash and another's name is ambiguous. A whole hash or a
-    label takes precedence over beginnings of hashes. A whole hash, a label or a present name takes precedence over a
-    former name; the note then tells the agents that had it. ``hash:`` before a whole hash means that agent and no
-    other.
+    The text can be a complete hash, a label from the marts, a name, the beginning of a hash, or a name followed by a
+    hash as in "Link (4107c26f)". In the last form only the hash is compared. The rules of precedence are:
 
-    :param text: what a person gave; one that the database cannot hold means nobody.
+    1. Complete hashes, labels and current names have the same precedence, because agents choose their names and
+    hashes themselves. A text that is the hash of one agent and the name of another is ambiguous.
+    2. A complete hash or a label takes precedence over the beginning of a hash.
+    3. A complete hash, a label or a current name takes precedence over a former name. ``Found.note`` then lists the
+    agents that had the name.
+    4. A text with the prefix ``hash:`` matches only the agent with this complete hash.
+
+    :param text: text that the user entered. If PostgreSQL cannot store it, no agent matches.
     """
     if not is_possible(text):
         return Found([], [])
@@ -119,13 +123,14 @@ def find(marts: Marts, text: str) -> Found:
     meant = [
         one for one in matches if one.is_exact or one.is_name or (is_beginning_enough and one.is_beginning)
     ]
-    # The others had the name, unless the text is only the beginning of their hash.
+    # A text that only matches the beginning of an agent's hash is not a former name of that agent.
     former = [one for one in matches if one not in meant and text in one.former_names]
     return Found(list(meant), list(former))
 
 
 def near(marts: Marts, text: str) -> dict[str, Agent]:
-    """Find agents whose name, present or former, is like a text, by that name: three at most, the nearest first."""
+    """Find the agents whose current or former name is similar to a text: at most three, by name, the most similar
+    first."""
     if len(text) > LONGEST_NAME:
         return {}
     found = marts.rows(
@@ -145,20 +150,20 @@ def near(marts: Marts, text: str) -> dict[str, Agent]:
 
 @dataclass(frozen=True, slots=True)
 class Unscored:
-    """An agent of dim_agents without a score at an as-of in a window."""
+    """An agent of dim_agents that has no score at an as-of in a window."""
 
     agent_id_hash: str
     agent_name: str | None
     score_status: str | None
-    """Null where the window has no trace of it."""
+    """Null if the agent has no trace in the window."""
     n_traces: int
     last_traced_at: datetime | None
 
 
 def unscored(marts: Marts, as_of: datetime | None, window_days: int) -> list[Unscored]:
-    """Read the agents that had begun and have no score at an as-of; all agents where it is None.
+    """Read the agents whose first trace is before an as-of and that have no score there, or all agents if it is None.
 
-    Those with most traces in the window come first, then those seen last.
+    They are ordered by the number of traces in the window, then by the time of the last trace, both descending.
     """
     return marts.rows(
         Unscored,

@@ -1,4 +1,4 @@
-"""The alerts at an as-of, and since when they stand."""
+"""Alerts at an as-of, each with the as-of since which it has been raised."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from ciris_scoring.reading.verdict import AS_OF_MEANT, raised
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """A row of fct_capacity_alerts; units and nulls are those of the mart."""
+    """A row of fct_capacity_alerts, with the same units and nulls."""
 
     agent_id_hash: str
     agent_name: str | None
@@ -22,17 +22,17 @@ class Alert:
     threshold: float
     message: str
     since: datetime | None = None
-    """As in Raised."""
+    """See `Raised.since`."""
 
 
 def alerts(
     marts: Marts, as_of: datetime, window_days: int | None = None, *, agents: Sequence[str] | None = None
 ) -> list[Alert]:
-    """Read the alerts, the critical ones first.
+    """Read the alerts at an as-of, critical alerts first.
 
-    :param as_of: at which they stand.
-    :param window_days: only those of this window.
-    :param agents: only those of these hashes.
+    :param as_of: as-of of the alerts. At the newest as-of, alerts of later runs that scored no agent are included.
+    :param window_days: read only the alerts of this window.
+    :param agents: read only the alerts of the agents with these hashes.
     """
     found = marts.rows(
         Alert,

@@ -1,4 +1,4 @@
-"""The deferrals behind q_deferral."""
+"""Deferrals that the component q_deferral is computed from."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,7 +8,7 @@ from ciris_scoring.reading.marts import Marts
 
 @dataclass(frozen=True, slots=True)
 class Deferral:
-    """A row of fct_deferral_verdicts; units and nulls are those of the mart."""
+    """A row of fct_deferral_verdicts, with the same units and nulls."""
 
     deferral_id: str | None
     created_at: datetime
@@ -21,7 +21,7 @@ class Deferral:
 def judged_deferrals(
     marts: Marts, agent_id_hash: str, as_of: datetime, window_start: datetime
 ) -> list[Deferral]:
-    """Read the deferrals of a window that were judged by its end, the poorest first."""
+    """Read the deferrals of a window whose value was known by its end, the lowest value first."""
     return marts.rows(
         Deferral,
         """

@@ -1,4 +1,4 @@
-"""The traces that lowered the parts of a score, and by how much each did: one table of rules, from the marts alone."""
+"""Find the traces that lowered a component of a score, and by how much. All rules are in one table, `RULES`."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -12,19 +12,20 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Rule(NamedTuple):
-    """How single traces lower a part."""
+    """How a single trace lowers a component."""
 
     amount: str
-    """SQL: by how much a counted trace of the window, or a fragile episode, lowered it; above 0 where it did."""
+    """SQL expression: by how much a counted trace, or a fragile episode, lowers the component. Not above 0 if it does
+    not."""
     unit: str
-    """What the amount counts."""
+    """Unit of the amount."""
     words: str
-    """What such a trace did."""
+    """Short description of what the trace did."""
     of_episodes: bool = False
-    """Whether episodes lower the part, of which the trace that began one is the evidence."""
+    """Whether fragile episodes lower the component. The evidence of an episode is the trace that began it."""
 
 
-# A part is the mean of the amounts over traces (i_coverage: of a tenth of them), or, s_score, a weighted one.
+# A component is the mean of these amounts over traces: for i_coverage divided by 10, for s_score weighted by age.
 RULES: Mapping[str, Rule] = {
     "d_identity": Rule("is_identity_change::integer", "traces", "renamed"),
     "k_contradiction": Rule("is_overridden::integer", "traces", "overridden"),
@@ -34,10 +35,10 @@ RULES: Mapping[str, Rule] = {
     "u_unsafe": Rule("is_unsafe::integer", "traces", "unsafe"),
     "s_score": Rule("(is_signal and not is_coherent_signal)::integer", "traces", "incoherent signal"),
     "mttr_hours": Rule("hours", "hours until recovery, or until the as-of", "fragile from here", True),
-    # Episodes that followed upon a recovery in the window from the same failure mode.
+    # Counts an episode if the agent recovered from the same failure mode earlier in the window.
     "rho_regression": Rule("(mode_recovered_before >= %(window_start)s)::integer", "traces", "relapse", True),
 }
-"""By part; delta_drift, ece, q_deferral and r_ceiling belong to no single trace."""
+"""Rules by component. No single trace lowers delta_drift, ece, q_deferral or r_ceiling, so they have no rule."""
 
 _TRACE = """
     trace_verdict_id, trace_id, traced_at, agent_name, previous_agent_name, selected_action, audit_sequence_number,
@@ -46,7 +47,7 @@ _TRACE = """
     entropy_level, action_success
 """
 UNKNOWN_MODE = "unknown"
-"""Failure mode of an episode whose trace names none."""
+"""Failure mode of an episode if its first trace names none."""
 _MODE = f"case when is_fragility_detected then coalesce(idma_phase, '{UNKNOWN_MODE}') end as failure_mode"
 
 EPISODES = f"""
@@ -77,16 +78,18 @@ episodes as (
     where is_fragility_detected
 )
 """
-"""SQL: `episodes`, the fragile ones before an as-of, with the trace that began each. Hours are null where one ended
-before the window."""
+"""CTE `episodes`: the fragile episodes that began before an as-of, each with its first trace. The hours are null if
+the episode ended before the window.
+"""
 
 
 def lowered(parts: Iterable[str] = RULES) -> str:
-    """SQL: `lowered`, the traces that lowered parts, a row per trace and part, and before it what it needs.
+    """Return the SQL of the CTE `lowered`, with a row per component and trace that lowered it, and of the CTEs that
+    it reads.
 
-    Its values are agent_id_hash, as_of and window_start.
+    The query needs the values agent_id_hash, as_of and window_start.
 
-    :param parts: of `RULES`.
+    :param parts: components, keys of `RULES`.
     """
     amounts: dict[bool, list[str]] = {False: [], True: []}
     for part in parts:
@@ -126,10 +129,10 @@ _WRONG_IN_CHAIN = (
 
 
 def described(trace: Mapping[str, Any], part: str) -> str:
-    """Say in a few words what a trace did to a part.
+    """Describe in a few words how a trace lowered a component.
 
     :param trace: columns of fct_trace_verdicts.
-    :param part: of `RULES`.
+    :param part: component, a key of `RULES`.
     """
     words = RULES[part].words
     if part == "i_chain":
@@ -143,14 +146,14 @@ def described(trace: Mapping[str, Any], part: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """A trace that lowered a part; columns are those of fct_trace_verdicts."""
+    """A trace that lowered a component. The fields are columns of fct_trace_verdicts unless described otherwise."""
 
     trace_verdict_id: UUID
     trace_id: str | None
     traced_at: datetime
     part: str
     lowered_by: float
-    """In the unit of the rule."""
+    """Amount by which the trace lowered the component, in the unit of `Rule.unit`."""
     agent_name: str | None
     previous_agent_name: str | None
     selected_action: str | None
@@ -168,16 +171,16 @@ class Trace:
     entropy_level: float | None
     action_success: bool | None
     failure_mode: str | None
-    """Of the fragile episode that it began; None where it began none."""
+    """Failure mode of the fragile episode that the trace began, or None."""
 
     @property
     def because(self) -> str:
-        """Why it counts."""
+        """Short description of how the trace lowered the component."""
         return described(asdict(self), self.part)
 
     @property
     def recorded(self) -> str:
-        """What it recorded that the part looks at."""
+        """Values of the trace that the component is computed from."""
         verified = "verified" if self.is_signature_verified else "not verified"
         if self.part == "d_identity":
             return f"{self.previous_agent_name} → {self.agent_name}"
@@ -202,16 +205,16 @@ class Trace:
 
     @property
     def key(self) -> str:
-        """Where a page that ends with it goes on."""
+        """Key to pass as `after` to `read_evidence` to get the traces after this one."""
         return f"{(self.traced_at - EPOCH) // timedelta(microseconds=1)}.{self.trace_verdict_id}"
 
 
 def count_evidence(
     marts: Marts, part: str, agent_id_hash: str, as_of: datetime, window_start: datetime
 ) -> int:
-    """Count the traces that lowered a part.
+    """Count the traces that lowered a component.
 
-    :param part: of `RULES`.
+    :param part: component, a key of `RULES`.
     """
     return int(
         marts.value(
@@ -233,10 +236,10 @@ def read_evidence(
     after: str | None = None,
     limit: int,
 ) -> list[Trace]:
-    """Read a page of the traces that lowered a part, the newest first.
+    """Read one page of the traces that lowered a component, the newest trace first.
 
-    :param part: of `RULES`.
-    :param after: key of the last trace of the page before.
+    :param part: component, a key of `RULES`.
+    :param after: `Trace.key` of the last trace of the previous page.
     """
     microseconds, _, trace_verdict_id = (after or "").partition(".")
     return marts.rows(

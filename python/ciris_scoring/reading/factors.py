@@ -1,13 +1,14 @@
-"""The five factors and their columns in the marts, and numbers with their limits."""
+"""Columns of the five factors in the marts, and values with their confidence bounds."""
 
 from typing import Any, NamedTuple
 
 FACTORS = {"C": "c_score", "I_int": "i_int_score", "R": "r_score", "I_inc": "i_inc_score", "S": "s_score"}
-"""Column of each factor in fct_capacity_scores; limits are in the same with _low and _high behind it."""
+"""Column of each factor in fct_capacity_scores. The suffixes _low and _high give the columns of its confidence
+bounds."""
 
 
 class Estimate(NamedTuple):
-    """A number with its 95 % interval; nulls are those of the marts."""
+    """A value with the bounds of its 95 % interval, with the nulls of the mart."""
 
     value: float | None
     low: float | None
@@ -15,5 +16,5 @@ class Estimate(NamedTuple):
 
     @classmethod
     def of(cls, row: Any, column: str) -> "Estimate":
-        """That of a row of a mart, whose limits are in the same column with _low and _high behind it."""
+        """Return the value in a column of a row, with its bounds from the columns suffixed _low and _high."""
         return cls(*(getattr(row, column + end) for end in ("", "_low", "_high")))

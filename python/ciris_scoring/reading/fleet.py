@@ -1,4 +1,4 @@
-"""The fleet at an as-of, and over time."""
+"""Scores of all agents at an as-of, and the capacity of the fleet over time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from ciris_scoring.reading.verdict import Raised, Verdict
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A row of fct_capacity_scores, with what other marts say of it. Units and nulls are those of the mart."""
+    """A row of fct_capacity_scores with columns of other marts, with the same units and nulls."""
 
     agent_id_hash: str
     agent_name: str | None
@@ -59,26 +59,27 @@ class Score:
     q_deferral_steady_minus_weekly: float | None
     steady_missing_because: str | None
     verdict_threshold: float
-    """The threshold of the published verdict."""
+    """Threshold that the published verdict used."""
     parameter_set_id: str
     scored_at: datetime
     missing_traces: int | None
-    """Traces that the window lacks to min_traces; null when there is a score."""
+    """Number of traces that are missing to reach min_traces, or null if there is a score."""
     compared_as_of: datetime | None
-    """As-of one window earlier."""
+    """The as-of one window earlier."""
     score_before: float | None
     change: float | None
-    """Change of the score since then, a gain positive; null when not comparable."""
+    """Score minus the score one window earlier, or null if the two are not comparable."""
     not_comparable_because: str | None
     last_traced_at: datetime | None
-    """Time of its last trace; null where that came after the as-of."""
+    """Time of the agent's last trace, or null if that is at or after the as-of."""
     raised: Sequence[Raised] = ()
-    """Its alerts, the critical ones first, and signs."""
+    """Alerts and red flags of the agent, critical alerts first."""
 
     def verdict(self, threshold: float | None = None) -> Verdict:
-        """Return what to do about a permission.
+        """Return the verdict on a permission.
 
-        :param threshold: steady score that the permission asks for; None for the published one.
+        :param threshold: steady score that the permission requires, or None for the threshold of the published
+        verdict.
         """
         limits = self.capacity_score_steady_low, self.capacity_score_steady_high
         threshold = self.verdict_threshold if threshold is None else threshold
@@ -86,7 +87,7 @@ class Score:
 
     @property
     def factors(self) -> dict[str, Estimate]:
-        """The five factors, in their usual order."""
+        """Values and bounds of the five factors, in the order of `FACTORS`."""
         return {name: Estimate.of(self, column) for name, column in FACTORS.items()}
 
 
@@ -100,12 +101,13 @@ def scores(
     limit: int | None = None,
     raised_at: datetime | None = None,
 ) -> list[Score]:
-    """Read the scores at an as-of in a window: the lowest capacity first, agents without one last.
+    """Read the scores at an as-of in a window, the lowest first. Agents without a score are last.
 
-    :param agent_id_hash: only this agent's, none or one.
-    :param below: only capacities below this.
-    :param limit: so many at most.
-    :param raised_at: as-of whose alerts count; a later one than the scores' for an agent that fell silent.
+    :param agent_id_hash: read only the score of this agent.
+    :param below: read only scores below this value.
+    :param limit: read at most this number of scores.
+    :param raised_at: as-of of the alerts, if it is not that of the scores. It is later if an agent has stopped
+    sending.
     """
     found = marts.rows(
         Score,
@@ -165,7 +167,10 @@ def scores(
 
 
 def attention(score: Score, threshold: float | None = None) -> tuple[object, ...]:
-    """What needs attention most sorts first: by verdict, critical alerts, all that is raised, the lowest limit."""
+    """Return the sort key of a score, so that the agents that need attention most come first.
+
+    The order is: verdict, number of critical alerts, number of alerts and red flags, lower confidence bound, hash.
+    """
     critical = sum(one.severity == "critical" for one in score.raised)
     low = score.capacity_score_steady_low
     return (
@@ -179,7 +184,7 @@ def attention(score: Score, threshold: float | None = None) -> tuple[object, ...
 
 @dataclass(frozen=True, slots=True)
 class FleetCapacity:
-    """A row of fct_fleet_capacity; units and nulls are those of the mart."""
+    """A row of fct_fleet_capacity, with the same units and nulls."""
 
     as_of: datetime
     window_days: int
@@ -197,7 +202,7 @@ class FleetCapacity:
     latest_scored_at: datetime
 
     def n_in(self, category: str) -> int:
-        """Agents in a category; 0 in one that the mart does not count."""
+        """Return the number of agents in a category, or 0 if the mart has no column for it."""
         return int(getattr(self, f"n_{category}", 0))
 
 
@@ -209,9 +214,9 @@ def capacity_over_time(
     last: datetime | None = None,
     daily: bool = False,
 ) -> list[FleetCapacity]:
-    """Read the fleet's capacity, as-of by as-of, from first to last, both included; None for no limit.
+    """Read the capacity of the fleet at each as-of from first to last, both inclusive. None means no limit.
 
-    :param daily: only the as-ofs whole days before the last, which must be given then.
+    :param daily: read only as-ofs that are a whole number of days before `last`, which is then required.
     """
     return marts.rows(
         FleetCapacity,
@@ -233,16 +238,16 @@ def capacity_over_time(
 
 
 class PublishedWindow(NamedTuple):
-    """An as-of that is published, and the length of a window that ends there."""
+    """A published as-of and the length of a window that ends there."""
 
     as_of: datetime
     window_days: int
 
 
 def newest(marts: Marts, window_days: int | None = None) -> PublishedWindow | None:
-    """Find the newest as-of of the fleet, and its shortest window; None when there is none.
+    """Find the newest published as-of and the shortest window at it, or None if nothing is published.
 
-    :param window_days: only this window.
+    :param window_days: consider only this window.
     """
     found = marts.rows(
         PublishedWindow,
@@ -259,27 +264,27 @@ def newest(marts: Marts, window_days: int | None = None) -> PublishedWindow | No
 
 
 def capacity(marts: Marts, as_of: datetime, window_days: int) -> FleetCapacity | None:
-    """Read the fleet's capacity at an as-of; None when no agent has a row there."""
+    """Read the capacity of the fleet at an as-of, or None if no agent has a row there."""
     found = capacity_over_time(marts, window_days, first=as_of, last=as_of)
     return found[0] if found else None
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """The as-ofs around one."""
+    """Published as-ofs before and after a given one, and the newest one."""
 
     before: datetime | None
     after: datetime | None
     newest: datetime
 
     def period(self, as_of: datetime) -> timedelta:
-        """Time between as-ofs: a day or an hour."""
+        """Return the time between two as-ofs: a day or an hour."""
         around = (as_of - self.before if self.before else None, self.after - as_of if self.after else None)
         return min((gap for gap in around if gap), default=timedelta(days=1))
 
 
 def neighbours(marts: Marts, as_of: datetime, window_days: int) -> Neighbours:
-    """Find the published as-ofs around a published one."""
+    """Find the published as-ofs before and after a published as-of."""
     return marts.rows(
         Neighbours,
         """

@@ -1,4 +1,4 @@
-"""What words mean: the terms of docs/glossary.md."""
+"""Terms of docs/glossary.md and their meanings."""
 
 import re
 from dataclasses import dataclass
@@ -12,21 +12,21 @@ LINK = re.compile(r"\[([^]]*)\]\([^)]*\)")
 
 @dataclass(frozen=True)
 class Term:
-    """An entry."""
+    """An entry of the glossary."""
 
     term: str
     meaning: str
-    """With code between backticks."""
+    """Text of the entry. Code is between backticks."""
 
     @property
     def place(self) -> str:
-        """What an address names it by."""
+        """Anchor of the term in a URL."""
         return re.sub(r"\W+", "-", self.term.partition(",")[0].lower())
 
 
 @cache
 def glossary() -> tuple[Term, ...]:
-    """Read the glossary, in the order of the alphabet."""
+    """Read the glossary, in alphabetical order."""
     page = own_project().joinpath("docs/glossary.md").read_text(encoding="utf-8")
     entries = (ENTRY.fullmatch(paragraph.strip()) for paragraph in page.split("\n\n"))
     return tuple(

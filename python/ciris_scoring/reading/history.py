@@ -1,4 +1,4 @@
-"""Scores over time, and the events that a person looks for behind a step in them."""
+"""Scores over time, and the events that can explain a sudden change of a score."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from ciris_scoring.reading.marts import Marts, grouped
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A row of fct_capacity_scores as a history shows it; units and nulls are those of the mart."""
+    """Columns of fct_capacity_scores that a history shows, with the same units and nulls."""
 
     agent_id_hash: str
     agent_name: str | None
@@ -44,11 +44,11 @@ def histories(
     last: datetime | None = None,
     daily_at: datetime | None = None,
 ) -> Mapping[str, list[Point]]:
-    """Read the scores of agents, from as-of first to last, both included; None for no limit.
+    """Read the scores of agents at the as-ofs from first to last, both inclusive. None means no limit.
 
-    :param agents: hashes.
-    :param daily_at: only the as-ofs at this time of the day (UTC).
-    :returns: by hash, in the order of time.
+    :param agents: agent hashes.
+    :param daily_at: read only the as-ofs at this time of the day (UTC).
+    :returns: scores by agent hash, in the order of time.
     """
     found = marts.rows(
         Point,
@@ -78,11 +78,11 @@ def histories(
 def capacities(
     marts: Marts, agents: Sequence[str], window_days: int, first: datetime, last: datetime
 ) -> dict[str, list[tuple[datetime, float | None]]]:
-    """Read the steady scores of agents at the as-ofs from first to last that are whole days before the last.
+    """Read the steady scores of agents at the as-ofs from first to last that are a whole number of days before last.
 
-    It reads arrays, not rows: a fleet has hundreds of lines.
+    The query returns arrays instead of rows, because a fleet has hundreds of agents.
 
-    :returns: as-ofs and scores by hash; agents without a row there are left out.
+    :returns: as-ofs and scores by agent hash. Agents without a row are not in the result.
     """
     found = marts.dicts(
         """
@@ -105,7 +105,7 @@ def capacities(
 
 
 def as_ofs(marts: Marts, agent_id_hash: str) -> dict[int, list[datetime]]:
-    """Find the as-ofs at which an agent has a row, in the order of time, by window, the shortest first."""
+    """Find the as-ofs at which an agent has a row, by window. Windows and as-ofs are in ascending order."""
     found = marts.dicts(
         """
         select window_days, array_agg(as_of order by as_of) as as_ofs
@@ -121,17 +121,18 @@ def as_ofs(marts: Marts, agent_id_hash: str) -> dict[int, list[datetime]]:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened to an agent on one day, or on several, each at most a day after the one before."""
+    """Event of an agent. Events of the same kind are joined into one if each is at most 24 hours after the previous
+    one."""
 
     agent_id_hash: str
     kind: str
-    """renamed, key_not_registered, chain_broken or parameters_changed."""
+    """One of renamed, key_not_registered, chain_broken, parameters_changed."""
     first_at: datetime
     last_at: datetime
     n: int
-    """Traces concerned; 1 for parameters_changed."""
+    """Number of traces of the event; 1 for parameters_changed."""
     detail: list[str] | None
-    """The old and the new name, or parameter set; null for the other kinds."""
+    """Old and new name or parameter set; null for the other kinds."""
 
 
 def events(
@@ -141,11 +142,11 @@ def events(
     first: datetime,
     last: datetime,
 ) -> Mapping[str, list[Event]]:
-    """Read what happened to agents in a span, which is half-open.
+    """Read the events of agents from first (inclusive) to last (exclusive).
 
-    :param agents: hashes.
-    :param window_days: of the scores whose parameters are compared.
-    :returns: by hash, in the order of time.
+    :param agents: agent hashes.
+    :param window_days: window of the scores whose parameter sets are compared.
+    :returns: events by agent hash, in the order of time.
     """
     found = marts.rows(
         Event,

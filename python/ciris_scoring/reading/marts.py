@@ -1,4 +1,4 @@
-"""The published marts: rows as dataclasses, and the state of the database that they are read in."""
+"""Access to the published marts: rows as dataclasses, in one consistent snapshot of the database."""
 
 import contextlib
 from collections import defaultdict
@@ -24,23 +24,23 @@ MARTS = (
     *("fct_score_changes", "fct_fleet_capacity", "fct_capacity_alerts", "fct_record_signs"),
     *("fct_trace_verdicts", "fct_deferral_verdicts"),
 )
-"""The marts that are read here."""
+"""Marts that this package requires."""
 
 
 @dataclass(frozen=True)
 class Marts:
-    """The marts of a target, read in one session. Every reading raises psycopg.Error where they cannot be read."""
+    """Published marts of a dbt target. The methods raise psycopg.Error if a mart cannot be read."""
 
     connection: psycopg.Connection[Any]
     relations: Relations
-    """Where they are: ``{fct_capacity_scores}`` and the like in queries."""
+    """Relations of the marts. Queries refer to them by name, for example ``{fct_capacity_scores}``."""
 
     def rows(self, kind: type[Kind], query: str, **values: Any) -> list[Kind]:
         """Return the rows of a query.
 
-        :param kind: class with a field for each column of the query, whose names are ``{columns}`` there; a field with
-            a default is filled in later.
-        :param values: of the placeholders.
+        :param kind: class of the rows. ``{columns}`` in the query is replaced by the names of its fields without a
+        default.
+        :param values: values of the placeholders.
         """
         fields = [name for name, field in signature(kind).parameters.items() if field.default is field.empty]
         columns = sql.SQL(", ").join(map(sql.Identifier, fields))
@@ -49,26 +49,26 @@ class Marts:
             return cursor.execute(composed, values).fetchall()
 
     def dicts(self, query: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return the rows of a query by column."""
+        """Return the rows of a query as dictionaries by column."""
         with self.connection.cursor(row_factory=dict_row) as cursor:
             return cursor.execute(sql.SQL(query).format(**self.relations), values).fetchall()
 
     def value(self, query: str, **values: Any) -> Any:
-        """Return the one value of a query."""
+        """Return the single value that a query selects."""
         return one_row(self.connection.execute(sql.SQL(query).format(**self.relations), values))[0]
 
     def may_read(self, mart: str) -> bool:
-        """Return whether a mart is there and the role may read it."""
+        """Return whether a mart exists and the role has the right to read it."""
         return has_right(self.connection, *self.relations.places[mart])
 
     def missing(self) -> list[str]:
-        """Return the names of the marts that are not there."""
+        """Return the names of the marts that do not exist."""
         return [mart for mart in MARTS if not table_exists(self.connection, *self.relations.places[mart])]
 
     def require(self) -> None:
-        """Refuse to read where a mart is missing.
+        """Raise an error if a mart does not exist.
 
-        :raises DatabaseError: one is.
+        :raises DatabaseError: a mart does not exist.
         """
         if missing := self.missing():
             raise DatabaseError(
@@ -78,7 +78,7 @@ class Marts:
 
 
 def grouped(rows: Iterable[Kind], by: str = "agent_id_hash") -> Mapping[str, list[Kind]]:
-    """Group rows by a field, in their order; a value without a row, such as an agent, has none."""
+    """Group rows by a field and keep their order. Looking up a value without rows returns an empty list."""
     value_of = attrgetter(by)
     found: dict[str, list[Kind]] = defaultdict(list)
     for row in rows:
@@ -88,7 +88,7 @@ def grouped(rows: Iterable[Kind], by: str = "agent_id_hash") -> Mapping[str, lis
 
 @contextlib.contextmanager
 def read_only(connection: psycopg.Connection) -> Iterator[None]:
-    """Read one state of the database, and change nothing: a read-only transaction."""
+    """Open a read-only transaction, so that all queries see the same snapshot of the database."""
     with connection.transaction():
         connection.execute("set transaction isolation level repeatable read, read only")
         yield

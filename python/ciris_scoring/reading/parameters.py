@@ -1,4 +1,4 @@
-"""The parameters, windows and categories that the scores are made with."""
+"""Parameters, windows and categories that the scores are computed with."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from ciris_scoring.reading.marts import Marts
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A row of dim_scoring_parameters; the value is null for the sampling salt, which is not published."""
+    """A row of dim_scoring_parameters. The value of the sampling salt is null, because it is not published."""
 
     parameter_name: str
     parameter_value: str | None
@@ -29,7 +29,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Category:
-    """A row of dim_capacity_categories; units and nulls are those of the mart."""
+    """A row of dim_capacity_categories, with the same units and nulls."""
 
     category: str
     label: str
@@ -40,7 +40,7 @@ class Category:
 
 
 def parameters(marts: Marts) -> list[Parameter]:
-    """Read the parameters in force, in the order of the specification's sections."""
+    """Read the parameters that are in force, ordered by the section of the specification."""
     return marts.rows(
         Parameter,
         """

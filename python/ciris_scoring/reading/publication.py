@@ -1,4 +1,4 @@
-"""What is published: one small reading that tells one publication of the scores from the next."""
+"""Identity of the current publication. Caches compare it to notice that new scores were published."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,19 +9,19 @@ from ciris_scoring.reading.marts import Marts
 
 @dataclass(frozen=True)
 class Publication:
-    """What stands in the marts."""
+    """Publication of scores that the marts contain."""
 
     identity: str
-    """The run that published it. While a run is at work, or after one that died, each reading has another one, because
-    the evidence and the log of runs change without a publication.
+    """Identifier of the publication: the run that wrote it and the runs that were refused since. It is random while a
+    run is at work or after a run that died, because evidence and run log then change without a new publication.
     """
     scored_at: datetime | None
-    """When the newest score was computed; None where there is no score."""
+    """Time when the newest score was computed, or None if there is no score."""
     as_of: datetime | None
-    """The newest as-of; None where there is no score."""
+    """Newest as-of, or None if there is no score."""
     parameter_set_id: str
     window_days: list[int]
-    """The published windows, the shortest, which is the reference, first."""
+    """Lengths of the published windows in ascending order. The first one is the reference window."""
     min_traces: int
     low_capacity_threshold: float
 
@@ -40,7 +40,7 @@ select
         where parameter_name = 'low_capacity_threshold'
     ) as low_capacity_threshold
 """
-# The newest run that has built, with those that were refused since, which have changed nothing that is published.
+# Identity: the newest successful run and the runs refused since. Null if a run since then had another outcome.
 IDENTITY = """
 select case
     when bool_and(outcome in ('published', 'built', 'refused')) then string_agg(scoring_run_id, ' ' order by started_at)
@@ -51,9 +51,9 @@ where started_at >= (select max(started_at) from {fct_scoring_runs} where outcom
 
 
 def read_publication(marts: Marts) -> Publication:
-    """Read what is published.
+    """Read the current publication.
 
-    :raises psycopg.Error: the marts are not there, or cannot be read.
+    :raises psycopg.Error: the marts do not exist or cannot be read.
     """
     identity = marts.value(IDENTITY) if marts.may_read("fct_scoring_runs") else None
     [row] = marts.dicts(PUBLICATION, {})

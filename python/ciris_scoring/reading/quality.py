@@ -1,4 +1,4 @@
-"""What was repaired, set aside or refused of the traces, and counted."""
+"""Counts of traces that were repaired, set aside or refused, by issue."""
 
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -6,37 +6,37 @@ from datetime import date, datetime
 from ciris_scoring.reading.marts import Marts
 
 EXPECTED = frozenset({"ingestion_received", "ingestion_accepted", "duplicate_trace"})
-"""Issues that are none: they are counted so that nothing is dropped without a count."""
+"""Issues that are not faults. They are counted so that each trace that was received appears in a count."""
 
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """What fct_data_quality counts of an issue, in all periods."""
+    """Counts of an issue in fct_data_quality over all periods."""
 
     issue: str
     n: int
     n_agents: int
     newest: datetime | None
-    """Start of the newest period with it; None where its rows have no time."""
+    """Start of the newest period with the issue, or None if the rows have no time."""
     days: list[date]
-    """The newest days (UTC) with it."""
+    """Most recent days (UTC) with the issue."""
     of_days: list[int]
-    """How many on each."""
+    """Count on each of the days."""
 
     def on(self, day: date) -> int:
-        """How many on a day."""
+        """Return the count on a day."""
         return dict(zip(self.days, self.of_days, strict=True)).get(day, 0)
 
     @property
     def is_expected(self) -> bool:
-        """Whether it is no fault."""
+        """Whether the issue is not a fault."""
         return self.issue in EXPECTED
 
 
 def issues(marts: Marts, n_days: int) -> list[Issue] | None:
-    """Read the issues, faults first, of them the most frequent; None where the role may not read them.
+    """Read the issues: faults first, then by descending count. Return None if the role has no right to read them.
 
-    :param n_days: newest days to count one by one.
+    :param n_days: number of most recent days that are counted separately.
     """
     if not marts.may_read("fct_data_quality"):
         return None

@@ -1,4 +1,4 @@
-"""How far the last run came, when it has not published its scores: the newest row of the log of runs."""
+"""Runs and their outcomes, from the run log."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -8,12 +8,14 @@ from ciris_scoring.basics.run_lock import RUN_LOCK, is_held
 from ciris_scoring.reading.marts import Marts
 
 OUTCOMES = ("published", "failed", "interrupted", "unfinished")
-"""What may become of a run. One that was refused never was one; one that built a part was to publish nothing."""
+"""Outcomes of a run that was meant to publish scores. "refused" (the run did not start) and "built" (a run of single
+models, which does not publish) are not among them.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A row of fct_scoring_runs; nulls are those of the mart."""
+    """A row of fct_scoring_runs, with the same nulls."""
 
     as_of: datetime
     started_at: datetime
@@ -25,18 +27,18 @@ class Attempt:
     message: str | None
     remedy: str | None
     is_at_work: bool = False
-    """Whether somebody holds the lock of a run; asked of an unfinished run alone."""
+    """Whether a session holds the run lock. It is determined only for an unfinished run."""
 
 
 def attempts(marts: Marts, limit: int) -> list[Attempt] | None:
-    """Read the newest attempts to publish, the newest first; None where the role may not.
+    """Read the newest run records, the newest first, or return None if the role has no right to read them.
 
     :raises psycopg.Error: the database cannot be read.
     """
     if marts.may_read("fct_scoring_runs"):
         log = "{fct_scoring_runs}"
     elif has_right(marts.connection, *marts.relations.places["int_runs"]):
-        # The mart is not there before the first run has published.
+        # The mart does not exist before the first published run.
         log = """(
             select
                 as_of, started_at, ended_at, extract(epoch from ended_at - started_at)::float8 as seconds, command,
@@ -53,7 +55,8 @@ def attempts(marts: Marts, limit: int) -> list[Attempt] | None:
 
 
 def unfinished(marts: Marts) -> Attempt | None:
-    """Read what the last run left unfinished; None when that is nothing, or the role may not know.
+    """Read the newest run if it neither published nor built its models. Return None if it did, or if the role has no
+    right to read the run log.
 
     :raises psycopg.Error: the database cannot be read.
     """
@@ -64,7 +67,8 @@ def unfinished(marts: Marts) -> Attempt | None:
 
 
 def last_run(marts: Marts) -> Attempt | None:
-    """Read the newest run that was to publish and was not refused; None where the role may not know.
+    """Read the newest run that was meant to publish scores and was not refused. Return None if there is none, or if
+    the role has no right to read the run log.
 
     :raises psycopg.Error: the database cannot be read.
     """

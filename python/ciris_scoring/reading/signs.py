@@ -1,4 +1,4 @@
-"""Signs of a polished record: reasons to look, part of no score."""
+"""Red flags of selective reporting. They are reasons for a review and do not change a score."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from ciris_scoring.reading.marts import Marts
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """A row of fct_record_signs; units and nulls are those of the mart."""
+    """A row of fct_record_signs, with the same units and nulls."""
 
     agent_id_hash: str
     agent_name: str | None
@@ -22,9 +22,9 @@ class Sign:
 def signs(
     marts: Marts, as_of: datetime, window_days: int, *, agents: Sequence[str] | None = None
 ) -> list[Sign]:
-    """Read the signs that are raised at an as-of, by agent.
+    """Read the red flags that are raised at an as-of, ordered by agent.
 
-    :param agents: only those of these hashes.
+    :param agents: read only the red flags of the agents with these hashes.
     """
     return marts.rows(
         Sign,

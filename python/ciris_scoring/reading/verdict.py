@@ -1,4 +1,4 @@
-"""What to do about a permission: one function, and one query for what stands against an agent (certainty.md §4b)."""
+"""Verdict on a permission, and the alerts and red flags that it depends on (certainty.md §4b)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ from ciris_scoring.reading.marts import Marts, grouped
 
 VerdictName = Literal["review", "withhold", "keep", "wait", "grant"]
 VERDICTS: tuple[VerdictName, ...] = get_args(VerdictName)
-"""What needs attention most comes first."""
-# Kinds of fct_capacity_alerts, signs of fct_record_signs, and both, as the API checks them.
+"""Verdicts in descending order of urgency."""
+# Values that the API accepts as kind of an alert, as red flag, and as either.
 if TYPE_CHECKING:
     AlertKind: TypeAlias = str
     SignName: TypeAlias = str
@@ -21,7 +21,7 @@ else:
     AlertKind, SignName = Literal[tuple(ALERTS)], Literal[tuple(FLAGS)]
     RaisedName = Literal[AlertKind, SignName]
 AS_OFS = 400
-"""As-ofs that are searched for the beginning of an alert or a sign."""
+"""Number of as-ofs that are searched for the beginning of an alert or a red flag."""
 AS_OF_MEANT = """
         alert_as_ofs as (
             select max(as_of) as newest
@@ -38,47 +38,50 @@ AS_OF_MEANT = """
             from alert_as_ofs
         )
 """
-"""SQL: `meant`, the as-of whose alerts stand at an as-of: itself, but a run that scored nobody raises alerts too."""
+"""CTE `meant`: the as-of whose alerts to read. It is the given as-of, except at the newest one with scores: then it
+is the newest as-of with alerts, because a later run that scored no agent can raise alerts too.
+"""
 
 
 def title(name: str) -> str:
-    """Return an alert or a red flag in words; an older version's, by its name."""
+    """Return the title of an alert or a red flag, or the name itself if this version does not know it."""
     return KINDS[name].title if name in KINDS else name
 
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """An alert or a sign of an agent, over neighbouring as-ofs."""
+    """An alert or a red flag that an agent had at consecutive as-ofs."""
 
     agent_id_hash: str
     name: str
-    """The alert's kind, or the sign."""
+    """Kind of the alert, or name of the red flag."""
     severity: Literal["critical", "warning", "sign"]
-    """The newest one."""
+    """Severity at the last as-of."""
     since: datetime | None
-    """First as-of at which it stood without a break; null for the oldest as-of, or 400 as-ofs and more."""
+    """First of the consecutive as-ofs. Null if it is the oldest one that was searched, so that the beginning is
+    unknown."""
     until: datetime
-    """Last as-of."""
+    """Last of the consecutive as-ofs."""
 
     @property
     def is_sign(self) -> bool:
-        """Whether it is a sign of a polished record."""
+        """Whether this is a red flag of selective reporting."""
         return self.severity == "sign"
 
     @property
     def reviews(self) -> bool:
-        """Whether somebody has to look before the score decides."""
+        """Whether a person must review the agent before the score decides."""
         kind = KINDS.get(self.name)
         return self.severity in ("critical", "sign") or (kind is not None and kind.review == "always")
 
     @property
     def is_new(self) -> bool:
-        """Whether it was raised at the last as-of and not before."""
+        """Whether it was raised at the last as-of but not at the one before."""
         return self.since == self.until
 
     @property
     def words(self) -> str:
-        """What it is, and since when."""
+        """Title and first date, for example "new identity since 3 March"."""
         since = "" if self.since is None else f" since {self.since.day} {self.since:%B}"
         other_year = self.since is not None and self.since.year != self.until.year
         return title(self.name) + since + (f" {self.since:%Y}" if other_year else "")
@@ -86,24 +89,24 @@ class Raised:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What to do about a permission that asks for a score of at least the threshold."""
+    """Verdict on a permission that requires a score of at least the threshold."""
 
     verdict: VerdictName
     reason: str
-    """In a sentence."""
+    """Reason for the verdict, as text."""
     threshold: float
 
 
 def verdict(
     threshold: float, low: float | None, high: float | None, status: str, raised: Sequence[Raised] = ()
 ) -> Verdict:
-    """Say what to do about a permission.
+    """Return the verdict on a permission.
 
-    :param threshold: steady score that the permission asks for.
-    :param low: lower limit of the steady score.
-    :param high: upper limit.
-    :param status: of the score.
-    :param raised: alerts and signs of the agent at the score's as-of.
+    :param threshold: steady score that the permission requires.
+    :param low: lower confidence bound of the steady score.
+    :param high: upper confidence bound of the steady score.
+    :param status: status of the score.
+    :param raised: alerts and red flags of the agent at the as-of of the score.
     """
     found: VerdictName
     reviewing = [one.words for one in raised if one.reviews]
@@ -134,11 +137,12 @@ def raised(
     first: datetime | None = None,
     agents: Sequence[str] | None = None,
 ) -> Mapping[str, list[Raised]]:
-    """Read the alerts and signs of agents: critical alerts first, then warnings, then signs.
+    """Read the alerts and red flags of agents, in the order: critical alerts, red flags, warnings.
 
-    :param as_of: at which they stand; what a later run raised that scored nobody stands at the newest as-of too.
-    :param first: also those that ended since; None for those that stand.
-    :param agents: hashes; None for all.
+    :param as_of: as-of of the alerts. At the newest as-of, alerts of later runs that scored no agent are included.
+    :param first: read also alerts and red flags that ended at or after this as-of. None reads only those that are
+    raised.
+    :param agents: agent hashes, or None for all agents.
     """
     found = marts.rows(
         Raised,

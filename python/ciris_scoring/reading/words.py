@@ -1,4 +1,4 @@
-"""What factors and parts of a score are, in words, and what weighs most in a score."""
+"""Names and descriptions of factors and components for readers, and the largest losses of a score."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from ciris_scoring.reading.fleet import Score
 
 @dataclass(frozen=True)
 class Factor:
-    """A factor for people."""
+    """Name, formula and description of a factor."""
 
     name: str
     formula: str
@@ -65,27 +65,27 @@ FACTOR_WORDS = {
 FACTOR_NAMES = {factor: words.name.capitalize() for factor, words in FACTOR_WORDS.items()}
 
 PART_WORDS: Mapping[str, str] = {one.component: one.part_words for one in COMPONENT_ROWS if one.part_words}
-"""The parts that a score loses points to, by their names in the marts."""
+"""Description of each loss component, by its name in the marts."""
 
 COMPONENT_WORDS: Mapping[str, str] = {
     one.component: one.component_words for one in COMPONENT_ROWS if one.component_words
 }
-"""The components of fct_factor_components: what the value is."""
+"""Description of each value in fct_factor_components, by component."""
 
 
 def named(part: str) -> str:
-    """Name a part in words, with its column beside them.
+    """Return the description of a loss component followed by its name in parentheses.
 
-    :param part: as the marts or the API spell it.
+    :param part: name of the component, in the spelling of the marts or of the API.
     """
     words = PART_WORDS.get(part.lower())
     return f"{words} ({part})" if words else part
 
 
 def published_words(as_ofs: Sequence[datetime], wanted: datetime) -> str:
-    """Say in a sentence at which as-ofs there is a score, where there is none at the wanted one.
+    """Return a sentence with the as-ofs that have scores, for a request of an as-of that has none.
 
-    :param as_ofs: in the order of time.
+    :param as_ofs: published as-ofs in ascending order.
     """
     if not as_ofs:
         return "There are no scores at any other time either."
@@ -97,19 +97,19 @@ def published_words(as_ofs: Sequence[datetime], wanted: datetime) -> str:
 
 
 def nearest(as_ofs: Sequence[datetime], wanted: datetime) -> list[datetime]:
-    """Choose the as-ofs before and after a time.
+    """Return the last as-of before a time and the first one after it.
 
-    :param as_ofs: in the order of time.
+    :param as_ofs: as-ofs in ascending order.
     """
     before = [as_of for as_of in as_ofs if as_of < wanted][-1:]
     return before + [as_of for as_of in as_ofs if as_of > wanted][:1]
 
 
 def weighs_most(score: Score, parts: Sequence[PartLost], min_traces: int) -> str:
-    """Say what took most from a score; numbers are cut, not rounded.
+    """Return a sentence that names the largest losses of a score. Numbers are truncated, not rounded.
 
-    :param parts: the largest loss first; empty without a score.
-    :param min_traces: traces that a score needs.
+    :param parts: loss components, the largest loss first; empty if there is no score.
+    :param min_traces: number of traces that a score requires.
     """
     if score.capacity_score is None:
         return f"No score yet: {score.n_traces} of the {min_traces} traces that a score needs."

@@ -1,1 +1,1 @@
-"""What people look at: the table of the fleet, explanations, the report, pages and API."""
+"""Output for people and programs: fleet table, explanations, report, web pages and HTTP API."""

@@ -1,8 +1,7 @@
-"""Why an agent has the score it has: what the marts say about one score, on a page for people or as JSON.
+"""Explain a score: what lowered it, what changed, and which events and traces are behind it.
 
-Everything is read from the marts, in one read-only transaction.
-
-docs/serving.md, "Explanations as JSON", has the shape of an explanation.
+All data is read from the marts in one read-only transaction. docs/serving.md, "Explanations as JSON", describes the
+structure of an explanation.
 """
 
 import json
@@ -27,18 +26,18 @@ from ciris_scoring.reading.marts import Marts, read_only
 from ciris_scoring.reading.words import PART_WORDS, named, nearest
 
 PAGE_WIDTH = 100
-"""Columns of the page where nobody's terminal says otherwise."""
+"""Width of the output in columns if the width of the terminal is unknown."""
 NARROWEST, WIDEST = 70, 140
 BAR_WIDTH = 20
 MAX_LISTED = 5
-"""Renames and episodes shown on the page, the newest; the rest is counted."""
+"""Number of most recent renames and episodes that are listed. Older ones are only counted."""
 MAX_TRACES = 10
 REASONS = "what lowered the score"
 MIN_TRACE_ID_WIDTH = 24
 BESIDE_TRACE_ID = 32
-"""Columns of the points and the time before a trace id, and of what stands between."""
+"""Columns of a trace line for points, time and spaces."""
 MAX_AGENTS = 10
-"""Agents named in an error."""
+"""Maximum number of agents that an error message lists."""
 
 COMPARED = {"window": "one window before", "as_of": "the as-of before", "since": "as asked"}
 NOT_COMPARABLE = {
@@ -64,15 +63,15 @@ def explain(
     since: str | None,
     threshold: float | None = None,
 ) -> dict[str, Any]:
-    """Read what there is to say about a score; docs/serving.md has the shape.
+    """Read the explanation of a score. docs/serving.md describes its structure.
 
-    :param agent: hash, the beginning of one, a name or a label.
-    :param as_of: of the score; None for the agent's newest.
-    :param window_days: None for the shortest window that the agent has a score in.
-    :param since: an earlier as-of to compare with.
-    :param threshold: steady score that the permission asks for; None for that of the published verdict.
-    :raises InputError: there is no such agent, score or earlier score, or several agents are meant.
-    :raises DatabaseError: nothing is published, or the database fails.
+    :param agent: hash, beginning of a hash, name or label.
+    :param as_of: as-of of the score; None for the agent's newest.
+    :param window_days: window of the score; None for the shortest window in which the agent has a score.
+    :param since: earlier as-of to compare with.
+    :param threshold: steady score that the permission requires, or None for the threshold of the published verdict.
+    :raises InputError: the agent or a score does not exist, or the agent is ambiguous.
+    :raises DatabaseError: nothing is published, or the database returns an error.
     """
     moment = None if as_of is None else as_of_time.parse_time(as_of, "--as-of")
     earlier = None if since is None else as_of_time.parse_time(since, "--since")
@@ -97,7 +96,7 @@ def explain(
 
 
 def as_json(explanation: Mapping[str, Any]) -> str:
-    """Write an explanation for machines."""
+    """Return an explanation as JSON."""
 
     def text(value: object) -> str:
         return value.astimezone(UTC).isoformat() if isinstance(value, datetime) else str(value)
@@ -107,7 +106,7 @@ def as_json(explanation: Mapping[str, Any]) -> str:
 
 # --- reading -------------------------------------------------------------------------------------------------------
 
-# Points are null where the score is: nothing is divided then.
+# The points are null if the score is null, because nothing is attributed then.
 COSTS = """
 attribution as (
     select part, points_lost
@@ -139,7 +138,7 @@ costs as (
 
 
 def _find_agent(marts: Marts, agent: str) -> tuple[str, str | None]:
-    """Hash of the one agent that is meant, and a note about others that once had its name."""
+    """Return the hash of the agent that a text identifies, and a note about agents that had its name before."""
     if not agents.is_possible(agent):
         raise InputError(f"{shown(agent)} is no agent.", "Give a hash, the beginning of one, or a name.")
     matches = agents.find(marts, agent)
@@ -171,9 +170,9 @@ def _find_score(
     moment: datetime | None,
     window_days: int | None,
 ) -> Row:
-    """The row of fct_capacity_scores that is meant.
+    """Return the requested row of fct_capacity_scores.
 
-    :param as_ofs: of the agent, by window.
+    :param as_ofs: as-ofs of the agent by window.
     """
     if not as_ofs:
         raise InputError(
@@ -191,7 +190,8 @@ def _find_score(
 
 
 def _score_at(marts: Marts, key: Row, as_ofs: Sequence[datetime], option: str) -> Row:
-    """The row of fct_capacity_scores with a key; where there is none, say which as-ofs are nearest to the option's."""
+    """Return the row of fct_capacity_scores with a key. If there is none, raise an error that names the nearest
+    as-ofs."""
     found = marts.dicts(
         """
         select *
@@ -210,7 +210,7 @@ def _score_at(marts: Marts, key: Row, as_ofs: Sequence[datetime], option: str) -
 
 
 def _key(score: Row) -> tuple[list[str], datetime, int]:
-    """What the readers of `ciris_scoring.reading.agent` are told of a score."""
+    """Return the arguments that functions of `ciris_scoring.reading.agent` need for a score."""
     return [score["agent_id_hash"]], score["as_of"], score["window_days"]
 
 
@@ -255,7 +255,7 @@ def _comparisons(marts: Marts, score: Row) -> list[Row]:
 
 
 def _since(marts: Marts, score: Row, earlier: datetime, as_ofs: Sequence[datetime]) -> Row:
-    """Compare with any earlier as-of: by part where fct_score_changes does, else score and factors alone."""
+    """Compare a score with that of an earlier as-of. Changes by component exist only if fct_score_changes has them."""
     if earlier >= score["as_of"]:
         raise InputError(
             f"--since is {as_of_time.text(earlier)}, which is not before the as-of {as_of_time.text(score['as_of'])}.",
@@ -345,7 +345,7 @@ def _traces(marts: Marts, score: Row) -> dict[str, Any]:
 
 
 def _verdict(marts: Marts, score: Row, threshold: float | None, *, is_newest: bool) -> Row:
-    """What to do about a permission, and the alerts and signs that stand."""
+    """Return the verdict on a permission, and the alerts and red flags that are raised."""
     newest = fleet.newest(marts, score["window_days"])
     at = newest.as_of if newest and is_newest else score["as_of"]
     key = (score["as_of"], score["window_days"])
@@ -357,7 +357,7 @@ def _verdict(marts: Marts, score: Row, threshold: float | None, *, is_newest: bo
 
 
 def _signs(marts: Marts, score: Row) -> list[Row]:
-    """Signs of a polished record."""
+    """Return the red flags of selective reporting."""
     return marts.dicts(
         """
         select sign, field, value, comparison_value, compared_with, z, message
@@ -373,12 +373,12 @@ def _signs(marts: Marts, score: Row) -> list[Row]:
 
 
 def page_width() -> int:
-    """Columns of the page: those of the terminal, within bounds."""
+    """Return the width of the output: that of the terminal, within limits."""
     return max(NARROWEST, min(columns() or PAGE_WIDTH, WIDEST))
 
 
 def page(explanation: Mapping[str, Any]) -> str:
-    """Write an explanation for people: as wide as the terminal, without colours, printable on any terminal."""
+    """Format an explanation as text of the terminal's width, without colours or control characters."""
     sections = [
         [
             *_score_lines(explanation["score"], explanation["verdict"], explanation["agent_note"]),
@@ -437,7 +437,7 @@ def _score_lines(score: Row, judged: Row, note: str | None) -> list[str]:
 
 
 def _steady_lines(score: Row) -> list[str]:
-    """The score to decide by, and what the averaging changed."""
+    """Return the lines about the steady score and what averaging over 90 days changed."""
     steady = score["capacity_score_steady"]
     if steady is None:
         return []
@@ -566,7 +566,7 @@ def _sign_lines(signs: Sequence[Row]) -> list[str]:
 
 
 def _remedy_lines(raised: Sequence[Row]) -> list[str]:
-    """What to do about each alert and red flag that is raised."""
+    """Return the remedy for each alert and red flag that is raised."""
     kinds = [KINDS[name] for name in dict.fromkeys(one["name"] for one in raised) if name in KINDS]
     return [line for kind in kinds for line in _wrapped(kind.ask.split(" "), f"About {kind.title}: ", " ")]
 
@@ -585,7 +585,7 @@ def _range(row: Row) -> str:
 
 
 def _wrapped(items: Iterable[str], first: str, between: str = ", ") -> list[str]:
-    """Lay out items over as many lines as they need, below each other under the first."""
+    """Wrap items over several lines. Lines after the first are indented."""
     lines, line = [], first
     for item in items:
         joined = line + ("" if line in (first, "      ") else between) + item

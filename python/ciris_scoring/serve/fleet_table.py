@@ -1,4 +1,4 @@
-"""The fleet as a table for people, from the marts: what to decide, and on what."""
+"""Format the fleet as a text table with verdicts, scores, alerts and red flags."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -20,12 +20,12 @@ from ciris_scoring.reading.parameters import windows
 from ciris_scoring.reading.verdict import VERDICTS
 
 MAX_ROWS = 40
-"""Agents shown per window; the rest is counted."""
+"""Maximum number of agents in the table of a window. The others are only counted."""
 
 AGENT_WIDTH = 20
 RAISED_WIDTH = 24
 WIDE = 140
-"""Columns of a table that nobody's terminal limits."""
+"""Width of the table in columns if the width of the terminal is unknown."""
 
 
 class Column(NamedTuple):
@@ -34,7 +34,7 @@ class Column(NamedTuple):
     heading: str
     cell: Callable[[Score], str]
     goes: int
-    """Which one goes first where the terminal is too narrow; 0 stays."""
+    """Order in which columns are dropped if the terminal is too narrow; columns with 0 are kept."""
 
 
 def _factor(column: str) -> Callable[[Score], str]:
@@ -59,12 +59,12 @@ COLUMNS = (
 
 
 def fleet_tables(connection: psycopg.Connection, relations: Relations, moment: datetime) -> str:
-    """Write the fleet at an as-of, one table per window: what needs attention first.
+    """Format the fleet at an as-of as one table per window. Agents that need attention most come first.
 
-    :param connection: one that may read the marts.
-    :param relations: where the marts are.
-    :param moment: the as-of of the rows to show.
-    :returns: the tables, as wide as the terminal lets them be; a line in their place when no agent has a row.
+    :param connection: connection that may read the marts.
+    :param relations: relations of the marts.
+    :param moment: as-of of the rows.
+    :returns: the tables in the width of the terminal, or one sentence if no agent has a row.
     :raises psycopg.Error: the marts cannot be read.
     """
     marts = Marts(connection, relations)
@@ -84,7 +84,7 @@ def _window_table(window: int, moment: datetime, scores: list[Score], raised: li
     scores = sorted(scores, key=fleet.attention)
     counted = Counter(score.verdict().verdict for score in scores)
     summary = f"Fleet at {as_of.text(moment)}, window of {window} days, {len(scores)} agents"
-    if scores:  # all of one publication
+    if scores:  # all have the same threshold
         verdicts = ", ".join(f"{name} {counted[name]}" for name in VERDICTS)
         summary += f"; for a threshold of {scores[0].verdict_threshold:g}: {verdicts}"
     lines = [summary, ""]
@@ -120,7 +120,7 @@ def _window_table(window: int, moment: datetime, scores: list[Score], raised: li
 
 
 def _listed(items: list[str]) -> str:
-    """List as many items as fit, and say how many did not."""
+    """Join as many items as fit and add the number of the others."""
     for shown in range(len(items), -1, -1):
         left_out = [f"+{len(items) - shown}"] if shown < len(items) else []
         listed = ", ".join(items[:shown] + left_out)
@@ -130,7 +130,7 @@ def _listed(items: list[str]) -> str:
 
 
 def _limited(score: Score, column: str) -> str:
-    """A score and its 95 % interval."""
+    """Format a score with its 95 % interval."""
     value, low, high = Estimate.of(score, column)
     if value is None:
         return "-"
@@ -140,15 +140,16 @@ def _limited(score: Score, column: str) -> str:
 
 
 def _outlined(row: Score | Alert) -> tuple[str | None, str]:
-    """Name and beginning of the hash, of which a label is made."""
+    """Return the name and the beginning of the hash of an agent, which form its label."""
     return row.agent_name, row.agent_id_hash[:HASH_SHOWN]
 
 
 def shown_label(row: Score | Alert, *, is_alone: bool = True) -> str:
-    """Fit an agent's label into ``AGENT_WIDTH`` columns: the name is cut, before what tells the agent from others.
+    """Return the label of an agent in ``AGENT_WIDTH`` columns. If it is too long, the name is truncated, not the
+    hash.
 
-    :param row: of a mart.
-    :param is_alone: whether no other row has this name and such a hash; else the hash is shown as far as it fits.
+    :param row: row of a mart.
+    :param is_alone: whether the label is unique among the rows. If not, more of the hash is shown.
     """
     name, beginning = _outlined(row)
     rest = fitted(printable(f"({beginning if is_alone else row.agent_id_hash})"), AGENT_WIDTH)

@@ -1,4 +1,4 @@
-"""The report: one file of HTML that opens anywhere, or JSON for machines, written whole or not at all."""
+"""Create the report as one self-contained HTML file or as JSON, and write it atomically."""
 
 import json
 import os
@@ -28,13 +28,13 @@ DEFAULT_FILE = Path("ciris-report.html")
 
 
 def report(project: Project, window_days: int | None, *, json: bool) -> str:
-    """Write the newest published scores as a report.
+    """Create a report of the newest published scores.
 
-    :param project: whose target to read.
+    :param project: project whose target is read.
     :param window_days: window of the scores; None for the shortest.
-    :param json: for machines, instead of HTML.
-    :raises InputError: there is no such window.
-    :raises DatabaseError: nothing is published, or the database fails.
+    :param json: whether to create JSON instead of HTML.
+    :raises InputError: the window does not exist.
+    :raises DatabaseError: nothing is published, or the database returns an error.
     """
     with connect(project) as connection:
         return read_report(connection, read_relations(project), window_days, json=json)
@@ -43,7 +43,7 @@ def report(project: Project, window_days: int | None, *, json: bool) -> str:
 def read_report(
     connection: psycopg.Connection, relations: Relations, window_days: int | None, *, json: bool
 ) -> str:
-    """Write the report of :func:`report` over an open connection."""
+    """Create the report over an open connection. The parameters are those of `report`."""
     with read_only(connection):
         marts = Marts(connection, relations)
         _check_published(marts, window_days)
@@ -63,7 +63,7 @@ def _check_published(marts: Marts, window_days: int | None) -> None:
 
 
 def as_json(marts: Marts, window_days: int | None) -> str:
-    """Write what a report shows as a JSON object, with full precision; docs/serving.md has the shape."""
+    """Create the report as a JSON object with full precision. docs/serving.md describes its structure."""
     newest = fleet.newest(marts, window_days)
     as_of, window = newest or (None, window_days)
     document: dict[str, Any] = {
@@ -108,7 +108,7 @@ def _fleet(marts: Marts, as_of: datetime, window_days: int) -> dict[str, Any]:
 
 
 def _rows(found: Sequence[Any]) -> list[dict[str, Any]]:
-    """Rows of one agent, without its hash, which stands above them."""
+    """Return the rows of one agent as dictionaries without the hash, which the object above them has."""
     return [{name: value for name, value in asdict(row).items() if name != "agent_id_hash"} for row in found]
 
 
@@ -117,9 +117,9 @@ def _text(value: object) -> str:
 
 
 def check_place(file: Path) -> None:
-    """Check, before the work, that a report can be written to a file.
+    """Check that a report can be written to a file, before it is created.
 
-    :raises InputError: it cannot.
+    :raises InputError: the file cannot be written.
     """
     if file.is_dir():
         raise InputError(f"The report cannot be written to {file}: it is a folder.", "Name a file.")
@@ -143,12 +143,12 @@ def check_place(file: Path) -> None:
 
 
 def write(text: str, file: Path) -> None:
-    """Put a report in place of an older one, at once: whoever reads the file sees the one or the other.
+    """Write a report. A regular file is replaced atomically, so that readers never see a partial report.
 
-    A symbolic link stays, and the file that it names is replaced. To a device, a pipe or an open file such as
-    /dev/stdout the text is written.
+    If the file is a symbolic link, its target is replaced. A device, a pipe or an open file such as /dev/stdout is
+    written to.
 
-    :raises CirisError: the file cannot be written; an older one is as it was.
+    :raises CirisError: the file cannot be written. An existing file is unchanged.
     """
     temporary = None
     try:
@@ -174,7 +174,7 @@ def write(text: str, file: Path) -> None:
 
 
 def _real(file: Path) -> Path:
-    """Return the file that a symbolic link names, or the file itself.
+    """Return the target of a symbolic link, or the file itself.
 
     :raises InputError: the link leads back to itself.
     """
@@ -188,7 +188,7 @@ def _real(file: Path) -> Path:
 
 
 def _is_special(file: Path) -> bool:
-    """Whether it cannot be replaced by another file: a device, a pipe, or an open file such as /dev/stdout."""
+    """Return whether a file cannot be replaced: a device, a pipe, or an open file such as /dev/stdout."""
     folder = Path(os.path.realpath(file.parent))
     is_open_file = file.is_symlink() and (folder == Path("/dev") or folder.is_relative_to("/proc"))
     return file.exists() and (is_open_file or not file.is_file())

@@ -1,1 +1,3 @@
-"""An independent, brute-force reference implementation of ``docs/scoring.md`` (plain Python, no SQL)."""
+"""Independent reference implementation of ``docs/scoring.md`` and ``docs/certainty.md`` in
+plain Python, without SQL.
+"""

@@ -1,7 +1,7 @@
-"""Reference implementation of attribution (``docs/certainty.md`` §1 and 2), straight from the text.
+"""Reference implementation of attribution (``docs/certainty.md`` §1 and 2), written from the text.
 
-Standard library only. A state is the dictionary of a score's components; unmeasured ones hold their neutral value,
-but for an unmeasured S, which is 0.
+It uses the standard library only. A state is a dictionary of a score's components. Unmeasured components have their
+neutral value; an unmeasured S is 0.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ PARTS = (*OUTSIDE_R, *WITHIN_R, "ece", "u_unsafe", "q_deferral", "s_score")
 INTEGRITY = ("i_chain", "i_coverage", "i_replay")
 
 SMALL = 1e-9
-"""certainty.md §2: a change of u below which the derivative replaces the difference quotient."""
+"""certainty.md §2: if u changes by less than this, the derivative replaces the difference quotient."""
 
 
 @dataclass(frozen=True)
 class Level:
-    """certainty.md §1: per part its loss (infinite ones as ``math.inf``) and the points that it took from 1."""
+    """certainty.md §1: loss of each component, possibly ``math.inf``, and the points that it
+    takes from a score of 1.
+    """
 
     capacity: float
     loss: dict[str, float]
@@ -50,7 +52,7 @@ def _minus_ln_norm(x: float, p: Mapping[str, float]) -> float:
 
 
 def _within_r(state: Mapping[str, float], p: Mapping[str, float]) -> tuple[float, float, float]:
-    """a₁, a₂, a₃."""
+    """Return a₁, a₂ and a₃ of certainty.md §1."""
     return (
         _neg_log1m(state["delta_drift"]),
         math.log1p(state["mttr_hours"] / p["mttr_scale_hours"]),
@@ -59,10 +61,10 @@ def _within_r(state: Mapping[str, float], p: Mapping[str, float]) -> tuple[float
 
 
 def _h(u: float, p: Mapping[str, float]) -> float:
-    """h(u) = ln norm(1) − ln norm(e^−u), the loss beyond the ceiling.
+    """h(u) = ln norm(1) − ln norm(e^−u), the loss beyond the fixed cost.
 
-    The ratio of the two norms is (1 + e^(−k(x − x₀)))/(1 + e^(−k(1 − x₀))) with x = e^−u; it is 1 and an excess,
-    e^(−k(1 − x₀)) (e^(k(1 − x)) − 1)/(1 + e^(−k(1 − x₀))), which keeps a small u exact.
+    With x = e^−u, the ratio of the two norms is (1 + e^(−k(x − x₀)))/(1 + e^(−k(1 − x₀))). It is computed as 1 plus
+    e^(−k(1 − x₀)) (e^(k(1 − x)) − 1)/(1 + e^(−k(1 − x₀))), which is exact for a small u.
     """
     base = math.exp(-p["norm_k"] * (1 - p["norm_x0"]))
     one_minus_x = -math.expm1(-u)  # 1 at u = ∞
@@ -76,7 +78,8 @@ def _h_slope(u: float, p: Mapping[str, float]) -> float:
 
 
 def _share(total: float, amounts: list[float]) -> list[float]:
-    """A total in proportion to amounts; infinite amounts share it alone, equally; nothing where all are 0."""
+    """Divide a total in proportion to amounts. Infinite amounts divide it equally among themselves; if all are 0, all
+    get 0."""
     infinite = sum(math.isinf(amount) for amount in amounts)
     if infinite:
         return [total / infinite if math.isinf(amount) else 0.0 for amount in amounts]
@@ -85,7 +88,7 @@ def _share(total: float, amounts: list[float]) -> list[float]:
 
 
 def losses(state: Mapping[str, float], parameters: Mapping[str, float] | None = None) -> dict[str, float]:
-    """certainty.md §1: the thirteen parts of −ln capacity_score; an infinite one is ``math.inf``."""
+    """certainty.md §1: the thirteen loss components of −ln capacity_score. A loss can be ``math.inf``."""
     p = _parameters(parameters)
     loss = {
         "d_identity": p["lambda_c"] * state["d_identity"],
@@ -108,7 +111,7 @@ def losses(state: Mapping[str, float], parameters: Mapping[str, float] | None = 
 
 
 def level(state: Mapping[str, float], parameters: Mapping[str, float] | None = None) -> Level:
-    """certainty.md §1: losses and points of a score."""
+    """certainty.md §1: loss and points of each component of a score."""
     loss = losses(state, parameters)
     total = math.fsum(loss.values())
     capacity = math.exp(-total)
@@ -124,14 +127,14 @@ def level(state: Mapping[str, float], parameters: Mapping[str, float] | None = N
 def change_of_losses(
     before: Mapping[str, float], after: Mapping[str, float], parameters: Mapping[str, float] | None = None
 ) -> dict[str, float]:
-    """certainty.md §2: per part the change of loss, later less earlier, where both scores are above 0."""
+    """certainty.md §2: change of each loss, later minus earlier, if both scores are above 0."""
     p = _parameters(parameters)
     old, new = losses(before, parameters), losses(after, parameters)
     change = {part: new[part] - old[part] for part in PARTS if part not in WITHIN_R}
     a0, a1 = _within_r(before, p), _within_r(after, p)
     u0, u1 = sum(a0), sum(a1)
     if math.isinf(u0) or math.isinf(u1):
-        # Infinite steps: those that became or ceased to be infinite share dh alone, equally; see the reading below.
+        # If losses became infinite or finite, they divide dh equally among themselves.
         moved = [math.isinf(one) != math.isinf(other) for one, other in zip(a0, a1, strict=True)]
         dh = _h(u1, p) - _h(u0, p)
         within = [dh / sum(moved) if each else 0.0 for each in moved] if any(moved) else [0.0] * 3
@@ -147,7 +150,7 @@ def change_of_losses(
 def change(
     before: Mapping[str, float], after: Mapping[str, float], parameters: Mapping[str, float] | None = None
 ) -> dict[str, float]:
-    """certainty.md §2: points per part, gains positive; they sum to c₁ − c₀."""
+    """certainty.md §2: points gained or lost by each component. They sum to c₁ − c₀."""
     earlier, later = level(before, parameters), level(after, parameters)
     if earlier.capacity == 0 and later.capacity == 0:
         return dict.fromkeys(PARTS, 0.0)

@@ -1,7 +1,7 @@
-"""Reference implementation of the intervals (``docs/certainty.md`` §3, and its method), one row at a time.
+"""Reference implementation of the intervals (``docs/certainty.md`` §3), one row at a time.
 
-Standard library only, from daily lists: no running totals, no arrays, no chunks. What the method leaves open is read
-as the docstring of ``ciris_scoring.statistics.intervals`` says.
+It uses the standard library only and works on daily lists, without running totals, arrays or chunks. Where the text
+leaves a choice, this module makes the choice that the docstring of ``ciris_scoring.statistics.intervals`` describes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ EFFECTS = (*RATES, "ece", *METRICS)
 
 @dataclass
 class Period:
-    """Sums of one agent and period."""
+    """Sums of an agent's traces in a period."""
 
     n: int = 0
     renamed: int = 0
@@ -28,18 +28,19 @@ class Period:
     sampled: int = 0
     replayed: int = 0
     unsafe: int = 0
-    signals: tuple[int, int] = (0, 0)  # corroborated, not corroborated
+    signals: tuple[int, int] = (0, 0)  # corroborated, uncorroborated
     coherent: tuple[int, int] = (0, 0)
     judged: list[int] = field(default_factory=lambda: [0] * 10)
     confidence: list[float] = field(default_factory=lambda: [0.0] * 10)
     successes: list[int] = field(default_factory=lambda: [0] * 10)
     histograms: list[list[int]] = field(default_factory=lambda: [[0] * 10 for _ in METRICS])
-    episode_hours: list[float] = field(default_factory=list)  # of the episodes recovered in it
+    # durations of the episodes that ended in the period
+    episode_hours: list[float] = field(default_factory=list)
 
 
 @dataclass
 class Facts:
-    """What a row takes as published."""
+    """Published values that the intervals are computed from."""
 
     mttr_hours: float
     n_episodes: int
@@ -49,7 +50,7 @@ class Facts:
 
 
 def _days(periods: list[Period], start: int, end: int, per_day: int) -> list[list[Period]]:
-    """The periods of [start, end), cut into days backwards from its end; what precedes the data is empty."""
+    """Return the periods of [start, end) as a list for each day, the last day first. Days before the data are empty."""
     return [
         [periods[i] for i in range(first, first + per_day) if i >= 0]
         for first in range(end - per_day, start - 1, -per_day)
@@ -65,7 +66,7 @@ def _parts(periods: list[Period], as_of: int, window: tuple[int, int, int], per_
 
 
 def _daily(day: list[Period], rate: str) -> tuple[float, int]:
-    """Events and trials of a rate on a day."""
+    """Return the numbers of events and trials of a rate on a day."""
     n = sum(p.n for p in day)
     if rate == "i_replay":
         return sum(p.sampled - p.replayed for p in day), sum(p.sampled for p in day)
@@ -82,7 +83,7 @@ def _daily(day: list[Period], rate: str) -> tuple[float, int]:
 
 
 def _rate_spread(days, rate):
-    """(num, den, cl, degrees) of one part."""
+    """Return (num, den, cl, degrees) of the design effect of a rate."""
     counts = [(y, n) for y, n in (_daily(day, rate) for day in days) if n > 0]
     total = sum(n for _, n in counts)
     events = math.fsum(y for y, _ in counts)
@@ -113,7 +114,7 @@ def _ece_spread(days):
 
 
 def _histogram_spread(days, metric):
-    """(num, den, cl, degrees) and the residual matrix with its unit, of one part."""
+    """Return (num, den, cl, degrees) of the design effect of a histogram, and the residual matrix with its unit."""
     daily = [[sum(p.histograms[metric][b] for p in day) for b in BINS] for day in days]
     daily = [h for h in daily if sum(h) > 0]
     sums = [sum(h) for h in daily]
@@ -137,7 +138,7 @@ def _histogram_spread(days, metric):
 
 
 def spreads(periods, as_of, window, per_day):
-    """(num, den, cl, degrees) per effect, window and baseline together."""
+    """Return (num, den, cl, degrees) for each design effect, over window and baseline."""
     parts = _parts(periods, as_of, window, per_day)
     result = {}
     for effect in EFFECTS:
@@ -156,7 +157,7 @@ def _weight(den, degrees):
 
 
 def fleet(agents, as_of, window, per_day):
-    """(icc per effect, coefficient of variation of episodes) over the agents with a row."""
+    """Return the intraclass correlation of each design effect and the variation of episodes, over agents with a row."""
     icc = {}
     all_spreads = [spreads(periods, as_of, window, per_day) for periods in agents]
     for effect in EFFECTS:
@@ -201,7 +202,7 @@ def _wilson(p, n, z, sign):
 
 @functools.cache
 def _gamma_quantile(share, shape):
-    """The quantile of the gamma distribution, by bisection of its series."""
+    """Return a quantile of the gamma distribution, by bisection of the series of its distribution function."""
 
     def log_below(log_g):
         g, term, total = math.exp(log_g), 1.0, 1.0
@@ -218,7 +219,7 @@ def _gamma_quantile(share, shape):
 
 
 def _rate_limits(p, n, z_worse, z_better):
-    """Lower and upper limit of a rate of bad events."""
+    """Return lower and upper confidence bound of a rate of bad events."""
     if n <= 0:
         return 0.0 if p <= 0 else 0.0, 1.0
     low = 0.0 if p <= 0 else max(0.0, _wilson(p, n, z_better, -1))
@@ -229,7 +230,7 @@ def _rate_limits(p, n, z_worse, z_better):
 
 
 def _coherence(periods, as_of, window, per_day, p):
-    """(S, effective number of signals), or None where unmeasured."""
+    """Return S and the effective number of signals, or None if S is unmeasured."""
     keep = 1 - p["decay_per_day"] / per_day
     memory = window[2] * per_day
     weights = (p["w_corroborated"], p["w_uncorroborated"])
@@ -255,7 +256,8 @@ def _coherence(periods, as_of, window, per_day, p):
 
 
 def _smoothed(counts, pi, alpha):
-    """Probabilities of the bins with pi > 0, with pseudo-counts shared out by the distribution pi (scoring.md §5)."""
+    """Return the probabilities of bins with pi > 0. Pseudo-counts are distributed in proportion to pi (scoring.md
+    §5)."""
     total, kappa = sum(counts), 10 * alpha
     return [(c + kappa * x) / (total + kappa) for c, x in zip(counts, pi, strict=True) if x > 0]
 
@@ -265,7 +267,8 @@ def _kl(p, q):
 
 
 def _drift(parts, window_parts, icc, p, z_worse, z_better):
-    """Drift: (delta as published, centre, upper, raw, raw lower, mean design effect), or None if unmeasured."""
+    """Return drift as published, centre, upper bound, raw value, raw lower bound and mean design effect; None if
+    unmeasured."""
     y = total_kl = null = slope_top = slope_limit = 0.0
     deltas, corrected, effects = [], [], []
     for m, metric in enumerate(METRICS):
@@ -279,7 +282,7 @@ def _drift(parts, window_parts, icc, p, z_worse, z_better):
         pi = [(i + j) / (nr + nb) for i, j in zip(r, b, strict=True)]
         ps, qs = (_smoothed(counts, pi, p["drift_pseudo_count"]) for counts in (r, b))
         kl = max(0.0, _kl(ps, qs))
-        # the matrix V of both parts, and its two moments
+        # matrix V of both samples and its two moments
         pieces = [_histogram_spread(part, m) for part in parts]
         num, den, _, degrees = (sum(piece[0][i] for piece in pieces) for i in range(4))
         size = sum(piece[2] for piece in pieces)
@@ -350,15 +353,16 @@ def _neg_log(x):
 
 
 def counted(periods, as_of, window, p, per_day=1):
-    """What all limits of a row begin with, whatever its facts."""
+    """Return the values that do not depend on the published values of a row."""
     spread = spreads(periods, as_of, window, per_day)
     return spread, _coherence(periods, as_of, window, per_day, p)
 
 
 def limits(periods, facts, as_of, window, icc, cv, p, per_day=1, begun=None):
-    """One row: dict of scores, limits, components (value, low, high), design effects and driver.
+    """Return scores, confidence bounds, components (value, low, high), design effects and interval driver of a row.
 
-    The score is combined at 1.645 towards worse; what is published of factors and components is at 1.96.
+    The bounds of the score combine component bounds at 1.645 on the worse side. Published bounds of factors and
+    components are at 1.96.
     """
     begun = begun or counted(periods, as_of, window, p, per_day)
     row = (periods, facts, as_of, window, icc, cv, p, per_day, begun)
@@ -367,9 +371,9 @@ def limits(periods, facts, as_of, window, icc, cv, p, per_day=1, begun=None):
 
 
 def steady(periods, facts, as_of, window, icc, cv, p, per_day=1, begun=None):
-    """Value and limits of the steady score (certainty.md §4b), None below ``min_traces``.
+    """Return value and bounds of the steady score (certainty.md §4b), or None below ``min_traces``.
 
-    :param facts: of the steady days.
+    :param facts: published values over the steady days.
     """
     days = max(p["steady_days"], window[0])
     begun = begun or counted(periods, as_of, window, p, per_day)
@@ -507,7 +511,7 @@ def _limits(periods, facts, as_of, window, icc, cv, p, per_day, begun, z_worse, 
 
     best, worst = (1 / (1 + math.exp(-p["norm_k"] * (x - p["norm_x0"]))) for x in (1.0, 0.0))
 
-    # Losses: per factor a list of (name, L, L+, B, B-), and of (name, own upper limit) of those estimated as 0.
+    # Losses by factor: lists of (name, L, L+, B, B-), and of (name, own upper bound) for components estimated as 0.
     def kept(name):
         bad, low, high = rates[name]
         return name, 1 - bad, 1 - high, 1 - bad, 1 - low
@@ -560,7 +564,8 @@ def _limits(periods, facts, as_of, window, icc, cv, p, per_day, begun, z_worse, 
     )
 
     def sides(factor):
-        """[L, distance, B, distance] and the product of own upper limits of zeros (None without)."""
+        """Return [L, distance, B, distance], and the product of the upper bounds of components estimated as 0, or
+        None."""
         others, zeros = factors[factor]
         l_sum, b_sum = sum(o[1] for o in others), sum(o[3] for o in others)
         worse = math.sqrt(sum((o[2] - o[1]) ** 2 for o in others))
@@ -591,7 +596,7 @@ def _limits(periods, facts, as_of, window, icc, cv, p, per_day, begun, z_worse, 
             low, high = max(low, worst), min(high, best)
         result["factors"][factor] = (point, min(low, point), max(high, point))
 
-    # The score: all factors' losses together.
+    # The score combines the losses of all factors.
     floor = p["integrity_floor"]
     four, upper, driver = [0.0, 0.0, 0.0, 0.0], None, []
     for factor in points:

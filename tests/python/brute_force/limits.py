@@ -1,6 +1,6 @@
-"""Limits of scored rows straight from traces: the two reference implementations put together.
+"""Confidence bounds of rows, computed from traces by the two reference implementations together.
 
-``scoring`` judges the traces; here they are counted per period, and ``intervals`` does the rest. Standard library only.
+``scoring`` checks the traces, this module counts them by period, and ``intervals`` computes the bounds.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ FACTOR_COLUMNS = {
 def period_of(
     fleet: Fleet, name: str, agent: Agent, start: int, hourly_means: Mapping[int, Mapping[str, Any]]
 ) -> intervals.Period:
-    """What the intervals need of one agent and period, counted from its traces."""
+    """Return the counts of an agent's traces in a period."""
     p = fleet.parameters
     positions = agent.between(start, start + fleet.period_us)
     traces = [agent.traces[i] for i in positions]
@@ -95,7 +95,7 @@ def period_of(
 
 
 class FleetLimits:
-    """Limits of every row of a fleet, at any as-of; the periods are counted once."""
+    """Confidence bounds of all rows of a fleet at any as-of. The periods are counted only once."""
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
@@ -115,7 +115,7 @@ class FleetLimits:
         self._rows: dict[tuple[str, int, Window], dict[str, Any]] = {}
 
     def shared(self, end: int, window: Window) -> tuple[dict[str, float], float]:
-        """Correlations and coefficient of variation of the agents with a row."""
+        """Return intraclass correlations and variation of episodes over the agents with a row."""
         key = (end, window.window_days)
         if key not in self._shared:
             members = [
@@ -127,7 +127,10 @@ class FleetLimits:
         return self._shared[key]
 
     def row(self, name: str, end: int, window: Window, score: Mapping[str, Any]) -> dict[str, Any]:
-        """Limits of a row, given its score as ``Fleet.score`` has it; see :func:`intervals.limits`."""
+        """Return the bounds of a row; see :func:`intervals.limits`.
+
+        :param score: the row's score, as ``Fleet.score`` returns it.
+        """
         if (name, end, window) not in self._rows:
             self._rows[name, end, window] = self._row(name, end, window, score)
         return self._rows[name, end, window]
@@ -173,7 +176,7 @@ def _lengths(window: Window) -> tuple[int, int, int]:
 def limit_fleet(
     limits: FleetLimits, as_ofs: list[datetime]
 ) -> tuple[dict[tuple[str, datetime, int], dict[str, Any]], dict[tuple[datetime, int], dict[str, float]]]:
-    """Limits of all rows at the as-ofs under the names of the marts, and the fleets' values."""
+    """Return the bounds of all rows at the as-ofs with the column names of the marts, and the values of the fleet."""
     fleet = limits.fleet
     rows, values = {}, {}
     for end in sorted({_us(as_of) for as_of in as_ofs}):

@@ -1,11 +1,10 @@
-"""Brute-force reference implementation of ``docs/scoring.md``, section by section, straight from the text.
+"""Reference implementation of ``docs/scoring.md``, written from the text alone, section by section.
 
-Standard library only. It was written from the text alone, without a look at the SQL it is compared with.
-Sums, means, bins and roundings are exact (``Fraction``); floats appear only where exp, log, a root or a
-decayed sum needs them. Times are integers here: microseconds since 1970-01-01 UTC (``_us``), so that every
-floor and every half-open comparison is exact; the public functions take and give aware datetimes.
+It uses the standard library only. Sums, means, bins and roundings are exact (``Fraction``). Floats are used only for
+exp, log, roots and decayed sums. Times are integers, microseconds since 1970-01-01 UTC (``_us``), so that floors and
+half-open comparisons are exact; public functions take and return datetimes with a time zone.
 
-Points the text leaves open, and the reading taken here, are marked ``Reading:``.
+Where the text leaves a choice, a comment that begins with ``Reading:`` says which choice is made.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # limits are counted from what this module judges
+if TYPE_CHECKING:  # the module imports this one
     from brute_force.limits import FleetLimits
 
 # --------------------------------------------------------------------------------------------------------
@@ -33,7 +32,7 @@ if TYPE_CHECKING:  # limits are counted from what this module judges
 
 @dataclass(frozen=True)
 class Window:
-    """scoring.md §1, windows: one row of the published table of windows."""
+    """scoring.md §1: a row of the table of windows."""
 
     window_days: int
     baseline_days: int
@@ -86,7 +85,7 @@ DEFAULT_PARAMETERS: dict[str, Any] = {
     "silent_min_traces": 30,
 }
 
-# The ranges that the text states.
+# Ranges from the text.
 PARAMETER_RANGES = {
     "lambda_c": (2, 10),
     "mu_c": (5, 20),
@@ -95,7 +94,7 @@ PARAMETER_RANGES = {
     "w_uncorroborated": (0.5, 2.0),
 }
 
-# scoring.md §6, the published table by status: how correct a judged deferral was; None: not judged.
+# scoring.md §6: correctness of a resolved deferral by status. None: a deferral of this status is not evaluated.
 DEFERRAL_OUTCOMES: dict[str, int | None] = {
     "RESOLVED": 1,
     "ESCALATED": 1,
@@ -107,7 +106,7 @@ DEFERRAL_OUTCOMES: dict[str, int | None] = {
 
 
 def _parameters(overrides: Mapping[str, Any] | None) -> dict[str, Any]:
-    """scoring.md §8, parameters: defaults with overrides; a value outside its range stops at once."""
+    """scoring.md §8: return the default parameters with overrides. A value outside its range raises an error."""
     parameters = dict(DEFAULT_PARAMETERS)
     for name, value in (overrides or {}).items():
         if name not in parameters:
@@ -128,14 +127,14 @@ def _parameters(overrides: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _exact(value: Any) -> Fraction:
-    """The exact value of a finite number; a float counts as the decimal number that it prints as."""
+    """Return the exact value of a finite number. A float is read as its printed decimal number."""
     if isinstance(value, float):
         return Fraction(repr(value))
     return Fraction(value)
 
 
 def _finite(value: Any) -> bool:
-    """Neither NaN nor infinite."""
+    """Return whether a number is neither NaN nor infinite."""
     if isinstance(value, Decimal):
         return value.is_finite()
     if isinstance(value, float):
@@ -144,7 +143,7 @@ def _finite(value: Any) -> bool:
 
 
 def _round(value: Fraction, places: int) -> Fraction:
-    """scoring.md §4: rounded as PostgreSQL ``numeric`` rounds (half away from zero)."""
+    """scoring.md §4: round like PostgreSQL ``numeric``, half away from zero."""
     scaled = math.floor(abs(value) * 10**places + Fraction(1, 2))
     return Fraction(scaled if value >= 0 else -scaled, 10**places)
 
@@ -168,27 +167,28 @@ _TRACES_FROM = (datetime(2020, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(
 
 
 def _us(moment: datetime) -> int:
-    """An aware datetime as whole microseconds since the epoch."""
+    """Convert a datetime with a time zone to microseconds since the epoch."""
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
 def _datetime(us: int) -> datetime:
-    """The inverse of ``_us``."""
+    """Convert microseconds since the epoch to a datetime."""
     return _EPOCH + timedelta(microseconds=us)
 
 
 def _infinite(moment: datetime) -> bool:
-    """PostgreSQL's ``infinity`` and ``-infinity``, which arrive as datetime.max and datetime.min."""
+    """Return whether a time is PostgreSQL's ``infinity`` or ``-infinity``, which arrive as datetime.max and
+    datetime.min."""
     return moment.replace(tzinfo=None) in (datetime.max, datetime.min)
 
 
 def _cut_down(us: int, period_us: int) -> int:
-    """scoring.md §1: cut down to a period end (which is also the start of the period that holds ``us``)."""
+    """scoring.md §1: return the last period end at or before a time. It is also the start of the time's period."""
     return us // period_us * period_us
 
 
 def _run_end(run_as_of: datetime, period: str) -> int:
-    """scoring.md §1: the run's as-of, cut down to a period end."""
+    """scoring.md §1: return the as-of of a run, the last period end at or before the given time."""
     return _cut_down(_us(run_as_of), _PERIODS[period])
 
 
@@ -225,7 +225,7 @@ _PLAIN_COLUMNS = (
 
 @dataclass
 class Trace:
-    """One cleaned row of ``covenant_traces``; ``at`` is its timestamp in microseconds."""
+    """A cleaned row of ``covenant_traces``. ``at`` is its timestamp in microseconds."""
 
     at: int
     infinite: bool
@@ -258,7 +258,7 @@ class Trace:
 
 
 def _clean_text(value: str | None) -> str | None:
-    """scoring.md §2: empty or whitespace-only strings become null; anything else stays as it is."""
+    """scoring.md §2: replace empty and blank strings by None."""
     return None if value is None or value.strip() == "" else value
 
 
@@ -266,14 +266,14 @@ _SMALL_TO_CAPITAL = {letter: letter - 32 for letter in range(ord("a"), ord("z") 
 
 
 def _upper(text: str) -> str:
-    """scoring.md §2: upper case, of the letters a to z alone."""
+    """scoring.md §2: convert only the letters a to z to upper case."""
     return text.translate(_SMALL_TO_CAPITAL)
 
 
 def _clean_action(value: str | None) -> str | None:
-    """scoring.md §2, ``selected_action``: trimmed, upper case, without a leading ``HANDLERACTIONTYPE.``
+    """scoring.md §2: trim ``selected_action``, convert it to upper case and remove a leading ``HANDLERACTIONTYPE.``
 
-    Reading: what is blank after the prefix has gone is null too, and counted as blank.
+    Reading: a value that is blank after the prefix was removed becomes null and is counted as blank.
     """
     if value is None:
         return None
@@ -281,20 +281,24 @@ def _clean_action(value: str | None) -> str | None:
 
 
 def _clean_number(value: Any, highest: int | None) -> Fraction | None:
-    """scoring.md §2: NaN, infinite, negative, or above ``highest`` becomes null."""
+    """scoring.md §2: replace NaN, infinite, negative and too large numbers by None."""
     if value is None or not _finite(value) or value < 0 or (highest is not None and value > highest):
         return None
     return _exact(value)
 
 
 def _oversized(value: str | None) -> bool:
-    """scoring.md §2: an identifier of more than 512 bytes; one of white space alone is blank, however long."""
+    """scoring.md §2: return whether an identifier has more than 512 bytes. One that is only white space is blank
+    instead."""
     return _clean_text(value) is not None and len(value.encode("utf-8")) > 512
 
 
 def _readable(value: Any) -> bool:
-    """scoring.md §2, no row may stop a run. Reading: JSON that ``jsonb`` cannot hold counts as absent: it has U+0000,
-    half a surrogate pair, or a number of more than 131072 digits before the point or 16383 after it."""
+    """scoring.md §2: return whether ``jsonb`` can store a value.
+
+    Reading: JSON that ``jsonb`` cannot store counts as absent. It contains U+0000, half of a surrogate pair, or a
+    number with more than 131072 digits before the decimal point or 16383 after it.
+    """
     waiting = [value]
     while waiting:
         item = waiting.pop()
@@ -313,7 +317,7 @@ def _readable(value: Any) -> bool:
 
 
 def _clean_trace(row: Mapping[str, Any]) -> Trace:
-    """scoring.md §2: one source row, cleaned, with the names of the repairs that were made."""
+    """scoring.md §2: clean a source row and record the repairs."""
     cleaned: dict[str, Any] = {column: row.get(column) for column in _PLAIN_COLUMNS}
     repairs = []
     for column in _TEXT_COLUMNS:
@@ -322,12 +326,12 @@ def _clean_trace(row: Mapping[str, Any]) -> Trace:
         if row.get(column) is not None and cleaned[column] is None:
             repairs.append(f"blank_{column}")
     if row.get("agent_id_hash") is None:
-        repairs.append("blank_agent_id_hash")  # reading: a missing agent is a blank one
+        repairs.append("blank_agent_id_hash")  # reading: a missing agent counts as blank
     for column in ("agent_id_hash", "trace_id"):
         if _oversized(cleaned[column]):
             cleaned[column] = None
             repairs.append("oversized_id")
-    # Reading: a sequence number that is no whole number of 64 bits, which a numeric column can hold, is no number.
+    # Reading: a sequence number that is not a 64-bit integer, which a numeric column can store, becomes null.
     number = cleaned["audit_sequence_number"]
     if isinstance(number, Decimal):
         whole = number.is_finite() and abs(number) < 2**64 and number == int(number)
@@ -347,7 +351,7 @@ def _clean_trace(row: Mapping[str, Any]) -> Trace:
 
 
 def _order_key(trace: Trace) -> tuple:
-    """scoring.md §2, ordering: timestamp, audit_sequence_number (nulls last), trace_id bytewise (nulls last)."""
+    """scoring.md §2: sort key of timestamp, audit_sequence_number (nulls last), trace_id (bytewise, nulls last)."""
     number, name = trace.audit_sequence_number, trace.trace_id
     return (
         trace.at,
@@ -360,17 +364,17 @@ def _order_key(trace: Trace) -> tuple:
 
 @dataclass
 class Source:
-    """scoring.md §2: the cleaned rows, sorted out into what is scored and what is only counted."""
+    """scoring.md §2: the cleaned rows, divided into those that are scored and those that are only counted."""
 
-    traces: dict[str, list[Trace]]  # per agent, in the order of scoring.md §2, duplicates set aside
+    traces: dict[str, list[Trace]]  # by agent, ordered as in scoring.md §2, without duplicates
     duplicates: list[Trace]
-    future: list[Trace]  # at or after the run's as-of, or infinite: no part in anything
-    implausible: list[Trace]  # before traces_from: no part in anything either
+    future: list[Trace]  # at or after the run's as-of, or infinite; not scored
+    implausible: list[Trace]  # before traces_from; not scored
     no_agent: list[Trace]  # blank agent_id_hash
 
 
 def _read(rows: Iterable[Mapping[str, Any]], run_end: int) -> Source:
-    """scoring.md §1 and 2: clean, leave out the future, set repeated deliveries aside, put in order."""
+    """scoring.md §1 and 2: clean the rows, set future rows and duplicates aside, and sort the others."""
     source = Source({}, [], [], [], [])
     per_agent: dict[str, list[Trace]] = defaultdict(list)
     for row in rows:
@@ -386,7 +390,7 @@ def _read(rows: Iterable[Mapping[str, Any]], run_end: int) -> Source:
     for agent in sorted(per_agent):
         delivered = set()
         kept = []
-        # in order of time, so that the first row met is the earliest by timestamp
+        # In the order of time, so that the first of several deliveries is kept.
         for trace in sorted(per_agent[agent], key=_order_key):
             delivery = (trace.trace_id, trace.audit_sequence_number)
             if trace.trace_id is not None and delivery in delivered:
@@ -412,24 +416,26 @@ _BYPASS_GUARDRAILS = ("thought_depth_triggered", "updated_status_detected")
 
 
 def _key(container: Any, name: str) -> Any:
-    """The value of a JSON key, or None: key absent, null, or a container that is not an object."""
+    """Return the value of a JSON key. None if the key is absent, the value is null or the
+    container is not an object.
+    """
     return container.get(name) if isinstance(container, dict) else None
 
 
 def _first_present(*alternatives: Any) -> Any:
-    """scoring.md §4: of alternatives in "or" the first present is taken."""
+    """scoring.md §4: return the first alternative that is present."""
     return next((value for value in alternatives if value is not None), None)
 
 
 def _json_number(value: Any) -> Fraction | None:
-    """A JSON number's exact value; None for every other JSON type (a boolean is not a number)."""
+    """Return the exact value of a JSON number, or None for any other JSON type. A boolean is not a number."""
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)) or not _finite(value):
         return None
     return _exact(value)
 
 
 def _same_number(column: Fraction | int | None, recorded: Any, places: int) -> bool | None:
-    """Comparison 3 for a score: None when it does not run."""
+    """Comparison 3 for a score. None if it is not made."""
     if column is None or recorded is None:
         return None
     number = _json_number(recorded)
@@ -437,14 +443,14 @@ def _same_number(column: Fraction | int | None, recorded: Any, places: int) -> b
 
 
 def _same_boolean(column: bool | None, recorded: Any) -> bool | None:
-    """Comparison 3 for a boolean: None when it does not run."""
+    """Comparison 3 for a boolean. None if it is not made."""
     if column is None or recorded is None:
         return None
     return isinstance(recorded, bool) and recorded == column
 
 
 def _faculty_verdict(passed: Any, score: Any, threshold: Any, at_most: bool) -> bool | None:
-    """Comparison 1, compared exactly: None when it does not run."""
+    """Comparison 1, exact. None if it is not made."""
     if passed is None or score is None or threshold is None:
         return None
     left, right = _json_number(score), _json_number(threshold)
@@ -454,7 +460,7 @@ def _faculty_verdict(passed: Any, score: Any, threshold: Any, at_most: bool) -> 
 
 
 def _conscience_verdict(result: Any) -> bool | None:
-    """Comparison 2: None when it does not run (no faculty verdict recorded, or no conscience_passed)."""
+    """Comparison 2. None if it is not made, because no faculty result or no conscience_passed is recorded."""
     recorded = [_key(result, name) for name in _FACULTY_VERDICTS]
     recorded = [value for value in recorded if value is not None]
     passed = _key(result, "conscience_passed")
@@ -468,10 +474,10 @@ def _conscience_verdict(result: Any) -> bool | None:
 
 
 def _replay_comparisons(trace: Trace) -> list[bool]:
-    """scoring.md §4, comparisons 1 to 3: the outcome of each one that ran."""
+    """scoring.md §4: return the results of comparisons 1 to 3 that are made."""
     conscience, dma, action = trace.conscience_result, trace.dma_results, trace.action_result
     outcomes: list[bool | None] = [
-        # 1
+        # comparison 1
         _faculty_verdict(
             _key(conscience, "entropy_passed"),
             _key(conscience, "entropy_score"),
@@ -484,9 +490,9 @@ def _replay_comparisons(trace: Trace) -> list[bool]:
             _key(conscience, "coherence_threshold"),
             at_most=False,
         ),
-        # 2
+        # comparison 2
         _conscience_verdict(conscience),
-        # 3
+        # comparison 3
         _same_number(
             trace.csdma_plausibility_score,
             _first_present(
@@ -518,14 +524,18 @@ def _replay_comparisons(trace: Trace) -> list[bool]:
 
 
 def _replayable(trace: Trace) -> bool:
-    """scoring.md §4: at least one comparison of 1 to 3 ran, every one that ran holds, and 4 holds."""
+    """scoring.md §4: return whether at least one of comparisons 1 to 3 is made, all of them hold, and comparison 4
+    holds."""
     ran = _replay_comparisons(trace)
     return len(ran) > 0 and all(ran) and isinstance(trace.thought_start, dict)
 
 
 def _replay_sample(traces: list[Trace], size: int, salt: str) -> list[Trace]:
-    """scoring.md §4, sampling in one period of one agent: the smallest md5(salt || trace_id), null trace_id last,
-    ties by audit_sequence_number (nulls last), remaining ties by the trace order (the list is in that order)."""
+    """scoring.md §4: return the replay sample of an agent in a period, the traces with the smallest md5(salt ||
+    trace_id).
+
+    A null trace_id is last. Ties are ordered by audit_sequence_number (nulls last), then as in the list.
+    """
 
     def key(trace: Trace) -> tuple:
         name, number = trace.trace_id, trace.audit_sequence_number
@@ -546,7 +556,7 @@ def _replay_sample(traces: list[Trace], size: int, salt: str) -> list[Trace]:
 
 @dataclass
 class Episode:
-    """scoring.md §5, fragile episodes."""
+    """scoring.md §5: a fragile episode."""
 
     detected: int
     recovered: int | None
@@ -554,7 +564,7 @@ class Episode:
 
 
 class Agent:
-    """All of one agent's traces in order, with what depends on "previous" worked out over the whole history."""
+    """An agent's traces in order, with the values that depend on previous traces."""
 
     def __init__(self, traces: list[Trace], registry: Mapping[str, tuple], period_us: int) -> None:
         self.traces = traces
@@ -572,11 +582,11 @@ class Agent:
         self._replays: dict[int, tuple[int, int, int]] = {}
 
     def between(self, start: int, end: int) -> range:
-        """Positions of the traces with ``start <= timestamp < end``."""
+        """Return the positions of the traces with ``start <= timestamp < end``."""
         return range(bisect_left(self.times, start), bisect_left(self.times, end))
 
     def _names(self) -> list[str | None]:
-        """scoring.md §1, agent: the last non-null name seen up to and including each trace."""
+        """scoring.md §1: return, for each trace, the last name that is not null up to this trace."""
         names: list[str | None] = []
         last = None
         for trace in self.traces:
@@ -585,7 +595,7 @@ class Agent:
         return names
 
     def _identity_changes(self) -> list[bool]:
-        """scoring.md §3: a non-null name that differs from the most recent earlier non-null name."""
+        """scoring.md §3: return whether each trace has a name that differs from the previous name that is not null."""
         changes = []
         last = None
         for trace in self.traces:
@@ -595,7 +605,7 @@ class Agent:
         return changes
 
     def _sequence_steps(self) -> list[str]:
-        """scoring.md §4: each sequence number against that of the previous trace that has one."""
+        """scoring.md §4: compare each sequence number with that of the previous trace that has one."""
         steps = []
         last = None
         for trace in self.traces:
@@ -617,7 +627,8 @@ class Agent:
         return steps
 
     def replay_of_period(self, start: int, size: int, salt: str) -> tuple[int, int, int]:
-        """scoring.md §4, one period: its number of traces, the size of its sample, and how many could be replayed."""
+        """scoring.md §4: return the number of traces in a period, the size of the sample, and the number of
+        replayable traces."""
         if start not in self._replays:
             traces = [self.traces[i] for i in self.between(start, start + self.period_us)]
             sample = _replay_sample(traces, size, salt)
@@ -626,7 +637,7 @@ class Agent:
 
 
 def _registry(keys: Iterable[Mapping[str, Any]]) -> dict[str, tuple[int | None, int | None]]:
-    """scoring.md §4: key_id -> (revoked_at, expires_at); of a key that stands twice the earliest of each hold."""
+    """scoring.md §4: return revoked_at and expires_at by key_id. If a key occurs twice, the earliest times apply."""
     registry: dict[str, tuple[int | None, int | None]] = {}
     for row in keys:
         key_id = _clean_text(row.get("key_id"))
@@ -644,14 +655,14 @@ def _registry(keys: Iterable[Mapping[str, Any]]) -> dict[str, tuple[int | None, 
 
 
 def _key_registered(trace: Trace, registry: Mapping[str, tuple]) -> bool:
-    """scoring.md §4: in the registry, not revoked and not expired at or before the trace's timestamp."""
+    """scoring.md §4: return whether the key is in the registry and neither revoked nor expired at the trace's time."""
     if trace.signature_key_id is None or trace.signature_key_id not in registry:
         return False
     return all(end is None or end > trace.at for end in registry[trace.signature_key_id])
 
 
 def _episodes(traces: list[Trace]) -> list[Episode]:
-    """scoring.md §5: fragile episodes over the traces with a flag, in order."""
+    """scoring.md §5: return the fragile episodes among the traces that have a flag."""
     episodes: list[Episode] = []
     fragile = False
     for trace in traces:
@@ -696,7 +707,7 @@ def _core_identity(agent: Agent, window: range, p: Mapping[str, Any]) -> dict[st
 
 
 def _present_fields(trace: Trace) -> int:
-    """scoring.md §4, I_coverage: how many of the ten required fields are not null, after cleaning."""
+    """scoring.md §4, I_coverage: return how many of the ten required fields are not null after cleaning."""
     return sum(
         value is not None
         for value in (
@@ -715,7 +726,7 @@ def _present_fields(trace: Trace) -> int:
 
 
 def _replay(agent: Agent, start: int, end: int, p: Mapping[str, Any]) -> tuple[Fraction | None, int]:
-    """scoring.md §4, I_replay over a window, stratified by period: (estimate or None, size of the sample)."""
+    """scoring.md §4: return I_replay in a window, stratified by period (None if unmeasured), and the sample size."""
     if not p["replay_enabled"]:
         return None, 0
     periods = sorted({_cut_down(agent.times[i], agent.period_us) for i in agent.between(start, end)})
@@ -733,7 +744,7 @@ def _replay(agent: Agent, start: int, end: int, p: Mapping[str, Any]) -> tuple[F
 
 
 def _integrity(agent: Agent, window: range, start: int, end: int, p: Mapping[str, Any]) -> dict[str, Any]:
-    """scoring.md §4: I_int = I_chain I_coverage I_replay (an unmeasured I_replay is 1, scoring.md §7)."""
+    """scoring.md §4: I_int = I_chain I_coverage I_replay. An unmeasured I_replay is 1 (scoring.md §7)."""
     n = len(window)
     chain_valid = sum(
         agent.traces[i].signature is not None
@@ -771,7 +782,7 @@ _DRIFT_METRICS = ("csdma_plausibility_score", "dsdma_domain_alignment", "coheren
 
 
 def _histogram(agent: Agent, positions: range, metric: str) -> list[int]:
-    """scoring.md §5, histograms: ten equal bins on [0, 1]."""
+    """scoring.md §5: return the counts of ten equal bins on [0, 1]."""
     counts = [0] * 10
     for i in positions:
         value = getattr(agent.traces[i], metric)
@@ -781,7 +792,7 @@ def _histogram(agent: Agent, positions: range, metric: str) -> list[int]:
 
 
 def _drift(recent: list[int], baseline: list[int], p: Mapping[str, Any]) -> float | None:
-    """scoring.md §5, one metric: delta = 1 - exp(-KL'), or None where it is not measurable."""
+    """scoring.md §5: return delta = 1 - exp(-KL') of a metric, or None if it is unmeasured."""
     n_r, n_b = sum(recent), sum(baseline)
     if min(n_r, n_b) < max(1, p["drift_min_sample"]):
         return None
@@ -800,7 +811,7 @@ def _drift(recent: list[int], baseline: list[int], p: Mapping[str, Any]) -> floa
 
 
 def _mttr(episodes: list[Episode], start: int, end: int) -> tuple[Fraction, int]:
-    """scoring.md §5, MTTR in hours, and the number of episodes that are open at T (``end``)."""
+    """scoring.md §5: return MTTR in hours and the number of episodes that are open at ``end``."""
     durations, n_open = [], 0
     for episode in episodes:
         if episode.detected >= end:
@@ -816,7 +827,9 @@ def _mttr(episodes: list[Episode], start: int, end: int) -> tuple[Fraction, int]
 
 
 def _regression(episodes: list[Episode], start: int, end: int) -> Fraction:
-    """scoring.md §5, rho: of the recoveries in the window, the share with a later episode of the same mode."""
+    """scoring.md §5: return rho, the share of recoveries in the window that a later episode of
+    the same mode follows.
+    """
     recoveries = regressions = 0
     for i, episode in enumerate(episodes):
         if episode.recovered is not None and start <= episode.recovered < end:
@@ -834,19 +847,19 @@ def _norm(delta_drift: float, mttr: Fraction, rho: Fraction, p: Mapping[str, Any
 
 
 def _ended(episodes: list[Episode], start: int, end: int) -> list[Episode]:
-    """Episodes whose recovery lies in [start, end)."""
+    """Return the episodes that ended in [start, end)."""
     return [e for e in episodes if e.recovered is not None and start <= e.recovered < end]
 
 
 def _chance(n: int, of: int, window: int) -> float:
-    """certainty.md §4b: the chance of an event in the window, where n came in a longer time."""
+    """certainty.md §4b: return the probability of an event in the window, if n events occurred in a longer time."""
     return 1 - math.exp(-n / of * window)
 
 
 def _resilience(
     agent: Agent, window: range, baseline: range, start: int, end: int, p: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """scoring.md §5: R (an unmeasured drift is 0, scoring.md §7), and certainty.md §4b: the same over steady_days."""
+    """Return R by scoring.md §5, and over steady_days by certainty.md §4b. An unmeasured drift is 0 (scoring.md §7)."""
     deltas = {
         metric: _drift(_histogram(agent, window, metric), _histogram(agent, baseline, metric), p)
         for metric in _DRIFT_METRICS
@@ -881,7 +894,7 @@ def _resilience(
 
 @dataclass
 class Deferral:
-    """One cleaned row of ``wbd_deferrals`` and the agent it belongs to."""
+    """A cleaned row of ``wbd_deferrals`` with its agent."""
 
     deferral_id: Any
     agent_id: str | None
@@ -895,7 +908,7 @@ class Deferral:
 
 
 def _clean_deferral(row: Mapping[str, Any]) -> Deferral:
-    """scoring.md §2 and 6: blank strings become null; status in upper case, trimmed."""
+    """scoring.md §2 and 6: replace blank strings by None and normalize the status."""
     status = _clean_text(row.get("status"))
     resolved, created = row.get("resolved_at"), row.get("created_at")
     return Deferral(
@@ -911,11 +924,12 @@ def _clean_deferral(row: Mapping[str, Any]) -> Deferral:
 
 
 def _attributed(rows: Iterable[Mapping[str, Any]], source: Source, run_end: int) -> list[Deferral]:
-    """scoring.md §6, attribution, of every deferral; one created at or after the run's as-of is not attributed yet."""
+    """scoring.md §6: return the deferrals with their agents. Deferrals created at or after the run's as-of have none
+    yet."""
     first_trace = {agent: traces[0].at for agent, traces in source.traces.items()}
     first_bore: dict[str, dict[str, int]] = {agent: {} for agent in source.traces}
     for agent, traces in source.traces.items():
-        for trace in traces:  # in order of time: the first one met is the earliest
+        for trace in traces:  # in the order of time, so that the earliest trace decides
             if trace.agent_name is not None:
                 first_bore[agent].setdefault(trace.agent_name, trace.at)
 
@@ -930,7 +944,7 @@ def _attributed(rows: Iterable[Mapping[str, Any]], source: Source, run_end: int)
             digest = hashlib.sha256(deferral.agent_id.encode("utf-8")).hexdigest()
             prefixes = [agent for agent in candidates if len(agent) >= 8 and digest.startswith(agent)]
             if prefixes:
-                return max(prefixes, key=len)  # two prefixes of one length would be the same hash
+                return max(prefixes, key=len)  # prefixes of equal length are equal
         if deferral.agent_name is not None:
             bearers = [
                 agent
@@ -949,7 +963,7 @@ def _attributed(rows: Iterable[Mapping[str, Any]], source: Source, run_end: int)
 
 
 def _calibration_error(traces: list[Trace]) -> Fraction | None:
-    """scoring.md §6, ECE; None: unmeasured."""
+    """scoring.md §6: return ECE, or None if it is unmeasured."""
     bins: dict[int, list[tuple[Fraction, bool]]] = defaultdict(list)
     n = 0
     for trace in traces:
@@ -971,16 +985,17 @@ def _calibration_error(traces: list[Trace]) -> Fraction | None:
 def _deferral_quality(
     deferrals: list[Deferral], start: int, end: int, known_by: int | None = None
 ) -> tuple[Fraction, int]:
-    """scoring.md §6, Q_deferral over one agent's deferrals, and how many were judged by T (``known_by``)."""
+    """scoring.md §6: return Q_deferral of an agent and the number of deferrals whose outcome is known by
+    ``known_by``."""
     worth, known_by = [], end if known_by is None else known_by
     for deferral in deferrals:
         if deferral.created is None or not start <= deferral.created < end:
             continue
         correctness = DEFERRAL_OUTCOMES.get(deferral.status or "")
         if correctness is None:
-            continue  # not judged, or not in the table
+            continue  # status is not evaluated
         if deferral.resolved is not None and deferral.resolved >= known_by:
-            continue  # not known yet at T
+            continue  # outcome is not yet known
         worth.append(correctness * (Fraction(1) if deferral.has_summary else Fraction(1, 2)))
     return (sum(worth) / len(worth) if worth else Fraction(1)), len(worth)
 
@@ -988,7 +1003,7 @@ def _deferral_quality(
 def _incompleteness(
     traces: list[Trace], deferrals: list[Deferral], start: int, end: int, steady_days: int
 ) -> dict[str, Any]:
-    """scoring.md §6: I_inc = (1 - ECE) Q (1 - U) (an unmeasured ECE is 0, scoring.md §7); certainty.md §4b likewise."""
+    """Return I_inc = (1 - ECE) Q (1 - U) by scoring.md §6, and by certainty.md §4b. An unmeasured ECE is 0 (§7)."""
     measured = _calibration_error(traces)
     ece = Fraction(0) if measured is None else measured
     q_deferral, n_judged = _deferral_quality(deferrals, start, end)
@@ -1023,7 +1038,7 @@ def _incompleteness(
 
 
 def _hourly_means(traces: Mapping[str, list[Trace]]) -> dict[int, dict[str, Fraction]]:
-    """scoring.md §7: per UTC hour, each agent's mean coherence_level over its traces that have one."""
+    """scoring.md §7: return the mean coherence_level of each agent in each UTC hour."""
     levels: dict[int, dict[str, list[Fraction]]] = defaultdict(lambda: defaultdict(list))
     for agent, agent_traces in traces.items():
         for trace in agent_traces:
@@ -1036,7 +1051,7 @@ def _hourly_means(traces: Mapping[str, list[Trace]]) -> dict[int, dict[str, Frac
 
 
 def _corroborated(agent: str, means: Mapping[str, Fraction], tolerance: Fraction) -> bool:
-    """scoring.md §7: within the tolerance of the mean of the other agents' means, in one UTC hour."""
+    """scoring.md §7: return whether an agent's mean is within the tolerance of the mean of the other agents' means."""
     others = [mean for other, mean in means.items() if other != agent]
     if agent not in means or not others:
         return False
@@ -1044,7 +1059,7 @@ def _corroborated(agent: str, means: Mapping[str, Fraction], tolerance: Fraction
 
 
 class Coherence:
-    """scoring.md §7: sigma and sigma_max of one agent at any period end."""
+    """scoring.md §7: sigma and sigma_max of an agent at any period end."""
 
     def __init__(
         self,
@@ -1071,13 +1086,13 @@ class Coherence:
             if trace.coherence_passed and trace.signature_verified is True:
                 g_h[0] += weight
             g_h[1] += weight
-        self.indices = sorted(sums)  # of the periods with a signal
+        self.indices = sorted(sums)  # of periods with a signal
         self.g = [float(sums[index][0]) for index in self.indices]
         self.h = [float(sums[index][1]) for index in self.indices]
         self._states: dict[tuple[int, int], tuple[float, float]] = {}
 
     def state(self, t: int, coherence_days: int) -> tuple[float, float]:
-        """scoring.md §7: (sigma(t), sigma_max(t)) over the periods in [t - coherence_days, t)."""
+        """scoring.md §7: return sigma(t) and sigma_max(t) over the periods in [t - coherence_days, t)."""
         if (t, coherence_days) not in self._states:
             t_index = t // self.period_us
             first = bisect_left(self.indices, (t - coherence_days * _DAY) // self.period_us)
@@ -1090,7 +1105,8 @@ class Coherence:
         return self._states[t, coherence_days]
 
     def score(self, start: int, end: int, coherence_days: int) -> float | None:
-        """scoring.md §7: the mean of sigma/sigma_max over the period ends in (start, end]; None: unmeasured."""
+        """scoring.md §7: return the mean of sigma/sigma_max over the period ends in (start, end], or None if
+        unmeasured."""
         ratios = []
         for t in range(start + self.period_us, end + 1, self.period_us):
             sigma, sigma_max = self.state(t, coherence_days)
@@ -1154,7 +1170,8 @@ def _confidence(n: int) -> str:
 
 
 def _composite(factors: Mapping[str, float], p: Mapping[str, Any]) -> tuple[float, float]:
-    """scoring.md §8: the product and the weighted geometric mean; scoring.md §4's floor holds here only."""
+    """scoring.md §8: return the product and the weighted geometric mean. Only here the floor of scoring.md §4
+    applies."""
     used = dict(factors)
     used["I_int"] = max(used["I_int"], float(p["integrity_floor"]))
     capacity = math.prod(used[name] for name in _FACTORS)
@@ -1173,7 +1190,7 @@ _STEADY = (
 
 
 def _steady_minus_weekly(weekly: float, steady: float, values: Mapping[str, Any]) -> dict[str, float]:
-    """certainty.md §4b: the difference of the scores by component, shared as certainty.md §2 shares a change."""
+    """certainty.md §4b: return the difference of the scores by component, attributed as in certainty.md §2."""
     before, now = values["q_deferral"], values["worth_of_deferrals_steady"]
     if weekly > 0 and steady > 0:
         ratio = math.log(steady / weekly)
@@ -1187,7 +1204,7 @@ def _steady_minus_weekly(weekly: float, steady: float, values: Mapping[str, Any]
 
 
 class Fleet:
-    """Everything that one run read, ready to be scored at any period end."""
+    """The data of a run, from which rows at any period end are computed."""
 
     def __init__(self, traces, deferrals, keys, run_as_of, parameters, period) -> None:
         self.parameters = _parameters(parameters)
@@ -1210,12 +1227,12 @@ class Fleet:
         self._scores: dict[tuple[str, int, Window], dict[str, Any] | None] = {}
 
     def period_ends(self, name: str) -> range:
-        """scoring.md §1: every period end from the agent's first trace on, up to the run's as-of."""
+        """scoring.md §1: return the period ends from the agent's first trace up to the run's as-of."""
         first = _cut_down(self.agents[name].times[0], self.period_us) + self.period_us
         return range(first, self.run_end + 1, self.period_us)
 
     def score(self, name: str, end: int, window: Window) -> dict[str, Any] | None:
-        """scoring.md §3 to 8 for one (agent, as-of, window); None: no trace in the window, so no row."""
+        """scoring.md §3 to 8: return the row of an agent, as-of and window, or None if the window has no trace."""
         if (name, end, window) not in self._scores:
             self._scores[name, end, window] = self._score(name, end, window)
         return self._scores[name, end, window]
@@ -1290,7 +1307,7 @@ class Fleet:
             "category": category,
             "score_status": status,
             "confidence": _confidence(n),
-            "weakest_factor": min(_FACTORS, key=factors.__getitem__),  # min keeps the first of equals
+            "weakest_factor": min(_FACTORS, key=factors.__getitem__),  # min returns the first of equal values
             "unmeasured_components": unmeasured,
             "capacity_score_steady": steady,
             "category_steady": None if steady is None else _category(steady),
@@ -1307,9 +1324,9 @@ class Fleet:
 
 
 def score_fleet(fleet: Fleet, as_ofs: list[datetime]) -> dict[tuple[str, datetime, int], dict]:
-    """scoring.md §1 to 8: the score rows, by (agent_id_hash, as_of, window_days).
+    """scoring.md §1 to 8: return the rows by agent_id_hash, as_of and window_days.
 
-    The as-ofs must be period ends; those later than the run's as-of have no row.
+    The as-ofs must be period ends. As-ofs after the run's as-of have no rows.
     """
     wanted = sorted({_us(as_of) for as_of in as_ofs})
     for end in wanted:
@@ -1326,16 +1343,17 @@ def score_fleet(fleet: Fleet, as_ofs: list[datetime]) -> dict[tuple[str, datetim
     return rows
 
 
-# certainty.md §4: the parts whose published value is the better the higher it is, and the others.
+# certainty.md §4: components for which a higher value is better, then all components.
 _GOOD = ("i_chain", "i_coverage", "i_replay", "s_score")
 _BEHAVIOUR = ("d_identity", "k_contradiction", *_GOOD, "delta_drift", "ece", "u_unsafe")
 
 
 def _fall(before, before_limits, now, now_limits, p, rule="falling", parts=_BEHAVIOUR) -> float | None:
-    """certainty.md §4, ``falling``: D where it is raised, else None.
+    """certainty.md §4, ``falling``: return D if the alert is raised, otherwise None.
 
-    ``before`` and ``now`` are rows as ``Fleet.score`` has them, the limits (value, low, high) by component.
-    ``rule``: what the parameters of the comparison begin with.
+    :param before: row of the earlier window, as ``Fleet.score`` returns it; ``now`` is the later one.
+    :param before_limits: (value, low, high) by component.
+    :param rule: prefix of the comparison's parameters.
     """
 
     def loss(part, value):
@@ -1366,7 +1384,8 @@ def _fall(before, before_limits, now, now_limits, p, rule="falling", parts=_BEHA
 
 
 def _rose(share: float, n: int, before: float, n_before: int, most: float) -> bool:
-    """certainty.md §4, episode: whether a share is above the earlier one's Wilson limit by more than chance."""
+    """certainty.md §4, episode: return whether a share exceeds the Wilson bound of the earlier share by more than
+    chance."""
     if not n or not n_before:
         return False
     z = most / math.sqrt(2)
@@ -1379,7 +1398,9 @@ def _rose(share: float, n: int, before: float, n_before: int, most: float) -> bo
 def _worse_events(
     fleet: Fleet, name: str, end: int, window: Window, row: Mapping[str, Any], cv: float
 ) -> float | None:
-    """certainty.md §4, episode: what the window has instead of the agent's own days before it; None: no worse."""
+    """certainty.md §4, episode: return the worse of hours and deferral quality in the window, or None if neither is
+    worse than on the days before the window.
+    """
     parts = row["components"]
     start = end - window.window_days * _DAY
     first = start - fleet.parameters["steady_days"] * _DAY
@@ -1413,13 +1434,11 @@ def _worse_events(
 
 
 def alerts(fleet_limits: FleetLimits, as_ofs: list[datetime], windows=REFERENCE_WINDOWS) -> list[dict]:
-    """scoring.md §8, alerts, of a fleet at these as-ofs.
+    """scoring.md §8 and certainty.md §4: return the alerts of a fleet at the as-ofs.
 
-    certainty.md §4, for the severity of low_capacity, for falling and for episode.
-
-    Reading, ``value``: the capacity_score (low_capacity), the number of gaps, rewinds and duplicates in the
-    window (broken_chain), D (falling), hours or quality in the window (episode), and the number of traces in the
-    W before the silent days (silent).
+    Reading of ``value``: the capacity_score (low_capacity); the number of gaps, rewinds and duplicates in the window
+    (broken_chain); D (falling); hours or quality in the window (episode); the number of traces in the W before the
+    silent days (silent).
     """
     fleet = fleet_limits.fleet
     p = fleet.parameters
@@ -1486,10 +1505,10 @@ def alerts(fleet_limits: FleetLimits, as_ofs: list[datetime], windows=REFERENCE_
 def data_quality(
     traces, deferrals, run_as_of: datetime, period: str = "day"
 ) -> dict[tuple[str | None, datetime | None, str], int]:
-    """scoring.md §8, data quality: counts by (agent or None, start of the period or None, issue).
+    """scoring.md §8: return the data quality counts by agent or None, start of the period or None, and issue.
 
-    Reading: a row with a missing, blank or oversized agent_id_hash is counted as such, once, whatever else is wrong
-    with it; a deferral without a status has an unknown one.
+    Reading: a row with a missing, blank or oversized agent_id_hash is counted only once, as such. A deferral without
+    a status has an unknown status.
     """
     period_us, run_end = _PERIODS[period], _run_end(run_as_of, period)
     source = _read(traces or [], run_end)
@@ -1513,7 +1532,7 @@ def data_quality(
     for deferral in _attributed(deferrals or [], source, run_end):
         created = deferral.created
         if created is not None and created >= run_end:
-            continue  # not yet
+            continue  # not yet created
         at = None if deferral.created_infinite else created
         if deferral.agent is None:
             count(None, at, "unattributed_deferral")
@@ -1523,10 +1542,10 @@ def data_quality(
 
 
 def fleet_coherence_hourly(traces, run_as_of: datetime) -> dict[datetime, dict]:
-    """scoring.md §7, the fleet view: per UTC hour with at least one coherence_level, mean and sample standard
-    deviation over agents of their mean coherence_level, and the number of agents that have one.
+    """scoring.md §7: return, by UTC hour, mean and sample standard deviation over agents of their mean
+    coherence_level, and the number of agents that have one.
 
-    ``run_as_of`` is cut down to a whole hour.
+    ``run_as_of`` is truncated to a whole hour.
     """
     view = {}
     for hour, means in sorted(_hourly_means(_read(traces or [], _run_end(run_as_of, "hour")).traces).items()):

@@ -1,5 +1,5 @@
-"""The scores over HTTP: `ciris-scoring serve`.
+"""HTTP server for the scores: `ciris-scoring serve`.
 
-Needs the extra `api` (FastAPI, uvicorn, psycopg-pool); nothing outside this package imports it, but the
-command itself. Everything is read from the marts, by ciris_scoring.reading.
+This package needs the extra `api` (FastAPI, uvicorn, psycopg-pool). Only the command itself imports it. All data is
+read from the marts through ciris_scoring.reading.
 """

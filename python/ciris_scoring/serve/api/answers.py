@@ -1,4 +1,4 @@
-"""Whole answers, kept while what is published stands, with the tags by which clients ask whether it still does."""
+"""Cache of complete answers for the current publication, with ETags for conditional requests."""
 
 import asyncio
 import gzip
@@ -30,21 +30,21 @@ Build = Callable[[Marts], bytes | Answer]
 
 @dataclass(frozen=True)
 class Kept:
-    """An answer that was made."""
+    """An answer in the cache."""
 
     body: bytes
     gzipped: bytes | None
-    """The body for clients that take it compressed; None where it is too short for that."""
+    """Compressed body, or None if the body is too short to compress."""
     headers: dict[str, str]
     media_type: str
 
     @property
     def n_bytes(self) -> int:
-        """What keeping it takes."""
+        """Bytes used in the cache."""
         return len(self.body) + len(self.gzipped or b"")
 
     def response(self, headers: Headers) -> Response:
-        """The answer as it is sent to who asked with these headers: 304 to whoever has it."""
+        """Return the response for a request with these headers: 304 if its If-None-Match names this answer."""
         if _matches(headers.get("if-none-match"), self.headers["ETag"]):
             return Response(None, 304, self.headers)
         if self.gzipped is not None and _takes_gzip(headers.get("accept-encoding")):
@@ -53,7 +53,7 @@ class Kept:
 
 
 class Answers:
-    """Answers of one database, made once per publication."""
+    """Answers from one database. Each is built once per publication and then served from the cache."""
 
     def __init__(self, database: Database, settings: Settings):
         self.database = database
@@ -66,13 +66,13 @@ class Answers:
         self._being_made: dict[Hashable, asyncio.Task[tuple[Kept, Kept]]] = {}
 
     def read(self, reading: Callable[[Marts], Read]) -> Read:
-        """Carry out a reading of the marts, as `Database.read` does."""
+        """Run a function that reads the marts, as described in `Database.read`."""
         return self.database.read(lambda connection: reading(Marts(connection, self.database.relations)))
 
     async def publication(self) -> Publication:
-        """What is published, as it was a moment ago at most.
+        """Return the current publication, at most `Settings.version_seconds` old.
 
-        :raises Problem: the database is away, or no score is published.
+        :raises Problem: the database cannot be reached, or no score is published.
         """
         if self.database.is_away:
             raise Problem("database-away", "The database cannot be reached; ask again in a moment.")
@@ -102,11 +102,11 @@ class Answers:
         media_type: str = JSON,
         key: Hashable = None,
     ) -> Response:
-        """Answer with what was made for this publication, or make it, one of many equal requests for all of them.
+        """Return the answer from the cache, or build it. Identical requests at the same time share one build.
 
-        :param build: makes it, for this request.
-        :param key: what the answer depends on beside the publication, where that is not path and query.
-        :raises Problem: the database is away or busy, or build says so.
+        :param build: function that builds the answer from the marts.
+        :param key: cache key within the publication; None for path and query of the request.
+        :raises Problem: the database cannot be reached or is busy, or `build` raises it.
         """
         key = _asked_of(request) if key is None else key
         kept = self._kept.get(key) if publication is self._publication else None
@@ -115,7 +115,8 @@ class Answers:
             return kept.response(request.headers)
         etag = _etag(publication, key)
         if _matches(request.headers.get("if-none-match"), etag, any_tag=False):
-            # Only whoever was given the answer has its tag; one too large to be kept is not made again for them.
+            # Only a client that received the answer has its ETag. So 304 is correct even if the answer is no longer
+            # cached.
             return Response(None, 304, self._headers(etag))
         task_key = (publication.identity, key)
         task = self._being_made.get(task_key)
@@ -129,7 +130,7 @@ class Answers:
         return now.response(request.headers)
 
     def _make(self, build: Build, headers: dict[str, str], media_type: str) -> tuple[Kept, Kept]:
-        """The answer to the request that it is made for, and to later ones."""
+        """Build the answer twice: for this request, and as it is served from the cache."""
         answer = self.read(build)
         if isinstance(answer, bytes):
             kept = Kept(answer, _gzipped(answer), headers, media_type)
@@ -139,11 +140,11 @@ class Answers:
         return Kept(now, None, headers, media_type), Kept(later, _gzipped(later), headers, media_type)
 
     def cache(self, *, cached: bool = False) -> Cache:
-        """What an answer says of itself: whether it was made for an earlier request."""
+        """Return the `cache` member of an answer: whether it comes from the cache, and for how long it is valid."""
         return Cache(cached=cached, ttl_seconds=max(1, round(self.settings.version_seconds)))
 
     def _headers(self, etag: str) -> dict[str, str]:
-        # Whoever keeps an answer asks whether it still stands; with a key, nobody keeps it for others.
+        # Clients must revalidate an answer before they reuse it. With a key, shared caches must not store it.
         scope = "public" if self.settings.key is None else "private"
         return {"ETag": etag, "Cache-Control": f"{scope}, no-cache", "Vary": "Accept, Accept-Encoding"}
 
@@ -160,7 +161,7 @@ class Answers:
 
 
 def prefers_csv(accept: str | None) -> bool:
-    """Whether a client would rather have CSV than JSON, by the qualities in its Accept header."""
+    """Return whether the Accept header prefers CSV to JSON."""
     if accept is None or "text/" not in accept.lower():
         return False
     qualities = {CSV: 0.0, JSON: 0.0}
@@ -198,19 +199,23 @@ def _gzipped(body: bytes) -> bytes | None:
 
 
 def _asked_of(request: Request) -> Hashable:
-    """What a request asks for, whatever clients add against caches: path, query, and whether CSV is preferred."""
+    """Return the cache key of a request: path, preference for CSV, and query without parameters that begin with "_"."""
     query = [one for one in request.scope["query_string"].split(b"&") if one and not one.startswith(b"_")]
     return request.scope["path"], *query, prefers_csv(request.headers.get("accept"))
 
 
 def _etag(publication: Publication, key: Hashable) -> str:
-    """Weak, because `timestamp` says when the body was made, whatever it says beside that."""
+    """Return the ETag of an answer. It is weak, because `timestamp` in the body differs when the answer is built
+    again."""
     digest = hashlib.sha256(f"{publication.identity}|{key!r}".encode("utf-8", "surrogatepass")).hexdigest()
     return f'W/"{digest[:32]}"'
 
 
 def _matches(if_none_match: str | None, etag: str, *, any_tag: bool = True) -> bool:
-    """Compare as RFC 9110 has it for If-None-Match: weakly; `*` matches any answer, if it may."""
+    """Return whether an If-None-Match header matches an ETag, by the weak comparison of RFC 9110.
+
+    :param any_tag: whether `*` matches.
+    """
     if if_none_match is None:
         return False
     opaque = etag.removeprefix("W/")

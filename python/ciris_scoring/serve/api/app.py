@@ -1,4 +1,4 @@
-"""The application: endpoints, what stands before them, and how errors are answered."""
+"""The FastAPI application: endpoints, middleware and error handlers."""
 
 from importlib.metadata import version
 from typing import Any
@@ -39,9 +39,9 @@ TAGS = [
 
 
 def create_app(database: Database, settings: Settings) -> FastAPI:
-    """Make the application of an open database.
+    """Create the application for an open database.
 
-    :param database: closed by whoever opened it.
+    :param database: the caller closes it.
     """
 
     answers = Answers(database, settings)
@@ -68,8 +68,8 @@ def create_app(database: Database, settings: Settings) -> FastAPI:
         description=DESCRIPTION,
         license_info=LICENSE,
         openapi_tags=TAGS,
-        redirect_slashes=False,  # to an address that a proxy may not know
-        docs_url=None,  # its page loads scripts from elsewhere
+        redirect_slashes=False,  # a proxy may not know the redirect's target
+        docs_url=None,  # FastAPI's page loads scripts from other servers
         redoc_url=None,
         middleware=middleware,
         exception_handlers={
@@ -116,7 +116,7 @@ MESSAGES = {
     "string_too_short": "is empty",
     "string_too_long": "is {input}, longer than {max_length} characters",
 }
-"""What is wrong with a parameter, by the validator's name for it."""
+"""Message for an invalid parameter, by the error type of the validator."""
 
 
 def _message(found: dict[str, Any]) -> str:
@@ -134,11 +134,11 @@ async def _answer_http(request: Request, error: Exception) -> Response:
 
 
 async def _answer_bug(request: Request, error: Exception) -> Response:
-    """What is wrong stands in the server's log, with a traceback, and not in the answer."""
+    """Answer an unexpected error. The traceback is in the server's log, not in the answer."""
     response = written(request, Problem("internal", "The server failed; its log says where."))
     response.headers.update(
         {**SECURITY_HEADERS, **response.headers}
-    )  # this handler stands before the middleware
+    )  # this handler runs outside the middleware that adds them
     return response
 
 

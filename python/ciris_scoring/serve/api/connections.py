@@ -1,4 +1,4 @@
-"""The connections of a server: how many there are, how long each may take, and what the log says of them."""
+"""Limits on the connections of the server: their number, the time that each may take, and repeated log messages."""
 
 import logging
 import resource
@@ -12,29 +12,29 @@ from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 MOST_CONNECTIONS = 512
-"""Connections at a time; no more than half of the files that the process may have open."""
+"""Maximum number of connections. Half of the process's limit of open files applies if that is smaller."""
 REQUEST_SECONDS = 10.0
-"""For a request, headers and body, since the connection was made or the last answer was sent."""
+"""Seconds within which a client must send a complete request, from the connection or the previous answer on."""
 IDLE_SECONDS = 5
-"""For a connection that sends nothing after an answer."""
+"""Seconds after which a connection without a new request is closed."""
 ANSWER_SECONDS = 60.0
-"""For an answer, to be made and to be taken."""
+"""Seconds within which an answer must be built and received by the client."""
 SAID_AGAIN_SECONDS = 10.0
-"""After which the log says again what it has said."""
+"""Seconds for which the log suppresses repetitions of a message."""
 BACKLOG = 2048
-"""Clients that may wait to be let in; uvicorn's own figure."""
+"""Length of the listen queue, the default of uvicorn."""
 
 
 class Connection(H11Protocol):
-    """A connection that knows since when it owes a request, or is owed an answer."""
+    """A connection that records since when it waits for a request or for its answer."""
 
     cycle: RequestResponseCycle | None  # type: ignore[assignment]
     _since = 0.0
     _answered: RequestResponseCycle | None = None
-    """The request that is being answered."""
+    """Request that is being answered, or None."""
 
     def connection_made(self, transport: Any) -> None:
-        """Let the client in; of too many others, the one goes that has owed a request for longest."""
+        """Accept a connection. If there are too many, close the one that has waited longest for a request."""
         super().connection_made(transport)
         self._since = self.loop.time()
         others: Any = self.connections - {self}
@@ -42,43 +42,43 @@ class Connection(H11Protocol):
             min(others, key=Connection.rank).cut()
 
     def data_received(self, data: bytes) -> None:
-        """Read a part of a request."""
+        """Process received bytes of a request."""
         super().data_received(data)
         self._look()
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Say nothing: uvicorn would advise the log's reader to install a library, whenever a client likes."""
+        """Log nothing. uvicorn would log a hint to install a library each time a client asks for a protocol upgrade."""
 
     def on_response_complete(self) -> None:
-        """Go on behind an answer, which may not have been taken yet."""
+        """Continue after an answer. The client may not have received it completely yet."""
         super().on_response_complete()
         self._look()
 
     def _look(self) -> None:
-        """Count anew where a request is complete, or an answer."""
+        """Restart the clock if a request or an answer is complete."""
         answered = None if self.cycle is None or self.cycle.response_complete else self.cycle
         if answered is not self._answered:
             self._answered = answered
             self._since = self.loop.time()
 
     def rank(self) -> tuple[bool, float]:
-        """Whether an answer is on its way, and since when that is so; the smallest is cut first."""
+        """Return a sort key. Connections without an answer in progress come first, then those that wait longest."""
         return self._answered is not None or self.transport.get_write_buffer_size() > 0, self._since
 
     def cut(self) -> None:
-        """Close it at once."""
+        """Close the connection immediately."""
         self.connections.discard(self)
         self.transport.abort()
 
     def cut_if_overdue(self) -> None:
-        """Close it where it has taken too long."""
+        """Close the connection if it exceeds its time limit."""
         is_answered, since = self.rank()
         if self.loop.time() - since > (ANSWER_SECONDS if is_answered else REQUEST_SECONDS):
             self.cut()
 
 
 class LimitedServer(uvicorn.Server):
-    """The server of an application, whose clients cannot keep others out; it is run with the socket to listen on."""
+    """Server that limits its connections, so that one client cannot block others. Run it with the listening socket."""
 
     def __init__(self, app: FastAPI):
         super().__init__(
@@ -86,12 +86,12 @@ class LimitedServer(uvicorn.Server):
                 app,
                 http=Connection,
                 ws="none",
-                backlog=most_connections() // 4,  # so many are let in at once, before others are cut for them
+                backlog=most_connections() // 4,  # accepted per loop iteration
                 timeout_keep_alive=IDLE_SECONDS,
                 log_level="warning",
                 access_log=False,
                 server_header=False,
-                proxy_headers=False,  # an address that a client says is its own is no address to count by
+                proxy_headers=False,  # a client could forge its address and avoid the rate limit
                 timeout_graceful_shutdown=5,
             )
         )
@@ -99,28 +99,28 @@ class LimitedServer(uvicorn.Server):
             logging.getLogger(name).addFilter(NOT_AGAIN)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to listen."""
+        """Start to listen, with a longer queue."""
         await super().startup(sockets)
         for listening in sockets or []:
             listening.listen(BACKLOG)
 
     async def on_tick(self, counter: int) -> bool:
-        """Look after the connections, ten times a second."""
+        """Close overdue connections. uvicorn calls this ten times a second."""
         for connection in list(self.server_state.connections):
             connection.cut_if_overdue()  # type: ignore[union-attr]
         return await super().on_tick(counter)
 
 
 class NotAgain(logging.Filter):
-    """Keeps from the log what it has just said, be it of a client that asks nonsense all the time or of a bug."""
+    """Filter that suppresses repeated log messages, so that neither a client nor a bug can flood the log."""
 
     def __init__(self) -> None:
         super().__init__()
         self._said: dict[tuple[Any, ...], tuple[float, int]] = {}
-        """When each message was written, and how often it was kept back since."""
+        """For each message, when it was last written and how often it has been suppressed since."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether to write a message; it says how many like it were not written."""
+        """Return whether to write a message. The number of suppressed repetitions is added to it."""
         error = record.exc_info[1] if record.exc_info else None
         place = traceback.extract_tb(error.__traceback__)[-1:] if error else []
         said = (record.msg, type(error), *((frame.filename, frame.lineno) for frame in place))
@@ -144,6 +144,6 @@ NOT_AGAIN = NotAgain()
 
 
 def most_connections() -> int:
-    """Connections that there may be at a time."""
+    """Return the maximum number of connections."""
     open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MOST_CONNECTIONS if open_files < 0 else min(MOST_CONNECTIONS, open_files // 2)

@@ -1,4 +1,4 @@
-"""The database of a server: read-only sessions that fail at once when it is away, and come back by themselves."""
+"""Pool of read-only database sessions. Requests fail at once while the database is away, and the pool reconnects."""
 
 import logging
 import threading
@@ -20,24 +20,24 @@ from ciris_scoring.serve.api.problems import Problem
 
 CONNECT_SECONDS = 3
 WAIT_SECONDS = 5
-"""For how long a request waits for a session while all of them are at work."""
+"""Seconds for which a request waits for a free session."""
 PROBE_SECONDS = 0.5
-"""Between two attempts to reach a database that is away."""
+"""Seconds between two attempts to reach a database that is away."""
 TCP_USER_TIMEOUT_MS = 5_000
-NOT_PUBLISHED_STATES = ("42P01", "3F000", "42703")  # no such table, schema, column
+NOT_PUBLISHED_STATES = ("42P01", "3F000", "42703")  # undefined table, schema, column
 CANCELLED_STATE = "57014"
 
-logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # outages are told here, once
+logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # outages are reported below, once
 
 Answer = TypeVar("Answer")
 
 
 class Database:
-    """Read-only sessions with the target of a project.
+    """Pool of read-only sessions with the database of a project.
 
-    :param project: names the target.
-    :param connections: the most sessions there are.
-    :param statement_timeout: seconds that a query may take.
+    :param project: project whose target is read.
+    :param connections: maximum number of sessions.
+    :param statement_timeout: maximum duration of a query in seconds.
     """
 
     def __init__(self, project: Project, connections: int, statement_timeout: float):
@@ -68,9 +68,9 @@ class Database:
         return self._pool is None
 
     def open(self) -> None:
-        """Connect; where the database is away, go on trying in the background.
+        """Connect. If the database is away, try again in the background.
 
-        :raises DatabaseError: a pooler does not keep sessions.
+        :raises DatabaseError: a connection pooler does not keep sessions.
         """
         try:
             self._pool = self._new_pool()
@@ -78,7 +78,7 @@ class Database:
             self._begin_probing(error)
 
     def close(self) -> None:
-        """End all sessions."""
+        """Close all sessions."""
         self._closed.set()
         with self._lock:
             pool, self._pool = self._pool, None
@@ -88,11 +88,12 @@ class Database:
             self._prober.join()
 
     def read(self, reading: Callable[[psycopg.Connection], Answer]) -> Answer:
-        """Carry out a reading in a read-only transaction, on one state of all marts.
+        """Run a function in a read-only transaction in which all queries see the same snapshot.
 
-        A session that was cut is replaced and the reading repeated; for others a request waits a moment.
+        If the session was cut, the function is run again with another session. If all sessions are busy, the request
+        waits.
 
-        :raises Problem: the database is away, busy or refuses, or nothing is published.
+        :raises Problem: the database is away, busy or returns an error, or nothing is published.
         """
         for _ in range(self._connections + 1):
             pool = self._pool
@@ -101,7 +102,7 @@ class Database:
             try:
                 with pool.connection(WAIT_SECONDS) as connection:
                     try:
-                        # The transaction's first statement also tells whether the session still lives.
+                        # The first statement of the transaction fails if the session was cut.
                         with connection.transaction():
                             return reading(connection)
                     except psycopg.Error as error:
@@ -115,11 +116,11 @@ class Database:
 
     def _configure(self, connection: psycopg.Connection) -> None:
         prepare_session(connection, self.project, self._settings)
-        connection.isolation_level = IsolationLevel.REPEATABLE_READ  # one state of all marts
+        connection.isolation_level = IsolationLevel.REPEATABLE_READ  # one snapshot for all queries
         connection.read_only = True
 
     def _new_pool(self) -> ConnectionPool:
-        """Connect once, so that a pool begins only with a database that is there."""
+        """Connect once to check the database, then create a pool."""
         with psycopg.connect(**self._options) as connection:
             is_pooled = refuse_shared_sessions(
                 connection, lambda: psycopg.connect(**self._options), where(self.project)
@@ -137,9 +138,11 @@ class Database:
         )
 
     def _on_reconnect_failed(self, pool: ConnectionPool) -> None:
-        """Give up a pool that cannot connect: whoever waits for it fails at once. Called by its own workers.
+        """Close a pool that cannot connect, so that waiting requests fail at once. The pool's workers call this
+        method.
 
-        One that could not grow goes on with the sessions it has; each that is dead leaves it when it is used.
+        A pool that still has sessions is kept, because it only failed to grow. Cut sessions leave it when they are
+        used.
         """
         if pool.get_stats().get("pool_size", 0) > 0:
             return
@@ -174,7 +177,7 @@ class Database:
 
 
 def _refusal(error: psycopg.Error) -> Problem:
-    """What to answer when the database refuses a query of ours; the reason is told in the log."""
+    """Return the problem for a query that the database refused. The log contains the reason."""
     if error.sqlstate == CANCELLED_STATE:
         return Problem("database-busy", "The database did not answer in time.")
     say(f"The database refuses a query: {one_line(error)}")

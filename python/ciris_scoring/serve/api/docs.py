@@ -1,4 +1,4 @@
-"""The page /docs: the OpenAPI document for people, by Swagger UI, which is served from here."""
+"""The page /docs: Swagger UI for the OpenAPI document, served without external files."""
 
 from importlib.resources import files
 
@@ -9,7 +9,7 @@ from ciris_scoring.serve.api.problems import Problem, shown
 from ciris_scoring.serve.pages.render import digest
 
 ASSETS = {"swagger-ui-bundle.js": "text/javascript", "swagger-ui.css": "text/css"}
-"""Files of fastapi-offline, and what they are."""
+"""Files of the package fastapi-offline and their media types."""
 SCRIPT = """
 SwaggerUIBundle({url: "openapi.json", dom_id: "#swagger-ui", deepLinking: true, validatorUrl: null})
 """
@@ -48,14 +48,14 @@ router = APIRouter(include_in_schema=False)
 
 @router.get("/docs")
 async def docs() -> Response:
-    """The API for people."""
+    """Serve the page."""
     headers = {"Content-Security-Policy": POLICY, "Cache-Control": "no-cache"}
     return Response(PAGE, media_type="text/html; charset=utf-8", headers=headers)
 
 
 @router.get("/docs/{name}")
 def asset(name: str) -> Response:
-    """A file that the page loads."""
+    """Serve a file that the page loads."""
     if name not in ASSETS:
         raise Problem("not-found", f"The page loads no {shown(name)}.")
     body = files("fastapi_offline").joinpath("static", name).read_bytes()

@@ -1,4 +1,4 @@
-"""The endpoints: what may be asked, and which reading answers it."""
+"""The endpoints of the API: parameters, and the functions that read the answers."""
 
 import csv
 import io
@@ -53,14 +53,14 @@ MOST_DAYS = 400
 DEFAULT_DAYS = 30
 MOST_UNKNOWN = 10
 MOST_NAMED = 1_000
-"""Agents that are listed where a name is ambiguous."""
+"""Maximum number of agents that are listed if a name is ambiguous."""
 MOST_NEAR = 10
-"""As-ofs that are listed where there is none, the nearest."""
+"""Maximum number of the nearest as-ofs that are listed if the requested one does not exist."""
 DEEPEST = 10_000_000
 MIDNIGHT = datetime(1970, 1, 1, tzinfo=UTC)
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 UNESCAPED_PLUS = re.compile(r"(T.*) (\d\d:?\d\d)$")
-"""An offset whose plus sign nobody escaped, so that it arrives as a space."""
+"""A time whose offset has a space instead of a plus sign, because the plus sign was not escaped in the URL."""
 LENS_PARAMETERS = {
     "lambda_C": "lambda_c",
     "mu_C": "mu_c",
@@ -68,9 +68,9 @@ LENS_PARAMETERS = {
     "signal_weight": "w_corroborated",
 }
 MARTS_NAMES = {theirs: ours for ours, theirs in LENS_NAMES.items()} | {"sigma": "s_score"}
-"""Components by their name in the lens; what S is lowered by is the same for both of its names."""
+"""Components in the marts by their name in the lens. Both names of S use the evidence of s_score."""
 EVIDENCE = f"^({'|'.join(sorted({*RULES, *MARTS_NAMES, 'sigma'} - {'ECE', 'Q_deferral'}))})$"
-"""Components with evidence, by either name."""
+"""Pattern of components that have evidence, with their names in the marts and in the lens."""
 SORTED = f"^-?({'|'.join(SORTED_BY)})$"
 
 Found = TypeVar("Found")
@@ -139,9 +139,10 @@ TheAnswers = Annotated[Answers, Depends(_answers)]
 
 
 async def known_parameters(request: Request) -> None:
-    """Refuse parameters that would be ignored; clients add names that begin with an underscore against caches.
+    """Refuse unknown query parameters. Names that begin with "_" are allowed, because clients add them to avoid
+    caches.
 
-    :raises Problem: there are some.
+    :raises Problem: there is an unknown parameter.
     """
     dependants = [request.scope["route"].dependant]
     for dependant in dependants:
@@ -161,7 +162,7 @@ async def known_parameters(request: Request) -> None:
         )
 
 
-# --- what requests say ------------------------------------------------------------------------------------------------
+# --- parameters of requests ------------------------------------------------------------------------------------------
 
 
 def _window(publication: Publication, window_days: int | None) -> int:
@@ -178,9 +179,9 @@ def _window(publication: Publication, window_days: int | None) -> int:
 
 
 def time_asked(name: str, text: str | None) -> datetime | None:
-    """Read a time that a client gives.
+    """Parse a time in a request.
 
-    :raises Problem: it is none.
+    :raises Problem: the text is not a time.
     """
     if text is None:
         return None
@@ -194,7 +195,7 @@ def time_asked(name: str, text: str | None) -> datetime | None:
 
 @dataclass(frozen=True)
 class Asked:
-    """Which scores are meant: those of one publication, at an as-of, None for the newest, with a window."""
+    """Parameters that choose scores: publication, as-of (None for the newest) and window."""
 
     request: Request
     answers: Answers
@@ -204,19 +205,19 @@ class Asked:
 
     @property
     def window_days(self) -> int:
-        """The window that is meant."""
+        """The requested window, by default the reference window."""
         return _window(self.publication, self.asked_window)
 
     def lens(self, marts: Marts, threshold: float | None = None) -> Lens:
-        """The marts of the publication, in the lens's shapes."""
+        """Return the marts with the shapes of the lens API."""
         cache = self.answers.cache()
         return Lens(marts, self.publication, cache, threshold, self.as_of or self.publication.as_of)
 
     async def answer(self, build: "Callable[[Marts, Asked], models.Answer]") -> Response:
-        """Answer with what `build` makes of the marts, or has made before.
+        """Return the answer that `build` creates, from the cache if possible.
 
-        :param build: takes this question again, with the publication that its transaction sees: another one may have
-            come since it was asked.
+        :param build: function of the marts and this object. The object is passed again with the publication that the
+        transaction sees, because a new one may have been published since the request.
         """
 
         def of_one_publication(marts: Marts) -> models.Answer:
@@ -237,7 +238,7 @@ TheAsked = Annotated[Asked, Depends(_asked)]
 
 
 def _one_agent(lens: Lens, asked: str) -> tuple[str, str, str | None]:
-    """Hash and name of the one agent that is meant, and a note about others that once had its name."""
+    """Return hash and name of the agent that a text identifies, and a note about agents that had its name before."""
     matches = find(lens.marts, asked)
     found = matches.agents
     if not found:
@@ -261,7 +262,7 @@ def _one_agent(lens: Lens, asked: str) -> tuple[str, str, str | None]:
 def _score(
     lens: Lens, asked: str, window_days: int, as_of: datetime | None = None
 ) -> tuple[Score, str | None]:
-    """Score of the one agent that is meant, at an as-of, its newest by default; and a note about its name."""
+    """Return the score of the agent that a text identifies, by default the newest, and a note about its name."""
     agent_id_hash, name, note = _one_agent(lens, asked)
     has_none = f"{shown(name)} has no score with a window of {window_days} days"
     as_ofs = read_as_ofs(lens.marts, agent_id_hash).get(window_days)
@@ -275,7 +276,7 @@ def _score(
 
 
 def _fleet_as_of(lens: Lens, asked: Asked) -> datetime | None:
-    """As-of at which the fleet is asked for: the newest by default, None while no score is published."""
+    """Return the requested as-of of the fleet: the newest by default, None if no score is published."""
     if asked.as_of is None:
         return asked.publication.as_of
     published = [row.as_of for row in capacity_over_time(lens.marts, asked.window_days)]
@@ -286,18 +287,18 @@ def _fleet_as_of(lens: Lens, asked: Asked) -> datetime | None:
 
 
 def _next(request: Request, **more: str | int) -> str:
-    """The address of the next page, relative to the one that was asked for."""
+    """Return the URL of the next page, relative to the requested one."""
     asked = {name: value for name, value in request.query_params.items() if not name.startswith("_")}
     return f"?{urlencode({**asked, **more})}"
 
 
 def _page(found: Sequence[Found], limit: int | None, offset: int) -> list[Found]:
-    """A page of a list."""
+    """Return one page of a list."""
     return list(found[offset : None if limit is None else offset + limit])
 
 
 def _next_page(request: Request, limit: int | None, offset: int, *lists: Sequence[object]) -> str | None:
-    """The address of the next page of an answer's lists; None where this page ends all of them."""
+    """Return the URL of the next page of an answer's lists, or None if there is none."""
     if limit is None or offset + limit >= max(map(len, lists)):
         return None
     return _next(request, offset=offset + limit)
@@ -432,7 +433,7 @@ async def factors(agent_id: AgentId, asked: TheAsked, threshold: AskedThreshold 
 def _span(
     publication: Publication, days: int | None, begin: datetime | None, end: datetime | None
 ) -> tuple[datetime, datetime, datetime]:
-    """First and last as-of of a page of a history, and of the whole."""
+    """Return the first as-of of a page of a history, the last one, and the last one of the whole history."""
     newest = publication.as_of
     if newest is None:
         raise Problem("no-score", "No score is published yet.")

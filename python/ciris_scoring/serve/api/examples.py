@@ -1,4 +1,4 @@
-"""What the OpenAPI document says of answers: shapes, real examples from the sample, and the problems there are."""
+"""Parts of the OpenAPI document: shapes of answers, examples from the sample, and problems."""
 
 import json
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from ciris_scoring.serve.api.problems import MEDIA_TYPE, RETRY_SECONDS, TITLES, 
 EXAMPLES: dict[str, Any] = json.loads(
     resources.files(__package__).joinpath("examples.json").read_text(encoding="utf-8")
 )
-"""Answers on the sample, long lists cut, by endpoint; and the detail of each problem."""
+"""Example answers from the sample by endpoint, with shortened lists, and example details of each problem."""
 EXAMPLES["capacity"] = {**EXAMPLES["fleet"]["agents"][0], "cache": EXAMPLES["fleet"]["cache"]}
 PROBLEM_SCHEMA = {"$ref": "#/components/schemas/ProblemDocument"}
 PROBLEMS = {
@@ -23,7 +23,7 @@ PROBLEMS = {
     429: ("too-many-requests", "Too many requests of this client."),
     503: ("database-away", "The database is away or busy, or nothing is published."),
 }
-"""Of each status, the kind of the example, and what it means."""
+"""Type of the example problem and its description, by status."""
 SECONDS = {"schema": {"type": "integer"}, "description": "Seconds to wait.", "example": RETRY_SECONDS}
 HEADERS: Mapping[int, dict[str, Any]] = {
     401: {"WWW-Authenticate": {"schema": {"type": "string"}, "description": "How to send the key."}},
@@ -43,7 +43,7 @@ TAGGED = {
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Describe the problems that an endpoint answers with, beside those that all have."""
+    """Describe the problems that an endpoint can return, in addition to those of all endpoints."""
     return {
         304: {"description": "Nothing has changed since the answer with this ETag."},
         **{status: _problem(status) for status in sorted({*statuses, 401, 429, 503})},
@@ -63,7 +63,7 @@ def _problem(status: int) -> dict[str, Any]:
 def described(
     name: str, model: type[BaseModel], responses: Mapping[int | str, dict[str, Any]], *, csv: bool = False
 ) -> dict[str, Any]:
-    """Describe an endpoint to FastAPI: the shape of its answer, its example and its problems."""
+    """Return FastAPI's description of an endpoint: shape and example of the answer, and problems."""
     content: dict[str, Any] = {"application/json": {"example": EXAMPLES[name]}}
     if csv:
         content["text/csv"] = {"schema": {"type": "string"}, "example": EXAMPLES[f"{name}.csv"]}

@@ -1,4 +1,4 @@
-"""What stands before the endpoints: names of the host, limits, the key, and headers that keep browsers careful."""
+"""Middleware before the endpoints: allowed host names, rate limits, API key and security headers."""
 
 import contextlib
 import hashlib
@@ -22,9 +22,9 @@ from ciris_scoring.serve.api.settings import Settings, is_loopback
 
 ABSOLUTE = re.compile(rb"https?://(?P<host>[^/]+)(?P<path>/.*)?", re.IGNORECASE)
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
-"""For probes: without a key and without a limit."""
+"""Paths for probes. They need no key; only /healthz has no rate limit."""
 MOST_CLIENTS = 10_000
-"""Clients whose requests are counted; the one that was quiet for longest is forgotten."""
+"""Maximum number of clients whose requests are counted. The one that was inactive longest is dropped."""
 SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -32,17 +32,17 @@ SECURITY_HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
 }
-"""Set where an answer does not set its own."""
+"""Headers of answers that do not set them themselves."""
 
 
 class SecurityHeaders:
-    """Adds the headers to every answer, problems included."""
+    """Adds security headers to all answers, including problems."""
 
     def __init__(self, app: ASGIApp):
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Process a request."""
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
 
@@ -57,16 +57,16 @@ class SecurityHeaders:
 
 
 class PlainRequests:
-    """Answers HEAD as GET, without the body, and a path with a slash at its end as the one without.
+    """Normalizes requests: HEAD becomes GET without a body, and a slash at the end of a path is removed.
 
-    A server has to take an absolute URI for its path, and the URI's authority for the header Host (RFC 9112, 3.2.2).
+    An absolute URI in the request line is split into path and Host header, as RFC 9112, 3.2.2 requires.
     """
 
     def __init__(self, app: ASGIApp):
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Process a request."""
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
         if found := ABSOLUTE.fullmatch(scope["raw_path"]):
@@ -80,7 +80,7 @@ class PlainRequests:
             }
         if scope["path"].endswith("/") and len(scope["path"]) > 1:
             if not scope["path"].startswith("/api/"):
-                # The links of a page are relative to the path without the slash.
+                # The links of a page are relative to its path without the slash, so the browser must be redirected.
                 page, query = (
                     scope["path"].rstrip("/").rpartition("/")[2],
                     scope["query_string"].decode("latin-1"),
@@ -98,7 +98,7 @@ class PlainRequests:
 
 
 class Guard:
-    """Lets through who may ask, and not too often."""
+    """Checks host name, rate limit and API key of a request."""
 
     def __init__(self, app: ASGIApp, settings: Settings):
         self.app = app
@@ -107,7 +107,7 @@ class Guard:
         self.key_digest = _digest(settings.key) if settings.key is not None else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Process a request."""
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
         headers = Headers(scope=scope)
@@ -117,10 +117,11 @@ class Guard:
             self._check_host(headers)
             has_key = self._has_key(headers)
             if self.limits is not None and scope["path"] != "/healthz":
-                # Who guesses keys uses up nothing of whoever has the right one and shares the address.
+                # Requests without the right key have their own limit, so that guessing keys cannot block others at
+                # the address.
                 remaining = self.limits.take(client_of(scope) + ("" if has_key else " without the key"))
             if not has_key and scope["path"] not in OPEN_PATHS:
-                # A browser's preflight carries no key; CORS answers it before it comes here.
+                # CORS preflight requests, which have no key, are answered by the middleware before this one.
                 raise Problem(
                     "key-required",
                     "Send the API key as `Authorization: Bearer KEY`, as `X-API-Key: KEY`, or as a password.",
@@ -151,28 +152,28 @@ class Guard:
             )
 
     def _has_key(self, headers: Headers) -> bool:
-        """Whether the right key was sent, or none is demanded."""
+        """Return whether the request has the right key, or no key is required."""
         if self.key_digest is None:
             return True
-        # Digests are of one length, so that the comparison takes as long for any key.
+        # Digests have equal lengths, so the time of the comparison does not depend on the key.
         return any(hmac.compare_digest(_digest(key), self.key_digest) for key in _keys(headers))
 
 
 class Limits:
-    """Buckets of requests, one per client, each refilled steadily up to a minute's worth.
+    """Rate limits as token buckets, one per client.
 
-    :param per_minute: requests in a minute.
+    :param per_minute: requests that a client may send in a minute; also the size of a bucket.
     """
 
     def __init__(self, per_minute: int):
         self.per_minute = per_minute
         self.buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
-        """Requests left and when that was, by client."""
+        """Remaining requests and the time at which they were computed, by client."""
 
     def take(self, client: str) -> int:
-        """Count a request; return how many are left.
+        """Count a request and return the number of requests that are left.
 
-        :raises Problem: there is none left.
+        :raises Problem: no request is left.
         """
         now = monotonic()
         left, at = self.buckets.pop(client, (float(self.per_minute), now))
@@ -198,7 +199,7 @@ class Limits:
 
 
 def client_of(scope: Scope) -> str:
-    """Who asks: an address, or, of IPv6, the network of 64 bits that a client has to itself."""
+    """Return the address of the client. For IPv6 it is the /64 network, all of which one client can use."""
     address = scope["client"][0] if scope.get("client") else ""
     try:
         parsed = ipaddress.ip_address(address)
@@ -212,7 +213,7 @@ def client_of(scope: Scope) -> str:
 
 
 def _check_length(headers: Headers) -> None:
-    """Refuse a request that says in two ways where it ends: a proxy may have taken the other."""
+    """Refuse a request with two contradictory lengths, because a proxy may have used the other one."""
     if "transfer-encoding" in headers and "content-length" in headers:
         raise Problem(
             "contradictory-request",
@@ -222,14 +223,14 @@ def _check_length(headers: Headers) -> None:
 
 
 def _host_name(host: str) -> str:
-    """Name in a Host header, without the port."""
+    """Return the name in a Host header, without the port."""
     if host.startswith("["):
         return host[1:].partition("]")[0]
     return host.partition(":")[0].lower()
 
 
 def _keys(headers: Headers) -> list[str]:
-    """Keys that a client has sent."""
+    """Return the keys in a request."""
     keys = [headers["x-api-key"]] if "x-api-key" in headers else []
     scheme, _, credentials = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":

@@ -1,4 +1,4 @@
-"""Answers in the shapes of the CIRIS lens API, made of what the readers find in the marts."""
+"""Convert rows of the marts to the shapes of the CIRIS lens API."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ from ciris_scoring.reading.verdict import VERDICTS
 from ciris_scoring.serve.api import models
 
 LENS_NAMES = {one.component: one.lens_name for one in COMPONENT_ROWS if one.lens_name}
-"""Components that the lens has too, under these names; the others keep their own."""
+"""Names in the lens of the components that it has. All other components keep the names of the marts."""
 SORTED_BY: Mapping[str, Callable[[Score], Any]] = {
     "composite_score": lambda score: score.capacity_score,
     "capacity_score_steady": lambda score: score.capacity_score_steady or 0,
@@ -28,36 +28,36 @@ SORTED_BY: Mapping[str, Callable[[Score], Any]] = {
     "total_traces": lambda score: score.n_traces,
     **{factor: attrgetter(column) for factor, column in FACTORS.items()},
 }
-"""What the fleet can be sorted by."""
+"""Sort keys for the fleet."""
 NO_TRACES = "no_traces"
-"""Status, beside those of the marts, of an agent without a trace in the window."""
+"""Status of an agent without a trace in the window. The marts have no such status."""
 
 
 def lens_name(component: str) -> str:
-    """Name of a component in the lens."""
+    """Return the name of a component in the lens."""
     return LENS_NAMES.get(component, component)
 
 
 def name_of(row: Any) -> str:
-    """Name of an agent in a row of a mart; its hash where it never sent one, for clients take names for text."""
+    """Return the name of an agent, or its hash if it never sent a name. Clients of the lens expect a text."""
     name: str = row.agent_name or row.agent_id_hash
     return name
 
 
 def _alike(row: Score | Point, model: type[models.Described]) -> dict[str, Any]:
-    """The members of a model that the marts have under the same name."""
+    """Return the members of a model that have the same name in the row."""
     return {name: getattr(row, name) for name in model.model_fields if hasattr(row, name)}
 
 
 def _outlined(row: Score | Point, model: type[models.Outline]) -> dict[str, Any]:
-    """The same of a model of a score, whose number has a name of the lens."""
+    """Return the members of a model for a score, whose value the lens calls `composite_score`."""
     return {**_alike(row, model), "agent_name": name_of(row), "composite_score": row.capacity_score}
 
 
 def judged(score: Score, threshold: float | None, model: type[models.Judged]) -> dict[str, Any]:
-    """The same, and what to do about a permission.
+    """Return the members of a model for a score with its verdict.
 
-    :param threshold: steady score that it asks for; None for that of the published verdict.
+    :param threshold: steady score that the permission requires, or None for the threshold of the published verdict.
     """
     found = score.verdict(threshold)
     return {
@@ -70,18 +70,18 @@ def judged(score: Score, threshold: float | None, model: type[models.Judged]) ->
 
 @dataclass(frozen=True)
 class Lens:
-    """The marts of one publication, in the lens's shapes."""
+    """The marts of one publication, with the shapes of the lens API."""
 
     marts: Marts
     publication: Publication
     cache: models.Cache
     threshold: float | None = None
-    """Steady score that the permission asks for; None for that of the published verdicts."""
+    """Steady score that the permission requires, or None for the threshold of the published verdicts."""
     raised_at: datetime | None = None
-    """As-of whose alerts count; None for the score's."""
+    """As-of of the alerts, or None for that of the score."""
 
     def members(self, scores: Sequence[Score]) -> Iterator[dict[str, Any]]:
-        """What is said of each score, with its factors; the scores are of one as-of and window."""
+        """Yield the members of each score, with its factors. All scores must have the same as-of and window."""
         if not scores:
             return
         hashes = [score.agent_id_hash for score in scores]
@@ -118,9 +118,9 @@ class Lens:
     def unscored(
         self, as_of: datetime | None, window_days: int, raised: str | None = None
     ) -> list[models.Unscored]:
-        """Agents with too few traces in the window or none.
+        """Return the agents without a score at an as-of.
 
-        :param raised: only agents with this alert or sign at the as-of.
+        :param raised: return only agents with this alert or red flag at the as-of.
         """
         having = None
         if raised is not None and as_of is not None:
@@ -140,9 +140,9 @@ class Lens:
         ]
 
     def summary(self, as_of: datetime | None, window_days: int, scores: Sequence[Score]) -> models.Summary:
-        """The whole fleet in numbers.
+        """Return the summary of the fleet.
 
-        :param scores: all of them.
+        :param scores: all scores of the fleet, not only a page of them.
         """
         found = None if as_of is None else fleet.capacity(self.marts, as_of, window_days)
         judged_as = Counter(score.verdict(self.threshold).verdict for score in scores)
@@ -155,7 +155,7 @@ class Lens:
         )
 
     def below(self, threshold: float, as_of: datetime | None, window_days: int) -> list[models.AlertedAgent]:
-        """Agents below a threshold at an as-of, the lowest first; none where it is None."""
+        """Return the agents below a threshold at an as-of, the lowest score first; none if the as-of is None."""
         if as_of is None:
             return []
         found = fleet.scores(self.marts, as_of, window_days, below=threshold)
@@ -177,7 +177,7 @@ class Lens:
 
 
 def point(row: Point) -> models.Point:
-    """A score in a history."""
+    """Convert a score to a point of a history."""
     return models.Point.model_validate(
         {
             **_outlined(row, models.Point),
@@ -208,7 +208,7 @@ CSV_COLUMNS = (
 
 
 def csv_row(row: Point, window_days: int) -> dict[str, Any]:
-    """The same as a row of a CSV: the columns, among others."""
+    """Convert a score to a row of a CSV. It has more keys than `CSV_COLUMNS`."""
     written = point(row).model_dump()
     more = {"agent_id_hash": row.agent_id_hash, "window_days": window_days}
     return {**written, **written["factors"], **more}

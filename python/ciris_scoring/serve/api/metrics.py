@@ -1,4 +1,4 @@
-"""Metrics in the format of Prometheus: what is published, how the last run ended, and what was asked."""
+"""Prometheus metrics: age of the publication, outcome of the last run, and requests."""
 
 import time
 from collections import Counter as Count
@@ -30,13 +30,13 @@ from ciris_scoring.serve.api.endpoints import TheAnswers
 from ciris_scoring.serve.api.problems import Problem
 
 NO_ROUTE = "none"
-"""Route of requests that were refused before they had one, or that none fits."""
+"""Route of requests that match none, or that were refused before routing."""
 
 router = APIRouter(include_in_schema=False)
 
 
 class Counted:
-    """Counts the requests by route and status, and how long they take."""
+    """Counts requests by route and status and measures their duration."""
 
     def __init__(self, app: ASGIApp, registry: CollectorRegistry):
         self.app = app
@@ -56,7 +56,7 @@ class Counted:
         build.labels(version("ciris-scoring")).set(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Process a request."""
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
         status, begun = 500, time.perf_counter()
@@ -78,7 +78,7 @@ class Counted:
 
 @router.get("/metrics")
 async def metrics(request: Request, answers: TheAnswers) -> Response:
-    """The metrics; where the marts cannot be read, those of the server alone."""
+    """Serve the metrics. If the marts cannot be read, only those of the server are included."""
     registry = CollectorRegistry()
     gauge = partial(Gauge, registry=registry)
     readable = gauge("ciris_scoring_marts_readable", "1 where the marts can be read.")

@@ -1,4 +1,4 @@
-"""The answers: what each holds, what the OpenAPI document says of it, and how it is written.
+"""Models of the answers, with their descriptions in the OpenAPI document.
 
 Names and nesting are those of the CIRIS lens API.
 """
@@ -22,7 +22,7 @@ Moment = Annotated[
     PlainSerializer(lambda moment: moment.astimezone(UTC).isoformat(), return_type=str, when_used="json"),
     WithJsonSchema({"type": "string", "format": "date-time"}),
 ]
-"""A time as Python's `isoformat` writes it at UTC: clients with a Python before 3.11 cannot read a Z."""
+"""A time in UTC with the offset +00:00. Python before 3.11 cannot parse the suffix Z."""
 Certainty = Annotated[
     Literal["certain", "uncertain"] | None,
     Field(description="Whether both limits lie in the category; null with the score."),
@@ -56,12 +56,12 @@ Timestamp = Annotated[Moment, Field(description="When this answer was made, UTC.
 
 
 class Described(BaseModel):
-    """What all answers have in common: no member beyond those described."""
+    """Base class of all models. Unknown members are not allowed."""
 
     model_config = ConfigDict(extra="forbid", from_attributes=True)
 
     def body(self) -> bytes:
-        """Write it, without members that were not given."""
+        """Serialize the model, without members that were not set."""
         return self.model_dump_json(by_alias=True, exclude_unset=True).encode()
 
 
@@ -73,7 +73,7 @@ class Cache(Described):
 
 
 class Answer(Described):
-    """An answer that is made once per publication, and kept."""
+    """Base class of answers that are built once per publication and cached."""
 
     cache: Cache = Field(description="Whether the answer was made for this request.")
 
@@ -96,7 +96,7 @@ class FactorScore(Described):
 
 
 class ByFactor(Described, Generic[Value]):
-    """Something of each of the five factors."""
+    """A value for each of the five factors."""
 
     C: Value = Field(description="Core identity.")
     I_int: Value = Field(description="Integrity.")
@@ -146,7 +146,7 @@ class DetailedMetadata(Metadata):
 
 
 class Outline(Described):
-    """What every answer says of a score, whether the agent has one or not yet."""
+    """Base class of all models of a score, which can be null."""
 
     agent_name: Name
     composite_score: Share | None = Field(
@@ -174,7 +174,7 @@ class Outline(Described):
 
 
 class Scored(Outline):
-    """The same of an agent that has a score."""
+    """Base class of models of a score that is not null."""
 
     composite_score: Share = Field(description="Product of the five factors.")
     fragility_index: float = Field(description="1/(epsilon + composite_score), lower is better.")
@@ -191,7 +191,7 @@ class Raised(Described):
 
 
 class Judged(Outline):
-    """A score with what to do about a permission."""
+    """Base class of models of a score with its verdict."""
 
     agent_id_hash: Hash
     verdict: VerdictName = Field(
@@ -208,7 +208,7 @@ class Judged(Outline):
 
 
 class ScoreBase(Judged):
-    """A score of an agent at an as-of."""
+    """Base class of a score of an agent at an as-of."""
 
     category_steady: Category | None = Field(description="Category of capacity_score_steady; null with it.")
     category_steady_certainty: Certainty

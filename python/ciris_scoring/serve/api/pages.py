@@ -1,4 +1,4 @@
-"""The pages for people: those of the package `pages`, kept like other answers, but for a minute at most."""
+"""Routes of the web pages. Pages are cached like API answers, but for at most a minute."""
 
 import time
 from collections.abc import Callable
@@ -22,15 +22,15 @@ from ciris_scoring.serve.pages.links import ServedLinks
 
 HTML = "text/html; charset=utf-8"
 KEPT_SECONDS = 60
-"""Pages say how long ago something was."""
-# Each page brings, in itself, a policy for its own style and script; this is what only a header can say.
+"""Maximum age of a page in seconds, because pages contain texts like "2 minutes ago"."""
+# Each page contains a policy for its own style and script. Only a header can forbid frames.
 POLICY = {"Content-Security-Policy": "frame-ancestors 'none'"}
 LINKS = ServedLinks(frozenset(RULES) | {"sigma", "q_deferral"})
 
 
 router = APIRouter(include_in_schema=False)
 EMPTY_IS_NONE = BeforeValidator(lambda text: text or None)
-"""For a parameter that the form of a page may leave empty."""
+"""Validator for a parameter that a form may submit as an empty text."""
 Threshold = Annotated[Annotated[float, Field(ge=0, le=1)] | None, EMPTY_IS_NONE, Query()]
 WindowDays = Annotated[int | None, Query(ge=1, le=10_000)]
 Days = Annotated[int | None, Query(ge=1, le=3_660)]
@@ -52,11 +52,11 @@ async def _history(at: At, days: Days = None) -> dict[str, Any]:
 
 
 History = Annotated[dict[str, Any], Depends(_history)]
-"""What pages take that show how it came to be: a window, an as-of, and how many days before it."""
+"""Parameters of pages with a history: window, as-of, threshold, and number of days before the as-of."""
 
 
 class TableState:
-    """How the table of the fleet was sorted and filtered when its address was sent; the script reads it there."""
+    """Sorting and filters of the fleet table. The server ignores them; the page's script reads them from the URL."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ async def _answer(
         except Problem as problem:
             if problem.kind != "not-published":
                 raise
-            # The page says what there is instead of scores.
+            # The page then describes the last run instead of scores.
             body = await run_in_threadpool(answers.read, build)
             return Response(body, media_type=HTML, headers={"Cache-Control": "no-store", **POLICY})
         minute = int(time.time() // KEPT_SECONDS)
@@ -107,7 +107,7 @@ async def _answer(
 
 
 def written(request: Request, problem: Problem) -> Response:
-    """Write a problem: as a page for a browser, which asks for one, else as a document."""
+    """Return a problem as a page if the client accepts HTML, otherwise as a problem document."""
     is_page = "text/html" in request.headers.get("accept", "")
     return _problem_page(request, problem) if is_page else problem.response()
 
@@ -119,7 +119,7 @@ def _problem_page(request: Request, problem: Problem) -> Response:
 
 
 def _up(request: Request) -> str:
-    """The folder of the pages, as seen from what was asked for: a proxy may have put it anywhere."""
+    """Return the relative path to the folder of the pages, because a proxy may serve them under any prefix."""
     return "../" * (request.scope["raw_path"].count(b"/") - 1) or "./"
 
 
@@ -127,13 +127,13 @@ def _up(request: Request) -> str:
 async def fleet_page(
     request: Request, answers: TheAnswers, table: Annotated[TableState, Depends()], history: History
 ) -> Response:
-    """The fleet."""
+    """Serve the page of the fleet."""
     return await _answer(request, answers, pages.fleet_page, "fleet", **history)
 
 
 @router.get("/agent")
 async def agent_page(request: Request, answers: TheAnswers, agent_id: str, history: History) -> Response:
-    """An agent: by hash, the beginning of one, a name or a label."""
+    """Serve the page of an agent, identified by hash, beginning of a hash, name or label."""
     return await _answer(request, answers, pages.agent_page, "agent", agent=agent_id, **history)
 
 
@@ -146,7 +146,7 @@ async def agent_address(
     days: Days = None,
     threshold: Threshold = None,
 ) -> Response:
-    """The address of an agent's page to give away; the page itself is beside the others, as its links are relative."""
+    """Redirect a short URL for sharing to the page of an agent. The page's relative links need the other URL."""
     asked: dict[str, Any] = {"agent_id": agent_id, "window_days": window_days, "as_of": as_of, "days": days}
     asked["threshold"] = threshold
     query = {name: value for name, value in asked.items() if value is not None}
@@ -157,7 +157,7 @@ async def agent_address(
 async def compare_page(
     request: Request, answers: TheAnswers, agent_id: str, history: History, other_id: str | None = None
 ) -> Response:
-    """Two agents; without the other one, whom to compare with."""
+    """Serve the comparison of two agents, or the choice of the second one if it is not given."""
     asked = {"agent": agent_id, "other": other_id, **history}
     return await _answer(request, answers, pages.compare_page, "compare", **asked)
 
@@ -166,7 +166,7 @@ async def compare_page(
 async def evidence_page(
     request: Request, answers: TheAnswers, agent_id: str, component: str, at: At, after: After = None
 ) -> Response:
-    """The traces behind a component of an agent's score."""
+    """Serve the traces that lowered a component of an agent's score."""
     asked = {"agent": agent_id, "component": component, "after": after, **at}
     return await _answer(request, answers, pages.evidence_page, "evidence", **asked)
 
@@ -175,7 +175,7 @@ async def evidence_page(
 async def evidence_csv(
     request: Request, answers: TheAnswers, agent_id: str, component: str, at: At
 ) -> Response:
-    """The same, all of it, for a spreadsheet."""
+    """Serve all traces that lowered a component as CSV."""
     asked = {"agent": agent_id, "component": component, **at}
     media_type = f"{CSV}; charset=utf-8"
     response = await _answer(request, answers, pages.evidence_csv, "evidence.csv", media_type, **asked)
@@ -186,19 +186,19 @@ async def evidence_csv(
 
 @router.get("/signs")
 async def signs_page(request: Request, answers: TheAnswers, at: At, agent_id: str | None = None) -> Response:
-    """The signs of a polished record, of all agents or of one."""
+    """Serve the red flags of all agents or of one."""
     return await _answer(request, answers, pages.signs_page, "signs", agent=agent_id, **at)
 
 
 @router.get("/runs")
 async def runs_page(request: Request, answers: TheAnswers) -> Response:
-    """The attempts to publish."""
+    """Serve the run log."""
     return await _answer(request, answers, pages.runs_page, "runs")
 
 
 @router.get("/quality")
 async def quality_page(request: Request, answers: TheAnswers) -> Response:
-    """What was repaired, set aside or refused."""
+    """Serve the counts of data that was repaired, set aside or refused."""
     return await _answer(request, answers, pages.quality_page, "quality")
 
 
@@ -211,18 +211,18 @@ async def alerts_page(
     severity: Annotated[Literal["critical", "warning"] | None, EMPTY_IS_NONE, Query()] = None,
     offset: Offset = 0,
 ) -> Response:
-    """The alerts, all or those of a kind and severity."""
+    """Serve the alerts, optionally of one kind or severity."""
     asked = {"kind": kind, "severity": severity, "offset": offset, **at}
     return await _answer(request, answers, pages.alerts_page, "alerts", **asked)
 
 
 @router.get("/glossary")
 async def glossary_page(request: Request, answers: TheAnswers) -> Response:
-    """What the words mean."""
+    """Serve the glossary."""
     return await _answer(request, answers, pages.glossary_page, "glossary")
 
 
 @router.get("/parameters")
 async def parameters_page(request: Request, answers: TheAnswers, window_days: WindowDays = None) -> Response:
-    """Parameters, windows and categories."""
+    """Serve parameters, windows and categories."""
     return await _answer(request, answers, pages.parameters_page, "parameters", window_days=window_days)

@@ -1,4 +1,4 @@
-"""Errors as problem documents (RFC 9457), each with a stable type."""
+"""Errors as problem documents (RFC 9457) with stable types."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -28,16 +28,16 @@ TITLES: Mapping[str, tuple[int, str]] = {
     "database-busy": (503, "The database is busy"),
     "not-published": (503, "No scores are published"),
 }
-"""Status and title of each type."""
+"""Status and title of each problem type."""
 
 
 class Problem(Exception):
-    """An answer other than the one that was asked for.
+    """An error answer.
 
-    :param kind: one of TITLES, the end of the document's type.
-    :param detail: what is wrong this time.
-    :param headers: of the answer.
-    :param members: further members of the document.
+    :param kind: key of TITLES. It is the end of the document's `type`.
+    :param detail: description of this occurrence.
+    :param headers: additional headers of the answer.
+    :param members: additional members of the document.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Problem(Exception):
             self.headers["Retry-After"] = str(RETRY_SECONDS)
 
     def response(self) -> Response:
-        """Write the document."""
+        """Return the problem document."""
         document = ProblemDocument(
             type=TYPE + self.kind, title=self.title, status=self.status, detail=self.detail, **self.members
         )
@@ -62,13 +62,16 @@ class Problem(Exception):
 
 
 def bad_parameter(name: str, message: str, **members: Any) -> Problem:
-    """A parameter that is not acceptable; the message follows upon its name."""
+    """Return the problem for an invalid parameter.
+
+    :param message: rest of the sentence that begins with the parameter's name.
+    """
     return Problem(
         "bad-parameter", f"{name} {message}", errors=[{"parameter": name, "message": message}], **members
     )
 
 
 def shown(value: object) -> str:
-    """Write what a client sent into a message, cut where it is long."""
+    """Format a value that a client sent for a message. Long values are truncated."""
     text = repr(value)
     return text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 1] + "…"

@@ -1,4 +1,4 @@
-"""Serving the application until somebody stops it."""
+"""Run the server until it is stopped."""
 
 import contextlib
 import socket
@@ -13,9 +13,9 @@ from ciris_scoring.serve.api.settings import Settings
 
 
 def serve(project: Project, settings: Settings) -> None:
-    """Serve a project's scores; return when the process is told to stop.
+    """Serve the scores of a project until the process is told to stop.
 
-    :raises InputError: the address cannot be served on.
+    :raises InputError: the server cannot listen on the address.
     """
     with listen(settings.host, settings.port) as listening:
         database = Database(project, settings.connections, settings.statement_timeout)
@@ -24,18 +24,18 @@ def serve(project: Project, settings: Settings) -> None:
             host = f"[{settings.host}]" if ":" in settings.host else settings.host
             guarded = "an API key is demanded" if settings.key is not None else "no key is demanded"
             address = f"http://{host}:{listening.getsockname()[1]}"
-            with contextlib.suppress(KeyboardInterrupt):  # uvicorn hands Ctrl-C on, once it has stopped
+            with contextlib.suppress(KeyboardInterrupt):  # uvicorn raises it again after Ctrl-C
                 say(f"Serving {project.schema} on {address}, {guarded}. Stop it with Ctrl-C.")
                 LimitedServer(create_app(database, settings)).run(sockets=[listening])
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Open the socket to listen on.
+    """Open the listening socket.
 
-    :raises InputError: there is no such address, or it is taken.
+    :raises InputError: the address does not exist or is in use.
     """
     try:
-        # With the protocol by its number, as asyncio switches Nagle's algorithm off for such sockets only.
+        # asyncio sets TCP_NODELAY only on sockets that were created with the protocol number.
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP, flags=socket.AI_PASSIVE
         )[0]

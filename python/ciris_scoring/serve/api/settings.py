@@ -1,4 +1,4 @@
-"""What a server is told on the command line and by the environment."""
+"""Settings of the server, from the command line and the environment."""
 
 import ipaddress
 import os
@@ -9,35 +9,36 @@ from ciris_scoring.basics.errors import InputError
 KEY_VARIABLE = "CIRIS_API_KEY"
 SHORTEST_KEY = 16
 REQUESTS_PER_MINUTE = 600
-"""Default limit per client where the server is reached from elsewhere."""
+"""Default rate limit per client if the server can be reached from other machines."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How the API is served."""
+    """Settings of the server."""
 
     host: str = "127.0.0.1"
     port: int = 8000
     key: str | None = field(default=None, repr=False)
-    """Demanded of every client; None for none."""
+    """API key that clients must send, or None if no key is required."""
     requests_per_minute: int = 0
-    """Limit per client; 0 for none."""
+    """Maximum number of requests of a client per minute; 0 for no limit."""
     origins: tuple[str, ...] = ()
-    """Whose pages may read answers in a browser (CORS)."""
+    """Origins whose web pages may read answers (CORS)."""
     local_names_only: bool = True
-    """Answer only requests that name a loopback host, so that no web page reaches the server under a name of its own
-    (DNS rebinding)."""
+    """Whether to answer only requests for a loopback host. This protects against DNS rebinding, by which a web page
+    could read the server under a host name of its own.
+    """
     connections: int = 8
     statement_timeout: float = 15
-    """Seconds that a query may take."""
+    """Maximum duration of a query in seconds."""
     version_seconds: float = 1
-    """For how long a publication is taken for the newest one."""
+    """Seconds after which the server checks for a new publication."""
     cache_bytes: int = 64 * 2**20
-    """Bytes of answers that are kept."""
+    """Size of the cache of answers in bytes."""
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a server on this address can be reached from this machine only."""
+    """Return whether only this machine can reach a server on the address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -52,9 +53,9 @@ def settings_of(
     origins: tuple[str, ...],
     cache_mb: int,
 ) -> Settings:
-    """Settle what the command line leaves open; the key is the environment's.
+    """Return the settings, with defaults for what the command line does not set. The key comes from the environment.
 
-    :raises InputError: the server could be reached from elsewhere without a key, or the key is weak; an origin is none.
+    :raises InputError: a key is required and missing, the key is weak, or an origin is invalid.
     """
     local = is_loopback(host)
     key = os.environ.get(KEY_VARIABLE) or None

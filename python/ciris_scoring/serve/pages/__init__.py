@@ -1,1 +1,1 @@
-"""The scores as pages of HTML."""
+"""Web pages and the HTML report."""

@@ -1,4 +1,4 @@
-"""What the page of an agent shows, read from the marts, for one agent or for many at once."""
+"""Data of an agent's page, read for one agent or for many at once."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ from ciris_scoring.serve.pages.words import interval, shown
 SAID_UNLESS_ZERO = frozenset(
     {"chain_gaps", "chain_rewinds", "chain_duplicates", "n_open_episodes", "rho_regression", "sigma"}
 )
-"""Components without an interval that a report shows."""
+"""Components without an interval that the report shows if they are not 0."""
 
 
 @dataclass(frozen=True)
 class AgentView:
-    """An agent at an as-of in a window."""
+    """Data of an agent at an as-of in a window."""
 
     score: Score
     points: list[Point]
@@ -36,31 +36,31 @@ class AgentView:
     alerts: list[Alert]
     signs: list[Sign]
     raised: list[Raised]
-    """Alerts and signs that stood in the span of the charts."""
+    """Alerts and red flags that were raised in the period of the charts."""
     verdict: Verdict
     frame: charts.Frame
 
     @property
     def spans(self) -> Mapping[str, list[Raised]]:
-        """The same by name: what stood when."""
+        """Alerts and red flags of the period by name."""
         return grouped(self.raised, "name")
 
     @property
     def line(self) -> str:
-        """Path of the steady score over time."""
+        """SVG path of the steady score over time."""
         points = [(point.as_of, point.capacity_score_steady) for point in self.points]
         return charts.line(self.frame, points, charts.FINE)
 
     @property
     def week(self) -> str:
-        """Path of the window's score over time."""
+        """SVG path of the window's score over time."""
         return charts.line(
             self.frame, [(point.as_of, point.capacity_score) for point in self.points], charts.FINE
         )
 
     @property
     def told(self) -> list[charts.Told]:
-        """What the chart says of each as-of."""
+        """Chart labels of each as-of."""
         return charts.told(
             self.frame,
             (
@@ -78,42 +78,43 @@ class AgentView:
 
     @property
     def interval(self) -> str:
-        """Path of the area of the steady score's interval over time."""
+        """SVG path of the 95 % interval of the steady score over time."""
         points = [(p.as_of, p.capacity_score_steady_low, p.capacity_score_steady_high) for p in self.points]
         return charts.area(self.frame, points, charts.MEDIUM)
 
     def factor_line(self, factor: str) -> str:
-        """Path of a factor over time."""
+        """Return the SVG path of a factor over time."""
         points = [(point.as_of, getattr(point, FACTORS[factor])) for point in self.points]
         return charts.line(self.frame, points, charts.COARSE)
 
     @property
     def lost(self) -> list[PartLost]:
-        """The parts that took a thousandth or more, the most first."""
+        """Loss components of 0.001 points or more, the largest first."""
         return [part for part in self.parts if part.points_lost >= 0.001]
 
     @property
     def avoidable(self) -> list[PartLost]:
-        """The same without the fixed cost."""
+        """Loss components of 0.001 points or more, without the fixed cost."""
         return [part for part in self.lost if part.part != "r_ceiling"]
 
     @property
     def moved(self) -> list[PartChanged]:
-        """The parts that moved the score by a thousandth or more since one window ago, the most first."""
+        """Loss components that changed the score by 0.001 or more in one window, the largest change first."""
         return sorted(
             (part for part in self.changes if abs(part.points) >= 0.001), key=lambda part: -abs(part.points)
         )
 
     @property
     def sigma_max(self) -> float | None:
-        """The most that sigma could be."""
+        """Maximum that sigma can reach."""
         of_name = {component.component: component.component_value for component in self.components}
         return of_name.get("sigma_max")
 
     def components_of(self, factor: str, *, whole: bool = True) -> list[Component]:
-        """The components of a factor: those with an interval first; sigma_max stands beside sigma.
+        """Return the components of a factor, those with an interval first. sigma_max is shown with sigma and not
+        returned.
 
-        :param whole: all of them; else without what says little: what took nothing, and counts of nothing.
+        :param whole: whether to return all of them. If not, components that cost nothing and counts of 0 are skipped.
         """
         spared = set() if whole else {part.part for part in self.parts if not part.points_lost}
         found = [
@@ -138,13 +139,13 @@ def read_agents(
     days: int,
     frame: charts.Frame | None = None,
 ) -> list[AgentView]:
-    """Read what is behind scores of one as-of and window, in their order.
+    """Read the data of agents' pages. The result has the order of the scores.
 
-    :param scores: at least one.
-    :param threshold: steady score that the permission asks for; None for that of the published verdicts.
-    :param raised_at: as-of whose alerts count.
-    :param days: of history before the as-of.
-    :param frame: span of time of the charts; None for that of the history.
+    :param scores: scores of one as-of and window, at least one.
+    :param threshold: steady score that the permission requires, or None for the threshold of the published verdicts.
+    :param raised_at: as-of of the alerts.
+    :param days: days of history before the as-of.
+    :param frame: period of the charts, or None for that of the history.
     """
     hashes = [score.agent_id_hash for score in scores]
     as_of, window_days = scores[0].as_of, scores[0].window_days

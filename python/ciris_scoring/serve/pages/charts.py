@@ -1,4 +1,4 @@
-"""Geometry of the charts: numbers of the marts as paths of SVG, short enough for hundreds in one file."""
+"""Convert values of the marts to SVG paths. The paths are short, so that a report can contain hundreds."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -6,47 +6,47 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 FINE = 200
-"""Height of the coordinates of a large chart's line; the template stretches them."""
+"""Height of the coordinates of a large chart's line. The template scales them."""
 MEDIUM = 50
-"""Height of those of an area behind it, which needs less precision."""
+"""Height of the coordinates of the interval behind the line, which needs less precision."""
 COARSE = 25
-"""Height of those of a small chart."""
+"""Height of the coordinates of a small chart."""
 
 Vertex = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The span of time that charts show, the same for all charts of a page."""
+    """Period that all charts of a page show."""
 
     first: datetime
     last: datetime
     step: timedelta
-    """Between neighbouring as-ofs; a line breaks where one is missing."""
+    """Time between neighbouring as-ofs. A line is interrupted where an as-of is missing."""
 
     @classmethod
     def of(cls, as_ofs: Sequence[datetime]) -> "Frame":
-        """The frame of as-ofs in the order of time; there is at least one."""
+        """Return the period of the as-ofs, which must be in ascending order and not empty."""
         step = min((later - earlier for earlier, later in pairwise(as_ofs)), default=timedelta(days=1))
         return cls(as_ofs[0], as_ofs[-1], step)
 
     def share(self, moment: datetime) -> float:
-        """Where a moment lies: 0 at the left, 1 at the right; 1 in a frame without a width."""
+        """Return the position of a time: 0 at the left, 1 at the right. It is 1 if the period is empty."""
         span = self.last - self.first
         return min(1.0, max(0.0, (moment - self.first) / span)) if span else 1.0
 
     @property
     def width(self) -> int:
-        """Width of a path's coordinates: one for each step."""
+        """Width of the coordinates of a path: one unit for each step."""
         return max(1, round((self.last - self.first) / self.step))
 
     def percent(self, moment: datetime) -> str:
-        """The same as a percentage."""
+        """Return the position of a time as a percentage."""
         return percent(self.share(moment))
 
     @property
     def ticks(self) -> list[datetime]:
-        """First, middle and last moment."""
+        """Times of the axis labels: first, middle and last."""
         middle = self.first + (self.last - self.first) / 2
         return [self.first, middle, self.last] if self.first < self.last else [self.last]
 
@@ -55,9 +55,9 @@ Told = tuple[str, str, str]
 
 
 def told(frame: Frame, points: Iterable[tuple[datetime, float | None, str]]) -> list[Told]:
-    """Where a chart's points lie, and what each says to who points at it: x, y (empty without a value) and the words.
+    """Return x, y and label of each point of a chart; y is empty if there is no value.
 
-    :param points: as-of, value in [0, 1] and words.
+    :param points: as-of, value in [0, 1] and label.
     """
     return [
         (
@@ -70,24 +70,24 @@ def told(frame: Frame, points: Iterable[tuple[datetime, float | None, str]]) -> 
 
 
 def percent(share: float) -> str:
-    """A share as a percentage with one decimal."""
+    """Format a share as a percentage with at most one decimal."""
     return f"{100 * share:.1f}".removesuffix(".0") + "%"
 
 
 def line(frame: Frame, points: Iterable[tuple[datetime, float | None]], height: int) -> str:
-    """The path of a line.
+    """Return the SVG path of a line.
 
-    :param points: as-of and value in [0, 1], in the order of time; the line is interrupted at nulls.
-    :param height: of the coordinates; 1 is at their top, 0.
+    :param points: as-of and value in [0, 1], in ascending order. Nulls interrupt the line.
+    :param height: height of the coordinates. The value 1 has the coordinate 0.
     """
     runs = _runs(frame, ((moment, None if value is None else (value,)) for moment, value in points))
     return "".join(_path([(x, _y(value, height)) for x, (value,) in run]) for run in runs)
 
 
 def area(frame: Frame, points: Iterable[tuple[datetime, float | None, float | None]], height: int) -> str:
-    """The path of the area between two lines.
+    """Return the SVG path of the area between two lines.
 
-    :param points: as-of, lower and upper value in [0, 1], in the order of time; interrupted at nulls.
+    :param points: as-of, lower and upper value in [0, 1], in ascending order. Nulls interrupt the area.
     """
     pairs = ((moment, None if low is None or high is None else (low, high)) for moment, low, high in points)
     paths = []
@@ -101,7 +101,7 @@ def area(frame: Frame, points: Iterable[tuple[datetime, float | None, float | No
 def _runs(
     frame: Frame, points: Iterable[tuple[datetime, tuple[float, ...] | None]]
 ) -> Iterator[list[tuple[int, tuple[float, ...]]]]:
-    """Points with values that follow each other without a gap, as x and values."""
+    """Yield sequences of points without gaps, each as x and values."""
     run: list[tuple[int, tuple[float, ...]]] = []
     before = None
     for moment, values in points:
@@ -120,7 +120,7 @@ def _y(value: float, height: int) -> int:
 
 
 def _path(vertices: list[Vertex]) -> str:
-    """A path through vertices, in relative coordinates, without what lies on a straight line between two others."""
+    """Return the SVG path through vertices in relative coordinates. Vertices on a straight line are omitted."""
     steps: list[Vertex] = []
     for (x0, y0), (x1, y1) in pairwise(vertices):
         step = (x1 - x0, y1 - y0)

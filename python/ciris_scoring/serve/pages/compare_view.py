@@ -1,4 +1,4 @@
-"""Two agents beside each other: their score, factors and components, and whether their intervals lie apart."""
+"""Comparison of two agents: scores, factors and components, and whether their intervals overlap."""
 
 from dataclasses import dataclass
 
@@ -10,24 +10,24 @@ from ciris_scoring.serve.pages.agent_view import AgentView
 
 @dataclass(frozen=True)
 class Compared:
-    """A number of two agents."""
+    """A value of two agents."""
 
     name: str
     kind: str
-    """score, factor or component."""
+    """One of score, factor, component."""
     left: Estimate
     right: Estimate
 
     @property
     def difference(self) -> float | None:
-        """By how much the right one is larger."""
+        """Right value minus left value, or None if one is missing."""
         if self.left.value is None or self.right.value is None:
             return None
         return self.right.value - self.left.value
 
     @property
     def is_apart(self) -> bool | None:
-        """Whether the two intervals have nothing in common; None where one has none."""
+        """Whether the two intervals do not overlap, or None if one is missing."""
         ends = (self.left.low, self.left.high, self.right.low, self.right.high)
         low, high, other_low, other_high = ends
         if low is None or high is None or other_low is None or other_high is None:
@@ -36,7 +36,7 @@ class Compared:
 
 
 def both_told(left: AgentView, right: AgentView) -> list[charts.Told]:
-    """What the chart says of each as-of of the left one, and of the right one then."""
+    """Return the chart labels of both agents at each as-of of the left one."""
     theirs = {x: said.partition(": ")[2] for x, _, said in right.told}
     names = [view.score.agent_name or view.score.agent_id_hash for view in (left, right)]
     return [
@@ -46,7 +46,7 @@ def both_told(left: AgentView, right: AgentView) -> list[charts.Told]:
 
 
 def compared(left: AgentView, right: AgentView) -> list[Compared]:
-    """Everything that both have, the score first."""
+    """Return all values that both agents have, scores first."""
 
     def of_scores(name: str, kind: str, column: str) -> Compared:
         return Compared(name, kind, *(Estimate.of(view.score, column) for view in (left, right)))

@@ -1,4 +1,4 @@
-"""What the page of the fleet shows, read from the marts."""
+"""Data of the fleet's page, read from the marts."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -16,14 +16,14 @@ from ciris_scoring.serve.pages import charts
 from ciris_scoring.serve.pages.words import shown
 
 HISTORY_DAYS = 60
-"""Of the charts, where nothing else is asked for."""
+"""Default days of history in the charts."""
 RANGES = (30, 60, 180, 365)
-"""Days of history that the pages of a server offer."""
+"""Days of history that the pages of the server offer."""
 
 
 @dataclass(frozen=True)
 class Spread:
-    """The agents of one name, and their steady scores, the lowest first."""
+    """Agents that share a name, with their steady scores in ascending order."""
 
     agent_name: str
     n_agents: int
@@ -31,7 +31,7 @@ class Spread:
 
 
 def spreads_of(scores: Iterable[Score]) -> list[Spread]:
-    """The names that several agents bear; the most borne first."""
+    """Return the names that several agents share, the most frequent first."""
     by_name = grouped((score for score in scores if score.agent_name is not None), "agent_name")
     spreads = (
         Spread(
@@ -45,48 +45,47 @@ def spreads_of(scores: Iterable[Score]) -> list[Spread]:
 
 @dataclass(frozen=True)
 class FleetView:
-    """The fleet at an as-of in a window."""
+    """Data of the fleet at an as-of in a window."""
 
     capacity: FleetCapacity
     threshold: float | None
-    """Steady score that the permission of the verdicts asks for; None where no threshold is asked for and no agent has
-    a score."""
+    """Threshold of the verdicts, or None if none was requested and no agent has a score."""
     scores: list[Score]
-    """Who needs attention first; all of them, or as many as were asked for."""
+    """Scores in descending order of urgency, limited to the requested number."""
     verdicts: Mapping[str, Verdict]
-    """Of every agent."""
+    """Verdicts of all agents by hash."""
     spreads: list[Spread]
     raised: Mapping[str, Mapping[str, int]]
-    """Agents with each alert and each sign, the most frequent first: by `alerts` and `signs`."""
+    """Numbers of agents by alert and by red flag, under the keys `alerts` and `signs`, the most frequent first."""
     without_trace: list[Unscored]
-    """Agents that had begun before and sent none in the window."""
+    """Agents that sent traces before the window, but none in it."""
     over_time: list[FleetCapacity]
     capacities: Mapping[str, list[tuple[datetime, float | None]]]
-    """Steady scores over time."""
+    """Steady scores over time by agent hash."""
     frame: charts.Frame
 
     @property
     def left_out(self) -> int:
-        """Agents that are not among the scores."""
+        """Number of agents that are not in `scores`."""
         return self.capacity.n_agents - len(self.scores)
 
     @property
     def folded(self) -> dict[str, int]:
-        """Number of each name that several agents bear."""
+        """Index of each name that several agents share."""
         return {spread.agent_name: i for i, spread in enumerate(self.spreads)}
 
     def n_with(self, verdict: str) -> int:
-        """Agents with a verdict."""
+        """Return the number of agents with a verdict."""
         return sum(one.verdict == verdict for one in self.verdicts.values())
 
     def line(self, column: str) -> str:
-        """Path of a number of the fleet over time."""
+        """Return the SVG path of a column of fct_fleet_capacity over time."""
         points = [(row.as_of, getattr(row, column)) for row in self.over_time]
         return charts.line(self.frame, points, charts.FINE)
 
     @property
     def told(self) -> list[charts.Told]:
-        """What the chart says of each as-of."""
+        """Chart labels of each as-of."""
         return charts.told(
             self.frame,
             (
@@ -101,7 +100,7 @@ class FleetView:
         )
 
     def sparkline(self, agent_id_hash: str) -> str:
-        """Path of an agent's steady score over time."""
+        """Return the SVG path of an agent's steady score over time."""
         return charts.line(self.frame, self.capacities.get(agent_id_hash, []), charts.FINE)
 
 
@@ -116,9 +115,9 @@ def read_fleet(
 ) -> FleetView:
     """Read the fleet at an as-of that has scores in the window.
 
-    :param threshold: steady score that the permission asks for; None for that of the published verdicts.
-    :param limit: so many agents at most, those that need attention first.
-    :param days: of history.
+    :param threshold: steady score that the permission requires, or None for the threshold of the published verdicts.
+    :param limit: maximum number of scores, in descending order of urgency.
+    :param days: days of history.
     """
     first = as_of - timedelta(days=days)
     over_time = fleet_reading.capacity_over_time(marts, window_days, first=first, last=as_of, daily=True)

@@ -1,4 +1,4 @@
-"""Where the links of a page lead: to addresses of the server, or to places in the one file of a report."""
+"""Targets of the links in a page: URLs of the server, or anchors within the HTML report."""
 
 import re
 from collections.abc import Mapping
@@ -14,38 +14,39 @@ PLAIN = re.compile(r"[0-9A-Za-z]{4,64}")
 
 @dataclass(frozen=True)
 class ServedLinks:
-    """Links between the pages of a server: relative, all pages being in one folder."""
+    """Links between the pages of a server. They are relative, because all pages are in one folder."""
 
     evidence_components: frozenset[str] = frozenset()
-    """Components that the server shows the traces of."""
+    """Components for which the server has a page of traces."""
     as_of: datetime | None = None
-    """As-of of the pages of the fleet and of agents; None for the newest."""
+    """As-of of the pages of fleet and agents; None for the newest."""
 
     days: int | None = None
-    """Of history that the pages of the fleet and of agents show; None for what they show by themselves."""
+    """Days of history on the pages of fleet and agents; None for the default."""
 
     threshold: float | None = None
-    """Steady score that the permission asks for; None for that of the published verdicts."""
+    """Steady score that the permission requires, or None for the threshold of the published verdicts."""
 
     @property
     def newest(self) -> "ServedLinks":
-        """The same to the newest scores."""
+        """The same links for the newest scores."""
         return replace(self, as_of=None)
 
     def at(self, as_of: datetime) -> "ServedLinks":
-        """The same to the scores of an as-of."""
+        """Return the same links for another as-of."""
         return replace(self, as_of=as_of)
 
     def over(self, days: int) -> "ServedLinks":
-        """The same with so many days of history."""
+        """Return the same links for another number of days of history."""
         return replace(self, days=days)
 
     def fleet(self, window_days: int) -> str:
-        """The page of the fleet, ``./``."""
+        """Return the link to the fleet."""
         return f"./?{self._query(window_days=window_days)}"
 
     def agent(self, agent_id_hash: str, window_days: int) -> str:
-        """The page of an agent, ``agent?agent_id=``: a hash may hold what a path cannot."""
+        """Return the link to an agent. The hash is in the query, because it may have characters that a path cannot
+        have."""
         return f"agent?{self._query(agent_id=whole_hash(agent_id_hash), window_days=window_days)}"
 
     def _query(self, **values: str | int) -> str:
@@ -56,14 +57,14 @@ class ServedLinks:
         )
 
     def alerts(self, window_days: int, **more: str | int) -> str:
-        """The page of the alerts, ``alerts``.
+        """Return the link to the alerts.
 
-        :param more: of the query.
+        :param more: additional parameters of the query.
         """
         return f"alerts?{self._query(window_days=window_days, **more)}"
 
     def parameters(self, window_days: int) -> str:
-        """The page of the parameters, ``parameters``."""
+        """Return the link to the parameters."""
         return f"parameters?{urlencode({'window_days': window_days})}"
 
     def evidence(
@@ -76,10 +77,10 @@ class ServedLinks:
         page: str = "evidence",
         **more: str,
     ) -> str | None:
-        """The page of the traces behind a component, ``evidence?agent_id=``.
+        """Return the link to the traces that lowered a component, or None if there is no such page.
 
-        :param page: another one with the same query.
-        :param more: of the query.
+        :param page: path of the page; other pages take the same query.
+        :param more: additional parameters of the query.
         """
         if component not in self.evidence_components:
             return None
@@ -92,21 +93,21 @@ class ServedLinks:
         return f"{page}?{urlencode({**query, 'as_of': as_of_time.text(as_of)})}"
 
     def signs(self, window_days: int, agent_id_hash: str | None = None) -> str:
-        """The page of the signs of a polished record, ``signs``, of all agents or of one."""
+        """Return the link to the red flags of all agents or of one."""
         agent = {} if agent_id_hash is None else {"agent_id": whole_hash(agent_id_hash)}
         return f"signs?{self._query(**agent, window_days=window_days)}"
 
     def compare(self, window_days: int, agent_id_hash: str, other: str | None = None) -> str:
-        """The page of two agents, ``compare``; without the other one, that to choose it on."""
+        """Return the link to the comparison of two agents, or to the choice of the second one."""
         beside = {} if other is None else {"other_id": whole_hash(other)}
         return f"compare?{self._query(agent_id=whole_hash(agent_id_hash), **beside, window_days=window_days)}"
 
     def glossary(self, place: str) -> str:
-        """A term on the page ``glossary``."""
+        """Return the link to a term of the glossary."""
         return f"glossary#g-{place}"
 
     def served(self, window_days: int) -> Mapping[str, str]:
-        """The pages that only a server has, by their names."""
+        """Return the links to pages that only a server has, by title."""
         return {
             "Signs": self.signs(window_days),
             "Runs": "runs",
@@ -118,44 +119,44 @@ class ServedLinks:
 
 @dataclass(frozen=True)
 class ReportLinks:
-    """Links within one file."""
+    """Links within the HTML report."""
 
     places: dict[str, str] = field(default_factory=dict)
-    """Place of each agent that has one, by hash."""
+    """Anchors of the agents in the report, by hash."""
 
     @classmethod
     def to(cls, agents: list[str]) -> "ReportLinks":
-        """Give each agent a place: its hash where that can stand in an address, else a number."""
+        """Create the links with an anchor for each agent: its hash if an anchor can contain it, otherwise a number."""
         return cls(
             {agent: agent if PLAIN.fullmatch(agent) else f"agent-{i}" for i, agent in enumerate(agents)}
         )
 
     def fleet(self, window_days: int) -> str:
-        """The beginning of the fleet."""
+        """Return the link to the fleet."""
         return "#fleet"
 
     def agent(self, agent_id_hash: str, window_days: int) -> str:
-        """The section of an agent; the fleet for one that was left out."""
+        """Return the link to an agent's section, or to the fleet if the report has no such section."""
         return f"#{self.places.get(agent_id_hash, 'fleet')}"
 
     def alerts(self, window_days: int) -> str:
-        """The beginning of what stands out."""
+        """Return the link to the alerts."""
         return "#raised"
 
     def parameters(self, window_days: int) -> str:
-        """The beginning of the parameters."""
+        """Return the link to the parameters."""
         return "#parameters"
 
     def evidence(self, agent_id_hash: str, component: str, as_of: datetime, window_days: int) -> str | None:
-        """Nothing: the traces are in the database."""
+        """Return None, because the report does not contain traces."""
         return None
 
     def glossary(self, place: str) -> str:
-        """A term in the glossary at the end."""
+        """Return the link to a term of the glossary."""
         return f"#g-{place}"
 
     def served(self, window_days: int) -> Mapping[str, str]:
-        """Nothing: they are read from the database."""
+        """Return no links, because the report does not contain these pages."""
         return {}
 
 

@@ -1,6 +1,7 @@
-"""The scores as pages of HTML, for a server and for a report in one file: what each reads, and which template shows it.
+"""Read the data of each page and render its template, for the server and for the HTML report.
 
-A page takes a connection that may read the marts, and their relations. What it cannot show, a message says instead.
+The functions take a connection that may read the marts, and the relations of the marts. If there is nothing to show,
+they render a page with a message.
 """
 
 import csv
@@ -39,13 +40,13 @@ from ciris_scoring.serve.pages.words import OUTCOMES, natural
 from ciris_scoring.serve.spreadsheet import csv_cell
 
 MAX_AGENTS = 500
-"""Agents in a report: those that need attention most."""
+"""Maximum number of agents in a report. Those that need attention most are chosen."""
 MAX_CHOICES = 50
 NEAREST = 10
-"""Agents that are offered to compare with."""
+"""Number of agents that are offered for a comparison."""
 EVIDENCE_ON_A_PAGE = 50
 EVIDENCE_AT_ONCE = 10_000
-"""Traces that are read at once for a CSV."""
+"""Number of traces that one query reads for a CSV."""
 EVIDENCE_COLUMNS = (
     *("traced_at", "trace_id", "selected_action", "audit_sequence_number", "recorded", "counts_because"),
     *("lowered_by", "unit"),
@@ -55,9 +56,9 @@ ALERTS_ON_A_PAGE = 50
 RUNS_SHOWN = 100
 DAYS_OF_ISSUES = 14
 DEFERRALS = "q_deferral"
-"""The component that deferrals lower, and no traces."""
+"""Component that is lowered by deferrals instead of traces."""
 OF_PARTS = {"sigma": "s_score"}
-"""Components whose traces are those of a part of another name."""
+"""Components that show the traces of another component."""
 
 NO_SCORES = "No score is published yet"
 NO_SCORE_THEN = "No score was published at this time"
@@ -65,7 +66,7 @@ NO_TRACES = "No agent has sent a trace"
 
 
 class Instead(Exception):
-    """A page of HTML says something in place of what was asked for, with the status of HTTP that fits it."""
+    """Raised to return an HTML page with a message, and its HTTP status, instead of the requested page."""
 
     def __init__(self, html: str, status: int = 200):
         super().__init__(status)
@@ -74,18 +75,18 @@ class Instead(Exception):
 
 
 def message_page(heading: str, lines: Sequence[str], links: Links | None = None, **more: Any) -> str:
-    """Render a page that says something in place of scores; it reads nothing, so the database may be away.
+    """Render a page with a message. The database is not read, because it may be away.
 
-    :param lines: paragraphs.
-    :param more: choices, agents to link to; ways, other links by their words; way_back, where the page of the fleet is;
-        as_of and window_days of the scores that the navigation leads to.
+    :param lines: paragraphs of the message.
+    :param more: optional values: `choices` (agents to link to), `ways` (other links by their text), `way_back` (link
+    to the fleet), and `as_of` and `window_days` of the navigation's links.
     """
     values: dict[str, Any] = {"choices": (), "ways": {}, "way_back": None, **more}
     return _without_scores("message.html", links, heading=heading, lines=lines, **values)
 
 
 def _without_scores(template: str, links: Links | None, **values: Any) -> str:
-    """Render a page on which the layout has no scores to speak of."""
+    """Render a page that has no scores."""
     nothing: dict[str, Any] = {
         **dict.fromkeys(("as_of", "window_days", "unfinished", "frame", "is_old")),
         **{"categories": [], "windows": [], "notes": []},
@@ -95,7 +96,7 @@ def _without_scores(template: str, links: Links | None, **values: Any) -> str:
 
 @dataclass(frozen=True)
 class _Page:
-    """What every page of scores is told."""
+    """Data that all pages of scores share."""
 
     marts: Marts
     as_of: datetime
@@ -106,14 +107,14 @@ class _Page:
     links: Links
     now: datetime
     days: int
-    """Of history."""
+    """Days of history."""
     asked: datetime | None
-    """As-of that was asked for; None for the newest, the fleet's or the agent's."""
+    """Requested as-of; None for the newest of the fleet or the agent."""
     asked_threshold: float | None
-    """Steady score that the permission asks for; None for that of the published verdicts."""
+    """Steady score that the permission requires, or None for the threshold of the published verdicts."""
     neighbours: Neighbours
     notes: list[str] = field(default_factory=list)
-    """Sentences above the page."""
+    """Sentences at the top of the page."""
 
     @classmethod
     def read(
@@ -126,9 +127,9 @@ class _Page:
         days: int = HISTORY_DAYS,
         threshold: float | None = None,
     ) -> "_Page":
-        """Read it.
+        """Read the shared data of a page.
 
-        :raises Instead: nothing is published, or not what was asked for.
+        :raises Instead: nothing is published, or the requested window or as-of does not exist.
         """
         if marts.missing():
             raise Instead(message_page(NO_SCORES, _unpublished(unfinished(marts)), links=links))
@@ -168,20 +169,20 @@ class _Page:
 
     @property
     def served(self) -> ServedLinks:
-        """The links, on a page that only a server has."""
+        """The links of a page that only a server has."""
         assert isinstance(self.links, ServedLinks)
         return self.links
 
     def render(self, template: str, **values: Any) -> str:
-        """Render a page of scores, by these values and those of the layout."""
+        """Render a template with these values and those of the layout."""
         is_old = self.now - self.neighbours.newest > 2 * self.neighbours.period(self.as_of)
         of_layout = {**vars(self), "frame": None, "ranges_offered": RANGES, "is_old": is_old}
         return render(template, **{**of_layout, **values})
 
     def instead(self, heading: str, lines: Sequence[str], status: int, **more: Any) -> Instead:
-        """A message in place of scores.
+        """Return a page with a message instead of scores.
 
-        :param more: choices and ways of :func:`message_page`.
+        :param more: see `message_page`.
         """
         fleet_link = self.links.fleet(self.window_days)
         more |= {
@@ -194,12 +195,12 @@ class _Page:
 
 
 def _of_scores(show: Callable[..., str], own_links: Links | None = None) -> Callable[..., str]:
-    """Make a page of published scores of what shows them: where nothing is published, it says so.
+    """Decorate a function that renders a page of scores: read the shared data and pass it as a `_Page`.
 
-    Such a page is called with a connection and the relations, and besides what it shows may be told the window (the
-    shortest by default), the as-of (the newest), the days of history, the threshold of the verdicts (the published
-    one), the links (those of a server) and the time that "ago" counts from (the present). It raises psycopg.Error where
-    the database fails, and Instead where what was asked for is not there, or several things are meant.
+    The decorated function takes a connection, the relations and the page's own arguments. Optional arguments are the
+    window (default: the shortest), the as-of (the newest), the days of history, the threshold (that of the published
+    verdicts), the links (those of a server), and the time for texts like "2 hours ago" (now). It raises psycopg.Error
+    if the database returns an error, and Instead if the requested score does not exist or the agent is ambiguous.
     """
 
     @wraps(show)
@@ -229,7 +230,7 @@ def _of_scores(show: Callable[..., str], own_links: Links | None = None) -> Call
 
 @_of_scores
 def fleet_page(page: _Page) -> str:
-    """Render the fleet."""
+    """Render the page of the fleet."""
     view = read_fleet(page.marts, page.as_of, page.window_days, page.asked_threshold, days=page.days)
     return page.render(
         "fleet.html",
@@ -242,11 +243,11 @@ def fleet_page(page: _Page) -> str:
 
 
 def _score_of(page: _Page, asked: str) -> Score:
-    """Score of the one agent that is meant at the page's as-of, the agent's newest by default.
+    """Return the score of the agent that a text identifies, at the page's as-of or the agent's newest one.
 
-    The page gets a note where other agents once had the name.
+    The page gets a note if other agents had the name before.
 
-    :raises Instead: several are meant, or none, or it has no such score.
+    :raises Instead: the agent is ambiguous or does not exist, or it has no such score.
     """
     matches = agents_reading.find(page.marts, asked)
     found = matches.agents
@@ -285,9 +286,9 @@ def _score_of(page: _Page, asked: str) -> Score:
 
 @_of_scores
 def agent_page(page: _Page, agent: str) -> str:
-    """Render an agent: a message where several are meant, or none.
+    """Render the page of an agent, or a message if the agent is ambiguous or does not exist.
 
-    :param agent: hash, the beginning of one, a name or a label.
+    :param agent: hash, beginning of a hash, name or label.
     """
     score = _score_of(page, agent)
     [view] = read_agents(page.marts, [score], page.asked_threshold, page.as_of, page.days)
@@ -313,10 +314,10 @@ def agent_page(page: _Page, agent: str) -> str:
 
 @_of_scores
 def compare_page(page: _Page, agent: str, other: str | None = None) -> str:
-    """Render two agents side by side, at the as-of of the first one's score.
+    """Render the comparison of two agents at the as-of of the first one's score.
 
-    :param agent: hash, the beginning of one, a name or a label.
-    :param other: the same; None to choose it.
+    :param agent: hash, beginning of a hash, name or label.
+    :param other: the second agent; None to render a page on which to choose it.
     """
     score = _score_of(page, agent)
     page = replace(page, asked=score.as_of)
@@ -350,9 +351,9 @@ def compare_page(page: _Page, agent: str, other: str | None = None) -> str:
 def evidence_page(page: _Page, agent: str, component: str, after: str | None = None) -> str:
     """Render the traces that lowered a component of an agent's score, the newest first.
 
-    :param agent: hash, the beginning of one, a name or a label.
-    :param component: of fct_factor_components; one that belongs to single traces.
-    :param after: key of the last trace of the page before.
+    :param agent: hash, beginning of a hash, name or label.
+    :param component: component of fct_factor_components that has evidence.
+    :param after: key of the last trace of the previous page.
     """
     if component == DEFERRALS:
         score = _score_of(page, agent)
@@ -378,7 +379,7 @@ def evidence_page(page: _Page, agent: str, component: str, after: str | None = N
 
 @_of_scores
 def evidence_csv(page: _Page, agent: str, component: str) -> str:
-    """Write all traces that lowered a component as CSV; arguments are those of the page."""
+    """Write all traces that lowered a component as CSV. The parameters are those of `evidence_page`."""
     _, key = _evidence_of(page, agent, component)
     written = io.StringIO()
     writer = csv.writer(written)
@@ -399,11 +400,11 @@ def evidence_csv(page: _Page, agent: str, component: str) -> str:
 
 
 class _EvidenceOf(NamedTuple):
-    """Whose evidence the readers of `ciris_scoring.reading.evidence` read."""
+    """Arguments of the functions of `ciris_scoring.reading.evidence`."""
 
     marts: Marts
     part: str
-    """Of RULES; a component may be made of another one's traces."""
+    """Key of `RULES`. It differs from the component if that shows the traces of another one."""
     agent_id_hash: str
     as_of: datetime
     window_start: datetime
@@ -422,9 +423,9 @@ def _evidence_of(page: _Page, agent: str, component: str) -> tuple[Score, _Evide
 
 @_of_scores
 def signs_page(page: _Page, agent: str | None = None) -> str:
-    """Render the signs of a polished record at an as-of.
+    """Render the red flags of selective reporting at an as-of.
 
-    :param agent: only this agent's: hash, the beginning of one, a name or a label; None for all.
+    :param agent: hash, beginning of a hash, name or label of one agent; None for all agents.
     """
     score = None if agent is None else _score_of(page, agent)
     as_of = page.as_of if score is None else score.as_of
@@ -444,7 +445,7 @@ def signs_page(page: _Page, agent: str | None = None) -> str:
 
 
 def runs_page(connection: psycopg.Connection, relations: Relations, *, links: Links | None = None) -> str:
-    """Render the attempts to publish, also where nothing is published yet."""
+    """Render the run log. This works before the first publication, too."""
     runs = attempts(Marts(connection, relations), RUNS_SHOWN)
     try:
         return _Page.read(Marts(connection, relations), None, links, None, None).render(
@@ -456,7 +457,7 @@ def runs_page(connection: psycopg.Connection, relations: Relations, *, links: Li
 
 @_of_scores
 def quality_page(page: _Page) -> str:
-    """Render what was repaired, set aside or refused."""
+    """Render the counts of data that was repaired, set aside or refused."""
     found = issues(page.marts, DAYS_OF_ISSUES)
     newest = max((day for one in found or [] for day in one.days), default=None)
     days = [newest - timedelta(days=back) for back in range(DAYS_OF_ISSUES)] if newest else []
@@ -465,11 +466,11 @@ def quality_page(page: _Page) -> str:
 
 @_of_scores
 def alerts_page(page: _Page, kind: str | None = None, severity: str | None = None, offset: int = 0) -> str:
-    """Render the alerts: some of each kind, or those of one kind page by page.
+    """Render the alerts: the first ones of each kind, or one page of a single kind.
 
-    :param kind: only alerts of this kind.
-    :param severity: only those as severe.
-    :param offset: alerts to leave out before the first.
+    :param kind: render only alerts of this kind.
+    :param severity: render only alerts of this severity.
+    :param offset: number of alerts to skip.
     """
     found = alerts(page.marts, page.as_of, page.window_days)
     found.sort(key=lambda alert: (alert.severity, alert.kind, natural(alert.agent_name or "")))
@@ -510,9 +511,9 @@ def parameters_page(page: _Page) -> str:
 
 @partial(_of_scores, own_links=ReportLinks())
 def report_page(page: _Page) -> str:
-    """Render fleet, agents, their alerts and signs, and parameters as one file that needs nothing else.
+    """Render the report as one self-contained HTML file: fleet, agents with alerts and red flags, and parameters.
 
-    Of more than ``MAX_AGENTS`` agents it shows those that need attention most, and says so.
+    If there are more than ``MAX_AGENTS`` agents, the report shows those that need attention most and says so.
     """
     view = read_fleet(page.marts, page.as_of, page.window_days, page.asked_threshold, MAX_AGENTS)
     views = read_agents(page.marts, view.scores, page.asked_threshold, page.as_of, page.days, view.frame)
@@ -536,7 +537,7 @@ def report_page(page: _Page) -> str:
 
 
 def _unpublished(begun: Attempt | None) -> list[str]:
-    """Why nothing is published, as far as the database tells."""
+    """Return sentences that explain why nothing is published."""
     if begun is None:
         return ["Score the fleet with: ciris-scoring run"]
     since = f"{begun.started_at:%Y-%m-%d %H:%M} UTC"

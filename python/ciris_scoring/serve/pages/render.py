@@ -1,4 +1,4 @@
-"""Templates into pages: escaping, numbers, and a policy that lets the browser load nothing else."""
+"""Render templates with escaping, number formats and a content security policy that forbids external files."""
 
 import base64
 import hashlib
@@ -32,24 +32,24 @@ ICON = (
 )
 COUNTS = ("n_", "chain_")
 LONGEST_HOURS = 720
-"""An upper limit of hours until recovery that is shown; a few long episodes allow for years."""
+"""Largest upper bound of hours until recovery that is shown. With few episodes the bound can be years."""
 COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
 LONG_COMPONENT = 20
 LONG_WORD = 16
-"""Characters of a word in a name; a longer one may break within."""
+"""Words in a name may be broken if they have more characters than this."""
 NAME_WIDTH = 40
-"""Columns of an agent's name; a longer one is cut."""
+"""Maximum width of an agent's name in columns. Longer names are truncated."""
 UNSEEN = ("Cc", "Cf", "Zl", "Zp")
-"""Kinds of characters that have no shape, and may change that of others, turn their direction, or end a line."""
+"""Unicode categories of invisible characters, which could change the direction of text or end a line."""
 JOINERS = "\u200c\u200d"
-"""Of such a kind, but emoji and some scripts are written with them."""
+"""Invisible characters that are allowed, because emoji and some scripts need them."""
 
 
 def render(template: str, **values: Any) -> str:
     """Render a page.
 
-    :param template: its file, which extends ``layout.html``.
-    :param values: what the template reads; ``categories`` among them.
+    :param template: file name of the template, which extends ``layout.html``.
+    :param values: values of the template. ``categories`` is required.
     """
     environment = _environment()
     style = environment.get_template("style.css").render(
@@ -66,14 +66,14 @@ def render(template: str, **values: Any) -> str:
             "form-action 'self'",
         ]
     )
-    # Our own texts; everything else is escaped.
+    # Style, script and policy are not escaped, because the package contains them. All other values are.
     return environment.get_template(template).render(
         **values, style=Markup(style), script=Markup(script), policy=Markup(policy)
     )
 
 
 def digest(text: str) -> str:
-    """What a policy allows a style or script of the page itself by."""
+    """CSP hash of an inline style or script."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
@@ -129,7 +129,7 @@ def _asset(name: str) -> str:
 
 
 def _name(text: str) -> Markup:
-    """A name from outside: escaped, apart from the direction of the text around it; a long one is cut, with a title."""
+    """Format a name from outside: escaped, isolated from the text direction around it, and truncated."""
     whole = _plain(text)
     shown = fitted(whole, NAME_WIDTH)
     title = "" if shown == whole else Markup(' title="{}"').format(whole)
@@ -138,7 +138,7 @@ def _name(text: str) -> Markup:
 
 
 def _breakable(component: str) -> Markup:
-    """A component's name; a long one may go on in another line after the underscore nearest to its middle."""
+    """Format a component's name. A long one may be broken after the underscore nearest to its middle."""
     if len(component) <= LONG_COMPONENT or "_" not in component:
         return escape(component)
     at = min((i for i, c in enumerate(component) if c == "_"), key=lambda i: abs(2 * i - len(component)))
@@ -146,12 +146,12 @@ def _breakable(component: str) -> Markup:
 
 
 def _coded(text: str) -> Markup:
-    """Text with code between backticks."""
+    """Convert code between backticks to HTML."""
     return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(escape(text))))
 
 
 def _plain(text: str) -> str:
-    """Text from outside, with a mark for each character that would not be seen."""
+    """Replace invisible characters in a text from outside by a mark."""
     return "".join(
         "\N{REPLACEMENT CHARACTER}" if unicodedata.category(c) in UNSEEN and c not in JOINERS else c
         for c in text
@@ -163,7 +163,7 @@ def _change(value: float) -> str:
 
 
 def _component(value: float | None, component: str) -> str:
-    """A component's value: a count whole, the others cut."""
+    """Format the value of a component: counts as integers, other values truncated."""
     if value is None:
         return NO_NUMBER
     return f"{int(value):,}" if component.startswith(COUNTS) else decimals.score(value)
@@ -176,5 +176,5 @@ def _limit(value: float, component: str) -> str:
 
 
 def now() -> datetime:
-    """The time that "ago" counts from."""
+    """Current time, from which texts like "2 hours ago" are computed."""
     return datetime.now(UTC)

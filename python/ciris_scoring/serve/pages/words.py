@@ -1,4 +1,4 @@
-"""What the marts' short names mean, in words."""
+"""Texts for short names in the marts."""
 
 import re
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ VERDICTS: Mapping[str, tuple[str, str]] = {
     "wait": ("Wait", "Too little history or too few traces to say anything: look again later."),
     "grant": ("Grant", "The range lies at or above the threshold: the permission can be given, or stay."),
 }
-"""Name of each verdict, and what to do."""
+"""Title and explanation of each verdict."""
 CONFIDENCE: Mapping[str, str] = {
     "insufficient": "hardly any traces",
     "low": "few traces",
@@ -57,7 +57,7 @@ OUTCOMES: Mapping[str, str] = {
     "failed": "failed",
     "interrupted": "was interrupted",
 }
-"""What became of a run that published nothing."""
+"""Text for the outcome of a run that did not publish."""
 NOT_COMPARABLE: Mapping[str, str] = {
     "no_earlier_score": "not scored then",
     "other_parameter_set": "other parameters then",
@@ -84,11 +84,11 @@ ISSUES: Mapping[str, str] = {
     "ingestion_accepted": "accepted by the ingestion",
     "ingestion_rejected": "rejected by the ingestion",
 }
-"""What fct_data_quality counts, by the beginning of the issue; after it comes the column."""
+"""Text for each issue of fct_data_quality, by the beginning of its name. The rest of the name is a column."""
 
 
 def issue(name: str) -> str:
-    """An issue of fct_data_quality in words."""
+    """Return the text for an issue of fct_data_quality."""
     for beginning, said in ISSUES.items():
         if name.startswith(beginning):
             return f"{said} {name.removeprefix(beginning)}".rstrip()
@@ -96,35 +96,38 @@ def issue(name: str) -> str:
 
 
 def raised(name: str) -> str:
-    """An alert or a sign in words."""
+    """Return the title of an alert or a red flag, capitalized."""
     said = title(name)
     return said[:1].upper() + said[1:]
 
 
 def since(moment: datetime | None, as_of: datetime) -> str:
-    """Whether an alert is new, or since when it stands; None where that is before what is read."""
+    """Return whether an alert is new, or its first as-of.
+
+    :param moment: first as-of, or None if it is too long ago to be known.
+    """
     if moment is None:
         return "ongoing"
     return "new" if moment == as_of else f"since {moment:%Y-%m-%d}"
 
 
 def natural(text: str) -> list[tuple[str, int]]:
-    """What names are sorted by: Link 9 before Link 10."""
+    """Return a sort key that sorts numbers in names by value: "Link 9" before "Link 10"."""
     return [(word.casefold(), int(digits or 0)) for word, digits in re.findall(r"(\D*)(\d*)", text)]
 
 
 def shown(value: float | None) -> str:
-    """A score, cut to three decimals."""
+    """Format a score, truncated to three decimals."""
     return NO_NUMBER if value is None else decimals.score(value)
 
 
 def interval(low: float | None, high: float | None) -> str:
-    """An interval in brackets; nothing without one."""
+    """Format an interval in brackets, or return an empty text if there is none."""
     return "" if low is None or high is None else f"[{decimals.limit(low)}, {decimals.limit(high)}]"
 
 
 def lasting(seconds: float) -> str:
-    """A time in the largest unit that fits; nothing for less than a minute."""
+    """Format a duration in the largest suitable unit, or return an empty text if it is less than a minute."""
     for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
         if seconds >= 2 * length or (unit == "minute" and seconds >= length):
             return plural(int(seconds // length), unit)
@@ -132,6 +135,6 @@ def lasting(seconds: float) -> str:
 
 
 def ago(seconds: float) -> str:
-    """How long ago something was."""
+    """Format the time since an event, for example "2 hours ago"."""
     since = lasting(seconds)
     return f"{since} ago" if since else "just now"

@@ -1,7 +1,7 @@
 "use strict";
 const all = (selector, within = document) => [...within.querySelectorAll(selector)];
 
-// The time since the scores were made goes on while the page is open.
+// Update texts like "2 hours ago" while the page is open.
 function tellAges() {
   for (const time of all("time[data-ago]")) {
     const minutes = Math.floor((Date.now() - Date.parse(time.dateTime)) / 60000);
@@ -14,7 +14,7 @@ function tellAges() {
 tellAges();
 setInterval(tellAges, 30000);
 
-// A link to an agent opens its section, one to a term the glossary.
+// Open the collapsed section that contains the target of a link.
 function openTarget() {
   const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
   const details = target?.closest("details");
@@ -28,14 +28,14 @@ addEventListener("hashchange", openTarget);
 openTarget();
 addEventListener("beforeprint", () => all("details").forEach((details) => { details.open = true; }));
 
-// What is in the address of the page, so that a view can be sent.
+// Keep the state of the table in the URL, so that the view can be shared.
 const address = new URLSearchParams(location.search);
 function remember(values) {
   for (const [name, value] of Object.entries(values)) value ? address.set(name, value) : address.delete(name);
   const query = address.toString();
   try {
     history.replaceState(null, "", (query ? `?${query}` : location.pathname) + location.hash);
-  } catch { /* a file has no address that may change */ }
+  } catch { /* the URL of a local file cannot be changed */ }
   for (const link of all(".hero .windows a, .ranges a, .when a")) {
     const to = new URL(link.href);
     for (const [name, value] of Object.entries(values)) value ? to.searchParams.set(name, value) : to.searchParams.delete(name);
@@ -43,7 +43,7 @@ function remember(values) {
   }
 }
 
-// A chart says what its points are to the mouse, a finger and the keyboard.
+// Show the label of a chart's point on mouse, touch and keyboard input.
 for (const chart of all("svg[data-told]")) {
   const told = JSON.parse(chart.dataset.told), last = told.length - 1;
   const rule = chart.appendChild(document.createElementNS(chart.namespaceURI, "line"));
@@ -95,14 +95,14 @@ if (table) {
     return found ? Number(found[0]) : NaN;
   };
   const collator = new Intl.Collator("en", {numeric: true, sensitivity: "base"});
-  // What has an order of its own: the options of its filter stand in it.
+  // Verdicts and categories are sorted in the order of their filter's options.
   const orders = {[column.Verdict]: verdict, [column.Category]: category};
   const inputs = {search, verdict, category, alerts, signs, fold};
   for (const [name, input] of Object.entries(inputs)) if (!input) delete inputs[name];
   const valueOf = (input) => input.type === "checkbox" ? (input.checked ? "yes" : "") : input.value;
   let page = 0;
 
-  // What has no number, or nothing written, stays last in both directions.
+  // Rows without a value are last in both directions.
   function sortBy(at, heading, falling) {
     const numeric = heading.classList.contains("n"), order = orders[at] && [...orders[at].options].map((option) => option.text);
     const sign = falling ? -1 : 1;
@@ -177,7 +177,7 @@ if (table) {
     changed();
     byId("table").scrollIntoView();
   });
-  // A card, or a kind of alert, is a filter.
+  // A click on a card or a kind of alert sets the filter.
   for (const link of all("[data-choose]")) link.addEventListener("click", (event) => {
     event.preventDefault();
     for (const [name, input] of Object.entries(inputs)) put(input, name === link.dataset.choose ? link.dataset.value : "");
