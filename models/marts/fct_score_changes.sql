@@ -5,6 +5,9 @@
     x = exp(-u) and s = exp(-k (x - x0)), which keeps its digits where the two scores are close. Grain and key: agent,
     as-of, window, compared_with, part. loss_change is null where it became infinite or ceased to be. -#}
 {%- set resilience_parts = ['delta_drift', 'mttr_hours', 'rho_regression'] %}
+{#- End of a subquery of one row. The offset is an optimization barrier: without it the planner copies the expressions
+    into every place that names them. -#}
+{%- set one_row = "from (values (1)) as once (n) offset bigint '0'" %}
 with parameter_values as (
 
     select
@@ -78,7 +81,7 @@ cross join lateral (
         {%- if not loop.last %} +{% endif %}
         {% endfor %}
         as n_turned_amounts
-    {{ once() }}
+    {{ one_row }}
 ) as moved
 cross join lateral (
     select
@@ -89,7 +92,7 @@ cross join lateral (
                     * {{ logarithmic_mean('moved.s_before', 'moved.s_now') }}
                     / {{ logarithmic_mean('(1 + moved.s_before)', '(1 + moved.s_now)') }}
         end as per_amount
-    {{ once() }}
+    {{ one_row }}
 ) as resilience
 cross join lateral (
     select

@@ -255,7 +255,7 @@ def test_traces_that_vanish_from_the_start_of_the_lookback_by_hours(published):
 # --- what judges has changed ------------------------------------------------------------------------------------------
 
 CHANGES_OF_CODE = {
-    "macros/formulas/is_unsafe.sql": ("{{ entropy_level }} > ", "{{ entropy_level }} >= "),
+    "macros/formulas/traces.sql": ("{{ entropy_level }} > ", "{{ entropy_level }} >= "),
     "models/staging/cirislens/stg_cirislens__covenant_traces.sql": ("\nselect\n", "\nselect -- more\n"),
     "seeds/capacity_categories.csv": ("Immediate intervention", "Instant intervention"),
 }

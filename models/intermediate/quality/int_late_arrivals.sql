@@ -6,7 +6,7 @@
     would change. A step of fct_data_quality.
     Grain: one row per agent (null: nobody), period and issue: late_trace, late_outcome, late_key, and
     trace_id_of_two_agents, which changes no score, for a trace whose id another agent has used since. -#}
-{%- set late_until = lookback_from() -%}
+{%- set late_until = bounds_of_run().get('lookback_from', "timestamptz '-infinity'") -%}
 {%- set late_from = late_until ~ ' - ' ~ setting('late_detection_periods') ~ ' * ' ~ period_length() -%}
 with scoring_run as (
 
