@@ -1,4 +1,4 @@
-{#- Before anything is built: is the cluster fit? The extension, and sources that our tables can be placed beside. -#}
+{#- The cluster must have the extension Citus, and sources beside which our tables can be distributed. -#}
 {% macro check_cluster() %}
   {%- if run_query("select to_regproc('create_distributed_table')")[0][0] is none -%}
     {{ refuse(
@@ -25,32 +25,29 @@
       where x.indisunique and x.indrelid = to_regclass(" ~ relation ~ ")
       group by x.indexrelid
       having not bool_or(a.attname = 'agent_id_hash')") if is_traces and found is none else [] -%}
+    {%- set fault = none -%}
     {%- if keys | length > 0 -%}
-      {{ refuse(
-        "Variable ciris_distribution is citus, but the key (" ~ keys[0]['columns'] ~ ") of " ~ table ~ " does not hold agent_id_hash, "
-        ~ "as a key of a distributed table must. Drop " ~ keys[0]['name'] ~ " and add: primary key (agent_id_hash, "
-        ~ keys[0]['columns'] ~ "); docs/scaling.md has every step.") }}
-    {%- endif -%}
-    {%- if is_traces and (found is none or found['partmethod'] != 'h' or found['attname'] != 'agent_id_hash') -%}
-      {{ refuse(
-        "Variable ciris_distribution is citus, but source table " ~ table ~ " is not distributed by agent_id_hash. Give it a key "
-        ~ "that has the column, such as (agent_id_hash, trace_id, timestamp), then: select create_distributed_table('" ~ table
-        ~ "', 'agent_id_hash');") }}
+      {%- set fault = "Variable ciris_distribution is citus, but the key (" ~ keys[0]['columns'] ~ ") of " ~ table ~ " does not "
+        ~ "hold agent_id_hash, as a key of a distributed table must. Drop " ~ keys[0]['name'] ~ " and add: primary key "
+        ~ "(agent_id_hash, " ~ keys[0]['columns'] ~ "); docs/scaling.md has every step." -%}
+    {%- elif is_traces and (found is none or found['partmethod'] != 'h' or found['attname'] != 'agent_id_hash') -%}
+      {%- set fault = "Variable ciris_distribution is citus, but source table " ~ table ~ " is not distributed by agent_id_hash. "
+        ~ "Give it a key that has the column, such as (agent_id_hash, trace_id, timestamp), then: select "
+        ~ "create_distributed_table('" ~ table ~ "', 'agent_id_hash');" -%}
     {%- elif is_traces and found['column_type'] != 'text' -%}
-      {{ refuse(
-        "Column agent_id_hash of " ~ table ~ " is " ~ found['column_type'] ~ ", but on Citus it must be text, or no table of ours "
-        ~ "stands beside it: undistribute the table, alter table " ~ table ~ " alter column agent_id_hash type text; and "
-        ~ "distribute it again.") }}
+      {%- set fault = "Column agent_id_hash of " ~ table ~ " is " ~ found['column_type'] ~ ", but on Citus it must be text, or no "
+        ~ "table of ours stands beside it: undistribute the table, alter table " ~ table ~ " alter column agent_id_hash type "
+        ~ "text; and distribute it again." -%}
     {%- elif not is_traces and (found is none or found['repmodel'] != 't') -%}
-      {{ refuse(
-        "Variable ciris_distribution is citus, but source table " ~ table ~ " is not a reference table: select "
-        ~ "create_reference_table('" ~ table ~ "');") }}
+      {%- set fault = "Variable ciris_distribution is citus, but source table " ~ table ~ " is not a reference table: select "
+        ~ "create_reference_table('" ~ table ~ "');" -%}
     {%- endif -%}
+    {%- if fault is not none -%} {{ refuse(fault) }} {%- endif -%}
   {%- endfor -%}
 {% endmacro %}
 
-{#- Tables of earlier runs must be where this run expects them. A full refresh moves them to a cluster, but not back:
-    Citus cannot turn a view of a distributed table into one of a local table. -#}
+{#- Tables of earlier runs must have the distribution that this run expects. A full refresh moves them to a cluster, but
+    not back: Citus cannot turn a view of a distributed table into a view of a local table. -#}
 {% macro check_places() %}
   {%- set places = {} if is_full_refresh() and is_distributed() else places_found() -%}
   {%- set words = {

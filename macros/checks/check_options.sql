@@ -1,5 +1,6 @@
-{#- Refuses options of dbt, whether given on the command line, in the environment or under flags in dbt_project.yml, with
-    which models would be built of other rows than their own. -#}
+{#- Refuses options of dbt that would build models from other rows, wherever they are set. dbt build must also include
+    the tests that decide whether a mart is published: all tests of a built table whose other tables are built or
+    inputs. dbt run has no tests, and dbt retry selects nothing. -#}
 {% macro check_options() %}
   {%- set options = {
       'empty': "every model would be built without rows",
@@ -14,12 +15,6 @@
     {%- do refuse("Option --no-populate-cache (environment: DBT_POPULATE_CACHE) is set, but then dbt does not see the tables of "
       ~ "earlier runs. Leave it out.") -%}
   {%- endif -%}
-  {%- do check_tests_are_selected() -%}
-{% endmacro %}
-
-{#- In dbt build, tests decide whether a mart is published: a test of what is built must be selected too, if all its tables
-    are built or rested on. dbt run has no tests, and dbt retry names nothing. -#}
-{% macro check_tests_are_selected() %}
   {%- if flags.WHICH == 'build' and selected_resources -%}
     {%- set built = [] -%}
     {%- for unique_id in selected_resources if unique_id.split('.')[:2] in [['model', 'ciris_scoring'], ['seed', 'ciris_scoring']] -%}
@@ -43,5 +38,21 @@
         ~ "--resource-type or --indirect-selection, or in the environment DBT_EXCLUDE_RESOURCE_TYPES, DBT_RESOURCE_TYPES or "
         ~ "DBT_INDIRECT_SELECTION. To publish untested scores: dbt run.") -%}
     {%- endif -%}
+  {%- endif -%}
+{% endmacro %}
+
+{#- Refuses settings of a root project that change what the package's tables keep or switch off its checks. Runs before
+    the first entry in the log of runs, because such a setting may have moved the log. -#}
+{% macro check_overrides() %}
+  {%- set faults = [] -%}
+  {%- for override in adapter.ciris_scoring_overrides() -%}
+    {%- do faults.append(
+      override.place ~ " is " ~ shown(override.value) ~ " in the root project, which changes " ~ override.node
+      ~ (" and " ~ (override.n_nodes - 1) ~ " more nodes" if override.n_nodes > 1 else "") ~ " of ciris_scoring. "
+      ~ ("Take it out." if override.is_scoped else "Write it below the project's own name: " ~ override.own_place ~ ".")) -%}
+  {%- endfor -%}
+  {%- if faults -%}
+    {{ refuse("Settings that would change what ciris_scoring keeps or how it is checked: " ~ faults | join(' ')
+      ~ " docs/package.md says what a root project may set.") }}
   {%- endif -%}
 {% endmacro %}

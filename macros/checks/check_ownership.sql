@@ -1,6 +1,5 @@
-{#- Refuses a run where another role could run code as the role that scores: by a relation or schema that it owns, by a
-    trigger, a rule and the like. Comes before anything is read from our tables or written to them, so nothing is logged.
-    The query is in python/ciris_scoring/basics/ownership.py. -#}
+{#- Refuses a run in which another role could run code as the scoring role, for example by a trigger. Runs before our
+    tables are read or written, so it is not logged. The query is in python/ciris_scoring/basics/ownership.py. -#}
 {% macro check_ownership() %}
   {%- for fault in ownership_faults() -%}
     {{ exceptions.raise_compiler_error(fault.message ~ ' ' ~ fault.hint) }}
@@ -8,7 +7,7 @@
   {%- do graph.update({'ownership_checked': invocation_id}) -%}
 {% endmacro %}
 
-{#- Objects that another role could misuse: message and hint of each. -#}
+{#- Objects that another role could misuse, each with a message and a hint. -#}
 {% macro ownership_faults() %}
   {%- set places, faults = [], [] -%}
   {%- for node in graph.nodes.values() if node.package_name == 'ciris_scoring' and node.resource_type in ['model', 'seed'] -%}
@@ -20,9 +19,17 @@
   {{ return(faults) }}
 {% endmacro %}
 
-{#- Whether check_ownership has passed in this invocation. -#}
-{% macro is_ownership_checked() %}
-  {{ return(graph.get('ownership_checked') == invocation_id) }}
+{#- The server must be writable, and no pooler may share the session. Runs before the log is written. -#}
+{% macro check_server() %}
+  {%- if run_query("select pg_catalog.pg_is_in_recovery()")[0][0] -%}
+    {{ exceptions.raise_compiler_error(
+      "Database " ~ target.dbname ~ " at " ~ target.host ~ " is a standby, which can only be read. Connect to the primary: "
+      ~ "correct host and port of the target " ~ target.name ~ ".") }}
+  {%- endif -%}
+  {%- if setting('lock_holder_pid') is none and adapter.ciris_scoring_pooler is defined -%}
+    {%- set fault = adapter.ciris_scoring_pooler() -%}
+    {%- if fault -%} {{ exceptions.raise_compiler_error(fault) }} {%- endif -%}
+  {%- endif -%}
 {% endmacro %}
 
 {#- Whether this invocation reads or writes tables of this project. -#}
@@ -35,9 +42,4 @@
     {%- do ours.append(unique_id) -%}
   {%- endfor -%}
   {{ return(ours | length > 0 or selected_resources | length == 0) }}
-{% endmacro %}
-
-{#- SQL that ends a hook: hooks of other projects, in the same session, get their search path back. -#}
-{% macro leave_session() %}
-  {{ return('commit; reset search_path') }}
 {% endmacro %}

@@ -1,4 +1,4 @@
-{#- Called before anything is built: refuses a run that cannot end well, naming the setting, its value and the remedy. -#}
+{#- Hook on-run-start: refuses a run that cannot succeed, with the setting, its value and the remedy. -#}
 {% macro check_run() %}
   {%- if is_run_of_ours() -%}
     {%- do check_options() -%}
@@ -7,17 +7,20 @@
   {{ return(leave_session() if uses_our_tables() else '') }}
 {% endmacro %}
 
-{#- The same for these models. Writes nothing. -#}
+{#- Run every check for the models to be built. Writes nothing, so that `ciris-scoring check` can call it too. -#}
 {% macro check_run_of(models) %}
   {%- do check_package() -%}
   {%- do check_overrides() -%}
-  {%- do check_earlier_state() -%}
   {%- do check_database() -%}
   {%- do check_variables() -%}
   {%- do check_scoring_parameters() -%}
-  {%- do verdict_threshold() -%}
   {%- do check_as_of(models) -%}
-  {%- do check_lock() -%}
+  {%- set others = run_query(run_lock_holders()).columns[0].values() | reject('equalto', setting('lock_holder_pid')) | list -%}
+  {%- if others | length > 0 -%}
+    {{ refuse(
+      "Another run holds the lock on schema " ~ target.schema ~ " (database process " ~ others[0]
+      ~ "). Wait until it has ended.") }}
+  {%- endif -%}
   {%- do check_sources() -%}
   {%- if is_distributed() -%} {%- do check_cluster() -%} {%- endif -%}
   {%- do check_places() -%}
@@ -26,20 +29,7 @@
   {%- do check_readers() -%}
 {% endmacro %}
 
-{#- Python models need the package, which extends dbt's adapter (python/dbt_postgres_python.py). -#}
-{% macro check_package() %}
-  {%- set version = graph.nodes['model.ciris_scoring.int_runs'].config.meta['package_version'] -%}
-  {%- set install = "in a checkout of the repository at version " ~ version ~ ": pip install ." -%}
-  {%- if adapter.ciris_scoring_version is not defined -%}
-    {%- do refuse("The Python package ciris-scoring is missing in the environment that this dbt runs in, so its Python "
-      ~ "models cannot run. Install it there, " ~ install) -%}
-  {%- elif adapter.ciris_scoring_version() != version -%}
-    {%- do refuse("The dbt project ciris_scoring is version " ~ version ~ ", but the Python package in the environment that "
-      ~ "this dbt runs in is " ~ adapter.ciris_scoring_version() ~ ". Install the same one there, " ~ install) -%}
-  {%- endif -%}
-{% endmacro %}
-
-{#- For ciris-scoring check: sources, parameters in force except secret ones, and the newest published as-of. -#}
+{#- Facts for `ciris-scoring check`; secret parameters are not among them. -#}
 {% macro fitness() %}
   {%- set parameters = {} -%}
   {%- for name, definition in scoring_parameter_definitions().items() if not definition.get('secret') -%}
@@ -52,25 +42,32 @@
              'published_until': published['published_until'] if published else none}) }}
 {% endmacro %}
 
-{#- 1.0.0 is the first release: tables of earlier states have other columns. -#}
-{% macro check_earlier_state() %}
-  {%- set node = graph.nodes['model.ciris_scoring.int_scoring_run'] -%}
-  {%- set schemas = [] -%}
-  {%- for unique_id in graph.nodes if unique_id.startswith('model.ciris_scoring.') -%}
-    {%- do schemas.append(graph.nodes[unique_id].schema) -%}
-  {%- endfor -%}
-  {%- if adapter.get_relation(node.database, node.schema, 'int_score_publications') is not none -%}
-    {%- do refuse("Schema " ~ node.schema ~ " holds tables of a version before 1.0.0, the first release, which this version "
-      ~ "cannot go on from. Drop the schemas " ~ schemas | unique | sort | join(', ') ~ ", or name another schema in the "
-      ~ "profile; the next run scores the whole history.") -%}
+{#- The Python package must be installed where dbt runs, in the version of the project: Python models need it, and it
+    extends dbt's adapter (python/dbt_postgres_python.py). -#}
+{% macro check_package() %}
+  {%- set version = graph.nodes['model.ciris_scoring.int_runs'].config.meta['package_version'] -%}
+  {%- set install = "in a checkout of the repository at version " ~ version ~ ": pip install ." -%}
+  {%- if adapter.ciris_scoring_version is not defined -%}
+    {%- do refuse("The Python package ciris-scoring is missing in the environment that this dbt runs in, so its Python "
+      ~ "models cannot run. Install it there, " ~ install) -%}
+  {%- elif adapter.ciris_scoring_version() != version -%}
+    {%- do refuse("The dbt project ciris_scoring is version " ~ version ~ ", but the Python package in the environment that "
+      ~ "this dbt runs in is " ~ adapter.ciris_scoring_version() ~ ". Install the same one there, " ~ install) -%}
   {%- endif -%}
 {% endmacro %}
 
-{#- Agents' names are in any script, and the cleaning SQL holds characters that only Unicode has. A model is written in
-    one transaction. -#}
+{#- The target must have no tables of a version before 1.0.0 and no autocommit, because a model is written in one
+    transaction. The database must have the encoding UTF8, because agents' names are in any script. -#}
 {% macro check_database() %}
+  {%- set node = graph.nodes['model.ciris_scoring.int_scoring_run'] -%}
   {%- set encoding = run_query("show server_encoding")[0][0] -%}
-  {%- if encoding != 'UTF8' -%}
+  {%- if adapter.get_relation(node.database, node.schema, 'int_score_publications') is not none -%}
+    {%- set schemas = graph.nodes.values() | selectattr('package_name', 'equalto', 'ciris_scoring')
+        | selectattr('resource_type', 'equalto', 'model') | map(attribute='schema') -%}
+    {%- do refuse("Schema " ~ node.schema ~ " holds tables of a version before 1.0.0, the first release, which this version "
+      ~ "cannot go on from. Drop the schemas " ~ schemas | unique | sort | join(', ') ~ ", or name another schema in the "
+      ~ "profile; the next run scores the whole history.") -%}
+  {%- elif encoding != 'UTF8' -%}
     {{ refuse(
       "Database " ~ target.dbname ~ " has the encoding " ~ encoding ~ ", but it must be UTF8. Copy it with pg_dump and "
       ~ "psql into one made by: create database NAME template template0 encoding 'UTF8'; and name that in the profile.") }}
@@ -81,8 +78,8 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- The as-of is not in the future, not before the newest published one (scoring.md §9) and not before every trace. A part
-    has that of its run. -#}
+{#- The as-of must not be in the future, before the newest published as-of (scoring.md §9) or before ciris_traces_from.
+    A run that builds a part must have the as-of of the run that it continues. -#}
 {% macro check_as_of(models) %}
   {%- set as_of = as_of_datetime() -%}
   {%- if as_of > modules.pytz.utc.localize(modules.datetime.datetime.utcnow()) -%}
@@ -117,112 +114,32 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- One run at a time: ciris-scoring holds an advisory lock for the whole run, on its own connection. -#}
-{% macro check_lock() %}
-  {%- set others = run_query(run_lock_holders()).columns[0].values() | reject('equalto', setting('lock_holder_pid')) | list -%}
-  {%- if others | length > 0 -%}
-    {{ refuse(
-      "Another run holds the lock on schema " ~ target.schema ~ " (database process " ~ others[0]
-      ~ "). Wait until it has ended.") }}
-  {%- endif -%}
-{% endmacro %}
-
-{#- Whether a model or seed is built from nothing, as dbt's should_full_refresh() answers for it. -#}
-{% macro is_rebuilt(node) %}
-  {%- set given = node.config.get('full_refresh') -%}
-  {{ return((flags.FULL_REFRESH or false) if given is none else given) }}
-{% endmacro %}
-
-{#- Whether a run is a full refresh. int_scoring_run answers for all, because it says how much each of them scores. -#}
-{% macro is_full_refresh() %}
-  {%- if not execute -%} {{ return(false) }} {%- endif -%}
-  {{ return(is_rebuilt(graph.nodes['model.ciris_scoring.int_scoring_run'])) }}
-{% endmacro %}
-
-{#- All nodes are built from nothing, or none: one alone would keep only what this run scores. -#}
-{% macro check_refreshed_together() %}
-  {%- if flags.FULL_REFRESH and not is_full_refresh() -%}
-    {{ refuse(
-      "Option --full-refresh is set, but the setting full_refresh of int_scoring_run is false, so nothing would be built from "
-      ~ "nothing. Take +full_refresh of ciris_scoring out of dbt_project.yml, or leave --full-refresh out.") }}
-  {%- endif -%}
-  {%- for node in graph.nodes.values() if node.package_name == 'ciris_scoring' and node.resource_type in ['model', 'seed']
-      and node.name != 'int_runs' and is_rebuilt(node) != is_full_refresh() -%}
-    {{ refuse(
-      "Setting full_refresh of " ~ node.resource_type ~ " " ~ node.name ~ " is " ~ shown(is_rebuilt(node)) ~ ", but this run "
-      ~ ("is a full refresh" if is_full_refresh() else "is not a full refresh") ~ ", and tables part old, part new would "
-      ~ "follow. Take +full_refresh of ciris_scoring out of dbt_project.yml, or write it below the project's own name.") }}
-  {%- endfor -%}
-{% endmacro %}
-
-{#- A full refresh replaces published scores only if somebody asks for it, and all of them: a part would keep what the
-    last run scored alone. -#}
-{% macro check_full_refresh(models) %}
-  {%- do check_refreshed_together() -%}
-  {%- set continued = continued_run(models) -%}
-  {%- if is_full_refresh() and not setting('allow_rescoring') and last_publication() is not none -%}
-    {%- set incremental = [] -%}
-    {%- for unique_id in models -%}
-      {%- set model = graph.nodes[unique_id] -%}
-      {#- int_scoring_run is not incremental, but tells the incremental models how much to rewrite. -#}
-      {%- set keeps_history = model.config.materialized == 'replace_range' and 'range' in model.config.meta and model.name != 'int_runs' -%}
-      {%- if keeps_history or model.name == 'int_scoring_run' -%}
-        {%- do incremental.append(model.name) -%}
-      {%- endif -%}
+{#- Every role in the config grants must exist. Otherwise the grant would fail after everything is scored. -#}
+{% macro check_readers() %}
+  {%- set names = [] -%}
+  {%- for node in graph.nodes.values() if node.package_name == 'ciris_scoring' and node.resource_type in ['model', 'seed'] -%}
+    {%- for roles in (node.config.grants or {}).values() -%}
+      {%- for role in ([roles] if roles is string else roles) if role | lower != 'public' -%}
+        {%- do names.append(role | string) -%}
+      {%- endfor -%}
     {%- endfor -%}
-    {%- if incremental | length > 0 -%}
+  {%- endfor -%}
+  {%- if names -%}
+    {%- set literals = [] -%}
+    {%- for name in names | unique(true) -%} {%- do literals.append(literal(name)) -%} {%- endfor -%}
+    {%- for row in run_query("
+        select
+          wanted.name,
+          array(select r.rolname::text from pg_roles as r where " ~ upper_case('r.rolname') ~ " = " ~ upper_case('wanted.name') ~ ")
+        from unnest(array[" ~ literals | join(', ') ~ "]) as wanted (name)
+        where wanted.name not in (select r.rolname from pg_roles as r)
+        order by 1") -%}
+      {%- set alike = fromjson(row[1]) if row[1] is string else row[1] -%}
       {{ refuse(
-        "A full refresh would replace the scores published in schema " ~ target.schema ~ " (it would rebuild "
-        ~ incremental | sort | join(', ') ~ "). If that is what you want, add --vars 'ciris_allow_rescoring: true' (with "
-        ~ "ciris-scoring: --allow-rescoring); else leave --full-refresh out, or publish under another schema.") }}
-    {%- endif -%}
-  {%- endif -%}
-  {%- if is_full_refresh() and continued is not none and not continued['is_full_refresh'] -%}
-    {{ refuse(
-      "A part of schema " ~ target.schema ~ " cannot be refreshed fully alone: it would keep only what the last run scored. "
-      ~ "Leave --full-refresh out, or build everything: ciris-scoring run --full-refresh --allow-rescoring.") }}
-  {%- endif -%}
-{% endmacro %}
-
-{#- Which runs an unfinished run allows next; any, if nothing is published. -#}
-{% macro check_last_run(models) %}
-  {%- do check_parts(models) -%}
-  {%- do check_parameters_of_parts(models) -%}
-  {%- if 'model.ciris_scoring.int_scoring_run' in models and not is_full_refresh() -%}
-    {%- set last = last_run() or {'has_ended': true} -%}
-    {%- if not last['has_ended'] and last_publication() is not none -%}
-      {%- do refuse_after_full_refresh(last) -%}
-      {%- do refuse_after_backfill(last) -%}
-    {%- endif -%}
-  {%- endif -%}
-{% endmacro %}
-
-{#- The command that finishes an unfinished run. -#}
-{% macro command_of(last) %}
-  {%- if last['is_full_refresh'] -%} {{ return('ciris-scoring run --full-refresh --allow-rescoring') }} {%- endif -%}
-  {%- if last['backfill_first'] is none -%} {{ return('ciris-scoring run') }} {%- endif -%}
-  {{ return('ciris-scoring run --from ' ~ shown_time(last['backfill_first']) ~ ' --to ' ~ shown_time(last['backfill_last'])
-            ~ ' --allow-rescoring') }}
-{% endmacro %}
-
-{#- An unfinished full refresh leaves tables part old, part new: only its repetition may follow. -#}
-{% macro refuse_after_full_refresh(last) %}
-  {%- if last['is_full_refresh'] -%}
-    {{ refuse(
-      "The full refresh that began at " ~ shown_time(last['started_at']) ~ " did not end, so the tables behind the scores in "
-      ~ "schema " ~ target.schema ~ " are part old, part new. Repeat it, with the same variables: " ~ command_of(last)
-      ~ " (in plain dbt --full-refresh --vars 'ciris_allow_rescoring: true').") }}
-  {%- endif -%}
-{% endmacro %}
-
-{#- An unfinished backfill has judged some traces again, but not those after them: it must be repeated, or a full
-    refresh made. -#}
-{% macro refuse_after_backfill(last) %}
-  {%- set backfill = setting('backfill') or {} -%}
-  {%- set first, last_as_of = shown_time(last['backfill_first']), shown_time(last['backfill_last']) -%}
-  {%- if last['backfill_first'] is not none and (backfill.get('first'), backfill.get('last')) != (first, last_as_of) -%}
-    {{ refuse(
-      "The backfill from " ~ first ~ " to " ~ last_as_of ~ " did not end, so some traces in schema " ~ target.schema
-      ~ " are judged again and those after them are not. Go on with it: " ~ command_of(last) ~ ".") }}
+        "The environment variable CIRIS_MART_READERS (or the config grants of a model) names the role " ~ shown(row[0])
+        ~ ", which does not exist in the server. "
+        ~ ("Its name is " ~ shown(alike[0]) ~ ": correct the variable." if alike else
+           "Correct the variable, or create the role: create role " ~ quoted_role(row[0]) ~ ";")) }}
+    {%- endfor -%}
   {%- endif -%}
 {% endmacro %}

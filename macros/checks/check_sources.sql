@@ -1,4 +1,4 @@
-{#- Every table and column that the models read exists and has a readable type (scoring.md §10). -#}
+{#- Every table and column that the models read must exist and have a readable type (scoring.md §10). -#}
 {% macro check_sources() %}
   {%- if source_shape() == 'events' and is_distributed() -%}
     {{ refuse(
@@ -10,7 +10,7 @@
   {%- endfor -%}
 {% endmacro %}
 
-{#- Remarks about the sources: others exist beside them, or some are missing. -#}
+{#- Remarks about the sources: tables of both shapes exist, or optional tables are missing. -#}
 {% macro source_remarks() %}
   {%- set remarks = [] -%}
   {%- set schema = setting('source_schema') ~ "." -%}
@@ -34,24 +34,17 @@
   {{ return(remarks) }}
 {% endmacro %}
 
-{#- Functions that views of the sources call, where names in the body may no longer be found. -#}
+{#- Remarks about functions that views among the sources call. A run has the search path pg_catalog, so a function that
+    uses names without their schema may fail. -#}
 {% macro function_remarks() %}
   {%- set remarks = [] -%}
   {%- for node in graph.sources.values() if node.unique_id.startswith('source.ciris_scoring.')
       and node.name in tables_of_shape(source_shape()) -%}
     {%- for row in run_query("
-      with recursive views (relid) as (
-        select to_regclass(" ~ literal(adapter.quote(node.schema) ~ "." ~ adapter.quote(node.identifier)) ~ ")::oid
-        union
-        select d.refobjid
-        from views
-        inner join pg_rewrite as r on views.relid = r.ev_class
-        inner join pg_depend as d
-          on d.classid = 'pg_rewrite'::regclass and d.objid = r.oid and d.refclassid = 'pg_class'::regclass
-      )
+      " ~ relations_read(node) ~ "
       select distinct p.oid::regprocedure::text as function, quote_ident(n.nspname) as schema
-      from views
-      inner join pg_rewrite as r on views.relid = r.ev_class
+      from relations_read
+      inner join pg_rewrite as r on relations_read.relid = r.ev_class
       inner join pg_depend as d
         on d.classid = 'pg_rewrite'::regclass and d.objid = r.oid and d.refclassid = 'pg_proc'::regclass
       inner join pg_proc as p on d.refobjid = p.oid
@@ -70,26 +63,35 @@
   {{ return(remarks) }}
 {% endmacro %}
 
-{#- Each source table read: its columns, what they are read as, and all faults in one sentence. -#}
+{#- Report of each source table that is read: its columns, their types, and one sentence with all faults. -#}
 {% macro source_report() %}
   {%- set report = [] -%}
+  {#- Kinds of types that can be read, by production's data_type. -#}
+  {%- set readable_kinds = {
+    'text': ['text', 'uuid'],
+    'timestamptz': ['timestamptz'],
+    'boolean': ['bool'],
+    'numeric': ['numeric', 'int2', 'int4', 'int8', 'float4', 'float8'],
+    'bigint': ['int8', 'int4', 'int2', 'numeric'],
+    'integer': ['int4', 'int2', 'int8', 'numeric'],
+    'jsonb': ['jsonb', 'json'],
+    'uuid': ['uuid', 'text', 'int2', 'int4', 'int8'],
+  } -%}
   {%- for node in graph.sources.values() if node.unique_id.startswith('source.ciris_scoring.') -%}
     {%- set table = node.schema ~ "." ~ node.identifier -%}
-    {%- set variable = 'ciris_source_schema' if node.name in engine_tables() else 'ciris_' ~ node.name ~ '_table' -%}
+    {%- set variable = 'ciris_source_schema' if node.name in constant('engine_tables') else 'ciris_' ~ node.name ~ '_table' -%}
     {%- set types = source_types(node.name) -%}
     {%- set is_needed = tables_of_shape(source_shape()).get(node.name) -%}
     {%- if is_needed is not none and (is_needed or types) %}
-    {%- set columns = [] -%}
-    {%- set missing = [] -%}
-    {%- set mistyped = [] -%}
-    {%- for column in node.columns.values() if scoring_parameter('replay_enabled') or column.name not in trace_components() -%}
+    {%- set columns, missing, mistyped = [], [], [] -%}
+    {%- for column in node.columns.values() if scoring_parameter('replay_enabled') or column.name not in trace_columns().components -%}
       {%- set name = signing_key_column(types) if column.name == 'signature_key_id' else column.name -%}
       {%- set type = types.get(name) -%}
       {%- do columns.append({
         'column': name, 'type': type.declared if type else none, 'read_as': column.name, 'as_type': column.data_type}) -%}
       {%- if not type -%}
         {%- do missing.append(name) -%}
-      {%- elif type.kind not in readable_kinds()[column.data_type] -%}
+      {%- elif type.kind not in readable_kinds[column.data_type] -%}
         {%- do mistyped.append(
           name ~ " is " ~ type.declared ~ " and must be " ~ column.data_type ~ ": "
           ~ source_cast(column.data_type, type.kind, adapter.quote(name))) -%}
@@ -106,12 +108,12 @@
     {%- set fault = none -%}
     {%- if types | length == 0 -%}
       {%- set fault = "Source table " ~ table ~ " is missing (or you may not see it). Set the "
-        ~ ("variable ciris_source_schema" if node.name in engine_tables() else "variables ciris_source_schema and " ~ variable)
+        ~ ("variable ciris_source_schema" if node.name in constant('engine_tables') else "variables ciris_source_schema and " ~ variable)
         ~ " to where it is" ~ accord_variables() ~ "." -%}
     {%- elif faults | length > 0 -%}
       {%- set fault = "Source table " ~ table ~ " " ~ faults | join(', and it ') ~ ". Set the variable " ~ variable ~ " to a "
         ~ ("table or view that has it" if mistyped | length == 0 else "view that selects them so")
-        ~ (", or the scoring parameter replay_enabled to false" if missing and missing[0] in trace_components() else "")
+        ~ (", or the scoring parameter replay_enabled to false" if missing and missing[0] in trace_columns().components else "")
         ~ "." -%}
     {%- else -%}
       {%- set fault = fault_of_row_security(node) -%}
@@ -122,7 +124,7 @@
   {{ return(report) }}
 {% endmacro %}
 
-{#- Newer lenses call three tables accord_*: the option to paste if only those exist. -#}
+{#- Option that names tables called accord_*, as newer lenses call them, if only those exist. -#}
 {% macro accord_variables() %}
   {%- set found = [] -%}
   {%- for name in constant('tables_of_shape', {})['traces'] if name.startswith('covenant_') -%}
@@ -134,21 +136,7 @@
   {{ return(", here --vars '{" ~ found | join(', ') ~ "}'" if found else '') }}
 {% endmacro %}
 
-{#- By the declared data_type, which is production's: the kinds of types that can be read too. -#}
-{% macro readable_kinds() %}
-  {{ return({
-    'text': ['text', 'uuid'],
-    'timestamptz': ['timestamptz'],
-    'boolean': ['bool'],
-    'numeric': ['numeric', 'int2', 'int4', 'int8', 'float4', 'float8'],
-    'bigint': ['int8', 'int4', 'int2', 'numeric'],
-    'integer': ['int4', 'int2', 'int8', 'numeric'],
-    'jsonb': ['jsonb', 'json'],
-    'uuid': ['uuid', 'text', 'int2', 'int4', 'int8'],
-  }) }}
-{% endmacro %}
-
-{#- What a view must select instead of a column of another kind. -#}
+{#- SQL that a view must select in place of a column of a type that cannot be read. -#}
 {% macro source_cast(wanted, kind, column) %}
   {%- set is_number = kind in ['int2', 'int4', 'int8', 'numeric', 'float4', 'float8'] -%}
   {%- if wanted in ['text', 'uuid'] and kind == 'bytea' -%} {{ return("encode(" ~ column ~ ", 'hex')") }}
@@ -166,3 +154,62 @@
   {%- set through_text = '' if kind == 'text' or is_number else '::text' -%}
   {{ return(column ~ through_text ~ '::' ~ wanted) }}
 {% endmacro %}
+
+{#- One sentence if row-level security hides rows of a source, else none. The policies of a table apply to the role that
+    reads it. A partition that is read through its parent follows the parent's policies. -#}
+{% macro fault_of_row_security(node) %}
+  {%- set table = node.schema ~ "." ~ node.identifier -%}
+  {%- set rows = run_query("
+    " ~ relations_read(node) ~ "
+    select
+      c.oid::regclass::text as table_name,
+      quote_ident(readers.rolname) as reader,
+      pg_has_role(readers.oid, c.relowner, 'usage') as reads_as_owner,
+      (
+        select string_agg(quote_ident(p.polname), ', ' order by p.polname) from pg_policy as p where p.polrelid = c.oid
+      ) as policies
+    from relations_read
+    inner join pg_class as c on relations_read.relid = c.oid
+    inner join pg_roles as readers on relations_read.reader = readers.oid
+    where
+      c.relrowsecurity and not readers.rolsuper and not readers.rolbypassrls
+      and not (pg_has_role(readers.oid, c.relowner, 'usage') and not c.relforcerowsecurity)
+    order by 1, 2") -%}
+  {%- if rows | length == 0 -%} {{ return(none) }} {%- endif -%}
+  {%- set row = rows[0] -%}
+  {{ return(
+    "Source table " ~ table ~ " is subject to row-level security: "
+    ~ ("the policy " ~ row['policies'] if row['policies'] else "without any policy, security")
+    ~ " of table " ~ row['table_name'] ~ " decides which rows role " ~ row['reader'] ~ " sees, and scores need all rows. "
+    ~ ("As a superuser: alter table " ~ row['table_name'] ~ " no force row level security; or"
+       if row['reads_as_owner'] else "As a superuser:")
+    ~ " alter role " ~ row['reader'] ~ " bypassrls; else read a view of the table that belongs to its owner, who is exempt.") }}
+{% endmacro %}
+
+{#- CTE of a source and everything that its views read, each with the role that reads it: our role, or the view's owner
+    unless the view is a security_invoker. -#}
+{% macro relations_read(node) -%}
+    with recursive me as (
+      select oid from pg_roles where rolname = current_user
+    ),
+    relations_read (relid, reader) as (
+      select to_regclass({{ literal(adapter.quote(node.schema) ~ '.' ~ adapter.quote(node.identifier)) }})::oid, me.oid from me
+      union
+      select
+        d.refobjid,
+        case
+          when exists (
+            select 1
+            from pg_options_to_table(v.reloptions) as o
+            where o.option_name = 'security_invoker' and o.option_value::boolean
+          ) then me.oid
+          else v.relowner
+        end
+      from relations_read
+      cross join me
+      inner join pg_class as v on relations_read.relid = v.oid and v.relkind in ('v', 'm')
+      inner join pg_rewrite as r on v.oid = r.ev_class
+      inner join pg_depend as d
+        on d.classid = 'pg_rewrite'::regclass and d.objid = r.oid and d.refclassid = 'pg_class'::regclass and d.refobjid <> v.oid
+    )
+{%- endmacro %}

@@ -1,6 +1,6 @@
-{#- The variables of the project and what each may be. kinds: boolean; integer, from minimum on; number, from minimum to
-    maximum; choice; name, of a schema or table; size; time; set_by_us, by ciris-scoring alone; checked_elsewhere, by a
-    macro of its own. optional: may be null. -#}
+{#- The variables of the project and their kinds. integer, number: from minimum to maximum; share: in [0, 1]; name:
+    of a schema or table; set_by_us: by ciris-scoring only; parameters: see check_scoring_parameters; optional: may
+    be null. -#}
 {% macro variable_definitions() %}
   {{ return({
     'source': {'kind': 'choice', 'choices': constant('tables_of_shape', {}) | list, 'optional': true},
@@ -12,8 +12,8 @@
     'as_of': {'kind': 'time', 'optional': true},
     'traces_from': {'kind': 'time'},
     'scoring_period': {'kind': 'choice', 'choices': constant('period_hours', {}) | list},
-    'scoring_parameters': {'kind': 'checked_elsewhere'},
-    'verdict_threshold': {'kind': 'checked_elsewhere'},
+    'scoring_parameters': {'kind': 'parameters'},
+    'verdict_threshold': {'kind': 'share'},
     'lookback_periods': {'kind': 'integer', 'minimum': 0, 'words': 'periods', 'optional': true},
     'late_detection_periods': {'kind': 'integer', 'minimum': 0, 'words': 'periods'},
     'allow_rescoring': {'kind': 'boolean'},
@@ -27,8 +27,7 @@
   }) }}
 {% endmacro %}
 
-{#- The fault of a variable's value with its remedy; none if it has none. Text is not taken for a boolean or a
-    number: 'false' would count as true. -#}
+{#- The fault of a variable's value, or none. Text is not accepted as a boolean: 'false' would be true. -#}
 {% macro variable_fault(name) %}
   {%- set value, definition = setting(name), variable_definitions()[name] -%}
   {%- set kind = definition['kind'] -%}
@@ -41,8 +40,11 @@
   {%- elif kind == 'number' -%}
     {%- set fits = value is number and value is not boolean and definition['minimum'] <= value <= definition['maximum'] -%}
     {%- set allowed = 'a number of ' ~ definition['words'] ~ ' from ' ~ definition['minimum'] ~ ' to ' ~ definition['maximum'] -%}
+  {%- elif kind == 'share' -%}
+    {%- set fits = value is number and value is not boolean and 0 <= value <= 1 -%}
+    {%- set allowed = 'a number in [0, 1], such as 0.6. Correct it in dbt_project.yml or in --vars' -%}
   {%- elif kind == 'choice' -%}
-    {#- There are no choices where the package is missing, which check_package reports. -#}
+    {#- Without the package there are no choices; check_package reports that it is missing. -#}
     {%- set fits = value is string and (value in definition['choices'] or not definition['choices']) -%}
     {%- set allowed = definition['choices'] | join(' or ') -%}
   {%- elif kind == 'name' -%}
@@ -64,14 +66,14 @@
     ~ ("; or leave it out." if definition.get('optional') else ".")) }}
 {% endmacro %}
 
-{#- The value of a variable that the project reads while it is parsed, before check_variables; refuses a wrong one. -#}
+{#- The value of a variable that is read during parsing, before check_variables. A wrong value is an error. -#}
 {% macro valid_setting(name) %}
   {%- set fault = variable_fault(name) -%}
   {%- if fault is not none -%} {{ exceptions.raise_compiler_error(fault) }} {%- endif -%}
   {{ return(setting(name)) }}
 {% endmacro %}
 
-{#- Refuses wrong values and unknown names of variables, all at once. -#}
+{#- Refuses wrong values and unknown names of variables, all in one message. -#}
 {% macro check_variables() %}
   {%- set faults, known = [], ['ciris_unit_tests'] -%}
   {%- for name in variable_definitions() -%}
@@ -85,4 +87,51 @@
         ~ "that project's name under vars.") -%}
   {%- endfor -%}
   {%- if faults -%} {{ refuse(faults | join(' ')) }} {%- endif -%}
+{% endmacro %}
+
+{#- Refuses scoring parameters that are unknown, of the wrong kind or out of range, all in one message. -#}
+{% macro check_scoring_parameters() %}
+  {%- set definitions = scoring_parameter_definitions() -%}
+  {%- set given = setting('scoring_parameters') -%}
+  {%- set overrides = {} if given is none else given -%}
+  {%- if overrides is not mapping -%}
+    {{ refuse(
+      "Variable ciris_scoring_parameters is " ~ shown(overrides) ~ ", but must be a dictionary, such as {lambda_c: 5}.") }}
+  {%- endif -%}
+  {%- set faults = [] -%}
+  {%- for name, value in overrides.items() if name not in definitions -%}
+    {%- do faults.append(
+      "Unknown scoring parameter " ~ shown(name) ~ " (value " ~ shown(value) ~ "). Known are: "
+      ~ definitions.keys() | sort | join(', ') ~ ".") -%}
+  {%- endfor -%}
+  {%- for name, value in overrides.items() if name in definitions -%}
+    {%- set definition = definitions[name] -%}
+    {%- set is_number = value is number and value is not boolean -%}
+    {%- if definition['kind'] == 'boolean' -%} {%- set allowed = value is boolean -%}
+    {%- elif definition['kind'] == 'text' -%} {%- set allowed = value is string -%}
+    {%- elif definition['kind'] == 'integer' -%}
+      {%- set allowed = is_number and value is integer
+          and definition['minimum'] <= value and value <= definition['maximum'] -%}
+    {%- else -%}
+      {%- set allowed = is_number and definition['minimum'] <= value and value <= definition['maximum'] -%}
+    {%- endif -%}
+    {%- if not allowed -%}
+      {%- do faults.append(
+        "Scoring parameter " ~ name ~ " is " ~ shown(value) ~ ", but must be "
+        ~ {'text': 'text, in quotes', 'boolean': 'true or false'}.get(
+            definition['kind'], 'a ' ~ scoring_parameter_range(name))
+        ~ ".") -%}
+    {%- endif -%}
+  {%- endfor -%}
+  {%- if faults | length > 0 -%}
+    {{ refuse(faults | join(' ') ~ " Correct the variable ciris_scoring_parameters.") }}
+  {%- endif -%}
+  {%- set weights = ['weight_c', 'weight_i_int', 'weight_r', 'weight_i_inc', 'weight_s'] -%}
+  {%- set total = namespace(value=0.0) -%}
+  {%- for name in weights -%} {%- set total.value = total.value + scoring_parameter(name) -%} {%- endfor -%}
+  {%- if (total.value - 1) | abs > 1e-9 -%}
+    {{ refuse(
+      "The weights " ~ weights | join(', ') ~ " sum to " ~ total.value ~ ", but must sum to 1 (tolerance 1e-9). "
+      ~ "Correct them in the variable ciris_scoring_parameters.") }}
+  {%- endif -%}
 {% endmacro %}

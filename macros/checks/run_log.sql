@@ -1,27 +1,25 @@
-{#- The log of runs, int_runs: what every run, in plain dbt too, says of itself at its start, its refusal and its end.
-    The statement is Python's (job/run_log.py). ciris-scoring gives its own row by the variable ciris_attempt and ends it
-    itself, since it also knows of runs that never got as far as dbt. -#}
+{#- The log of runs, int_runs. Its statement is in Python (job/run_log.py). ciris-scoring passes its row in the variable
+    ciris_attempt and ends the row itself, because it also logs runs that end before dbt starts. -#}
 
 {#- Id of this run. -#}
 {% macro run_id() %}
   {{ return((setting('attempt') or {'id': invocation_id})['id']) }}
 {% endmacro %}
 
-{#- Begins a transaction that may write, whatever the session inherits; what the one at work has written is rolled back,
-    because writing into the log commits. -#}
+{#- Roll back the transaction and begin one that can write: an entry in the log is committed. -#}
 {% macro begin_anew() %}
   {%- do run_query("rollback; begin isolation level read committed read write; " ~ session_settings()) -%}
 {% endmacro %}
 
-{#- On-run-start: enters the run, and makes the log before the first one. -#}
+{#- Hook on-run-start: enters the run in the log. Creates the log before the first run. -#}
 {% macro enter_start() %}
   {%- if is_run_of_ours() -%} {%- do check_server() -%} {%- endif -%}
   {%- if uses_our_tables() and adapter.ciris_scoring_ownership_query is defined -%}
     {%- do run_query(session_settings()) -%}
     {%- do check_ownership() -%}
   {%- endif -%}
-  {%- if not is_run_of_ours() or not is_ownership_checked() -%} {{ return('') }} {%- endif -%}
-  {#- check_package reports a missing package, in the log. -#}
+  {%- if not is_run_of_ours() or graph.get('ownership_checked') != invocation_id -%} {{ return('') }} {%- endif -%}
+  {#- check_package reports a missing package later and logs it. -#}
   {%- if adapter.ciris_scoring_overrides is defined -%} {%- do check_overrides() -%} {%- endif -%}
   {%- do valid_setting('attempt') -%}
   {%- set continued = continued_run(selected_models()) -%}
@@ -45,7 +43,7 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- Writes columns of this run's row, in a transaction of its own. -#}
+{#- Write columns of this run's row, in a transaction that commits at once. -#}
 {% macro enter_run(log, row) %}
   {%- do row.update({'run_id': run_id(), 'command': (setting('attempt') or {'command': 'dbt'})['command']}) -%}
   {%- do graph.update({'entered_run': invocation_id}) -%}
@@ -54,17 +52,17 @@
   {%- do run_query(adapter.ciris_scoring_log_entry(relations, row) ~ '; commit; begin') -%}
 {% endmacro %}
 
-{#- Stops the run with a message, which the log of runs gets too. -#}
+{#- Stop the run with a message, and log the message. -#}
 {% macro refuse(message) %}
   {%- if execute -%} {%- do write_attempt({'outcome': 'refused', 'message': message}) -%} {%- endif -%}
   {{ exceptions.raise_compiler_error(message) }}
 {% endmacro %}
 
-{#- On-run-end: what became of the run, in the log and, for a run that others may go on with (check_parts), in
-    int_scoring_run. -#}
+{#- Hook on-run-end: writes the outcome of the run into the log. If other runs may continue this one (check_last_run),
+    also notes in int_scoring_run which nodes were built. -#}
 {% macro enter_end(results) %}
   {%- if not (execute and flags.WHICH in ['run', 'build']) -%} {{ return('') }} {%- endif -%}
-  {%- if not is_ownership_checked() -%} {{ return('') }} {%- endif -%}
+  {%- if graph.get('ownership_checked') != invocation_id -%} {{ return('') }} {%- endif -%}
   {%- do run_query(session_settings()) -%}
   {%- set built, failed = [], [] -%}
   {%- for result in results if result.node.package_name == 'ciris_scoring'
@@ -85,7 +83,36 @@
   {{ return(leave_session()) }}
 {% endmacro %}
 
-{#- Ends this run's row of the log with these values; takes it away where they are none. -#}
+{#- Note in int_scoring_run which nodes this invocation built and which blocking tests failed. -#}
+{% macro note_parts(built, failed) %}
+  {%- set scoring_run = relation_as_left('int_scoring_run') -%}
+  {%- if scoring_run is none or not (built or failed) -%} {{ return('') }} {%- endif -%}
+  {%- set names, failed_tests = [], [] -%}
+  {%- for unique_id in built | map(attribute='node.unique_id') -%}
+    {%- do names.append(literal(unique_id)) -%}
+  {%- endfor -%}
+  {%- for result in failed if result.node.resource_type == 'test' -%}
+    {%- do failed_tests.append(literal(result.node.unique_id)) -%}
+  {%- endfor -%}
+  {#- A run that lost its lock notes nothing. Otherwise an error here would hide the error that stopped the run. -#}
+  {%- set holders = run_query(run_lock_holders()).columns[0].values() | list -%}
+  {%- set holder = setting('lock_holder_pid') -%}
+  {%- if (holders if holder is none else holder not in holders) -%} {{ return('') }} {%- endif -%}
+  {%- do write_under_lock() -%}
+  {%- do run_query("
+    update " ~ scoring_run ~ "
+    set
+      built_nodes = built_nodes || array[" ~ names | join(', ') ~ "]::text[],
+      failed_tests = array(
+        select test from unnest(failed_tests) as test where test <> all (array[" ~ names | join(', ') ~ "]::text[])
+        union
+        select unnest(array[" ~ failed_tests | join(', ') ~ "]::text[])
+      );
+    commit;
+    begin") -%}
+{% endmacro %}
+
+{#- Write the end of this run into its row of the log, or delete the row if there are no values. -#}
 {% macro write_attempt(values) %}
   {%- set log = none if graph.get('entered_run') != invocation_id or setting('attempt') else relation_as_left('int_runs') -%}
   {%- if log is not none and values is none -%}
@@ -104,7 +131,7 @@
   {{ return(selected_models() | length > 0 or selected_resources | length == 0) }}
 {% endmacro %}
 
-{#- Unique ids of the models of this project that this invocation builds; none for dbt retry. -#}
+{#- Unique ids of the models of this project that this invocation builds. Empty for dbt retry. -#}
 {% macro selected_models() %}
   {%- set ours = [] -%}
   {%- for unique_id in selected_resources if unique_id.startswith('model.ciris_scoring.') -%}

@@ -1,5 +1,5 @@
-{#- For source freshness: when the newest row came. Times in the future say nothing about that, and Python reads no
-    years BC. A table that is not read is never stale. -#}
+{#- For source freshness: the time of the newest row. Times in the future are ignored, and Python cannot read years BC.
+    A table that is not read is never stale. -#}
 {% macro last_loaded_at(name, column, condition='true') %}
   {%- set is_needed = tables_of_shape(source_shape()).get(name) -%}
   {%- if is_needed is none or not (is_needed or source_types(name)) -%} {{ return('select now()') }} {%- endif -%}

@@ -1,12 +1,6 @@
-{#- A json value as jsonb, or null if jsonb refuses it, which would stop the run. PostgreSQL 15 has no
-    pg_input_is_valid, and no version foresees nesting that exhausts its stack. -#}
-{% macro readable_json(column) -%}
-  case when {{ is_readable_json(column ~ '::text') }} then {{ column }}::jsonb end
-{%- endmacro %}
-
-{#- Whether jsonb can hold a valid json text. It refuses U+0000, halves of surrogate pairs, numbers with more than
-    131072 digits before the point or 16383 after it, deep nesting and huge sizes. The last two have no exact bound;
-    these are far below it. The first tests settle nearly every value. -#}
+{#- Whether jsonb accepts a valid json text; an unreadable value would stop the run. jsonb refuses U+0000, halves of
+    surrogate pairs, numbers with more than 131072 digits before the point or 16383 after it, deep nesting and huge
+    sizes. The last two have no exact limit; the limits here are far below. PostgreSQL 15 has no pg_input_is_valid. -#}
 {% macro is_readable_json(text) -%}
   case
     when octet_length({{ text }}) > 16777216 then false

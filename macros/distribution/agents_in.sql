@@ -1,5 +1,5 @@
-{#- The agents of a CTE, to look up their rows of an earlier run. On a cluster all agents of a table, else the
-    coordinator would do the look-ups; none if no run has written that table. -#}
+{#- The agents of a CTE, to look up their rows of an earlier run; none if no run has written int_agents. On a cluster
+    these are all agents of int_agents, because the coordinator would otherwise do the look-ups. -#}
 {% macro agents_in(cte) -%}
   {%- if is_distributed() -%}
     {{ relation_as_left('int_agents') or '(select null::text as agent_id_hash where false)' }}

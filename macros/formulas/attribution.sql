@@ -1,7 +1,6 @@
-{#- What a score lost through each of its parts, and what a change of the score came from (certainty.md §1 and 2). The
-    losses are those of int_windows. -#}
+{#- Loss components of a score, and causes of its change (certainty.md §1 and 2). -#}
 
-{#- certainty.md §2: (a - b) / (ln a - ln b), by which changes of losses become points; a where they are the same. -#}
+{#- certainty.md §2, logarithmic mean, which turns changes of losses into points; a if both are equal. -#}
 {% macro logarithmic_mean(a, b) -%}
   (case
     when {{ a }} = {{ b }} then {{ a }}
@@ -12,15 +11,8 @@
   end)
 {%- endmacro %}
 
-{#- The end of a subquery of one row that reads no relation. The offset keeps the planner from copying its expressions
-    into every place of the query around it that names them. -#}
-{% macro once() -%}
-  from (values (1)) as once (n)
-  offset bigint '0'
-{%- endmacro %}
-
-{#- certainty.md §2: the as-ofs that a score is compared with, as rows of compared_with and compared_as_of. Not as
-    values, which no worker of a cluster takes. -#}
+{#- certainty.md §2: the as-ofs that a score is compared with, as rows of compared_with and compared_as_of. They are
+    rows of a function, because no worker of a cluster accepts VALUES. -#}
 {% macro earlier_as_ofs(as_of, window_days) %}
   (
     select
@@ -28,4 +20,18 @@
       {{ as_of }} - case when compared_with = 'window' then {{ days(window_days) }} else {{ period_length() }} end
     from unnest(array['window', 'as_of']) as earlier (compared_with)
   )
+{%- endmacro %}
+
+{#- Lateral subquery: the row of an agent, as-of and window. The barrier is needed, because PostgreSQL applies a range
+    of as-ofs to only one side of a join and would read the whole history on the other side. -#}
+{% macro scored_row(rows, agent_id_hash, as_of, window_days) -%}
+  (
+        select looked_up.*
+        from {{ rows }} as looked_up
+        where
+            looked_up.agent_id_hash = {{ agent_id_hash }}
+            and looked_up.as_of = {{ as_of }}
+            and looked_up.window_days = {{ window_days }}
+        {{ fence() }}
+    )
 {%- endmacro %}

@@ -1,8 +1,7 @@
-{#- The factors of the score, one macro per formula. Arguments are SQL expressions; results are double precision. The
-    ..._columns are columns of a row of int_windows: the sums divided, and the formula. A factor view and
-    fct_capacity_scores select the same. -#}
+{#- Factors of the score, one macro per formula, in double precision. Macros named ..._columns select from a row of
+    int_windows; the factor views and fct_capacity_scores share them. -#}
 
-{#- A rate: events per trace of the window. The window holds at least one trace. -#}
+{#- Rate: events per trace of the window, which holds at least one trace. -#}
 {% macro rate(count, n) -%}
   ({{ count }}::double precision / {{ n }}::double precision)
 {%- endmacro %}
@@ -28,12 +27,12 @@
   ({{ i_chain }} * {{ i_coverage }} * {{ i_replay }})
 {%- endmacro %}
 
-{#- I_int and its components. With too small a sample i_replay is unmeasured and 1. -#}
+{#- I_int and its components. If the sample is too small, i_replay is unmeasured and 1. -#}
 {% macro integrity_columns() -%}
   {%- set is_replay_measured = scoring_parameter('replay_enabled') | string | lower
     ~ ' and n_replay_sampled >= ' ~ scoring_parameter('replay_min_sample') -%}
   {%- set i_chain = rate('n_chain_valid', 'n_traces') -%}
-  {%- set i_coverage = rate('n_fields_present', '(' ~ required_fields() | length ~ ' * n_traces)') -%}
+  {%- set i_coverage = rate('n_fields_present', '(' ~ constant('required_fields') | length ~ ' * n_traces)') -%}
   {%- set i_replay = 'case when ' ~ is_replay_measured ~ ' then ' ~ rate('replay_success_weight', 'n_traces') ~ ' else 1 end' -%}
   {{ i_chain }} as i_chain,
   {{ rate('n_signature_verified', 'n_traces') }} as signature_rate,
@@ -49,8 +48,13 @@
   {{ integrity(i_chain, i_coverage, i_replay) }} as i_int_score
 {%- endmacro %}
 
-{#- R and its components, with those of the last steady_days and of the steady_days before the window (scoring.md §5).
-    Drift and R are computed in numpy. Without an episode mttr_hours is 0, but mttr_hours_before null. -#}
+{#- scoring.md §5: MTTR in hours, the mean length of n episodes; null if there are none. -#}
+{% macro mean_time_to_recovery(microseconds, n) -%}
+  (({{ microseconds }})::numeric / nullif({{ n }}, 0) / 3600000000)::double precision
+{%- endmacro %}
+
+{#- R and its components, also over the last steady_days and over the steady_days before the window (scoring.md §5).
+    Drift and R are computed in numpy. Without an episode mttr_hours is 0, but mttr_hours_before is null. -#}
 {% macro resilience_columns() -%}
   delta_drift,
   delta_csdma_plausibility_score,
@@ -73,15 +77,20 @@
   before_n_recoveries::integer as n_episodes_before
 {%- endmacro %}
 
-{#- scoring.md §6: ECE = sum over bins of (n_bin / N) * |mean confidence - success rate|, that is the sum of
-    |confidences - successes| by bin over N. Null when nothing was judged. excess_confidence: an array of
-    confidences less successes, by bin, in units of 1e-11, so that the sum is exact. -#}
+{#- scoring.md §6: ECE = sum over bins of (n_bin / N) * |mean confidence - success rate|, which is the sum over bins of
+    |confidences - successes| / N. Null without a checked trace. excess_confidence: array by bin of confidences minus
+    successes, in units of 1e-11, so that the sum is exact. -#}
 {% macro expected_calibration_error(excess_confidence, n_judged) -%}
   ((
-    {%- for bin in range(1, score_bins() + 1) %}
+    {%- for bin in range(1, constant('score_bins', 0) + 1) %}
     abs({{ excess_confidence }}[{{ bin }}]){% if not loop.last %} +{% endif %}
     {%- endfor %}
   )::double precision / 1e11::double precision / nullif({{ n_judged }}, 0)::double precision)
+{%- endmacro %}
+
+{#- scoring.md §6: value of a deferral, the correctness times the quality of the resolution. -#}
+{% macro deferral_value(correctness, has_resolution_summary) -%}
+  ({{ correctness }}::numeric * case when {{ has_resolution_summary }} then 1 else 0.5 end)
 {%- endmacro %}
 
 {#- scoring.md §6: I_inc = (1 - ECE) * Q_deferral * (1 - U_unsafe). -#}
@@ -89,8 +98,8 @@
   ((1 - {{ ece }}) * {{ q_deferral }} * (1 - {{ u_unsafe }}))
 {%- endmacro %}
 
-{#- certainty.md §4b: the mean value of the deferrals of windows of which some have one and some have none: Q of the n
-    deferrals of the steady days where there is one, which happens with the chance 1 - exp(-n W / D), and 1 elsewhere. -#}
+{#- certainty.md §4b, expected value of deferrals: windows with a deferral have Q of the n deferrals of the steady days,
+    others have 1. A window has a deferral with the probability 1 - exp(-n W / D). -#}
 {% macro worth_of_deferrals(q_deferral, n, window_days) -%}
   (select p.none + (1 - p.none) * {{ q_deferral }}
     from (
@@ -101,8 +110,8 @@
     ) as p)
 {%- endmacro %}
 
-{#- I_inc and its components, with those of the last steady_days and of the steady_days before the window. Without a
-    checked trace ece is unmeasured and 0; without a deferral q_deferral is 1, but q_deferral_before null. -#}
+{#- I_inc and its components, also over the last steady_days and over the steady_days before the window. Without a
+    checked trace ece is unmeasured and 0. Without a deferral q_deferral is 1, but q_deferral_before is null. -#}
 {% macro incompleteness_awareness_columns() -%}
   {%- set ece = 'coalesce(' ~ expected_calibration_error('excess_confidence', 'n_judged') ~ ', 0)' -%}
   {%- set q_deferral = 'coalesce(value_of_judged_deferrals / nullif(n_judged_deferrals, 0), 1)' -%}
@@ -141,12 +150,12 @@
   {{ sustained_coherence_columns() }}
 {%- endmacro %}
 
-{#- scoring.md §8: the product of the factors, I_int no lower than the parameter integrity_floor. -#}
+{#- scoring.md §8: capacity score, the product of the factors, with I_int at least integrity_floor. -#}
 {% macro capacity_score(c, i_int, r, i_inc, s) -%}
   ({{ c }} * {{ floored_integrity(i_int) }} * {{ r }} * {{ i_inc }} * {{ s }})
 {%- endmacro %}
 
-{#- scoring.md §8: the weighted geometric mean of the factors. -#}
+{#- scoring.md §8: weighted geometric mean of the factors. -#}
 {% macro capacity_score_geometric(c, i_int, r, i_inc, s) -%}
   (power({{ c }}, {{ scoring_parameter('weight_c') }}::double precision)
     * power({{ floored_integrity(i_int) }}, {{ scoring_parameter('weight_i_int') }}::double precision)
@@ -155,17 +164,17 @@
     * power({{ s }}, {{ scoring_parameter('weight_s') }}::double precision))
 {%- endmacro %}
 
-{#- scoring.md §4: the floor belongs to the composites, never to the published factor. -#}
+{#- scoring.md §4: I_int as the composite scores use it. -#}
 {% macro floored_integrity(i_int) -%}
   greatest({{ i_int }}, {{ scoring_parameter('integrity_floor') }}::double precision)
 {%- endmacro %}
 
-{#- scoring.md §8: fragility_index = 1 / (epsilon + capacity_score). -#}
+{#- scoring.md §8: fragility index. -#}
 {% macro fragility_index(capacity_score) -%}
   (1 / ({{ scoring_parameter('fragility_epsilon') }}::double precision + {{ capacity_score }}))
 {%- endmacro %}
 
-{#- scoring.md §8: how much data a score rests on. -#}
+{#- scoring.md §8: level of confidence, by the number of traces. -#}
 {% macro confidence_level(n_traces) -%}
   case
     when {{ n_traces }} < 10 then 'insufficient'
@@ -175,7 +184,7 @@
   end
 {%- endmacro %}
 
-{#- scoring.md §8: the factor with the smallest value; ties go to the first in the order C, I_int, R, I_inc, S. -#}
+{#- scoring.md §8: the factor with the smallest value. Ties go to the first in the order C, I_int, R, I_inc, S. -#}
 {% macro weakest_factor(c, i_int, r, i_inc, s) -%}
   case least({{ c }}, {{ i_int }}, {{ r }}, {{ i_inc }}, {{ s }})
     when {{ c }} then 'C'

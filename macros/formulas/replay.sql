@@ -1,17 +1,17 @@
-{#- Replay comparisons (scoring.md §4, I_replay). Each renders to true (holds), false (does not hold, or an input has
-    the wrong JSON type) or null (did not run, because an input is absent). A JSON value is absent when its key is, or
-    when it is null; the usual case is tested first. -#}
+{#- Replay comparisons (scoring.md §4, I_replay): true if it holds; false if not, or if an input has the wrong JSON
+    type; null if an input is absent. The usual case is tested first. -#}
 
+{#- Whether a JSON value is absent: its key is missing, or it is null. -#}
 {% macro is_json_absent(value) -%}
   coalesce(jsonb_typeof({{ value }}), 'null') = 'null'
 {%- endmacro %}
 
-{#- Of two JSON values the first that is present. -#}
+{#- The first of two JSON values that is present. -#}
 {% macro first_json(value, other) -%}
   coalesce(nullif({{ value }}, jsonb 'null'), {{ other }})
 {%- endmacro %}
 
-{#- Comparison 1: a faculty's verdict follows from its score and its threshold. -#}
+{#- Comparison 1: the verdict of a faculty follows from its score and threshold. -#}
 {% macro replay_faculty(passed, score, operator, threshold) -%}
   case
     when
@@ -23,7 +23,7 @@
   end
 {%- endmacro %}
 
-{#- Comparison 2: the conscience's verdict follows from the recorded faculty verdicts and the bypass guardrails. -#}
+{#- Comparison 2: the verdict of the conscience follows from the faculties' verdicts and the guardrails. -#}
 {% macro replay_conscience(passed, verdicts, guardrails) -%}
   case
     when
@@ -51,14 +51,16 @@
   end
 {%- endmacro %}
 
-{#- Comparison 3: a column agrees with its component, numbers to some decimals (rounded half away from zero, as
-    numeric rounds), everything else exactly. -#}
-{% macro replay_number(column, value, decimals=none) -%}
+{#- Comparison 3: a column agrees with the value in its component, which must have the JSON type `type`. Numbers may be
+    rounded to `decimals` (half away from zero, as numeric rounds). -#}
+{% macro replay_column(column, type, decimals=none) -%}
+  {%- set value = 'json_' ~ column -%}
+  {%- set typed = value ~ {'number': '::numeric', 'boolean': '::boolean', 'string': " #>> '{}'"}[type] -%}
   case
     when {{ column }} is not null and {{ value }} is not null then case
-      when jsonb_typeof({{ value }}) = 'number' then {{ column }} = {{ value }}::numeric
+      when jsonb_typeof({{ value }}) = '{{ type }}' then {{ column }} = {{ typed }}
         {%- if decimals is not none %}
-        or round({{ column }}, {{ decimals }}) = round({{ value }}::numeric, {{ decimals }})
+        or round({{ column }}, {{ decimals }}) = round({{ typed }}, {{ decimals }})
         {%- endif %}
       when jsonb_typeof({{ value }}) = 'null' then null
       else false
@@ -66,29 +68,7 @@
   end
 {%- endmacro %}
 
-{#- The same for a boolean. -#}
-{% macro replay_boolean(column, value) -%}
-  case
-    when {{ column }} is not null and {{ value }} is not null then case
-      when jsonb_typeof({{ value }}) = 'boolean' then {{ column }} = {{ value }}::boolean
-      when jsonb_typeof({{ value }}) = 'null' then null
-      else false
-    end
-  end
-{%- endmacro %}
-
-{#- The same for a text. -#}
-{% macro replay_text(column, value) -%}
-  case
-    when {{ column }} is not null and {{ value }} is not null then case
-      when jsonb_typeof({{ value }}) = 'string' then {{ column }} = {{ value }} #>> '{}'
-      when jsonb_typeof({{ value }}) = 'null' then null
-      else false
-    end
-  end
-{%- endmacro %}
-
-{#- Where the components say what a column says too, by column. -#}
+{#- Position of each column's value in the components. -#}
 {% macro components_of_columns() %}
   {{ return({
     'csdma_plausibility_score': first_json(
@@ -107,21 +87,7 @@
   }) }}
 {% endmacro %}
 
-{#- The JSON values that the comparisons read, by name, each looked up once in the unpacked components. -#}
-{% macro replayed_json() %}
-  {%- set values = {} -%}
-  {%- for column, value in components_of_columns().items() if column != 'idma_fragility_flag' -%}
-    {%- do values.update({'json_' ~ column: value}) -%}
-  {%- endfor -%}
-  {%- for key in ['entropy_score', 'entropy_threshold', 'entropy_passed', 'coherence_score', 'coherence_threshold',
-                  'optimization_veto_passed', 'epistemic_humility_passed', 'thought_depth_triggered',
-                  'updated_status_detected'] -%}
-    {%- do values.update({'json_' ~ key: "conscience_result -> '" ~ key ~ "'"}) -%}
-  {%- endfor -%}
-  {{ return(values) }}
-{% endmacro %}
-
-{#- Every comparison by name, in the order in which replay_outcome has a letter for each. -#}
+{#- Every comparison by name, in the order of the letters in replay_outcome. -#}
 {% macro replay_comparisons() %}
   {{ return({
     'entropy_passed follows from its score':
@@ -133,15 +99,15 @@
       ['json_entropy_passed', 'json_coherence_passed', 'json_optimization_veto_passed',
        'json_epistemic_humility_passed'],
       ['json_thought_depth_triggered', 'json_updated_status_detected']),
-    'csdma_plausibility_score': replay_number('csdma_plausibility_score', 'json_csdma_plausibility_score', 2),
-    'dsdma_domain_alignment': replay_number('dsdma_domain_alignment', 'json_dsdma_domain_alignment', 2),
-    'entropy_level': replay_number('entropy_level', 'json_entropy_level', 4),
-    'coherence_level': replay_number('coherence_level', 'json_coherence_level', 4),
-    'coherence_passed': replay_boolean('coherence_passed', 'json_coherence_passed'),
-    'conscience_passed': replay_boolean('conscience_passed', 'json_conscience_passed'),
-    'action_was_overridden': replay_boolean('action_was_overridden', 'json_action_was_overridden'),
-    'action_success': replay_boolean('action_success', 'json_action_success'),
-    'audit_sequence_number': replay_number('audit_sequence_number', 'json_audit_sequence_number'),
-    'audit_entry_hash': replay_text('audit_entry_hash', 'json_audit_entry_hash'),
+    'csdma_plausibility_score': replay_column('csdma_plausibility_score', 'number', 2),
+    'dsdma_domain_alignment': replay_column('dsdma_domain_alignment', 'number', 2),
+    'entropy_level': replay_column('entropy_level', 'number', 4),
+    'coherence_level': replay_column('coherence_level', 'number', 4),
+    'coherence_passed': replay_column('coherence_passed', 'boolean'),
+    'conscience_passed': replay_column('conscience_passed', 'boolean'),
+    'action_was_overridden': replay_column('action_was_overridden', 'boolean'),
+    'action_success': replay_column('action_success', 'boolean'),
+    'audit_sequence_number': replay_column('audit_sequence_number', 'number'),
+    'audit_entry_hash': replay_column('audit_entry_hash', 'string'),
   }) }}
 {% endmacro %}

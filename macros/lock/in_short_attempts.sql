@@ -1,7 +1,7 @@
-{#- SQL that runs statements which lock readers out of a relation. Every new reader queues behind such a statement while
-    it waits for its lock. So an attempt waits for half a second, and readers have a second until the next attempt. After
-    ciris_lock_wait_seconds the error names the session in the way.
-    unless: a condition under which there is nothing to do. -#}
+{#- SQL for statements that lock a relation. Every new reader waits behind such a statement. So each attempt waits for
+    half a second, and readers have a second before the next. After ciris_lock_wait_seconds the error names the session
+    that has locked the relation or another one of its schema, because a reader of a view locks its tables. unless:
+    condition under which nothing is done. -#}
 {% macro in_short_attempts(relation, statements, unless=none) %}
   do $attempts$
   declare
@@ -21,7 +21,30 @@
         when lock_not_available then
           if clock_timestamp() >= gives_up_at then
             raise lock_not_available using message = {{ literal(relation) }} || ' cannot be changed: ' || coalesce(
-              ({{ session_in_the_way(relation) }}), 'a session that has ended meanwhile locked it. Run again.'
+              (
+                select format(
+                  '%s of user %s (application %s) has locked it, state %s, transaction open since %s, last query: %s. End '
+                  'that transaction (%s), or set the variable ciris_lock_wait_seconds (now '
+                  '{{- setting('lock_wait_seconds') }}) to a longer time; then run again.',
+                  coalesce('Database process ' || locks.pid, 'A prepared transaction (see pg_prepared_xacts)'),
+                  coalesce(activity.usename, 'unknown'),
+                  coalesce(nullif(activity.application_name, ''), 'unknown'),
+                  coalesce(activity.state, 'unknown'),
+                  coalesce(to_char(activity.xact_start at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"'), 'unknown'),
+                  coalesce(left(regexp_replace(activity.query, '\s+', ' ', 'g'), 200), 'unknown'),
+                  coalesce('select pg_terminate_backend(' || locks.pid || ');', 'rollback prepared')
+                )
+                from pg_locks as locks
+                inner join pg_class as locked on locks.relation = locked.oid
+                left join pg_stat_activity as activity on locks.pid = activity.pid
+                where
+                  locks.granted
+                  and locks.pid is distinct from pg_backend_pid()
+                  and locks.database = (select oid from pg_database where datname = current_database())
+                  and locked.relnamespace = to_regnamespace({{ literal(adapter.quote(relation.schema)) }})
+                order by locked.relname = {{ literal(relation.identifier) }} desc, activity.xact_start
+                limit 1
+              ), 'a session that has ended meanwhile locked it. Run again.'
             );
           end if;
       end;
@@ -31,36 +54,9 @@
   $attempts$;
 {% endmacro %}
 
-{#- SQL for a text about the session that locks a relation, or another relation of its schema, and the remedy. Whoever
-    reads a view locks the tables behind it. State and query of another role's session may be hidden. -#}
-{% macro session_in_the_way(relation) %}
-              select format(
-                '%s of user %s (application %s) has locked it, state %s, transaction open since %s, last query: %s. End '
-                'that transaction (%s), or set the variable ciris_lock_wait_seconds (now '
-                '{{- setting('lock_wait_seconds') }}) to a longer time; then run again.',
-                coalesce('Database process ' || locks.pid, 'A prepared transaction (see pg_prepared_xacts)'),
-                coalesce(activity.usename, 'unknown'),
-                coalesce(nullif(activity.application_name, ''), 'unknown'),
-                coalesce(activity.state, 'unknown'),
-                coalesce(to_char(activity.xact_start at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"'), 'unknown'),
-                coalesce(left(regexp_replace(activity.query, '\s+', ' ', 'g'), 200), 'unknown'),
-                coalesce('select pg_terminate_backend(' || locks.pid || ');', 'rollback prepared')
-              )
-              from pg_locks as locks
-              inner join pg_class as locked on locks.relation = locked.oid
-              left join pg_stat_activity as activity on locks.pid = activity.pid
-              where
-                locks.granted
-                and locks.pid is distinct from pg_backend_pid()
-                and locks.database = (select oid from pg_database where datname = current_database())
-                and locked.relnamespace = to_regnamespace({{ literal(adapter.quote(relation.schema)) }})
-              order by locked.relname = {{ literal(relation.identifier) }} desc, activity.xact_start
-              limit 1
-{% endmacro %}
-
-{#- Drops a table or view, in short attempts. -#}
+{#- Drop a table or view, in short attempts. -#}
 {% macro drop_in_short_attempts(relation) %}
   {%- do run_query(in_short_attempts(relation, "drop " ~ relation.type ~ " if exists " ~ relation ~ " cascade;")) -%}
-  {#- For dbt's own list of relations. -#}
+  {#- Updates dbt's cache of relations. -#}
   {%- do adapter.drop_relation(relation) -%}
 {% endmacro %}

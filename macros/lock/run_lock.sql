@@ -1,10 +1,9 @@
-{#- The key of a lock on the target schema, as in basics/run_lock.py: run_lock, or writers_lock, which the transactions
-    that write share. -#}
+{#- Key of a lock on the target schema (basics/run_lock.py): run_lock, or writers_lock. -#}
 {% macro lock_key(lock) -%}
   hashtext('{{ constant(lock) }}'), hashtext('{{ target.schema | replace("'", "''") }}')
 {%- endmacro %}
 
-{#- SQL for the processes that hold the lock of a run. -#}
+{#- Processes that hold the lock of a run. -#}
 {% macro run_lock_holders() -%}
   select l.pid
   from pg_locks as l
@@ -19,10 +18,10 @@
     )
 {%- endmacro %}
 
-{#- Pre-hook of everything that writes, in its transaction, so that two runs never mix. ciris-scoring holds its lock on
-    its own connection and may lose it while models are at work: then no further model begins, and the next run finds
-    those at work by the writers' lock and ends them. Plain dbt shares the run's lock itself, one transaction at a time.
-    The transaction is begun anew, because its isolation is fixed by its first query; session_settings come first in it. -#}
+{#- Pre-hook of everything that writes: locks, so that two runs never mix. ciris-scoring has the run's lock on another
+    connection, which may break. Then no further model begins, and the next run ends the current ones, which it finds by
+    the writers' lock. Plain dbt shares the run's lock in each transaction. The transaction is restarted, because its
+    first query fixes its isolation. -#}
 {% macro write_under_lock() %}
   {%- if execute -%}
     {%- set holder = setting('lock_holder_pid') -%}

@@ -1,7 +1,6 @@
-{#- Settings inherited from role, database or server that must not decide what is written; Python's sessions use the same
-    ones, and basics/connection.py defines them. For the whole session, because a model goes on after its transaction.
-    Names are looked up in pg_catalog alone, where only PostgreSQL puts functions, operators and types, and scratch tables
-    in pg_temp. -#}
+{#- Session settings in place of those of the role, database or server; Python's sessions have the same ones
+    (basics/connection.py). They outlast a model's transaction. Names are looked up only in pg_catalog, where only
+    PostgreSQL creates objects; scratch tables are in pg_temp. -#}
 {% macro session_settings() %}
       {%- for name, value in constant('settings_not_to_inherit', {}).items() %}
       set {{ name }} to '{{ value }}';
@@ -15,4 +14,38 @@
       {%- endif %}
       {{ constant('lift_limits') or 'select' }};
       set search_path to {{ constant('search_path', 'pg_catalog, pg_temp') }};
+{%- endmacro %}
+
+{#- SQL at the end of a hook. Hooks of other projects share the session and get their search path back. -#}
+{% macro leave_session() %}
+  {{ return('commit; reset search_path') }}
+{% endmacro %}
+
+{#- Settings until the end of the transaction, also on the workers of a cluster. Each is a separate statement, because
+    Citus sends the whole text around a setting. -#}
+{% macro set_local(settings) -%}
+  {%- if not is_distributed() -%}
+    {%- for name, value in settings.items() %}
+  set local {{ name }} to '{{ value }}';
+    {%- endfor -%}
+  {%- elif execute -%}
+    {%- do run_query("set citus.propagate_set_commands to 'local'") -%}
+    {%- for name, value in settings.items() -%}
+      {%- do run_query("set local " ~ name ~ " to '" ~ value ~ "'") -%}
+    {%- endfor -%}
+    {%- do run_query("set citus.propagate_set_commands to 'none'") -%}
+  {%- endif -%}
+{%- endmacro %}
+
+{#- Settings for the transaction of a large model. jit is off, because compiling takes longer than it saves.
+    costly_rows: rows (JSON) cost more than the planner assumes, so a second process pays off even for an increment. -#}
+{% macro set_for_heavy_work(costly_rows=false) -%}
+  {%- set memory = setting('scoring_work_mem') -%}
+  {%- set settings = {'work_mem': memory, 'maintenance_work_mem': memory, 'jit': 'off'} -%}
+  {%- if costly_rows -%}
+    {%- do settings.update({
+        'enable_memoize': 'off', 'min_parallel_index_scan_size': 0, 'parallel_setup_cost': 100, 'parallel_tuple_cost': 0.01,
+    }) -%}
+  {%- endif -%}
+  {{ set_local(settings) }}
 {%- endmacro %}

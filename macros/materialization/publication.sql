@@ -1,14 +1,13 @@
-{#- One publication. All marts that are tables change in one transaction, that of int_runs, so that whoever reads several of
-    them in one transaction sees one publication. Until then the rows of the run are in tables beside those of the
-    intermediate models. The comment on such a staging table is JSON: run, the invocation that made int_scoring_run;
-    rows, the condition of the mart's rows that its rows replace. -#}
+{#- Publication: all mart tables change in one transaction, that of int_runs. Before that, the rows of the run are in
+    staging tables, whose comment is JSON: run, the invocation that made int_scoring_run; rows, the condition of the
+    rows in the mart that they replace. -#}
 
 {#- Whether a model is a mart that is a table. -#}
 {% macro is_mart_table(node) %}
   {{ return('marts' in node.fqn and node.config.materialized == 'replace_range') }}
 {% endmacro %}
 
-{#- The staging table of a mart. Its name is in basics/ownership.py too. -#}
+{#- The staging table of a mart. basics/ownership.py has its name too. -#}
 {% macro staging_table(node) %}
   {{ return(api.Relation.create(
     database=node.database,
@@ -18,7 +17,7 @@
   )) }}
 {% endmacro %}
 
-{#- The comment on the staging table of a mart, or none: run, rows, and whether that run is the last one (is_current). -#}
+{#- The comment on the staging table of a mart, with is_current if it is of the last run; or none. -#}
 {% macro staged(node) %}
   {%- set scoring_run = relation_as_left('int_scoring_run') -%}
   {%- if scoring_run is none -%} {{ return(none) }} {%- endif -%}
@@ -31,14 +30,8 @@
   {{ return(comment) }}
 {% endmacro %}
 
-{#- Whether a mart was made by a run that died before its publication, so that it still has to be written whole. -#}
-{% macro awaits_its_first_rows(node) %}
-  {%- set comment = staged(node) if is_mart_table(node) else none -%}
-  {{ return(comment is not none and comment['rows'] == 'true') }}
-{% endmacro %}
-
-{#- A mart as the publication of this run will leave it, to select from, under an alias (its name unless given). Without
-    staged rows of the run (it is published, or did not build that mart) the mart itself. -#}
+{#- The rows of a mart after the publication of this run, to select from, with an alias (by default the mart's name).
+    This is the mart itself if the run has staged no rows: it is published, or has not built that mart. -#}
 {% macro rows_after_run(name, alias=none) %}
   {%- set mart = ref(name) -%}
   {%- set alias = ' as ' ~ (alias or name) -%}
@@ -54,27 +47,23 @@
   )" ~ alias) }}
 {% endmacro %}
 
-{#- SQL that writes the rows of the run into the staging table of this mart. They meet its rules, key and unique indexes
-    here, so that a broken row stops the run before anything is published. -#}
+{#- SQL that writes the rows of the run into the staging table of this mart. Constraints, key and unique indexes apply
+    here, so that an invalid row stops the run before anything is published. -#}
 {% macro stage(select, condition) %}
   {%- set staging = staging_table(model) -%}
+  {%- set run = run_query("select invocation_id from " ~ relation_as_left('int_scoring_run'))[0][0] -%}
   {{ in_short_attempts(staging, 'drop table if exists ' ~ staging ~ ';') }}
   {{ make_table(staging, select) }}
   {%- for index in config.get('indexes', []) if index.get('unique') %}
-  {#- Citus would send the text of a create index to its workers together with all statements around it. #}
+  {#- Not create index: Citus would send all statements around it to its workers too. #}
   alter table {{ staging }} add unique ({{ index['columns'] | join(', ') }});
   {%- endfor %}
-  comment on table {{ staging }} is {{ literal(tojson({'run': run_of_staged_rows(), 'rows': condition})) }};
+  comment on table {{ staging }} is {{ literal(tojson({'run': run, 'rows': condition})) }};
   analyze {{ staging }};
 {% endmacro %}
 
-{#- The invocation that made int_scoring_run, by which staged rows are told from those of other runs. -#}
-{% macro run_of_staged_rows() %}
-  {{ return(run_query("select invocation_id from " ~ relation_as_left('int_scoring_run'))[0][0]) }}
-{% endmacro %}
-
-{#- Pre-hook of int_runs: SQL that publishes what the run has staged. A mart that the run did not build would stay behind
-    the others, so it stops the publication; static ones may be skipped. -#}
+{#- Pre-hook of int_runs: SQL that publishes the staged rows. A mart without rows of the run stops the publication,
+    because it would differ from the other marts. Static marts may be skipped. -#}
 {% macro publish() %}
   {%- if not execute -%} {{ return('') }} {%- endif -%}
   {%- set statements, missing = [], [] -%}

@@ -1,13 +1,8 @@
-{#- Writes every table of this project, in one transaction, under the lock and settings of its pre-hook
-    (write_under_lock). A run replaces the rows of a range of a column, which meta.range names (ranges.sql); without it,
-    the whole table.
-    A new table gets the columns, types and rules of its YAML, and indexes. In a full refresh it is built beside the old
-    one and takes its name; a table that marts show is filled in place, so that views stay, unless it moves to a cluster.
-    Any other run adds new columns and rules, and replaces rows. Grants, descriptions and statistics follow. A mart is
-    made, and brought up to date, in the same way, but the rows go into its staging table, and into the mart when int_runs
-    publishes them (publication.sql).
-    A Python model returns a query over temporary tables that it filled in this transaction. It knows its range as
-    dbt.rewritten_range, a condition. -#}
+{#- Writes every table of this project, in one transaction (see write_under_lock). A run replaces the rows in a range of
+    the column meta.range (bounds_of_run.sql); without it, all rows. A full refresh builds a table beside the old one. A
+    table that marts read is filled in place, so that views stay, unless it moves to a cluster. A mart's rows go into
+    its staging table first (publication.sql). A Python model returns a query over temporary tables; dbt.rewritten_range
+    is its condition. -#}
 {% materialization replace_range, adapter='postgres', supported_languages=['sql', 'python'] %}
   {%- set table = this.incorporate(type='table') -%}
   {%- set old = load_cached_relation(this) -%}
@@ -52,29 +47,31 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
   {{ return({'relations': [table]}) }}
 {% endmaterialization %}
 
-{#- Whether the table exists and is not built from nothing. dbt's own macro knows dbt's materialization only. -#}
+{#- Whether the table exists and is not built from scratch. dbt's macro knows only dbt's own materialization. A mart
+    whose first run ended before its publication is built from scratch. -#}
 {% macro is_incremental() %}
   {%- if not execute or config.get('materialized') != 'replace_range' -%} {{ return(false) }} {%- endif -%}
   {%- set old = load_cached_relation(this) -%}
   {%- if old is none or old.type != 'table' or should_full_refresh() -%} {{ return(false) }} {%- endif -%}
-  {{ return(not awaits_its_first_rows(model)) }}
+  {%- set comment = staged(model) if is_mart_table(model) else none -%}
+  {{ return(comment is none or comment['rows'] != 'true') }}
 {% endmacro %}
 
-{#- Whether a table is a mart, or one that a view among the marts reads. -#}
+{#- Whether a table is a mart, or is read by a view among the marts. -#}
 {% macro is_shown_by_marts(node) %}
   {%- set views = graph.nodes.values() | selectattr('config.materialized', 'equalto', 'replace_view') -%}
   {%- for view in views if 'marts' in view.fqn and node.unique_id in view.depends_on.nodes -%} {{ return(true) }} {%- endfor -%}
   {{ return(is_mart_table(node)) }}
 {% endmacro %}
 
-{#- The condition of the rows that the run rewrites. -#}
+{#- Condition of the rows that the run rewrites. -#}
 {% macro rewritten_rows() %}
   {%- set column = config.get('meta').get('range') -%}
   {{ return(in_rewritten_range(column) if column and is_incremental() else 'true') }}
 {% endmacro %}
 
-{#- SQL that replaces rows by those of the model. They go through a scratch table, because PostgreSQL runs no INSERT …
-    SELECT in parallel. -#}
+{#- SQL that replaces rows of a table by those of the model. A scratch table holds them first, because PostgreSQL does
+    not run INSERT ... SELECT in parallel. -#}
 {% macro rewrite_range(table, select) %}
   {%- set source = '(' ~ select ~ ')' -%}
   {%- if placement(model.name) == 'local' -%}
@@ -88,8 +85,8 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
   {{ replace_rows(model, table, rewritten_rows(), source) }}
 {% endmacro %}
 
-{#- SQL that replaces the rows of a table for which a condition holds by those of a source. Of a whole table only rows
-    that differ are written; the source has the key then, so that duplicates have failed. -#}
+{#- SQL that replaces the rows of a table that meet a condition by those of a source. If the whole table is replaced,
+    only rows that differ are written. The source then has the key, so duplicates have already failed. -#}
 {% macro replace_rows(node, table, condition, source) %}
   {%- set columns = get_quoted_csv(node.columns.keys()) -%}
   {%- set old, added = adapter.quote(table.identifier), 'true' -%}
@@ -105,14 +102,13 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
   select {{ columns }} from {{ source }} as selected where {{ added }};
 {% endmacro %}
 
-{#- Columns of a relation as a row, to compare. -#}
+{#- Columns of a relation as a row, for comparison. -#}
 {% macro row_of(relation, columns) -%}
   ({% for column in columns %}{{ relation }}.{{ adapter.quote(column) }}{{ ', ' if not loop.last }}{% endfor %})
 {%- endmacro %}
 
-{#- SQL that makes and fills a table: CREATE TABLE AS can run in parallel; INSERT … SELECT cannot. On a cluster it is
-    made empty and distributed first, so that rows go from worker to worker. Without a key PostgreSQL names rows of a
-    published table by all of their columns (replica identity full); else it refuses to delete them. -#}
+{#- SQL that makes and fills a table. On a cluster it is distributed while empty, so that rows go from worker to worker.
+    Without a key PostgreSQL deletes rows of a published table only with replica identity full. -#}
 {% macro make_table(table, select) %}
   {%- set place = placement(model.name) -%}
   {%- set columns = [] -%}
@@ -143,9 +139,8 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
   {{ return(columns) }}
 {% endmacro %}
 
-{#- The rules of a table, from the constraints of its YAML: primary_key (also not null), not_null and check. A check's
-    expression follows each of its columns, or is complete if it names none. Each rule has a name, column, condition,
-    and clause of alter table. -#}
+{#- Constraints of a table from its YAML: name, column, condition and clause of alter table. The expression of a check
+    follows each of its columns, or is complete if it names none. -#}
 {% macro rules_of_model() %}
   {%- set rules = [] -%}
   {%- for column in model.constraints | rejectattr('type', 'equalto', 'check') | map(attribute='columns') | sum(start=[]) | unique -%}
@@ -171,8 +166,8 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
   {{ return(rules) }}
 {% endmacro %}
 
-{#- SQL that adds rules and key to a filled table. PostgreSQL names the broken rule but not the row, so the row is
-    looked up and shown by its key and the rule's column; whole, without a key. -#}
+{#- SQL that adds constraints and key to a filled table. PostgreSQL does not name the row that violates one, so the row
+    is looked up and shown by its key and the column. -#}
 {% macro give_rules(table) %}
   {%- set name = literal(this.schema ~ '.' ~ this.identifier) -%}
   {%- set rules = rules_of_model() -%}
@@ -233,8 +228,9 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
   {%- endfor %}
 {% endmacro %}
 
-{#- SQL that adds the columns and rules that an earlier version's table lacks: null in older rows, and rules that older
-    rows need not keep. A column that the model no longer has is null in newer rows. -#}
+{#- SQL that adds columns and constraints that the table of an earlier version lacks. The columns are null in older
+    rows, and older rows may violate the constraints. A column that the model no longer has becomes null in new
+    rows. -#}
 {% macro bring_up_to_date(table) %}
   {%- set row = run_query("
     select

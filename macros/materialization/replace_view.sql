@@ -1,5 +1,5 @@
-{#- A view, left alone if it has not changed, else replaced in place so that views of others stay. If its columns changed
-    other than by new last ones, it is dropped with those views and made again. -#}
+{#- A view. An unchanged one is skipped; a changed one is replaced in place, so that views of others stay. If its
+    columns change otherwise than by new last columns, it is dropped with those views and created again. -#}
 {% materialization replace_view, adapter='postgres' %}
   {%- set view = this.incorporate(type='view') -%}
   {%- set old = load_cached_relation(this) -%}
@@ -19,7 +19,7 @@
   {{ return({'relations': [view]}) }}
 {% endmaterialization %}
 
-{#- PL/pgSQL that makes a view, or replaces it. -#}
+{#- PL/pgSQL that creates or replaces a view. -#}
 {% macro replacing(view, sql) %}
         begin
           execute 'create or replace view {{ view }} as ' || {{ literal(sql) }};
@@ -30,7 +30,7 @@
         end;
 {% endmacro %}
 
-{#- Whether a view has this SQL, in the words of the server: a temporary view has it too for a moment. -#}
+{#- Whether a view has this SQL. The server's definition of a temporary view with the SQL is compared. -#}
 {% macro is_same_view(view, sql) %}
   {%- set candidate = adapter.quote('ciris_candidate') -%}
   {%- set rows = run_query(
@@ -40,7 +40,7 @@
   {{ return(rows[0][0]) }}
 {% endmacro %}
 
-{#- SQL for the definition, options and columns of a view as a text. -#}
+{#- The definition, options and columns of a view as text. -#}
 {% macro view_definition(view) -%}
   (
     select

@@ -1,13 +1,12 @@
-{#- The start of the lookback (scoring.md §9). -#}
+{#- Start of the restatement window (scoring.md §9). -#}
 {% macro lookback_start(newest_published_as_of, as_of) -%}
   least({{ newest_published_as_of }}, {{ as_of }}) - {{ lookback_periods() }} * {{ period_length() }}
 {%- endmacro %}
 
-{#- A number that changes with every edit of a source row: PostgreSQL writes a changed row to another place (ctid) under
-    another transaction (xmin). Null for views and foreign tables, which then always count as changed. row: the name of
-    the row in the query, by default the table's. -#}
+{#- A number that changes with every edit of a source row, from its position (ctid) and transaction (xmin). Null for
+    views and foreign tables, which always count as changed. row: alias of the row. -#}
 {% macro row_version(relation, row=none) %}
-  {%- set name = "to_regclass('" ~ relation | string | replace("'", "''") ~ "')" -%}
+  {%- set name = "to_regclass(" ~ literal(relation) ~ ")" -%}
   {%- set rows = run_query("
     select bool_and(c.relkind in ('r', 'p')) as is_stored
     from pg_class as c
@@ -20,8 +19,8 @@
   {{ return('null::bigint') }}
 {% endmacro %}
 
-{#- Digest of everything that decides a verdict except the sources: the models that clean, judge and sum, every macro,
-    the constants that macros share with Python, seeds, parameters, version. When it changes, the lookback is judged again. -#}
+{#- Digest of everything that decides a check except the sources. If it changes, traces in the restatement window are
+    checked again. -#}
 {% macro judging_code() %}
   {%- if not execute -%} {{ return('') }} {%- endif -%}
   {%- set codes = [] -%}
@@ -43,9 +42,3 @@
   {%- do codes.append('source ' ~ source_shape() ~ ' ' ~ trace_fields()) -%}
   {{ return(local_md5(codes | sort | join('\n'))) }}
 {% endmacro %}
-
-{#- Pre-hook of int_trace_verdicts: with --select the source was read by another invocation, which says nothing about
-    these verdicts. -#}
-{% macro forget_other_readings(source_periods) -%}
-  delete from {{ source_periods }} where invocation_id <> '{{ invocation_id }}'
-{%- endmacro %}

@@ -1,5 +1,5 @@
-{#- An agent's traces in order (scoring.md §2), for a window function. Naming the period spares a later sort by it; the
-    last key settles complete ties. alias: of the relation, if needed. -#}
+{#- Order of an agent's traces (scoring.md §2), for a window function. The period in it avoids a later sort by period.
+    The last key orders complete ties. alias: of the relation. -#}
 {% macro agent_order(alias=none) -%}
   {%- set prefix = '' if alias is none else alias ~ '.' -%}
   partition by {{ of_agent(prefix) }}
@@ -8,8 +8,21 @@
     {{ prefix }}trace_id collate "C", {{ prefix }}trace_verdict_id
 {%- endmacro %}
 
-{#- An agent, for `partition by`: collate "C" sorts fastest, and the column itself tells a cluster that workers can
-    compute the window. prefix: of the column, if needed. -#}
+{#- An agent, for `partition by`. collate "C" sorts fastest, and the column itself tells a cluster that workers can
+    compute the window. prefix: of the column. -#}
 {% macro of_agent(prefix='') -%}
   {{ prefix }}agent_id_hash collate "C", {{ prefix }}agent_id_hash
+{%- endmacro %}
+
+{#- The same order for `order by`. key: the name of trace_verdict_id. alias: of the relation. -#}
+{% macro oldest_first(key, alias=none) -%}
+  {%- set prefix = '' if alias is none else alias ~ '.' -%}
+  {{ prefix }}traced_at, {{ prefix }}audit_sequence_number, {{ prefix }}trace_id collate "C", {{ prefix }}{{ key }}
+{%- endmacro %}
+
+{#- The reverse order, newest first. -#}
+{% macro newest_first(key, alias=none) -%}
+  {%- set prefix = '' if alias is none else alias ~ '.' -%}
+  {% for column, direction in constant('newest_first') %}{{ prefix }}{{ column }} {{ direction }}, {% endfor %}
+  {{- prefix }}{{ key }} desc
 {%- endmacro %}

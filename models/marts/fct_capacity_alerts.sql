@@ -122,9 +122,16 @@ falling as (
         {{ least_fall }} as threshold,
         {%- set earlier_window =
             "case earlier.window_days when 7 then 'week' when 30 then 'month' else earlier.window_days || ' days' end" %}
+        {%- set greatest_part -%}
+        case changed.greatest_part
+            {%- for row in part_rows() %}
+            when '{{ row.component }}' then '{{ row.part_words }} ({{ row.component }})'
+            {%- endfor %}
+        end
+        {%- endset %}
         {{ alert_sentence('falling', {
             'earlier_window': earlier_window, 'kept_now': shown_score('changed.kept_now'),
-            'kept_before': shown_score('changed.kept_before'), 'greatest_part': named_part('changed.greatest_part'),
+            'kept_before': shown_score('changed.kept_before'), 'greatest_part': greatest_part,
         }) }} as message
     from {{ ref('int_windows') }} as later
     inner join {{ ref('int_windows') }} as earlier

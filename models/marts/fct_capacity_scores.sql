@@ -11,6 +11,8 @@
     red flags of the same as-of. Reads int_windows once; the factors are the columns of the factor views.
     Grain and key: agent, as-of, window. With too few traces the composites, the category and its certainty are null.
     -#}
+{#- Kinds of alerts that need a review before the score decides. -#}
+{%- set reviewing_alerts = constant('alerts', {}).values() | selectattr('review', 'equalto', 'always') | list -%}
 with scoring_run as (
 
     select parameter_set_id
@@ -39,7 +41,11 @@ raised as (
     where
         {{ in_scored_range('as_of') }}
         and (
-            kind in ({{ reviewing_alerts() }})
+            kind in (
+                {% for alert in reviewing_alerts %}
+                '{{ alert.id }}'{% if not loop.last %},{% endif %}
+                {% endfor %}
+            )
             or severity = 'critical'
         )
 
@@ -83,7 +89,7 @@ factors as (
         n_traces::integer as n_traces,
         n_traces >= {{ scoring_parameter('min_traces') }} as has_enough_traces,
         {{ factor_columns() }},
-        {% for score in scores_with_limits() %}
+        {% for score in constant('scores_with_limits') %}
         {{ score }}_low,
         {{ score }}_high,
         {% endfor %}
@@ -202,7 +208,7 @@ select
     ], null) as unmeasured_components,
     parameter_set_id,
     computed_at as scored_at,
-    {% for name in scores_with_limits() + components_with_limits() %}
+    {% for name in constant('scores_with_limits') + components_with_limits() %}
     {{ low_limit(name ~ '_low', name) }} as {{ name }}_low,
     {{ high_limit(name ~ '_high', name) }} as {{ name }}_high,
     {% endfor %}
@@ -245,9 +251,9 @@ select
     {{ part }}_loss,
     {% endfor %}
     {{ verdict(
-        verdict_threshold(), 'lowest_capacity_score_steady', 'highest_capacity_score_steady', 'score_status',
-        'review_for is not null'
+        valid_setting('verdict_threshold'), 'lowest_capacity_score_steady', 'highest_capacity_score_steady',
+        'score_status', 'review_for is not null'
     ) }} as verdict,
     coalesce(review_for, '{}') as review_for,
-    {{ verdict_threshold() }}::double precision as verdict_threshold
+    {{ valid_setting('verdict_threshold') }}::double precision as verdict_threshold
 from classified

@@ -9,8 +9,12 @@ select
     as_of,
     window_days,
     count(*)::integer as n_agents,
-    {% for quantity in quantities_with_correlation() %}
-    min({{ quantity }}_correlation) as {{ quantity }}_correlation,
+    {% for rate in component_rows() | selectattr('is_rate') | map(attribute='component') %}
+    min({{ rate }}_correlation) as {{ rate }}_correlation,
+    {% endfor %}
+    min(ece_correlation) as ece_correlation,
+    {% for metric in constant('drift_metrics') %}
+    min(delta_{{ metric }}_correlation) as delta_{{ metric }}_correlation,
     {% endfor %}
     min(episode_cv) as episode_cv,
     min(z_worse) as z_worse,

@@ -6,6 +6,9 @@
     key: agent, as-of, window, compared_with, part. loss_change is null if the loss became or stopped being infinite.
     -#}
 {%- set resilience_parts = ['delta_drift', 'mttr_hours', 'rho_regression'] %}
+{#- End of a subquery of one row. The offset is an optimization barrier: without it the planner copies the expressions
+    into every place that names them. -#}
+{%- set one_row = "from (values (1)) as once (n) offset bigint '0'" %}
 with parameter_values as (
 
     select
@@ -79,7 +82,7 @@ cross join lateral (
         {%- if not loop.last %} +{% endif %}
         {% endfor %}
         as n_turned_amounts
-    {{ once() }}
+    {{ one_row }}
 ) as moved
 cross join lateral (
     select
@@ -90,7 +93,7 @@ cross join lateral (
                     * {{ logarithmic_mean('moved.s_before', 'moved.s_now') }}
                     / {{ logarithmic_mean('(1 + moved.s_before)', '(1 + moved.s_now)') }}
         end as per_amount
-    {{ once() }}
+    {{ one_row }}
 ) as resilience
 cross join lateral (
     select

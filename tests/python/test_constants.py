@@ -129,7 +129,7 @@ def test_sql_has_no_number_of_a_constant(written: str) -> None:
 
 def test_defaults_of_statistics_are_those_of_the_parameters() -> None:
     """Benchmarks, which have no database, use defaults in Python. A run reads the published values."""
-    macro = SQL["macros/parameters/scoring_parameter_definitions.sql"]
+    macro = SQL["macros/parameters/scoring_parameters.sql"]
     definitions: dict[str, dict[str, object]] = {}
     environment = Environment()
     environment.globals["return"] = lambda value: definitions.update(value) or ""

@@ -257,7 +257,7 @@ def test_deleted_traces_at_start_of_restatement_window_are_noticed_by_hour(publi
 # --- changed code ----------------------------------------------------------------------------------------------------
 
 CHANGES_OF_CODE = {
-    "macros/formulas/is_unsafe.sql": ("{{ entropy_level }} > ", "{{ entropy_level }} >= "),
+    "macros/formulas/traces.sql": ("{{ entropy_level }} > ", "{{ entropy_level }} >= "),
     "models/staging/cirislens/stg_cirislens__covenant_traces.sql": ("\nselect\n", "\nselect -- more\n"),
     "seeds/capacity_categories.csv": ("Immediate intervention", "Instant intervention"),
 }

@@ -4,7 +4,7 @@
 {%- set sums = counted_verdicts().keys() | reject('eq', 'n_recoveries') | list
     + ['n_traces', 'n_fields_present', 'n_signals', 'n_coherent_signals', 'n_replayed', 'n_replay_succeeded',
        'last_traced_at', 'n_judged', 'n_judged_in_bins', 'confidence', 'n_successes']
-    + drift_metrics() %}
+    + constant('drift_metrics') %}
 with replays as (
 
     select
@@ -50,7 +50,7 @@ direct_sums as (
         count(replay_id) as n_replayed,
         count(*) filter (where has_replayed) as n_replay_succeeded,
         max(traced_at) as last_traced_at,
-        {% for metric in drift_metrics() %}
+        {% for metric in constant('drift_metrics') %}
         count({{ metric }}) as {{ metric }},
         {% endfor %}
         count(csdma_plausibility_score) filter (where action_success is not null) as n_judged,
@@ -76,7 +76,7 @@ period_sums as (
         }.items() %}
         (select sum(bins.n) from unnest({{ array }}) as bins (n)) as {{ name }},
         {% endfor %}
-        {% for metric in drift_metrics() %}
+        {% for metric in constant('drift_metrics') %}
         (select sum(bins.n) from unnest({{ metric }}_histogram) as bins (n)) as {{ metric }}
         {%- if not loop.last %},{% endif %}
         {% endfor %}

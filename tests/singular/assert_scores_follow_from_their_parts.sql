@@ -61,7 +61,7 @@
 {%- do rules.update({name ~ ' unmeasured is neutral': (name,
     name ~ ' = ' ~ neutral ~ " or '" ~ name ~ "' <> all(unmeasured_components)")}) %}
 {%- endfor %}
-{%- for name in scores_with_limits() + components_with_limits() %}
+{%- for name in constant('scores_with_limits') + components_with_limits() %}
 {%- set slack = '1e-9 * greatest(1, ' ~ name ~ ')' %}
 {%- do rules.update({'limits of ' ~ name ~ ' hold it': (name, 'has_limits is null'
     ~ (' or ' ~ name ~ ' is null' if name.startswith('capacity_score') else '') ~ ' or ('
@@ -88,7 +88,7 @@ windows as (
         as_of,
         window_days,
         first_traced_at > window_start - {{ days(scoring_parameter('warm_up_days')) }} as is_warming_up,
-        {% for name in scores_with_limits() + components_with_limits() %}
+        {% for name in constant('scores_with_limits') + components_with_limits() %}
         {{ name }}_low as {{ name }}_computed_low,
         {{ name }}_high as {{ name }}_computed_high,
         {% endfor %}
@@ -131,7 +131,7 @@ joined as (
         categories.lower_bound,
         categories.upper_bound,
         windows.is_warming_up,
-        {% for name in scores_with_limits() + components_with_limits() %}
+        {% for name in constant('scores_with_limits') + components_with_limits() %}
         windows.{{ name }}_computed_low,
         windows.{{ name }}_computed_high,
         {% endfor %}

@@ -23,7 +23,7 @@ with verdicts as (
 
 ),
 
-hours as {{ inlined() }}(
+hours as {{ 'not materialized ' if is_distributed() }}(
 
     select
         agent_id_hash,

@@ -9,7 +9,7 @@
 {#- Sums of an agent's period: numerators and denominators, never ratios; integers or exact decimals, never floats.
     Arrays over bins have ten elements (scoring.md §5 and 6); arrays over fields follow record_sign_fields (certainty.md
     §5). Grain and key: agent and period with a counted trace. Only judged_keys and score_triples may be null. -#}
-{%- set fields, bins = record_sign_fields(), score_bins() -%}
+{%- set fields, bins = constant('record_sign_fields'), constant('score_bins', 0) -%}
 -- The optimization barrier makes PostgreSQL compute each bin once, not once per use.
 with verdicts as (
 
@@ -33,7 +33,7 @@ with verdicts as (
         is_unsafe,
         action_success,
         csdma_plausibility_score as confidence,
-        {% for metric in drift_metrics() %}
+        {% for metric in constant('drift_metrics') %}
         {{ score_bin(metric) }} + 1 as {{ metric }}_bin,
         {% endfor %}
         case when action_success is not null then {{ score_bin('csdma_plausibility_score') }} + 1 end as judged_bin,
@@ -72,7 +72,7 @@ trace_sums as (
         count(*) filter (where is_trivial)::integer as n_trivial,
         count(*) filter (where is_renumbered)::integer as n_renumbered,
         array_agg(score_triple) filter (where score_triple is not null) as unsorted_triples,
-        {% for metric in drift_metrics() %}
+        {% for metric in constant('drift_metrics') %}
         {{ array_of_each(bins, 'count(*) filter (where ' ~ metric ~ '_bin = $i)') }}::integer[]
         as {{ metric }}_histogram,
         {% endfor %}
@@ -261,7 +261,7 @@ select
     n_renumbered,
     n_shared_key,
     n_new_keys,
-    {% for metric in drift_metrics() %}
+    {% for metric in constant('drift_metrics') %}
     {{ metric }}_histogram,
     {% endfor %}
     judged_by_bin,

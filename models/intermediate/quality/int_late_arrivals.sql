@@ -5,7 +5,7 @@
     is not scored there, because it would count twice; the as-ofs of both times would change. trace_id_of_two_agents is
     a trace whose id another agent has used since; it changes no score.
     Grain: agent (null without one), period and issue. -#}
-{%- set late_until = lookback_from() -%}
+{%- set late_until = bounds_of_run().get('lookback_from', "timestamptz '-infinity'") -%}
 {%- set late_from = late_until ~ ' - ' ~ setting('late_detection_periods') ~ ' * ' ~ period_length() -%}
 with scoring_run as (
 

@@ -23,7 +23,7 @@ numbered as (
         agent_name,
         first_traced_at,
         row_number() over (
-            partition by agent_name, left(agent_id_hash, {{ label_characters() }})
+            partition by agent_name, left(agent_id_hash, {{ constant('label_characters') }})
             order by first_traced_at, agent_id_hash collate "C"
         ) as namesake_number
     from first_traces
@@ -33,5 +33,8 @@ numbered as (
 select
     agent_id_hash,
     first_traced_at,
-    {{ agent_label('agent_id_hash', 'agent_name', 'namesake_number') }} as agent_label
+    coalesce(agent_name || ' (', '(') || case
+        when namesake_number = 1 then left(agent_id_hash, {{ constant('label_characters') }})
+        else agent_id_hash || ' #' || namesake_number
+    end || ')' as agent_label
 from numbered

@@ -8,6 +8,11 @@
 {#- Checks whether sampled decisions follow from their recorded inputs (scoring.md §4, I_replay). Reads only the sampled
     source rows, because they are wide. Grain and key: trace_verdict_id of a sampled trace. Empty if replay_enabled is
     false. -#}
+{#- Keys of the conscience that the comparisons read besides the values of columns. -#}
+{%- set scores_and_verdicts = [
+  'entropy_score', 'entropy_threshold', 'entropy_passed', 'coherence_score', 'coherence_threshold',
+  'optimization_veto_passed', 'epistemic_humility_passed', 'thought_depth_triggered', 'updated_status_detected',
+] -%}
 -- Not materialized, because PostgreSQL does not parallelize queries that read a materialized CTE.
 with sampled as not materialized (
 
@@ -67,8 +72,11 @@ looked_up as (
     select
         {{ fence_column('looked_up') }}
         *,
-        {% for name, value in replayed_json().items() %}
-        {{ value }} as {{ name }}{% if not loop.last %},{% endif %}
+        {% for column, value in components_of_columns().items() if column != 'idma_fragility_flag' %}
+        {{ value }} as json_{{ column }},
+        {% endfor %}
+        {% for key in scores_and_verdicts %}
+        conscience_result -> '{{ key }}' as json_{{ key }}{% if not loop.last %},{% endif %}
         {% endfor %}
     from unpacked
     {{ fence() }} -- noqa: AM09

@@ -3,15 +3,21 @@
     materialized='replace_range',
     meta={'range': 'traced_at'},
     indexes=[{'columns': ['agent_id_hash', 'traced_at']}, {'columns': ['delivery_hash', 'traced_at']}],
-    pre_hook=["{{ forget_other_readings(ref('int_source_periods')) }}", "{{ set_for_heavy_work(costly_rows=true) }}"],
+    pre_hook=[
+      "delete from {{ ref('int_source_periods') }} where invocation_id <> '{{ invocation_id }}'",
+      "{{ set_for_heavy_work(costly_rows=true) }}",
+    ],
   )
 }}
 {#- Every verdict that a score needs, once per trace; those of replay are in int_replays. Rows that do not count stay,
     with is_counted false. An offset of 0 separates steps: each value is cleaned once, and only narrow rows are sorted.
     Grain: source row dated in [traces_from, as-of). Key: traced_at, trace_verdict_id. Null: not sent. -#}
-{#- Values of earlier traces of the agent that a trace is compared with, and which traces count for each. -#}
+{#- Values of earlier traces of the agent that a trace is compared with, and which traces count for each. The audit
+    number of a trace whose outcome came too late counts too: the next trace continues the chain. -#}
 {%- set state = {
-  'agent_name': 'is_counted', 'audit_sequence_number': is_in_chain(), 'idma_fragility_flag': 'is_counted',
+  'agent_name': 'is_counted',
+  'audit_sequence_number': 'true' if is_trace_one_row() else 'is_counted',
+  'idma_fragility_flag': 'is_counted',
 } -%}
 {%- set is_linked = is_link_valid('has_entry_hash', 'audit_sequence_number', 'previous_audit_sequence_number') -%}
 with public_keys as (
@@ -65,7 +71,7 @@ judged as (
         is_key_registered,
         signature is not null as is_signed,
         audit_entry_hash is not null as has_entry_hash,
-        num_nonnulls({{ required_fields() | join(', ') }}) as n_fields_present,
+        num_nonnulls({{ constant('required_fields') | join(', ') }}) as n_fields_present,
         {{ missing_fields() }} as missing_fields,
         csdma_plausibility_score,
         dsdma_domain_alignment,
@@ -95,7 +101,9 @@ deliveries as (
         {{ copy_number('delivery') }} as copy_number
     from judged
     window delivery as (
-        partition by {{ of_delivery() }}
+        partition by
+            {{ of_agent() }}, delivery_hash, trace_id collate "C"
+            {%- if not is_trace_one_row() %}, audit_sequence_number{% endif %}
         order by traced_at, content_hash
     )
 

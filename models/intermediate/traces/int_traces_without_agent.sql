@@ -26,7 +26,7 @@ judged as (
     select
         traces.*,
         {{ is_key_registered('public_keys.registered_until', 'traces.traced_at') }} as is_key_registered,
-        num_nonnulls({{ required_fields() | join(', ') }}) as n_fields_present,
+        num_nonnulls({{ constant('required_fields') | join(', ') }}) as n_fields_present,
         {{ missing_fields() }} as missing_fields,
         {{ occurrence_id() }} as occurrence_id,
         {{ content_hash() }} as content_hash

@@ -6,11 +6,11 @@
 {%- set types = {} if whole is none else source_types('covenant_traces') -%}
 {%- set signing_key = signing_key_column(types) -%}
 {%- set json_components = [] -%}
-{%- for component in trace_components() if types.get(component, {}).kind == 'json' -%}
+{%- for component in trace_columns().components if types.get(component, {}).kind == 'json' -%}
   {%- do json_components.append(component) -%}
 {%- endfor -%}
 select
-    {% for column in trace_text_columns() %}
+    {% for column in trace_columns().text %}
     {%- set read = signing_key if column == 'signature_key_id' else column -%}
     {%- set text = read ~ '::text' -%}
     {% if column in ['agent_id_hash', 'trace_id'] %}
@@ -32,7 +32,7 @@ select
     {% set number = clean_whole_number('audit_sequence_number', types.get('audit_sequence_number', {})) -%}
     {{ number }} as audit_sequence_number,
     audit_sequence_number is not null and {{ number }} is null as is_out_of_range_audit_sequence_number,
-    {% for column in trace_score_columns() %}
+    {% for column in trace_columns().scores %}
     {{ clean_unit_score(column, types.get(column, {})) }} as {{ column }},
     {{ column }} is not null and ({{ column }}::numeric between 0 and 1) is not true as is_out_of_range_{{ column }},
     {% endfor %}
@@ -48,7 +48,7 @@ select
     action_was_overridden::boolean as action_was_overridden,
     coherence_passed::boolean as coherence_passed,
     action_success::boolean as action_success,
-    {% for component in trace_components() %}
+    {% for component in trace_columns().components %}
     {% if not scoring_parameter('replay_enabled') %}
     null::jsonb as {{ component }},
     false as is_unreadable_{{ component }}
@@ -67,7 +67,8 @@ from {{ whole or put_together }}
 cross join lateral (
     select
         {% for component in json_components %}
-        {{ readable_json(component) }} as readable_{{ component }}{% if not loop.last %},{% endif %}
+        case when {{ is_readable_json(component ~ '::text') }} then {{ component }}::jsonb end
+        as readable_{{ component }}{% if not loop.last %},{% endif %}
         {% endfor %}
     offset bigint '0' -- noqa: AM09
 ) as components

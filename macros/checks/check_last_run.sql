@@ -1,0 +1,168 @@
+{#- Refuses a run that the last run does not allow. A part of the project (--select), or the rest of a failed run
+    (dbt retry), needs inputs and parameters of the last run. Otherwise a score would mix two runs or two parameter
+    sets. After an unfinished full refresh or backfill of published scores, only its repetition or a full refresh
+    may follow. -#}
+{% macro check_last_run(models) %}
+  {%- set last = last_run() -%}
+  {%- if last is none -%} {{ return('') }} {%- endif -%}
+  {%- if 'model.ciris_scoring.int_scoring_run' not in models -%}
+    {%- if not last['has_ended'] -%} {%- do check_inputs_of_part(models, last) -%} {%- endif -%}
+    {%- if models or not last['has_ended'] -%} {%- do check_parameters_of_part(last) -%} {%- endif -%}
+  {%- elif not is_full_refresh() and not last['has_ended'] and last_publication() is not none -%}
+    {%- set backfill = setting('backfill') or {} -%}
+    {%- set first, last_as_of = shown_time(last['backfill_first']), shown_time(last['backfill_last']) -%}
+    {%- if last['is_full_refresh'] -%}
+      {{ refuse(
+        "The full refresh that began at " ~ shown_time(last['started_at']) ~ " did not end, so the tables behind the scores in "
+        ~ "schema " ~ target.schema ~ " are part old, part new. Repeat it, with the same variables: " ~ command_of(last)
+        ~ " (in plain dbt --full-refresh --vars 'ciris_allow_rescoring: true').") }}
+    {%- elif first is not none and (backfill.get('first'), backfill.get('last')) != (first, last_as_of) -%}
+      {{ refuse(
+        "The backfill from " ~ first ~ " to " ~ last_as_of ~ " did not end, so some traces in schema " ~ target.schema
+        ~ " are judged again and those after them are not. Go on with it: " ~ command_of(last) ~ ".") }}
+    {%- endif -%}
+  {%- endif -%}
+{% endmacro %}
+
+{#- The tables that these models read must be from the last run, which did not end, and its tests must not have failed.
+    Only descendants of int_scoring_run count, because another command may have built its parents. -#}
+{% macro check_inputs_of_part(models, last) %}
+  {%- set built, failed_tests = fromjson(last['built_nodes']), fromjson(last['failed_tests']) -%}
+  {%- set found, missing = models | list, [] -%}
+  {%- for unique_id in found if unique_id in graph.nodes and unique_id != 'model.ciris_scoring.int_scoring_run' -%}
+    {%- for parent in graph.nodes[unique_id].depends_on.nodes if parent not in found and parent in graph.nodes -%}
+      {%- do found.append(parent) -%}
+    {%- endfor -%}
+  {%- endfor -%}
+  {%- for unique_id in found if unique_id not in models + built + selected_resources -%}
+    {%- set node = graph.nodes[unique_id] -%}
+    {%- if node.config.materialized == 'replace_range' and 'ciris_static' not in node.tags and 'staging' not in node.fqn -%}
+      {%- do missing.append(node.name) -%}
+    {%- endif -%}
+  {%- endfor -%}
+  {%- for unique_id in failed_tests if unique_id not in built + selected_resources -%}
+    {%- do missing.append(unique_id.split('.')[2]) -%}
+  {%- endfor -%}
+  {#- dbt retry selects nothing and builds what failed, which is known only if that run wrote its end. -#}
+  {%- if missing and selected_resources or not (built or models) -%}
+    {%- do refuse(
+      "The run that began at " ~ shown_time(last['started_at']) ~ " did not end, so what would be built in schema "
+      ~ target.schema ~ " is part old, part new" ~ (" (" ~ missing[0] ~ " is from an earlier run)" if missing else "")
+      ~ ". Run again from the beginning: " ~ command_of(last)
+      ~ ("." if last['is_full_refresh'] or last['backfill_first'] else " (in plain dbt: dbt build).")) -%}
+  {%- endif -%}
+{% endmacro %}
+
+{#- The parameters, windows, categories and outcomes of deferrals must be those of the last run. They differ if
+    variables have changed, or if a refused run has written other values. -#}
+{% macro check_parameters_of_part(last) %}
+  {%- set parameters = relation_as_left('int_scoring_parameters') -%}
+  {%- set seeds = [] -%}
+  {%- for name in ['scoring_windows', 'capacity_categories', 'deferral_outcomes'] -%}
+    {%- do seeds.append(relation_as_left(name)) -%}
+  {%- endfor -%}
+  {%- if parameters is none or none in seeds -%} {{ return('') }} {%- endif -%}
+  {%- set in_force = [] -%}
+  {%- for name in scoring_parameter_definitions() -%}
+    {%- do in_force.append("(" ~ literal(name) ~ ", " ~ literal(local_md5(scoring_parameter_text(name))) ~ ")") -%}
+  {%- endfor -%}
+  {%- set rows = run_query("
+    select
+      " ~ parameter_set_id(parameters, *seeds) ~ " = " ~ literal(last['parameter_set_id']) ~ "
+      and not exists (
+        select 1 from " ~ parameters ~ " where (parameter_name, value_digest) not in (" ~ in_force | join(', ') ~ ")
+      ) as is_the_same") -%}
+  {%- if not rows[0][0] -%}
+    {%- do refuse(
+      "A part of schema " ~ target.schema ~ " can only be built with the parameters of the last run (parameter_set_id "
+      ~ last['parameter_set_id'] ~ "), but they have changed since, or a refused run has written others. Go back to those of "
+      ~ "the last run, and run from the beginning: ciris-scoring run (in plain dbt: dbt build).") -%}
+  {%- endif -%}
+{% endmacro %}
+
+{#- Command that finishes an unfinished run. -#}
+{% macro command_of(last) %}
+  {%- if last['is_full_refresh'] -%} {{ return('ciris-scoring run --full-refresh --allow-rescoring') }} {%- endif -%}
+  {%- if last['backfill_first'] is none -%} {{ return('ciris-scoring run') }} {%- endif -%}
+  {{ return('ciris-scoring run --from ' ~ shown_time(last['backfill_first']) ~ ' --to ' ~ shown_time(last['backfill_last'])
+            ~ ' --allow-rescoring') }}
+{% endmacro %}
+
+{#- Whether a model or seed is built from scratch: the answer of dbt's should_full_refresh() for that node. -#}
+{% macro is_rebuilt(node) %}
+  {%- set given = node.config.get('full_refresh') -%}
+  {{ return((flags.FULL_REFRESH or false) if given is none else given) }}
+{% endmacro %}
+
+{#- Whether the run is a full refresh. The setting of int_scoring_run decides for all models. -#}
+{% macro is_full_refresh() %}
+  {%- if not execute -%} {{ return(false) }} {%- endif -%}
+  {{ return(is_rebuilt(graph.nodes['model.ciris_scoring.int_scoring_run'])) }}
+{% endmacro %}
+
+{#- A full refresh must build all nodes, because one alone would keep only what this run scores. It replaces published
+    scores only with ciris_allow_rescoring, and never in a part of the project. -#}
+{% macro check_full_refresh(models) %}
+  {%- if flags.FULL_REFRESH and not is_full_refresh() -%}
+    {{ refuse(
+      "Option --full-refresh is set, but the setting full_refresh of int_scoring_run is false, so nothing would be built from "
+      ~ "nothing. Take +full_refresh of ciris_scoring out of dbt_project.yml, or leave --full-refresh out.") }}
+  {%- endif -%}
+  {%- for node in graph.nodes.values() if node.package_name == 'ciris_scoring' and node.resource_type in ['model', 'seed']
+      and node.name != 'int_runs' and is_rebuilt(node) != is_full_refresh() -%}
+    {{ refuse(
+      "Setting full_refresh of " ~ node.resource_type ~ " " ~ node.name ~ " is " ~ shown(is_rebuilt(node)) ~ ", but this run "
+      ~ ("is a full refresh" if is_full_refresh() else "is not a full refresh") ~ ", and tables part old, part new would "
+      ~ "follow. Take +full_refresh of ciris_scoring out of dbt_project.yml, or write it below the project's own name.") }}
+  {%- endfor -%}
+  {%- set continued = continued_run(models) -%}
+  {%- if is_full_refresh() and not setting('allow_rescoring') and last_publication() is not none -%}
+    {%- set incremental = [] -%}
+    {%- for unique_id in models -%}
+      {%- set model = graph.nodes[unique_id] -%}
+      {#- int_scoring_run is not incremental, but it tells incremental models which rows to rewrite. -#}
+      {%- set keeps_history = model.config.materialized == 'replace_range' and 'range' in model.config.meta and model.name != 'int_runs' -%}
+      {%- if keeps_history or model.name == 'int_scoring_run' -%}
+        {%- do incremental.append(model.name) -%}
+      {%- endif -%}
+    {%- endfor -%}
+    {%- if incremental | length > 0 -%}
+      {{ refuse(
+        "A full refresh would replace the scores published in schema " ~ target.schema ~ " (it would rebuild "
+        ~ incremental | sort | join(', ') ~ "). If that is what you want, add --vars 'ciris_allow_rescoring: true' (with "
+        ~ "ciris-scoring: --allow-rescoring); else leave --full-refresh out, or publish under another schema.") }}
+    {%- endif -%}
+  {%- endif -%}
+  {%- if is_full_refresh() and continued is not none and not continued['is_full_refresh'] -%}
+    {{ refuse(
+      "A part of schema " ~ target.schema ~ " cannot be refreshed fully alone: it would keep only what the last run scored. "
+      ~ "Leave --full-refresh out, or build everything: ciris-scoring run --full-refresh --allow-rescoring.") }}
+  {%- endif -%}
+{% endmacro %}
+
+{#- Post-hook of int_scoring_run, before the inputs of a score change. Refuses other parameters than those of the
+    published scores, and a longer lookback that would score final as-ofs again. -#}
+{% macro refuse_rescoring(scoring_run) %}
+  {%- set rows = run_query("
+    select
+      " ~ utc_text('cutoff') ~ " as cutoff, " ~ utc_text('final_until') ~ " as final_until,
+      parameter_set_id, published_parameter_set_id, parameter_set_id <> published_parameter_set_id as has_other_parameters
+    from " ~ scoring_run ~ "
+    where
+      not is_full_refresh
+      and (parameter_set_id <> published_parameter_set_id or (cutoff < final_until and backfill_first is null))
+    ") if execute else [] -%}
+  {%- for run in rows if run['has_other_parameters'] -%}
+    {{ refuse(
+      "The parameters of this run (parameter_set_id " ~ run['parameter_set_id'] ~ ") are not those of the scores "
+      ~ "published in schema " ~ target.schema ~ " (" ~ run['published_parameter_set_id'] ~ "). Go back to those, or "
+      ~ "score everything again (--full-refresh with --allow-rescoring; in plain dbt --full-refresh --vars "
+      ~ "'ciris_allow_rescoring: true'), or publish under another schema.") }}
+  {%- endfor -%}
+  {%- for run in rows if not setting('allow_rescoring') -%}
+    {{ refuse(
+      "With ciris_lookback_periods " ~ lookback_periods() ~ " this run would score the as-ofs after " ~ shown_time(run['cutoff'])
+      ~ ", but the scores in schema " ~ target.schema ~ " are final up to " ~ shown_time(run['final_until']) ~ ". Go back to the "
+      ~ "smaller lookback, or allow it once: --allow-rescoring (in plain dbt --vars 'ciris_allow_rescoring: true').") }}
+  {%- endfor -%}
+{% endmacro %}

@@ -1,0 +1,77 @@
+{#- What the lens stores: traces, one row each in covenant_traces, or events, several rows per trace in trace_events. If
+    both tables exist, traces are read, unless the variable ciris_source says otherwise. -#}
+{% macro source_shape() %}
+  {%- set wanted = setting('source') -%}
+  {%- if wanted is not none -%} {{ return(wanted) }} {%- endif -%}
+  {%- if not execute -%} {{ return('traces') }} {%- endif -%}
+  {%- if graph.get('source_shape', {}).get('invocation_id') != invocation_id -%}
+    {%- set has_traces = source_types('covenant_traces') | length > 0 -%}
+    {%- set shape = 'events' if not has_traces and source_types('trace_events') | length > 0 else 'traces' -%}
+    {%- do graph.update({'source_shape': {'invocation_id': invocation_id, 'shape': shape}}) -%}
+  {%- endif -%}
+  {{ return(graph['source_shape'].shape) }}
+{% endmacro %}
+
+{#- Name of a source table in the database. The tables of the engine that stores events have fixed names. -#}
+{% macro source_table(name) %}
+  {{ return(name if name in constant('engine_tables') else setting(name ~ '_table')) }}
+{% endmacro %}
+
+{#- The source tables of a shape, and whether a run needs each. -#}
+{% macro tables_of_shape(shape) %}
+  {{ return(constant('tables_of_shape', {}).get(shape, {})) }}
+{% endmacro %}
+
+{#- A source table, or none. While dbt parses it is always named, so that dbt knows the dependency. -#}
+{% macro source_if_there(name, shape) %}
+  {%- if not execute -%} {{ return(source('cirislens', name)) }} {%- endif -%}
+  {%- if tables_of_shape(shape).get(name) or (name in tables_of_shape(shape) and source_types(name) | length > 0) -%}
+    {{ return(source('cirislens', name)) }}
+  {%- endif -%}
+  {{ return(none) }}
+{% endmacro %}
+
+{#- The columns of a source table (see columns_of). -#}
+{% macro source_types(table) %}
+  {{ return(columns_of(setting('source_schema'), source_table(table))) }}
+{% endmacro %}
+
+{#- Columns of a table or view by name: declared type and kind. A domain has the kind of its base type. Strings and
+    enums have the kind 'text', or 'caseless' if their collation treats different texts as equal. -#}
+{% macro columns_of(schema, table) %}
+  {%- set types = {} -%}
+  {%- if not execute -%} {{ return(types) }} {%- endif -%}
+  {%- set rows = run_query("
+    with recursive columns as (
+      select a.attname::text as column_name,
+        concat_ws(' collate ', format_type(a.atttypid, a.atttypmod), quote_ident(l.collname)) as declared,
+        a.atttypid as type_id, l.oid is not null as is_caseless
+      from pg_attribute as a
+      left join pg_collation as l on l.oid = a.attcollation and not l.collisdeterministic
+      inner join pg_class as c on c.oid = a.attrelid
+      inner join pg_namespace as n on n.oid = c.relnamespace
+      where n.nspname = '" ~ schema | replace("'", "''") ~ "'
+        and c.relname = '" ~ table | replace("'", "''") ~ "'
+        and c.relkind in ('r', 'p', 'v', 'm', 'f')
+        and a.attnum > 0 and not a.attisdropped
+      union all
+      select columns.column_name, columns.declared, t.typbasetype, columns.is_caseless
+      from columns
+      inner join pg_type as t on t.oid = columns.type_id
+      where t.typtype = 'd'
+    )
+    select columns.column_name, columns.declared,
+      case when columns.is_caseless then 'caseless' when t.typcategory = 'S' or t.typtype = 'e' then 'text' else t.typname end
+    from columns
+    inner join pg_type as t on t.oid = columns.type_id
+    where t.typtype <> 'd'") -%}
+  {%- for row in rows -%}
+    {%- do types.update({row[0]: {'declared': row[1], 'kind': row[2]}}) -%}
+  {%- endfor -%}
+  {{ return(types) }}
+{% endmacro %}
+
+{#- The column with the signing key: signer_key_id in the lens's migrations, signature_key_id in its code. -#}
+{% macro signing_key_column(types) %}
+  {{ return('signer_key_id' if 'signer_key_id' in types and 'signature_key_id' not in types else 'signature_key_id') }}
+{% endmacro %}

@@ -1,0 +1,45 @@
+{#- Position of each trace column in events and batches; audit/fields.py reads the same meta. -#}
+{% macro trace_fields() %}
+  {%- set fields = {} -%}
+  {%- if not execute -%} {{ return(fields) }} {%- endif -%}
+  {%- for node in graph.sources.values() if node.unique_id == 'source.ciris_scoring.cirislens.covenant_traces' -%}
+    {%- for column in node.columns.values() -%}
+      {%- set meta = column.config.meta -%}
+      {%- set places = [] -%}
+      {%- for place in meta.get('places', []) if not place.startswith('trace.') -%}
+        {%- do places.append(place.split('.')) -%}
+      {%- endfor -%}
+      {%- do fields.update({column.name: {
+          'type': column.data_type, 'places': places, 'event_column': meta.get('event_column'),
+          'decimals': meta.get('decimals'), 'zero_needs': (meta.get('zero_needs') or '').split('.'),
+      }}) -%}
+    {%- endfor -%}
+  {%- endfor -%}
+  {{ return(fields) }}
+{% endmacro %}
+
+{#- Event types that are part of a trace. Others, such as LLM_CALL, are not. -#}
+{% macro trace_event_types() %}
+  {%- set types = [] -%}
+  {%- for field in trace_fields().values() -%}
+    {%- for place in field.places if place[0] not in types -%} {%- do types.append(place[0]) -%} {%- endfor -%}
+  {%- endfor -%}
+  {{ return(types | sort) }}
+{% endmacro %}
+
+{#- Whether an event is part of a trace. -#}
+{% macro is_part_of_trace(event) -%}
+  {{ event }}.event_type in ('{{ trace_event_types() | join("', '") }}')
+{%- endmacro %}
+
+{#- Type of the event that ends a trace and dates it. -#}
+{% macro outcome_event() -%} 'ACTION_RESULT' {%- endmacro %}
+
+{#- Order of a trace's events, `event` the alias: first the event that dates the trace. That is the last ACTION_RESULT
+    by attempt_index, then time; without one, the latest event. -#}
+{% macro head_first(event) -%}
+  {{ event }}.event_type = {{ outcome_event() }} desc,
+  case when {{ event }}.event_type = {{ outcome_event() }} then {{ event }}.attempt_index end desc,
+  {{ event }}.ts desc,
+  {{ event }}.event_id desc
+{%- endmacro %}

@@ -1,0 +1,48 @@
+{#- Red flags of selective reporting (certainty.md §5). -#}
+
+{#- A letter per field of record_sign_fields: r reported (also if cleaning removed it), c null although the JSON
+    components have it, u null although the action needs it, - null by design. Agents of every version check coherence
+    for SPEAK and TOOL, some also for DEFER; no other field is null by design. Only a null unpacks components. -#}
+{% macro reporting() -%}
+  {%- set fields = constant('record_sign_fields') -%}
+  case
+    when num_nulls({{ fields | join(', ') }}) = 0 then '{{ 'r' * fields | length }}'
+    else concat(
+      {% for field in fields %}
+      case
+        when {{ field }} is not null then 'r'
+        {% if field == 'csdma_plausibility_score' %}
+        when is_out_of_range_{{ field }} then 'r'
+        {% endif %}
+        {% if scoring_parameter('replay_enabled') %}
+        when not {{ is_json_absent(components_of_columns()[field]) }} then 'c'
+        {% endif %}
+        {% if field == 'coherence_passed' %}
+        when selected_action in ('SPEAK', 'TOOL') then 'u'
+        else '-'
+        {% else %}
+        else 'u'
+        {% endif %}
+      end{% if not loop.last %},{% endif %}
+      {% endfor %}
+    )
+  end
+{%- endmacro %}
+
+{#- A trivial trace: its action is not checked by a conscience, or it has no plausibility score. -#}
+{% macro is_trivial(selected_action, csdma_plausibility_score) -%}
+  ({{ csdma_plausibility_score }} is null or {{ selected_action }} in ('TASK_COMPLETE', 'RECALL', 'OBSERVE', 'REJECT')) is true
+{%- endmacro %}
+
+{#- Audit numbers start again at 1 although the agent continues. -#}
+{% macro is_renumbered(audit_sequence_number, previous_audit_sequence_number) -%}
+  coalesce({{ audit_sequence_number }} = 1 and {{ previous_audit_sequence_number }} > 1, false)
+{%- endmacro %}
+
+{#- The three scores that copies of a record share (certainty.md §5), each in thousandths, as one integer; absent_score
+    stands for a missing score. Null without a plausibility score. statistics/alike.py takes them apart. -#}
+{% macro score_triple() -%}
+  {%- set base, absent = constant('score_triple_base'), constant('absent_score') -%}
+  ((round(csdma_plausibility_score * 1000) * {{ base }} + coalesce(round(dsdma_domain_alignment * 1000), {{ absent }}))
+   * {{ base }} + coalesce(round(coherence_level * 1000), {{ absent }}))::integer
+{%- endmacro %}

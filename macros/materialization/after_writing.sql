@@ -1,0 +1,72 @@
+{#- Write changed descriptions as comments; each comment waits for an autovacuum of the table. Unlike in dbt's macro, a
+    description of a missing column is an error. -#}
+{% macro describe(relation) %}
+  {%- set descriptions = {'': model.description} -%}
+  {%- for column in model.columns.values() -%}
+    {%- do descriptions.update({column.name: column.description}) -%}
+  {%- endfor -%}
+  {%- set comments = {} -%}
+  {%- set rows = run_query(
+      "select coalesce(a.attname, ''), d.description from pg_description as d left join pg_attribute as a"
+      ~ " on d.objoid = a.attrelid and d.objsubid = a.attnum and a.attnum > 0 where d.classoid = 'pg_class'::regclass"
+      ~ " and d.objoid = to_regclass(" ~ literal(relation) ~ ")") -%}
+  {%- for row in rows -%}
+    {%- do comments.update({row[0]: row[1]}) -%}
+  {%- endfor -%}
+  {%- set changes = [] -%}
+  {%- for name, description in descriptions.items() if comments.get(name, '') != description -%}
+    {%- set what = 'column ' ~ relation ~ '.' ~ adapter.quote(name) if name
+        else ('view ' if relation.type == 'view' else 'table ') ~ relation -%}
+    {%- do changes.append('comment on ' ~ what ~ ' is ' ~ postgres_escape_comment(description)) -%}
+  {%- endfor -%}
+  {%- if changes -%}
+    {%- do run_query(changes | join(';\n')) -%}
+  {%- endif -%}
+{% endmacro %}
+
+{#- Match the rights with the config grants. dbt's macro quotes no role and takes "BI" for bi. -#}
+{% macro update_grants(relation) %}
+  {%- set grants = config.get('grants') -%}
+  {%- if grants -%}
+    {%- set wanted = [] -%}
+    {%- for privilege, roles in grants.items() -%}
+      {%- for role in ([roles] if roles is string else roles) -%}
+        {%- do wanted.append((privilege | lower, 'public' if role | lower == 'public' else role)) -%}
+      {%- endfor -%}
+    {%- endfor -%}
+    {%- set found, changes = [], [] -%}
+    {%- for row in run_query("
+        select rights.privilege_type, case rights.grantee when 0 then 'public' else grantees.rolname end
+        from pg_class as c
+        cross join aclexplode(c.relacl) as rights
+        left join pg_roles as grantees on rights.grantee = grantees.oid
+        where c.oid = to_regclass(" ~ literal(relation) ~ ") and rights.grantee <> c.relowner and rights.grantor = c.relowner") -%}
+      {%- do found.append((row[0] | lower, row[1])) -%}
+    {%- endfor -%}
+    {%- for privilege, role in found if (privilege, role) not in wanted -%}
+      {%- do changes.append('revoke ' ~ privilege ~ ' on ' ~ relation ~ ' from ' ~ quoted_role(role)) -%}
+    {%- endfor -%}
+    {%- for privilege, role in wanted | unique if (privilege, role) not in found -%}
+      {%- do changes.append('grant ' ~ privilege ~ ' on ' ~ relation ~ ' to ' ~ quoted_role(role)) -%}
+    {%- endfor -%}
+    {%- if changes -%} {%- do run_query(changes | join(';\n')) -%} {%- endif -%}
+  {%- endif -%}
+{% endmacro %}
+
+{#- A role as GRANT accepts it. No role can have the name public. -#}
+{% macro quoted_role(role) %}
+  {{ return('public' if role == 'public' else '"' ~ role | replace('"', '""') ~ '"') }}
+{% endmacro %}
+
+{#- Analyze the table of a model: the columns of its key and indexes. An increment reads a tenth of the usual sample,
+    because reading the sample is most of the cost, and skips a table that autovacuum has locked. -#}
+{% macro update_statistics(node, table, is_increment) -%}
+  {%- set columns = (node.config.get('indexes') or []) | map(attribute='columns') | sum(start=[]) -%}
+  {%- for constraint in node.constraints if constraint.type == 'primary_key' -%}
+    {%- do columns.extend(constraint.columns) -%}
+  {%- endfor -%}
+  {%- if columns -%}
+    {{ set_local({'default_statistics_target': 10 if is_increment else 100}) }}
+    analyze {{ '(skip_locked)' if is_increment }} {{ table }} ({{ columns | unique | join(', ') }});
+  {%- endif -%}
+{%- endmacro %}

@@ -1,4 +1,0 @@
-{#- A text, or a relation's name, as an SQL literal. -#}
-{% macro literal(text) %}
-  {{ return("'" ~ text | string | replace("'", "''") ~ "'") }}
-{% endmacro %}

@@ -1,0 +1,144 @@
+{#- All scoring parameters, which the variable ciris_scoring_parameters overrides. -#}
+{% macro scoring_parameter_definitions() %}
+  {{ return({
+    'lambda_c': {'kind': 'number', 'default': 5, 'minimum': 2, 'maximum': 10, 'section': '3',
+      'meaning': 'Sensitivity of C to identity changes: C falls by exp(-lambda_c * d_identity).'},
+    'mu_c': {'kind': 'number', 'default': 10, 'minimum': 5, 'maximum': 20, 'section': '3',
+      'meaning': 'Sensitivity of C to overridden actions: C falls by exp(-mu_c * k_contradiction).'},
+    'integrity_floor': {'kind': 'number', 'default': 0, 'minimum': 0, 'maximum': 1, 'section': '4',
+      'meaning': 'Least value of I_int inside the two composites; the published factor is never floored.'},
+    'require_registered_keys': {'kind': 'boolean', 'default': true, 'section': '4',
+      'meaning': 'Whether a chain-valid trace needs a registered key that is neither revoked nor expired.'},
+    'replay_enabled': {'kind': 'boolean', 'default': true, 'section': '4',
+      'meaning': 'Whether the source has the JSON component columns; false leaves i_replay unmeasured.'},
+    'replay_sample_per_period': {'kind': 'integer', 'default': 30, 'minimum': 1, 'maximum': 1000000, 'section': '4',
+      'meaning': 'Traces sampled for replay per agent and period.'},
+    'replay_sample_salt': {'kind': 'text', 'default': '', 'section': '4', 'secret': true,
+      'meaning': 'Prefix of trace_id in the sampling hash; its value is not published.'},
+    'replay_min_sample': {'kind': 'integer', 'default': 30, 'minimum': 1, 'maximum': 1000000, 'section': '4',
+      'meaning': 'Sampled traces in a window below which i_replay is unmeasured.'},
+    'mttr_scale_hours': {'kind': 'number', 'default': 1, 'minimum': 0.001, 'maximum': 8760, 'section': '5',
+      'meaning': 'tau in hours: the mean time to recovery that halves the recovery term of R.'},
+    'norm_k': {'kind': 'number', 'default': 5, 'minimum': 0.1, 'maximum': 50, 'section': '5',
+      'meaning': 'Steepness k of the sigmoid that normalises R.'},
+    'norm_x0': {'kind': 'number', 'default': 0.5, 'minimum': 0, 'maximum': 1, 'section': '5',
+      'meaning': 'Midpoint x0 of the sigmoid that normalises R.'},
+    'drift_pseudo_count': {'kind': 'number', 'default': 0.5, 'minimum': 0.001, 'maximum': 10, 'section': '5',
+      'meaning': 'alpha: pseudo-count per histogram bin before KL; all ten are shared out by the distribution of both windows together.'},
+    'drift_min_sample': {'kind': 'integer', 'default': 30, 'minimum': 1, 'maximum': 1000000, 'section': '5',
+      'meaning': 'Values a metric needs in the scoring window and in the baseline window to be measurable.'},
+    'unsafe_entropy_threshold': {'kind': 'number', 'default': 0.5, 'minimum': 0, 'maximum': 1, 'section': '6',
+      'meaning': 'A failed action with an entropy_level above this is unsafe.'},
+    'decay_per_day': {'kind': 'number', 'default': 0.05, 'minimum': 0.02, 'maximum': 0.10, 'section': '7',
+      'meaning': 'd: share of the coherence state that decays per day.'},
+    'w_corroborated': {'kind': 'number', 'default': 1, 'minimum': 0.5, 'maximum': 2, 'section': '7',
+      'meaning': 'Weight of a coherence signal that other agents corroborate in its hour.'},
+    'w_uncorroborated': {'kind': 'number', 'default': 0.5, 'minimum': 0.5, 'maximum': 2, 'section': '7',
+      'meaning': 'Weight of a coherence signal that nobody corroborates.'},
+    'corroboration_tolerance': {'kind': 'number', 'default': 0.1, 'minimum': 0, 'maximum': 1, 'section': '7',
+      'meaning': 'Largest distance from the mean of the other agents in the hour that still corroborates.'},
+    'min_traces': {'kind': 'integer', 'default': 30, 'minimum': 1, 'maximum': 1000000, 'section': '8',
+      'meaning': 'Traces a window needs for a composite score.'},
+    'warm_up_days': {'kind': 'integer', 'default': 7, 'minimum': 0, 'maximum': 365, 'section': '8',
+      'meaning': 'Days of history before the window below which a score is provisional.'},
+    'weight_c': {'kind': 'number', 'default': 0.2, 'minimum': 0, 'maximum': 1, 'section': '8',
+      'meaning': 'Weight of C in the geometric composite; the five weights sum to 1.'},
+    'weight_i_int': {'kind': 'number', 'default': 0.2, 'minimum': 0, 'maximum': 1, 'section': '8',
+      'meaning': 'Weight of I_int in the geometric composite.'},
+    'weight_r': {'kind': 'number', 'default': 0.2, 'minimum': 0, 'maximum': 1, 'section': '8',
+      'meaning': 'Weight of R in the geometric composite.'},
+    'weight_i_inc': {'kind': 'number', 'default': 0.2, 'minimum': 0, 'maximum': 1, 'section': '8',
+      'meaning': 'Weight of I_inc in the geometric composite.'},
+    'weight_s': {'kind': 'number', 'default': 0.2, 'minimum': 0, 'maximum': 1, 'section': '8',
+      'meaning': 'Weight of S in the geometric composite.'},
+    'fragility_epsilon': {'kind': 'number', 'default': 0.001, 'minimum': 0.000000001, 'maximum': 1, 'section': '8',
+      'meaning': 'epsilon in fragility_index = 1 / (epsilon + capacity_score).'},
+    'steady_days': {'kind': 'integer', 'default': 90, 'minimum': 1, 'maximum': 3650, 'section': '8',
+      'meaning': 'Days over which capacity_score_steady averages deferrals and episodes, at least the window.'},
+    'low_capacity_threshold': {'kind': 'number', 'default': 0.3, 'minimum': 0, 'maximum': 1, 'section': '8',
+      'meaning': 'Alert low_capacity: capacity_score below this.'},
+    'falling_threshold': {'kind': 'number', 'default': 0.15, 'minimum': 0, 'maximum': 1, 'section': '8',
+      'meaning': 'Alert falling: three times the least drop of capacity without episodes and deferrals that counts.'},
+    'falling_z_together': {'kind': 'number', 'default': 2.8, 'minimum': 0, 'maximum': 10, 'section': '8',
+      'meaning': 'Alert falling: standard deviations by which all parts of behaviour together got worse.'},
+    'falling_z_alone': {'kind': 'number', 'default': 3.8, 'minimum': 0, 'maximum': 10, 'section': '8',
+      'meaning': 'Alert falling: standard deviations by which one part got worse, where all together did not.'},
+    'falling_month_z_together': {'kind': 'number', 'default': 3.2, 'minimum': 0, 'maximum': 10, 'section': '8',
+      'meaning': 'Alert falling: as falling_z_together, of the week against the 30 days before it.'},
+    'falling_month_z_alone': {'kind': 'number', 'default': 4.3, 'minimum': 0, 'maximum': 10, 'section': '8',
+      'meaning': 'Alert falling: as falling_z_alone, of the week against the 30 days before it.'},
+    'episode_z': {'kind': 'number', 'default': 2.935, 'minimum': 0, 'maximum': 10, 'section': '8',
+      'meaning': 'Alert episode: standard deviations by which episodes last longer, or deferrals are judged worse.'},
+    'episode_chance': {'kind': 'number', 'default': 0.0017, 'minimum': 0, 'maximum': 1, 'section': '8',
+      'meaning': 'Alert episode: least chance of as many episodes in the window, had all times been alike.'},
+    'silent_days': {'kind': 'integer', 'default': 2, 'minimum': 1, 'maximum': 365, 'section': '8',
+      'meaning': 'Alert silent: days without a trace.'},
+    'silent_min_traces': {'kind': 'integer', 'default': 30, 'minimum': 1, 'maximum': 1000000, 'section': '8',
+      'meaning': 'Alert silent: traces needed in the window before those days.'},
+  }) }}
+{% endmacro %}
+
+{#- The value of a parameter: the override, else the default. -#}
+{% macro scoring_parameter(name) %}
+  {%- set definition = scoring_parameter_definitions()[name] -%}
+  {%- set overrides = setting('scoring_parameters') -%}
+  {#- check_scoring_parameters refuses anything but a dictionary. -#}
+  {{ return(overrides.get(name, definition['default']) if overrides is mapping else definition['default']) }}
+{% endmacro %}
+
+{#- One spelling per value, for publication and hashing: 5 and 5.0 are the same. -#}
+{% macro scoring_parameter_text(name, value=none) %}
+  {%- set kind = scoring_parameter_definitions()[name]['kind'] -%}
+  {%- set value = scoring_parameter(name) if value is none else value -%}
+  {%- if kind == 'number' -%} {{ return((value | float) | string) }}
+  {%- elif kind == 'boolean' -%} {{ return('true' if value else 'false') }}
+  {%- else -%} {{ return(value | string) }}
+  {%- endif -%}
+{% endmacro %}
+
+{#- The allowed range in words, for messages and the published table. -#}
+{% macro scoring_parameter_range(name) %}
+  {%- set definition = scoring_parameter_definitions()[name] -%}
+  {%- if definition['kind'] == 'boolean' -%} {{ return('true or false') }}
+  {%- elif definition['kind'] == 'text' -%} {{ return('any text') }}
+  {%- elif definition['kind'] == 'integer' -%}
+    {{ return('whole number in [' ~ definition['minimum'] ~ ', ' ~ definition['maximum'] ~ ']') }}
+  {%- else -%} {{ return('number in [' ~ definition['minimum'] ~ ', ' ~ definition['maximum'] ~ ']') }}
+  {%- endif -%}
+{% endmacro %}
+
+{#- Hash of everything that decides a number. Arguments: int_scoring_parameters and the three seeds. -#}
+{% macro parameter_set_id(parameters, windows, categories, outcomes) -%}
+  (
+    select left(md5(string_agg(deciding.item || '=' || deciding.setting, E'\n' order by deciding.item collate "C")), 12)
+    from (
+      select
+        'parameter ' || parameter_name as item,
+        value_digest as setting
+      from {{ parameters }}
+      union all
+      select
+        'period',
+        '{{ setting('scoring_period') }}'
+      union all
+      select
+        'traces_from',
+        extract(epoch from {{ traces_from() }})::text
+      union all
+      select
+        'window ' || window_days,
+        concat_ws('|', baseline_days, coherence_days)
+      from {{ windows }}
+      union all
+      select
+        'category ' || category,
+        concat_ws('|', coalesce(lower_bound::text, '-'), coalesce(upper_bound::text, '-'))
+      from {{ categories }}
+      union all
+      select
+        'deferral ' || status,
+        concat_ws('|', is_judged::text, coalesce(correctness::text, '-'))
+      from {{ outcomes }}
+    ) as deciding
+  )
+{%- endmacro %}

@@ -1,0 +1,32 @@
+{#- A value that SQL and Python share, from ciris_scoring.job.for_macros through dbt's adapter (dbt_postgres_python).
+    otherwise: the value without the package, so that the project can be parsed until check_package refuses. -#}
+{% macro constant(name, otherwise=[]) %}
+  {%- set value = adapter.ciris_scoring_constants()[name] if adapter.ciris_scoring_constants is defined else otherwise -%}
+  {{ return(value if value is mapping or value is string or value is not iterable else value | list) }}
+{% endmacro %}
+
+{#- A variable of the project, named without its prefix ciris_. -#}
+{% macro setting(name) %}
+  {{ return(var('ciris_' ~ name)) }}
+{% endmacro %}
+
+{#- A text, or the name of a relation, as an SQL literal. -#}
+{% macro literal(text) %}
+  {{ return("'" ~ text | string | replace("'", "''") ~ "'") }}
+{% endmacro %}
+
+{#- A value in a message. Text is in quotes, so that '6' differs from 6. -#}
+{% macro shown(value) %}
+  {%- if value is string -%} {{ return("'" ~ value ~ "'") }}
+  {%- elif value is none -%} {{ return('null') }}
+  {%- elif value is boolean -%} {{ return('true' if value else 'false') }}
+  {%- else -%} {{ return(value | string) }}
+  {%- endif -%}
+{% endmacro %}
+
+{#- SQL array of n elements. In the text of the element $i stands for the numbers 1 to n. -#}
+{% macro array_of_each(n, element) -%}
+  array[
+    {%- for i in range(1, n + 1) %}{{ element | replace('$i', i | string) }}{% if not loop.last %}, {% endif %}{% endfor -%}
+  ]
+{%- endmacro %}

@@ -1,0 +1,92 @@
+{#- Start of an increment (scoring.md §9): models score the as-ofs after it. -infinity for a model that is built from
+    scratch. It is a literal instead of a subquery, so that the planner knows how little is read. -#}
+{% macro cutoff() %}
+  {{ return(bound_of_run('cutoff')) }}
+{% endmacro %}
+
+{#- Start of the traces that are checked again: the cutoff or later, but in a backfill earlier. -#}
+{% macro rejudged_from() %}
+  {{ return(bound_of_run('rejudged_from')) }}
+{% endmacro %}
+
+{#- The as-of of the run, from int_scoring_run: dbt retry may be called without the as-of, or days later. -#}
+{% macro run_as_of() %}
+  {%- if model.resource_type == 'unit_test' -%} {{ return(as_of()) }} {%- endif -%}
+  {{ return(bounds_of_run().get('as_of', as_of())) }}
+{% endmacro %}
+
+{#- A column of int_scoring_run; -infinity for a model that is built from scratch. -#}
+{% macro bound_of_run(column) %}
+  {%- set bounds = bounds_of_run() -%}
+  {%- set is_from_nothing = config.get('materialized') == 'replace_range' and not is_incremental() -%}
+  {{ return("timestamptz '-infinity'" if is_from_nothing else bounds.get(column, "timestamptz '-infinity'")) }}
+{% endmacro %}
+
+{#- Times in int_scoring_run as SQL literals; empty before it is built. A run needs them more than a hundred times, so
+    they are read once per invocation and kept in dbt's graph. -#}
+{% macro bounds_of_run() %}
+  {%- set scoring_run = ref('int_scoring_run') -%}
+  {%- if not execute or load_cached_relation(scoring_run) is none -%} {{ return({}) }} {%- endif -%}
+  {%- if graph.get('bounds_of_run', {}).get('invocation_id') != invocation_id -%}
+    {%- set moments = {
+        'as_of': 'as_of', 'cutoff': 'cutoff', 'rejudged_from': 'rejudged_from', 'counted_from': 'least(cutoff, rejudged_from)',
+        'lookback_from': 'lookback_from', 'backfill_first': 'backfill_first',
+    } -%}
+    {%- set texts = [] -%}
+    {%- for name, moment in moments.items() -%}
+      {%- do texts.append("case when isfinite(" ~ moment ~ ") then " ~ utc_text(moment) ~ " end as " ~ name) -%}
+    {%- endfor -%}
+    {%- set row = run_query("select " ~ texts | join(', ') ~ " from " ~ scoring_run)[0] -%}
+    {%- set bounds = {'invocation_id': invocation_id} -%}
+    {%- for name in moments if row[name] is not none -%}
+      {%- do bounds.update({name: utc_literal(row[name])}) -%}
+    {%- endfor -%}
+    {%- do graph.update({'bounds_of_run': bounds}) -%}
+  {%- endif -%}
+  {{ return(graph['bounds_of_run']) }}
+{% endmacro %}
+
+{#- Earliest start of a window of this run. A cluster needs a literal: its workers accept no subquery there. -#}
+{% macro windows_from() %}
+  {%- set scoring_run = ref('int_scoring_run') -%}
+  {%- set length = "(select run.longest_window from " ~ scoring_run ~ " as run)" -%}
+  {%- if execute and is_distributed() and load_cached_relation(scoring_run) is not none -%}
+    {%- set length = "interval '" ~ run_query("select longest_window::text from " ~ scoring_run)[0][0] ~ "'" -%}
+  {%- endif -%}
+  {{ return(cutoff() ~ " - " ~ length) }}
+{% endmacro %}
+
+{#- Condition of the as-ofs that a run scores. A backfill keeps later rows. -#}
+{% macro in_scored_range(column) -%}
+  ({{ column }} > {{ cutoff() }} and {{ column }} <= {{ run_as_of() }})
+{%- endmacro %}
+
+{#- Condition of the times (or starts of periods and hours) of the traces that a run checks. -#}
+{% macro in_judged_range(column) -%}
+  ({{ column }} >= {{ rejudged_from() }} and {{ column }} < {{ run_as_of() }})
+{%- endmacro %}
+
+{#- Condition of the rows that a run rewrites, by meta.range: as_of, last_event_at (found before the run knows its
+    bounds), run_id, or a time of traces. Rows after the as-of are left from an unfinished run and are deleted, except
+    in a backfill. -#}
+{% macro in_rewritten_range(column) -%}
+  {%- if column == 'run_id' -%}
+    run_id = '{{ run_id() }}'
+  {%- elif column == 'last_event_at' -%}
+    {{ 'true' if events_from() is none else column ~ ' >= ' ~ events_from() }}
+  {%- elif bounds_of_run().get('backfill_first') -%}
+    {{ in_scored_range(column) if column == 'as_of' else in_judged_range(column) }}
+  {%- else -%}
+    {{ column ~ ' > ' ~ cutoff() if column == 'as_of' else column ~ ' >= ' ~ rejudged_from() }}
+  {%- endif -%}
+{%- endmacro %}
+
+{#- Time from which a run searches events; none for all events. -#}
+{% macro events_from() %}
+  {%- set published = last_publication() if is_incremental() else none -%}
+  {%- if published is none -%} {{ return(none) }} {%- endif -%}
+  {%- set lookback_from = lookback_start(utc_literal(published['newest_published_as_of']), as_of()) -%}
+  {%- set backfill = setting('backfill') -%}
+  {{ return("(" ~ lookback_from ~ ")" if backfill is none else
+            "least(" ~ lookback_from ~ ", '" ~ backfill['rejudged_from'] ~ "'::timestamptz)") }}
+{% endmacro %}
