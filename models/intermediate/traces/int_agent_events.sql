@@ -105,49 +105,6 @@ key_uses as (
         agent_id_hash,
         key_hash
 
-),
-
-all_kinds as (
-
-    select
-        kind,
-        agent_event_id,
-        agent_id_hash,
-        traced_at,
-        audit_sequence_number,
-        trace_id,
-        agent_name,
-        case kind when 'detection' then traced_at when 'recovery' then previous_traced_at end as detected_at,
-        case kind when 'detection' then failure_mode when 'recovery' then previous_failure_mode end as failure_mode,
-        null::bigint as key_hash
-    from paired
-    where {{ in_judged_range('traced_at') }}
-
-    union all
-
-    select
-        'key' as kind,
-        md5(concat_ws('|', agent_id_hash, key_hash))::uuid as agent_event_id,
-        agent_id_hash,
-        traced_at,
-        null::bigint as audit_sequence_number,
-        null::text as trace_id,
-        null::text as agent_name,
-        null::timestamptz as detected_at,
-        null::text as failure_mode,
-        key_hash
-    from key_uses
-    {% if is_incremental() %}
-    where not exists (
-        select 1
-        from {{ this }} as earlier
-        where
-            earlier.agent_id_hash = key_uses.agent_id_hash
-            and earlier.key_hash = key_uses.key_hash
-            and earlier.traced_at < {{ rejudged_from() }}
-    )
-    {% endif %}
-
 )
 
 select
@@ -158,7 +115,33 @@ select
     audit_sequence_number,
     trace_id,
     agent_name,
-    detected_at,
-    failure_mode,
+    case kind when 'detection' then traced_at when 'recovery' then previous_traced_at end as detected_at,
+    case kind when 'detection' then failure_mode when 'recovery' then previous_failure_mode end as failure_mode,
+    null::bigint as key_hash
+from paired
+where {{ in_judged_range('traced_at') }}
+
+union all
+
+select
+    'key' as kind,
+    md5(concat_ws('|', agent_id_hash, key_hash))::uuid as agent_event_id,
+    agent_id_hash,
+    traced_at,
+    null::bigint as audit_sequence_number,
+    null::text as trace_id,
+    null::text as agent_name,
+    null::timestamptz as detected_at,
+    null::text as failure_mode,
     key_hash
-from all_kinds
+from key_uses
+{% if is_incremental() %}
+where not exists (
+    select 1
+    from {{ this }} as earlier
+    where
+        earlier.agent_id_hash = key_uses.agent_id_hash
+        and earlier.key_hash = key_uses.key_hash
+        and earlier.traced_at < {{ rejudged_from() }}
+)
+{% endif %}
