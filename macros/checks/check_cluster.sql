@@ -1,6 +1,6 @@
 {#- The cluster must have the extension Citus, and sources beside which our tables can be distributed. -#}
 {% macro check_cluster() %}
-  {%- if run_query("select to_regproc('create_distributed_table')")[0][0] is none -%}
+  {%- if not has_citus() -%}
     {{ refuse(
       "Variable ciris_distribution is citus, but database " ~ target.dbname ~ " has no extension citus. On the coordinator and "
       ~ "every worker: create extension citus; or leave the variable out.") }}

@@ -21,6 +21,11 @@
   {{ return(setting('distribution') == 'citus') }}
 {% endmacro %}
 
+{#- Whether the database has the extension Citus. -#}
+{% macro has_citus() %}
+  {{ return(run_query("select to_regclass('pg_dist_partition')")[0][0] is not none) }}
+{% endmacro %}
+
 {#- Post-hook of seeds and of tables that a full refresh keeps: moves a table to its distribution. -#}
 {% macro move_to_its_place(relation) %}
   {%- set place = placement(model.name) -%}
@@ -51,7 +56,7 @@
     otherwise than the traces. Empty without Citus. -#}
 {% macro places_found() %}
   {%- set places = {} -%}
-  {%- if run_query("select to_regclass('pg_dist_partition')")[0][0] is not none -%}
+  {%- if has_citus() -%}
     {%- for row in run_query("
         select
           n.nspname,

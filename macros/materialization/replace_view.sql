@@ -33,7 +33,7 @@
 {#- Whether a view has this SQL. The server's definition of a temporary view with the SQL is compared. -#}
 {% macro is_same_view(view, sql) %}
   {#- Citus would drop a temporary view of distributed tables on its workers, too, where there is none. #}
-  {%- if run_query("select to_regclass('pg_dist_partition')")[0][0] is not none -%} {{ return(false) }} {%- endif -%}
+  {%- if has_citus() -%} {{ return(false) }} {%- endif -%}
   {%- set candidate = adapter.quote('ciris_candidate') -%}
   {%- set rows = run_query(
       "create temporary view " ~ candidate ~ " as " ~ sql ~ ";
