@@ -6,20 +6,26 @@
     {%- do drop_in_short_attempts(old_relation) -%}
     {{ return(create_csv_table(model, agate_table)) }}
   {%- endif -%}
-  {%- do run_query(publish_deletes(old_relation)) -%}
+  {#- A seed of an earlier version, which postgres__create_csv_table did not create. -#}
+  {%- do run_query(in_short_attempts(
+      old_relation, replica_identity(old_relation),
+      unless="(select c.relreplident = 'f' from pg_class as c where c.oid = to_regclass(" ~ literal(old_relation) ~ "))")) -%}
   {%- do run_query('delete from ' ~ old_relation) -%}
   {{ return('delete from ' ~ old_relation) }}
 {% endmacro %}
 
-{#- SQL that lets rows of a seed be deleted where all tables are published for replication: a seed has no primary key, so
-    its rows are found by all columns. Nothing is done, and nothing locked, once that is set. -#}
-{% macro publish_deletes(seed) -%}
-  {{ in_short_attempts(
-    seed,
-    'alter table ' ~ seed ~ ' replica identity full;',
-    unless="(select c.relreplident = 'f' from pg_class as c where c.oid = to_regclass(" ~ literal(seed) ~ "))"
-  ) }}
-{%- endmacro %}
+{#- Seeds of this project are emptied by delete. A seed has no primary key, so that PostgreSQL can delete its rows in a
+    publication of all tables only with replica identity full. -#}
+{% macro postgres__create_csv_table(model, agate_table) %}
+  {%- set created = dbt.default__create_csv_table(model, agate_table) -%}
+  {%- if model.package_name == 'ciris_scoring' -%} {%- do run_query(replica_identity(this)) -%} {%- endif -%}
+  {{ return(created) }}
+{% endmacro %}
+
+{#- SQL that lets PostgreSQL identify rows of a seed by all columns. -#}
+{% macro replica_identity(seed) %}
+  {{ return('alter table ' ~ seed ~ ' replica identity full;') }}
+{% endmacro %}
 
 {#- Fixtures of unit tests: dbt knows an array column only as ARRAY; those arrays hold numbers. -#}
 {% macro postgres__safe_cast(field, type) -%}
