@@ -12,7 +12,8 @@
     Grain and key: agent, as-of, window. With too few traces the composites, the category and its certainty are null.
     -#}
 {#- Kinds of alerts that need a review before the score decides. -#}
-{%- set reviewing_alerts = constant('alerts', {}).values() | selectattr('review', 'equalto', 'always') | list -%}
+{%- set reviewing_alerts = constant('alerts', {}).values() | selectattr('review', 'equalto', 'always')
+    | map(attribute='id') | join("', '") -%}
 with scoring_run as (
 
     select parameter_set_id
@@ -41,11 +42,7 @@ raised as (
     where
         {{ in_scored_range('as_of') }}
         and (
-            kind in (
-                {% for alert in reviewing_alerts %}
-                '{{ alert.id }}'{% if not loop.last %},{% endif %}
-                {% endfor %}
-            )
+            kind in ('{{ reviewing_alerts }}')
             or severity = 'critical'
         )
 
