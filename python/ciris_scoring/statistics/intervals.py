@@ -126,7 +126,7 @@ GOOD_SHARES = tuple(one.component for one in COMPONENT_ROWS if one.is_rate and o
 """Rates whose published value is the share of good events."""
 
 WORSE_SIDE_OF_ECE = 1.6
-"""Factor by which the published worse side of ``ece`` is widened (certainty.md §3). Where gaps are no larger than their
+"""Factor by which the published worse side of ``ece`` is widened (certainty.md §3). Where gaps do not exceed their
 noise, the truncated centre is too low. 1.6 was set by the simulation in ``benchmarks/coverage`` (docs/measuring.md,
 "Intervals"). The score's interval does not need it, because the other components compensate."""
 
