@@ -24,11 +24,11 @@ from psycopg import sql
 from ciris_scoring.basics.dbt import forget_compiled
 from ciris_scoring.basics.errors import shown
 from ciris_scoring.basics.run_lock import run_lock
-from ciris_scoring.lab.embedded import SCHEMA, Server
+from ciris_scoring.lab.embedded import SCHEMA, Server, write_profile
 from ciris_scoring.lab.simulation import simulate_fleet
 from ciris_scoring.lab.simulation.load import load_fleet
 from command_line import at, invoke, refused
-from conftest import Database, fresh_database
+from conftest import REPOSITORY, Database, fresh_database
 from pipeline import LOG_OF_RUNS, deciding, kept_parsed, parsed_for
 
 NEWEST, OLDER = "2026-06-15T00:00:00Z", "2026-06-14"
@@ -443,21 +443,22 @@ PARAMETERS = [
     no_dictionary(["mu_c"]),
     no_dictionary(0),
 ]
-LOOKBACK = bad_variable("lookback_periods", -1, "whole number of 0 or more")
+LOOKBACK = bad_variable("lookback_periods", -1, "whole number of periods from 0")
 VARIABLES = [
     bad_variable("scoring_period", "week", "day"),
     LOOKBACK,
-    bad_variable("lookback_periods", "three", "whole number of 0 or more"),
-    bad_variable("lookback_periods", "6", "whole number of 0 or more"),
+    bad_variable("lookback_periods", "three", "whole number of periods from 0"),
+    bad_variable("lookback_periods", "6", "whole number of periods from 0"),
     bad_variable("late_detection_periods", -1, "whole number"),
     bad_variable("late_detection_periods", "6", "whole number"),
     bad_variable("lock_wait_seconds", -1, "from 0 to 86400"),
     bad_variable("lock_wait_seconds", "60", "from 0 to 86400"),
-    bad_variable("scoring_work_mem", 6, "a size such as 256MB"),
-    bad_variable("scoring_work_mem", "6", "a size such as 256MB"),
+    bad_variable("scoring_work_mem", 6, "a size from 1MB to 2047GB"),
+    bad_variable("scoring_work_mem", "6", "a size from 1MB to 2047GB"),
     bad_variable("traces_from", "soon", "time"),
     bad_variable("traces_from", None, "time"),
     bad_variable("traces_from", "0001-01-01T00:00+05:00", "outside the years 0001 to 9999"),
+    bad_variable("traces_from", "0001-01-01", "in the year 1970 or later"),
 ]
 AS_OFS = [
     Case("malformed", ["--as-of is 'last week'", "ISO 8601"], as_of="last week"),
@@ -585,6 +586,13 @@ def test_plain_dbt_stops_before_building(published, published_marts, states, cas
     assert built(published) == before
     assert marts(published) == published_marts
     states.is_scored = case.change == NO_CHANGE
+
+
+def test_a_schema_whose_name_postgresql_shortens_is_refused(fleet, tmp_path):
+    write_profile(tmp_path, fleet.server, database=fleet.name, schema="s" * 51)
+    result = invoke("run", "--profiles-dir", tmp_path, "--project-dir", REPOSITORY, "--as-of", NEWEST)
+    error, _ = refused(result)
+    assert f"Schema {'s' * 51}_intermediate has 64 bytes, but PostgreSQL keeps 63 of a name." in error
 
 
 def test_plain_dbt_refuses_while_a_run_holds_the_lock(published, published_marts):
