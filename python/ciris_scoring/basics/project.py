@@ -6,6 +6,8 @@ Importing dbt takes a second, so it is imported inside the functions, and `--hel
 import contextlib
 import difflib
 import gc
+import json
+import math
 import os
 import shlex
 from argparse import Namespace
@@ -92,6 +94,14 @@ def parse_vars(text: str | None) -> dict[str, Any]:
     if not isinstance(variables, dict):
         raise InputError(f"--vars must be a dictionary, not {text!r}.", hint)
     return variables
+
+
+def vars_text(variables: Mapping[str, Any]) -> str:
+    """Return variables as text for dbt's ``--vars``, which is YAML. In JSON text, YAML takes 1e-09 for a text, and the
+    escaped halves of an emoji for two characters.
+    """
+    plain = json.loads(json.dumps(variables, default=str))
+    return str(yaml.safe_dump(plain, default_flow_style=True, allow_unicode=True, width=math.inf))
 
 
 def own_project() -> Path:
