@@ -22,8 +22,7 @@
       ~ "). Wait until it has ended.") }}
   {%- endif -%}
   {%- do check_sources() -%}
-  {%- if is_distributed() -%} {%- do check_cluster() -%} {%- endif -%}
-  {%- do check_places() -%}
+  {%- do check_distribution() -%}
   {%- do check_last_run(models) -%}
   {%- do check_full_refresh(models) -%}
   {%- do check_readers() -%}

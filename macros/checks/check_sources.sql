@@ -1,9 +1,5 @@
 {#- Every table and column that the models read must exist and have a readable type (scoring.md §10). -#}
 {% macro check_sources() %}
-  {%- if source_shape() == 'events' and is_distributed() -%}
-    {{ refuse(
-      "Variable ciris_distribution is citus, but events (trace_events) are read on one server alone. Leave the variable out.") }}
-  {%- endif -%}
   {%- for remark in source_remarks() -%} {%- do exceptions.warn(remark) -%} {%- endfor -%}
   {%- for table in source_report() if table.fault -%}
     {{ refuse(table.fault) }}

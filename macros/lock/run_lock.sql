@@ -43,6 +43,6 @@
         "This run has lost its lock on schema " ~ target.schema ~ ": database process " ~ holder ~ " has ended. Another "
         ~ "run may be at work; when it has ended, run again.") }}
     {%- endif -%}
-    {%- if is_distributed() -%} {{ set_local(constant('settings_of_values')) }} {%- endif -%}
+    {{ set_on_workers() }}
   {%- endif -%}
 {% endmacro %}

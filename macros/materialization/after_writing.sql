@@ -66,7 +66,7 @@
     {%- do columns.extend(constraint.columns) -%}
   {%- endfor -%}
   {%- if columns -%}
-    {{ set_local({'default_statistics_target': 10 if is_increment else 100}) }}
+    select set_config('default_statistics_target', '{{ 10 if is_increment else 100 }}', true);
     analyze {{ '(skip_locked)' if is_increment }} {{ table }} ({{ columns | unique | join(', ') }});
   {%- endif -%}
 {%- endmacro %}

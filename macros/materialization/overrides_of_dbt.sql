@@ -18,7 +18,7 @@
     publication of all tables only with replica identity full. -#}
 {% macro postgres__create_csv_table(model, agate_table) %}
   {%- set created = dbt.default__create_csv_table(model, agate_table) -%}
-  {%- if model.package_name == 'ciris_scoring' -%} {%- do run_query(replica_identity(this)) -%} {%- endif -%}
+  {%- if model.package_name == 'ciris_scoring' -%} {%- do run_query(replica_identity(this) ~ distribute(this)) -%} {%- endif -%}
   {{ return(created) }}
 {% endmacro %}
 

@@ -107,7 +107,6 @@ factors as (
 composed as (
 
     select
-        {{ fence_column('composed') }}
         *,
         case when has_enough_traces then {{ capacity_score(
             'c_score', 'i_int_score', 'r_score', 'i_inc_score', 's_score'
@@ -119,7 +118,7 @@ composed as (
             'c_score', 'i_int_score', 'r_score_steady', 'i_inc_score_steady', 's_score'
         ) }} end as capacity_score_steady
     from factors
-    {{ fence() }} -- noqa: AM09
+    {{ optimization_barrier() }} -- noqa: AM09
 
 ),
 

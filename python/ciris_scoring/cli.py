@@ -627,9 +627,8 @@ def simulate(
     """Write a simulated fleet into the source tables, to try things out.
 
     The agents behave in named ways: healthy, drifting, with a broken chain, with a revoked key, stuck fragile,
-    relapsing, overconfident, renamed, new, silent. Tables that do not exist are created (spread over the workers, where
-    ciris_distribution is citus); a traces table that holds traces is refused. With ciris_source: events traces are
-    written as today's lens stores them.
+    relapsing, overconfident, renamed, new, silent. Tables that do not exist are created; a traces table that holds
+    traces is refused. With ciris_source: events traces are written as today's lens stores them.
 
     \b
     Examples:
@@ -652,7 +651,6 @@ def simulate(
             project.source_schema,
             project.source_tables,
             every_second(),
-            distributed=project.is_distributed,
             as_events=project.variables.get("source") == "events",
         )
     click.echo(f"{plural(n_traces, 'trace')} of {plural(agents, 'agent')} are in {project.source_schema}.")

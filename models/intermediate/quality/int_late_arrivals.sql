@@ -45,7 +45,7 @@ final_traces as (
             and verdicts.trace_id = found.trace_id
             and verdicts.traced_at < {{ late_until }}
             and verdicts.is_counted
-        {{ fence() }} -- noqa: AM09
+        {{ optimization_barrier() }} -- noqa: AM09
     ) as scored
     cross join lateral (
         select
@@ -208,7 +208,7 @@ late_keys as (
             and verdicts.key_hash = doubtful_keys.key_hash
             and verdicts.is_key_registered = doubtful_keys.is_key_registered
             and verdicts.is_counted
-        {{ fence() }} -- noqa: AM09
+        {{ optimization_barrier() }} -- noqa: AM09
     ) as signed
     where
         {{ is_key_registered('doubtful_keys.registered_until', 'signed.traced_at') }} <> signed.is_key_registered

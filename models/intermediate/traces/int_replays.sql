@@ -63,14 +63,13 @@ unpacked as (
                 sampled.agent_id_hash = traces.agent_id_hash_as_sent
                 and sampled.traced_at = traces.traced_at
         )
-    {{ fence() }} -- noqa: AM09
+    {{ optimization_barrier() }} -- noqa: AM09
 
 ),
 
 looked_up as (
 
     select
-        {{ fence_column('looked_up') }}
         *,
         {% for column, value in components_of_columns().items() if column != 'idma_fragility_flag' %}
         {{ value }} as json_{{ column }},
@@ -79,7 +78,7 @@ looked_up as (
         conscience_result -> '{{ key }}' as json_{{ key }}{% if not loop.last %},{% endif %}
         {% endfor %}
     from unpacked
-    {{ fence() }} -- noqa: AM09
+    {{ optimization_barrier() }} -- noqa: AM09
 
 ),
 
@@ -97,7 +96,7 @@ compared as (
             {% endfor %}
         ] as comparisons
     from looked_up
-    {{ fence() }} -- noqa: AM09
+    {{ optimization_barrier() }} -- noqa: AM09
 
 ),
 

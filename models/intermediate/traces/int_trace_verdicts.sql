@@ -19,6 +19,8 @@
   'audit_sequence_number': 'true' if is_trace_one_row() else 'is_counted',
   'idma_fragility_flag': 'is_counted',
 } -%}
+{#- Agents of the run before. -#}
+{%- set known_agents = relation_as_left('int_agents') if is_incremental() -%}
 {%- set is_linked = is_link_valid('has_entry_hash', 'audit_sequence_number', 'previous_audit_sequence_number') -%}
 with public_keys as (
 
@@ -37,7 +39,7 @@ cleaned as (
         {{ in_judged_range('traced_at') }}
         and traced_at >= {{ traces_from() }}
         and agent_id_hash is not null
-    {{ fence() }} -- noqa: AM09
+    {{ optimization_barrier() }} -- noqa: AM09
 
 ),
 
@@ -89,7 +91,7 @@ judged as (
         n_events,
         repairs
     from looked_up
-    {{ fence() }} -- noqa: AM09
+    {{ optimization_barrier() }} -- noqa: AM09
 
 ),
 
@@ -138,11 +140,11 @@ identified as (
 -- Previous state of each agent, before the traces that the run checks. Empty if the run checks everything.
 carried_in as (
 
-    {% if is_incremental() %}
+    {% if known_agents %}
     select
         agents.agent_id_hash,
         left_behind.*
-    from {{ agents_in('judged') }} as agents
+    from {{ known_agents }} as agents
     cross join lateral (
         select
             coalesce(case when earlier.is_counted then earlier.agent_name end, earlier.previous_agent_name)

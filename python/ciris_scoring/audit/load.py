@@ -113,7 +113,7 @@ def load(
     :raises InputError: a file of keys is invalid, or the target is a Citus cluster.
     :raises DatabaseError: the database returns an error. The chunks loaded before remain.
     """
-    if project.is_distributed:
+    if project.variables.get("distribution") == "citus":
         raise InputError(
             "Batches are not loaded into a cluster of Citus.",
             "Load them into one server, and bring the rows over as docs/scaling.md says.",

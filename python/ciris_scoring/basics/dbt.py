@@ -179,7 +179,7 @@ def sessions_of_run(project: Project, settings: Mapping[str, str] = MappingProxy
     before = os.environ.get("PGCLIENTENCODING")
     os.environ["PGCLIENTENCODING"] = "UTF8"
     try:
-        with prepared_sessions(project, {**SETTINGS_NOT_TO_INHERIT, CHECK_INTERVAL: "1s", **settings}):
+        with prepared_sessions({**SETTINGS_NOT_TO_INHERIT, CHECK_INTERVAL: "1s", **settings}):
             yield
     finally:
         if before is None:

@@ -64,11 +64,6 @@ class Project:
         return str(self.variables.get("source_schema", DEFAULT_SCHEMA))
 
     @property
-    def is_distributed(self) -> bool:
-        """Whether sources and tables are distributed over a Citus cluster."""
-        return bool(self.variables.get("distribution") == "citus")
-
-    @property
     def source_tables(self) -> dict[str, str]:
         """Name of each source table in the database, by its name in the project."""
         return {name: str(self.variables.get(f"{name}_table", name)) for name in SOURCE_TABLES}

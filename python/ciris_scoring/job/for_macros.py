@@ -18,7 +18,6 @@ CONSTANTS: Mapping[str, Any] = MappingProxyType(
         # Sessions and locks
         "settings_of_values": connection.SETTINGS_OF_VALUES,
         "settings_not_to_inherit": connection.SETTINGS_NOT_TO_INHERIT,
-        "settings_on_cluster": connection.SETTINGS_ON_CLUSTER,
         "lift_limits": connection.LIFT_LIMITS,
         "search_path": connection.SEARCH_PATH,
         "run_lock": run_lock.RUN_LOCK,

@@ -46,15 +46,13 @@ def load_sample(
     connection: psycopg.Connection,
     schema: str = DEFAULT_SCHEMA,
     tables: Mapping[str, str] | None = None,
-    *,
-    distributed: bool = False,
 ) -> int:
     """Write the sample into the four source tables. Errors are those of `load_fleet`.
 
     :returns: number of trace rows written.
     """
     sources = {name: _decompressed((_shipped() / f"{name}.csv.gz").read_bytes()) for name in SOURCE_TABLES}
-    return load_text(connection, schema, tables, sources, "format csv, header true", distributed=distributed)
+    return load_text(connection, schema, tables, sources, "format csv, header true")
 
 
 def sample_info() -> SampleInfo:
