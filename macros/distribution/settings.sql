@@ -1,9 +1,9 @@
-{#- Settings of a session on a cluster. Reference tables can be created only after sequential statements. Set local is
-    sent to the workers; it must be a separate statement, because Citus sends the whole text around it. -#}
+{#- Settings of a session on a cluster. Reference tables cannot be created after the coordinator has read its own copy of
+    one. Set local is sent to the workers; it must be a separate statement, because Citus sends the whole text around
+    it. -#}
 {% macro distribution_settings() %}
   {%- if is_distributed() %}
       set citus.enable_local_execution to 'off';
-      set citus.multi_shard_modify_mode to 'sequential';
       set citus.propagate_set_commands to 'local';
   {%- endif %}
 {% endmacro %}

@@ -11,8 +11,8 @@
   end)
 {%- endmacro %}
 
-{#- certainty.md §2: the as-ofs that a score is compared with, as rows of compared_with and compared_as_of. They are
-    rows of a function, because no worker of a cluster accepts VALUES. -#}
+{#- certainty.md §2: the as-ofs that a score is compared with, as rows of compared_with and compared_as_of. Rows of a
+    function can be joined wherever the scores are; VALUES would bring all scores of a cluster to its coordinator. -#}
 {% macro earlier_as_ofs(as_of, window_days) %}
   (
     select
@@ -32,6 +32,6 @@
             looked_up.agent_id_hash = {{ agent_id_hash }}
             and looked_up.as_of = {{ as_of }}
             and looked_up.window_days = {{ window_days }}
-        {{ optimization_barrier() }}
+        {{ optimization_barrier(looked_up=true) }}
     )
 {%- endmacro %}

@@ -8,7 +8,7 @@
   {%- set old = load_cached_relation(this) -%}
   {%- set new = table if old is none else make_intermediate_relation(table) -%}
   {%- set is_staged = is_mart_table(model) -%}
-  {%- set moves = distributions_found().get((table.schema, table.identifier), 'local') != distribution_of(model) -%}
+  {%- set moves = is_distributed() and distributions_found().get((table.schema, table.identifier)) != distribution_of(model) -%}
   {%- set is_increment = is_incremental() -%}
   {%- set in_place = is_increment or (old is not none and old.type == 'table' and is_shown_by_marts(model) and not moves) -%}
 

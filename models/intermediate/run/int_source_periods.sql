@@ -65,7 +65,7 @@ judges as (
 ),
 
 -- State that the last run read. Used only if that run was ordinary and finished; otherwise the tables may be in any
--- state. A full refresh checks everything and reads no old table, because a cluster may have moved it.
+-- state. A full refresh checks everything.
 judged_before as (
 
     {% if last_read is not none and last_run is not none and published and not is_full_refresh() %}

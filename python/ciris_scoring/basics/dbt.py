@@ -108,7 +108,7 @@ def invoke(
         # Writing dbt's JSON artefacts takes a tenth of a run.
         *([] if os.environ.get("DBT_WRITE_JSON") else ["--no-write-json"]),
     ]
-    with sessions_of_run(project, settings):
+    with sessions_of_run(settings):
         outcome: Any = dbtRunner(**runner).invoke([*command, *options])
     if isinstance(outcome.exception, KeyboardInterrupt | SystemExit):
         raise outcome.exception
@@ -169,7 +169,7 @@ def core(message: str) -> str:
 
 
 @contextmanager
-def sessions_of_run(project: Project, settings: Mapping[str, str] = MappingProxyType({})) -> Iterator[None]:
+def sessions_of_run(settings: Mapping[str, str] = MappingProxyType({})) -> Iterator[None]:
     """Prepare the sessions that dbt opens in the block: the usual settings, and these.
 
     With client_connection_check_interval the server ends the queries of a killed dbt process before the next run.
