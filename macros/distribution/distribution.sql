@@ -31,6 +31,14 @@
   {%- endif -%}
 {%- endmacro %}
 
+{#- Wait until no other transaction replaces a reference table. Citus locks all reference tables to create one, so two
+    such transactions would block each other. -#}
+{% macro wait_for_other_tables() %}
+  {%- if is_distributed() -%}
+    {%- do run_query("select pg_advisory_xact_lock(hashtext('ciris-scoring reference tables'))") -%}
+  {%- endif -%}
+{% endmacro %}
+
 {#- Columns that the key of a table needs beside its own. -#}
 {% macro distribution_columns(node) %}
   {{ return(['agent_id_hash'] if distribution_of(node) == 'agent' else []) }}

@@ -3,6 +3,7 @@
   {%- if model.package_name != 'ciris_scoring' -%}
     {{ return(dbt.default__reset_csv_table(model, full_refresh, old_relation, agate_table)) }}
   {%- elif full_refresh -%}
+    {%- do wait_for_other_tables() -%}
     {%- do drop_in_short_attempts(old_relation) -%}
     {{ return(create_csv_table(model, agate_table)) }}
   {%- endif -%}
