@@ -39,8 +39,8 @@ hours as not materialized (
 
 ),
 
--- Fleet sums, one row per hour.
-fleet_hours as (
+-- Fleet sums, one row per hour. Materialized, so that they are computed once.
+fleet_hours as materialized (
 
     select
         hour_start,
