@@ -42,7 +42,7 @@ HOSTILE = {
 }
 """Settings that sessions on the workers inherit."""
 
-ON_WORKERS = ("int_trace_verdicts", "int_replays", "fct_capacity_scores")
+ON_WORKERS = ("int_trace_checks", "int_replays", "fct_capacity_scores")
 """Models with a row per trace or score. Their rows are never sent to the coordinator."""
 SUMMED_ON_WORKERS = ("int_agent_hours", "int_agent_periods")
 """Models that sum traces. Only the sums may be sent to the coordinator."""
@@ -214,7 +214,7 @@ def test_rows_of_traces_and_scores_stay_on_the_workers(fleet, connection, model)
 @pytest.mark.parametrize("model", SUMMED_ON_WORKERS)
 def test_traces_are_summed_on_the_workers(fleet, connection, model):
     plan = plan_of(connection, fleet.cluster.compiled(model).compiled_code)
-    reading = [task for task in plan.split("->  Task\n") if "on int_trace_verdicts" in task]
+    reading = [task for task in plan.split("->  Task\n") if "on int_trace_checks" in task]
     assert reading and all("Aggregate" in task for task in reading), plan
 
 
@@ -231,7 +231,7 @@ def test_scores_are_explained_on_the_workers(fleet, connection, view):
 @pytest.mark.parametrize("condition", ["agent_id_hash = 'nobody'", "traced_at < '2026-03-05'"])
 def test_checked_traces_are_looked_up_on_workers(fleet, connection, condition):
     """The coordinator itself looks up only the last publication."""
-    plan = plan_of(connection, f"select * from {CLUSTER}.fct_trace_verdicts where {condition}")
+    plan = plan_of(connection, f"select * from {CLUSTER}.fct_trace_checks where {condition}")
     assert "Custom Scan (Citus Adaptive)" in plan and plan.count("Distributed Subplan") == 1, plan
 
 

@@ -40,7 +40,7 @@ def test_tables_of_every_distribution_equal_those_of_plain_postgresql(database, 
     score(tmp_path, START + timedelta(days=8))
     # The first run ends before it knows any agent.
     first = {**CITUS, "ciris_as_of": (START + timedelta(days=7)).isoformat()}
-    build = ("build", "--indirect-selection", "cautious", "--select", "+int_trace_verdicts")
+    build = ("build", "--indirect-selection", "cautious", "--select", "+int_trace_checks")
     ended = dbt(database, *build, variables=first)
     assert ended.succeeded, ended.said
     for day in (7, 8):
@@ -77,7 +77,7 @@ def test_tables_of_every_distribution_equal_those_of_plain_postgresql(database, 
 
     distributions = distributions_in(coordinator, "ciris")
     assert {name for name in distributions if "__dbt" in name} == set()
-    assert distributions["int_trace_verdicts"] == distributions["fct_capacity_scores"] == "h"
+    assert distributions["int_trace_checks"] == distributions["fct_capacity_scores"] == "h"
     assert distributions["dim_agents"] == distributions["capacity_categories"] == "n"
     assert distributions["fct_fleet_capacity"] is None
 
@@ -131,7 +131,7 @@ def test_sources_unfit_for_a_cluster_are_refused(database, coordinator):
         coordinator.execute(statements)
         with pytest.raises(CirisError, match=expected):
             score(database.profiles_dir, START, CITUS)
-        built = coordinator.execute("select 1 from pg_class where relname = 'int_trace_verdicts'")
+        built = coordinator.execute("select 1 from pg_class where relname = 'int_trace_checks'")
         assert built.fetchone() is None, statements
 
 
