@@ -1,4 +1,7 @@
-"""Losses of a score's thirteen loss components (certainty.md §1)."""
+"""Losses of a score's thirteen loss components (certainty.md §1).
+
+PostgreSQL 15 has no log1p, so they are computed here.
+"""
 
 from typing import NamedTuple
 

@@ -35,8 +35,9 @@ LEAST_EXPECTED = 0.005
 
 
 class Rule(NamedTuple):
-    """Thresholds of a red flag, as its file in ``kinds/flags`` gives them. docs/signs.md says how often honest agents
-    raise each."""
+    """Thresholds of a red flag, from its file in ``kinds/flags``. They are not scoring parameters, because no score
+    depends on them. They were set by ``make bench BENCH=signs``: an honest agent raises each red flag in at most 1 % of
+    windows (docs/signs.md, "False alarms")."""
 
     found: int = 1
     """Smallest count. A red flag without another threshold is raised by this count alone, because no honest agent has

@@ -1,4 +1,5 @@
-"""The sample: a small simulated fleet that ships with the package.
+"""The sample: a small simulated fleet that ships with the package. It is not a dbt seed, because ``dbt build`` would
+load it into a user's database.
 
 ``python -m ciris_scoring.lab.simulation.sample`` writes its files again from the arguments in `SAMPLE`.
 """
