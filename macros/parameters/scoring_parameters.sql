@@ -1,4 +1,5 @@
-{#- All scoring parameters, which the variable ciris_scoring_parameters overrides. -#}
+{#- All scoring parameters, which the variable ciris_scoring_parameters overrides. docs/configuration.md says where the
+    defaults come from. -#}
 {% macro scoring_parameter_definitions() %}
   {{ return({
     'lambda_c': {'kind': 'number', 'default': 5, 'minimum': 2, 'maximum': 10, 'section': '3',
