@@ -558,7 +558,7 @@ def _trace_lines(explanation: Mapping[str, Any]) -> list[str]:
 
 
 def _sign_lines(signs: Sequence[Row]) -> list[str]:
-    lines = ["Signs of a polished record (a reason to look, part of no score)"]
+    lines = ["Red flags of selective reporting (reasons to look)"]
     for row in signs:
         of = f" of {row['field']}" if row["field"] else ""
         lines += _wrapped(printable(row["message"]).split(" "), f"  {row['sign']}{of}: ", " ")

@@ -81,8 +81,8 @@ scoring = APIRouter(prefix="/api/v1/scoring", tags=["scoring"])
 AgentId = Annotated[
     str,
     Path(
-        description="The agent's `agent_id_hash`, the beginning of it, its name or its label, or a former name that no agent has "
-        "now. It must match exactly one agent. `hash:` before a whole hash always means that agent.",
+        description="The agent's `agent_id_hash`, the beginning of it, its name or its label, or a former name that "
+        "no agent has now. It must match exactly one agent. `hash:` before a whole hash always means that agent.",
         min_length=1,
         examples=["4107c26fee8baae4", "Link", "Link (4107c26f)"],
     ),

@@ -41,7 +41,8 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Since = Annotated[
     Moment | None,
     Field(
-        description="First as-of from which it was raised without a break; null if that is the oldest as-of, or 400 as-ofs ago or more."
+        description="First as-of from which it was raised without a break; null if that is the oldest as-of, or 400 "
+        "as-ofs ago or more."
     ),
 ]
 Next = Annotated[
@@ -91,7 +92,8 @@ class FactorScore(Described):
     )
     trace_count: int = Field(description="Traces in the window.")
     confidence: Confidence = Field(
-        description="Amount of data, by traces in the window: insufficient below 10, low below 30, medium below 100, else high."
+        description="Amount of data, by traces in the window: insufficient below 10, low below 30, medium below 100, "
+        "else high."
     )
 
 
