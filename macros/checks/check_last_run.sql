@@ -1,7 +1,7 @@
-{#- Refuses a run that the last run does not allow. A part of the project (--select), or the rest of a failed run
-    (dbt retry), needs inputs and parameters of the last run. Otherwise a score would mix two runs or two parameter
-    sets. After an unfinished full refresh or backfill of published scores, only its repetition or a full refresh
-    may follow. -#}
+{#- Refuses a run that must not follow the last one. A part of the project (--select), or the rest of a failed run (dbt
+    retry), needs inputs and parameters of the last run. Otherwise a score would mix two runs or two parameter sets.
+    After an unfinished full refresh or backfill of published scores, only its repetition or a full refresh may follow.
+    -#}
 {% macro check_last_run(models) %}
   {%- set last = last_run() -%}
   {%- if last is none -%} {{ return('') }} {%- endif -%}
@@ -43,7 +43,7 @@
   {%- for unique_id in failed_tests if unique_id not in built + selected_resources -%}
     {%- do missing.append(unique_id.split('.')[2]) -%}
   {%- endfor -%}
-  {#- dbt retry selects nothing and builds what failed, which is known only if that run wrote its end. -#}
+  {#- dbt retry names no models: it builds those that failed. They are known only if that run logged its end. -#}
   {%- if missing and selected_resources or not (built or models) -%}
     {%- do refuse(
       "The run that began at " ~ shown_time(last['started_at']) ~ " did not end, so what would be built in schema "

@@ -354,9 +354,9 @@ def report(
 ) -> None:
     """Write the published scores as one HTML file, to keep, to send, or to attach to a CI job.
 
-    The file has the fleet with verdicts, each agent with its history, alerts and red flags, and the parameters. It works
-    offline. The command only reads the marts; the role needs the right to do so. Of more than 500 agents, the report
-    shows the 500 that need attention most. An existing file is replaced only when the new one is complete.
+    The file has the fleet with verdicts, each agent with its history, alerts and red flags, and the parameters. It
+    works offline. The command only reads the marts; the role needs the right to do so. Of more than 500 agents, the
+    report shows the 500 that need attention most. An existing file is replaced only when the new one is complete.
 
     \b
     Examples:
@@ -555,8 +555,8 @@ def serve(
 ) -> None:
     """Serve the published scores as web pages and over HTTP, until the process is stopped.
 
-    The endpoints of the API are under /api/v1/scoring; /openapi.json describes them. The server only reads the marts, so
-    give it a separate role that may only read. While the database cannot be reached, it answers 503.
+    The endpoints of the API are under /api/v1/scoring; /openapi.json describes them. The server only reads the marts,
+    so give it a separate role that may only read. While the database cannot be reached, it answers 503.
 
     Needs the extra api, in a checkout of the repository: pip install '.[api]'. On an address that other machines can
     reach, it requires the API key in the environment variable CIRIS_API_KEY.
@@ -574,7 +574,7 @@ def serve(
         from ciris_scoring.serve.api.settings import settings_of
 
     settings = settings_of(host, port, no_auth, requests_per_minute, origins, cache_mb)
-    place.cli_vars()  # wrong ones are refused before a server starts
+    place.cli_vars()  # refuse wrong variables before a server starts
     if embedded:
         place.refuse_profile()
         from ciris_scoring.lab import embedded as embedded_server
@@ -623,9 +623,10 @@ def simulate(
 ) -> None:
     """Write a simulated fleet into the source tables, for trials.
 
-    Some agents are healthy, others drift, have a broken chain or a revoked key, stay fragile, relapse, are overconfident,
-    renamed, new or silent. Missing tables are created, distributed if ciris_distribution is citus. A table that already
-    has traces is refused. With ciris_source: events, the traces are written as events, as today's lens stores them.
+    Some agents are healthy, others drift, have a broken chain or a revoked key, stay fragile, relapse, are
+    overconfident, renamed, new or silent. Missing tables are created, distributed if ciris_distribution is citus. A
+    table that already has traces is refused. With ciris_source: events, the traces are written as events, as today's
+    lens stores them.
 
     \b
     Examples:

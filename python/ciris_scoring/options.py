@@ -14,7 +14,7 @@ import click
 from ciris_scoring.basics.errors import InputError
 from ciris_scoring.basics.paths import fault_of_path
 
-if TYPE_CHECKING:  # importing dbt takes a second, so only the commands that need it do
+if TYPE_CHECKING:  # importing dbt takes a second, so only the commands that need it import it
     from ciris_scoring.basics.project import Project
 
 Command = Callable[..., None]

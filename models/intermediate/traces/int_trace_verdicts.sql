@@ -9,9 +9,10 @@
     ],
   )
 }}
-{#- Every verdict that a score needs, once per trace; those of replay are in int_replays. Rows that do not count stay,
+{#- Checks that a score needs, once per source row; those of replay are in int_replays. Rows that do not count stay,
     with is_counted false. An offset of 0 separates steps: each value is cleaned once, and only narrow rows are sorted.
-    Grain: source row dated in [traces_from, as-of). Key: traced_at, trace_verdict_id. Null: not sent. -#}
+    Grain: source row dated in [traces_from, as-of). Key: traced_at, trace_verdict_id. Columns are null if the value was
+    not sent. -#}
 {#- Values of earlier traces of the agent that a trace is compared with, and which traces count for each. The audit
     number of a trace whose outcome came too late counts too: the next trace continues the chain. -#}
 {%- set state = {

@@ -124,7 +124,7 @@ def _read_pieces(batch: Batch, content: bytes, why: Rejected, verifier: Verifier
         batch.add_problem(batch.origin, error.reason, f"around the events: {error.detail}")
     events = (_event_or_error(content[span]) for span in pieces.events)
     _read_events(batch, head if isinstance(head, dict) else {}, events, verifier)
-    if not batch.n_problems:  # the text ends between two events
+    if not batch.n_problems:  # the text ends between two events, so no event reported it
         batch.add_problem(batch.origin, why.reason, why.detail)
 
 

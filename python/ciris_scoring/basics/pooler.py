@@ -58,7 +58,7 @@ def _are_shared(connection: psycopg.Connection, other: psycopg.Connection) -> bo
     for _ in range(TRIALS):
         try:
             other.execute("begin", prepare=False)
-        except psycopg.Error:  # statement mode has no transactions
+        except psycopg.Error:  # in statement mode a pooler refuses transactions
             return True
         theirs.add(backend_pid(other))
         if ours & theirs or len(theirs) > 1:

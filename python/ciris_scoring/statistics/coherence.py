@@ -114,7 +114,7 @@ def _squared_weights(
     width = last - first + 1
     inner = np.zeros((len(squares), width))
     total = np.zeros_like(inner)
-    for back in range(1, reach):  # p is `back` periods before the as-of
+    for back in range(1, reach):  # the period p is `back` periods before the as-of
         inner *= keep
         position = reach + first - back
         if back <= length:

@@ -193,7 +193,7 @@ def divergence(
     harmonic = 1 / (1 / n_recent + 1 / n_baseline)
     log_ratio = np.log(quotient)
     first = np.sum(p * (log_ratio - np.sum(p * log_ratio, axis=-1, keepdims=True)) ** 2, axis=-1) / n_recent
-    second = np.sum((p - q) * (quotient - 1), axis=-1) / n_baseline  # Σ (p − q)²/q
+    second = np.sum((p - q) * (quotient - 1), axis=-1) / n_baseline  # this is Σ (p − q)²/q
     mean_effect = ratio(effect.t2, effect.t1, effect.effect)
     numbers = (
         kl,

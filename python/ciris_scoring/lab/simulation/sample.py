@@ -22,7 +22,7 @@ from ciris_scoring.lab.simulation.text_formats import csv_text
 
 
 class SampleInfo(TypedDict):
-    """Arguments of `simulate_fleet` for the sample. Its end is the as-of to score it at."""
+    """Arguments of `simulate_fleet` for the sample. Its end is the as-of of the scores."""
 
     agents: int
     days: int
