@@ -54,7 +54,7 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- A role as GRANT accepts it. No role can have the name public. -#}
+{#- Name of a role as GRANT accepts it. A role cannot have the name public. -#}
 {% macro quoted_role(role) %}
   {{ return('public' if role == 'public' else '"' ~ role | replace('"', '""') ~ '"') }}
 {% endmacro %}

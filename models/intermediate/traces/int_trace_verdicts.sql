@@ -13,8 +13,9 @@
     with is_counted false. An offset of 0 separates steps: each value is cleaned once, and only narrow rows are sorted.
     Grain: source row dated in [traces_from, as-of). Key: traced_at, trace_verdict_id. Columns are null if the value was
     not sent. -#}
-{#- Values of earlier traces of the agent that a trace is compared with, and which traces count for each. The audit
-    number of a trace whose outcome came too late counts too: the next trace continues the chain. -#}
+{#- Columns of which the last value in an earlier trace of the agent is needed, each with the condition for the traces
+    that count. An audit number counts even if the outcome of its trace came too late, because the next trace continues
+    the chain. -#}
 {%- set state = {
   'agent_name': 'is_counted',
   'audit_sequence_number': 'true' if is_trace_one_row() else 'is_counted',

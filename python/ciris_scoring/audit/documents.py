@@ -24,7 +24,7 @@ SEAL = "ceg_seal"
 2.9.8. It contains a trace in the form that is sent to other agents.
 """
 NOT_UNDERSTOOD = "not understood"
-"""Schema version under which traces are counted that are too faulty to determine it."""
+"""Schema version that is counted for traces whose own one cannot be determined."""
 _OUR_IDS = uuid.UUID("5b2d3a9e-2c1f-4c0e-9a53-6b1f0d7a7e11")
 """Namespace of the UUIDs that are derived from content."""
 

@@ -59,7 +59,7 @@ class Verdict(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """How some versions of agents build the bytes that they sign."""
+    """Rule by which some versions of agents build the bytes that they sign."""
 
     fields: tuple[str, ...] | None
     """Signed fields of the trace besides its components; None if only the list of components is signed."""

@@ -57,7 +57,7 @@ def render(plan: Plan, rows: Rows, lives: Lives) -> pd.DataFrame:
         fate = draws.below(Draw.DIRTY, 30_000) - 100 * slot
         return np.where((fate >= 0) & (fate < 30), _NAN_LIKE[kind][fate % 3], values)
 
-    # No blank id where rows share a timestamp, because id and timestamp are the primary key.
+    # Ids are not blanked where rows share a timestamp, because id and timestamp are the primary key.
     blank_id = (blank == 0) & ~plan.knobs["batch_clock"][rows.agent]
     kind = np.where(
         draws.chance(Draw.INCONSISTENT, plan.knobs["inconsistent"][rows.agent]),
