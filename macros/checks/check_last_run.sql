@@ -24,8 +24,8 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- The tables that these models read must be from the last run, which did not end, and its tests must not have failed.
-    Only descendants of int_scoring_run count, because another command may have built its parents. -#}
+{#- The tables that these models read must be from the last run, which is unfinished, and its tests must not have
+    failed. The parents of int_scoring_run are not checked, because another command may have built them. -#}
 {% macro check_inputs_of_part(models, last) %}
   {%- set built, failed_tests = fromjson(last['built_nodes']), fromjson(last['failed_tests']) -%}
   {%- set found, missing = models | list, [] -%}

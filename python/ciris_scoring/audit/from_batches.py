@@ -40,8 +40,8 @@ def run_from_batches(
 ) -> bool:
     """Load batches and score them. Return whether all traces were loaded and verified.
 
-    If no as-of is given, it is the end of the period that contains the newest trace, or of the previous period if
-    that one is not over.
+    The default as-of is the end of the period that contains the newest trace, or of the previous period if that one is
+    not over.
 
     :raises CirisError: loading or scoring failed for an expected reason.
     """

@@ -211,7 +211,7 @@ def _converter(column: str, type_: str) -> Converter:
             precision, scale = map(int, arguments)
             return partial(
                 _number, column, 10 ** (precision - scale) - 0.5 * 10**-scale
-            )  # a larger number would be rounded up to one digit more
+            )  # the smallest number that rounds to too many digits
         case "bigint":
             return partial(_whole_number, column)
         case "timestamptz":

@@ -1,8 +1,8 @@
 """Confidence bounds of single components in closed form, at any level (certainty.md §3).
 
-Bounds are of how bad a component is: rate of bad events, ECE, drift, hours to recovery. The lower bound is the side of
-a better score and uses ``z_better``; the upper bound is the side of a worse score and uses ``z_worse``. The bounds
-contain the centre. :mod:`intervals` widens them to contain the published value.
+All components here are better if they are lower: rate of bad events, ECE, drift, hours to recovery. So the lower bound
+is the side of a better score and uses ``z_better``; the upper bound is the side of a worse score and uses ``z_worse``.
+The bounds contain the centre. :mod:`intervals` widens them to contain the published value.
 
 The constants were set by simulation, so that 95 % intervals hold the truth as often as docs/measuring.md ("Intervals")
 says. ``make bench BENCH='coverage --part intervals'`` repeats it.
