@@ -41,7 +41,7 @@ hours as (
 
 ),
 
--- kept_with tells a cluster where a row is, so that workers compute both halves.
+-- kept_with tells a cluster on which worker a row is, so that workers compute both parts of the union.
 traces as (
 
     select

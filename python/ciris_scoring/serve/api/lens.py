@@ -20,7 +20,7 @@ from ciris_scoring.reading.verdict import VERDICTS
 from ciris_scoring.serve.api import models
 
 LENS_NAMES = {one.component: one.lens_name for one in COMPONENT_ROWS if one.lens_name}
-"""Names in the lens of the components that it has. All other components keep the names of the marts."""
+"""Names of components in the lens, by their names in the marts. All other components have the same name in both."""
 SORTED_BY: Mapping[str, Callable[[Score], Any]] = {
     "composite_score": lambda score: score.capacity_score,
     "capacity_score_steady": lambda score: score.capacity_score_steady or 0,
