@@ -55,7 +55,7 @@
   {{ return("timestamptz '" ~ text ~ "+00'") }}
 {% endmacro %}
 
-{#- A text by utc_text in ISO 8601, for messages. -#}
+{#- Time in ISO 8601 for messages, from a text by utc_text. -#}
 {% macro shown_time(text) %}
   {{ return(none if text is none else text[:10] ~ 'T' ~ text[11:19] ~ 'Z') }}
 {% endmacro %}
