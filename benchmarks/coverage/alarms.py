@@ -1,5 +1,5 @@
 """Compute the alerts ``falling`` and ``episode`` of simulated agents in numpy (certainty.md §4). In production SQL
-does."""
+computes them."""
 
 from typing import NamedTuple
 
