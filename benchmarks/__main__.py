@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 import click
 
 from benchmarks.coverage.command import PARTS
-from benchmarks.coverage.signs import MEASURES
+from benchmarks.coverage.red_flags import MEASURES
 from benchmarks.measure import FleetOptions, measure
 from benchmarks.table import show_speed
 from benchmarks.verdicts import Verdict, announce, judge
@@ -80,7 +80,7 @@ def coverage(rows: int, part: str | None, seed: int) -> None:
 @main.command()
 @part_option(MEASURES)
 @seed_option
-def signs(part: str | None, seed: int) -> None:
+def red_flags(part: str | None, seed: int) -> None:
     """Measure how often honest agents raise red flags of selective reporting, and which manipulations are found.
 
     It simulates fleets on a temporary PostgreSQL: honest agents, some of them careless; manipulated agents with 600

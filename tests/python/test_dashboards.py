@@ -15,9 +15,9 @@ from psycopg.rows import dict_row, tuple_row
 
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import sample_info
-from ciris_scoring.reading import fleet
-from ciris_scoring.reading.marts import Marts
-from ciris_scoring.reading.words import PART_WORDS, named
+from ciris_scoring.marts import fleet
+from ciris_scoring.marts.marts import Marts
+from ciris_scoring.marts.words import LOSS_WORDS, named
 from conftest import REPOSITORY, Database
 from pipeline import MARTS
 
@@ -143,10 +143,12 @@ def test_charts_annotate_runs(marts):
 
 @pytest.mark.parametrize("title", ["Points lost by loss component", "What changed since one window ago"])
 def test_dashboard_describes_components_in_words(title):
-    [override] = [o for o in PANELS[title]["fieldConfig"]["overrides"] if o["matcher"]["options"] == "part"]
+    [override] = [
+        o for o in PANELS[title]["fieldConfig"]["overrides"] if o["matcher"]["options"] == "loss_component"
+    ]
     [mapping] = override["properties"][0]["value"]
     assert {part: shown["text"] for part, shown in mapping["options"].items()} == {
-        part: named(part) for part in PART_WORDS
+        part: named(part) for part in LOSS_WORDS
     }
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Generic, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
 from ciris_scoring.basics.kinds import ALERTS, FLAGS
-from ciris_scoring.reading.verdict import VerdictName
+from ciris_scoring.marts.verdict import VerdictName
 
 Value = TypeVar("Value")
 FactorName = Literal["C", "I_int", "R", "I_inc", "S"]
@@ -193,8 +193,8 @@ class Raised(Described):
     """An alert or red flag that is raised for an agent."""
 
     name: str = Field(description="Kind of the alert, or name of the red flag.")
-    severity: Literal["critical", "warning", "sign"] = Field(
-        description="Severity of an alert; sign for a red flag."
+    severity: Literal["critical", "warning", "red_flag"] = Field(
+        description="Severity of an alert; red_flag for a red flag."
     )
     since: Since
     reviews: bool = Field(description="Whether a person must review the agent before the score decides.")
@@ -308,10 +308,10 @@ class Fleet(Answer):
     summary: Summary = Field(description="Numbers of the whole fleet.")
 
 
-class Part(Described):
+class ComponentLoss(Described):
     """Loss of a score by one loss component."""
 
-    part: str = Field(description="Loss component: a component, or r_ceiling, the fixed cost.")
+    loss_component: str = Field(description="Loss component: a component, or r_ceiling, the fixed cost.")
     factor: FactorName = Field(description="Factor that the loss component belongs to.")
     points_lost: float = Field(description="Points that it takes from a score of 1.")
     loss: float | None = Field(description="Its share of -ln(composite_score); null if infinite.")
@@ -322,7 +322,7 @@ class WeighsMost(Described):
     """Loss components of a score."""
 
     words: str = Field(description="The largest losses in one sentence.")
-    parts: list[Part] = Field(
+    loss_components: list[ComponentLoss] = Field(
         description="All loss components, the largest loss first; empty without a score."
     )
 
@@ -417,12 +417,12 @@ class Alerts(Answer):
     alerts: list[Alert] = Field(description="Alerts of the window at the as-of, critical ones first.")
 
 
-class Sign(Described):
+class RedFlag(Described):
     """A red flag of selective reporting."""
 
     agent_id_hash: Hash
     agent_name: Name
-    sign: str = Field(description=f"One of {', '.join(FLAGS)}.")
+    red_flag: str = Field(description=f"One of {', '.join(FLAGS)}.")
     field: str | None = Field(
         description="Trace field that it refers to; null if it refers to the whole record."
     )
@@ -432,16 +432,16 @@ class Sign(Described):
     message: str = Field(description="The red flag in one sentence.")
 
 
-class Signs(Answer):
+class RedFlags(Answer):
     """Red flags of selective reporting at an as-of. They are reasons to look and do not change a score."""
 
     as_of: Moment | None = Field(description="As-of of the scores (UTC); null if no score is published.")
     window_days: WindowDays
-    total_sign_count: int = Field(description="Red flags that match the filters, on all pages.")
+    total_red_flag_count: int = Field(description="Red flags that match the filters, on all pages.")
     offset: int = Field(description="Number of red flags skipped at the start of the list.")
     limit: int | None = Field(description="Maximum length of the list; null for all.")
     next: Next
-    signs: list[Sign] = Field(description="Red flags, ordered by agent.")
+    red_flags: list[RedFlag] = Field(description="Red flags, ordered by agent.")
 
 
 class Published(Described):
@@ -626,7 +626,7 @@ class ProblemDocument(Described):
         default=None,
         description="With 409: agents that the text matches; with 404: agents with a similar name.",
     )
-    agents_left_out: int | None = Field(
+    agents_not_shown: int | None = Field(
         default=None, description="With 409: number of matching agents that are not listed."
     )
     limit: int | None = Field(default=None, description="With 429: requests per minute.")
