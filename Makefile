@@ -82,7 +82,7 @@ soak: $(FOR_TESTS) ## Test mutants, replays, killed and unfinished runs, long hi
 	FUZZ_CASES=100000 $(BIN)/pytest -q tests/python/test_signatures.py
 
 bench: $(FOR_TESTS) ## Measure a million traces on a temporary PostgreSQL (about 5 minutes, 5 GB of disk).
-	$(BIN)/python -m benchmarks $(if $(filter coverage signs,$(firstword $(BENCH))),,speed) $(BENCH)
+	$(BIN)/python -m benchmarks $(if $(filter coverage red-flags,$(firstword $(BENCH))),,speed) $(BENCH)
 
 clean: ## Stop the embedded PostgreSQL and delete all generated files, also the environment.
 	@test ! -x $(BIN)/ciris-scoring || $(BIN)/ciris-scoring stop --delete

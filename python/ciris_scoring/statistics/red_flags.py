@@ -37,8 +37,8 @@ share is at least this (certainty.md §5, "Chance")."""
 
 class Rule(NamedTuple):
     """Thresholds of a red flag, from its file in ``kinds/flags``. They are not scoring parameters, because no score
-    depends on them. They were set by ``make bench BENCH=red_flags``: an honest agent raises each red flag in at most 1 % of
-    windows (docs/signs.md, "False alarms")."""
+    depends on them. They were set by ``make bench BENCH=red-flags``: an honest agent raises each red flag in at most 1
+    % of windows (docs/signs.md, "False alarms")."""
 
     found: int = 1
     """Smallest count. A red flag without another threshold is raised by this count alone, because no honest agent has
