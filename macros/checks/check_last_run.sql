@@ -18,8 +18,8 @@
         ~ " (in plain dbt --full-refresh --vars 'ciris_allow_rescoring: true').") }}
     {%- elif first is not none and (backfill.get('first'), backfill.get('last')) != (first, last_as_of) -%}
       {{ refuse(
-        "The backfill from " ~ first ~ " to " ~ last_as_of ~ " did not end, so some traces in schema " ~ target.schema
-        ~ " are judged again and those after them are not. Go on with it: " ~ command_of(last) ~ ".") }}
+        "The backfill from " ~ first ~ " to " ~ last_as_of ~ " did not end, so in schema " ~ target.schema ~ " some "
+        ~ "traces were checked again and later ones were not. Continue it: " ~ command_of(last) ~ ".") }}
     {%- endif -%}
   {%- endif -%}
 {% endmacro %}
