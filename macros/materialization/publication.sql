@@ -17,7 +17,7 @@
   )) }}
 {% endmacro %}
 
-{#- The comment on the staging table of a mart, with is_current if it is of the last run; or none. -#}
+{#- Comment on the staging table of a mart as a dictionary, or none. is_current says whether it is of the last run. -#}
 {% macro staged(node) %}
   {%- set scoring_run = relation_as_left('int_scoring_run') -%}
   {%- if scoring_run is none -%} {{ return(none) }} {%- endif -%}

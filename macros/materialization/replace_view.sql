@@ -30,7 +30,8 @@
         end;
 {% endmacro %}
 
-{#- Whether a view has this SQL. The server's definition of a temporary view with the SQL is compared. -#}
+{#- Whether a view has this SQL. The server's definition of a temporary view with the SQL is compared, because a stored
+    digest would be wrong after somebody changed the view. -#}
 {% macro is_same_view(view, sql) %}
   {%- set candidate = adapter.quote('ciris_candidate') -%}
   {%- set rows = run_query(

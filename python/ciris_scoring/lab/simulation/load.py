@@ -137,7 +137,7 @@ def _copy(
     statement = sql.SQL("copy {} ({}) from stdin with ({})").format(
         table_identifier(logical_name, schema, tables),
         column_list(SOURCE_TABLES[logical_name].column_names),
-        sql.SQL(options),  # contains only constants of this package
+        sql.SQL(options),  # the options are constants of this package
     )
     with connection.cursor() as cursor:
         with cursor.copy(statement) as copy:
