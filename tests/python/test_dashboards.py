@@ -29,9 +29,9 @@ AS_OF = sample_info()["as_of"]
 FROM, TO = "2026-04-01T00:00:00Z", "9999-12-31T00:00:00Z"  # the sample's runs are dated now
 
 
-def expanded(query: str, threshold: float | None = None) -> str:
-    """Return a query as Grafana sends it, for the time range, 7 days and the agent Link."""
-    values = {"schema": SCHEMA, "window_days:sqlstring": "'7'", "agent:sqlstring": f"'{LINK}'"}
+def expanded(query: str, threshold: float | None = None, agent: str = LINK, window_days: int = 7) -> str:
+    """Return a query as Grafana sends it."""
+    values = {"schema": SCHEMA, "window_days:sqlstring": f"'{window_days}'", "agent:sqlstring": f"'{agent}'"}
     values["threshold:sqlstring"] = "''" if threshold is None else f"'{threshold}'"
     query = re.sub(r"\$__timeFilter\((\w+|coalesce\(.*?\))\)", rf"\1 between '{FROM}' and '{TO}'", query)
     query = re.sub(r"\$\{([^}]+)\}", lambda found: values[found[1]], query)
