@@ -318,7 +318,7 @@ async def fleet(
     asked: TheAsked,
     category: Annotated[models.Category | None, Query(description="Only agents of this category.")] = None,
     status: Annotated[
-        models.Status | Literal["no_traces"] | None, Query(description="Only agents with this status.")
+        Literal[models.Status, "no_traces"] | None, Query(description="Only agents with this status.")
     ] = None,
     verdict: Annotated[VerdictName | None, Query(description="Only agents with this verdict.")] = None,
     raised: Annotated[RaisedName | None, Query(description="Only agents with this alert or sign.")] = None,
