@@ -180,6 +180,7 @@ def test_events_are_told_once_for_neighbouring_days(marts):
     query = (
         "select count(*) as n from fct_trace_verdicts where agent_id_hash = %s and is_counted"
         " and (is_chain_gap or is_chain_rewind or is_chain_duplicate)"
+        " and traced_at >= (select min(as_of) from fct_fleet_capacity)"
     )
     [counted] = read(marts, query, LINK)
     text = " ".join(Parsed(pages.agent_page(marts, MARTS, LINK)).text.split())
@@ -191,7 +192,7 @@ def test_events_are_told_once_for_neighbouring_days(marts):
         [LINK, AS_OF - timedelta(10)],
     )
     text = " ".join(Parsed(pages.agent_page(marts, MARTS, LINK)).text.split())
-    assert f"{AS_OF - timedelta(10):%Y-%m-%d} parameters changed: other" in text
+    assert f"{AS_OF - timedelta(10):%Y-%m-%d} parameters changed: other → " in text
 
 
 # --- unfinished runs and missing data --------------------------------------------------------------------------------

@@ -84,9 +84,9 @@ def test_role_may_only_read_the_marts(database, reader) -> None:
     with database.connect() as connection:
         relations = connection.execute(
             """
-            select nspname || '.' || relname, nspname, has_table_privilege(%(role)s, c.oid, 'select'), has_table_privilege(
-                %(role)s, c.oid, 'insert, update, delete, truncate, references, trigger'
-            )
+            select
+                nspname || '.' || relname, nspname, has_table_privilege(%(role)s, c.oid, 'select'),
+                has_table_privilege(%(role)s, c.oid, 'insert, update, delete, truncate, references, trigger')
             from pg_class as c join pg_namespace as n on n.oid = relnamespace
             where relkind in ('r', 'v', 'm', 'f', 'p') and nspname ~ '^ciris'
             """,

@@ -78,7 +78,9 @@ def test_a_component_leads_to_its_traces(client):
         rows = list(csv.DictReader(io.StringIO(answer.text)))
         component = re.search(r"component=(\w+)", link)[1]
         api = client.get(f"/api/v1/scoring/evidence/{LINK}", params={"component": component, "limit": 1000})
-        assert [row["trace_id"] for row in rows] == [trace["trace_id"] for trace in api.json()["traces"]]
+        for column in ("traced_at", "trace_id", "selected_action", "audit_sequence_number"):
+            expected = [str(trace[column]) for trace in api.json()["traces"]]
+            assert [row[column] for row in rows] == expected, column
         shown = client.get(f"/{link}").text
         assert f"{len(rows):,} trace" in shown
         assert [row[1] for row in cells(shown)[1:]] == [row["trace_id"] for row in rows][:50]

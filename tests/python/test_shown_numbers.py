@@ -85,6 +85,8 @@ COMPUTED = {
     " join fct_capacity_scores as s using (agent_id_hash, as_of, window_days)",
     "components": "select c.*, s.agent_name from fct_factor_components as c"
     " join fct_capacity_scores as s using (agent_id_hash, as_of, window_days)",
+    "lost": "select agent_id_hash, as_of, window_days, array_agg(part order by rank) as parts"
+    " from fct_score_attribution where points_lost >= 0.001 group by 1, 2, 3",
     "comparisons": "select c.*, s.agent_name from fct_score_comparisons as c"
     " join fct_capacity_scores as s using (agent_id_hash, as_of, window_days) where compared_with = 'window'",
     "alert counts": "select as_of, window_days, kind, severity, count(*) as n from fct_capacity_alerts"
@@ -176,8 +178,8 @@ class Expected:
             }
 
 
-def is_shown(value: Any, shown: Any) -> bool:
-    """Return whether a shown value is the mart's: JSON exactly, a text truncated to its decimals."""
+def is_shown(value: Any, shown: Any, column: str) -> bool:
+    """Return whether a shown value is the mart's: JSON exactly; in a text bounds have two decimals, scores three."""
     if isinstance(value, datetime) and isinstance(shown, str):
         return datetime.fromisoformat(shown) in (value, value.replace(microsecond=0))
     if not isinstance(shown, str) or isinstance(value, str):
@@ -185,8 +187,12 @@ def is_shown(value: Any, shown: Any) -> bool:
     if value is None or shown in ("", "-", "–"):
         return value is None and shown in ("", "-", "–")
     digits = shown.replace(",", "").replace("−", "-")
+    places = len(digits.partition(".")[2])
     assert not digits.startswith("+") or value >= 0
-    return cut(float(value), len(digits.partition(".")[2])) == digits.removeprefix("+")
+    expected = 0 if isinstance(value, int) else 2 if column.endswith(("_low", "_high", "_bound", "z")) else 3
+    is_count = places == 0 and float(value).is_integer()
+    assert places == expected or is_count or column == "verdict_threshold", (column, shown)
+    return cut(float(value), places) == digits.removeprefix("+")
 
 
 # --- what each reader shows ------------------------------------------------------------------------------------------
@@ -472,7 +478,11 @@ def agent_pages(at: At) -> Iterator[Shown]:
     for agent in at.agents:
         page = at.page("/agent", agent_id=f"hash:{agent}", days=365)
         key = at.of(agent)
-        yield from section(page, key, whole=True)
+        shown = list(section(page, key, whole=True))
+        yield from shown
+        parts = [one.key["part"] for one in shown if one.mart == "attribution"]
+        if parts:
+            yield Shown("lost", key, "parts", parts)
         for row in (row for row in cells(page) if len(row) == 12 and row[0] != "As of"):
             of = {**key, "as_of": datetime.fromisoformat(row[0].replace(" UTC", "Z"))}
             yield from limited("fct_capacity_scores", of, "capacity_score_steady", f"{row[1]} {row[2]}")
@@ -759,7 +769,7 @@ def wrong(reader: Read, at: At, expected: Expected) -> Iterator[str]:
         found = expected.found(shown.mart, shown.key)
         seen |= {id(row) for row in found}
         values = [row.get(shown.column, "no such column") for row in found]
-        if len(found) != 1 or not is_shown(values[0], shown.value):
+        if len(found) != 1 or not is_shown(values[0], shown.value, shown.column):
             yield f"{shown}: {values} expected"
     for row in expected.rows(READERS[reader]):
         is_asked = reader in WITHOUT_AS_OF or all(row[name] == value for name, value in at.key.items())
