@@ -78,7 +78,7 @@ soak: $(FOR_TESTS) ## Mutants, replays, killed and unfinished runs, long and odd
 	$(BIN)/python tests/programs/kills.py --events
 	$(BIN)/python tests/programs/unfinished_runs.py
 	$(BIN)/python tests/programs/long_history.py
-	ODD_TRACES=10000 $(BIN)/pytest -q tests/python/test_odd_rows.py
+	MALFORMED_TRACES=10000 $(BIN)/pytest -q tests/python/test_odd_rows.py
 	FUZZ_CASES=100000 $(BIN)/pytest -q tests/python/test_signatures.py
 
 bench: $(FOR_TESTS) ## Measure a million traces on a throw-away PostgreSQL (about 5 minutes, 5 GB of disk).

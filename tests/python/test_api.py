@@ -260,7 +260,7 @@ def test_as_of_without_a_score_is_refused_with_nearest_as_ofs(client, marts):
     answers = [get(client, "/capacity/Link", as_of=text)["metadata"]["as_of"] for text in written]
     assert answers == [time_text(EARLIER)] * 3
     of_agent = ("capacity/Link?", "factors/Link?", "evidence/Link?component=I_chain&")
-    for path in (*of_agent, "capacity/fleet?", "alerts?", "signs?"):
+    for path in (*of_agent, "capacity/fleet?", "alerts?", "red-flags?"):
         problem = refused(client, f"{SCORING}/{path}as_of=2026-06-10T07:00:00Z", 404, "no-score")
         assert "Nearest: 2026-06-10T00:00:00Z and 2026-06-11T00:00:00Z." in problem["detail"]
         assert problem["as_ofs"] == [time_text(EARLIER + timedelta(days=day)) for day in range(-4, 6)]
@@ -339,15 +339,18 @@ def test_filters_allow_every_alert_and_red_flag(client):
     documented = client.get("/openapi.json").json()["paths"]
     for path, name, kinds in (
         ("/alerts", "kind", ALERTS),
-        ("/signs", "sign", FLAGS),
+        ("/red-flags", "red_flag", FLAGS),
         ("/capacity/fleet", "raised", KINDS),
     ):
         [asked] = [one for one in documented[SCORING + path]["get"]["parameters"] if one["name"] == name]
         assert {value for one in asked["schema"]["anyOf"] for value in one.get("enum", ())} == kinds.keys()
     for kind in ALERTS:
         assert {one["kind"] for one in get(client, "/alerts", kind=kind)["alerts"]} <= {kind}
-    signs = get(client, "/signs", window_days=30)["signs"]
-    assert get(client, "/signs", window_days=30, sign=signs[0]["sign"])["signs"] == signs[:1]
+    red_flags = get(client, "/red-flags", window_days=30)["red_flags"]
+    assert (
+        get(client, "/red-flags", window_days=30, red_flag=red_flags[0]["red_flag"])["red_flags"]
+        == red_flags[:1]
+    )
 
 
 def test_name_that_looks_like_a_formula_is_quoted_in_csv(client, marts):
@@ -403,7 +406,7 @@ def test_evidence_is_paged_by_key(client, marts):
     times = [trace["traced_at"] for trace in whole]
     assert times == sorted(times, reverse=True)
     traces = marts.execute(
-        "select trace_id from fct_trace_verdicts where agent_id_hash = %s and is_counted and not is_chain_valid"
+        "select trace_id from fct_trace_checks where agent_id_hash = %s and is_counted and not is_chain_valid"
         " and traced_at >= %s and traced_at < %s",
         [LINK, AS_OF - timedelta(days=7), AS_OF],
     ).fetchall()
@@ -594,7 +597,16 @@ CHECKS = [
     openapi_checks.unsupported_method,
 ]
 WITHOUT_PARAMETERS = ["parameters", "healthz", "readyz"]
-OPERATIONS = ["fleet", "capacity", "factors", "history", "alerts", "signs", "evidence", *WITHOUT_PARAMETERS]
+OPERATIONS = [
+    "fleet",
+    "capacity",
+    "factors",
+    "history",
+    "alerts",
+    "red_flags",
+    "evidence",
+    *WITHOUT_PARAMETERS,
+]
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
@@ -631,7 +643,7 @@ def test_client_can_be_generated_from_openapi_document(client, tmp_path):
     assert {path.stem for path in (tmp_path / "client/api/scoring").glob("*.py")} > {
         "fleet",
         "alerts",
-        "signs",
+        "red_flags",
     }
     assert compileall.compile_dir(tmp_path / "client", quiet=1)
 

@@ -14,9 +14,9 @@ from psycopg.rows import dict_row, tuple_row
 
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import sample_info
-from ciris_scoring.reading import fleet
-from ciris_scoring.reading.marts import Marts
-from ciris_scoring.reading.words import PART_WORDS, named
+from ciris_scoring.marts import fleet
+from ciris_scoring.marts.marts import Marts
+from ciris_scoring.marts.words import LOSS_WORDS, named
 from conftest import REPOSITORY, Database
 from pipeline import MARTS
 
@@ -51,7 +51,7 @@ def test_every_query_returns_rows(marts, title):
     assert panel["description"]
     for target in panel["targets"]:
         found = marts.execute(expanded(target["rawSql"])).fetchall()
-        if title not in ("Signs of a polished record", "Repairs and refusals", "By issue"):
+        if title not in ("Red flags of selective reporting", "Repairs and refusals", "By issue"):
             assert found and found[0]
         if target["format"] == "time_series" and found:
             assert "time" in found[0] and [row["time"] for row in found] == sorted(
@@ -105,12 +105,14 @@ def test_charts_annotate_runs(marts):
     assert run["text"].startswith("published as of 2026-06-15")
 
 
-@pytest.mark.parametrize("title", ["What the score lost, by part", "What changed since one window ago"])
+@pytest.mark.parametrize("title", ["What the score lost, by loss component", "What changed since one window ago"])
 def test_dashboard_describes_components_in_words(title):
-    [override] = [o for o in PANELS[title]["fieldConfig"]["overrides"] if o["matcher"]["options"] == "part"]
+    [override] = [
+        o for o in PANELS[title]["fieldConfig"]["overrides"] if o["matcher"]["options"] == "loss_component"
+    ]
     [mapping] = override["properties"][0]["value"]
     assert {part: shown["text"] for part, shown in mapping["options"].items()} == {
-        part: named(part) for part in PART_WORDS
+        part: named(part) for part in LOSS_WORDS
     }
 
 

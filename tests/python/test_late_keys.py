@@ -29,8 +29,8 @@ LATE = (
 )
 OTHERWISE = """
 select verdicts.agent_id_hash, verdicts.period_start, count(*)
-from {schema}_intermediate.int_trace_verdicts as verdicts
-join {other}_intermediate.int_trace_verdicts as anew using (traced_at, trace_verdict_id)
+from {schema}_intermediate.int_trace_checks as verdicts
+join {other}_intermediate.int_trace_checks as anew using (traced_at, trace_check_id)
 where verdicts.is_counted and verdicts.is_key_registered <> anew.is_key_registered and verdicts.traced_at < %s
 group by 1, 2
 """

@@ -287,7 +287,7 @@ def expected(fleet: Fleet, as_ofs: list[datetime], period: timedelta, lookback: 
 def scored(lens: Lens) -> Counter[tuple[Key, tuple[datetime, int]]]:
     rows = lens.rows(
         "select agent_id_hash, trace_id, traced_at, n_events"
-        " from {schema}_intermediate.int_trace_verdicts where is_counted"
+        " from {schema}_intermediate.int_trace_checks where is_counted"
     )
     return Counter(((agent, trace_id), (at, n)) for agent, trace_id, at, n in rows)
 

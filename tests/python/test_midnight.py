@@ -98,7 +98,7 @@ def test_a_part_built_after_midnight_has_the_as_of_of_its_run(states, database):
 
 @pytest.mark.parametrize(
     "table",
-    ["int_trace_verdicts", "int_agent_periods", "int_windows", "fct_capacity_alerts"],
+    ["int_trace_checks", "int_agent_periods", "int_windows", "fct_capacity_alerts"],
 )
 def test_a_retry_after_midnight_has_the_as_of_of_its_run(states, database, table):
     with database.connect() as connection:

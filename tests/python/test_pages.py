@@ -27,10 +27,10 @@ from ciris_scoring.basics.run_lock import run_lock
 from ciris_scoring.basics.terminal import fitted
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import sample_info
-from ciris_scoring.reading import agents
-from ciris_scoring.reading.marts import Marts
-from ciris_scoring.reading.verdict import Raised, verdict
-from ciris_scoring.reading.words import PART_WORDS, named
+from ciris_scoring.marts import agents
+from ciris_scoring.marts.marts import Marts
+from ciris_scoring.marts.verdict import Raised, verdict
+from ciris_scoring.marts.words import LOSS_WORDS, named
 from ciris_scoring.serve import report
 from ciris_scoring.serve.pages import charts, pages, words
 from ciris_scoring.serve.pages.links import ReportLinks, ServedLinks
@@ -110,7 +110,7 @@ def shown(value: float | None) -> str:
         (
             (0.4, 0.8),
             "final",
-            ["falling warning", "shared_key sign"],
+            ["falling warning", "shared_key red_flag"],
             "review",
             "falling since 2 May; key of another",
         ),
@@ -138,7 +138,7 @@ def test_agent_page_says_what_lowered_the_score_and_what_the_verdict_is(marts):
     page = Parsed(pages.agent_page(marts, MARTS, "Link", now=NOW))
     falling = read(marts, "select message from fct_capacity_alerts where kind = 'falling'")
     parts = {row["message"].partition("What cost most: ")[2] for row in falling}
-    assert parts and parts <= {f"{named(part)}." for part in PART_WORDS}
+    assert parts and parts <= {f"{named(part)}." for part in LOSS_WORDS}
     assert "What it could mend: broken chain of evidence (i_chain) 0.205, deferrals judged poor" in page.text
     assert "Review at threshold 0.6: 0.6 lies inside 0.45 to 0.68; broken chain." in page.text
     at_last = Parsed(pages.agent_page(marts, MARTS, "Link", now=NOW, threshold=0.7))
@@ -178,7 +178,7 @@ def test_unknown_and_ambiguous_agents_get_a_message(marts):
 
 def test_events_are_told_once_for_neighbouring_days(marts):
     query = (
-        "select count(*) as n from fct_trace_verdicts where agent_id_hash = %s and is_counted"
+        "select count(*) as n from fct_trace_checks where agent_id_hash = %s and is_counted"
         " and (is_chain_gap or is_chain_rewind or is_chain_duplicate)"
         " and traced_at >= (select min(as_of) from fct_fleet_capacity)"
     )
@@ -343,11 +343,11 @@ def test_three_hundred_agents_of_sixty_days_fit_in_a_megabyte(marts):
     [counted] = read(
         marts, "select n_agents from fct_fleet_capacity where as_of = %s and window_days = 7", AS_OF
     )
-    left_out = counted["n_agents"] - 500
-    assert left_out > 0 and html.count("<details class=") == 500
-    assert f"Shown are the 500 agents that need attention most; {left_out} more agents" in html
+    not_shown = counted["n_agents"] - 500
+    assert not_shown > 0 and html.count("<details class=") == 500
+    assert f"Shown are the 500 agents that need attention most; {not_shown} more agents" in html
     document = json.loads(report.as_json(Marts(marts, MARTS), 7))
-    assert (len(document["agents"]), document["agents_left_out"]) == (500, left_out)
+    assert (len(document["agents"]), document["agents_not_shown"]) == (500, not_shown)
 
 
 def copy_agents(connection: psycopg.Connection, copies: int, days: int) -> None:
@@ -472,7 +472,7 @@ def test_links_identify_an_agent_whose_hash_is_the_name_of_another(marts):
         "compare": Parsed(pages.compare_page(marts, MARTS, agent)),
         "both": Parsed(pages.compare_page(marts, MARTS, agent, "Latch")),
         "evidence": Parsed(pages.evidence_page(marts, MARTS, agent, "i_chain")),
-        "signs": Parsed(pages.signs_page(marts, MARTS, agent)),
+        "red_flags": Parsed(pages.red_flags_page(marts, MARTS, agent)),
         "fleet": Parsed(pages.fleet_page(marts, MARTS)),
         "alerts": Parsed(pages.alerts_page(marts, MARTS)),
     }

@@ -41,7 +41,7 @@ from kills import cases as kill_cases
 from pipeline import create_loose_sources, table_differences
 from test_bad_input import dbt, restore
 
-VERDICTS = f"{SCHEMA}_intermediate.int_trace_verdicts"
+VERDICTS = f"{SCHEMA}_intermediate.int_trace_checks"
 WINDOWS = f"{SCHEMA}_intermediate.int_windows"
 LARGEST_FILE = 16 << 20
 """Limit of the file size. The server must still be able to write a log file."""
@@ -224,7 +224,7 @@ def _without_room(database: Database, case: Case, data: Path) -> None:
         connection.execute("vacuum cirislens.covenant_traces")  # so that the run need not write there
     restart(database.server, data, largest_file=LARGEST_FILE)
     error, _ = _failure(database, case)
-    assert re.search("Error: dbt stopped at model int_trace_verdicts .*: could not .* File too large", error)
+    assert re.search("Error: dbt stopped at model int_trace_checks .*: could not .* File too large", error)
     assert marts(database) == case.before
 
     restart(database.server, data, mode="immediate")

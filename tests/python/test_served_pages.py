@@ -17,8 +17,8 @@ from starlette.testclient import TestClient
 
 from ciris_scoring.basics.kinds import KINDS
 from ciris_scoring.lab.embedded import SCHEMA
-from ciris_scoring.reading.evidence import RULES
-from ciris_scoring.reading.words import COMPONENT_WORDS, PART_WORDS
+from ciris_scoring.marts.evidence import RULES
+from ciris_scoring.marts.words import COMPONENT_WORDS, LOSS_WORDS
 from ciris_scoring.serve.api.database import Database as ServedDatabase
 from ciris_scoring.serve.pages import pages, words
 from conftest import Database
@@ -30,8 +30,8 @@ PAGES = {
     "fleet": "./",
     "agent": "agent?agent_id=Link",
     "alerts": "alerts",
-    "signs": "signs?window_days=30",
-    "signs of one": "signs?agent_id=Link",
+    "red_flags": "red-flags?window_days=30",
+    "red_flags of one": "red-flags?agent_id=Link",
     "runs": "runs",
     "quality": "quality",
     "evidence": "evidence?agent_id=Link&component=i_chain",
@@ -123,7 +123,7 @@ def test_evidence_is_divided_into_pages(client, monkeypatch):
 
 def test_text_that_looks_like_a_formula_is_quoted_in_csv(marts):
     marts.execute(
-        "update int_trace_verdicts set trace_id = '=1+1', selected_action = '@SUM(A1)', is_unsafe = true,"
+        "update int_trace_checks set trace_id = '=1+1', selected_action = '@SUM(A1)', is_unsafe = true,"
         " entropy_level = 0.9, action_success = false where not is_chain_valid"
     )
     [unsafe, *_] = csv.DictReader(io.StringIO(pages.evidence_csv(marts, MARTS, "Link", "u_unsafe")))
@@ -139,7 +139,7 @@ def test_text_that_looks_like_a_formula_is_quoted_in_csv(marts):
 @pytest.mark.parametrize(
     "page",
     [
-        *("agent?", "signs?", "compare?", "compare?other_id=Latch&"),
+        *("agent?", "red-flags?", "compare?", "compare?other_id=Latch&"),
         *(f"evidence?component={component}&" for component in ("i_chain", "q_deferral")),
     ],
 )
@@ -200,8 +200,8 @@ def test_compare_page_shows_both_agents(client, marts):
 
 def test_every_component_has_a_description(client, marts):
     names = {name for [name] in marts.execute("select distinct component from fct_factor_components")}
-    parts = {name for [name] in marts.execute("select distinct part from fct_score_attribution")}
-    assert (names, parts) == (COMPONENT_WORDS.keys(), PART_WORDS.keys())
+    parts = {name for [name] in marts.execute("select distinct loss_component from fct_score_attribution")}
+    assert (names, parts) == (COMPONENT_WORDS.keys(), LOSS_WORDS.keys())
     page = re.sub("<wbr>", "", client.get("/agent?agent_id=Link").text)
     for name, said in COMPONENT_WORDS.items():
         assert name == "sigma_max" or re.search(rf"{said}(</a>)? <small>{name}</small>", page), name
@@ -327,4 +327,4 @@ def test_all_controls_are_reachable_by_keyboard(browser, address):
                                    "document.activeElement.tagName"))  # fmt: skip
             outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
             assert outline != "none" or page.evaluate("document.activeElement === document.body")
-        assert {"search", "verdict", "category", "alerts", "signs", "slider", "BUTTON", "A"} <= seen
+        assert {"search", "verdict", "category", "alerts", "red_flags", "slider", "BUTTON", "A"} <= seen

@@ -69,7 +69,7 @@ COMPUTED = {
             case when agents.last_traced_at < as_of then
                 to_char(extract(epoch from as_of - agents.last_traced_at) / 86400, 'FM9990.0') || ' d' end as silent,
             (
-                select count(*) from fct_trace_verdicts as v
+                select count(*) from fct_trace_checks as v
                 where v.agent_id_hash = scores.agent_id_hash and is_counted
                 and selected_action = any(%(non_exempt)s)
                 and traced_at >= window_start and traced_at < as_of
@@ -322,8 +322,10 @@ def api_factors(at: At) -> Iterator[Shown]:
             assert all(factor.pop(name) for name in ("name", "formula", "description"))
         assert answer["metadata"]["non_exempt_actions"] == list(NON_EXEMPT)
         yield from of_score(answer, at.of(agent))
-        for part in answer["weighs_most"]["parts"]:
-            yield from members("attribution", at.of(agent, part=part["part"].lower()), part, "part")
+        for part in answer["weighs_most"]["loss_components"]:
+            yield from members(
+                "attribution", at.of(agent, part=part["loss_component"].lower()), part, "loss_component"
+            )
 
 
 def api_history(at: At) -> Iterator[Shown]:
@@ -388,8 +390,8 @@ def api_evidence(at: At) -> Iterator[Shown]:
         amount = round(sum(trace["lowered_by"] for trace in traces), 6)
         yield Shown("lowered", at.of(agent, component=component), "amount", amount)
         for trace in traces:
-            key = {"trace_verdict_id": UUID(trace["key"].partition(".")[2])}
-            yield from members("fct_trace_verdicts", key, trace, "key", "lowered_by", "failure_mode")
+            key = {"trace_check_id": UUID(trace["key"].partition(".")[2])}
+            yield from members("fct_trace_checks", key, trace, "key", "lowered_by", "failure_mode")
 
 
 def metrics(at: At) -> Iterator[Shown]:
@@ -453,9 +455,9 @@ def section(page: str, key: Mapping[str, Any], *, whole: bool) -> Iterator[Shown
         if row[0].startswith("Score"):
             yield Shown("scores", key, "capacity_score", row[-2])
         elif whole and len(row) == 4:
-            yield Shown("attribution", {**key, "part": part_of(row[0])}, "points_lost", row[2])
+            yield Shown("attribution", {**key, "loss_component": part_of(row[0])}, "points_lost", row[2])
         elif whole and len(row) == 3 and part_of(row[0]):
-            change = {**key, "part": part_of(row[0]), "compared_with": "window"}
+            change = {**key, "loss_component": part_of(row[0]), "compared_with": "window"}
             yield Shown("changes", change, "points", row[2])
         elif len(row) == 2:
             bounds, value, most = re.fullmatch(r"(?:\[(.*)\] )?(\S+)(?: of (\S+))?", row[1]).groups()  # type: ignore[union-attr]
@@ -480,9 +482,9 @@ def agent_pages(at: At) -> Iterator[Shown]:
         key = at.of(agent)
         shown = list(section(page, key, whole=True))
         yield from shown
-        parts = [one.key["part"] for one in shown if one.mart == "attribution"]
+        parts = [one.key["loss_component"] for one in shown if one.mart == "attribution"]
         if parts:
-            yield Shown("lost", key, "parts", parts)
+            yield Shown("lost", key, "loss_components", parts)
         for row in (row for row in cells(page) if len(row) == 12 and row[0] != "As of"):
             of = {**key, "as_of": datetime.fromisoformat(row[0].replace(" UTC", "Z"))}
             yield from limited("fct_capacity_scores", of, "capacity_score_steady", f"{row[1]} {row[2]}")
@@ -504,7 +506,7 @@ def alerts_page(at: At) -> Iterator[Shown]:
         yield Shown("raised", {**key, "name": kind}, "since", moment)
 
 
-def signs_page(at: At) -> Iterator[Shown]:
+def red_flags_page(at: At) -> Iterator[Shown]:
     for agent, title, message, z in (row for row in cells(at.page("/signs")) if row[0] != "Agent"):
         key = {"shown_label": label_of(agent), **at.key, "sign": title.split()[-1], "message": message}
         yield Shown("fct_record_signs", key, "z", z)
@@ -590,7 +592,7 @@ def report_json(at: At) -> Iterator[Shown]:
     yield from members("fct_fleet_capacity", at.key, report["fleet"])
     for one in report["agents"]:
         key = at.of(one["agent_id_hash"])
-        nested = ("parts", "changes", "components", "history", "raised", "verdict")
+        nested = ("loss_components", "changes", "components", "history", "raised", "verdict")
         compared = ("compared_as_of", "score_before", "change", "not_comparable_because")
         later = ("missing_traces", "last_traced_at")
         yield from members("scores", key, one, *nested, *compared, *later)
@@ -599,10 +601,14 @@ def report_json(at: At) -> Iterator[Shown]:
         yield Shown("scores", key, "verdict_threshold", one["verdict"]["threshold"])
         for raised_ in one["raised"]:
             yield Shown("raised", {**key, "name": raised_["name"]}, "since", raised_["since"])
-        for part in one["parts"]:
-            yield from members("attribution", {**key, "part": part["part"]}, part, "score_left")
+        for part in one["loss_components"]:
+            yield from members(
+                "attribution", {**key, "loss_component": part["loss_component"]}, part, "score_left"
+            )
         for part in one["changes"]:
-            yield from members("changes", {**key, "part": part["part"], "compared_with": "window"}, part)
+            yield from members(
+                "changes", {**key, "loss_component": part["loss_component"], "compared_with": "window"}, part
+            )
         for part in one["components"]:
             yield from members("components", {**key, "component": part["component"]}, part)
         for point in one["history"]:
@@ -619,13 +625,15 @@ def explanations(at: At) -> Iterator[Shown]:
         yield Shown("scores", key, "verdict", found["verdict"]["verdict"])
         yield Shown("scores", key, "verdict_threshold", found["verdict"]["threshold"])
         yield from raised(found, key)
-        for part in found["parts"]:
-            yield from members("attribution", {**key, "part": part["part"]}, part, "n_traces")
+        for part in found["loss_components"]:
+            yield from members(
+                "attribution", {**key, "loss_component": part["loss_component"]}, part, "n_traces"
+            )
         for comparison in found["comparisons"]:
             of = {**key, "compared_with": comparison["compared_with"]}
-            yield from members("fct_score_comparisons", of, comparison, "parts")
-            for part in comparison["parts"]:
-                yield from members("changes", {**of, "part": part["part"]}, part)
+            yield from members("fct_score_comparisons", of, comparison, "loss_components")
+            for part in comparison["loss_components"]:
+                yield from members("changes", {**of, "loss_component": part["loss_component"]}, part)
         for sign in found["signs"]:
             of = {**key, "sign": sign["sign"], "field": sign["field"]}
             yield from members("fct_record_signs", of, sign)
@@ -650,9 +658,9 @@ def of_text(page: str, key: Mapping[str, Any]) -> Iterator[Shown]:
     assert verdict is not None
     yield Shown("scores", key, "verdict_threshold", verdict[1])
     yield Shown("scores", key, "verdict", verdict[2])
-    lost = page.partition("Points lost, by part")[2].partition("What changed")[0]
+    lost = page.partition("Points lost, by loss component")[2].partition("What changed")[0]
     for part, points in re.findall(rf" (\w+) (?:{'|'.join(FACTORS)}) {number} #", lost):
-        yield Shown("attribution", {**key, "part": part}, "points_lost", points)
+        yield Shown("attribution", {**key, "loss_component": part}, "points_lost", points)
 
 
 def tables(at: At) -> Iterator[Shown]:
@@ -691,10 +699,12 @@ def panels(at: At) -> Iterator[Shown]:
         for name, column in PANEL_COLUMNS.items():
             yield Shown("scores", key, column, row[name])
     for agent in at.agents:
-        for row in panel_rows(at, "What the score lost, by part", agent):
-            yield Shown("attribution", at.of(agent, part=row["part"]), "points_lost", row["points lost"])
+        for row in panel_rows(at, "What the score lost, by loss component", agent):
+            yield Shown(
+                "attribution", at.of(agent, part=row["loss_component"]), "points_lost", row["points lost"]
+            )
         for row in panel_rows(at, "What changed since one window ago", agent):
-            key = at.of(agent, part=row["part"], compared_with="window")
+            key = at.of(agent, part=row["loss_component"], compared_with="window")
             yield Shown("changes", key, "points", row["points"])
         for row in panel_rows(at, "Components", agent):
             for end in ("value", "low", "high"):
@@ -732,7 +742,7 @@ Read = Callable[[At], Iterator[Shown]]
 OF_ANY_AS_OF: dict[Read, str] = {
     api_fleet: "scores", api_factors: "components", api_history: "fct_capacity_scores", api_signs: "fct_record_signs",
     api_alerts: "fct_capacity_alerts", api_evidence: "lowered", fleet_page: "scores", agent_pages: "components",
-    alerts_page: "fct_capacity_alerts", signs_page: "fct_record_signs", deferrals_page: "fct_capacity_scores",
+    alerts_page: "fct_capacity_alerts", red_flags_page: "fct_record_signs", deferrals_page: "fct_capacity_scores",
     compare_page: "scores", explanations: "attribution", tables: "scores",
 }  # fmt: skip
 OF_NEWEST: dict[Read, str] = {

@@ -32,7 +32,7 @@ ARRIVES = f"""
         from generate_series(1, 1000) as n;
         return null;
     end $$;
-    create trigger spoil after insert on {MARTS.places["int_trace_verdicts"]} execute function public.spoil();
+    create trigger spoil after insert on {MARTS.places["int_trace_checks"]} execute function public.spoil();
     """
 
 CASES = [
@@ -74,9 +74,9 @@ def test_after_a_failed_blocking_test_no_part_is_built_and_retry_publishes_all(f
     with database.connect() as connection:
         connection.execute(ARRIVES)
         failed = dbt(database, "build", variables=variables)
-        assert not failed.succeeded and "assert_every_source_row_is_judged" in failed.said
+        assert not failed.succeeded and "assert_every_source_row_is_checked" in failed.said
         retried = dbt(database, "retry")
-        assert not retried.succeeded and "assert_every_source_row_is_judged" in retried.said
+        assert not retried.succeeded and "assert_every_source_row_is_checked" in retried.said
         connection.execute(NO_TRIGGER)
         connection.execute("delete from cirislens.covenant_traces where trace_id like 'meanwhile %'")
     with saved(database) as mended:
