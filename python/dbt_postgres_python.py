@@ -3,8 +3,9 @@
 dbt imports every installed module named ``dbt_...``, in every project of the environment. So this module imports only
 dbt at its top.
 
-It gives the PostgreSQL adapter the three properties that dbt needs to run a Python model. It also adds methods for the
-project's macros (``METHODS_FOR_MACROS``), which return what the package defines for both SQL and Python.
+It gives the PostgreSQL adapter the three properties that dbt needs to run a Python model. There is no new adapter, so
+profiles keep ``type: postgres``. The module also adds methods for the project's macros (``METHODS_FOR_MACROS``), which
+return what the package defines for both SQL and Python.
 
 In sessions of the project's nodes, and in those in which dbt reads the catalog, the search path is pg_catalog from the
 first statement on. Nodes of other projects keep their search path.

@@ -1,4 +1,5 @@
-{#- The cluster must have the extension Citus, and sources beside which our tables can be distributed. -#}
+{#- The database must have the extension Citus, and sources that are distributed by agent, so that our tables can be
+    colocated with them. -#}
 {% macro check_cluster() %}
   {%- if not has_citus() -%}
     {{ refuse(

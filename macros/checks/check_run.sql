@@ -29,7 +29,7 @@
   {%- do check_readers() -%}
 {% endmacro %}
 
-{#- Facts for `ciris-scoring check`; secret parameters are not among them. -#}
+{#- Facts for `ciris-scoring check`, without secret parameters. -#}
 {% macro fitness() %}
   {%- set parameters = {} -%}
   {%- for name, definition in scoring_parameter_definitions().items() if not definition.get('secret') -%}

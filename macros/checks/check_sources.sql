@@ -186,8 +186,8 @@
     ~ " alter role " ~ row['reader'] ~ " bypassrls; else read a view of the table that belongs to its owner, who is exempt.") }}
 {% endmacro %}
 
-{#- CTE of a source and everything that its views read, each with the role that reads it: our role, or the view's owner
-    unless the view is a security_invoker. -#}
+{#- CTE with a source and all relations that its views read, each with the role that reads it. A relation behind a view
+    is read by the view's owner, unless the view is a security_invoker; all others by our role. -#}
 {% macro relations_read(node) -%}
     with recursive me as (
       select oid from pg_roles where rolname = current_user

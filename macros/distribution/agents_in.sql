@@ -1,5 +1,5 @@
-{#- The agents of a CTE, to look up their rows of an earlier run; none if no run has written int_agents. On a cluster
-    these are all agents of int_agents, because the coordinator would otherwise do the look-ups. -#}
+{#- Relation with the agents of a CTE, to look up their rows of an earlier run. On a cluster it has all agents of
+    int_agents (none before the first run), because the coordinator would otherwise do the look-ups. -#}
 {% macro agents_in(cte) -%}
   {%- if is_distributed() -%}
     {{ relation_as_left('int_agents') or '(select null::text as agent_id_hash where false)' }}

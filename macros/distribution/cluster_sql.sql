@@ -1,5 +1,6 @@
-{#- Optimization barrier: PostgreSQL computes this step before the next one. On a cluster an offset would bring all rows
-    to the coordinator; fence_column is used there. -#}
+{#- Optimization barrier: PostgreSQL computes this step before the next one, so that it reads a JSON value once. A plain
+    `offset 0` would prevent a parallel scan; a bigint does not. On a cluster an offset would bring all rows to the
+    coordinator; fence_column is used there. -#}
 {% macro optimization_barrier() -%}
   {%- if not is_distributed() %}offset bigint '0'{% endif -%}
 {%- endmacro %}

@@ -52,8 +52,8 @@
   );
 {%- endmacro %}
 
-{#- Distribution of each table in the database, by schema and name, in the words of placement; apart: distributed
-    otherwise than the traces. Empty without Citus. -#}
+{#- Distribution of each table in the database, by schema and name. The values are those of the macro placement, and
+    apart for a table that is not colocated with the traces. Empty without Citus. -#}
 {% macro places_found() %}
   {%- set places = {} -%}
   {%- if has_citus() -%}

@@ -1,6 +1,7 @@
 {#- Loss components of a score, and causes of its change (certainty.md §1 and 2). -#}
 
-{#- certainty.md §2, logarithmic mean, which turns changes of losses into points; a if both are equal. -#}
+{#- certainty.md §2: logarithmic mean, which turns changes of losses into points (logarithmic mean Divisia index, Ang
+    2005, Energy Policy 33, 867-871); a if both are equal. -#}
 {% macro logarithmic_mean(a, b) -%}
   (case
     when {{ a }} = {{ b }} then {{ a }}

@@ -18,10 +18,10 @@
     )
 {%- endmacro %}
 
-{#- Pre-hook of everything that writes: locks, so that two runs never mix. ciris-scoring has the run's lock on another
-    connection, which may break. Then no further model begins, and the next run ends the current ones, which it finds by
-    the writers' lock. Plain dbt shares the run's lock in each transaction. The transaction is restarted, because its
-    first query fixes its isolation. -#}
+{#- Pre-hook of every node that writes: takes a lock, so that only one run writes at a time. ciris-scoring holds the
+    run's lock on another connection. If that breaks, no further model begins, and the next run ends the current ones,
+    which it finds by the writers' lock. Plain dbt shares the run's lock in each transaction. The transaction is
+    restarted, because its first query fixes its isolation level. -#}
 {% macro write_under_lock() %}
   {%- if execute -%}
     {%- set holder = setting('lock_holder_pid') -%}

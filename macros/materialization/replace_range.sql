@@ -47,8 +47,8 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
   {{ return({'relations': [table]}) }}
 {% endmaterialization %}
 
-{#- Whether the table exists and is not built from scratch. dbt's macro knows only dbt's own materialization. A mart
-    whose first run ended before its publication is built from scratch. -#}
+{#- Whether the table exists and is not built from scratch. dbt's macro of this name does not know our materialization.
+    A mart is also built from scratch if its first run ended before the publication. -#}
 {% macro is_incremental() %}
   {%- if not execute or config.get('materialized') != 'replace_range' -%} {{ return(false) }} {%- endif -%}
   {%- set old = load_cached_relation(this) -%}
@@ -139,8 +139,8 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
   {{ return(columns) }}
 {% endmacro %}
 
-{#- Constraints of a table from its YAML: name, column, condition and clause of alter table. The expression of a check
-    follows each of its columns, or is complete if it names none. -#}
+{#- Constraints of a table from its YAML: name, column, condition and clause of alter table. If a check names columns,
+    its expression is applied to each of them; otherwise it is a complete condition. -#}
 {% macro rules_of_model() %}
   {%- set rules = [] -%}
   {%- for column in model.constraints | rejectattr('type', 'equalto', 'check') | map(attribute='columns') | sum(start=[]) | unique -%}

@@ -30,9 +30,10 @@
         end;
 {% endmacro %}
 
-{#- Whether a view has this SQL. The server's definition of a temporary view with the SQL is compared. -#}
+{#- Whether a view has this SQL. The server's definition of a temporary view with the SQL is compared, because a stored
+    digest would be wrong after somebody changed the view. -#}
 {% macro is_same_view(view, sql) %}
-  {#- Citus would drop a temporary view of distributed tables on its workers, too, where there is none. #}
+  {#- Citus would also drop a temporary view of distributed tables on its workers, where it does not exist. #}
   {%- if has_citus() -%} {{ return(false) }} {%- endif -%}
   {%- set candidate = adapter.quote('ciris_candidate') -%}
   {%- set rows = run_query(

@@ -66,9 +66,9 @@
   ({{ column }} >= {{ rechecked_from() }} and {{ column }} < {{ run_as_of() }})
 {%- endmacro %}
 
-{#- Condition of the rows that a run rewrites, by meta.range: as_of, last_event_at (found before the run knows its
-    bounds), run_id, or a time of traces. Rows after the as-of are left from an unfinished run and are deleted, except
-    in a backfill. -#}
+{#- Condition of the rows that a run rewrites, by the column meta.range: as_of, run_id, a time of traces, or
+    last_event_at, which is needed before the bounds of the run are known. Rows after the as-of are left from an
+    unfinished run and are deleted, except in a backfill. -#}
 {% macro in_rewritten_range(column) -%}
   {%- if column == 'run_id' -%}
     run_id = '{{ run_id() }}'

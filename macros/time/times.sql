@@ -48,14 +48,14 @@
   to_char({{ moment }} at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')
 {%- endmacro %}
 
-{#- SQL literal of such a text, or of a Python datetime in UTC; null for none. -#}
+{#- SQL literal of a time: of a text by utc_text, or of a Python datetime in UTC; null for none. -#}
 {% macro utc_literal(moment) %}
   {%- if moment is none -%} {{ return('null::timestamptz') }} {%- endif -%}
   {%- set text = moment if moment is string else moment.replace(tzinfo=none).isoformat(' ') -%}
   {{ return("timestamptz '" ~ text ~ "+00'") }}
 {% endmacro %}
 
-{#- Such a text in ISO 8601, for messages. -#}
+{#- Time in ISO 8601 for messages, from a text by utc_text. -#}
 {% macro shown_time(text) %}
   {{ return(none if text is none else text[:10] ~ 'T' ~ text[11:19] ~ 'Z') }}
 {% endmacro %}

@@ -9,13 +9,13 @@
 {%- set published = last_publication() or {} -%}
 {%- set backfill = setting('backfill') -%}
 {%- set last = last_run() or {} -%}
-{#- If the last run did not finish, this run must not start later than that one did. -#}
+{#- If the last run did not finish, this run begins at its cutoff or earlier. -#}
 {%- set begun = last if published and not (last.get('has_ended') or last.get('backfill_first')) else {} -%}
 {%- if published and not is_full_refresh() and backfill is none and last.get('checking_code') != checking_code() -%}
   {%- do log(
-    "What judges traces has changed since the last run (models, macros, seeds or the version of this project): the traces "
-    ~ "of the lookback are judged again. Older ones keep their verdicts, so scores that reach back to them may differ from "
-    ~ "a full refresh: ciris-scoring run --full-refresh --allow-rescoring.", info=true) -%}
+    "The code that checks traces has changed since the last run (models, macros, seeds or the version of this project). The "
+    ~ "traces of the restatement window are checked again. Older ones keep their checks, so scores that depend on them may "
+    ~ "differ from a full refresh: ciris-scoring run --full-refresh --allow-rescoring.", info=true) -%}
 {%- endif -%}
 
 

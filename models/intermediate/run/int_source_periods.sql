@@ -1,7 +1,7 @@
 {{ config(materialized='replace_range') }}
-{#- Periods of the restatement window, and whether they changed since the last whole run checked them; unchanged ones
-    are not checked again (scoring.md §9). Sources are read before any check, so that rows which arrive during the run
-    count as a change in the next run. Grain and key: period, also without traces, because its last trace may have been
+{#- Periods of the restatement window, and whether their source rows changed since the last complete run; the others are
+    not checked again (scoring.md §9). Sources are read before any check, so that rows which arrive during the run count
+    as a change in the next run. Grain and key: period, also without traces, because its last trace may have been
     deleted. row_versions is null if the source has no versions. -#}
 {%- set published = last_publication() or {} -%}
 {%- set last_run = relation_as_left('int_scoring_run') -%}

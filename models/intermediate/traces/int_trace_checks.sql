@@ -9,11 +9,13 @@
     ],
   )
 }}
-{#- Every verdict that a score needs, once per trace; those of replay are in int_replays. Rows that do not count stay,
+{#- Checks that a score needs, once per source row; those of replay are in int_replays. Rows that do not count stay,
     with is_counted false. An offset of 0 separates steps: each value is cleaned once, and only narrow rows are sorted.
-    Grain: source row dated in [traces_from, as-of). Key: traced_at, trace_check_id. Null: not sent. -#}
-{#- Values of earlier traces of the agent that a trace is compared with, and which traces count for each. The audit
-    number of a trace whose outcome came too late counts too: the next trace continues the chain. -#}
+    Grain: source row dated in [traces_from, as-of). Key: traced_at, trace_check_id. Columns are null if the value was
+    not sent. -#}
+{#- Columns of which the last value in an earlier trace of the agent is needed, each with the condition for the traces
+    that count. An audit number counts even if the outcome of its trace came too late, because the next trace continues
+    the chain. -#}
 {%- set state = {
   'agent_name': 'is_counted',
   'audit_sequence_number': 'true' if is_trace_one_row() else 'is_counted',
@@ -54,7 +56,7 @@ looked_up as (
 -- Narrow rows with hashes instead of the text that is sorted below. delivery_hash groups rows of one delivery (agent,
 -- trace_id, audit_sequence_number), sampling_hash orders the replay sample, content_hash breaks ties. Columns of fixed
 -- length come first, because PostgreSQL reads them fastest.
-judged as (
+checked as (
 
     select
         traced_at,
@@ -99,7 +101,7 @@ deliveries as (
         *,
         row_number() over delivery > 1 as is_sent_again,
         {{ copy_number('delivery') }} as copy_number
-    from judged
+    from checked
     window delivery as (
         partition by
             {{ of_agent() }}, delivery_hash, trace_id collate "C"
@@ -142,7 +144,7 @@ previous_state as (
     select
         agents.agent_id_hash,
         previous_rows.*
-    from {{ agents_in('judged') }} as agents
+    from {{ agents_in('checked') }} as agents
     cross join lateral (
         select
             coalesce(case when earlier.is_counted then earlier.agent_name end, earlier.previous_agent_name)

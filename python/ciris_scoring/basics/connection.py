@@ -25,7 +25,7 @@ SETTINGS_OF_VALUES: Mapping[str, str] = MappingProxyType(
         "standard_conforming_strings": "on",
         "transform_null_equals": "off",
         "array_nulls": "on",
-        "row_security": "off",  # the server refuses to hide rows
+        "row_security": "off",  # the server refuses a query instead of hiding rows
     }
 )
 # Settings that a session may inherit from role, database or server, and must not depend on.
@@ -44,7 +44,7 @@ SESSION_SETTINGS: Mapping[str, str] = MappingProxyType(
         **SETTINGS_NOT_TO_INHERIT,
         "search_path": SEARCH_PATH,
         "timezone": "UTC",
-        "client_connection_check_interval": "1s",  # the server ends its query when this process was killed
+        "client_connection_check_interval": "1s",  # the server ends the query if this process is killed
     }
 )
 # Limits that a session may inherit and that would stop a run. Each is removed if the server's version has it and the

@@ -18,7 +18,7 @@ from ciris_scoring.basics.relations import Relations, relations_of
 
 CHECK_INTERVAL = "client_connection_check_interval"
 _LONG_ROW = re.compile(r"(Failing row contains \(.{160})[^$]*\)")
-"""The row in PostgreSQL's message on a violated constraint. The key comes first, so the rest is cut."""
+"""Pattern of the row in PostgreSQL's message about a violated constraint. Messages show only its beginning, the key."""
 _PLACE = ("> ", "CONTEXT:  PL/pgSQL function inline_code_block")
 _NOT_PUBLISHED = "The marts stay as they were."
 _PUBLISHED = "The marts are those of this run."

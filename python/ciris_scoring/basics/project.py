@@ -86,7 +86,7 @@ def parse_vars(text: str | None) -> dict[str, Any]:
     hint = "Write a YAML dictionary, for example --vars '{ciris_scoring_period: hour}'."
     try:
         variables = yaml.safe_load(text or "{}")
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: an impossible date
+    except (yaml.YAMLError, ValueError) as error:  # yaml raises ValueError for an impossible date
         reason = " ".join(str(error).split())
         raise InputError(f"--vars is not YAML: {text!r} ({reason})", hint) from error
     if not isinstance(variables, dict):

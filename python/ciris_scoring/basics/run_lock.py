@@ -77,7 +77,7 @@ def _end_writers(connection: psycopg.Connection, schema: str, report: Callable[[
                 )
             with contextlib.suppress(
                 psycopg.errors.InsufficientPrivilege
-            ):  # another role's session: the server may end it
+            ):  # the session is of another role; the server may still end it
                 if one_row(connection.execute("select pg_terminate_backend(%s, 1000)", [pid]))[0]:
                     report(
                         f"Ended database process {pid}, at work for a run that has lost its lock on {schema}."

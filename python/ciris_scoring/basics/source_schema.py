@@ -248,7 +248,8 @@ def distribute(
 
     :raises psycopg.Error: the database is not a Citus coordinator.
     """
-    # Citus refuses reference tables after parallel statements, and statements on workers after one on a local copy.
+    # In one transaction Citus refuses a reference table after parallel statements, and a statement on workers after a
+    # statement on a local copy.
     connection.execute("set local citus.multi_shard_modify_mode to 'sequential'")
     connection.execute("set local citus.enable_local_execution to off")
     for logical_name in sorted(logical_names, key="covenant_traces".__eq__):

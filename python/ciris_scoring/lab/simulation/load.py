@@ -109,7 +109,9 @@ def load_text(
     """
     written = {}
     if distributed:
-        create_missing_schema(connection, schema)  # before the transaction, so that workers see it
+        create_missing_schema(
+            connection, schema
+        )  # committed before the transaction, so that workers see the schema
     names = [(tables or {}).get(name, name) for name in sources]
     traces = "trace_events" if events else (tables or {}).get("covenant_traces", "covenant_traces")
     with connection.transaction():
@@ -147,7 +149,7 @@ def _copy(
     statement = sql.SQL("copy {} ({}) from stdin with ({})").format(
         table_identifier(logical_name, schema, tables),
         column_list(SOURCE_TABLES[logical_name].column_names),
-        sql.SQL(options),  # contains only constants of this package
+        sql.SQL(options),  # the options are constants of this package
     )
     with connection.cursor() as cursor:
         with cursor.copy(statement) as copy:

@@ -1,4 +1,5 @@
-"""The sample: a small simulated fleet that ships with the package.
+"""The sample: a small simulated fleet that ships with the package. It is not a dbt seed, because ``dbt build`` would
+load it into a user's database.
 
 ``python -m ciris_scoring.lab.simulation.sample`` writes its files again from the arguments in `SAMPLE`.
 """
@@ -21,7 +22,7 @@ from ciris_scoring.lab.simulation.text_formats import csv_text
 
 
 class SampleInfo(TypedDict):
-    """Arguments of `simulate_fleet` for the sample. Its end is the as-of to score it at."""
+    """Arguments of `simulate_fleet` for the sample. Its end is the as-of of the scores."""
 
     agents: int
     days: int
