@@ -169,7 +169,7 @@ API: list[tuple[str, list[str], str]] = [
     ("history/Link", ["days=0", "days=401", "days=-1", "days=1e3"], "days"),
     ("history/Link", ["interval=minutely"], "interval"),
     ("parameters", ["window_days=7"], "window_days"),
-    ("signs", ["sign=nothing", "sign=", "sign=falling"], "sign"),
+    ("red-flags", ["red_flag=nothing", "red_flag=", "red_flag=falling"], "red_flag"),
     ("alerts", ["threshold=-0.1", "threshold=1.1", "threshold=nan", "threshold=1e999", "threshold=x"], "threshold"),
     ("alerts", ["kind=nothing", "kind=", "kind=LOW_CAPACITY", "kind=new_identity"], "kind"),
     ("alerts", ["severity=fatal"], "severity"),

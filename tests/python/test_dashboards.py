@@ -106,7 +106,7 @@ def test_charts_annotate_runs(marts):
 
 
 @pytest.mark.parametrize(
-    "title", ["What the score lost, by loss component", "What changed since one window ago"]
+    "title", ["Points lost by loss component", "What changed since one window ago"]
 )
 def test_dashboard_describes_components_in_words(title):
     [override] = [

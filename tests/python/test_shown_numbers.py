@@ -85,7 +85,7 @@ COMPUTED = {
     " join fct_capacity_scores as s using (agent_id_hash, as_of, window_days)",
     "components": "select c.*, s.agent_name from fct_factor_components as c"
     " join fct_capacity_scores as s using (agent_id_hash, as_of, window_days)",
-    "lost": "select agent_id_hash, as_of, window_days, array_agg(part order by rank) as parts"
+    "lost": "select agent_id_hash, as_of, window_days, array_agg(loss_component order by rank) as loss_components"
     " from fct_score_attribution where points_lost >= 0.001 group by 1, 2, 3",
     "comparisons": "select c.*, s.agent_name from fct_score_comparisons as c"
     " join fct_capacity_scores as s using (agent_id_hash, as_of, window_days) where compared_with = 'window'",
@@ -144,8 +144,8 @@ class Expected:
             as_ofs[row["window_days"]].append(row["as_of"])
         found = self.connection.execute(
             "select agent_id_hash, agent_name, window_days, as_of, kind as name, severity, true as is_alert"
-            " from fct_capacity_alerts union select distinct agent_id_hash, agent_name, window_days, as_of, sign,"
-            " 'sign', false from fct_record_signs"
+            " from fct_capacity_alerts union select distinct agent_id_hash, agent_name, window_days, as_of, red_flag,"
+            " 'red_flag', false from fct_record_signs"
         ).fetchall()
         stood = {(row["agent_id_hash"], row["window_days"], row["name"], row["as_of"]) for row in found}
         for row in found:
@@ -165,7 +165,7 @@ class Expected:
         for score_ in self.rows("scores"):
             key = {name: score_[name] for name in ("agent_id_hash", "as_of", "window_days")}
             found = of[tuple(key.values())]
-            alerts, signs = (
+            alerts, red_flags = (
                 [row["title"] for row in found if row["is_alert"] is one] for one in (True, False)
             )
             names = sorted(row["name"] for row in found)
@@ -174,7 +174,7 @@ class Expected:
                 "agent_name": score_["agent_name"],
                 "names": names,
                 "alerts": " ".join(alerts),
-                "signs": " ".join(signs),
+                "red_flags": " ".join(red_flags),
             }
 
 
@@ -324,7 +324,10 @@ def api_factors(at: At) -> Iterator[Shown]:
         yield from of_score(answer, at.of(agent))
         for part in answer["weighs_most"]["loss_components"]:
             yield from members(
-                "attribution", at.of(agent, part=part["loss_component"].lower()), part, "loss_component"
+                "attribution",
+                at.of(agent, loss_component=part["loss_component"].lower()),
+                part,
+                "loss_component",
             )
 
 
@@ -362,9 +365,9 @@ def api_alerts(at: At) -> Iterator[Shown]:
         yield from members("fct_capacity_alerts", at.of(one["agent_id_hash"], kind=one["kind"]), one)
 
 
-def api_signs(at: At) -> Iterator[Shown]:
-    for one in at.get("/signs")["signs"]:
-        key = at.of(one["agent_id_hash"], sign=one["sign"], field=one["field"])
+def api_red_flags(at: At) -> Iterator[Shown]:
+    for one in at.get("/red-flags")["red_flags"]:
+        key = at.of(one["agent_id_hash"], red_flag=one["red_flag"], field=one["field"])
         yield from members("fct_record_signs", key, one)
 
 
@@ -432,7 +435,7 @@ def fleet_rows(at: At, page: str) -> Iterator[Shown]:
             yield Shown("comparisons", key, "change", row[5])
         yield Shown("scores", key, "steady_label", row[7] if "missing" not in row[7] else None)
         yield Shown("titles", key, "alerts", " ".join(row[8].split()))
-        yield Shown("titles", key, "signs", " ".join(row[9].split()))
+        yield Shown("titles", key, "red_flags", " ".join(row[9].split()))
         yield Shown("scores", key, "n_traces", row[10])
         yield Shown("scores", key, "silent", None if row[11] == "–" else row[11])
     said = [said for said, _ in page_words.VERDICTS.values()]
@@ -507,8 +510,8 @@ def alerts_page(at: At) -> Iterator[Shown]:
 
 
 def red_flags_page(at: At) -> Iterator[Shown]:
-    for agent, title, message, z in (row for row in cells(at.page("/signs")) if row[0] != "Agent"):
-        key = {"shown_label": label_of(agent), **at.key, "sign": title.split()[-1], "message": message}
+    for agent, title, message, z in (row for row in cells(at.page("/red-flags")) if row[0] != "Agent"):
+        key = {"shown_label": label_of(agent), **at.key, "red_flag": title.split()[-1], "message": message}
         yield Shown("fct_record_signs", key, "z", z)
 
 
@@ -634,9 +637,9 @@ def explanations(at: At) -> Iterator[Shown]:
             yield from members("fct_score_comparisons", of, comparison, "loss_components")
             for part in comparison["loss_components"]:
                 yield from members("changes", {**of, "loss_component": part["loss_component"]}, part)
-        for sign in found["signs"]:
-            of = {**key, "sign": sign["sign"], "field": sign["field"]}
-            yield from members("fct_record_signs", of, sign)
+        for red_flag in found["red_flags"]:
+            of = {**key, "red_flag": red_flag["red_flag"], "field": red_flag["field"]}
+            yield from members("fct_record_signs", of, red_flag)
         yield from of_text(explain_module.page(explanation), key)
 
 
@@ -686,7 +689,7 @@ def tables(at: At) -> Iterator[Shown]:
             if name in ("steady", "window"):
                 column = "capacity_score_steady" if name == "steady" else "capacity_score"
                 yield from limited("scores", key, column, cell)
-            elif name not in ("alerts", "signs"):
+            elif name not in ("alerts", "red_flags"):
                 yield Shown("scores", key, names.get(name, name), None if cell == "-" else cell)
 
 
@@ -699,12 +702,15 @@ def panels(at: At) -> Iterator[Shown]:
         for name, column in PANEL_COLUMNS.items():
             yield Shown("scores", key, column, row[name])
     for agent in at.agents:
-        for row in panel_rows(at, "What the score lost, by loss component", agent):
+        for row in panel_rows(at, "Points lost by loss component", agent):
             yield Shown(
-                "attribution", at.of(agent, part=row["loss_component"]), "points_lost", row["points lost"]
+                "attribution",
+                at.of(agent, loss_component=row["loss_component"]),
+                "points_lost",
+                row["points lost"],
             )
         for row in panel_rows(at, "What changed since one window ago", agent):
-            key = at.of(agent, part=row["loss_component"], compared_with="window")
+            key = at.of(agent, loss_component=row["loss_component"], compared_with="window")
             yield Shown("changes", key, "points", row["points"])
         for row in panel_rows(at, "Components", agent):
             for end in ("value", "low", "high"):
@@ -740,10 +746,11 @@ def panel_rows(at: At, title: str, agent: str = "") -> list[Row]:
 
 Read = Callable[[At], Iterator[Shown]]
 OF_ANY_AS_OF: dict[Read, str] = {
-    api_fleet: "scores", api_factors: "components", api_history: "fct_capacity_scores", api_signs: "fct_record_signs",
-    api_alerts: "fct_capacity_alerts", api_evidence: "lowered", fleet_page: "scores", agent_pages: "components",
-    alerts_page: "fct_capacity_alerts", red_flags_page: "fct_record_signs", deferrals_page: "fct_capacity_scores",
-    compare_page: "scores", explanations: "attribution", tables: "scores",
+    api_fleet: "scores", api_factors: "components", api_history: "fct_capacity_scores",
+    api_alerts: "fct_capacity_alerts", api_red_flags: "fct_record_signs", api_evidence: "lowered",
+    fleet_page: "scores", agent_pages: "components", alerts_page: "fct_capacity_alerts",
+    red_flags_page: "fct_record_signs", deferrals_page: "fct_capacity_scores", compare_page: "scores",
+    explanations: "attribution", tables: "scores",
 }  # fmt: skip
 OF_NEWEST: dict[Read, str] = {
     report_page: "scores", report_json: "components", panels: "fct_capacity_alerts", metrics: "alert counts",
