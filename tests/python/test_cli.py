@@ -275,17 +275,6 @@ def test_schema_of_another_role_needs_a_grant(sources, role):
     assert 'grant usage, create on schema "ciris"' in hint
 
 
-# --- concurrent runs -------------------------------------------------------------------------------------------------
-
-
-def test_runs_on_different_schemas_do_not_block_each_other(database):
-    with database.connect() as first, database.connect() as second:
-        with run_lock(first, "ciris"), run_lock(second, "ciris_dev"):
-            pass
-        with run_lock(second, "ciris"):  # the first connection has released the lock
-            pass
-
-
 # --- a small project instead of the real one: how a run handles dbt's output -----------------------------------------
 
 PROJECT = {
@@ -487,23 +476,6 @@ def test_embedded_scores_the_sample_and_says_how_to_go_on(small_project):
         stopped = embedded.stop(state)
     assert stopped
     assert not embedded.stop(state)
-
-
-def test_exec_runs_a_command_with_a_temporary_server():
-    script = "import os, psycopg; print(psycopg.connect('').info.host); raise SystemExit(7)"
-    command = [
-        sys.executable,
-        "-m",
-        "ciris_scoring.lab.embedded",
-        "exec",
-        "--",
-        sys.executable,
-        "-c",
-        script,
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 7, done.stderr
-    assert not Path(done.stdout.strip()).exists()
 
 
 def test_embedded_works_in_folders_with_special_characters(small_project, tmp_path, monkeypatch):

@@ -12,8 +12,7 @@ from psycopg.types.json import Jsonb
 
 from ciris_scoring.basics.terminal import width
 from ciris_scoring.lab.embedded import SCHEMA
-from ciris_scoring.marts.alerts import Alert
-from ciris_scoring.serve.fleet_table import AGENT_WIDTH, MAX_ROWS, fleet_tables, shown_label
+from ciris_scoring.serve.fleet_table import MAX_ROWS, fleet_tables
 from pipeline import MARTS
 
 AS_OF = datetime(2026, 6, 15, tzinfo=UTC)
@@ -138,22 +137,6 @@ def test_the_table_fits_the_terminal(connection, monkeypatch, room):
     headings = lines[1].split()
     assert {"agent", "verdict", "steady", "alerts"} <= set(headings)
     assert ("I_int" in headings, "window" in headings) == (room == 200, room > 70)
-
-
-@pytest.mark.parametrize(
-    ("name", "shown"),
-    [
-        ("Scout", "Scout (3f764637)"),
-        (None, "(3f764637)"),
-        ("An agent with a long name", "An agent… (3f764637)"),
-        ("探索者探索者探索者探索者", "探索者探… (3f764637)"),
-        ("a\tb\x1b[31mc", "a�b�[31mc (3f764637)"),
-    ],
-)
-def test_an_agent_is_named_within_its_column(name, shown):
-    alert = Alert("3f764637717ba9ec", name, AS_OF, 7, "silent", "warning", 0, 0, "")
-    assert shown_label(alert) == shown
-    assert width(shown) <= AGENT_WIDTH
 
 
 def test_agents_with_equal_names_and_hash_beginnings_are_distinguished(connection):

@@ -917,10 +917,12 @@ def test_memory_does_not_grow_with_the_input(database, tmp_path):
     def peak(*paths: Path) -> int:
         """Return the most memory that a load needs, in MB."""
         code = (
-            "import resource, sys; from ciris_scoring.cli import main; main(standalone_mode=False);"
+            "import resource, sys; from pathlib import Path; from ciris_scoring.audit.load import load;"
+            "from ciris_scoring.basics.project import load_project;"
+            "load(load_project(Path(sys.argv[1]), Path(sys.argv[2])), [Path(path) for path in sys.argv[3:]], []);"
             "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)"
         )
-        arguments = [sys.executable, "-c", code, "load", *paths, *at(database)]
+        arguments = [sys.executable, "-c", code, REPOSITORY, database.profiles_dir, *paths]
         return int(printed(*arguments).splitlines()[-1])
 
     base = peak(few)
