@@ -78,6 +78,7 @@ soak: $(FOR_TESTS) ## Test mutants, replays, killed and unfinished runs, long hi
 	$(BIN)/python tests/programs/kills.py --events
 	$(BIN)/python tests/programs/unfinished_runs.py
 	$(BIN)/python tests/programs/long_history.py
+	$(BIN)/python tests/programs/process_per_model.py
 	MALFORMED_TRACES=10000 $(BIN)/pytest -q tests/python/test_odd_rows.py
 	FUZZ_CASES=100000 $(BIN)/pytest -q tests/python/test_signatures.py
 

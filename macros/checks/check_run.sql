@@ -15,7 +15,7 @@
   {%- do check_variables() -%}
   {%- do check_scoring_parameters() -%}
   {%- do check_as_of(models) -%}
-  {%- set others = run_query(run_lock_holders()).columns[0].values() | reject('equalto', setting('lock_holder_pid')) | list -%}
+  {%- set others = other_lock_holders() -%}
   {%- if others | length > 0 -%}
     {{ refuse(
       "Another run holds the lock on schema " ~ target.schema ~ " (database process " ~ others[0]

@@ -29,6 +29,9 @@
       commit;
       begin isolation level read committed read write;
       {{ session_settings() }}
+      {% if shared_run() %}
+      select pg_advisory_xact_lock_shared(hashtextextended('{{ run_id() }}', 0));
+      {% endif %}
       {% if holder is none %}
       select pg_try_advisory_xact_lock_shared({{ lock_key('run_lock') }})
       {% else %}

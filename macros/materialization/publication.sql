@@ -80,6 +80,12 @@
       {%- do missing.append(node.name) -%}
     {%- endif -%}
   {%- endfor -%}
+  {%- set untested = missing_tests() -%}
+  {%- if untested -%}
+    {{ exceptions.raise_compiler_error(
+      "Nothing is published, because " ~ untested | length ~ " tests have not passed in this run, such as " ~ untested[0] ~ ". Run the "
+      ~ "tests of each model after the model, then int_runs again.") }}
+  {%- endif -%}
   {%- if missing and not last_run()['has_ended'] -%}
     {{ exceptions.raise_compiler_error(
       "The marts change together, but " ~ missing | sort | join(', ') ~ " of schema " ~ target.schema ~ " has no rows of this run. "

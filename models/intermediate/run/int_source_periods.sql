@@ -77,7 +77,7 @@ checked_before as (
     from {{ last_read }} as read_then
     inner join {{ last_run }} as last_run
         on
-            read_then.invocation_id = last_run.invocation_id
+            read_then.invocation_id = last_run.sources_read_by
             and last_run.backfill_first is null
             and last_run.started_at < {{ utc_literal(published['published_at']) }}
     where read_then.period_start >= (select bounds.lookback_from from bounds)
@@ -102,7 +102,8 @@ select
         and source_periods.row_versions = checked_before.row_versions
         and checkers.checked_with = checked_before.checked_with
     ) is not true as is_changed,
-    '{{ invocation_id }}' as invocation_id
+    '{{ invocation_id }}' as invocation_id,
+    '{{ build_id() }}' as run_id
 from source_periods
 left join checked_before on source_periods.period_start = checked_before.period_start
 cross join checkers

@@ -4,7 +4,7 @@
     meta={'range': 'traced_at'},
     indexes=[{'columns': ['agent_id_hash', 'traced_at']}, {'columns': ['delivery_hash', 'traced_at']}],
     pre_hook=[
-      "delete from {{ ref('int_source_periods') }} where invocation_id <> '{{ invocation_id }}'",
+      "delete from {{ ref('int_source_periods') }} where run_id <> '{{ build_id() }}'",
       "{{ set_for_heavy_work(costly_rows=true) }}",
     ],
   )

@@ -17,6 +17,7 @@ from ciris_scoring.basics.pooler import backend_pid
 
 RUN_LOCK = "ciris_scoring"
 WRITERS_LOCK = "ciris_scoring_writers"
+START_LOCK = "ciris_scoring_start"
 LOCK_KEY = "hashtext(%(lock)s), hashtext(%(schema)s)"
 HELD = """
     locks.locktype = 'advisory' and locks.granted

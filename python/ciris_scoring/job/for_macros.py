@@ -23,6 +23,7 @@ CONSTANTS: Mapping[str, Any] = MappingProxyType(
         "search_path": connection.SEARCH_PATH,
         "run_lock": run_lock.RUN_LOCK,
         "writers_lock": run_lock.WRITERS_LOCK,
+        "start_lock": run_lock.START_LOCK,
         # Sources
         "engine_tables": source_schema.ENGINE_TABLES,
         "tables_of_shape": source_shape.TABLES_OF_SHAPE,
