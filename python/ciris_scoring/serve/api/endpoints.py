@@ -322,7 +322,7 @@ async def fleet(
         models.Category | None, Query(description="Return only agents of this category.")
     ] = None,
     status: Annotated[
-        models.Status | Literal["no_traces"] | None, Query(description="Return only agents with this status.")
+        Literal[models.Status, "no_traces"] | None, Query(description="Return only agents with this status.")
     ] = None,
     verdict: Annotated[VerdictName | None, Query(description="Return only agents with this verdict.")] = None,
     raised: Annotated[
