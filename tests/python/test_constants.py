@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from jinja2 import Environment
 
-from ciris_scoring.basics.connection import SETTINGS_NOT_TO_INHERIT, SETTINGS_ON_CLUSTER
+from ciris_scoring.basics.connection import SETTINGS_NOT_TO_INHERIT
 from ciris_scoring.job.for_macros import CONSTANTS
 from ciris_scoring.statistics.inputs import Parameters
 from conftest import REPOSITORY
@@ -98,7 +98,7 @@ def test_macros_read_each_shared_constant(name: str) -> None:
     ] != []
 
 
-@pytest.mark.parametrize("name", sorted({**SETTINGS_NOT_TO_INHERIT, **SETTINGS_ON_CLUSTER}))
+@pytest.mark.parametrize("name", sorted(SETTINGS_NOT_TO_INHERIT))
 def test_sql_names_no_setting_of_a_session(name: str) -> None:
     assert [path for path, text in SQL.items() if re.search(rf"\b{name}\b", text)] == []
 

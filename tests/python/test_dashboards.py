@@ -94,7 +94,7 @@ def test_panels_equal_the_marts(marts):
         for end in ("", "_low", "_high")
     ]
     [link] = [row["capacity_score"] for row in scores if row["agent_id_hash"] == LINK]
-    lost = rows(marts, "What the score lost, by loss component")
+    lost = rows(marts, "Points lost by loss component")
     assert sum(row["points lost"] for row in lost) == pytest.approx(1 - link, abs=1e-12)
     [alerts] = rows(marts, "Alerts")[:1]
     assert alerts["severity"] == "critical"
@@ -141,9 +141,7 @@ def test_charts_annotate_runs(marts):
     assert run["text"].startswith("published as of 2026-06-15")
 
 
-@pytest.mark.parametrize(
-    "title", ["What the score lost, by loss component", "What changed since one window ago"]
-)
+@pytest.mark.parametrize("title", ["Points lost by loss component", "What changed since one window ago"])
 def test_dashboard_describes_components_in_words(title):
     [override] = [
         o for o in PANELS[title]["fieldConfig"]["overrides"] if o["matcher"]["options"] == "loss_component"

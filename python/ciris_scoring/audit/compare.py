@@ -134,7 +134,7 @@ def audit(
     summary.add_problems(problems)
     traces, registry = map(project.source_table, ("covenant_traces", "covenant_public_keys"))
     with connect(project) as connection, connection.transaction():
-        connection.execute("set transaction isolation level repeatable read")  # one snapshot
+        connection.execute("set transaction isolation level repeatable read")  # all queries see one snapshot
         _read(connection, traces, paths, keys, summary)
         agents = _agents(connection, agent)
         result = Audit(agents, window, summary)

@@ -76,7 +76,7 @@ class Summary:
         self.batches += batch.is_batch
         self.received += batch.received
         self.rejected += batch.rejected.total()
-        self.outcomes.update(batch.outcomes)  # += would drop negative counts
+        self.outcomes.update(batch.outcomes)  # the operator += would drop negative counts
         self.deferrals += len(batch.deferrals)
         for kind, n in batch.other_events.items():
             named = kind in self.other_events or len(self.other_events) < SHOWN_PROBLEMS
@@ -113,7 +113,7 @@ def load(
     :raises InputError: a file of keys is invalid, or the target is a Citus cluster.
     :raises DatabaseError: the database returns an error. The chunks loaded before remain.
     """
-    if project.is_distributed:
+    if project.variables.get("distribution") == "citus":
         raise InputError(
             "Batches are not loaded into a cluster of Citus.",
             "Load them into one server, and bring the rows over as docs/scaling.md says.",

@@ -70,11 +70,6 @@ class Project:
         return str(self.variables.get("source_schema", DEFAULT_SCHEMA))
 
     @property
-    def is_distributed(self) -> bool:
-        """Whether sources and tables are distributed over a Citus cluster."""
-        return bool(self.variables.get("distribution") == "citus")
-
-    @property
     def source_tables(self) -> dict[str, str]:
         """Name of each source table in the database, by its name in the project."""
         return {name: str(self.variables.get(f"{name}_table", name)) for name in SOURCE_TABLES}
@@ -94,7 +89,7 @@ def parse_vars(text: str | None) -> dict[str, Any]:
         variables = yaml.safe_load(text or "{}")
     except RecursionError as error:
         raise InputError("--vars is nested too deeply.", hint) from error
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: an impossible date
+    except (yaml.YAMLError, ValueError) as error:  # yaml raises ValueError for an impossible date
         reason = " ".join(str(error).split())
         raise InputError(f"--vars is not YAML: {text!r} ({reason})", hint) from error
     if not isinstance(variables, dict):
