@@ -48,7 +48,8 @@
     {%- set fits = value is string and (value in definition['choices'] or not definition['choices']) -%}
     {%- set allowed = definition['choices'] | join(' or ') -%}
   {%- elif kind == 'name' -%}
-    {%- set fits, allowed = value is string and value == value.strip() and value != '', 'a name, in quotes if it looks like a number' -%}
+    {%- set fits = value is string and value == value.strip() and modules.re.match('^[^"%]{1,63}$', value) is not none -%}
+    {%- set allowed = 'a name, in quotes if it looks like a number, without double quotes and per cent signs' -%}
   {%- elif kind == 'size' -%}
     {%- set fits = value is string and modules.re.match('^[1-9][0-9]*(kB|MB|GB)$', value) is not none -%}
     {%- set allowed = 'a size such as 256MB' -%}

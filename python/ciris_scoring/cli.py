@@ -1,6 +1,7 @@
 """The command line `ciris-scoring`."""
 
 import contextlib
+import errno
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -29,6 +30,9 @@ from ciris_scoring.options import (
 # Importing dbt or pandas takes a second, so modules that do are imported by the commands that need them.
 
 
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
 class Commands(click.Group):
     """Group of commands that prints an expected error as a line and a hint on stderr, and exits with its code."""
 
@@ -44,10 +48,16 @@ class Commands(click.Group):
         except CirisError as error:
             _end(ctx, error)
         except OSError as error:
-            fault = fault_of_error(error, str(error.filename))
-            if fault is None:
+            if fault := fault_of_error(error, str(error.filename)):
+                _end(ctx, InputError(fault))
+            if error.filename is not None or error.errno not in NO_ROOM:
                 raise
-            _end(ctx, InputError(fault))
+            _end(
+                ctx,
+                CirisError(
+                    f"The output cannot be written: {error.strerror}.", "Make room, or write elsewhere."
+                ),
+            )
 
 
 def _end(ctx: click.Context, error: CirisError) -> NoReturn:

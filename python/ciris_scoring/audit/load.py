@@ -120,20 +120,17 @@ def load(
         )
     started = time.monotonic()
     summary = Summary(most_problems=most_problems)
-    keys = []
-    for path in keys_files:
-        found, problems = read_keys(path)
-        keys += found
-        summary.add_problems(problems)
+    keys, problems = read_keys(keys_files)
+    summary.add_problems(problems)
     with connect(project, writes=True) as connection:
         store = Store(connection, project)
         store.create()
-        summary.new_keys, problems = store.register(keys)
+        summary.new_keys, problems = store.register(keys.values())
         summary.add_problems(problems)
-        registered, unusable = usable(store.registered_keys())
+        store.keys, unusable = usable(store.registered_keys())
         for problem in unusable:
             say(f"Note: {problem.where} verifies nothing: {problem.detail}.")
-        for batches in read_batches(paths, registered, summary, store):
+        for batches in read_batches(paths, store.keys, summary, store):
             written = store.write([batch for batch in batches if batch.is_batch])
             summary.new += written.new
             summary.replaced += written.replaced
