@@ -69,15 +69,11 @@ test-citus: $(FOR_TESTS) ## Compare a Citus cluster with plain PostgreSQL; CIRIS
 		exit 2; }
 	CIRIS_CITUS_URL='$(CIRIS_CITUS_URL)' $(BIN)/pytest tests/programs/citus.py
 
-soak: $(FOR_TESTS) ## Mutants, replays, killed and unfinished runs, long and odd histories (about 2½ hours).
+soak: $(FOR_TESTS) ## Mutants, random histories of runs, generated fleets, long and odd histories (about 2½ hours).
 	$(BIN)/python tests/programs/mutants.py
+	HISTORIES=60 STEPS=30 $(BIN)/pytest -q tests/python/test_healing.py
 	FLEETS=10 $(BIN)/pytest -q tests/python/test_generated_fleets.py
-	$(BIN)/python tests/programs/replay.py
-	$(BIN)/python tests/programs/replay.py --events
-	$(BIN)/python tests/programs/kills.py
-	$(BIN)/python tests/programs/kills.py --events
-	$(BIN)/python tests/programs/unfinished_runs.py
-	$(BIN)/python tests/programs/long_history.py
+	ALL_HOURS=1 $(BIN)/pytest -q tests/python/test_long_history.py
 	ODD_TRACES=10000 $(BIN)/pytest -q tests/python/test_odd_rows.py
 	FUZZ_CASES=100000 $(BIN)/pytest -q tests/python/test_signatures.py
 

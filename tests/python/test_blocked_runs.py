@@ -10,9 +10,8 @@ import psycopg
 import pytest
 
 from ciris_scoring.lab.embedded import SCHEMA
-from command_line import at
+from command_line import PATIENCE_SECONDS, PROGRAMS, Command, at
 from conftest import Database
-from kills import PATIENCE_SECONDS, PROGRAMS, Command
 from test_bad_input import Dbt, dbt, restore
 from test_robust_runs import wait_until_one_waits
 

@@ -17,9 +17,8 @@ from ciris_scoring.basics.dbt import invoke
 from ciris_scoring.basics.errors import DatabaseError
 from ciris_scoring.basics.project import load_project
 from ciris_scoring.lab.embedded import SCHEMA, write_profile
-from command_line import at
+from command_line import PATIENCE_SECONDS, at
 from conftest import REPOSITORY, Database
-from kills import PATIENCE_SECONDS
 from nasty_fleet import START, nasty_fleet
 from pipeline import create_loose_sources, differences_from_brute_force, load_rows, score, table_differences
 from test_bad_input import dbt
