@@ -4,7 +4,7 @@ select
     is_signature_verified,
     is_key_registered,
     is_link_valid
-from {{ ref('fct_trace_verdicts') }}
+from {{ ref('fct_trace_checks') }}
 where
     agent_id_hash = 'cabddd70814e3253' -- Latch of the sample
     and is_counted and not is_chain_valid

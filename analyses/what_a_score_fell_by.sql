@@ -1,5 +1,5 @@
 select
-    part,
+    loss_component,
     points,
     loss_change
 from {{ ref('fct_score_changes') }}

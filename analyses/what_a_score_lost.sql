@@ -1,5 +1,5 @@
 select
-    part,
+    loss_component,
     factor,
     points_lost,
     loss

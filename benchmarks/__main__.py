@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 import click
 
 from benchmarks.coverage.command import PARTS
-from benchmarks.coverage.signs import MEASURES
+from benchmarks.coverage.red_flags import MEASURES
 from benchmarks.measure import FleetOptions, measure
 from benchmarks.table import show_speed
 from benchmarks.verdicts import Verdict, announce, judge
@@ -25,7 +25,7 @@ def part_option(parts: Iterable[str]) -> Callable[[Command], Command]:
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 def main() -> None:
-    """Measure speed, intervals and signs; docs/measuring.md explains each line that is printed.
+    """Measure speed, intervals and red flags; docs/measuring.md explains each line that is printed.
 
     The exit code is 1 when a stated figure is missed; the last lines say which.
     """
@@ -76,8 +76,8 @@ def coverage(rows: int, part: str | None, seed: int) -> None:
 @main.command()
 @part_option(MEASURES)
 @seed_option
-def signs(part: str | None, seed: int) -> None:
-    """Measure how often honest agents raise signs of a polished record, and which manipulations are caught.
+def red_flags(part: str | None, seed: int) -> None:
+    """Measure how often honest agents raise red flags of selective reporting, and which manipulations are caught.
 
     It simulates fleets of several sizes on a PostgreSQL that it throws away: honest ones, some careless; polished ones
     at 600 traces a week; and such as leave out verdicts, copy records or change keys at 100 and 300. About 15 minutes.

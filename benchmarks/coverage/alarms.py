@@ -9,11 +9,11 @@ from benchmarks.coverage.behaviour import Behaviour as Doing
 from benchmarks.coverage.behaviour import DayEffects, Facts, draw, realised
 from benchmarks.coverage.cases import WINDOWS
 from benchmarks.coverage.events import STEADY_DAYS, Events, compared, row_facts, within
-from ciris_scoring.statistics.behaviour import PARTS, Behaviour, behaviour
 from ciris_scoring.statistics.design_effects import fleet_values
 from ciris_scoring.statistics.episodes import chance_of_as_many, longer, share_rose
 from ciris_scoring.statistics.inputs import Booleans, Floats, Integers, Parameters, PeriodSums, Rows
 from ciris_scoring.statistics.intervals import Intervals, compute_intervals, sum_fleet
+from ciris_scoring.statistics.rate_components import PARTS, RateComponents, rate_components
 
 PARAMETERS = Parameters()
 
@@ -82,7 +82,7 @@ def _scored(sums: PeriodSums, events: Events, as_ofs: Integers) -> tuple[tuple[I
     return (week, month), values.episode_cv[:, as_ofs]
 
 
-def is_falling(before: Behaviour, now: Behaviour, z: tuple[float, float] = WEEK) -> Booleans:
+def is_falling(before: RateComponents, now: RateComponents, z: tuple[float, float] = WEEK) -> Booleans:
     """Return whether ``falling`` is raised, (...,). Components that are unmeasured on one side are ignored."""
     change = now.loss - before.loss
     variance = before.worse_sd**2 + now.better_sd**2
@@ -99,10 +99,10 @@ def _falling(weeks: Intervals, months: Intervals) -> tuple[Booleans, Booleans]:
 
     The as-ofs must be consecutive days.
     """
-    week, month = behaviour(weeks, PARAMETERS), behaviour(months, PARAMETERS)
+    week, month = rate_components(weeks, PARAMETERS), rate_components(months, PARAMETERS)
     without_drift = np.where(np.array(PARTS) == "delta_drift", np.nan, month.loss)[:, :-7]
-    now = Behaviour(*(values[:, 7:] for values in week))
-    before, month = (Behaviour(*(values[:, :-7] for values in of)) for of in (week, month))
+    now = RateComponents(*(values[:, 7:] for values in week))
+    before, month = (RateComponents(*(values[:, :-7] for values in of)) for of in (week, month))
     is_scored = ~np.isnan(weeks.capacity_score)
     comparable = is_scored[:, 7:] & is_scored[:, :-7]
     against_month = is_falling(month._replace(loss=without_drift), now, MONTH)

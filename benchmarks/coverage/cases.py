@@ -59,7 +59,7 @@ class Case:
 
 def simulated(case: Case, agents: int, rng: np.random.Generator) -> tuple[Behaviour, Facts, DayEffects]:
     """Simulate the agents of a case over the lookback horizon of one as-of."""
-    days = case.window.memory_days
+    days = case.window.horizon_days
     behaviour = plausible(agents, days, case.window.window_days, rng)
     facts = _facts(case, agents, days, rng)
     facts = facts._replace(**{name: np.full(agents, value) for name, value in case.facts.items()})

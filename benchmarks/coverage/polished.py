@@ -44,7 +44,7 @@ class Manipulation(NamedTuple):
     pathology: str
     """Pathology of the agents on which it is tried."""
     polish: Polish
-    sign: str | None
+    red_flag: str | None
     """Red flag that it raises, or None."""
     lasts: bool = True
     """Whether it continues, or is done once."""

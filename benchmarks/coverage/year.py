@@ -104,7 +104,7 @@ def long_run(lives: Lives, window: Window, rng: np.random.Generator) -> Floats:
     shape = lives.rates.episodes.shape
     rates = EventRates(*(values.ravel() for values in lives.rates))
     n = len(rates.episodes)
-    days = window.memory_days
+    days = window.horizon_days
     ones = np.ones((n, days), dtype=np.int64)
     facts = only_traces(ones, ones)
     flat = Behaviour(*(values.reshape(n, *values.shape[2:]) for values in lives.behaviour))

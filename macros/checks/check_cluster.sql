@@ -61,8 +61,8 @@
       {{ refuse(
         "Table " ~ node.schema ~ "." ~ node.alias ~ " stands " ~ words[found] ~ ", where variable ciris_distribution "
         ~ shown(setting('distribution')) ~ " does not put it. Set the variable to what it was, or "
-        ~ ("have every table built anew: ciris-scoring run --full-refresh --allow-rescoring." if is_distributed() else
-           "choose another target schema, where the first run builds every table anew.")) }}
+        ~ ("have every table rebuilt: ciris-scoring run --full-refresh --allow-rescoring." if is_distributed() else
+           "choose another target schema, where the first run builds every table from scratch.")) }}
     {%- endif -%}
   {%- endfor -%}
 {% endmacro %}

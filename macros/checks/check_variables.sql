@@ -18,7 +18,7 @@
     'late_detection_periods': {'kind': 'integer', 'minimum': 0, 'words': 'periods'},
     'allow_rescoring': {'kind': 'boolean'},
     'backfill': {'kind': 'set_by_us', 'type': 'mapping'},
-    'attempt': {'kind': 'set_by_us', 'type': 'mapping'},
+    'run_record': {'kind': 'set_by_us', 'type': 'mapping'},
     'lock_holder_pid': {'kind': 'set_by_us', 'type': 'integer'},
     'lock_wait_seconds': {'kind': 'number', 'minimum': 0, 'maximum': 86400, 'words': 'seconds'},
     'scoring_work_mem': {'kind': 'size'},

@@ -1,13 +1,13 @@
 {#- The log of runs, int_runs. Its statement is in Python (job/run_log.py). ciris-scoring passes its row in the variable
-    ciris_attempt and ends the row itself, because it also logs runs that end before dbt starts. -#}
+    ciris_run_record and ends the row itself, because it also logs runs that end before dbt starts. -#}
 
 {#- Id of this run. -#}
 {% macro run_id() %}
-  {{ return((setting('attempt') or {'id': invocation_id})['id']) }}
+  {{ return((setting('run_record') or {'id': invocation_id})['id']) }}
 {% endmacro %}
 
 {#- Roll back the transaction and begin one that can write: an entry in the log is committed. -#}
-{% macro begin_anew() %}
+{% macro start_run_record() %}
   {%- do run_query("rollback; begin isolation level read committed read write; " ~ session_settings()) -%}
 {% endmacro %}
 
@@ -21,7 +21,7 @@
   {%- if not is_run_of_ours() or graph.get('ownership_checked') != invocation_id -%} {{ return('') }} {%- endif -%}
   {#- check_package reports a missing package later and logs it. -#}
   {%- if adapter.ciris_scoring_overrides is defined -%} {%- do check_overrides() -%} {%- endif -%}
-  {%- do valid_setting('attempt') -%}
+  {%- do valid_setting('run_record') -%}
   {%- set continued = continued_run(selected_models()) -%}
   {%- set node = graph.nodes['model.ciris_scoring.int_runs'] -%}
   {%- set log = api.Relation.create(database=node.database, schema=node.schema, identifier=node.alias, type='table') -%}
@@ -31,11 +31,11 @@
     {%- for column in node.columns.values() -%}
       {%- do columns.append(adapter.quote(column.name) ~ ' ' ~ column.data_type) -%}
     {%- endfor -%}
-    {%- do begin_anew() -%}
+    {%- do start_run_record() -%}
     {%- do run_query("create table if not exists " ~ log ~ " (" ~ columns | join(', ') ~ ", primary key (run_id)); commit; begin") -%}
     {%- do adapter.cache_added(log) -%}
   {%- endif -%}
-  {%- if is_new or not setting('attempt') -%}
+  {%- if is_new or not setting('run_record') -%}
     {%- do enter_run(log, {
         'started_at': 'now', 'as_of': as_of_datetime() if continued is none else continued['as_of'] ~ '+00',
         'version': node.config.meta['package_version'],
@@ -45,16 +45,16 @@
 
 {#- Write columns of this run's row, in a transaction that commits at once. -#}
 {% macro enter_run(log, row) %}
-  {%- do row.update({'run_id': run_id(), 'command': (setting('attempt') or {'command': 'dbt'})['command']}) -%}
+  {%- do row.update({'run_id': run_id(), 'command': (setting('run_record') or {'command': 'dbt'})['command']}) -%}
   {%- do graph.update({'entered_run': invocation_id}) -%}
   {%- set relations = [log, relation_as_left('fct_capacity_scores'), relation_as_left('fct_data_quality')] -%}
-  {%- do begin_anew() -%}
+  {%- do start_run_record() -%}
   {%- do run_query(adapter.ciris_scoring_log_entry(relations, row) ~ '; commit; begin') -%}
 {% endmacro %}
 
 {#- Stop the run with a message, and log the message. -#}
 {% macro refuse(message) %}
-  {%- if execute -%} {%- do write_attempt({'outcome': 'refused', 'message': message}) -%} {%- endif -%}
+  {%- if execute -%} {%- do write_run_record({'outcome': 'refused', 'message': message}) -%} {%- endif -%}
   {{ exceptions.raise_compiler_error(message) }}
 {% endmacro %}
 
@@ -73,12 +73,12 @@
   {%- set broken = failed | selectattr('status', 'in', ['error', 'fail', 'runtime error']) | list -%}
   {%- set publication = built | selectattr('node.unique_id', 'equalto', 'model.ciris_scoring.int_runs') | list -%}
   {%- if not built and not failed -%}
-    {%- do write_attempt(none) -%}
+    {%- do write_run_record(none) -%}
   {%- elif failed -%}
     {%- set first = (broken or failed)[0] -%}
-    {%- do write_attempt({'outcome': 'failed', 'message': first.node.name ~ ': ' ~ first.message}) -%}
+    {%- do write_run_record({'outcome': 'failed', 'message': first.node.name ~ ': ' ~ first.message}) -%}
   {%- else -%}
-    {%- do write_attempt({'outcome': 'published' if publication else 'built'}) -%}
+    {%- do write_run_record({'outcome': 'published' if publication else 'built'}) -%}
   {%- endif -%}
   {{ return(leave_session()) }}
 {% endmacro %}
@@ -113,10 +113,10 @@
 {% endmacro %}
 
 {#- Write the end of this run into its row of the log, or delete the row if there are no values. -#}
-{% macro write_attempt(values) %}
-  {%- set log = none if graph.get('entered_run') != invocation_id or setting('attempt') else relation_as_left('int_runs') -%}
+{% macro write_run_record(values) %}
+  {%- set log = none if graph.get('entered_run') != invocation_id or setting('run_record') else relation_as_left('int_runs') -%}
   {%- if log is not none and values is none -%}
-    {%- do begin_anew() -%}
+    {%- do start_run_record() -%}
     {%- do run_query("delete from " ~ log ~ " where run_id = '" ~ run_id() ~ "'; commit; begin") -%}
   {%- elif log is not none -%}
     {%- do values.update({'ended_at': 'now'}) -%}

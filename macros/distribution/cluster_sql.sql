@@ -1,6 +1,6 @@
 {#- Optimization barrier: PostgreSQL computes this step before the next one. On a cluster an offset would bring all rows
     to the coordinator; fence_column is used there. -#}
-{% macro fence() -%}
+{% macro optimization_barrier() -%}
   {%- if not is_distributed() %}offset bigint '0'{% endif -%}
 {%- endmacro %}
 

@@ -3,7 +3,7 @@
 {% macro placement(name) %}
   {%- if not is_distributed() -%} {{ return('local') }} {%- endif -%}
   {%- set by_agent = [
-      'int_trace_verdicts', 'int_traces_without_agent', 'int_replays', 'int_agents', 'int_agent_events',
+      'int_trace_checks', 'int_traces_without_agent', 'int_replays', 'int_agents', 'int_agent_events',
       'int_agent_hours', 'int_agent_periods',
       'int_windows',
       'fct_capacity_scores', 'fct_capacity_alerts', 'fct_record_signs',

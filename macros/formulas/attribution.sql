@@ -32,6 +32,6 @@
             looked_up.agent_id_hash = {{ agent_id_hash }}
             and looked_up.as_of = {{ as_of }}
             and looked_up.window_days = {{ window_days }}
-        {{ fence() }}
+        {{ optimization_barrier() }}
     )
 {%- endmacro %}

@@ -11,17 +11,17 @@
 
 {#- Rows of the loss components, in the order of certainty.md §1. -#}
 {% macro part_rows() %}
-  {{ return(component_rows() | selectattr('part_order') | sort(attribute='part_order')) }}
+  {{ return(component_rows() | selectattr('loss_order') | sort(attribute='loss_order')) }}
 {% endmacro %}
 
 {#- Names of the loss components. -#}
-{% macro attributed_parts() %}
+{% macro loss_components() %}
   {{ return(part_rows() | map(attribute='component') | list) }}
 {% endmacro %}
 
 {#- Components with confidence bounds, without s_score, which is a factor. -#}
-{% macro components_with_limits() %}
-  {{ return(component_rows() | selectattr('has_limits') | selectattr('component_words') | map(attribute='component')
+{% macro components_with_intervals() %}
+  {{ return(component_rows() | selectattr('has_interval') | selectattr('component_words') | map(attribute='component')
             | list) }}
 {% endmacro %}
 
@@ -33,7 +33,7 @@
 {#- Columns with the confidence bounds and design effects of the components, in order. -#}
 {% macro component_limit_columns() %}
   {%- set names = [] -%}
-  {%- for component in components_with_limits() -%}
+  {%- for component in components_with_intervals() -%}
     {%- do names.extend([component ~ '_low', component ~ '_high']) -%}
   {%- endfor -%}
   {%- for component in components_with_design_effect() -%} {%- do names.append(component ~ '_design_effect') -%} {%- endfor -%}

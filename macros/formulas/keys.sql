@@ -17,7 +17,7 @@
   extract(epoch from {{ moment }})
 {%- endmacro %}
 
-{#- Hash of a signing key, as int_trace_verdicts and later models store it. -#}
+{#- Hash of a signing key, as int_trace_checks and later models store it. -#}
 {% macro key_hash(key_id) -%}
   hashtextextended({{ key_id }}, 0)
 {%- endmacro %}
@@ -57,7 +57,7 @@
 {%- endmacro %}
 
 {#- Key of a source row, because the source has none. Reads the columns occurrence_id, content_hash and copy_number. -#}
-{% macro trace_verdict_id() -%}
+{% macro trace_check_id() -%}
   case
     when copy_number is null then occurrence_id
     else md5(concat_ws('|', occurrence_id, content_hash, copy_number))::uuid

@@ -1,10 +1,10 @@
 {#- Red flags of selective reporting (certainty.md §5). -#}
 
-{#- A letter per field of record_sign_fields: r reported (also if cleaning removed it), c null although the JSON
+{#- A letter per field of record_red_flag_fields: r reported (also if cleaning removed it), c null although the JSON
     components have it, u null although the action needs it, - null by design. Agents of every version check coherence
     for SPEAK and TOOL, some also for DEFER; no other field is null by design. Only a null unpacks components. -#}
 {% macro reporting() -%}
-  {%- set fields = constant('record_sign_fields') -%}
+  {%- set fields = constant('record_red_flag_fields') -%}
   case
     when num_nulls({{ fields | join(', ') }}) = 0 then '{{ 'r' * fields | length }}'
     else concat(
@@ -40,7 +40,7 @@
 {%- endmacro %}
 
 {#- The three scores that copies of a record share (certainty.md §5), each in thousandths, as one integer; absent_score
-    stands for a missing score. Null without a plausibility score. statistics/alike.py takes them apart. -#}
+    stands for a missing score. Null without a plausibility score. statistics/ties.py takes them apart. -#}
 {% macro score_triple() -%}
   {%- set base, absent = constant('score_triple_base'), constant('absent_score') -%}
   ((round(csdma_plausibility_score * 1000) * {{ base }} + coalesce(round(dsdma_domain_alignment * 1000), {{ absent }}))

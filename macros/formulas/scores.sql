@@ -37,7 +37,7 @@
   end
 {%- endmacro %}
 
-{#- Verdict about a permission (certainty.md §4b), as in ciris_scoring.reading.verdict. low, high: confidence bounds of
+{#- Verdict about a permission (certainty.md §4b), as in ciris_scoring.marts.verdict. low, high: confidence bounds of
     the steady score. is_reviewed: whether an alert or red flag needs a review first. -#}
 {% macro verdict(threshold, low, high, score_status, is_reviewed) -%}
   case

@@ -1,4 +1,4 @@
-{#- The column of int_trace_verdicts that each counter of periods and windows counts. -#}
+{#- The column of int_trace_checks that each counter of periods and windows counts. -#}
 {% macro counted_verdicts() %}
   {{ return({
     'n_identity_changes': 'is_identity_change',
@@ -28,5 +28,5 @@
   {%- set range = model['config']['meta'].get('range') -%}
   {%- if range in [none, 'last_event_at', 'run_id'] -%} {{ return('true') }} {%- endif -%}
   {%- set column = range if alias is none else alias ~ '.' ~ range -%}
-  {{ return('(' ~ (in_scored_range(column) if range == 'as_of' else in_judged_range(column)) ~ ' or ' ~ column ~ ' is null)') }}
+  {{ return('(' ~ (in_scored_range(column) if range == 'as_of' else in_checked_range(column)) ~ ' or ' ~ column ~ ' is null)') }}
 {% endmacro %}

@@ -5,8 +5,8 @@
 {% endmacro %}
 
 {#- Start of the traces that are checked again: the cutoff or later, but in a backfill earlier. -#}
-{% macro rejudged_from() %}
-  {{ return(bound_of_run('rejudged_from')) }}
+{% macro rechecked_from() %}
+  {{ return(bound_of_run('rechecked_from')) }}
 {% endmacro %}
 
 {#- The as-of of the run, from int_scoring_run: dbt retry may be called without the as-of, or days later. -#}
@@ -29,7 +29,7 @@
   {%- if not execute or load_cached_relation(scoring_run) is none -%} {{ return({}) }} {%- endif -%}
   {%- if graph.get('bounds_of_run', {}).get('invocation_id') != invocation_id -%}
     {%- set moments = {
-        'as_of': 'as_of', 'cutoff': 'cutoff', 'rejudged_from': 'rejudged_from', 'counted_from': 'least(cutoff, rejudged_from)',
+        'as_of': 'as_of', 'cutoff': 'cutoff', 'rechecked_from': 'rechecked_from', 'counted_from': 'least(cutoff, rechecked_from)',
         'lookback_from': 'lookback_from', 'backfill_first': 'backfill_first',
     } -%}
     {%- set texts = [] -%}
@@ -62,8 +62,8 @@
 {%- endmacro %}
 
 {#- Condition of the times (or starts of periods and hours) of the traces that a run checks. -#}
-{% macro in_judged_range(column) -%}
-  ({{ column }} >= {{ rejudged_from() }} and {{ column }} < {{ run_as_of() }})
+{% macro in_checked_range(column) -%}
+  ({{ column }} >= {{ rechecked_from() }} and {{ column }} < {{ run_as_of() }})
 {%- endmacro %}
 
 {#- Condition of the rows that a run rewrites, by meta.range: as_of, last_event_at (found before the run knows its
@@ -75,9 +75,9 @@
   {%- elif column == 'last_event_at' -%}
     {{ 'true' if events_from() is none else column ~ ' >= ' ~ events_from() }}
   {%- elif bounds_of_run().get('backfill_first') -%}
-    {{ in_scored_range(column) if column == 'as_of' else in_judged_range(column) }}
+    {{ in_scored_range(column) if column == 'as_of' else in_checked_range(column) }}
   {%- else -%}
-    {{ column ~ ' > ' ~ cutoff() if column == 'as_of' else column ~ ' >= ' ~ rejudged_from() }}
+    {{ column ~ ' > ' ~ cutoff() if column == 'as_of' else column ~ ' >= ' ~ rechecked_from() }}
   {%- endif -%}
 {%- endmacro %}
 
@@ -88,5 +88,5 @@
   {%- set lookback_from = lookback_start(utc_literal(published['newest_published_as_of']), as_of()) -%}
   {%- set backfill = setting('backfill') -%}
   {{ return("(" ~ lookback_from ~ ")" if backfill is none else
-            "least(" ~ lookback_from ~ ", '" ~ backfill['rejudged_from'] ~ "'::timestamptz)") }}
+            "least(" ~ lookback_from ~ ", '" ~ backfill['rechecked_from'] ~ "'::timestamptz)") }}
 {% endmacro %}

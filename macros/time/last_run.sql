@@ -33,11 +33,11 @@
   {%- if scoring_run is none -%} {{ return(none) }} {%- endif -%}
   {%- set log = relation_as_left('int_runs') -%}
   {%- set columns = [] -%}
-  {%- for name in ['started_at', 'as_of', 'cutoff', 'rejudged_from', 'backfill_first', 'backfill_last', 'backfill_until'] -%}
+  {%- for name in ['started_at', 'as_of', 'cutoff', 'rechecked_from', 'backfill_first', 'backfill_last', 'backfill_until'] -%}
     {%- do columns.append("case when isfinite(run." ~ name ~ ") then " ~ utc_text('run.' ~ name) ~ " end as " ~ name) -%}
   {%- endfor -%}
   {%- set rows = run_query("
-    select " ~ columns | join(', ') ~ ", run.is_full_refresh, run.judging_code, run.parameter_set_id,
+    select " ~ columns | join(', ') ~ ", run.is_full_refresh, run.checking_code, run.parameter_set_id,
       to_jsonb(run) ->> 'newest_event_id' as newest_event_id,
       to_json(run.built_nodes)::text as built_nodes, to_json(run.failed_tests)::text as failed_tests, "
       ~ ("false" if log is none else "exists (

@@ -21,7 +21,7 @@
 
 {#- Digest of everything that decides a check except the sources. If it changes, traces in the restatement window are
     checked again. -#}
-{% macro judging_code() %}
+{% macro checking_code() %}
   {%- if not execute -%} {{ return('') }} {%- endif -%}
   {%- set codes = [] -%}
   {%- for node in graph.nodes.values() if node.package_name == 'ciris_scoring' and node.resource_type in ['model', 'seed'] -%}

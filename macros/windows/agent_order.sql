@@ -5,7 +5,7 @@
   partition by {{ of_agent(prefix) }}
   order by
     {{ prefix }}period_start, {{ prefix }}traced_at, {{ prefix }}audit_sequence_number,
-    {{ prefix }}trace_id collate "C", {{ prefix }}trace_verdict_id
+    {{ prefix }}trace_id collate "C", {{ prefix }}trace_check_id
 {%- endmacro %}
 
 {#- An agent, for `partition by`. collate "C" sorts fastest, and the column itself tells a cluster that workers can
@@ -14,7 +14,7 @@
   {{ prefix }}agent_id_hash collate "C", {{ prefix }}agent_id_hash
 {%- endmacro %}
 
-{#- The same order for `order by`. key: the name of trace_verdict_id. alias: of the relation. -#}
+{#- The same order for `order by`. key: the name of trace_check_id. alias: of the relation. -#}
 {% macro oldest_first(key, alias=none) -%}
   {%- set prefix = '' if alias is none else alias ~ '.' -%}
   {{ prefix }}traced_at, {{ prefix }}audit_sequence_number, {{ prefix }}trace_id collate "C", {{ prefix }}{{ key }}

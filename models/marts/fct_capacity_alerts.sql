@@ -122,16 +122,16 @@ falling as (
         {{ least_fall }} as threshold,
         {%- set earlier_window =
             "case earlier.window_days when 7 then 'week' when 30 then 'month' else earlier.window_days || ' days' end" %}
-        {%- set greatest_part -%}
-        case changed.greatest_part
+        {%- set greatest_loss_component -%}
+        case changed.greatest_loss_component
             {%- for row in part_rows() %}
-            when '{{ row.component }}' then '{{ row.part_words }} ({{ row.component }})'
+            when '{{ row.component }}' then '{{ row.loss_words }} ({{ row.component }})'
             {%- endfor %}
         end
         {%- endset %}
         {{ alert_sentence('falling', {
             'earlier_window': earlier_window, 'kept_now': shown_score('changed.kept_now'),
-            'kept_before': shown_score('changed.kept_before'), 'greatest_part': greatest_part,
+            'kept_before': shown_score('changed.kept_before'), 'greatest_loss_component': greatest_loss_component,
         }) }} as message
     from {{ ref('int_windows') }} as later
     inner join {{ ref('int_windows') }} as earlier
@@ -147,16 +147,16 @@ falling as (
             <= earlier.as_of - {{ days('earlier.window_days + ' ~ scoring_parameter('warm_up_days')) }}
     cross join lateral (
         select
-            exp(-sum(parts.loss_before)) as kept_before,
-            exp(-sum(parts.loss_now)) as kept_now,
-            sum(parts.loss_change) >= sqrt(sum(parts.variance))
+            exp(-sum(losses.loss_before)) as kept_before,
+            exp(-sum(losses.loss_now)) as kept_now,
+            sum(losses.loss_change) >= sqrt(sum(losses.variance))
             * {{ least_z.format(*of_all) }}
             as together,
             bool_or(
-                parts.loss_change > 0.02 and parts.loss_change >= sqrt(parts.variance)
+                losses.loss_change > 0.02 and losses.loss_change >= sqrt(losses.variance)
                 * {{ least_z.format(*of_one) }}
             ) as alone,
-            (array_agg(parts.part order by parts.loss_change desc, parts.part_order asc))[1] as greatest_part
+            (array_agg(losses.loss_component order by losses.loss_change desc, losses.loss_order asc))[1] as greatest_loss_component
         from (
             select
                 *,
@@ -164,15 +164,15 @@ falling as (
                 worse_sd ^ 2 + better_sd ^ 2 as variance
             from unnest(
                 '{ {{- components_with_design_effect() | join(',') -}} }'::text[],
-                earlier.behaviour_loss,
-                earlier.behaviour_worse_sd,
-                later.behaviour_loss,
-                later.behaviour_better_sd
-            ) with ordinality as losses (part, loss_before, worse_sd, loss_now, better_sd, part_order)
-        ) as parts
+                earlier.rate_components_loss,
+                earlier.rate_components_worse_sd,
+                later.rate_components_loss,
+                later.rate_components_better_sd
+            ) with ordinality as losses (loss_component, loss_before, worse_sd, loss_now, better_sd, loss_order)
+        ) as losses
         where
-            num_nulls(parts.loss_before, parts.loss_now) = 0
-            and (parts.part <> 'delta_drift' or later.window_days = earlier.window_days)
+            num_nulls(losses.loss_before, losses.loss_now) = 0
+            and (losses.loss_component <> 'delta_drift' or later.window_days = earlier.window_days)
     ) as changed
     where
         {{ in_scored_range('later.as_of') }}

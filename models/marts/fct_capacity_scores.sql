@@ -52,7 +52,7 @@ raised as (
         agent_id_hash,
         as_of,
         window_days,
-        sign as reason,
+        red_flag as reason,
         3 as place
     from {{ rows_after_run('fct_record_signs') }}
     where {{ in_scored_range('as_of') }}
@@ -86,15 +86,15 @@ factors as (
         n_traces::integer as n_traces,
         n_traces >= {{ scoring_parameter('min_traces') }} as has_enough_traces,
         {{ factor_columns() }},
-        {% for score in constant('scores_with_limits') %}
+        {% for score in constant('scores_with_intervals') %}
         {{ score }}_low,
         {{ score }}_high,
         {% endfor %}
         {% for column in component_limit_columns() %}
         {{ column }},
         {% endfor %}
-        {% for part in attributed_parts() %}
-        {{ part }}_loss,
+        {% for loss_component in loss_components() %}
+        {{ loss_component }}_loss,
         {% endfor %}
         interval_driver,
         computed_at
@@ -119,7 +119,7 @@ composed as (
             'c_score', 'i_int_score', 'r_score_steady', 'i_inc_score_steady', 's_score'
         ) }} end as capacity_score_steady
     from factors
-    {{ fence() }} -- noqa: AM09
+    {{ optimization_barrier() }} -- noqa: AM09
 
 ),
 
@@ -205,7 +205,7 @@ select
     ], null) as unmeasured_components,
     parameter_set_id,
     computed_at as scored_at,
-    {% for name in constant('scores_with_limits') + components_with_limits() %}
+    {% for name in constant('scores_with_intervals') + components_with_intervals() %}
     {{ low_limit(name ~ '_low', name) }} as {{ name }}_low,
     {{ high_limit(name ~ '_high', name) }} as {{ name }}_high,
     {% endfor %}
@@ -244,8 +244,8 @@ select
     {% for component in components() %}
     {{ component }},
     {% endfor %}
-    {% for part in attributed_parts() %}
-    {{ part }}_loss,
+    {% for loss_component in loss_components() %}
+    {{ loss_component }}_loss,
     {% endfor %}
     {{ verdict(
         valid_setting('verdict_threshold'), 'lowest_capacity_score_steady', 'highest_capacity_score_steady',

@@ -38,8 +38,8 @@ cross join lateral (
         '{{ row.factor }}',
         '{{ name }}',
         scores.{{ name }}::double precision,
-        {{ 'scores.' ~ name ~ '_low' if row.has_limits else 'null::double precision' }},
-        {{ 'scores.' ~ name ~ '_high' if row.has_limits else 'null::double precision' }},
+        {{ 'scores.' ~ name ~ '_low' if row.has_interval else 'null::double precision' }},
+        {{ 'scores.' ~ name ~ '_high' if row.has_interval else 'null::double precision' }},
         {{ 'scores.' ~ name ~ '_design_effect' if row.has_design_effect else 'null::double precision' }}
     ){% if not loop.last %},{% endif %}
     {% endfor %}

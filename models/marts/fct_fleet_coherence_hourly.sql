@@ -10,7 +10,7 @@ with agent_hours as (
         mean_coherence_level
     from {{ ref('int_agent_hours') }}
     where
-        {{ in_judged_range('hour_start') }}
+        {{ in_checked_range('hour_start') }}
         and mean_coherence_level is not null
 
 )

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ciris_scoring.statistics.sign_rows import record_signs
+from ciris_scoring.statistics.red_flag_rows import red_flags
 
 
 def model(dbt: Any, session: Any) -> str:
@@ -19,4 +19,4 @@ def model(dbt: Any, session: Any) -> str:
         "agent_names": agent_names,
         "agent_periods": agent_periods,
     }
-    return record_signs(dbt, session, inputs)
+    return red_flags(dbt, session, inputs)

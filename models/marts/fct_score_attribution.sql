@@ -1,15 +1,15 @@
 {{ config(materialized='replace_view') }}
 {#- points_lost = (1 - capacity_score) * loss / sum of losses, where loss is the component's share of
     -ln(capacity_score) (certainty.md §1). If some losses are infinite (null), those components share the points
-    equally. Grain and key: agent, as-of, window and part (loss component), for rows with a score. -#}
+    equally. Grain and key: agent, as-of, window and loss component, for rows with a score. -#}
 with scores as (
 
     select
         agent_id_hash,
         as_of,
         window_days,
-        {% for part in attributed_parts() %}
-        {{ part }}_loss,
+        {% for loss_component in loss_components() %}
+        {{ loss_component }}_loss,
         {% endfor %}
         capacity_score
     from {{ ref('fct_capacity_scores') }}
@@ -18,13 +18,13 @@ with scores as (
 )
 
 select
-    {{ surrogate_key(['scores.agent_id_hash', epoch('scores.as_of'), 'scores.window_days', 'ranked.part']) }}
+    {{ surrogate_key(['scores.agent_id_hash', epoch('scores.as_of'), 'scores.window_days', 'ranked.loss_component']) }}
     as score_attribution_id,
     scores.agent_id_hash,
     scores.as_of,
     scores.window_days,
     ranked.factor,
-    ranked.part,
+    ranked.loss_component,
     ranked.loss,
     ranked.points_lost,
     ranked.rank
@@ -32,26 +32,26 @@ from scores
 cross join lateral (
     select
         shared.factor,
-        shared.part,
+        shared.loss_component,
         shared.loss,
         shared.points_lost,
-        (row_number() over (order by shared.points_lost desc, shared.part_order asc))::integer as rank
+        (row_number() over (order by shared.points_lost desc, shared.loss_order asc))::integer as rank
     from (
         select
-            parts.*,
+            losses.*,
             (1 - scores.capacity_score) * case
-                when count(*) filter (where parts.loss is null) over () > 0
+                when count(*) filter (where losses.loss is null) over () > 0
                     then
-                        (parts.loss is null)::integer::double precision
-                        / count(*) filter (where parts.loss is null) over ()
-                else coalesce(parts.loss / nullif(sum(parts.loss) over (), 0), 0)
+                        (losses.loss is null)::integer::double precision
+                        / count(*) filter (where losses.loss is null) over ()
+                else coalesce(losses.loss / nullif(sum(losses.loss) over (), 0), 0)
             end as points_lost
         from (
             values
             {% for row in part_rows() %}
-            ({{ row.part_order }}, '{{ row.factor }}', '{{ row.component }}', scores.{{ row.component }}_loss)
+            ({{ row.loss_order }}, '{{ row.factor }}', '{{ row.component }}', scores.{{ row.component }}_loss)
             {%- if not loop.last %},{% endif %}
             {% endfor %}
-        ) as parts (part_order, factor, part, loss)
+        ) as losses (loss_order, factor, loss_component, loss)
     ) as shared
 ) as ranked

@@ -3,9 +3,9 @@
     * L(c0, c1), where loss_change is the component's share of ln(c0 / c1) and L the logarithmic mean. A component of R
     contributes (a1 - a0) * dh/du, where a is its amount. The quotient dh/du is computed as k L(x0, x1) L(s0, s1) / L(1
     + s0, 1 + s1) with x = exp(-u) and s = exp(-k (x - x0)), which stays precise if the two scores are close. Grain and
-    key: agent, as-of, window, compared_with, part. loss_change is null if the loss became or stopped being infinite.
+    key: agent, as-of, window, compared_with, loss_component. loss_change is null if the loss became or stopped being infinite.
     -#}
-{%- set resilience_parts = ['delta_drift', 'mttr_hours', 'rho_regression'] %}
+{%- set resilience_components = ['delta_drift', 'mttr_hours', 'rho_regression'] %}
 {#- End of a subquery of one row. The offset is an optimization barrier: without it the planner copies the expressions
     into every place that names them. -#}
 {%- set one_row = "from (values (1)) as once (n) offset bigint '0'" %}
@@ -31,8 +31,8 @@ published as not materialized (
         scores.window_days,
         scores.capacity_score,
         scores.parameter_set_id,
-        {% for part in attributed_parts() %}
-        scores.{{ part }}_loss,
+        {% for loss_component in loss_components() %}
+        scores.{{ loss_component }}_loss,
         {% endfor %}
         case when scores.delta_drift < 1 then -ln(1 - scores.delta_drift) end as delta_drift_amount,
         ln(1 + scores.mttr_hours / parameter_values.mttr_scale_hours) as mttr_hours_amount,
@@ -49,7 +49,7 @@ published as not materialized (
 
 select
     {{ surrogate_key([
-        'later.agent_id_hash', epoch('later.as_of'), 'later.window_days', 'comparisons.compared_with', 'ranked.part',
+        'later.agent_id_hash', epoch('later.as_of'), 'later.window_days', 'comparisons.compared_with', 'ranked.loss_component',
     ]) }} as score_change_id,
     later.agent_id_hash,
     later.as_of,
@@ -57,7 +57,7 @@ select
     comparisons.compared_with,
     comparisons.compared_as_of,
     ranked.factor,
-    ranked.part,
+    ranked.loss_component,
     ranked.loss_change,
     ranked.points,
     ranked.rank
@@ -73,12 +73,12 @@ cross join lateral (
         exp(-later.norm_k * (earlier.x - later.norm_x0)) as s_before,
         exp(-later.norm_k * (later.x - later.norm_x0)) as s_now,
         {{ logarithmic_mean('earlier.capacity_score', 'later.capacity_score') }} as points_per_loss,
-        {% for part in resilience_parts %}
-        later.{{ part }}_loss - earlier.{{ part }}_loss{% if not loop.last %} +{% endif %}
+        {% for loss_component in resilience_components %}
+        later.{{ loss_component }}_loss - earlier.{{ loss_component }}_loss{% if not loop.last %} +{% endif %}
         {% endfor %}
         as resilience_change,
-        {% for part in resilience_parts %}
-        ((earlier.{{ part }}_amount is null) <> (later.{{ part }}_amount is null))::integer
+        {% for loss_component in resilience_components %}
+        ((earlier.{{ loss_component }}_amount is null) <> (later.{{ loss_component }}_amount is null))::integer
         {%- if not loop.last %} +{% endif %}
         {% endfor %}
         as n_turned_amounts
@@ -98,32 +98,32 @@ cross join lateral (
 cross join lateral (
     select
         valued.factor,
-        valued.part,
+        valued.loss_component,
         valued.loss_change,
         valued.points,
-        (row_number() over (order by valued.points, valued.part_order))::integer as rank
+        (row_number() over (order by valued.points, valued.loss_order))::integer as rank
     from (
         select
-            parts.*,
+            losses.*,
             case
                 when least(earlier.capacity_score, later.capacity_score) > 0
-                    then (0 - parts.loss_change) * moved.points_per_loss
-                when parts.has_turned
+                    then (0 - losses.loss_change) * moved.points_per_loss
+                when losses.has_turned
                     then
                         (later.capacity_score - earlier.capacity_score)
-                        / count(*) filter (where parts.has_turned) over ()
+                        / count(*) filter (where losses.has_turned) over ()
                 else 0
             end as points
         from (
             values
             {% for row in part_rows() %}
-            {%- set part = row.component %}
-            {%- set before, now = 'earlier.' ~ part, 'later.' ~ part %}
+            {%- set loss_component = row.component %}
+            {%- set before, now = 'earlier.' ~ loss_component, 'later.' ~ loss_component %}
             (
-                {{ row.part_order }},
+                {{ row.loss_order }},
                 '{{ row.factor }}',
-                '{{ part }}',
-                {% if part in resilience_parts %}
+                '{{ loss_component }}',
+                {% if loss_component in resilience_components %}
                 case
                     when resilience.per_amount is not null
                         then ({{ now }}_amount - {{ before }}_amount) * resilience.per_amount
@@ -141,7 +141,7 @@ cross join lateral (
                 ({{ before }}_loss is null) <> ({{ now }}_loss is null)
             ){% if not loop.last %},{% endif %}
             {% endfor %}
-        ) as parts (part_order, factor, part, loss_change, has_turned)
+        ) as losses (loss_order, factor, loss_component, loss_change, has_turned)
     ) as valued
 ) as ranked
 where earlier.parameter_set_id = later.parameter_set_id

@@ -200,10 +200,10 @@ def run(
     """
     from ciris_scoring.job import run as job
     from ciris_scoring.job.after_run import AfterRun
-    from ciris_scoring.job.run_log import Attempt
+    from ciris_scoring.job.run_log import RunRecord
 
-    attempt = Attempt("backfill" if first or last else "full_refresh" if full_refresh else "run")
-    after_run = AfterRun(attempt, report_file, alert_command, for_machines)
+    record = RunRecord("backfill" if first or last else "full_refresh" if full_refresh else "run")
+    after_run = AfterRun(record, report_file, alert_command, for_machines)
     options: dict[str, Any] = {"allow_rescoring": allow_rescoring, "after_run": after_run}
     with after_run.summed_up():
         cli_vars = place.cli_vars()

@@ -12,9 +12,9 @@ from cases import (
     core_identity,
     incompleteness,
     integrity,
+    red_flags,
     replay,
     resilience,
-    signs,
     windows,
 )
 
@@ -30,6 +30,6 @@ MODULES = (
     composite,
     alerts,
     attribution,
-    signs,
+    red_flags,
 )
 CASES = [case for module in MODULES for case in module.CASES]

@@ -16,7 +16,7 @@ def comparison(
 
     :param holds: columns of the first agent's traces, in turn. Nothing else of them is compared.
     :param fails: columns of the second agent's traces. Their hash is compared, too, and is right.
-    :param failed: failed comparisons of the second agent in fct_trace_verdicts, in alphabetical order.
+    :param failed: failed comparisons of the second agent in fct_trace_checks, in alphabetical order.
     """
     rows = [
         row

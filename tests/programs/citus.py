@@ -47,7 +47,7 @@ HOSTILE = {
 
 WINDOWS = ("int_windows",)
 SCORES = ("fct_capacity_scores", "fct_record_signs")
-ON_WORKERS = ("int_trace_verdicts", *WINDOWS, *SCORES)
+ON_WORKERS = ("int_trace_checks", *WINDOWS, *SCORES)
 """Models whose rows are never sent to the coordinator. The few rows of int_agent_events are."""
 WITH_SMALL_SUMS = ("int_agent_hours", "int_agent_periods")
 """The same, except for a row per hour of the fleet and a row per agent and key."""
@@ -235,7 +235,7 @@ def test_explanation_of_one_score_runs_on_one_worker(fleet, connection, view):
 )
 def test_checked_traces_are_looked_up_on_workers(fleet, connection, condition):
     """With and without an agent. The coordinator itself looks up only the last publication."""
-    plan = plan_of(connection, f"select * from {CLUSTER}.fct_trace_verdicts where {condition}")
+    plan = plan_of(connection, f"select * from {CLUSTER}.fct_trace_checks where {condition}")
     assert "Custom Scan (Citus Adaptive)" in plan and plan.count("Distributed Subplan") == 1, plan
 
 

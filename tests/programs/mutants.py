@@ -136,8 +136,8 @@ def reference(server: Server) -> Iterator[str]:
     """Reference implementation, with a random fleet and other parameters than the defaults."""
     from conftest import fresh_database
     from nasty_fleet import START
-    from pipeline import differences_from_brute_force, score
-    from test_equals_brute_force import OTHER_PARAMETERS, load
+    from pipeline import differences_from_reference, score
+    from test_equals_reference import OTHER_PARAMETERS, load
 
     as_of = START + timedelta(days=12)
     with tempfile.TemporaryDirectory() as folder, fresh_database(server, Path(folder)) as database:
@@ -145,7 +145,7 @@ def reference(server: Server) -> Iterator[str]:
         score(database.profiles_dir, as_of, {"ciris_scoring_parameters": OTHER_PARAMETERS})
         with database.connect() as connection:
             yield from islice(
-                differences_from_brute_force(connection, embedded.SCHEMA, as_of, parameters=OTHER_PARAMETERS),
+                differences_from_reference(connection, embedded.SCHEMA, as_of, parameters=OTHER_PARAMETERS),
                 1,
             )
 
@@ -159,11 +159,11 @@ def unit_tests(server: Server) -> Iterator[str]:
         yield from failing(database)
 
 
-def signs_judged(_: Server) -> Iterator[str]:
+def red_flags_checked(_: Server) -> Iterator[str]:
     """Fleets at the edges of the rules of red flags."""
-    import test_signs
+    import test_red_flags
 
-    return test_signs.wrong_judgements()
+    return test_red_flags.wrong_judgements()
 
 
 def late_and_logged(server: Server) -> Iterator[str]:
@@ -189,7 +189,7 @@ def increments(server: Server) -> Iterator[str]:
 
 
 CHECKS: dict[str, Callable[[Server], Iterator[str]]] = {
-    "signs judged": signs_judged,
+    "red flags": red_flags_checked,
     "cases by day": lambda server: cases(server, by_hour=False),
     "reference": reference,
     "cases by hour": lambda server: cases(server, by_hour=True),

@@ -10,8 +10,8 @@ from typing import Any
 from unittest.mock import patch
 
 from ciris_scoring.basics.project import STATE_FOLDER, load_project
-from ciris_scoring.reading.agents import Found, find
-from ciris_scoring.reading.marts import Marts
+from ciris_scoring.marts.agents import Found, find
+from ciris_scoring.marts.marts import Marts
 from ciris_scoring.serve.api import endpoints
 from ciris_scoring.serve.api.database import Database
 from ciris_scoring.serve.api.settings import Settings
@@ -24,7 +24,7 @@ ENDPOINTS = {
     "factors": f"{SCORING}/factors/Link",
     "history": f"{SCORING}/history/Link?days=1",
     "alerts": f"{SCORING}/alerts",
-    "signs": f"{SCORING}/signs?window_days=30",
+    "red_flags": f"{SCORING}/red-flags?window_days=30",
     "parameters": f"{SCORING}/parameters",
     "evidence": f"{SCORING}/evidence/Link?component=I_chain&limit=1",
     "healthz": "/healthz",
@@ -36,7 +36,7 @@ PROBLEMS = {
     "key-required": (f"{SCORING}/capacity/Link", Settings(key="0123456789abcdef")),
     "too-many-requests": (f"{SCORING}/capacity/Link", Settings(requests_per_minute=600)),
 }
-LONG_LISTS = ("agents", "alerts", "signs", "published", "parts", "history")
+LONG_LISTS = ("agents", "alerts", "red_flags", "published", "loss_components", "history")
 
 
 def examples(database: Database) -> dict[str, Any]:

@@ -24,15 +24,15 @@ from psycopg.rows import dict_row
 from psycopg.types.datetime import TimestamptzLoader
 from psycopg.types.json import set_json_loads
 
-from brute_force import attribution
-from brute_force import scoring as brute_force
-from brute_force.limits import FleetLimits, limit_fleet
 from ciris_scoring.basics.project import PARSED_VARIABLES, Project, load_project
 from ciris_scoring.basics.relations import Place, Relations
 from ciris_scoring.basics.source_schema import SOURCE_TABLES, create_source_tables
 from ciris_scoring.job.run import run
 from ciris_scoring.lab.embedded import SCHEMA
 from nasty_fleet import oversized
+from reference import attribution
+from reference import scoring as reference
+from reference.bounds import FleetBounds, limit_fleet
 
 REPOSITORY = Path(__file__).parents[2]
 SOURCES = ("covenant_traces", "wbd_deferrals", "covenant_public_keys")
@@ -205,7 +205,7 @@ def read_sources(
     return traces, deferrals, keys
 
 
-def differences_from_brute_force(
+def differences_from_reference(
     connection: psycopg.Connection,
     schema: str,
     run_as_of: datetime,
@@ -230,24 +230,24 @@ def differences_from_brute_force(
         [wanted],
     )
     found = {(row["agent_id_hash"], row["as_of"], row["window_days"]): row for row in rows}
-    fleet = brute_force.Fleet(traces, deferrals, keys, run_as_of, parameters, period)
-    expected = brute_force.score_fleet(fleet, wanted)
+    fleet = reference.Fleet(traces, deferrals, keys, run_as_of, parameters, period)
+    expected = reference.score_fleet(fleet, wanted)
     assert expected, "nothing to compare"
     wrong = [f"missing {key}" for key in expected.keys() - found.keys()]
     wrong += [f"unexpected {key}" for key in found.keys() - expected.keys()]
     for key in expected.keys() & found.keys():
         wrong += [f"{key} {line}" for line in _unequal(expected[key], found[key])]
-    counts = brute_force.data_quality(traces, deferrals, run_as_of, period)
+    counts = reference.data_quality(traces, deferrals, run_as_of, period)
     wrong += _wrong_counts(connection, schema, counts)
     alert = itemgetter("agent_id_hash", "as_of", "window_days", "kind", "severity")
-    limits = FleetLimits(fleet)
-    alerts = {alert(a) for a in brute_force.alerts(limits, wanted)}
+    limits = FleetBounds(fleet)
+    alerts = {alert(a) for a in reference.alerts(limits, wanted)}
     query = "select * from {schema}.fct_capacity_alerts where as_of = any(%s)"
     found_alerts = {alert(a) for a in _query(connection, query, schema, [wanted])}
     wrong += [f"alert {one} in one of the two only" for one in alerts ^ found_alerts]
     wrong += _wrong_verdicts(connection, schema, rows)
     wrong += limit_differences(connection, schema, limits, wanted)
-    hours = brute_force.fleet_coherence_hourly(traces, run_as_of)
+    hours = reference.fleet_coherence_hourly(traces, run_as_of)
     found_hours = {
         r["hour_start"]: r
         for r in _query(connection, "select * from {schema}.fct_fleet_coherence_hourly", schema)
@@ -271,8 +271,8 @@ def _wrong_verdicts(
         critical = alert["severity"] == "critical"
         if critical or alert["kind"] != "low_capacity":
             against.setdefault(key(alert), []).append((1 if critical else 2, alert["kind"]))
-    for sign in _query(connection, "select * from {schema}.fct_record_signs", schema):
-        against.setdefault(key(sign), []).append((3, sign["sign"]))
+    for red_flag in _query(connection, "select * from {schema}.fct_record_signs", schema):
+        against.setdefault(key(red_flag), []).append((3, red_flag["red_flag"]))
     wrong = []
     for row in rows:
         reviews = [name for _, name in sorted(set(against.get(key(row), [])))]
@@ -342,7 +342,7 @@ def attribution_differences(
                     "loss": None if math.isinf(loss) else loss,
                     "points_lost": level.points[part],
                 }
-    found = _by_key(connection, schema, wanted, "fct_score_attribution", "part")
+    found = _by_key(connection, schema, wanted, "fct_score_attribution", "loss_component")
     wrong += _unequal_rows("attribution", expected, found)
     wrong += _wrong_ranks("attribution", found, "points_lost", -1)
 
@@ -381,7 +381,7 @@ def attribution_differences(
                     }
     found = _by_key(connection, schema, wanted, "fct_score_comparisons", "compared_with")
     wrong += _unequal_rows("comparison", comparisons, found)
-    found = _by_key(connection, schema, wanted, "fct_score_changes", "compared_with", "part")
+    found = _by_key(connection, schema, wanted, "fct_score_changes", "compared_with", "loss_component")
     wrong += _unequal_rows("change", changes, found)
     return wrong + _wrong_ranks("change", found, "points", 1)
 
@@ -414,11 +414,13 @@ def _unequal_rows(
     return wrong
 
 
-def _wrong_ranks(what: str, found: Mapping[tuple, Mapping[str, Any]], column: str, sign: int) -> list[str]:
+def _wrong_ranks(
+    what: str, found: Mapping[tuple, Mapping[str, Any]], column: str, direction: int
+) -> list[str]:
     """Return the ranks that do not follow from the published points. Ties are ordered by component."""
     groups: dict[tuple, list[tuple]] = {}
     for key, row in found.items():
-        place = (sign * row[column], attribution.PARTS.index(row["part"]), row["rank"])
+        place = (direction * row[column], attribution.PARTS.index(row["loss_component"]), row["rank"])
         groups.setdefault(key[:-1], []).append(place)
     return [
         f"{what} {key}: ranks {[place[2] for place in sorted(places)]}"
@@ -428,10 +430,10 @@ def _wrong_ranks(what: str, found: Mapping[tuple, Mapping[str, Any]], column: st
 
 
 def limit_differences(
-    connection: psycopg.Connection, schema: str, fleet_limits: FleetLimits, as_ofs: list[datetime]
+    connection: psycopg.Connection, schema: str, fleet_bounds: FleetBounds, as_ofs: list[datetime]
 ) -> list[str]:
     """Return all differences between published bounds and values of the fleet and the reference implementation."""
-    expected, values = limit_fleet(fleet_limits, as_ofs)
+    expected, values = limit_fleet(fleet_bounds, as_ofs)
     assert any(row["capacity_score_low"] is not None for row in expected.values()), "nothing to compare"
     scores = score_rows(connection, schema, as_ofs)
     components: dict[tuple, dict[str, Any]] = {}
@@ -485,7 +487,7 @@ def wrong_counts(
 ) -> list[str]:
     """Return the counts of fct_data_quality that differ from the reference implementation."""
     traces, deferrals, _ = read_sources(connection, source_schema)
-    return _wrong_counts(connection, schema, brute_force.data_quality(traces, deferrals, run_as_of))
+    return _wrong_counts(connection, schema, reference.data_quality(traces, deferrals, run_as_of))
 
 
 def _wrong_counts(connection: psycopg.Connection, schema: str, expected: Mapping[tuple, int]) -> list[str]:

@@ -49,10 +49,10 @@ from ciris_scoring.basics.project import Project, load_project
 from ciris_scoring.lab import embedded
 from ciris_scoring.lab.embedded import SCHEMA, Server
 from ciris_scoring.lab.simulation.sample import load_sample, sample_info
-from ciris_scoring.reading.agent import NON_EXEMPT_ACTIONS
-from ciris_scoring.reading.evidence import RULES
-from ciris_scoring.reading.marts import Marts
-from ciris_scoring.reading.publication import read_publication
+from ciris_scoring.marts.agent import NON_EXEMPT_ACTIONS
+from ciris_scoring.marts.evidence import RULES
+from ciris_scoring.marts.marts import Marts
+from ciris_scoring.marts.publication import read_publication
 from ciris_scoring.serve.api import answers as answers_module
 from ciris_scoring.serve.api import endpoints, guard
 from ciris_scoring.serve.api import pages as api_pages
@@ -190,7 +190,7 @@ def expected_since(
 ) -> datetime | None:
     """Return the first of the consecutive as-ofs with an alert or red flag, up to the row's as-of; None if it is the
     oldest."""
-    column = {"fct_capacity_alerts": "kind", "fct_record_signs": "sign"}[relation]
+    column = {"fct_capacity_alerts": "kind", "fct_record_signs": "red_flag"}[relation]
     as_ofs = marts.execute(
         f"""
         select
@@ -220,7 +220,7 @@ def expected_verdict(
         f"""
         select 'fct_capacity_alerts' as relation, kind as name, severity from fct_capacity_alerts {where}
         union all
-        select distinct 'fct_record_signs', sign, 'sign' from fct_record_signs {where}
+        select distinct 'fct_record_signs', red_flag, 'red_flag' from fct_record_signs {where}
         order by 1, severity, name
         """,
         [*key, *key],
@@ -259,7 +259,7 @@ def expected_score(marts: psycopg.Connection, row: dict[str, Any]) -> dict[str, 
     assert all(components.values())
     start = row["as_of"] - timedelta(days=row["window_days"])
     n_non_exempt = marts.execute(
-        "select count(*) as n from fct_trace_verdicts where agent_id_hash = %s and is_counted and traced_at >= %s"
+        "select count(*) as n from fct_trace_checks where agent_id_hash = %s and is_counted and traced_at >= %s"
         " and traced_at < %s and selected_action in ('SPEAK', 'TOOL', 'MEMORIZE', 'FORGET')",
         [row["agent_id_hash"], start, row["as_of"]],
     ).fetchone()["n"]
@@ -537,9 +537,9 @@ def test_earlier_score_equals_the_marts(client, marts, written):
         factors = get(client, f"/factors/{row['agent_id_hash']}", as_of=written)
         assert factors["metadata"]["as_of"] == time_text(EARLIER)
         assert factors["composite_score"] == expected["composite_score"]
-        assert sum(part["points_lost"] for part in factors["weighs_most"]["parts"]) == pytest.approx(
-            1 - row["capacity_score"]
-        )
+        assert sum(
+            part["points_lost"] for part in factors["weighs_most"]["loss_components"]
+        ) == pytest.approx(1 - row["capacity_score"])
     alerts = get(client, "/alerts", as_of=written, threshold=0.6)
     low = [row["agent_id_hash"] for row in reversed(scored) if row["capacity_score"] < 0.6]
     assert [agent["agent_id_hash"] for agent in alerts["agents"]] == low
@@ -620,11 +620,13 @@ def test_factors_are_explained_from_the_marts(client, marts):
             assert bool(factor.pop("notes", None)) == (name in ("R", "I_inc"))
         assert answer == {**expected_score(marts, row), "agent_note": None}
         parts = marts.execute(
-            "select factor, part, loss, points_lost, rank from fct_score_attribution where agent_id_hash = %s"
+            "select factor, loss_component, loss, points_lost, rank from fct_score_attribution where agent_id_hash = %s"
             " and as_of = %s and window_days = 30 order by rank",
             [row["agent_id_hash"], AS_OF],
         ).fetchall()
-        assert weighs_most["parts"] == [{**part, "part": lens_name(part["part"])} for part in parts]
+        assert weighs_most["loss_components"] == [
+            {**part, "loss_component": lens_name(part["loss_component"])} for part in parts
+        ]
     words = get(client, "/factors/Link")["weighs_most"]["words"]
     assert words == (
         "Of the 0.461 missing from 1, broken chain of evidence (I_chain) cost 0.205, deferrals judged poor "
@@ -704,7 +706,7 @@ def test_filters_allow_every_alert_and_red_flag(client, marts):
     parameters = client.get("/openapi.json").json()["paths"]
     for path, name, kinds in (
         ("/alerts", "kind", ALERTS),
-        ("/signs", "sign", FLAGS),
+        ("/red-flags", "red_flag", FLAGS),
         ("/capacity/fleet", "raised", KINDS),
     ):
         [asked] = [one for one in parameters[SCORING + path]["get"]["parameters"] if one["name"] == name]
@@ -719,7 +721,7 @@ def test_filters_allow_every_alert_and_red_flag(client, marts):
     }
     for names, column in (
         (ALERTS, columns["fct_capacity_alerts", "kind"]),
-        (FLAGS, columns["fct_record_signs", "sign"]),
+        (FLAGS, columns["fct_record_signs", "red_flag"]),
     ):
         assert set(names) <= set(re.findall("[a-z_]+", column))
     for kind in ALERTS:
@@ -825,16 +827,16 @@ def test_alert_has_first_of_its_consecutive_as_ofs(client, marts):
 
 
 def test_red_flags_equal_the_marts(client, marts):
-    answer = get(client, "/signs", window_days=30)
+    answer = get(client, "/red-flags", window_days=30)
     in_mart = marts.execute(
-        "select agent_id_hash, agent_name, sign, field, z, message from fct_record_signs"
+        "select agent_id_hash, agent_name, red_flag, field, z, message from fct_record_signs"
         " where as_of = %s and window_days = 30",
         [AS_OF],
     ).fetchall()
-    assert answer["signs"] == in_mart and answer["total_sign_count"] == len(in_mart) > 0
-    [chosen] = {one["sign"] for one in in_mart[:1]}
-    assert get(client, "/signs", window_days=30, sign=chosen)["signs"] == [
-        one for one in in_mart if one["sign"] == chosen
+    assert answer["red_flags"] == in_mart and answer["total_red_flag_count"] == len(in_mart) > 0
+    [chosen] = {one["red_flag"] for one in in_mart[:1]}
+    assert get(client, "/red-flags", window_days=30, red_flag=chosen)["red_flags"] == [
+        one for one in in_mart if one["red_flag"] == chosen
     ]
 
 
@@ -874,7 +876,8 @@ def test_evidence_has_the_traces_that_explain_counts(client, sample):
     n_found = 0
     for agent in (LINK, MORPHEUS, ECHO, PARADOX):
         parts = {
-            part["part"]: part["n_traces"] for part in explain(everything, agent, None, 30, None)["parts"]
+            part["loss_component"]: part["n_traces"]
+            for part in explain(everything, agent, None, 30, None)["loss_components"]
         }
         for component in RULES:
             asked = {"window_days": 30, "limit": 1000}
@@ -898,7 +901,7 @@ def test_evidence_is_paged_by_key(client, marts):
     times = [trace["traced_at"] for trace in whole]
     assert times == sorted(times, reverse=True)
     verdicts = marts.execute(
-        "select trace_id from fct_trace_verdicts where agent_id_hash = %s and is_counted and not is_chain_valid"
+        "select trace_id from fct_trace_checks where agent_id_hash = %s and is_counted and not is_chain_valid"
         " and traced_at >= %s and traced_at < %s",
         [LINK, AS_OF - timedelta(days=7), AS_OF],
     ).fetchall()
@@ -941,7 +944,7 @@ def test_name_of_several_agents_is_refused_with_their_list(client, marts):
                 {"agent_id_hash": LINK, "agent_name": "Link"},
                 {"agent_id_hash": ECHO, "agent_name": "Link"},
             ]
-            assert problem["agents_left_out"] == 0
+            assert problem["agents_not_shown"] == 0
         for asked in (LINK, LINK[:4], "Link (4107c26f)"):
             assert get(client, f"/capacity/{asked}")["agent_id_hash"] == LINK
     assert get(client, "/capacity/Link")["agent_id_hash"] == LINK
@@ -1191,7 +1194,16 @@ CHECKS = [
     openapi_checks.unsupported_method,
 ]
 WITHOUT_PARAMETERS = ["parameters", "healthz", "readyz"]
-OPERATIONS = ["fleet", "capacity", "factors", "history", "alerts", "signs", "evidence", *WITHOUT_PARAMETERS]
+OPERATIONS = [
+    "fleet",
+    "capacity",
+    "factors",
+    "history",
+    "alerts",
+    "red_flags",
+    "evidence",
+    *WITHOUT_PARAMETERS,
+]
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
@@ -1228,7 +1240,7 @@ def test_client_can_be_generated_from_openapi_document(client, tmp_path):
     assert {path.stem for path in (tmp_path / "client/api/scoring").glob("*.py")} > {
         "fleet",
         "alerts",
-        "signs",
+        "red_flags",
     }
     assert compileall.compile_dir(tmp_path / "client", quiet=1)
 
@@ -1275,7 +1287,7 @@ QUERIES = {
     "capacity/Link": ["unknown=1", "as_of=9999-99-99", "as_of=", "as_of=2026-06-15T25:00", "AS_OF=2026-06-15"],
     "factors/Link": ["component=I_chain", "as_of=9999-99-99"],
     "parameters": ["window_days=7"],
-    "signs": ["sign=nothing", "sign=", "sign=falling"],
+    "red_flags": ["red_flag=nothing", "red_flag=", "red_flag=falling"],
     "alerts": [
         "as_of=9999-99-99", "window=7", "threshold=-0.1", "kind=nothing", "kind=", "kind=LOW_CAPACITY",
         "severity=fatal", "kind=new_identity",

@@ -136,7 +136,7 @@ def test_views_on_the_marts_survive_runs(consumer, marts):
     marts.execute(
         """
         create view of_their_own.alerted with (security_invoker = true) as
-        select agents.agent_label, alerts.kind, scores.capacity_score, quality.n, windows.baseline_days, lost.part
+        select agents.agent_label, alerts.kind, scores.capacity_score, quality.n, windows.baseline_days, lost.loss_component
         from trust.scored_agents as agents
         left join trust.fct_capacity_alerts as alerts using (agent_id_hash)
         left join trust.fct_capacity_scores as scores using (agent_id_hash)
@@ -149,8 +149,8 @@ def test_views_on_the_marts_survive_runs(consumer, marts):
     marts.execute(
         """
         create view of_their_own.judged as
-        select verdicts.agent_id_hash, verdicts.trace_id, changes.part
-        from trust.fct_trace_verdicts as verdicts
+        select verdicts.agent_id_hash, verdicts.trace_id, changes.loss_component
+        from trust.fct_trace_checks as verdicts
         left join trust.fct_score_changes as changes using (agent_id_hash);
         create view of_their_own.about_views as select agent_id_hash from of_their_own.judged;
         create view public.in_their_search_path as select agent_id_hash from trust.fct_capacity_scores
@@ -226,12 +226,12 @@ def test_plain_dbt_builds_package_and_root_project(consumer, marts):
 
 def test_root_project_may_reference_only_marts(consumer):
     model = consumer.folder / "models" / "too_curious.sql"
-    model.write_text("select * from {{ ref('ciris_scoring', 'int_trace_verdicts') }}")
+    model.write_text("select * from {{ ref('ciris_scoring', 'int_trace_checks') }}")
     try:
         refused = consumer.dbt("parse")
     finally:
         model.unlink()
-    assert "int_trace_verdicts" in str(refused.exception) and "protected" in str(refused.exception)
+    assert "int_trace_checks" in str(refused.exception) and "protected" in str(refused.exception)
 
 
 def test_project_without_the_package_is_refused(tmp_path, consumer):

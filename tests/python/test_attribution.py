@@ -1,6 +1,6 @@
 """Tests of attribution and changes on extreme states, compared with the reference implementation.
 
-`differences_from_brute_force` makes the same comparison on the sample, random fleets and real traces.
+`differences_from_reference` makes the same comparison on the sample, random fleets and real traces.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import pytest
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-from brute_force import attribution
-from brute_force.scoring import DEFAULT_PARAMETERS
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.statistics.attribution import Components, losses
 from ciris_scoring.statistics.inputs import Parameters
 from conftest import Database
 from nasty_fleet import START
 from pipeline import attribution_differences
+from reference import attribution
+from reference.scoring import DEFAULT_PARAMETERS
 
 WINDOW = timedelta(days=7)
 DAYS = 9
@@ -260,12 +260,12 @@ def test_nearly_offsetting_changes_of_r_are_exact(published):
     with connection.transaction(force_rollback=True):
         publish(connection, states)
         rows = connection.execute(
-            f"select agent_id_hash, part, loss_change from {SCHEMA}.fct_score_changes"
+            f"select agent_id_hash, loss_component, loss_change from {SCHEMA}.fct_score_changes"
             " where agent_id_hash like 'exchanged %%' and part = any(%s)",
             [list(attribution.WITHIN_R)],
         ).fetchall()
     assert len(rows) == 600
-    for agent, part, loss_change in rows:
+    for agent, loss_component, loss_change in rows:
         (earlier, name, _), (later, _, _) = states[agent, 0], states[agent, 1]
         expected = float(exact_changes_of_r(earlier, later, PARAMETER_SETS[name])[part])
         assert loss_change == pytest.approx(expected, rel=1e-12, abs=1e-12), (agent, part)

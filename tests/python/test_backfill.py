@@ -39,7 +39,7 @@ def test_steps_cover_the_range_once() -> None:
 def test_interrupted_steps_resume() -> None:
     start, first, last, until = (START + n * DAY for n in (5, 3, 9, 10))
     steps = plan_steps(start, first, last, until, DAY, 30 * DAY)
-    assert [(step.rejudged_from, step.as_of, step.cutoff) for step in steps] == [
+    assert [(step.rechecked_from, step.as_of, step.cutoff) for step in steps] == [
         (START + 5 * DAY, START + 9 * DAY, START + 5 * DAY),
         (START + 9 * DAY, START + 10 * DAY, START + 10 * DAY),
     ]

@@ -2,7 +2,7 @@
 
 A refusal is one error and one hint that name the object, its value and the remedy. The exit code is not 0, and the
 published rows are unchanged. Related tests: test_cli.py (database not available, `simulate` into a table with
-traces), test_equals_brute_force.py (invalid values in rows), test_gate.py (failures in the middle of a run).
+traces), test_equals_reference.py (invalid values in rows), test_gate.py (failures in the middle of a run).
 """
 
 from __future__ import annotations
@@ -507,7 +507,7 @@ OLDER_EXPECTED = [
 ]
 REFRESH_EXPECTED = [
     "schema ciris",
-    "int_trace_verdicts",
+    "int_trace_checks",
     "ciris_allow_rescoring: true",
     "leave --full-refresh out",
 ]
@@ -746,7 +746,7 @@ def test_without_components_deferrals_and_keys_the_scores_are_those_of_the_seman
         }
         assert connection.execute(
             "select count(*) > 0, bool_or(is_replay_sampled), count(is_replayable),"
-            " count(failed_comparisons) from ciris.fct_trace_verdicts"
+            " count(failed_comparisons) from ciris.fct_trace_checks"
         ).fetchone() == (True, False, 0, 0)
 
 

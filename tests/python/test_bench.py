@@ -39,7 +39,7 @@ def test_benchmark_measures_every_step():
 def a_run(seconds: float) -> RunCost:
     """Return a run whose models take this many seconds in the database."""
     activity = Activity()
-    activity.add({"model.ciris_scoring.int_trace_verdicts"}, seconds)
+    activity.add({"model.ciris_scoring.int_trace_checks"}, seconds)
     return RunCost(activity, 5 + seconds, 200_000_000)
 
 

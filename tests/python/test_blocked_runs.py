@@ -172,10 +172,10 @@ def test_run_says_which_session_it_waits_for(database: Database) -> None:
     """Another session builds an index on a table or reads a view that has changed."""
     with database.connect() as connection:
         connection.execute(f"update {SCHEMA}_intermediate.int_runs set state_digest = null")
-    lock = f"lock table {SCHEMA}_intermediate.int_trace_verdicts in share mode"
+    lock = f"lock table {SCHEMA}_intermediate.int_trace_checks in share mode"
     with open_transaction(database, lock) as (blocker, pid), real_run(database) as command:
         command.wait_until_said(
-            rf"Waiting for \d+ s: ciris_intermediate.int_trace_verdicts is locked by database process {pid} of user "
+            rf"Waiting for \d+ s: ciris_intermediate.int_trace_checks is locked by database process {pid} of user "
             rf"postgres \(application dashboard\), state idle in transaction, transaction open since 20\d\d-.* UTC, "
             rf"last query: {lock}\n"
         )

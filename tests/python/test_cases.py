@@ -16,12 +16,12 @@ import psycopg
 import pytest
 from psycopg.rows import dict_row
 
-from brute_force import scoring as brute_force
 from cases import CASES
 from cases.notation import TRACES_FROM, Case, Row, T, key
 from ciris_scoring.lab.embedded import SCHEMA, Server
 from conftest import fresh_database
-from pipeline import create_loose_sources, differences_from_brute_force, insert_rows, score
+from pipeline import create_loose_sources, differences_from_reference, insert_rows, score
+from reference import scoring as reference
 
 TOLERANCE = 1e-9
 VARIABLES = {"ciris_traces_from": TRACES_FROM.isoformat()}
@@ -42,7 +42,7 @@ def load(connection: psycopg.Connection) -> None:
     insert_rows(connection, "covenant_public_keys", [key("key"), *keys])
 
 
-EMPTY: dict[str, Any] = {"alerts": {}, "signs": {}, "issues": {}, "failed": []}
+EMPTY: dict[str, Any] = {"alerts": {}, "red_flags": {}, "issues": {}, "failed": []}
 """Expected values of an agent that a case does not mention."""
 
 Found = dict[tuple[str, Any, int], dict[str, Any]]
@@ -64,20 +64,23 @@ def published(connection: psycopg.Connection) -> Found:
     for place, row in query("select * from {schema}.fct_factor_components where as_of = any(%(as_ofs)s)"):
         found[place][row["component"]] = row["component_value"]
     for place, row in query("select * from {schema}.fct_score_attribution where as_of = %(T)s"):
-        found[place] |= {f"loss.{row['part']}": row["loss"], f"lost.{row['part']}": row["points_lost"]}
+        found[place] |= {
+            f"loss.{row['loss_component']}": row["loss"],
+            f"lost.{row['loss_component']}": row["points_lost"],
+        }
     for place, row in query(
         "select * from {schema}.fct_score_changes where as_of = %(T)s and compared_with = 'window'"
     ):
-        found[place][f"moved.{row['part']}"] = row["points"]
+        found[place][f"moved.{row['loss_component']}"] = row["points"]
     for place, row in query("select * from {schema}.fct_capacity_alerts where as_of = %(T)s"):
         found[place].setdefault("alerts", {})[row["kind"]] = row["severity"]
     for place, row in query("select * from {schema}.fct_record_signs where as_of = %(T)s"):
-        found[place].setdefault("signs", {})[" ".join(filter(None, (row["sign"], row["field"])))] = row[
-            "value"
-        ]
+        found[place].setdefault("red_flags", {})[" ".join(filter(None, (row["red_flag"], row["field"])))] = (
+            row["value"]
+        )
     for (agent, *_), row in query(
         "select agent_id_hash, %(T)s as as_of, 0 as window_days, array_agg(distinct failed order by failed) as failed"
-        " from {schema}.fct_trace_verdicts cross join unnest(failed_comparisons) as failures (failed) group by 1"
+        " from {schema}.fct_trace_checks cross join unnest(failed_comparisons) as failures (failed) group by 1"
     ):
         found[agent, T, 7]["failed"] = row["failed"]
     for (agent, *_), row in query(
@@ -166,9 +169,9 @@ def test_cases_hold_by_hour(case: Case, hours: Found) -> None:
 
 
 def test_cases_hold_for_the_reference(by_day: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(brute_force, "_TRACES_FROM", brute_force._us(TRACES_FROM))
+    monkeypatch.setattr(reference, "_TRACES_FROM", reference._us(TRACES_FROM))
     as_ofs = {row.at for case in CASES for row in case.rows}
-    assert differences_from_brute_force(by_day, SCHEMA, T, as_ofs=as_ofs) == []
+    assert differences_from_reference(by_day, SCHEMA, T, as_ofs=as_ofs) == []
 
 
 def test_no_case_corroborates_another() -> None:

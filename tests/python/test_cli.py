@@ -498,7 +498,7 @@ PROJECT = {
         from {{ ref('fct_capacity_scores') }} where false
         """,
     "models/marts/fct_record_signs.sql": """
-        select agent_id_hash, as_of, window_days, 'none' as sign, '' as field
+        select agent_id_hash, as_of, window_days, 'none' as red_flag, '' as field
         from {{ ref('fct_capacity_scores') }} where false
         """,
     "models/small.yml": """
@@ -518,7 +518,7 @@ PROJECT = {
     # Models that a run names, but that the small project does not need.
     **{
         f"models/{name}.sql": "{{ config(materialized='ephemeral') }} select 1 as nothing"
-        for name in (*("int_runs", "fct_factor_components", "fct_trace_verdicts"),)
+        for name in (*("int_runs", "fct_factor_components", "fct_trace_checks"),)
     },
 }
 
@@ -615,7 +615,7 @@ def test_embedded_scores_the_sample_and_says_how_to_go_on(small_project):
             f"stop --project-dir {shlex.quote(str(small_project))}",
             "psql",
             "fct_factor_components",
-            "fct_trace_verdicts",
+            "fct_trace_checks",
             "fct_fleet_capacity",
         ):
             assert expected in first.stdout

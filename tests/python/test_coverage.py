@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from ciris_scoring.statistics.behaviour import PARTS, behaviour
+from ciris_scoring.statistics.behaviour import Behaviour as BehaviourLosses
 from click.testing import CliRunner
 
 from benchmarks.__main__ import main
@@ -21,8 +23,6 @@ from benchmarks.coverage.measure import measure
 from benchmarks.coverage.truth import truth
 from benchmarks.coverage.watch import KINDS, PLANTED
 from benchmarks.coverage.year import Lives, Standing, held_by_interval
-from ciris_scoring.statistics.behaviour import PARTS, behaviour
-from ciris_scoring.statistics.behaviour import Behaviour as BehaviourLosses
 from ciris_scoring.statistics.episodes import Episodes, chance_of_as_many, longer, share_rose
 from ciris_scoring.statistics.intervals import COMPONENTS, FACTORS, GOOD_SHARES, Intervals
 from ciris_scoring.statistics.resilience import drift
@@ -120,9 +120,9 @@ def good_agent(days: int) -> Behaviour:
 
 def test_truth_equals_hand_computed_values():
     window = WINDOWS[7]
-    n = np.full((1, window.memory_days), 100)
+    n = np.full((1, window.horizon_days), 100)
     facts = Facts(n, n * 4 // 5, *np.zeros((4, 1)), np.zeros((1, 3)))
-    expected = truth(good_agent(window.memory_days), facts, window, PARAMETERS, window.memory_days)
+    expected = truth(good_agent(window.horizon_days), facts, window, PARAMETERS, window.horizon_days)
     c = np.exp(-10 * 0.01)
     i_int = (1 - 0.0) * (1 - (0.01 * 0.5 + (1 - 0.01 * 0.5) * 0.01)) * (1 - 0.01)
     r = 1 / (1 + np.exp(-2.5))  # no drift, no episode

@@ -15,9 +15,9 @@ from psycopg.rows import dict_row, tuple_row
 
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import sample_info
-from ciris_scoring.reading import fleet
-from ciris_scoring.reading.marts import Marts
-from ciris_scoring.reading.words import PART_WORDS, named
+from ciris_scoring.marts import fleet
+from ciris_scoring.marts.marts import Marts
+from ciris_scoring.marts.words import LOSS_WORDS, named
 from conftest import REPOSITORY, Database
 from pipeline import MARTS
 
@@ -57,7 +57,7 @@ def test_every_query_returns_rows(marts, title):
     assert panel["description"]
     for target in panel["targets"]:
         found = marts.execute(expanded(target["rawSql"])).fetchall()
-        if title not in ("Signs of a polished record", "Repairs and refusals", "By issue"):
+        if title not in ("Red flags of selective reporting", "Repairs and refusals", "By issue"):
             assert found and found[0]
         if target["format"] == "time_series" and found:
             assert "time" in found[0] and [row["time"] for row in found] == sorted(
@@ -94,7 +94,7 @@ def test_panels_equal_the_marts(marts):
         for end in ("", "_low", "_high")
     ]
     [link] = [row["capacity_score"] for row in scores if row["agent_id_hash"] == LINK]
-    lost = rows(marts, "What the score lost, by part")
+    lost = rows(marts, "What the score lost, by loss component")
     assert sum(row["points lost"] for row in lost) == pytest.approx(1 - link, abs=1e-12)
     [alerts] = rows(marts, "Alerts")[:1]
     assert alerts["severity"] == "critical"
@@ -141,12 +141,14 @@ def test_charts_annotate_runs(marts):
     assert run["text"].startswith("published as of 2026-06-15")
 
 
-@pytest.mark.parametrize("title", ["What the score lost, by part", "What changed since one window ago"])
+@pytest.mark.parametrize("title", ["What the score lost, by loss component", "What changed since one window ago"])
 def test_dashboard_describes_components_in_words(title):
-    [override] = [o for o in PANELS[title]["fieldConfig"]["overrides"] if o["matcher"]["options"] == "part"]
+    [override] = [
+        o for o in PANELS[title]["fieldConfig"]["overrides"] if o["matcher"]["options"] == "loss_component"
+    ]
     [mapping] = override["properties"][0]["value"]
     assert {part: shown["text"] for part, shown in mapping["options"].items()} == {
-        part: named(part) for part in PART_WORDS
+        part: named(part) for part in LOSS_WORDS
     }
 
 

@@ -24,7 +24,7 @@ REFUSED = [
     (["build", "--sample", "3 days"], "Option --sample (environment: DBT_SAMPLE) is set"),
     (["--no-populate-cache", "build"], "Option --no-populate-cache (environment: DBT_POPULATE_CACHE) is set"),
     (["build", "--exclude", "test_type:data"], TESTS_LEFT_OUT),
-    (["build", "--exclude", "assert_every_source_row_is_judged"], TESTS_LEFT_OUT),
+    (["build", "--exclude", "assert_every_source_row_is_checked"], TESTS_LEFT_OUT),
     (["build", "--exclude-resource-type", "test"], TESTS_LEFT_OUT),
     (["build", "--resource-type", "model"], TESTS_LEFT_OUT),
     (["build", "--indirect-selection", "empty", "--select", "fct_capacity_scores"], TESTS_LEFT_OUT),

@@ -48,7 +48,7 @@ def test_tables_of_every_placement_equal_those_of_plain_postgresql(database, coo
     score(tmp_path, START + timedelta(days=8))
     # The first run ends before it knows any agent.
     first = {**CITUS, "ciris_as_of": (START + timedelta(days=7)).isoformat()}
-    build = ("build", "--indirect-selection", "cautious", "--select", "+int_trace_verdicts")
+    build = ("build", "--indirect-selection", "cautious", "--select", "+int_trace_checks")
     ended = dbt(database, *build, variables=first)
     assert ended.succeeded, ended.said
     for day in (7, 8):
@@ -83,7 +83,7 @@ def test_tables_of_every_placement_equal_those_of_plain_postgresql(database, coo
 
     placements = placements_in(coordinator, "ciris")
     assert {name for name in placements if "__dbt" in name} == set()
-    assert placements["int_trace_verdicts"] == placements["fct_capacity_scores"] == "h"
+    assert placements["int_trace_checks"] == placements["fct_capacity_scores"] == "h"
     assert placements["dim_agents"] == placements["capacity_categories"] == "n"
     assert placements["fct_fleet_capacity"] is None
 
@@ -134,7 +134,7 @@ def test_sources_unfit_for_a_cluster_are_refused(database, coordinator):
         coordinator.execute(statements)
         with pytest.raises(CirisError, match=expected):
             score(database.profiles_dir, START, CITUS)
-        built = coordinator.execute("select 1 from pg_class where relname = 'int_trace_verdicts'")
+        built = coordinator.execute("select 1 from pg_class where relname = 'int_trace_checks'")
         assert built.fetchone() is None, statements
 
 

@@ -219,7 +219,7 @@ def test_every_file_and_model_that_a_document_names_is_there():
     assert files
     assert [name for name in sorted(files) if not (REPOSITORY / name).exists()] == []
     models = set(re.findall(r"`((?:stg|int|fct|dim)_\w+)`", text))
-    assert models > {"int_trace_verdicts", "fct_capacity_scores"}
+    assert models > {"int_trace_checks", "fct_capacity_scores"}
     assert models <= {path.stem for path in (REPOSITORY / "models").rglob("*.*")}
 
 

@@ -154,7 +154,7 @@ def test_erased_traces_leave_the_restatement_window(both_ways, tmp_path):
     """This test must be the last one with these databases, because it changes them."""
     _, by_engine, as_of = both_ways
     with by_engine.connect() as connection:
-        verdicts = f"select count(*) from {SCHEMA}_intermediate.int_trace_verdicts where agent_id_hash = %s"
+        verdicts = f"select count(*) from {SCHEMA}_intermediate.int_trace_checks where agent_id_hash = %s"
         assert connection.execute(verdicts, [ERASED]).fetchone() == (209,)
         code = f"engine.delete_traces_for_agent_id_hash('{ERASED}')"
         real_engine.store(_place(by_engine), tmp_path, [], {}, code=code)
@@ -282,7 +282,7 @@ def test_malformed_events_are_counted_and_do_not_stop_a_run(database: Database) 
         )
         score(database.profiles_dir, START.replace(day=11, hour=0))
         verdicts = connection.execute(
-            f"select traced_at, repairs from {SCHEMA}_intermediate.int_trace_verdicts where trace_id = 'no outcome'"
+            f"select traced_at, repairs from {SCHEMA}_intermediate.int_trace_checks where trace_id = 'no outcome'"
         ).fetchall()
         assert verdicts == [(START + timedelta(minutes=1, seconds=7), None)]
 
@@ -339,7 +339,7 @@ def test_a_change_of_events_is_seen_in_the_day_of_their_trace(fleet, state, chan
     outcome = dbt(fleet, "run", *models, variables={"ciris_as_of": NEWEST})
     assert outcome.succeeded, outcome.said
     with fleet.connect() as connection:
-        query = f"select rejudged_from from {SCHEMA}_intermediate.int_scoring_run"
+        query = f"select rechecked_from from {SCHEMA}_intermediate.int_scoring_run"
         found = [[moment]] = connection.execute(query).fetchall()
         assert moment.isoformat() == judged, found
     restore(fleet, state)
@@ -420,7 +420,7 @@ def test_incomplete_traces_are_found_by_the_engines_indexes(fleet: Database) -> 
         command = [
             "compile",
             "--select",
-            "stg_cirislens__odd_event_traces",
+            "stg_cirislens__incomplete_event_traces",
             "--vars",
             f"{{ciris_as_of: {NEWEST}}}",
         ]

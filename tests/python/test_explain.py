@@ -20,7 +20,7 @@ from ciris_scoring.basics.project import Project, load_project
 from ciris_scoring.basics.terminal import width
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import sample_info
-from ciris_scoring.reading.evidence import RULES
+from ciris_scoring.marts.evidence import RULES
 from ciris_scoring.serve import explain as explain_module
 from ciris_scoring.serve.explain import PAGE_WIDTH, RULE, explain, page
 from conftest import REPOSITORY, Database
@@ -254,24 +254,24 @@ def test_json_equals_the_marts(scored_sample, marts, agent, window_days):
     assert [found["score"]] == rows("fct_capacity_scores", "as_of")
     attribution = rows("fct_score_attribution", "rank")
     assert len(attribution) == 13
-    assert found["parts"] == [
-        {name: row[name] for name in ("factor", "part", "loss", "points_lost", "rank")}
+    assert found["loss_components"] == [
+        {name: row[name] for name in ("factor", "loss_component", "loss", "points_lost", "rank")}
         | {"n_traces": part["n_traces"]}
-        for row, part in zip(attribution, found["parts"], strict=True)
+        for row, part in zip(attribution, found["loss_components"], strict=True)
     ]
     comparisons = rows("fct_score_comparisons", "compared_as_of")
     assert len(comparisons) == 2
     for row, expected in zip(found["comparisons"], comparisons, strict=True):
-        parts = row.pop("parts")
+        parts = row.pop("loss_components")
         assert row == {name: expected[name] for name in row}
         changes = rows("fct_score_changes", "rank")
         assert parts == [
-            {name: change[name] for name in ("factor", "part", "loss_change", "points", "rank")}
+            {name: change[name] for name in ("factor", "loss_component", "loss_change", "points", "rank")}
             for change in changes
             if change["compared_with"] == row["compared_with"]
         ]
     assert found["since"] is None
-    assert len(found["signs"]) == len(rows("fct_record_signs", "sign, field"))
+    assert len(found["red_flags"]) == len(rows("fct_record_signs", "red_flag, field"))
 
 
 def test_events_agree_with_the_components(project, marts):
@@ -284,7 +284,10 @@ def test_events_agree_with_the_components(project, marts):
     for (agent, window_days), expected in components.items():
         explanation = explain(project, agent, AS_OF.isoformat(), window_days, None)
         n_traces = explanation["score"]["n_traces"]
-        events, counts = explanation["events"], {row["part"]: row["n_traces"] for row in explanation["parts"]}
+        events, counts = (
+            explanation["events"],
+            {row["loss_component"]: row["n_traces"] for row in explanation["loss_components"]},
+        )
         hours = [row["hours"] for row in events["episodes"]]
         recovered = [row for row in events["episodes"] if row["recovered_at"]]
         assert (sum(hours) / len(hours) if hours else 0) == pytest.approx(expected["mttr_hours"], abs=1e-9)
@@ -308,13 +311,13 @@ def test_events_agree_with_the_components(project, marts):
 def test_unsafe_traces_are_listed(project, marts):
     """The sample has none at its newest as-of, so the test adds some."""
     marts.execute(
-        "update int_trace_verdicts set is_unsafe = true where trace_verdict_id in (select trace_verdict_id "
-        "from fct_trace_verdicts where agent_id_hash = %s and is_counted and traced_at < %s "
+        "update int_trace_checks set is_unsafe = true where trace_check_id in (select trace_check_id "
+        "from fct_trace_checks where agent_id_hash = %s and is_counted and traced_at < %s "
         "order by traced_at desc limit 2)",
         [LINK, AS_OF],
     )
-    parts = explain(project, LINK, None, None, None)["parts"]
-    assert [row["n_traces"] for row in parts if row["part"] == "u_unsafe"] == [2]
+    parts = explain(project, LINK, None, None, None)["loss_components"]
+    assert [row["n_traces"] for row in parts if row["loss_component"] == "u_unsafe"] == [2]
 
 
 def test_the_points_of_traces_sum_to_those_of_their_parts(project, marts, monkeypatch):
@@ -324,7 +327,7 @@ def test_the_points_of_traces_sum_to_those_of_their_parts(project, marts, monkey
         points = [row["points"] for row in explanation["traces"]]
         assert points == sorted(points, reverse=True)
         assert len(points) == explanation["n_costly_traces"]
-        expected = sum(row["points_lost"] for row in explanation["parts"] if row["n_traces"])
+        expected = sum(row["points_lost"] for row in explanation["loss_components"] if row["n_traces"])
         assert sum(points) == pytest.approx(expected, abs=1e-12)
 
 
@@ -332,10 +335,10 @@ def test_a_trace_costs_its_share_of_each_part(project, marts, monkeypatch):
     """The shares are computed from the trace checks of an agent with overrides, invalid signatures and incoherence."""
     monkeypatch.setattr(explain_module, "MAX_TRACES", 1_000_000)
     explanation = explain(project, "Paradox", None, None, None)
-    lost = {row["part"]: row["points_lost"] for row in explanation["parts"]}
+    lost = {row["loss_component"]: row["points_lost"] for row in explanation["loss_components"]}
     verdicts = read(
         marts,
-        "select * from fct_trace_verdicts "
+        "select * from fct_trace_checks "
         "where is_counted and agent_id_hash = %s and traced_at >= %s and traced_at < %s",
         *(explanation["score"][name] for name in ("agent_id_hash", "window_start", "as_of")),
     )
@@ -358,9 +361,9 @@ def test_since_a_compared_as_of_lists_components(scored_sample, project):
     explanation = explain(project, "Link", None, None, "2026-06-08")
     [window] = [row for row in explanation["comparisons"] if row["compared_with"] == "window"]
     since = explanation["since"]
-    assert since["parts"] == window["parts"]
+    assert since["loss_components"] == window["loss_components"]
     assert since["change"] == window["change"]
-    assert len(since["parts"]) == 13
+    assert len(since["loss_components"]) == 13
 
 
 def test_since_any_other_as_of_lists_factors(scored_sample, project, marts):
@@ -372,7 +375,7 @@ def test_since_any_other_as_of_lists_factors(scored_sample, project, marts):
         "order by as_of",
         *(earlier, AS_OF),
     )
-    assert since["parts"] is None
+    assert since["loss_components"] is None
     assert since["compared_as_of"] == earlier
     assert since["change"] == now["capacity_score"] - before["capacity_score"]
     assert since["factors"] == {
@@ -391,7 +394,7 @@ def test_a_score_of_other_parameters_is_not_compared(project, marts):
     )
     explanation = explain(project, LINK, None, None, "2026-06-01")
     since = explanation["since"]
-    assert (since["change"], since["factors"], since["parts"]) == (None, None, None)
+    assert (since["change"], since["factors"], since["loss_components"]) == (None, None, None)
     assert since["not_comparable_because"] == "other_parameter_set"
     assert "as asked: not comparable, it was made with other parameters." in page(explanation)
 
@@ -414,9 +417,9 @@ def test_an_agent_without_a_score_has_its_traces(scored_sample, marts):
     assert "Points lost" not in told
     assert "Traces that lower most parts" in told
     found = json.loads(invoke(scored_sample, *arguments, "--json").stdout)
-    assert found["parts"] == []
+    assert found["loss_components"] == []
     assert {trace["points"] for trace in found["traces"]} == {None}
-    n_parts = [len(trace["parts"]) for trace in found["traces"]]
+    n_parts = [len(trace["loss_components"]) for trace in found["traces"]]
     assert n_parts == sorted(n_parts, reverse=True)
 
 
@@ -429,7 +432,7 @@ def test_hostile_names_stay_on_one_line(scored_sample, marts):
     for mart in ("dim_agents", "fct_capacity_scores"):
         marts.execute(f"update {mart} set agent_name = %s where agent_id_hash = %s", [HOSTILE, MORPHEUS])
     marts.execute(
-        "update int_trace_verdicts set previous_agent_name = %s, trace_id = %s "
+        "update int_trace_checks set previous_agent_name = %s, trace_id = %s "
         "where agent_id_hash = %s and is_identity_change and traced_at >= '2026-06-08'",
         [HOSTILE, HOSTILE, MORPHEUS],
     )
@@ -444,19 +447,19 @@ def test_hostile_names_stay_on_one_line(scored_sample, marts):
 
 def test_signs_of_a_polished_record_are_shown(project, marts):
     none = explain(project, LINK, None, None, None)
-    assert none["signs"] == []
+    assert none["red_flags"] == []
     assert page(none).endswith("  None.")
     message = "Of 162 traces 40 lack it.\n" * 12
     shown = ["unreported", "entropy_level", 0.25, 0.01, "own_baseline", 9.5, message]
-    columns = "sign, field, value, comparison_value, compared_with, z, message"
+    columns = "red_flag, field, value, comparison_value, compared_with, z, message"
     marts.execute(
         "insert into fct_record_signs (record_sign_id, agent_id_hash, as_of, window_days, scored_at, "
         f"{columns}) values ('x', %s, %s, 7, now(), %s, %s, %s, %s, %s, %s, %s)",
         [LINK, AS_OF, *shown],
     )
     explanation = explain(project, LINK, None, None, None)
-    [sign] = explanation["signs"]
-    assert list(sign.values()) == shown
+    [red_flag] = explanation["red_flags"]
+    assert list(red_flag.values()) == shown
     told = page(explanation)
     assert_fits(told)
     assert "  unreported of entropy_level: Of 162 traces 40 lack it." in told

@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 
 from ciris_scoring.basics.terminal import aligned, fitted, printable, width
 from ciris_scoring.lab.embedded import SCHEMA
-from ciris_scoring.reading.alerts import Alert
+from ciris_scoring.marts.alerts import Alert
 from ciris_scoring.serve.fleet_table import AGENT_WIDTH, MAX_ROWS, fleet_tables, shown_label
 from pipeline import MARTS
 
@@ -78,7 +78,7 @@ def test_what_needs_attention_comes_first(connection):
         agent_id_hash="dddddddd44",
         as_of=AS_OF,
         window_days=7,
-        sign="shared_key",
+        red_flag="shared_key",
     )
     lines = fleet_tables(connection, MARTS, AS_OF).splitlines()
     assert lines[0] == (

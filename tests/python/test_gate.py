@@ -13,7 +13,7 @@ from pipeline import RUN_TIMES
 from test_bad_input import dbt, marts, refusal, restore, run, saved
 
 BEFORE, NEWEST = "2026-06-14T00:00:00Z", "2026-06-15T00:00:00Z"
-EVIDENCE = (f"{SCHEMA}.fct_trace_verdicts", f"{SCHEMA}.fct_deferral_verdicts")
+EVIDENCE = (f"{SCHEMA}.fct_trace_checks", f"{SCHEMA}.fct_deferral_verdicts")
 """Marts that a failed run may change: views on the trace checks, which include those of the failed run."""
 
 VERDICTS_LEFT_OUT = f"""
@@ -150,11 +150,11 @@ FAILURES = {
     ),
     "a test of what is judged": Failure(
         trigger(
-            "_intermediate.int_trace_verdicts",
+            "_intermediate.int_trace_checks",
             "if new.audit_sequence_number % 3 = 0 then return null; end if; return new;",
         ),
         NO_TRIGGER,
-        ["at test ", "(tests/singular/assert_every_source_row_is_judged.sql)"],
+        ["at test ", "(tests/singular/assert_every_source_row_is_checked.sql)"],
     ),
     "a Python model": Failure(
         trigger("_intermediate.int_agent_periods", "new.n_shared_key := null; return new;"),
@@ -322,13 +322,13 @@ ARRIVES = f"""
         from generate_series(1, 1000) as n;
         return null;
     end $$;
-    create trigger spoil after insert on {SCHEMA}_intermediate.int_trace_verdicts execute function public.spoil();
+    create trigger spoil after insert on {SCHEMA}_intermediate.int_trace_checks execute function public.spoil();
     """
 
 
 def test_after_a_failed_blocking_test_no_part_is_built_and_retry_publishes_all(database, expected):
     """More traces than the test permits arrive while a run is at work; afterwards they are deleted."""
-    variables, failing = {"ciris_as_of": NEWEST}, "assert_every_source_row_is_judged"
+    variables, failing = {"ciris_as_of": NEWEST}, "assert_every_source_row_is_checked"
     before = published(marts(database))
     with database.connect() as connection:
         connection.execute(ARRIVES)

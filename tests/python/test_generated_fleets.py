@@ -18,12 +18,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
-from brute_force import scoring as brute_force
 from cases.notation import T, ago, deferral, key, traces
 from ciris_scoring.lab.embedded import SCHEMA, Server
 from conftest import fresh_database
-from pipeline import differences_from_brute_force, load_rows, score
-from test_equals_brute_force import OTHER_PARAMETERS
+from pipeline import differences_from_reference, load_rows, score
+from reference import scoring as reference
+from test_equals_reference import OTHER_PARAMETERS
 
 FLEETS = int(os.environ.get("FLEETS", "0"))
 PARAMETERS = OTHER_PARAMETERS | {
@@ -154,7 +154,7 @@ def differences(
         score(database.profiles_dir, T, variables)
         with database.connect() as connection:
             wrong = verdict_differences(connection, fleet, period)
-            return wrong + differences_from_brute_force(
+            return wrong + differences_from_reference(
                 connection, SCHEMA, T, period=period, as_ofs=as_ofs, parameters=PARAMETERS
             )
 
@@ -163,7 +163,7 @@ def verdict_differences(
     connection: psycopg.Connection, fleet: dict[str, list[dict[str, Any]]], period: str
 ) -> list[str]:
     """Return the counted traces whose checks differ from the reference implementation."""
-    expected = brute_force.Fleet(*fleet.values(), T, PARAMETERS, period)
+    expected = reference.Fleet(*fleet.values(), T, PARAMETERS, period)
     names = ("number", "is_renamed", "is_registered", "is_link_valid", "link", "fields")
     found = connection.execute(
         f"""
@@ -180,7 +180,7 @@ def verdict_differences(
                 )
                 order by traced_at, audit_sequence_number, trace_id collate "C"
             )
-        from {SCHEMA}.fct_trace_verdicts
+        from {SCHEMA}.fct_trace_checks
         where is_counted
         group by agent_id_hash
         """
@@ -196,7 +196,7 @@ def verdict_differences(
                 agent.key_registered[i],
                 agent.link_valid[i],
                 agent.sequence[i] if agent.sequence[i] in broken else None,
-                brute_force._present_fields(trace),
+                reference._present_fields(trace),
             ]
             for i, trace in enumerate(agent.traces)
         ]

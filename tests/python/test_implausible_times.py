@@ -7,7 +7,7 @@ from datetime import timedelta
 from ciris_scoring.lab.embedded import SCHEMA
 from conftest import Database
 from nasty_fleet import START, nasty_fleet
-from pipeline import differences_from_brute_force, load_rows, score, score_rows
+from pipeline import differences_from_reference, load_rows, score, score_rows
 
 # A clock at 0, a clock that never ran, and the last time before the default of traces_from.
 TIMES = [
@@ -71,7 +71,7 @@ def test_lone_trace_years_ago_is_scored_in_its_windows(database: Database) -> No
             "select count(*) from ciris_intermediate.int_windows where agent_id_hash = 'lone'"
         ).fetchall() == [(7 + 30,)]
         as_ofs = [START + timedelta(days=d) for d in (-2000, 1, 5, 12)]
-        assert differences_from_brute_force(connection, SCHEMA, as_of, as_ofs=as_ofs) == []
+        assert differences_from_reference(connection, SCHEMA, as_of, as_ofs=as_ofs) == []
 
 
 def test_variable_sets_the_first_accepted_time(database: Database) -> None:

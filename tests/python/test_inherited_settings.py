@@ -20,7 +20,7 @@ from ciris_scoring.lab.embedded import SCHEMA, write_profile
 from command_line import PATIENCE_SECONDS, at
 from conftest import REPOSITORY, Database
 from nasty_fleet import START, nasty_fleet
-from pipeline import create_loose_sources, differences_from_brute_force, load_rows, score, table_differences
+from pipeline import create_loose_sources, differences_from_reference, load_rows, score, table_differences
 from test_bad_input import dbt
 
 # Some of the settings exist only since PostgreSQL 15. Any role can set them.
@@ -122,7 +122,7 @@ def test_inherited_settings_change_no_number(database: Database, request: pytest
         assert table_differences(connection, SCHEMA, "hostile") == []
         assert table_differences(connection, SCHEMA, "plain") == []
         parameters = SALT["ciris_scoring_parameters"]
-        assert differences_from_brute_force(connection, "hostile", AS_OFS[-1], parameters=parameters) == []
+        assert differences_from_reference(connection, "hostile", AS_OFS[-1], parameters=parameters) == []
 
 
 def test_models_need_transactions(database: Database) -> None:

@@ -1,6 +1,6 @@
 """Tests of the reference implementation of the intervals where certainty.md §3 can be computed by hand.
 
-`differences_from_brute_force` compares the published intervals with it to 1e-9, so the results hold for the package.
+`differences_from_reference` compares the published intervals with it to 1e-9, so the results hold for the package.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from brute_force.intervals import Facts, Period, fleet, limits
-from brute_force.scoring import DEFAULT_PARAMETERS
+from reference.intervals import Facts, Period, bounds, fleet
+from reference.scoring import DEFAULT_PARAMETERS
 
 DAYS, WINDOW = 60, (30, 30, 30)
 BEST = 1 / (1 + math.exp(-2.5))
@@ -38,14 +38,14 @@ def good_days(**changes: Any) -> list[Period]:
     return [replace(GOOD_DAY, **changes)] * DAYS
 
 
-def limits_of(days: list[Period], window: tuple[int, int, int] = WINDOW, **parameters: float) -> dict:
+def bounds_of(days: list[Period], window: tuple[int, int, int] = WINDOW, **parameters: float) -> dict:
     """Return the bounds of a single agent without episodes and deferrals."""
     shared = fleet([days], DAYS, window, 1)
-    return limits(days, Facts(0.0, 0, 0.0, 1.0, 0), DAYS, window, *shared, DEFAULT_PARAMETERS | parameters)
+    return bounds(days, Facts(0.0, 0, 0.0, 1.0, 0), DAYS, window, *shared, DEFAULT_PARAMETERS | parameters)
 
 
 def test_the_perfect_agents_interval_ends_at_its_score():
-    found = limits_of(good_days())
+    found = bounds_of(good_days())
     value, low, high = found["capacity"]
     assert value == high == pytest.approx(BEST, abs=1e-15)
     assert 0.85 < low < BEST
@@ -56,14 +56,14 @@ def test_the_perfect_agents_interval_ends_at_its_score():
 
 
 def test_no_deferral_and_no_episode_have_no_width():
-    found = limits_of(good_days())
+    found = bounds_of(good_days())
     assert found["components"]["q_deferral"] == (1, 1, 1)
     assert found["components"]["mttr_hours"] == (0, 0, 0)
     assert not {"q_deferral", "mttr_hours"} & found["effects"].keys()
 
 
 def test_a_broken_chain_leaves_its_own_upper_limit():
-    found = limits_of(good_days(chain_valid=0))
+    found = bounds_of(good_days(chain_valid=0))
     # Wilson bound at 0 of 3,000: z²/(n + z²). On the better side only the fixed cost remains.
     upper = 1.96**2 / (3000 + 1.96**2)
     assert found["components"]["i_chain"][2] == pytest.approx(upper, rel=1e-12)
@@ -72,25 +72,25 @@ def test_a_broken_chain_leaves_its_own_upper_limit():
 
 
 def test_score_without_signals_is_0_without_width():
-    assert limits_of(good_days(signals=(0, 0), coherent=(0, 0)))["capacity"] == (0, 0, 0)
+    assert bounds_of(good_days(signals=(0, 0), coherent=(0, 0)))["capacity"] == (0, 0, 0)
 
 
-def test_an_agent_without_a_baseline_has_limits():
-    found = limits_of([Period()] * (DAYS - 3) + good_days()[:3], (7, 23, 30))
+def test_an_agent_without_a_baseline_has_bounds():
+    found = bounds_of([Period()] * (DAYS - 3) + good_days()[:3], (7, 23, 30))
     assert found["components"]["delta_drift"] == (0, 0, 0)  # unmeasured, so without width
     value, low, _ = found["capacity"]
     assert 0 < low < value
 
 
 def test_below_min_traces_only_the_score_is_null():
-    found = limits_of(good_days(), min_traces=3001)
+    found = bounds_of(good_days(), min_traces=3001)
     assert found["capacity"] is None
     assert all(math.isfinite(limit) for factor in found["factors"].values() for limit in factor)
 
 
 def test_days_that_differ_widen_the_interval():
-    alike = limits_of(good_days(overridden=10))
-    differ = limits_of([replace(GOOD_DAY, overridden=0 if day % 10 else 100) for day in range(DAYS)])
+    alike = bounds_of(good_days(overridden=10))
+    differ = bounds_of([replace(GOOD_DAY, overridden=0 if day % 10 else 100) for day in range(DAYS)])
     effects = [found["effects"]["k_contradiction"] for found in (alike, differ)]
     assert effects[0] < 2 < 20 < effects[1]
     widths = [high - low for _, low, high in (found["factors"]["C"] for found in (alike, differ))]
@@ -98,7 +98,7 @@ def test_days_that_differ_widen_the_interval():
 
 
 def test_published_bounds_are_at_1_96_on_both_sides():
-    found = limits_of([GOOD_DAY] * 30 + good_days(unsafe=10)[:30])
+    found = bounds_of([GOOD_DAY] * 30 + good_days(unsafe=10)[:30])
     rate, n, z = 0.1, 3000 / found["effects"]["u_unsafe"], 1.96
     spread = z * math.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n))
     expected = [(rate + z * z / (2 * n) + side * spread) / (1 + z * z / n) for side in (-1, 1)]
@@ -109,7 +109,7 @@ def test_the_published_worse_side_of_ece_is_wider_still():
     """All 3,000 traces are in one bin and confidence is 10 % too high: centre sqrt(g² - s²), distance 1.6 *
     1.96 * s.
     """
-    found = limits_of(good_days(successes=[*[0] * 9, 90]))
+    found = bounds_of(good_days(successes=[*[0] * 9, 90]))
     success = (2700 + 2 + 2 * 2702 / 3004) / (3000 + 4 + 2)
     variance = found["effects"]["ece"] * success * (1 - success) / 3000
     expected = math.sqrt(0.01 - variance) + 1.6 * 1.96 * math.sqrt(variance)

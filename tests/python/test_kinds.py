@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from ciris_scoring.basics.kinds import ALERTS, FLAGS, KINDS, Kind
-from ciris_scoring.statistics.signs import RULES
+from ciris_scoring.statistics.red_flags import RULES
 from conftest import REPOSITORY
 from test_constants import SQL
 
@@ -44,7 +44,7 @@ def test_documents_have_the_tables_of_the_files(document: str) -> None:
 
 @pytest.mark.parametrize(
     ("mart", "column", "kinds"),
-    [("fct_capacity_alerts", "kind", ALERTS), ("fct_record_signs", "sign", FLAGS)],
+    [("fct_capacity_alerts", "kind", ALERTS), ("fct_record_signs", "red_flag", FLAGS)],
 )
 def test_marts_accept_the_kinds_of_the_files(mart: str, column: str, kinds: Mapping[str, Kind]) -> None:
     models = yaml.safe_load((REPOSITORY / "models/marts/_marts__models.yml").read_text())["models"]
@@ -68,7 +68,7 @@ def test_alerts_apply_the_thresholds_of_their_files() -> None:
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.id)
 def test_each_kind_says_everything(kind: Kind) -> None:
     """All texts are sentences, severities are known to the marts, and a red flag has a count or a function."""
-    allowed = {"critical", "warning"} if kind.id in ALERTS else {"sign"}
+    allowed = {"critical", "warning"} if kind.id in ALERTS else {"red_flag"}
     assert kind.severities and set(kind.severities) <= allowed and kind.review in ("always", "critical")
     assert all(said.endswith(".") for said in (*kind.sentences.values(), kind.ask, kind.look_at))
     assert kind.title and kind.raised_when and kind.innocent_causes and kind.source

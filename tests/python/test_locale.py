@@ -20,7 +20,7 @@ from ciris_scoring.serve.fleet_table import fleet_tables
 from command_line import at, invoke, printed
 from conftest import REPOSITORY, Database, fresh_database
 from nasty_fleet import START, nasty_fleet
-from pipeline import LOG_OF_RUNS, MARTS, RUN_TIMES, differences_from_brute_force, load_rows, score
+from pipeline import LOG_OF_RUNS, MARTS, RUN_TIMES, differences_from_reference, load_rows, score
 from signed_batches import MIDDLE, Agent, batch
 from test_load import command, write, write_keys
 
@@ -137,9 +137,9 @@ def test_every_row_is_the_same_in_any_locale(fleets: list[Database]) -> None:
 def test_scores_equal_the_reference_in_any_locale(fleets: list[Database]) -> None:
     for database in fleets:
         with database.connect() as connection:
-            assert differences_from_brute_force(connection, SCHEMA, AS_OFS[-1]) == []
+            assert differences_from_reference(connection, SCHEMA, AS_OFS[-1]) == []
             actions = connection.execute(
-                f"select distinct selected_action from {SCHEMA}_intermediate.int_trace_verdicts"
+                f"select distinct selected_action from {SCHEMA}_intermediate.int_trace_checks"
             ).fetchall()
             assert ("MEMORIZE",) in actions
 

@@ -17,7 +17,7 @@ import psycopg
 from ciris_scoring.lab.embedded import SCHEMA, Server
 from conftest import Database, fresh_database
 from nasty_fleet import nasty_fleet
-from pipeline import create_loose_sources, differences_from_brute_force, insert_rows, score, score_rows
+from pipeline import create_loose_sources, differences_from_reference, insert_rows, score, score_rows
 
 ALL_HOURS = bool(os.environ.get("ALL_HOURS"))
 BUSY = [(0, 40), (500, 530), (1055, 1095)]
@@ -85,7 +85,7 @@ def years_in_one_refresh_and_in_increments(
         as_ofs = ages(FIRST_DAY, last, PERIODS[period], 12, busy)
         score(database.profiles_dir, last - 3 * PERIODS[period], variables)
         score(database.profiles_dir, last, variables)
-        assert differences_from_brute_force(connection, SCHEMA, last, period=period, as_ofs=as_ofs) == []
+        assert differences_from_reference(connection, SCHEMA, last, period=period, as_ofs=as_ofs) == []
 
 
 def test_years_by_day_equal_reference(system_postgres: Server, tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ select
     count(*) filter (where v.is_unsafe) / count(v.*)::float8 as u_unsafe,
     s.agent_id_hash, s.as_of, s.window_days
 from fct_capacity_scores as s
-left join fct_trace_verdicts as v
+left join fct_trace_checks as v
     on v.agent_id_hash = s.agent_id_hash and v.is_counted
     and v.traced_at >= s.as_of - s.window_days * interval '24 hours' and v.traced_at < s.as_of
 group by s.agent_id_hash, s.as_of, s.window_days

@@ -70,13 +70,13 @@ class Readers:
         [agent, *_] = self.agents
         found: dict[str, Any] = {}
         for path in (
-            *("/capacity/fleet", "/capacity/fleet?window_days=30", "/alerts", "/signs", "/parameters"),
+            *("/capacity/fleet", "/capacity/fleet?window_days=30", "/alerts", "/red-flags", "/parameters"),
             *(f"/{kind}/{agent}" for agent in self.agents for kind in ("capacity", "factors", "history")),
         ):
             answer = self.client.get(SCORING + path)
             assert answer.status_code == 200, answer.text
             found[path] = {k: v for k, v in answer.json().items() if k not in ("timestamp", "cache")}
-        for path in ("/", f"/agent?agent_id={agent}", "/alerts", "/signs", "/parameters"):
+        for path in ("/", f"/agent?agent_id={agent}", "/alerts", "/red-flags", "/parameters"):
             page = self.client.get(path)
             assert page.status_code == 200, page.text
             found[f"page {path}"] = re.findall(r"<tr.*?</tr>", page.text, re.DOTALL)
@@ -159,7 +159,7 @@ def test_readers_see_one_publication_while_runs_write_and_are_killed(database: D
         assert run(database, as_of=NEWEST).exit_code == 0
         now = reading.answers()
         assert now["/capacity/fleet"]["as_of"] > said["/capacity/fleet"]["as_of"]
-        assert now["/signs"]["total_sign_count"] > said["/signs"]["total_sign_count"]
+        assert now["/red-flags"]["total_red_flag_count"] > said["/red-flags"]["total_red_flag_count"]
 
 
 def test_answer_uses_one_publication_if_another_arrives_meanwhile(

@@ -27,11 +27,11 @@ from ciris_scoring.basics.run_lock import run_lock
 from ciris_scoring.basics.terminal import fitted
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import sample_info
-from ciris_scoring.reading import agent as agent_reading
-from ciris_scoring.reading import agents, history
-from ciris_scoring.reading.marts import Marts
-from ciris_scoring.reading.verdict import Raised, verdict
-from ciris_scoring.reading.words import PART_WORDS, named
+from ciris_scoring.marts import agent as agent_reading
+from ciris_scoring.marts import agents, history
+from ciris_scoring.marts.marts import Marts
+from ciris_scoring.marts.verdict import Raised, verdict
+from ciris_scoring.marts.words import LOSS_WORDS, named
 from ciris_scoring.serve import report
 from ciris_scoring.serve.fleet_table import fleet_tables
 from ciris_scoring.serve.pages import charts, pages, words
@@ -122,12 +122,12 @@ def test_fleet_page_equals_the_marts(marts, window_days):
                 order by severity, kind
             ) as alerts,
             array(
-                select distinct sign from fct_record_signs as signs
+                select distinct red_flag from fct_record_signs as red_flags
                 where
-                    signs.agent_id_hash = scores.agent_id_hash and signs.window_days = scores.window_days
-                    and signs.as_of = scores.as_of
+                    red_flags.agent_id_hash = scores.agent_id_hash and red flags.window_days = scores.window_days
+                    and red flags.as_of = scores.as_of
                 order by 1
-            ) as signs
+            ) as red_flags
         from fct_capacity_scores as scores
         left join dim_capacity_categories as categories on categories.category = scores.category_steady
         left join fct_score_comparisons as compared
@@ -151,7 +151,7 @@ def test_fleet_page_equals_the_marts(marts, window_days):
             assert row[5].replace("−", "-") == ("" if mart["change"] < 0 else "+") + cut(mart["change"], 3)
         assert row[7] == mart["label"]
         assert row[8].replace("  ", " ") == " ".join(map(words.raised, mart["alerts"]))
-        assert row[9].replace("  ", " ") == " ".join(map(words.raised, mart["signs"]))
+        assert row[9].replace("  ", " ") == " ".join(map(words.raised, mart["red_flags"]))
         assert row[10] == f"{mart['n_traces']:,}"
     verdicts = [row[1] for row in rows]
     order = [said for said, _ in words.VERDICTS.values()]
@@ -186,7 +186,7 @@ def test_fleet_page_equals_the_marts(marts, window_days):
         (
             (0.4, 0.8),
             "final",
-            ["falling warning", "shared_key sign"],
+            ["falling warning", "shared_key red_flag"],
             "review",
             "0.6 lies inside 0.40 to 0.80; falling since 2 May; key of another agent since 2 May",
         ),
@@ -223,7 +223,7 @@ def test_agent_page_equals_the_marts(marts):
     lost = [part for part in parts if part["points_lost"] >= 0.001]
     [*waterfall, total] = page.table_rows(4)
     assert [row[:3] for row in waterfall] == [
-        [named(part["part"]), part["factor"], shown(part["points_lost"])] for part in lost
+        [named(part["loss_component"]), part["factor"], shown(part["points_lost"])] for part in lost
     ]
     [score] = read(marts, f"select * from fct_capacity_scores {key}", LINK, AS_OF)
     assert total[2] == shown(score["capacity_score"]) == "0.538"
@@ -254,14 +254,17 @@ def test_agent_page_equals_the_marts(marts):
 
 
 def test_every_loss_component_has_a_description(marts):
-    parts = {row["part"] for row in read(marts, "select distinct part from fct_score_attribution")}
-    assert parts == set(PART_WORDS)
+    parts = {
+        row["loss_component"]
+        for row in read(marts, "select distinct loss_component from fct_score_attribution")
+    }
+    assert parts == set(LOSS_WORDS)
 
 
 def test_messages_of_the_database_use_the_same_words(marts):
     falling = read(marts, "select message from fct_capacity_alerts where kind = 'falling'")
     named_parts = {row["message"].partition("What cost most: ")[2] for row in falling}
-    assert named_parts and named_parts <= {f"{named(part)}." for part in PART_WORDS}
+    assert named_parts and named_parts <= {f"{named(part)}." for part in LOSS_WORDS}
 
 
 def test_alerts_and_parameters_pages_equal_the_marts(marts):
@@ -343,7 +346,7 @@ def test_events_are_told_once_for_neighbouring_days(marts):
     [broken] = found[LINK]
     [counted] = read(
         marts,
-        "select count(*) as n, min(traced_at), max(traced_at) from fct_trace_verdicts where agent_id_hash = %s "
+        "select count(*) as n, min(traced_at), max(traced_at) from fct_trace_checks where agent_id_hash = %s "
         "and is_counted and (is_chain_gap or is_chain_rewind or is_chain_duplicate)",
         LINK,
     )
@@ -517,11 +520,11 @@ def test_three_hundred_agents_of_sixty_days_fit_in_a_megabyte(marts):
     [counted] = read(
         marts, "select n_agents from fct_fleet_capacity where as_of = %s and window_days = 7", AS_OF
     )
-    left_out = counted["n_agents"] - 500
-    assert left_out > 0 and html.count("<details class=") == 500
-    assert f"Shown are the 500 agents that need attention most; {left_out} more agents" in html
+    not_shown = counted["n_agents"] - 500
+    assert not_shown > 0 and html.count("<details class=") == 500
+    assert f"Shown are the 500 agents that need attention most; {not_shown} more agents" in html
     document = json.loads(report.as_json(Marts(marts, MARTS), 7))
-    assert (len(document["agents"]), document["agents_left_out"]) == (500, left_out)
+    assert (len(document["agents"]), document["agents_not_shown"]) == (500, not_shown)
 
 
 def copy_agents(connection: psycopg.Connection, copies: int, days: int) -> None:
@@ -588,10 +591,10 @@ def test_json_report_equals_the_marts(scored, marts):
         parts = read(
             marts, f"select part, points_lost from fct_score_attribution {where} order by rank", *key
         )
-        assert [(part["part"], part["points_lost"]) for part in row["parts"]] == [
-            (part["part"], part["points_lost"]) for part in parts
+        assert [(part["loss_component"], part["points_lost"]) for part in row["loss_components"]] == [
+            (part["loss_component"], part["points_lost"]) for part in parts
         ]
-        assert row["parts"][-1]["score_left"] == pytest.approx(mart["capacity_score"], abs=1e-12)
+        assert row["loss_components"][-1]["score_left"] == pytest.approx(mart["capacity_score"], abs=1e-12)
     [changes] = [row["changes"] for row in document["agents"] if row["agent_id_hash"] == LINK]
     assert len(changes) == len(agent_reading.changes(Marts(marts, MARTS), [LINK], AS_OF, 30))
 
@@ -692,7 +695,7 @@ def test_links_identify_an_agent_whose_hash_is_the_name_of_another(marts):
         "compare": Parsed(pages.compare_page(marts, MARTS, agent)),
         "both": Parsed(pages.compare_page(marts, MARTS, agent, "Latch")),
         "evidence": Parsed(pages.evidence_page(marts, MARTS, agent, "i_chain")),
-        "signs": Parsed(pages.signs_page(marts, MARTS, agent)),
+        "red_flags": Parsed(pages.red_flags_page(marts, MARTS, agent)),
         "fleet": Parsed(pages.fleet_page(marts, MARTS)),
         "alerts": Parsed(pages.alerts_page(marts, MARTS)),
     }

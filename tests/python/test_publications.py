@@ -59,7 +59,7 @@ def test_a_table_of_an_earlier_version_gets_a_replica_identity(database: Databas
         connection.execute(
             f"""
             alter table {SCHEMA}.dim_capacity_categories drop constraint dim_capacity_categories_pkey;
-            alter table {SCHEMA}_staging.stg_cirislens__odd_event_traces replica identity default;
+            alter table {SCHEMA}_staging.stg_cirislens__incomplete_event_traces replica identity default;
             alter table {SCHEMA}_intermediate.components replica identity default;
             create publication everything for all tables
             """

@@ -19,7 +19,7 @@ from psycopg import sql
 from ciris_scoring.basics.source_schema import create_source_tables
 from ciris_scoring.lab.embedded import SCHEMA, Server
 from conftest import REPOSITORY, Database, fresh_database
-from pipeline import differences_from_brute_force, score
+from pipeline import differences_from_reference, score
 
 DATA = REPOSITORY / "tests" / "data"
 FILES = {name: DATA / "lens" / f"{name}.csv.gz" for name in ("covenant_traces", "covenant_public_keys")}
@@ -78,7 +78,7 @@ def by_agent(connection: psycopg.Connection, condition: str) -> dict[str, int]:
     """Return the number of checked traces that meet a condition, by agent."""
     return dict(
         connection.execute(
-            f"select agent_id_hash, count(*) from ciris.fct_trace_verdicts where {condition} group by 1"
+            f"select agent_id_hash, count(*) from ciris.fct_trace_checks where {condition} group by 1"
         ).fetchall()
     )
 
@@ -97,7 +97,7 @@ def components(connection: psycopg.Connection, as_of: datetime, *names: str) -> 
 
 def test_real_traces_equal_reference(scored):
     _, connection, period, as_of = scored
-    assert differences_from_brute_force(connection, SCHEMA, as_of, period=period) == []
+    assert differences_from_reference(connection, SCHEMA, as_of, period=period) == []
 
 
 def test_every_trace_counts_once(scored):
@@ -122,7 +122,7 @@ def test_the_chain_has_its_one_gap(scored):
     assert found["link_rate"] == pytest.approx({NAMELESS: 1, SCOUT: 362 / 363, ALLY: 1}, abs=1e-12)
     assert found["i_chain"] == found["link_rate"]
     numbers = "previous_audit_sequence_number, audit_sequence_number"
-    gaps = connection.execute(f"select {numbers} from ciris.fct_trace_verdicts where is_chain_gap").fetchall()
+    gaps = connection.execute(f"select {numbers} from ciris.fct_trace_checks where is_chain_gap").fetchall()
     assert gaps == [(215, 217)]
     broken = (
         "select agent_id_hash from ciris.fct_capacity_alerts where kind = 'broken_chain' and window_days = 7"
@@ -141,7 +141,7 @@ def test_a_thought_that_was_reprocessed_counts_twice(scored):
     _, connection, _, _ = scored
     twice = connection.execute(
         "select agent_id_hash, count(*), count(distinct audit_sequence_number), bool_and(is_counted)"
-        " from ciris.fct_trace_verdicts group by agent_id_hash, trace_id having count(*) > 1"
+        " from ciris.fct_trace_checks group by agent_id_hash, trace_id having count(*) > 1"
     ).fetchall()
     assert twice == [(ALLY, 2, 2, True)]
 
@@ -153,7 +153,7 @@ def test_traces_with_only_an_action_result_have_no_scores(scored):
     actions = Counter(
         dict(
             connection.execute(
-                "select selected_action, count(*) from ciris.fct_trace_verdicts group by 1"
+                "select selected_action, count(*) from ciris.fct_trace_checks group by 1"
             ).fetchall()
         )
     )
@@ -183,4 +183,4 @@ def test_a_trace_that_two_adapters_send_counts_once(scored):
     assert components(connection, as_of, *before) == before
     counted = "select agent_id_hash, issue, sum(n)::integer from ciris.fct_data_quality group by 1, 2"
     assert connection.execute(counted).fetchall() == [(SCOUT, "duplicate_trace", ROWS[SCOUT])]
-    assert differences_from_brute_force(connection, SCHEMA, as_of, period=period) == []
+    assert differences_from_reference(connection, SCHEMA, as_of, period=period) == []

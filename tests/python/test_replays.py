@@ -42,10 +42,10 @@ def test_rows_of_one_moment_keep_their_own_replay(database: Database) -> None:
         score(database.profiles_dir, START + timedelta(days=1))
         verdicts = connection.execute(
             "select trace_id, is_replay_sampled, csdma_plausibility_score, is_replayable, failed_comparisons"
-            " from ciris.fct_trace_verdicts where is_counted"
+            " from ciris.fct_trace_checks where is_counted"
         ).fetchall()
         assert connection.execute(
-            "select distinct is_replayable, failed_comparisons from ciris.fct_trace_verdicts where not is_counted"
+            "select distinct is_replayable, failed_comparisons from ciris.fct_trace_checks where not is_counted"
         ).fetchall() == [(None, None)]
     assert len(verdicts) == 6 + 18
     for _, is_sampled, plausibility, is_replayable, failed in verdicts:

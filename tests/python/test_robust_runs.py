@@ -28,7 +28,7 @@ from pipeline import RUN_TIMES, create_loose_sources
 from test_bad_input import dbt, fleet_database, marts, restore, run, saved
 from test_gate import BEFORE, NEWEST, published
 
-VERDICTS = f"{SCHEMA}_intermediate.int_trace_verdicts"
+VERDICTS = f"{SCHEMA}_intermediate.int_trace_checks"
 WINDOWS = f"{SCHEMA}_intermediate.int_windows"
 LARGEST_FILE = 16 << 20
 """Limit of the file size. The server must still be able to write a log file."""
@@ -220,7 +220,7 @@ def _without_room(fleet: Fleet, data: Path) -> None:
         connection.execute("vacuum cirislens.covenant_traces")  # so that the run need not write there
     restart(database.server, data, largest_file=LARGEST_FILE)
     error, _ = _failure(database)
-    assert re.search("Error: dbt stopped at model int_trace_verdicts .*: could not .* File too large", error)
+    assert re.search("Error: dbt stopped at model int_trace_checks .*: could not .* File too large", error)
     assert fleet.marts() == fleet.before
 
     restart(database.server, data, mode="immediate")

@@ -17,8 +17,8 @@ from starlette.testclient import TestClient
 
 from ciris_scoring.basics.kinds import KINDS
 from ciris_scoring.lab.embedded import SCHEMA
-from ciris_scoring.reading.evidence import RULES
-from ciris_scoring.reading.words import COMPONENT_WORDS
+from ciris_scoring.marts.evidence import RULES
+from ciris_scoring.marts.words import COMPONENT_WORDS
 from ciris_scoring.serve.api.database import Database as ServedDatabase
 from ciris_scoring.serve.pages import pages, words
 from ciris_scoring.serve.pages.charts import Frame, told
@@ -31,8 +31,8 @@ PAGES = {
     "fleet": "./",
     "agent": "agent?agent_id=Link",
     "alerts": "alerts",
-    "signs": "signs?window_days=30",
-    "signs of one": "signs?agent_id=Link",
+    "red_flags": "red-flags?window_days=30",
+    "red_flags of one": "red-flags?agent_id=Link",
     "runs": "runs",
     "quality": "quality",
     "evidence": "evidence?agent_id=Link&component=i_chain",
@@ -138,7 +138,7 @@ def test_evidence_is_divided_into_pages(client, monkeypatch):
 
 def test_text_that_looks_like_a_formula_is_quoted_in_csv(marts):
     marts.execute(
-        "update int_trace_verdicts set trace_id = '=1+1', selected_action = '@SUM(A1)', is_unsafe = true,"
+        "update int_trace_checks set trace_id = '=1+1', selected_action = '@SUM(A1)', is_unsafe = true,"
         " entropy_level = 0.9, action_success = false where not is_chain_valid"
     )
     [unsafe, *_] = csv.DictReader(io.StringIO(pages.evidence_csv(marts, MARTS, "Link", "u_unsafe")))
@@ -172,27 +172,27 @@ def test_missing_evidence_is_explained(client, asked, status, said):
 def test_red_flags_page_equals_the_mart(client, marts):
     for window in (7, 30):
         expected = marts.execute(
-            "select sign, message from fct_record_signs where window_days = %s"
+            "select red_flag, message from fct_record_signs where window_days = %s"
             " and as_of = (select max(as_of) from fct_capacity_scores)",
             [window],
         ).fetchall()
-        rows = cells(client.get(f"/signs?window_days={window}").text)[1:]
+        rows = cells(client.get(f"/red-flags?window_days={window}").text)[1:]
         assert sorted((row[1].split()[-1], row[2]) for row in rows) == sorted(expected)
-    [[agent, as_of, sign]] = marts.execute(
-        "select agent_id_hash, as_of, sign from fct_record_signs where window_days = 30 order by 1, 2 limit 1"
+    [[agent, as_of, red_flag]] = marts.execute(
+        "select agent_id_hash, as_of, red_flag from fct_record_signs where window_days = 30 order by 1, 2 limit 1"
     ).fetchall()
     asked = {"agent_id": agent, "as_of": as_of.isoformat(), "window_days": 30}
-    assert sign in {row[1].split()[-1] for row in cells(client.get("/signs", params=asked).text)[1:]}
-    assert words.raised(sign) in client.get("/agent", params=asked).text
+    assert red_flag in {row[1].split()[-1] for row in cells(client.get("/red-flags", params=asked).text)[1:]}
+    assert words.raised(red_flag) in client.get("/agent", params=asked).text
     [[listed]] = marts.execute(
         "select pg_get_constraintdef(oid) from pg_constraint where conrelid = 'fct_record_signs'::regclass"
         " and pg_get_constraintdef(oid) like '%key_turnover%'"
     ).fetchall()
-    signs = re.findall(r"'(\w+)'::text", listed)
+    red_flags = re.findall(r"'(\w+)'::text", listed)
     kinds = [kind for [kind] in marts.execute("select distinct kind from fct_capacity_alerts")]
-    assert signs and kinds and {*signs, *kinds} <= KINDS.keys()
+    assert red_flags and kinds and {*red_flags, *kinds} <= KINDS.keys()
     glossary = client.get("/glossary").text
-    assert not [name for name in (*signs, *kinds) if f" id=g-{name.replace('_', '-')}>" not in glossary]
+    assert not [name for name in (*red_flags, *kinds) if f" id=g-{name.replace('_', '-')}>" not in glossary]
 
 
 def test_alerts_page_shows_every_as_of(client, marts):
@@ -238,7 +238,7 @@ def test_request_for_missing_alerts_gets_a_message(client, asked, status, said):
 @pytest.mark.parametrize(
     "page",
     [
-        *("agent?", "signs?", "compare?", "compare?other_id=Latch&"),
+        *("agent?", "red-flags?", "compare?", "compare?other_id=Latch&"),
         *(f"evidence?component={component}&" for component in ("i_chain", "q_deferral")),
     ],
 )
@@ -469,4 +469,4 @@ def test_all_controls_are_reachable_by_keyboard(browser, address):
                                    "document.activeElement.tagName"))  # fmt: skip
             outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
             assert outline != "none" or page.evaluate("document.activeElement === document.body")
-        assert {"search", "verdict", "category", "alerts", "signs", "slider", "BUTTON", "A"} <= seen
+        assert {"search", "verdict", "category", "alerts", "red_flags", "slider", "BUTTON", "A"} <= seen

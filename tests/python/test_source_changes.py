@@ -22,7 +22,7 @@ from test_bad_input import NEWEST, dbt, restore, run
 PUBLISHED = SCORED_UNTIL = "2026-06-14T00:00:00Z"
 LOOKBACK = "2026-06-11T00:00:00+00:00"
 TRACES = "cirislens.covenant_traces"
-VERDICTS = f"{SCHEMA}_intermediate.int_trace_verdicts"
+VERDICTS = f"{SCHEMA}_intermediate.int_trace_checks"
 ONE_TRACE = f"""
     where (trace_id, "timestamp") = (
         select trace_id, "timestamp" from {TRACES} where "timestamp" >= '2026-06-12T09:00Z'
@@ -44,7 +44,7 @@ def judged_from(database: Database, *, as_of: str = NEWEST, **variables: str) ->
     outcome = dbt(database, "run", *models, variables={"ciris_as_of": as_of, **variables})
     assert outcome.succeeded, outcome.said
     with database.connect() as connection:
-        query = f"select rejudged_from from {SCHEMA}_intermediate.int_scoring_run"
+        query = f"select rechecked_from from {SCHEMA}_intermediate.int_scoring_run"
         moment: datetime = one_row(connection.execute(query))[0]
     return moment.isoformat()
 
@@ -65,7 +65,7 @@ def hide_behind_a_view(connection: psycopg.Connection) -> None:
     connection.execute(f"create view cirislens.a_view as select * from {TRACES}")
 
 
-def write_all_rows_anew(connection: psycopg.Connection) -> None:
+def rewrite_all_rows(connection: psycopg.Connection) -> None:
     connection.execute(f"update {TRACES} set trace_id = trace_id")
     connection.execute(f"vacuum full {TRACES}")
 
@@ -75,7 +75,7 @@ def write_all_rows_anew(connection: psycopg.Connection) -> None:
     [
         (edit_a_trace, {}, DAY_OF_TRACE),
         (hide_behind_a_view, {"ciris_covenant_traces_table": "a_view"}, LOOKBACK),
-        (write_all_rows_anew, {}, LOOKBACK),
+        (rewrite_all_rows, {}, LOOKBACK),
     ],
 )
 def test_run_checks_from_the_day_of_a_change_or_the_whole_window(
@@ -114,7 +114,7 @@ def upgrade(database: Database) -> None:
         connection.execute(f"drop table {SCHEMA}_intermediate.int_source_periods cascade")
 
 
-def unjudged(connection: psycopg.Connection) -> list[tuple]:
+def unchecked(connection: psycopg.Connection) -> list[tuple]:
     """Return the times at which the numbers of source rows and checks differ."""
     return connection.execute(
         f"""
@@ -141,7 +141,7 @@ def test_deleted_traces_at_start_of_restatement_window_are_noticed_after_an_upgr
         )
         result = run(published)
         assert result.exit_code == 0, result.output[-2000:]
-        assert unjudged(connection) == []
+        assert unchecked(connection) == []
 
 
 def test_moved_source_table_is_not_read_in_its_new_schema(published):
@@ -162,7 +162,7 @@ def test_moved_source_table_is_not_read_in_its_new_schema(published):
         )
         result = run(published)
         assert result.exit_code == 0, result.output[-2000:]
-        assert unjudged(connection) == []
+        assert unchecked(connection) == []
 
 
 # --- changed code ----------------------------------------------------------------------------------------------------
@@ -187,8 +187,8 @@ def test_changed_code_checks_traces_again(published, tmp_path: Path):
         assert result.exit_code == 0, result.output[-2000:]
         return " ".join(result.stderr.split())
 
-    def rejudged_from(connection: psycopg.Connection) -> datetime:
-        query = f"select rejudged_from from {SCHEMA}_intermediate.int_scoring_run"
+    def rechecked_from(connection: psycopg.Connection) -> datetime:
+        query = f"select rechecked_from from {SCHEMA}_intermediate.int_scoring_run"
         return one_row(connection.execute(query))[0]
 
     said = "What judges traces has changed since the last run"
@@ -198,7 +198,7 @@ def test_changed_code_checks_traces_again(published, tmp_path: Path):
         run_copy()
         assert said not in run_copy()
         newest = datetime.fromisoformat(NEWEST)
-        assert rejudged_from(connection) == newest
+        assert rechecked_from(connection) == newest
         assert one_row(connection.execute(unsafe, [trace])) == (False,)
         for name, (before, after) in CHANGES_OF_CODE.items():
             path = project / name
@@ -206,6 +206,6 @@ def test_changed_code_checks_traces_again(published, tmp_path: Path):
             assert before in text
             path.write_text(text.replace(before, after, 1), "utf-8")
             assert said in run_copy(), name
-            assert rejudged_from(connection) == newest - timedelta(days=3), name
+            assert rechecked_from(connection) == newest - timedelta(days=3), name
             assert said not in run_copy(), name
         assert one_row(connection.execute(unsafe, [trace])) == (True,)

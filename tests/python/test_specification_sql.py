@@ -40,7 +40,7 @@ with traces as (
             and other.audit_sequence_number is not distinct from t.audit_sequence_number and other.ctid <> t.ctid
         ) as is_delivered_again,
         exists (
-            select from ciris.fct_trace_verdicts as v
+            select from ciris.fct_trace_checks as v
             where v.agent_id_hash = t.agent_id_hash and v.traced_at = t."timestamp" and v.repairs is not null
         ) as is_repaired
     from lens.covenant_traces as t

@@ -14,7 +14,7 @@ from dbt.contracts.graph.nodes import ParsedNode
 from ciris_scoring.basics.connection import connect
 from ciris_scoring.basics.project import load_project
 from ciris_scoring.job.dbt_build import DbtBuild
-from ciris_scoring.job.run_log import Attempt
+from ciris_scoring.job.run_log import RunRecord
 from ciris_scoring.job.static import digest_to_skip_by, is_static, state_digest
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.project_files import copy_project
@@ -36,7 +36,7 @@ SKIPPED = {
     *["stg_cirislens__covenant_public_keys", "stg_cirislens__wbd_deferrals"],
     *["int_agent_names", "int_core_identity", "int_integrity", "int_resilience"],
     *["int_incompleteness_awareness", "int_sustained_coherence"],
-    *["fct_trace_verdicts", "fct_factor_components", "fct_score_attribution", "fct_score_comparisons"],
+    *["fct_trace_checks", "fct_factor_components", "fct_score_attribution", "fct_score_comparisons"],
     *["fct_score_changes", "fct_scoring_runs", "fct_deferral_verdicts"],
 }
 """Nodes and tests that a second run skips."""
@@ -87,7 +87,7 @@ def executed(result: Result) -> set[str]:
 
 def skips(connection: psycopg.Connection, build: DbtBuild) -> bool:
     """Return whether a run would skip the static nodes."""
-    return digest_to_skip_by(connection, build, Attempt("run")) is not None
+    return digest_to_skip_by(connection, build, RunRecord("run")) is not None
 
 
 def test_a_second_run_skips_static_nodes_and_publishes_the_same(states, database):

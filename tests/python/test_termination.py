@@ -37,7 +37,7 @@ def ended(command: list[str], after: str, code: str = "") -> tuple[int, str]:
     return process.returncode, said
 
 
-@pytest.mark.parametrize("after", ["Scoring ", "model int_trace_verdicts"])
+@pytest.mark.parametrize("after", ["Scoring ", "model int_trace_checks"])
 def test_a_run_is_interrupted_and_the_next_one_goes_on(scored_sample: Database, tmp_path: Path, after: str):
     with copy_of(scored_sample, tmp_path) as database:
         run = ["run", *at(database), "--as-of", sample_info()["as_of"], "--full-refresh", "--allow-rescoring"]

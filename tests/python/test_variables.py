@@ -40,7 +40,7 @@ WRONG: dict[str, tuple[str, list[Any]]] = {
     "ciris_distribution": ("none or citus", ["", None, False, "Citus", ["citus"]]),
     "ciris_time_spine": BOOLEAN,
     "ciris_backfill": ("set by ciris-scoring alone", ["", False, {"first": NEWEST}, ["x"], "x"]),
-    "ciris_attempt": ("set by ciris-scoring alone", ["", False, {"id": "x"}, ["x"], "x"]),
+    "ciris_run_record": ("set by ciris-scoring alone", ["", False, {"id": "x"}, ["x"], "x"]),
     "ciris_lock_holder_pid": ("set by ciris-scoring alone", ["", False, "123", ["x"]]),
 }
 CHECKED_ELSEWHERE = {"ciris_verdict_threshold"}
@@ -49,7 +49,7 @@ REFUSED_ALONE = {
     "ciris_traces_from",
     "ciris_scoring_period",
     "ciris_scoring_parameters",
-    "ciris_attempt",
+    "ciris_run_record",
 }
 """Variables that are not checked together with the others, but earlier or later."""
 AT_PARSE_TIME = {"ciris_time_spine"}

@@ -50,7 +50,7 @@ from scores
 full join attributed using (agent_id_hash, as_of, window_days)
 where
     scores.capacity_score is null
-    or attributed.n_parts is distinct from {{ attributed_parts() | length }}
+    or attributed.n_parts is distinct from {{ loss_components() | length }}
     or attributed.n_keys <> attributed.n_parts
     or attributed.n_ranks <> attributed.n_parts
     or (attributed.n_finite < attributed.n_parts) <> (scores.capacity_score = 0)

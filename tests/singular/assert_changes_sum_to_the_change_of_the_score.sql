@@ -27,7 +27,7 @@ changes as materialized (
         as_of,
         window_days,
         compared_with,
-        part,
+        loss_component,
         loss_change,
         points,
         rank
@@ -42,7 +42,7 @@ components as (
         agent_id_hash,
         as_of,
         window_days,
-        {% for component in attributed_parts() | reject('in', ['r_ceiling', 's_score']) %}
+        {% for component in loss_components() | reject('in', ['r_ceiling', 's_score']) %}
         {{ component }}{% if not loop.last %},{% endif %}
         {% endfor %}
     from {{ ref('fct_capacity_scores') }}
@@ -82,14 +82,14 @@ miscounted as (
         as_of,
         window_days,
         compared_with,
-        'parts do not sum to the change' as finding
+        'losses do not sum to the change' as finding
     from comparisons
     full join summed using (agent_id_hash, as_of, window_days, compared_with)
     where
         comparisons.agent_id_hash is null
         or (comparisons.change is null) <> (comparisons.not_comparable_because is not null)
         or coalesce(summed.n_parts, 0)
-        <> case when comparisons.change is null then 0 else {{ attributed_parts() | length }} end
+        <> case when comparisons.change is null then 0 else {{ loss_components() | length }} end
         or summed.n_keys <> summed.n_parts
         or summed.n_ranks <> summed.n_parts
         or abs(summed.points - comparisons.change) > 1e-12
@@ -120,7 +120,7 @@ unmoved as (
         comparisons.as_of,
         comparisons.window_days,
         comparisons.compared_with,
-        unpivoted.part
+        unpivoted.loss_component
     from comparisons
     inner join components as now using (agent_id_hash, window_days, as_of)
     inner join components as earlier
@@ -130,13 +130,13 @@ unmoved as (
             and comparisons.compared_as_of = earlier.as_of
     cross join lateral unnest(array[
         'r_ceiling',
-        {% for component in attributed_parts() | reject('in', ['r_ceiling', 's_score']) %}
+        {% for component in loss_components() | reject('in', ['r_ceiling', 's_score']) %}
         {% if component not in ['i_chain', 'i_coverage', 'i_replay'] or scoring_parameter('integrity_floor') == 0 %}
         case when now.{{ component }} = earlier.{{ component }} then '{{ component }}' end
         {%- if not loop.last %},{% endif %}
         {% endif %}
         {% endfor %}
-    ]) as unpivoted (part)
+    ]) as unpivoted (loss_component)
 
 ),
 
@@ -147,9 +147,9 @@ moved_by_nothing as (
         as_of,
         window_days,
         compared_with,
-        part || ' has not moved' as finding
+        loss_component || ' has not moved' as finding
     from changes
-    inner join unmoved using (agent_id_hash, as_of, window_days, compared_with, part)
+    inner join unmoved using (agent_id_hash, as_of, window_days, compared_with, loss_component)
     where
         changes.loss_change is distinct from 0
         or changes.points <> 0

@@ -1,5 +1,5 @@
 -- Every counted trace is in exactly one row of int_agent_periods, and every sum there equals a direct count of
--- int_trace_verdicts. Each value of a metric is in exactly one bin, and each sampled trace has a replay. Windows,
+-- int_trace_checks. Each value of a metric is in exactly one bin, and each sampled trace has a replay. Windows,
 -- factors and scores are computed from these sums.
 {%- set sums = counted_verdicts().keys() | reject('eq', 'n_recoveries') | list
     + ['n_traces', 'n_fields_present', 'n_signals', 'n_coherent_signals', 'n_replayed', 'n_replay_succeeded',
@@ -10,7 +10,7 @@ with replays as (
     select
         agent_id_hash,
         traced_at,
-        trace_verdict_id,
+        trace_check_id,
         is_replayable
     from {{ ref('int_replays') }}
     where {{ in_increment(ref('int_replays')) }}
@@ -21,16 +21,16 @@ verdicts as (
 
     select
         verdicts.*,
-        replays.trace_verdict_id as replay_id,
+        replays.trace_check_id as replay_id,
         replays.is_replayable as has_replayed
-    from {{ ref('int_trace_verdicts') }} as verdicts
+    from {{ ref('int_trace_checks') }} as verdicts
     left join replays
         on
             verdicts.agent_id_hash = replays.agent_id_hash
             and verdicts.traced_at = replays.traced_at
-            and verdicts.trace_verdict_id = replays.trace_verdict_id
+            and verdicts.trace_check_id = replays.trace_check_id
     where
-        {{ in_increment(ref('int_trace_verdicts'), 'verdicts') }}
+        {{ in_increment(ref('int_trace_checks'), 'verdicts') }}
         and verdicts.is_counted
 
 ),

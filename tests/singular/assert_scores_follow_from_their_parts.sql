@@ -51,7 +51,7 @@
     'delta_drift is listed where it is unmeasured': ('delta_drift',
         "('delta_drift' = any(unmeasured_components)) = (n_deltas = 0)"),
     's_score with signals is measured': ('s_score', "n_signals = 0 or 's_score' <> all(unmeasured_components)"),
-    'limits of a score are null as it is': ('capacity_score_computed_low', 'has_limits is null or ('
+    'limits of a score are null as it is': ('capacity_score_computed_low', 'has_interval is null or ('
         ~ '(capacity_score is null) = (capacity_score_computed_low is null)'
         ~ ' and (capacity_score is null) = (capacity_score_computed_high is null)'
         ~ ' and (capacity_score is null) = (category_certainty is null)'
@@ -61,9 +61,9 @@
 {%- do rules.update({name ~ ' unmeasured is neutral': (name,
     name ~ ' = ' ~ neutral ~ " or '" ~ name ~ "' <> all(unmeasured_components)")}) %}
 {%- endfor %}
-{%- for name in constant('scores_with_limits') + components_with_limits() %}
+{%- for name in constant('scores_with_intervals') + components_with_intervals() %}
 {%- set slack = '1e-9 * greatest(1, ' ~ name ~ ')' %}
-{%- do rules.update({'limits of ' ~ name ~ ' hold it': (name, 'has_limits is null'
+{%- do rules.update({'limits of ' ~ name ~ ' hold it': (name, 'has_interval is null'
     ~ (' or ' ~ name ~ ' is null' if name.startswith('capacity_score') else '') ~ ' or ('
     ~ name ~ '_computed_low between 0 and ' ~ name ~ ' + ' ~ slack
     ~ ' and ' ~ name ~ '_computed_high >= ' ~ name ~ ' - ' ~ slack
@@ -88,12 +88,12 @@ windows as (
         as_of,
         window_days,
         first_traced_at > window_start - {{ days(scoring_parameter('warm_up_days')) }} as is_warming_up,
-        {% for name in constant('scores_with_limits') + components_with_limits() %}
+        {% for name in constant('scores_with_intervals') + components_with_intervals() %}
         {{ name }}_low as {{ name }}_computed_low,
         {{ name }}_high as {{ name }}_computed_high,
         {% endfor %}
         interval_driver as computed_driver,
-        true as has_limits
+        true as has_interval
     from {{ ref('int_windows') }}
     where {{ in_increment(ref('int_windows')) }}
 
@@ -131,12 +131,12 @@ joined as (
         categories.lower_bound,
         categories.upper_bound,
         windows.is_warming_up,
-        {% for name in constant('scores_with_limits') + components_with_limits() %}
+        {% for name in constant('scores_with_intervals') + components_with_intervals() %}
         windows.{{ name }}_computed_low,
         windows.{{ name }}_computed_high,
         {% endfor %}
         windows.computed_driver,
-        windows.has_limits
+        windows.has_interval
     from scores
     left join categories using (category)
     left join windows using (agent_id_hash, as_of, window_days)

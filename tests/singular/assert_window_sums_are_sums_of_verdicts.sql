@@ -27,7 +27,7 @@ direct_sums as (
         sum(verdicts.n_fields_present) as n_fields_present,
         count(*) filter (where verdicts.is_signal) as n_signals
     from scoring_windows
-    inner join {{ ref('int_trace_verdicts') }} as verdicts
+    inner join {{ ref('int_trace_checks') }} as verdicts
         on
             scoring_windows.window_start <= verdicts.traced_at
             and scoring_windows.as_of > verdicts.traced_at

@@ -15,9 +15,9 @@ with verdicts as (
         coherence_level,
         is_signal,
         is_coherent_signal
-    from {{ ref('int_trace_verdicts') }}
+    from {{ ref('int_trace_checks') }}
     where
-        {{ in_judged_range('traced_at') }}
+        {{ in_checked_range('traced_at') }}
         and is_counted
         and (is_signal or coherence_level is not null)
 

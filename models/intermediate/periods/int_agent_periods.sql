@@ -7,9 +7,9 @@
   )
 }}
 {#- Sums of an agent's period: numerators and denominators, never ratios; integers or exact decimals, never floats.
-    Arrays over bins have ten elements (scoring.md §5 and 6); arrays over fields follow record_sign_fields (certainty.md
-    §5). Grain and key: agent and period with a counted trace. Only judged_keys and score_triples may be null. -#}
-{%- set fields, bins = constant('record_sign_fields'), constant('score_bins', 0) -%}
+    Arrays over bins have ten elements (scoring.md §5 and 6); arrays over fields follow record_red_flag_fields (certainty.md
+    §5). Grain and key: agent and period with a counted trace. Only checked_keys and score_triples may be null. -#}
+{%- set fields, bins = constant('record_red_flag_fields'), constant('score_bins', 0) -%}
 -- The optimization barrier makes PostgreSQL compute each bin once, not once per use.
 with verdicts as (
 
@@ -40,11 +40,11 @@ with verdicts as (
         {{ score_triple() }} as score_triple,
         {{ is_trivial('selected_action', 'csdma_plausibility_score') }} as is_trivial,
         {{ is_renumbered('audit_sequence_number', 'previous_audit_sequence_number') }} as is_renumbered
-    from {{ ref('int_trace_verdicts') }}
+    from {{ ref('int_trace_checks') }}
     where
-        {{ in_judged_range('traced_at') }}
+        {{ in_checked_range('traced_at') }}
         and is_counted
-    {{ fence() }} -- noqa: AM09
+    {{ optimization_barrier() }} -- noqa: AM09
 
 ),
 
@@ -95,7 +95,7 @@ replay_sums as (
         period_start,
         count(*) filter (where is_replayable)::integer as n_replay_succeeded
     from {{ ref('int_replays') }}
-    where {{ in_judged_range('traced_at') }}
+    where {{ in_checked_range('traced_at') }}
     group by
         agent_id_hash,
         period_start
@@ -103,7 +103,7 @@ replay_sums as (
 ),
 
 -- Traces grouped by reporting letters and key. A period has few combinations, so the string functions run rarely.
-reported_alike as (
+reporting_groups as (
 
     select
         agent_id_hash,
@@ -112,9 +112,9 @@ reported_alike as (
         key_hash,
         is_key_registered,
         count(*) as n_traces
-    from {{ ref('int_trace_verdicts') }}
+    from {{ ref('int_trace_checks') }}
     where
-        {{ in_judged_range('traced_at') }}
+        {{ in_checked_range('traced_at') }}
         and is_counted
     group by
         agent_id_hash,
@@ -146,26 +146,26 @@ key_uses as materialized (
 report_sums as (
 
     select
-        alike.agent_id_hash,
-        alike.period_start,
-        coalesce(sum(alike.n_traces) filter (where shared_keys.key_hash is not null), 0)::integer as n_shared_key,
+        reported.agent_id_hash,
+        reported.period_start,
+        coalesce(sum(reported.n_traces) filter (where shared_keys.key_hash is not null), 0)::integer as n_shared_key,
         string_agg(
-            distinct (left(alike.is_key_registered::text, 1) || alike.key_hash) collate "C", ',' -- noqa: RF02
-        ) as judged_keys,
+            distinct (left(reported.is_key_registered::text, 1) || reported.key_hash) collate "C", ',' -- noqa: RF02
+        ) as checked_keys,
         {% for counter, letters in {'n_checked': 'rcu', 'n_unreported': 'cu', 'n_contradicted': 'c'}.items() %}
         {{ array_of_each(fields | length,
-            "coalesce(sum(alike.n_traces) filter (where strpos('" ~ letters ~ "', substr(alike.reporting, $i, 1)) > 0), 0)"
+            "coalesce(sum(reported.n_traces) filter (where strpos('" ~ letters ~ "', substr(reported.reporting, $i, 1)) > 0), 0)"
         ) }}::integer[] as {{ counter }}{% if not loop.last %},{% endif %}
         {% endfor %}
-    from reported_alike as alike
+    from reporting_groups as reported
     left join key_uses as shared_keys
         on
-            alike.agent_id_hash = shared_keys.agent_id_hash
-            and alike.key_hash = shared_keys.key_hash
+            reported.agent_id_hash = shared_keys.agent_id_hash
+            and reported.key_hash = shared_keys.key_hash
             and shared_keys.is_shared_key
     group by
-        alike.agent_id_hash,
-        alike.period_start
+        reported.agent_id_hash,
+        reported.period_start
 
 ),
 
@@ -177,7 +177,7 @@ new_keys as (
         count(*)::integer as n_new_keys
     from key_uses
     where
-        {{ in_judged_range('period_start') }}
+        {{ in_checked_range('period_start') }}
         and is_another_key
     group by
         agent_id_hash,
@@ -195,7 +195,7 @@ signal_sums as (
         sum(n_coherent_signals) filter (where is_corroborated)::integer as n_coherent_corroborated,
         sum(n_coherent_signals) filter (where not is_corroborated)::integer as n_coherent_uncorroborated
     from {{ ref('int_agent_hours') }}
-    where {{ in_judged_range('hour_start') }}
+    where {{ in_checked_range('hour_start') }}
     group by
         agent_id_hash,
         period_start
@@ -212,7 +212,7 @@ joined as (
         ) as score_triples,
         coalesce(replay_sums.n_replay_succeeded, 0) as n_replay_succeeded,
         report_sums.n_shared_key,
-        report_sums.judged_keys,
+        report_sums.checked_keys,
         report_sums.n_checked,
         report_sums.n_unreported,
         report_sums.n_contradicted,
@@ -270,7 +270,7 @@ select
     n_checked,
     n_unreported,
     n_contradicted,
-    judged_keys,
+    checked_keys,
     score_triples
 from joined
 order by period_start

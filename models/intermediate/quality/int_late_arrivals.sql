@@ -11,7 +11,7 @@ with scoring_run as (
 
     select
         latest_as_of,
-        longest_memory
+        longest_horizon
     from {{ ref('int_scoring_run') }}
 
 ),
@@ -30,22 +30,22 @@ final_traces as (
         present.last_event_at,
         present.is_shared
         and 'trace_id_of_two_agents' <> all(coalesce(scored.repairs, array[]::text[])) as is_shared_since
-    from (select distinct trace_id from {{ ref('stg_cirislens__odd_event_traces') }}) as found
+    from (select distinct trace_id from {{ ref('stg_cirislens__incomplete_event_traces') }}) as found
     cross join lateral (
         select
-            verdicts.agent_id_hash,
-            verdicts.trace_id,
-            verdicts.period_start,
-            verdicts.traced_at,
-            verdicts.n_events,
-            verdicts.repairs
-        from {{ ref('int_trace_verdicts') }} as verdicts
+            checks.agent_id_hash,
+            checks.trace_id,
+            checks.period_start,
+            checks.traced_at,
+            checks.n_events,
+            checks.repairs
+        from {{ ref('int_trace_checks') }} as checks
         where
-            verdicts.delivery_hash = {{ delivery_hash('found.trace_id', 'null') }}
-            and verdicts.trace_id = found.trace_id
-            and verdicts.traced_at < {{ late_until }}
-            and verdicts.is_counted
-        {{ fence() }} -- noqa: AM09
+            checks.delivery_hash = {{ delivery_hash('found.trace_id', 'null') }}
+            and checks.trace_id = found.trace_id
+            and checks.traced_at < {{ late_until }}
+            and checks.is_counted
+        {{ optimization_barrier() }} -- noqa: AM09
     ) as scored
     cross join lateral (
         select
@@ -153,7 +153,7 @@ public_keys as (
 ),
 
 -- Keys of an agent's period, and whether they were registered when its traces were checked.
-judged_keys as (
+checked_keys as (
 
     select
         periods.agent_id_hash,
@@ -161,7 +161,7 @@ judged_keys as (
         substr(judged.key, 2)::bigint as key_hash,
         left(judged.key, 1)::boolean as is_key_registered
     from {{ ref('int_agent_periods') }} as periods
-    cross join lateral string_to_table(periods.judged_keys, ',') as judged (key)
+    cross join lateral string_to_table(periods.checked_keys, ',') as judged (key)
     where
         periods.period_start >= {{ late_from }}
         and periods.period_start < {{ late_until }}
@@ -172,17 +172,17 @@ judged_keys as (
 doubtful_keys as (
 
     select
-        judged_keys.agent_id_hash,
-        judged_keys.period_start,
-        judged_keys.key_hash,
-        judged_keys.is_key_registered,
+        checked_keys.agent_id_hash,
+        checked_keys.period_start,
+        checked_keys.key_hash,
+        checked_keys.is_key_registered,
         public_keys.registered_until
-    from judged_keys
-    left join public_keys on judged_keys.key_hash = {{ key_hash('public_keys.key_id') }}
+    from checked_keys
+    left join public_keys on checked_keys.key_hash = {{ key_hash('public_keys.key_id') }}
     where
         case
-            when not judged_keys.is_key_registered then public_keys.registered_until > judged_keys.period_start
-            else (public_keys.registered_until >= judged_keys.period_start + {{ period_length() }}) is not true
+            when not checked_keys.is_key_registered then public_keys.registered_until > checked_keys.period_start
+            else (public_keys.registered_until >= checked_keys.period_start + {{ period_length() }}) is not true
         end
 
 ),
@@ -198,17 +198,17 @@ late_keys as (
     from doubtful_keys
     cross join lateral (
         select
-            verdicts.traced_at,
-            verdicts.is_key_registered
-        from {{ ref('int_trace_verdicts') }} as verdicts
+            checks.traced_at,
+            checks.is_key_registered
+        from {{ ref('int_trace_checks') }} as checks
         where
-            verdicts.agent_id_hash = doubtful_keys.agent_id_hash
-            and verdicts.traced_at >= doubtful_keys.period_start
-            and verdicts.traced_at < doubtful_keys.period_start + {{ period_length() }}
-            and verdicts.key_hash = doubtful_keys.key_hash
-            and verdicts.is_key_registered = doubtful_keys.is_key_registered
-            and verdicts.is_counted
-        {{ fence() }} -- noqa: AM09
+            checks.agent_id_hash = doubtful_keys.agent_id_hash
+            and checks.traced_at >= doubtful_keys.period_start
+            and checks.traced_at < doubtful_keys.period_start + {{ period_length() }}
+            and checks.key_hash = doubtful_keys.key_hash
+            and checks.is_key_registered = doubtful_keys.is_key_registered
+            and checks.is_counted
+        {{ optimization_barrier() }} -- noqa: AM09
     ) as signed
     where
         {{ is_key_registered('doubtful_keys.registered_until', 'signed.traced_at') }} <> signed.is_key_registered
@@ -257,7 +257,7 @@ select
     arrivals.issue,
     arrivals.n,
     arrivals.first_period_start + {{ period_length() }} as first_as_of,
-    least(arrivals.last_period_start + scoring_run.longest_memory, scoring_run.latest_as_of) as last_as_of
+    least(arrivals.last_period_start + scoring_run.longest_horizon, scoring_run.latest_as_of) as last_as_of
 from arrivals
 cross join scoring_run
 

@@ -12,9 +12,9 @@ with traces as (
         {% else %}
         case when is_duplicate then array_append(repairs, 'duplicate_trace') else repairs end as issues
         {% endif %}
-    from {{ ref('int_trace_verdicts') }}
+    from {{ ref('int_trace_checks') }}
     where
-        {{ in_judged_range('traced_at') }}
+        {{ in_checked_range('traced_at') }}
         {% if is_trace_one_row() %}
         and repairs is not null
         {% else %}
@@ -33,7 +33,7 @@ with traces as (
         end as issues
     from {{ ref('int_traces_without_agent') }} as traces
     where
-        {{ in_judged_range('traces.traced_at') }}
+        {{ in_checked_range('traces.traced_at') }}
         {% if is_trace_one_row() %}
         -- Counted by an earlier run, before its outcome came.
         and not exists (
@@ -41,7 +41,7 @@ with traces as (
             from {{ ref('int_traces_without_agent') }} as earlier
             where
                 earlier.trace_id = traces.trace_id
-                and earlier.traced_at < {{ rejudged_from() }}
+                and earlier.traced_at < {{ rechecked_from() }}
         )
         {% endif %}
 

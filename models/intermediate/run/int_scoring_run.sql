@@ -11,7 +11,7 @@
 {%- set last = last_run() or {} -%}
 {#- If the last run did not finish, this run must not start later than that one did. -#}
 {%- set begun = last if published and not (last.get('has_ended') or last.get('backfill_first')) else {} -%}
-{%- if published and not is_full_refresh() and backfill is none and last.get('judging_code') != judging_code() -%}
+{%- if published and not is_full_refresh() and backfill is none and last.get('checking_code') != checking_code() -%}
   {%- do log(
     "What judges traces has changed since the last run (models, macros, seeds or the version of this project): the traces "
     ~ "of the lookback are judged again. Older ones keep their verdicts, so scores that reach back to them may differ from "
@@ -33,7 +33,7 @@ memory as (
 
     select
         max({{ days('window_days') }}) as longest_window,
-        max({{ days('window_days + greatest(baseline_days, coherence_days)') }}) as longest_memory
+        max({{ days('window_days + greatest(baseline_days, coherence_days)') }}) as longest_horizon
     from scoring_windows
 
 ),
@@ -83,10 +83,10 @@ select
         when isfinite(lookback.lookback_from)
             then least(
                 greatest(lookback.lookback_from, coalesce(first_change.changed_from, moment.as_of)),
-                {{ utc_literal(begun.get('rejudged_from')) }}
+                {{ utc_literal(begun.get('rechecked_from')) }}
             )
         else lookback.lookback_from
-    end as rejudged_from,
+    end as rechecked_from,
     lookback.lookback_from,
     {% if is_full_refresh() %}
     moment.as_of as latest_as_of,
@@ -95,7 +95,7 @@ select
     {% endif %}
     {% else %}
     '{{ backfill["cutoff"] }}'::timestamptz as cutoff,
-    '{{ backfill["rejudged_from"] }}'::timestamptz as rejudged_from,
+    '{{ backfill["rechecked_from"] }}'::timestamptz as rechecked_from,
     coalesce(moment.published_until - {{ lookback_periods() }} * {{ period_length() }}, '-infinity') as lookback_from,
     greatest(moment.as_of, moment.published_until) as latest_as_of,
     {% endif %}
@@ -103,7 +103,7 @@ select
     {{ 'null' if backfill is none else "'" ~ backfill[bound] ~ "'" }}::timestamptz as backfill_{{ bound }},
     {% endfor %}
     memory.longest_window,
-    memory.longest_memory,
+    memory.longest_horizon,
     '{{ setting('scoring_period') }}' as scoring_period,
     {{ lookback_periods() }} as lookback_periods,
     {{ parameter_set_id(
@@ -116,7 +116,7 @@ select
     {{ utc_literal(published.get('final_until')) }} as final_until,
     {{ (is_full_refresh() and backfill is none) | string | lower }} as is_full_refresh,
     now() as started_at,
-    '{{ judging_code() }}' as judging_code,
+    '{{ checking_code() }}' as checking_code,
     '{{ invocation_id }}' as invocation_id,
     (select max(events.event_id) from {{ ref('stg_cirislens__trace_events') }} as events) as newest_event_id,
     {{ last.get('newest_event_id') or 'null' }}::bigint as earlier_event_id,

@@ -50,7 +50,7 @@ source_periods as (
 ),
 
 -- Checks also depend on the key registry and on the code.
-judges as (
+checkers as (
 
     select
         md5(
@@ -58,22 +58,22 @@ judges as (
                 concat_ws('|', key_id, extract(epoch from revoked_at), '-', extract(epoch from expires_at)),
                 E'\n' order by key_id collate "C", revoked_at, expires_at
             ), '')
-            || '{{ judging_code() }}'
-        ) as judged_with
+            || '{{ checking_code() }}'
+        ) as checked_with
     from {{ ref('stg_cirislens__covenant_public_keys') }}
 
 ),
 
 -- State that the last run read. Used only if that run was ordinary and finished; otherwise the tables may be in any
 -- state. A full refresh checks everything and reads no old table, because a cluster may have moved it.
-judged_before as (
+checked_before as (
 
     {% if last_read is not none and last_run is not none and published and not is_full_refresh() %}
     select
         read_then.period_start,
         read_then.n_traces,
         read_then.row_versions,
-        read_then.judged_with
+        read_then.checked_with
     from {{ last_read }} as read_then
     inner join {{ last_run }} as last_run
         on
@@ -86,7 +86,7 @@ judged_before as (
         null::timestamptz as period_start,
         null::bigint as n_traces,
         null::numeric as row_versions,
-        null::text as judged_with
+        null::text as checked_with
     where false
     {% endif %}
 
@@ -96,13 +96,13 @@ select
     source_periods.period_start,
     source_periods.n_traces,
     source_periods.row_versions,
-    judges.judged_with,
+    checkers.checked_with,
     (
-        source_periods.n_traces = judged_before.n_traces
-        and source_periods.row_versions = judged_before.row_versions
-        and judges.judged_with = judged_before.judged_with
+        source_periods.n_traces = checked_before.n_traces
+        and source_periods.row_versions = checked_before.row_versions
+        and checkers.checked_with = checked_before.checked_with
     ) is not true as is_changed,
     '{{ invocation_id }}' as invocation_id
 from source_periods
-left join judged_before on source_periods.period_start = judged_before.period_start
-cross join judges
+left join checked_before on source_periods.period_start = checked_before.period_start
+cross join checkers

@@ -20,16 +20,16 @@ with new_events as (
     {% for kind, condition in kinds.items() %}
     select
         '{{ kind }}' as kind,
-        trace_verdict_id as agent_event_id,
+        trace_check_id as agent_event_id,
         agent_id_hash,
         traced_at,
         audit_sequence_number,
         trace_id,
         agent_name,
         coalesce(idma_phase, '{{ constant('unknown_mode') }}') as failure_mode
-    from {{ ref('int_trace_verdicts') }}
+    from {{ ref('int_trace_checks') }}
     where
-        {{ in_judged_range('traced_at') }}
+        {{ in_checked_range('traced_at') }}
         and {{ condition }}
     {% if not loop.last %}
 
@@ -65,7 +65,7 @@ events as (
         where
             earlier.agent_id_hash = agents.agent_id_hash
             and earlier.kind in ('detection', 'recovery')
-            and earlier.traced_at < {{ rejudged_from() }}
+            and earlier.traced_at < {{ rechecked_from() }}
         order by {{ newest_first('agent_event_id', 'earlier') }}
         limit 1
     ) as previous
@@ -96,9 +96,9 @@ key_uses as (
         agent_id_hash,
         key_hash,
         min(traced_at) as traced_at
-    from {{ ref('int_trace_verdicts') }}
+    from {{ ref('int_trace_checks') }}
     where
-        {{ in_judged_range('traced_at') }}
+        {{ in_checked_range('traced_at') }}
         and is_counted
         and key_hash is not null
     group by
@@ -119,7 +119,7 @@ select
     case kind when 'detection' then failure_mode when 'recovery' then previous_failure_mode end as failure_mode,
     null::bigint as key_hash
 from paired
-where {{ in_judged_range('traced_at') }}
+where {{ in_checked_range('traced_at') }}
 
 union all
 
@@ -142,6 +142,6 @@ where not exists (
     where
         earlier.agent_id_hash = key_uses.agent_id_hash
         and earlier.key_hash = key_uses.key_hash
-        and earlier.traced_at < {{ rejudged_from() }}
+        and earlier.traced_at < {{ rechecked_from() }}
 )
 {% endif %}

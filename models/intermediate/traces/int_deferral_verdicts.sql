@@ -57,12 +57,12 @@ agents as (
 ),
 
 -- Time from which an agent had a name.
-borne_names as (
+used_names as (
 
     select
         agent_id_hash,
         agent_name,
-        min(named_from) as first_borne_at
+        min(named_from) as first_used_at
     from {{ ref('int_agent_names') }}
     group by
         agent_id_hash,
@@ -128,12 +128,12 @@ by_name as (
 
     select
         deferrals.deferral_number,
-        min(borne_names.agent_id_hash) as agent_id_hash
+        min(used_names.agent_id_hash) as agent_id_hash
     from deferrals
-    inner join borne_names
+    inner join used_names
         on
-            deferrals.agent_name = borne_names.agent_name
-            and deferrals.created_at > borne_names.first_borne_at
+            deferrals.agent_name = used_names.agent_name
+            and deferrals.created_at > used_names.first_used_at
     group by deferrals.deferral_number
     having count(*) = 1
 

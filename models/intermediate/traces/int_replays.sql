@@ -6,7 +6,7 @@
   )
 }}
 {#- Checks whether sampled decisions follow from their recorded inputs (scoring.md §4, I_replay). Reads only the sampled
-    source rows, because they are wide. Grain and key: trace_verdict_id of a sampled trace. Empty if replay_enabled is
+    source rows, because they are wide. Grain and key: trace_check_id of a sampled trace. Empty if replay_enabled is
     false. -#}
 {#- Keys of the conscience that the comparisons read besides the values of columns. -#}
 {%- set scores_and_verdicts = [
@@ -19,11 +19,11 @@ with sampled as not materialized (
     select
         agent_id_hash,
         traced_at,
-        trace_verdict_id,
+        trace_check_id,
         period_start
-    from {{ ref('int_trace_verdicts') }}
+    from {{ ref('int_trace_checks') }}
     where
-        {{ in_judged_range('traced_at') }}
+        {{ in_checked_range('traced_at') }}
         and is_replay_sampled
         and {{ scoring_parameter('replay_enabled') | string | lower }}
 
@@ -54,7 +54,7 @@ unpacked as (
         action_result #> '{}' as action_result
     from {{ ref('stg_cirislens__covenant_traces') }} as traces
     where
-        {{ in_judged_range('traced_at') }}
+        {{ in_checked_range('traced_at') }}
         and traced_at >= {{ traces_from() }}
         and exists (
             select 1
@@ -63,7 +63,7 @@ unpacked as (
                 sampled.agent_id_hash = traces.agent_id_hash_as_sent
                 and sampled.traced_at = traces.traced_at
         )
-    {{ fence() }} -- noqa: AM09
+    {{ optimization_barrier() }} -- noqa: AM09
 
 ),
 
@@ -79,7 +79,7 @@ looked_up as (
         conscience_result -> '{{ key }}' as json_{{ key }}{% if not loop.last %},{% endif %}
         {% endfor %}
     from unpacked
-    {{ fence() }} -- noqa: AM09
+    {{ optimization_barrier() }} -- noqa: AM09
 
 ),
 
@@ -97,7 +97,7 @@ compared as (
             {% endfor %}
         ] as comparisons
     from looked_up
-    {{ fence() }} -- noqa: AM09
+    {{ optimization_barrier() }} -- noqa: AM09
 
 ),
 
@@ -115,14 +115,14 @@ identified as (
 
     select
         *,
-        {{ trace_verdict_id() }} as trace_verdict_id
+        {{ trace_check_id() }} as trace_check_id
     from occurrences
 
 )
 
 -- replay_outcome has one letter per comparison if one failed: t passed, f failed, - did not run.
 select
-    sampled.trace_verdict_id,
+    sampled.trace_check_id,
     sampled.agent_id_hash,
     sampled.traced_at,
     sampled.period_start,
@@ -140,4 +140,4 @@ inner join identified
     on
         sampled.agent_id_hash = identified.agent_id_hash
         and sampled.traced_at = identified.traced_at
-        and sampled.trace_verdict_id = identified.trace_verdict_id
+        and sampled.trace_check_id = identified.trace_check_id

@@ -1,7 +1,7 @@
 {{ config(materialized='replace_range', meta={'range': 'traced_at'}) }}
-{#- Source rows whose agent is missing, blank or oversized (scoring.md §2). No score counts them; fct_trace_verdicts
+{#- Source rows whose agent is missing, blank or oversized (scoring.md §2). No score counts them; fct_trace_checks
     shows them and fct_data_quality counts them. Grain: such a row, dated in [traces_from, as-of). Key: traced_at,
-    trace_verdict_id. -#}
+    trace_check_id. -#}
 with public_keys as (
 
     {{ registered_keys() }}
@@ -15,7 +15,7 @@ traces as (
         {{ repairs_of_trace() }} as repairs
     from {{ ref('stg_cirislens__covenant_traces') }}
     where
-        {{ in_judged_range('traced_at') }}
+        {{ in_checked_range('traced_at') }}
         and traced_at >= {{ traces_from() }}
         and agent_id_hash is null
 
@@ -50,7 +50,7 @@ deliveries as (
 
 select
     '' as agent_id_hash,
-    {{ trace_verdict_id() }} as trace_verdict_id,
+    {{ trace_check_id() }} as trace_check_id,
     trace_id,
     traced_at,
     {{ period_start('traced_at') }} as period_start,

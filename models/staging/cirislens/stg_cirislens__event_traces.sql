@@ -15,7 +15,7 @@
   {%- set column = field.event_column -%}
   {%- if column not in [none, 'signature_verified'] -%} {%- do of_head.append(column) -%} {%- endif -%}
 {%- endfor -%}
-{%- set odd_traces = ref('stg_cirislens__odd_event_traces') -%}
+{%- set incomplete_traces = ref('stg_cirislens__incomplete_event_traces') -%}
 {%- set events = source_if_there('trace_events', source_shape()) -%}
 {%- if events is none -%}
 select
@@ -125,7 +125,7 @@ from (
                 {%- if not loop.last %},{% endif %}
                 {% endfor %}
             from (
-                {% for arm in ['plain', 'odd'] %}
+                {% for arm in ['plain', 'incomplete'] %}
                 select
                     clock_timestamp() as collected_at,
                     {% for column in of_head %}
@@ -145,15 +145,15 @@ from (
                     select distinct
                         agent_id_hash,
                         trace_id
-                    from {{ odd_traces }}
+                    from {{ incomplete_traces }}
                     where is_complete is not true
-                ) as odd
+                ) as incomplete
                 cross join lateral (
                     select part.*
                     from {{ events }} as part
                     where
-                        part.trace_id = odd.trace_id
-                        and part.agent_id_hash is not distinct from odd.agent_id_hash
+                        part.trace_id = incomplete.trace_id
+                        and part.agent_id_hash is not distinct from incomplete.agent_id_hash
                         and {{ is_part_of_trace('part') }}
                     order by {{ head_first('part') }}
                     limit 1
@@ -190,11 +190,11 @@ from (
                     head.event_type = {{ outcome_event() }}
                     and not exists (
                         select 1
-                        from {{ odd_traces }} as odd
+                        from {{ incomplete_traces }} as incomplete
                         where
-                            odd.trace_id = head.trace_id
-                            and odd.agent_id_hash is not distinct from head.agent_id_hash
-                            and odd.is_complete is not true
+                            incomplete.trace_id = head.trace_id
+                            and incomplete.agent_id_hash is not distinct from head.agent_id_hash
+                            and incomplete.is_complete is not true
                     )
 
                 union all

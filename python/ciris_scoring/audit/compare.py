@@ -22,7 +22,7 @@ from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.source_schema import TRACE_COLUMNS
 from ciris_scoring.basics.statements import column_list
 from ciris_scoring.basics.terminal import aligned, fitted, plural, printable
-from ciris_scoring.reading.agents import WHOLE_HASH, whole_hash
+from ciris_scoring.marts.agents import WHOLE_HASH, whole_hash
 
 KEPT = 10_000
 """Number of discrepancies that are listed. Further ones are only counted."""

@@ -17,13 +17,13 @@ class Component:
 
     component: str
     factor: str
-    part_order: int | None
+    loss_order: int | None
     better: str | None
-    has_limits: bool
+    has_interval: bool
     has_design_effect: bool
     is_rate: bool
     component_words: str | None
-    part_words: str | None
+    loss_words: str | None
     lens_name: str | None
 
 
@@ -31,8 +31,8 @@ def _read() -> Iterator[Component]:
     with (own_project() / "seeds/components.csv").open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             values: dict[str, Any] = {name: text or None for name, text in row.items()}
-            values |= {name: row[name] == "true" for name in ("has_limits", "has_design_effect", "is_rate")}
-            values["part_order"] = int(row["part_order"]) if row["part_order"] else None
+            values |= {name: row[name] == "true" for name in ("has_interval", "has_design_effect", "is_rate")}
+            values["loss_order"] = int(row["loss_order"]) if row["loss_order"] else None
             yield Component(**values)
 
 

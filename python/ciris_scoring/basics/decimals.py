@@ -21,7 +21,7 @@ def score(value: float) -> str:
     return cut(value, SCORE_DECIMALS)
 
 
-def limit(value: float) -> str:
+def bound(value: float) -> str:
     """Return a confidence bound as text."""
     return cut(value, 2)
 

@@ -23,14 +23,14 @@ class Kind:
     title: str
     """Short name for people."""
     severities: Sequence[str]
-    """``critical`` or ``warning`` for alerts; ``sign`` for red flags."""
+    """``critical`` or ``warning`` for alerts; ``red_flag`` for red flags."""
     review: Literal["always", "critical"]
     """Severities that require a review before the score decides."""
     sentences: Mapping[str, str]
     """Messages by case. Braces contain the names of values."""
     raised_when: str
     thresholds: Mapping[str, Any]
-    """Thresholds of a red flag (``Rule`` in ``statistics/signs.py``), or units of the scoring parameters of an
+    """Thresholds of a red flag (``Rule`` in ``statistics/red_flags.py``), or units of the scoring parameters of an
     alert."""
     source: str
     """Section of the documents that defines the kind."""
@@ -84,6 +84,6 @@ def _read(folder: str) -> dict[str, Kind]:
 ALERTS: Mapping[str, Kind] = _read("alerts")
 """Kinds in ``fct_capacity_alerts``, by id."""
 FLAGS: Mapping[str, Kind] = _read("flags")
-"""Red flags of selective reporting, the column ``sign`` of ``fct_record_signs``, by id."""
+"""Red flags of selective reporting, the column ``red_flag`` of ``fct_record_signs``, by id."""
 KINDS: Mapping[str, Kind] = {**ALERTS, **FLAGS}
 """All kinds, by id."""

@@ -34,7 +34,7 @@ PARSED_VARIABLES = frozenset(
 )
 """Variables that change how dbt parses the project. The other variables only change its SQL."""
 
-SET_BY_US = frozenset(f"{PREFIX}{name}" for name in ("attempt", "backfill", "lock_holder_pid"))
+SET_BY_US = frozenset(f"{PREFIX}{name}" for name in ("run_record", "backfill", "lock_holder_pid"))
 """Variables that only the command line sets."""
 
 

@@ -15,10 +15,10 @@ import psycopg
 from ciris_scoring.basics.errors import CommandFailed, InputError
 from ciris_scoring.basics.relations import Relations
 from ciris_scoring.basics.terminal import say
-from ciris_scoring.job.run_log import Attempt
-from ciris_scoring.reading import fleet
-from ciris_scoring.reading.alerts import Alert, alerts
-from ciris_scoring.reading.marts import Marts, read_only
+from ciris_scoring.job.run_log import RunRecord
+from ciris_scoring.marts import fleet
+from ciris_scoring.marts.alerts import Alert, alerts
+from ciris_scoring.marts.marts import Marts, read_only
 from ciris_scoring.serve.fleet_table import fleet_tables
 
 Severities = dict[tuple[str, int, str], str]
@@ -30,13 +30,13 @@ READ_BEFORE = ("fct_fleet_capacity", "fct_capacity_alerts", "fct_record_signs")
 class AfterRun:
     """Actions at the end of a run.
 
-    :param attempt: record of the run.
+    :param record: record of the run.
     :param report_file: file to write a report to.
     :param alert_command: program to start if there are new alerts; it reads them as JSON from standard input.
     :param for_machines: print only one JSON object on stdout, whether the run succeeds or fails.
     """
 
-    attempt: Attempt
+    record: RunRecord
     report_file: Path | None = None
     alert_command: str | None = None
     for_machines: bool = False
@@ -54,7 +54,7 @@ class AfterRun:
             self._check_command()
             yield
         except BaseException as error:
-            self.attempt.end_with(error)
+            self.record.end_with(error)
             raise
         finally:
             if self.for_machines:
@@ -101,7 +101,7 @@ class AfterRun:
             self._start(self.alert_command)
 
     def _start(self, command: str) -> None:
-        document = {"as_of": self.attempt.as_of, "alerts": [asdict(alert) for alert in self.new_alerts]}
+        document = {"as_of": self.record.as_of, "alerts": [asdict(alert) for alert in self.new_alerts]}
         try:
             done = subprocess.run(shlex.split(command), input=_json(document).encode(), check=False)
         except OSError as error:
@@ -118,7 +118,7 @@ class AfterRun:
 
     def _summary(self) -> str:
         """Return a JSON object of the run: the known columns of ``fct_scoring_runs``, and the new alerts."""
-        run = asdict(self.attempt)
+        run = asdict(self.record)
         run["scoring_run_id"] = run.pop("run_id")
         del run["state_digest"]
         return _json(run | {"new_alerts": [asdict(alert) for alert in self.new_alerts]})

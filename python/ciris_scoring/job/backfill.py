@@ -22,16 +22,16 @@ from ciris_scoring.basics.source_shape import traced_times
 
 @dataclass(frozen=True)
 class Step:
-    """A run of a backfill: check the traces in [rejudged_from, as_of) again, and score the as-ofs in (cutoff,
+    """A run of a backfill: check the traces in [rechecked_from, as_of) again, and score the as-ofs in (cutoff,
     as_of]."""
 
-    rejudged_from: datetime
+    rechecked_from: datetime
     as_of: datetime
     cutoff: datetime
 
     def __str__(self) -> str:
         scored = "" if self.cutoff < self.as_of else ", without scores"
-        return f"traces from {as_of_time.text(self.rejudged_from)} to {as_of_time.text(self.as_of)}{scored}"
+        return f"traces from {as_of_time.text(self.rechecked_from)} to {as_of_time.text(self.as_of)}{scored}"
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Backfill:
             "first": self.first,
             "last": self.last,
             "until": self.until,
-            "rejudged_from": step.rejudged_from,
+            "rechecked_from": step.rechecked_from,
             "cutoff": step.cutoff,
         }
         return {"backfill": {name: as_of_time.text(moment) for name, moment in times.items()}}
@@ -133,7 +133,7 @@ def plan_backfill(
             )
         if not allow_rescoring:
             _refuse_published(connection, relations, first, last)
-        start = before(first, state.longest_memory)
+        start = before(first, state.longest_horizon)
         until = max(last, state.newest)
     steps = plan_steps(start, first, last, until, period, length)
     return Backfill(first, last, until, steps, is_from_nothing=state.newest is None)
@@ -166,7 +166,7 @@ class _State(NamedTuple):
     """State that the last run left: the newest published as-of, and the range, end and progress of a backfill."""
 
     newest: datetime | None = None
-    longest_memory: timedelta = timedelta()
+    longest_horizon: timedelta = timedelta()
     first: datetime | None = None
     last: datetime | None = None
     """Last as-of of the backfill; None if the last run was not a backfill. The next two fields are then not used."""
@@ -181,7 +181,7 @@ def _read_state(connection: psycopg.Connection, relations: Relations) -> _State:
         """
         select
             case when log.newest_as_of is not null then log.published_until end,
-            run.longest_memory,
+            run.longest_horizon,
             log.backfill_first,
             log.backfill_last,
             log.backfill_until,

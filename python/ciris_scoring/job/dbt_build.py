@@ -39,18 +39,18 @@ class DbtBuild:
         gc.set_threshold(20_000)
 
     def build(
-        self, run_variables: Mapping[str, Any], full_refresh: bool = False, left_out: Sequence[str] = ()
+        self, run_variables: Mapping[str, Any], full_refresh: bool = False, skipped: Sequence[str] = ()
     ) -> None:
         """Build and test the project, without unit tests, because their results do not depend on data.
 
         :param run_variables: dbt variables of this run, without their prefix, in addition to those of the command line.
         :param full_refresh: rebuild incremental models from scratch.
-        :param left_out: nodes to skip, in dbt's selection syntax.
+        :param skipped: nodes to skip, in dbt's selection syntax.
         :raises DbtFailed: a node failed; the message names the first one and dbt's message, the hint what to do.
         """
         command = [
             *("build", "--select", f"package:{PACKAGE}"),
-            *(("--exclude", *left_out) if left_out else ()),
+            *(("--exclude", *skipped) if skipped else ()),
             # Run all tests of this package, also of skipped nodes, but no other project's tests of the marts.
             *("--indirect-selection", "empty"),
             *("--exclude-resource-type", "unit_test", "--exclude-resource-type", "exposure"),

@@ -10,8 +10,8 @@ from typing import Any
 
 from ciris_scoring.basics import as_of, connection, decimals, run_lock, source_schema, source_shape
 from ciris_scoring.basics.kinds import ALERTS
-from ciris_scoring.reading import agent, agents, evidence
-from ciris_scoring.statistics import alike, inputs, reading, resilience, signs, writing
+from ciris_scoring.marts import agent, agents, evidence
+from ciris_scoring.statistics import inputs, reading, red_flags, resilience, ties, writing
 
 CONSTANTS: Mapping[str, Any] = MappingProxyType(
     {
@@ -34,14 +34,14 @@ CONSTANTS: Mapping[str, Any] = MappingProxyType(
         "period_hours": {name: length // timedelta(hours=1) for name, length in as_of.PERIODS.items()},
         "score_bins": resilience.N_BINS,
         "drift_metrics": inputs.METRICS,
-        "scores_with_limits": writing.SCORES_WITH_LIMITS,
+        "scores_with_intervals": writing.SCORES_WITH_BOUNDS,
         "score_decimals": decimals.SCORE_DECIMALS,
         # Alerts and red flags
         "alerts": ALERTS,
-        "record_sign_fields": signs.FIELDS,
+        "record_red_flag_fields": red_flags.FIELDS,
         "newest_first": reading.NEWEST_FIRST,
-        "absent_score": alike.ABSENT,
-        "score_triple_base": alike.BASE,
+        "absent_score": ties.ABSENT,
+        "score_triple_base": ties.BASE,
     }
 )
 """Values by the name that macros use."""

@@ -20,7 +20,7 @@ from ciris_scoring.job.after_run import AfterRun
 from ciris_scoring.job.backfill import plan_backfill, unfinished_run
 from ciris_scoring.job.dbt_build import DbtBuild
 from ciris_scoring.job.rights import check_rights
-from ciris_scoring.job.run_log import Attempt, logged
+from ciris_scoring.job.run_log import RunRecord, logged
 from ciris_scoring.job.static import SELECTION, digest_to_skip_by, state_digest
 from ciris_scoring.job.waits import waits_are_said
 
@@ -41,16 +41,16 @@ def run(
     :returns: the as-of that was scored, and the relations of the project's models.
     :raises CirisError: an expected failure; published scores are unchanged.
     """
-    after_run = after_run or AfterRun(Attempt("full_refresh" if full_refresh else "run"))
+    after_run = after_run or AfterRun(RunRecord("full_refresh" if full_refresh else "run"))
     moment = resolve_as_of(project, as_of)
 
     def score(connection: psycopg.Connection, build: DbtBuild, pid: int) -> datetime:
         place = build.relations.marts_schema
         report(f"Scoring {project.source_schema} into {place} as of {as_of_time.text(moment)}.")
-        variables = run_variables(moment, pid, after_run.attempt)
+        variables = run_variables(moment, pid, after_run.record)
         if allow_rescoring:
             variables["allow_rescoring"] = True
-        _build(connection, build, variables, after_run.attempt, full_refresh)
+        _build(connection, build, variables, after_run.record, full_refresh)
         return moment
 
     def remarks(connection: psycopg.Connection, relations: Relations) -> list[str]:
@@ -74,11 +74,11 @@ def _run(
     :returns: the relations of the project's models.
     """
     started = time.monotonic()
-    after_run.attempt.as_of = as_of
+    after_run.record.as_of = as_of
     build = DbtBuild(project)
     relations = build.relations
     with waits_are_said(project), connect(project, writes=True) as connection:
-        with logged(connection, project, relations, after_run.attempt):
+        with logged(connection, project, relations, after_run.record):
             after_run.read_alerts(connection, relations)
             check_rights(connection, project, relations)
             with run_lock(connection, project.schema, report) as pid:
@@ -91,21 +91,21 @@ def _run(
     return relations
 
 
-def run_variables(moment: datetime, pid: int, attempt: Attempt) -> dict[str, Any]:
+def run_variables(moment: datetime, pid: int, record: RunRecord) -> dict[str, Any]:
     """Return the dbt variables of a single run, without their prefix."""
-    row = {"id": str(attempt.run_id), "command": attempt.command}
-    return {"as_of": as_of_time.text(moment), "lock_holder_pid": pid, "attempt": row}
+    row = {"id": str(record.run_id), "command": record.command}
+    return {"as_of": as_of_time.text(moment), "lock_holder_pid": pid, "run_record": row}
 
 
 def _build(
     connection: psycopg.Connection,
     build: DbtBuild,
     variables: dict[str, Any],
-    attempt: Attempt,
+    record: RunRecord,
     full_refresh: bool = False,
 ) -> None:
     """Run dbt once and skip unchanged static nodes. If the server has gone away, the hint says so."""
-    before = None if full_refresh else digest_to_skip_by(connection, build, attempt)
+    before = None if full_refresh else digest_to_skip_by(connection, build, record)
     try:
         build.build(variables, full_refresh, SELECTION if before else ())
     except DbtFailed as error:
@@ -115,7 +115,7 @@ def _build(
             raise DbtFailed(error.message, LOST_HINT) from error
         raise
     # If nodes were skipped, keep the old digest, so that the next run sees any change to them.
-    attempt.state_digest = before or state_digest(connection, build)
+    record.state_digest = before or state_digest(connection, build)
 
 
 def run_backfill(
@@ -150,15 +150,15 @@ def run_backfill(
         as_of_time.resolve(first, period, now, "--from", earliest),
         as_of_time.resolve(last, period, now, "--to", earliest),
     )
-    after_run = after_run or AfterRun(Attempt("backfill"))
+    after_run = after_run or AfterRun(RunRecord("backfill"))
 
     def score(connection: psycopg.Connection, build: DbtBuild, pid: int) -> datetime:
-        attempt = after_run.attempt
+        record = after_run.record
         unfinished = unfinished_run(connection, build.relations)
         if unfinished is not None:
             moment = as_of_time.text(unfinished)
             report(f"The run as of {moment} did not end: it comes first.")
-            _build(connection, build, run_variables(unfinished, pid, attempt), attempt)
+            _build(connection, build, run_variables(unfinished, pid, record), record)
         backfill = plan_backfill(
             connection,
             project,
@@ -174,8 +174,8 @@ def run_backfill(
         report(f"{verb} the as-ofs from {first_text} to {last_text}: {n_steps} steps.")
         for number, step in enumerate(backfill.steps, 1):
             report(f"Step {number} of {n_steps}: {step}.")
-            variables = run_variables(step.as_of, pid, attempt) | backfill.variables(step)
-            _build(connection, build, variables, attempt, backfill.is_from_nothing and number == 1)
+            variables = run_variables(step.as_of, pid, record) | backfill.variables(step)
+            _build(connection, build, variables, record, backfill.is_from_nothing and number == 1)
         return backfill.last
 
     _run(project, range_[1], after_run, score)

@@ -31,7 +31,7 @@ from ciris_scoring.basics.terminal import say
 
 
 @dataclass(slots=True)
-class Attempt:
+class RunRecord:
     """A run record: a row of ``int_runs``, whose YAML describes the columns."""
 
     command: str
@@ -63,7 +63,7 @@ class Attempt:
 
 @contextlib.contextmanager
 def logged(
-    connection: psycopg.Connection, project: Project, relations: Relations, attempt: Attempt
+    connection: psycopg.Connection, project: Project, relations: Relations, record: RunRecord
 ) -> Iterator[None]:
     """Log the start of a run, and at the end its outcome.
 
@@ -72,14 +72,14 @@ def logged(
     :raises CirisError: the block raised it, or another role could run code as the scoring role.
     """
     check_ownership(connection, relations)
-    [attempt.started_at] = one_row(connection.execute("select now()"))
-    _enter(connection, relations, attempt)
+    [record.started_at] = one_row(connection.execute("select now()"))
+    _enter(connection, relations, record)
     try:
         with errors_in_words(project):
             yield
-        attempt.outcome, attempt.exit_code = "published", 0
+        record.outcome, record.exit_code = "published", 0
     except BaseException as error:
-        attempt.end_with(error)
+        record.end_with(error)
         raise
     finally:
         try:
@@ -88,19 +88,19 @@ def logged(
                 connect(project) if connection.closed else contextlib.nullcontext(connection) as alive,
                 errors_in_words(project),
             ):
-                [attempt.ended_at] = one_row(alive.execute("select now()"))
-                _enter(alive, relations, attempt)
+                [record.ended_at] = one_row(alive.execute("select now()"))
+                _enter(alive, relations, record)
         except DatabaseError as error:
             say(f"The log of runs could not be written: {one_line(error.message)}")
 
 
-def _enter(connection: psycopg.Connection, relations: Relations, attempt: Attempt) -> None:
+def _enter(connection: psycopg.Connection, relations: Relations, record: RunRecord) -> None:
     """Write the known columns of the run record. Before the first run there is no table, so only its end is logged."""
     if has_right(connection, *relations.places["int_runs"], "insert"):
         names = ("int_runs", "fct_capacity_scores", "fct_data_quality")
-        statement = entry(asdict(attempt), *(relations[name] for name in names))
+        statement = entry(asdict(record), *(relations[name] for name in names))
         for counts in connection.execute(statement).fetchall():
-            attempt.n_scores, attempt.n_late_traces = counts
+            record.n_scores, record.n_late_traces = counts
 
 
 def entry(

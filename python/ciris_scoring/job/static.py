@@ -17,7 +17,7 @@ from ciris_scoring.basics.relations import PACKAGE, Relations
 from ciris_scoring.basics.source_schema import ENGINE_TABLES
 from ciris_scoring.job.dbt_build import DbtBuild
 from ciris_scoring.job.for_macros import CONSTANTS
-from ciris_scoring.job.run_log import Attempt
+from ciris_scoring.job.run_log import RunRecord
 
 TAG = "ciris_static"
 SELECTION = (f"tag:{TAG}", "config.materialized:replace_view", "resource_type:seed")
@@ -46,14 +46,14 @@ order by 1, 2
 """
 
 
-def digest_to_skip_by(connection: psycopg.Connection, build: DbtBuild, attempt: Attempt) -> str | None:
+def digest_to_skip_by(connection: psycopg.Connection, build: DbtBuild, record: RunRecord) -> str | None:
     """Return the digest of the last run if static nodes can be skipped, else None.
 
     They can be skipped if the last run published and its digest still describes the database.
 
-    :param attempt: record of the next run; in a backfill, it has the digest of the previous step.
+    :param record: record of the next run; in a backfill, it has the digest of the previous step.
     """
-    known = attempt.state_digest or _digest_of_last_run(connection, build.relations, attempt)
+    known = record.state_digest or _digest_of_last_run(connection, build.relations, record)
     return known if known is not None and known == state_digest(connection, build) else None
 
 
@@ -99,7 +99,9 @@ def is_static(node: Any) -> bool:
     )
 
 
-def _digest_of_last_run(connection: psycopg.Connection, relations: Relations, attempt: Attempt) -> str | None:
+def _digest_of_last_run(
+    connection: psycopg.Connection, relations: Relations, record: RunRecord
+) -> str | None:
     """Return the digest of the last run; None if that did not publish, or was run by plain dbt."""
     if not has_right(connection, *relations.places["int_runs"]):
         return None
@@ -112,7 +114,7 @@ def _digest_of_last_run(connection: psycopg.Connection, relations: Relations, at
         limit 1
         """
     ).format(relations["int_runs"])
-    row = connection.execute(query, [attempt.run_id]).fetchone()
+    row = connection.execute(query, [record.run_id]).fetchone()
     return None if row is None else row[0]
 
 

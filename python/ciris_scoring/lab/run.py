@@ -23,7 +23,7 @@ from ciris_scoring.lab import embedded
 from ciris_scoring.lab.simulation.load import TargetHoldsTraces
 from ciris_scoring.lab.simulation.sample import load_sample, sample_info
 
-SHOWN_MARTS = ("fct_factor_components", "fct_trace_verdicts", "fct_fleet_capacity")
+SHOWN_MARTS = ("fct_factor_components", "fct_trace_checks", "fct_fleet_capacity")
 """Marts in the example queries of ``NEXT_STEPS``."""
 NEXT_STEPS = """
 The embedded PostgreSQL keeps running; to stop it: {stop}
@@ -43,7 +43,7 @@ What to look at next:
 
   -- The traces behind it that were overridden, unsafe, or not valid in the chain
   select traced_at, trace_id, is_overridden, is_unsafe, is_signature_verified, is_key_registered, is_link_valid
-  from {fct_trace_verdicts}
+  from {fct_trace_checks}
   where agent_id_hash = '{agent}' and (is_overridden or is_unsafe or not is_chain_valid)
   order by traced_at desc limit 20;
 

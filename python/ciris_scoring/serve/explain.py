@@ -18,12 +18,12 @@ from ciris_scoring.basics.errors import InputError, shown
 from ciris_scoring.basics.kinds import KINDS
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.terminal import aligned, columns, fitted, plural, printable, width
-from ciris_scoring.reading import agent as agent_reading
-from ciris_scoring.reading import agents, fleet, history
-from ciris_scoring.reading.evidence import EPISODES, RULES, described, lowered
-from ciris_scoring.reading.factors import FACTORS
-from ciris_scoring.reading.marts import Marts, read_only
-from ciris_scoring.reading.words import PART_WORDS, named, nearest
+from ciris_scoring.marts import agent as agent_reading
+from ciris_scoring.marts import agents, fleet, history
+from ciris_scoring.marts.evidence import EPISODES, RULES, described, lowered
+from ciris_scoring.marts.factors import FACTORS
+from ciris_scoring.marts.marts import Marts, read_only
+from ciris_scoring.marts.words import LOSS_WORDS, named, nearest
 
 PAGE_WIDTH = 100
 """Width of the output in columns if the width of the terminal is unknown."""
@@ -46,7 +46,7 @@ NOT_COMPARABLE = {
     "no_score": "one of the two has too few traces for a score",
 }
 RULE = (
-    "How points are shared out: each part's equally among the traces of the window that lowered it, those",
+    "How points are shared out: each loss component's equally among the traces of the window that lowered it, those",
     "of missing fields by the number of fields, those of slow recovery by the hours of the episodes that",
     "a trace began. Incoherent signals may have come before the window. Fixed cost, drift, overconfidence",
     "and deferrals judged poor belong to no single trace.",
@@ -86,12 +86,12 @@ def explain(
             **_verdict(marts, score, threshold, is_newest=score["as_of"] == of_window[-1]),
             "score": score,
             "agent_note": note,
-            "parts": _parts(marts, score),
+            "loss_components": _parts(marts, score),
             "comparisons": _comparisons(marts, score),
             "since": None if earlier is None else _since(marts, score, earlier, of_window),
             "events": _events(marts, score),
             **_traces(marts, score),
-            "signs": _signs(marts, score),
+            "red_flags": _red_flags(marts, score),
         }
 
 
@@ -109,28 +109,28 @@ def as_json(explanation: Mapping[str, Any]) -> str:
 # The points are null if the score is null, because nothing is attributed then.
 COSTS = """
 attribution as (
-    select part, points_lost
+    select loss_component, points_lost
     from {fct_score_attribution}
     where agent_id_hash = %(agent_id_hash)s and as_of = %(as_of)s and window_days = %(window_days)s
 ),
 shares as (
     select
         lowered.*,
-        attribution.points_lost * lowered.amount / sum(lowered.amount) over (partition by lowered.part) as points
+        attribution.points_lost * lowered.amount / sum(lowered.amount) over (partition by lowered.loss_component) as points
     from lowered
-    left join attribution on lowered.part = attribution.part
+    left join attribution on lowered.loss_component = attribution.loss_component
 ),
 costs as (
     select
-        sum(points order by part collate "C") as points,
-        array_agg(part order by points desc nulls last, part collate "C") as parts,
-        trace_verdict_id, trace_id, traced_at, selected_action, audit_sequence_number,
+        sum(points order by loss_component collate "C") as points,
+        array_agg(loss_component order by points desc nulls last, loss_component collate "C") as loss_components,
+        trace_check_id, trace_id, traced_at, selected_action, audit_sequence_number,
         previous_audit_sequence_number, is_chain_gap, is_chain_rewind, is_chain_duplicate, is_signature_verified,
         is_key_registered, is_link_valid, n_fields_present, failed_comparisons
     from shares
     where points is null or points > 0
     group by
-        trace_verdict_id, trace_id, traced_at, selected_action, audit_sequence_number,
+        trace_check_id, trace_id, traced_at, selected_action, audit_sequence_number,
         previous_audit_sequence_number, is_chain_gap, is_chain_rewind, is_chain_duplicate, is_signature_verified,
         is_key_registered, is_link_valid, n_fields_present, failed_comparisons
 )
@@ -210,23 +210,29 @@ def _score_at(marts: Marts, key: Row, as_ofs: Sequence[datetime], option: str) -
 
 
 def _key(score: Row) -> tuple[list[str], datetime, int]:
-    """Return the arguments that functions of `ciris_scoring.reading.agent` need for a score."""
+    """Return the arguments that functions of `ciris_scoring.marts.agent` need for a score."""
     return [score["agent_id_hash"]], score["as_of"], score["window_days"]
 
 
 def _parts(marts: Marts, score: Row) -> list[Row]:
     counts = {
-        row["part"]: row["n_traces"]
+        row["loss_component"]: row["n_traces"]
         for row in marts.dicts(
-            f"with {lowered()} select part, count(*) as n_traces from lowered group by part", score
+            f"with {lowered()} select loss_component, count(*) as n_traces from lowered group by loss_component",
+            score,
         )
     }
     return [
         {
-            **{name: getattr(part, name) for name in ("factor", "part", "loss", "points_lost", "rank")},
-            "n_traces": counts.get(part.part, 0) if part.part in RULES else None,
+            **{
+                name: getattr(loss_component, name)
+                for name in ("factor", "loss_component", "loss", "points_lost", "rank")
+            },
+            "n_traces": counts.get(loss_component.loss_component, 0)
+            if loss_component.loss_component in RULES
+            else None,
         }
-        for part in agent_reading.attribution(marts, *_key(score))
+        for loss_component in agent_reading.attribution(marts, *_key(score))
     ]
 
 
@@ -243,9 +249,12 @@ def _comparisons(marts: Marts, score: Row) -> list[Row]:
     return [
         {
             **comparison,
-            "parts": [
-                {name: getattr(part, name) for name in ("factor", "part", "loss_change", "points", "rank")}
-                for part in agent_reading.changes(
+            "loss_components": [
+                {
+                    name: getattr(loss_component, name)
+                    for name in ("factor", "loss_component", "loss_change", "points", "rank")
+                }
+                for loss_component in agent_reading.changes(
                     marts, *_key(score), compared_with=comparison["compared_with"]
                 )
             ],
@@ -276,13 +285,13 @@ def _since(marts: Marts, score: Row, earlier: datetime, as_ofs: Sequence[datetim
         "factors": {column: score[column] - before[column] for column in FACTORS.values()}
         if is_alike
         else None,
-        "parts": published[0]["parts"] if published else None,
+        "loss_components": published[0]["loss_components"] if published else None,
     }
 
 
 def _events(marts: Marts, score: Row) -> dict[str, Any]:
     window = """
-        from {fct_trace_verdicts}
+        from {fct_trace_checks}
         where
             agent_id_hash = %(agent_id_hash)s and is_counted
             and traced_at >= %(window_start)s and traced_at < %(as_of)s
@@ -313,7 +322,7 @@ def _events(marts: Marts, score: Row) -> dict[str, Any]:
             f"""
             select traced_at, trace_id, previous_agent_name, agent_name
             {window} and is_identity_change
-            order by traced_at, audit_sequence_number, trace_verdict_id
+            order by traced_at, audit_sequence_number, trace_check_id
             """,
             score,
         ),
@@ -333,7 +342,7 @@ def _traces(marts: Marts, score: Row) -> dict[str, Any]:
         with {lowered()}, {COSTS}
         select costs.*, count(*) over () as n_costly_traces
         from costs
-        order by points desc nulls last, cardinality(parts) desc, traced_at desc, trace_verdict_id
+        order by points desc nulls last, cardinality(loss_components) desc, traced_at desc, trace_check_id
         limit {MAX_TRACES}
         """,
         score,
@@ -356,14 +365,14 @@ def _verdict(marts: Marts, score: Row, threshold: float | None, *, is_newest: bo
     }
 
 
-def _signs(marts: Marts, score: Row) -> list[Row]:
+def _red_flags(marts: Marts, score: Row) -> list[Row]:
     """Return the red flags of selective reporting."""
     return marts.dicts(
         """
-        select sign, field, value, comparison_value, compared_with, z, message
+        select red_flag, field, value, comparison_value, compared_with, z, message
         from {fct_record_signs}
         where agent_id_hash = %(agent_id_hash)s and as_of = %(as_of)s and window_days = %(window_days)s
-        order by sign collate "C", field collate "C"
+        order by red_flag collate "C", field collate "C"
         """,
         score,
     )
@@ -384,11 +393,11 @@ def page(explanation: Mapping[str, Any]) -> str:
             *_score_lines(explanation["score"], explanation["verdict"], explanation["agent_note"]),
             *_remedy_lines(explanation["raised"]),
         ],
-        _part_lines(explanation["parts"], explanation["score"]),
+        _part_lines(explanation["loss_components"], explanation["score"]),
         _change_lines(explanation["comparisons"], explanation["since"]),
         _event_lines(explanation["events"]),
         _trace_lines(explanation),
-        _sign_lines(explanation["signs"]),
+        _red_flag_lines(explanation["red_flags"]),
     ]
     lines = [line for section in sections if section for line in (*section, "")]
     return "\n".join(fitted(printable(line), page_width()) for line in lines[:-1])
@@ -421,7 +430,7 @@ def _score_lines(score: Row, judged: Row, note: str | None) -> list[str]:
         else:
             categories = {score.get("category_low"): None, score.get("category_high"): None}
             lines.append(
-                f"95 % interval: {decimals.limit(low)} to {decimals.limit(high)}, "
+                f"95 % interval: {decimals.bound(low)} to {decimals.bound(high)}, "
                 f"{' to '.join(map(str, categories))}."
             )
             driver = score.get("interval_driver")
@@ -441,11 +450,11 @@ def _steady_lines(score: Row) -> list[str]:
     steady = score["capacity_score_steady"]
     if steady is None:
         return []
-    low, high = (decimals.limit(score[f"capacity_score_steady_{end}"]) for end in ("low", "high"))
+    low, high = (decimals.bound(score[f"capacity_score_steady_{end}"]) for end in ("low", "high"))
     changes = [
-        f"{named(part)} {decimals.change(score[f'{part}_steady_minus_weekly'])}"
-        for part in ("q_deferral", "mttr_hours")
-        if score[f"{part}_steady_minus_weekly"]
+        f"{named(loss_component)} {decimals.change(score[f'{loss_component}_steady_minus_weekly'])}"
+        for loss_component in ("q_deferral", "mttr_hours")
+        if score[f"{loss_component}_steady_minus_weekly"]
     ]
     return [
         f"Steady score, to decide by: {decimals.score(steady)}, {score['category_steady']}, "
@@ -454,16 +463,18 @@ def _steady_lines(score: Row) -> list[str]:
     ]
 
 
-def _part_lines(parts: Sequence[Row], score: Row) -> list[str]:
+def _part_lines(loss_components: Sequence[Row], score: Row) -> list[str]:
     if score["capacity_score"] is None:
         return []
-    if not parts:
-        return ["What the score lost, by part, is not there yet: a run is writing it, or stopped meanwhile."]
-    shown_parts = [row for row in parts if row["points_lost"] > 0]
+    if not loss_components:
+        return [
+            "What the score lost, by loss component, is not there yet: a run is writing it, or stopped meanwhile."
+        ]
+    shown_parts = [row for row in loss_components if row["points_lost"] > 0]
     rows = [
         (
-            PART_WORDS[row["part"]],
-            row["part"],
+            LOSS_WORDS[row["loss_component"]],
+            row["loss_component"],
             row["factor"],
             decimals.score(row["points_lost"]),
             "#" * max(1, round(BAR_WIDTH * row["points_lost"])),
@@ -471,9 +482,9 @@ def _part_lines(parts: Sequence[Row], score: Row) -> list[str]:
         )
         for row in shown_parts
     ]
-    headings = ("part", "column", "factor", "points", f"of 1 ({BAR_WIDTH} #)", "traces")
-    rest = [named(row["part"]) for row in parts if row["points_lost"] == 0]
-    lines = ["Points lost, by part", *aligned(headings, rows, {"points", "traces"})]
+    headings = ("loss component", "column", "factor", "points", f"of 1 ({BAR_WIDTH} #)", "traces")
+    rest = [named(row["loss_component"]) for row in loss_components if row["points_lost"] == 0]
+    lines = ["Points lost, by loss component", *aligned(headings, rows, {"points", "traces"})]
     return [*lines, *(_wrapped(rest, "Nothing lost by: ") if rest else [])]
 
 
@@ -487,19 +498,21 @@ def _change_lines(comparisons: Sequence[Row], since: Row | None) -> list[str]:
         else:
             before, now = decimals.score(row["score_before"]), decimals.score(row["score_now"])
             lines.append(f"  {what}{before} -> {now}, {decimals.change(row['change'])}")
-        if row["parts"]:
-            moved = sorted(row["parts"], key=lambda part: -abs(part["points"]))
+        if row["loss_components"]:
+            moved = sorted(row["loss_components"], key=lambda loss_component: -abs(loss_component["points"]))
             told = [
-                f"{named(part['part'])} {decimals.change(part['points'])}"
-                for part in moved
-                if abs(part["points"]) >= 0.001
+                f"{named(loss_component['loss_component'])} {decimals.change(loss_component['points'])}"
+                for loss_component in moved
+                if abs(loss_component["points"]) >= 0.001
             ]
-            lines += _wrapped(told or ["no part moved by 0.001 or more"], "    by part: ")
+            lines += _wrapped(told or ["no loss component moved by 0.001 or more"], "    by loss component: ")
         elif row.get("factors"):
             told = [f"{name} {decimals.change(row['factors'][column])}" for name, column in FACTORS.items()]
             lines += _wrapped(told, "    by factor: ")
             if not reason:
-                lines.append("    (by part only one window before and one as-of before: fct_score_changes)")
+                lines.append(
+                    "    (by loss component only one window before and one as-of before: fct_score_changes)"
+                )
     return lines
 
 
@@ -539,7 +552,10 @@ def _trace_lines(explanation: Mapping[str, Any]) -> list[str]:
     traces, n = explanation["traces"], explanation["n_costly_traces"]
     if not traces:
         return ["No single trace lowered the score."]
-    reasons = [", ".join(described(row, part) for part in row["parts"]) for row in traces]
+    reasons = [
+        ", ".join(described(row, loss_component) for loss_component in row["loss_components"])
+        for row in traces
+    ]
     reasons_width = max(map(width, (REASONS, *reasons)))
     id_width = max(MIN_TRACE_ID_WIDTH, page_width() - BESIDE_TRACE_ID - reasons_width)
     rows = [
@@ -553,16 +569,19 @@ def _trace_lines(explanation: Mapping[str, Any]) -> list[str]:
     ]
     table = aligned(("points", "time", "trace", REASONS), rows, {"points"})
     if explanation["score"]["capacity_score"] is None:
-        return [f"Traces that lower most parts, {len(rows)} of {n:,}; newest first where equal", *table]
+        return [
+            f"Traces that lower most loss components, {len(rows)} of {n:,}; newest first where equal",
+            *table,
+        ]
     return [f"Traces that cost most, {len(rows)} of {n:,}; newest first where equal", *table, *RULE]
 
 
-def _sign_lines(signs: Sequence[Row]) -> list[str]:
-    lines = ["Signs of a polished record (a reason to look, part of no score)"]
-    for row in signs:
+def _red_flag_lines(red_flags: Sequence[Row]) -> list[str]:
+    lines = ["Red flags of selective reporting (a reason to look, part of no score)"]
+    for row in red_flags:
         of = f" of {row['field']}" if row["field"] else ""
-        lines += _wrapped(printable(row["message"]).split(" "), f"  {row['sign']}{of}: ", " ")
-    return lines if signs else [*lines, "  None."]
+        lines += _wrapped(printable(row["message"]).split(" "), f"  {row['red_flag']}{of}: ", " ")
+    return lines if red_flags else [*lines, "  None."]
 
 
 def _remedy_lines(raised: Sequence[Row]) -> list[str]:

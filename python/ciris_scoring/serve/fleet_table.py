@@ -10,14 +10,14 @@ import psycopg
 from ciris_scoring.basics import as_of, decimals
 from ciris_scoring.basics.relations import Relations
 from ciris_scoring.basics.terminal import aligned, columns, fitted, printable, width
-from ciris_scoring.reading import fleet
-from ciris_scoring.reading.agents import HASH_SHOWN
-from ciris_scoring.reading.alerts import Alert, alerts
-from ciris_scoring.reading.factors import FACTORS, Estimate
-from ciris_scoring.reading.fleet import Score
-from ciris_scoring.reading.marts import Marts
-from ciris_scoring.reading.parameters import windows
-from ciris_scoring.reading.verdict import VERDICTS
+from ciris_scoring.marts import fleet
+from ciris_scoring.marts.agents import HASH_SHOWN
+from ciris_scoring.marts.alerts import Alert, alerts
+from ciris_scoring.marts.factors import FACTORS, Estimate
+from ciris_scoring.marts.fleet import Score
+from ciris_scoring.marts.marts import Marts
+from ciris_scoring.marts.parameters import windows
+from ciris_scoring.marts.verdict import VERDICTS
 
 MAX_ROWS = 40
 """Maximum number of agents in the table of a window. The others are only counted."""
@@ -41,8 +41,8 @@ def _factor(column: str) -> Callable[[Score], str]:
     return lambda score: decimals.score(getattr(score, column))
 
 
-def _raised(is_sign: bool) -> Callable[[Score], str]:
-    return lambda score: _listed([one.name for one in score.raised if one.is_sign == is_sign])
+def _raised(is_red_flag: bool) -> Callable[[Score], str]:
+    return lambda score: _listed([one.name for one in score.raised if one.is_red_flag == is_red_flag])
 
 
 COLUMNS = (
@@ -54,7 +54,7 @@ COLUMNS = (
     *(Column(name, _factor(column), 1) for name, column in FACTORS.items()),
     Column("weakest", lambda score: score.weakest_factor, 2),
     Column("alerts", _raised(False), 0),
-    Column("signs", _raised(True), 0),
+    Column("red_flags", _raised(True), 0),
 )
 
 
@@ -97,7 +97,7 @@ def _window_table(window: int, moment: datetime, scores: list[Score], raised: li
         ),
         *((column.heading, [column.cell(score) for score in shown], column.goes) for column in COLUMNS),
     ]
-    cells = [column for column in cells if column[0] not in ("alerts", "signs") or any(column[1])]
+    cells = [column for column in cells if column[0] not in ("alerts", "red_flags") or any(column[1])]
     room = columns() or WIDE
     while sum(max(map(width, (name, *texts))) + 2 for name, texts, _ in cells) - 2 > room:
         first = min((goes for *_, goes in cells if goes), default=0)
@@ -122,8 +122,8 @@ def _window_table(window: int, moment: datetime, scores: list[Score], raised: li
 def _listed(items: list[str]) -> str:
     """Join as many items as fit and add the number of the others."""
     for shown in range(len(items), -1, -1):
-        left_out = [f"+{len(items) - shown}"] if shown < len(items) else []
-        listed = ", ".join(items[:shown] + left_out)
+        not_shown = [f"+{len(items) - shown}"] if shown < len(items) else []
+        listed = ", ".join(items[:shown] + not_shown)
         if width(listed) <= RAISED_WIDTH:
             return listed
     return ""
@@ -135,7 +135,7 @@ def _limited(score: Score, column: str) -> str:
     if value is None:
         return "-"
     return decimals.score(value) + (
-        "" if low is None or high is None else f" [{decimals.limit(low)}, {decimals.limit(high)}]"
+        "" if low is None or high is None else f" [{decimals.bound(low)}, {decimals.bound(high)}]"
     )
 
 

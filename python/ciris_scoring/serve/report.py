@@ -18,10 +18,10 @@ from ciris_scoring.basics.dbt import read_relations
 from ciris_scoring.basics.errors import CirisError, InputError
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.relations import Relations
-from ciris_scoring.reading import agent, fleet, history
-from ciris_scoring.reading.alerts import alerts
-from ciris_scoring.reading.marts import Marts, grouped, read_only
-from ciris_scoring.reading.parameters import categories, parameters, windows
+from ciris_scoring.marts import agent, fleet, history
+from ciris_scoring.marts.alerts import alerts
+from ciris_scoring.marts.marts import Marts, grouped, read_only
+from ciris_scoring.marts.parameters import categories, parameters, windows
 from ciris_scoring.serve.pages.pages import MAX_AGENTS, report_page
 
 DEFAULT_FILE = Path("ciris-report.html")
@@ -71,7 +71,7 @@ def as_json(marts: Marts, window_days: int | None) -> str:
         "window_days": window,
         "fleet": None,
         "agents": [],
-        "agents_left_out": 0,
+        "agents_not_shown": 0,
         "alerts": [asdict(alert) for alert in alerts(marts, as_of, window)] if as_of else [],
         "categories": [asdict(category) for category in categories(marts)],
         "parameters": [asdict(parameter) for parameter in parameters(marts)],
@@ -88,7 +88,7 @@ def _fleet(marts: Marts, as_of: datetime, window_days: int) -> dict[str, Any]:
     hashes = [score.agent_id_hash for score in scores]
     key = (marts, hashes, as_of, window_days)
     behind: dict[str, Mapping[str, Sequence[Any]]] = {
-        "parts": grouped(agent.attribution(*key)),
+        "loss_components": grouped(agent.attribution(*key)),
         "changes": grouped(agent.changes(*key)),
         "components": grouped(agent.components(*key)),
         "history": history.histories(marts, hashes, window_days, last=as_of),
@@ -103,7 +103,7 @@ def _fleet(marts: Marts, as_of: datetime, window_days: int) -> dict[str, Any]:
             }
             for score in scores
         ],
-        "agents_left_out": capacity.n_agents - len(scores) if capacity else 0,
+        "agents_not_shown": capacity.n_agents - len(scores) if capacity else 0,
     }
 
 

@@ -12,11 +12,11 @@ The other modules are pure functions on the arrays of :mod:`inputs` and need no 
 
 - :mod:`windows`: sums and counts of each window. :mod:`factors`: the components that are quotients of these sums.
 - :mod:`resilience`: drift and R. :mod:`coherence`: S. :mod:`attribution`: the loss of each loss component.
-- :mod:`behaviour` and :mod:`episodes`: the numbers that the alerts ``falling`` and ``episode`` compare.
-- :mod:`alike`: traces with equal scores. :mod:`signs` and :mod:`sign_rows`: red flags of selective reporting.
+- :mod:`rate_components` and :mod:`episodes`: the numbers that the alerts ``falling`` and ``episode`` compare.
+- :mod:`ties`: traces with equal scores. :mod:`red_flags` and :mod:`red_flag_rows`: red flags of selective reporting.
 - :mod:`intervals`: confidence bounds of components, factors and score. It uses :mod:`rolling` (sums over windows),
-  :mod:`residuals` and :mod:`design_effects` (variation between days), :mod:`component_limits`, :mod:`combination` and
+  :mod:`residuals` and :mod:`design_effects` (variation between days), :mod:`component_bounds`, :mod:`combination` and
   :mod:`steady`.
 
-"Limits" in names means the lower and the upper confidence bound of a 95 % interval.
+"Bounds" in names means the lower and the upper confidence bound of a 95 % interval.
 """

@@ -76,5 +76,5 @@ def _cut(first: datetime, last: datetime, setting: Setting, block_periods: int) 
     """Yield blocks of consecutive as-ofs, none of them longer than ``block_periods``."""
     while first <= last:
         end = min(last, first + (block_periods - 1) * setting.period)
-        yield Block(first, end, first - setting.longest_memory)
+        yield Block(first, end, first - setting.longest_horizon)
         first = end + setting.period

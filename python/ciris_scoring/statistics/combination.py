@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ciris_scoring.statistics.component_limits import Limits
+from ciris_scoring.statistics.component_bounds import Bounds
 from ciris_scoring.statistics.inputs import Booleans, Floats
 
 
@@ -101,11 +101,11 @@ def combine(parts: Loss) -> Combined:
     )
 
 
-def limits_of(combined: Combined) -> Limits:
+def bounds_of(combined: Combined) -> Bounds:
     """Return the confidence bounds of the factor or score itself, in [0, 1]."""
     lower = np.where(combined.zero, 0.0, np.exp(-(combined.worse + combined.worse_distance)))
     upper = combined.zero_upper * np.exp(-np.maximum(combined.better - combined.better_distance, 0))
-    return Limits(np.minimum(lower, 1.0), upper)
+    return Bounds(np.minimum(lower, 1.0), upper)
 
 
 def floored(combined: Combined, floor: float) -> Combined:
@@ -113,15 +113,15 @@ def floored(combined: Combined, floor: float) -> Combined:
     (``integrity_floor``)."""
     if floor <= 0:
         return combined
-    limits = limits_of(combined)
+    bounds = bounds_of(combined)
     most = -np.log(floor)
     worse = np.where(combined.zero, most, np.minimum(combined.worse, most))
     better = np.where(combined.zero, most, np.minimum(combined.better, most))
     return Combined(
         worse=worse,
-        worse_distance=loss(np.maximum(limits.lower, floor)) - worse,
+        worse_distance=loss(np.maximum(bounds.lower, floor)) - worse,
         better=better,
-        better_distance=np.maximum(better - loss(np.maximum(limits.upper, floor)), 0),
+        better_distance=np.maximum(better - loss(np.maximum(bounds.upper, floor)), 0),
         zero=np.zeros_like(combined.zero),
         zero_upper=np.ones_like(combined.zero_upper),
     )

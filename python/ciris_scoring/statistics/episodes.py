@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ciris_scoring.statistics.component_limits import wilson
+from ciris_scoring.statistics.component_bounds import wilson
 from ciris_scoring.statistics.design_effects import FLEET_WEIGHT
 from ciris_scoring.statistics.inputs import Booleans, Floats, Integers, Level
 

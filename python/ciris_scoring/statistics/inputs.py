@@ -105,7 +105,7 @@ class Window(NamedTuple):
     coherence_days: int
 
     @property
-    def memory_days(self) -> int:
+    def horizon_days(self) -> int:
         """Lookback horizon in days: a row depends on this many days before its as-of."""
         return self.window_days + max(self.baseline_days, self.coherence_days)
 

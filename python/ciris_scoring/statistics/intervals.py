@@ -53,22 +53,22 @@ from ciris_scoring.statistics.combination import (
     Combined,
     Loss,
     Side,
+    bounds_of,
     combine,
     combine_factors,
     driver,
     finite_loss,
     floored,
-    limits_of,
     loss,
     retention_loss,
 )
-from ciris_scoring.statistics.component_limits import (
-    Limits,
+from ciris_scoring.statistics.component_bounds import (
+    Bounds,
     TwoCentred,
-    calibration_limits,
+    calibration_bounds,
     divergence,
-    drift_limits,
-    recovery_limits,
+    drift_bounds,
+    recovery_bounds,
     wilson,
 )
 from ciris_scoring.statistics.design_effects import (
@@ -118,7 +118,7 @@ CHUNK_AGENT_PERIODS = 15_000
 FACTORS = ("C", "I_int", "R", "I_inc", "S")
 """The factors of the score, in the order of the arrays."""
 
-COMPONENTS = tuple(one.component for one in COMPONENT_ROWS if one.has_limits)
+COMPONENTS = tuple(one.component for one in COMPONENT_ROWS if one.has_interval)
 """The components that widen an interval, in the order of the arrays. ``rho_regression`` is not one: it is taken as
 observed."""
 
@@ -177,16 +177,16 @@ class Intervals(NamedTuple):
     """(n, 3) in the order of ``METRICS``; null where a metric is not measurable."""
 
 
-class _ComponentLimits(NamedTuple):
+class _ComponentBounds(NamedTuple):
     """Confidence bounds of the components of n rows, at one level."""
 
-    rates: Limits
+    rates: Bounds
     """(n, 7) rates of bad events, in the order of ``RATES``."""
     gap: TwoCentred
-    deferrals: Limits
+    deferrals: Bounds
     """1 − the quality of judged deferrals."""
     drift: TwoCentred
-    recovery: Limits
+    recovery: Bounds
 
 
 def sum_fleet(
@@ -246,7 +246,7 @@ def compute_intervals(
         for number, chunk in enumerate(_chunks(rows, index)):
             part = _take(rows, chunk)
             of_chunk = slice(number * CHUNK_ROWS, (number + 1) * CHUNK_ROWS)
-            limits = _limits(
+            bounds = _bounds(
                 part,
                 *_window_and_baseline(totals, part, window, periods_per_day),
                 window_replay[part.agent, part.as_of],
@@ -258,7 +258,7 @@ def compute_intervals(
                 parameters,
             )
             positions.append(chunk)
-            parts.append(limits)
+            parts.append(bounds)
     order = np.argsort(np.concatenate(positions))
     return Intervals(*(np.concatenate(values)[order] for values in zip(*parts, strict=True)))
 
@@ -288,10 +288,10 @@ def _window_and_baseline(
     )
 
 
-# --- From rows to limits -------------------------------------------------------------------------------------------
+# --- From rows to bounds -------------------------------------------------------------------------------------------
 
 
-def _limits(
+def _bounds(
     rows: Rows,
     recent: DaySums,
     baseline: DaySums,
@@ -351,27 +351,27 @@ def _limits(
     drifted = drift(*compared, *thresholds)
     delta = drifted.mean
 
-    def at(level: Level) -> tuple[_ComponentLimits, list[Loss]]:
+    def at(level: Level) -> tuple[_ComponentBounds, list[Loss]]:
         """Return the bounds of the components at a level, and the losses of each factor's components."""
-        limits = _ComponentLimits(
+        bounds = _ComponentBounds(
             _held(wilson(bad, trials / effects[:, :n_rates], level, bad <= 0, bad >= 1), bad, unmeasured),
-            calibration_limits(recent.judged, confidence, recent.successes, effects[:, n_rates], level),
-            _deferral_limits(rows.q_deferral, rows.n_judged_deferrals, level),
-            drift_limits(divergences, level),
-            recovery_limits(rows.mttr_hours, rows.n_episodes.astype(np.float64), episode_cv, level),
+            calibration_bounds(recent.judged, confidence, recent.successes, effects[:, n_rates], level),
+            _deferral_bounds(rows.q_deferral, rows.n_judged_deferrals, level),
+            drift_bounds(divergences, level),
+            recovery_bounds(rows.mttr_hours, rows.n_episodes.astype(np.float64), episode_cv, level),
         )
-        return limits, _losses(bad, limits, rows, parameters)
+        return bounds, _losses(bad, bounds, rows, parameters)
 
     quiet = without_events(rows)
-    nothing_lost = Limits(np.zeros_like(delta), np.zeros_like(delta))
-    score_limits, parts = at(SCORE_LEVEL)
-    quiet_limits = score_limits._replace(deferrals=nothing_lost, recovery=nothing_lost)
+    nothing_lost = Bounds(np.zeros_like(delta), np.zeros_like(delta))
+    score_bounds, parts = at(SCORE_LEVEL)
+    quiet_bounds = score_bounds._replace(deferrals=nothing_lost, recovery=nothing_lost)
     published, published_parts = at(PUBLISHED_LEVEL)
     steady = steady_events(
         rows,
         delta,
         episode_cv,
-        _deferral_limits(rows.q_deferral_steady, rows.n_steady_deferrals, SCORE_LEVEL),
+        _deferral_bounds(rows.q_deferral_steady, rows.n_steady_deferrals, SCORE_LEVEL),
         window,
         parameters,
     )
@@ -421,23 +421,23 @@ def _limits(
     def in_composite(combined: list[Combined]) -> list[Combined]:
         return [combined[0], floored(combined[1], parameters.integrity_floor), *combined[2:]]
 
-    def limits_of_score(composite_parts: list[Combined], value: Floats) -> tuple[Floats, Floats]:
-        whole = limits_of(combine_factors(composite_parts))
+    def bounds_of_score(composite_parts: list[Combined], value: Floats) -> tuple[Floats, Floats]:
+        whole = bounds_of(combine_factors(composite_parts))
         return (
             np.where(is_scored, np.minimum(whole.lower, value), np.nan),
             np.where(is_scored, np.maximum(np.minimum(whole.upper, best_r), value), np.nan),
         )
 
     combined = combined_factors(parts)
-    factor_limits = [limits_of(one) for one in combined_factors(published_parts)]
+    factor_bounds = [bounds_of(one) for one in combined_factors(published_parts)]
     composite_parts = in_composite(combined)
-    capacity_low, capacity_high = limits_of_score(composite_parts, capacity)
-    steady_low, steady_high = limits_of_score(
-        [*in_composite(combined_factors(_losses(bad, quiet_limits, quiet, parameters))), steady.lost],
+    capacity_low, capacity_high = bounds_of_score(composite_parts, capacity)
+    steady_low, steady_high = bounds_of_score(
+        [*in_composite(combined_factors(_losses(bad, quiet_bounds, quiet, parameters))), steady.lost],
         capacity_steady,
     )
-    factor_low = np.stack([limits.lower for limits in factor_limits], axis=-1)
-    factor_high = np.stack([limits.upper for limits in factor_limits], axis=-1)
+    factor_low = np.stack([bounds.lower for bounds in factor_bounds], axis=-1)
+    factor_high = np.stack([bounds.upper for bounds in factor_bounds], axis=-1)
     factor_low[:, 2] = np.maximum(factor_low[:, 2], worst_r)
     factor_high[:, 2] = np.minimum(factor_high[:, 2], best_r)
     scales = [
@@ -516,30 +516,30 @@ def _columns(residuals: Residuals, columns: slice) -> Residuals:
     return Residuals(*(values[:, columns] for values in residuals))
 
 
-def _deferral_limits(quality: Floats, n: Integers, level: Level) -> Limits:
+def _deferral_bounds(quality: Floats, n: Integers, level: Level) -> Bounds:
     """Return Wilson bounds of 1 − quality, for n judged deferrals, without a design effect."""
     lost, judged = 1 - quality, n.astype(np.float64)
     return _held(wilson(lost, judged, level, lost <= 0, lost >= 1), lost, judged <= 0)
 
 
-def _held(limits: Limits, value: Floats, unmeasured: Booleans) -> Limits:
+def _held(bounds: Bounds, value: Floats, unmeasured: Booleans) -> Bounds:
     """Return the bounds; where a component is unmeasured, both are its value, so that it does not widen an interval."""
-    return Limits(np.where(unmeasured, value, limits.lower), np.where(unmeasured, value, limits.upper))
+    return Bounds(np.where(unmeasured, value, bounds.lower), np.where(unmeasured, value, bounds.upper))
 
 
-def _kept(limits: Limits, rate: str) -> Limits:
+def _kept(bounds: Bounds, rate: str) -> Bounds:
     """Return the bounds of the share of good events, (n,)."""
-    return Limits(1 - limits.upper[:, _RATE[rate]], 1 - limits.lower[:, _RATE[rate]])
+    return Bounds(1 - bounds.upper[:, _RATE[rate]], 1 - bounds.lower[:, _RATE[rate]])
 
 
-def _losses(bad: Floats, limits: _ComponentLimits, rows: Rows, parameters: Parameters) -> list[Loss]:
+def _losses(bad: Floats, bounds: _ComponentBounds, rows: Rows, parameters: Parameters) -> list[Loss]:
     """Return the losses of each factor's components, in the order of ``FACTORS``."""
 
     def kept(rate: str) -> tuple[Floats, Floats, Floats, Floats]:
         value = 1 - bad[:, _RATE[rate]]
-        return value, value, *_kept(limits.rates, rate)
+        return value, value, *_kept(bounds.rates, rate)
 
-    rates, gap, deferrals, drifted, recovery = limits
+    rates, gap, deferrals, drifted, recovery = bounds
     penalty = np.array([parameters.lambda_c, parameters.mu_c])
     return [
         finite_loss(
@@ -565,7 +565,7 @@ def _retained(*components: tuple[Floats, Floats, Floats, Floats]) -> Loss:
     return retention_loss(*(np.stack(values, axis=-1) for values in zip(*components, strict=True)))
 
 
-def _resilience_loss(drifted: TwoCentred, recovery: Limits, rows: Rows, parameters: Parameters) -> Loss:
+def _resilience_loss(drifted: TwoCentred, recovery: Bounds, rows: Rows, parameters: Parameters) -> Loss:
     """Return the losses of R's two components, drift and time to recovery.
 
     Each component is set to its bound while the other stays at its value. The loss at the centre counts in the first
@@ -579,8 +579,8 @@ def _resilience_loss(drifted: TwoCentred, recovery: Limits, rows: Rows, paramete
 
     def side(centre: Floats, limit: Floats, hours: Floats) -> Side:
         at_centre = loss_of_r(centre, rows.mttr_hours)
-        limits = [loss_of_r(limit, rows.mttr_hours), loss_of_r(centre, hours) - at_centre]
-        return Side(np.stack([at_centre, np.zeros_like(at_centre)], axis=-1), np.stack(limits, axis=-1))
+        bounds = [loss_of_r(limit, rows.mttr_hours), loss_of_r(centre, hours) - at_centre]
+        return Side(np.stack([at_centre, np.zeros_like(at_centre)], axis=-1), np.stack(bounds, axis=-1))
 
     return finite_loss(
         side(drifted.centre, drifted.upper, recovery.upper),

@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 from psycopg import sql
 
-from ciris_scoring.statistics.alike import Scored, alike
 from ciris_scoring.statistics.attribution import Components as LossComponents
 from ciris_scoring.statistics.attribution import losses
-from ciris_scoring.statistics.behaviour import behaviour
 from ciris_scoring.statistics.blocks import Block, blocks
 from ciris_scoring.statistics.design_effects import (
     FleetValues,
@@ -31,6 +29,7 @@ from ciris_scoring.statistics.intervals import (
     compute_intervals,
     sum_fleet,
 )
+from ciris_scoring.statistics.rate_components import rate_components
 from ciris_scoring.statistics.reading import (
     Batch,
     BatchReader,
@@ -44,6 +43,7 @@ from ciris_scoring.statistics.reading import (
 )
 from ciris_scoring.statistics.session import Session
 from ciris_scoring.statistics.setting import Setting, read_setting
+from ciris_scoring.statistics.ties import Scored, count_ties
 from ciris_scoring.statistics.windows import Columns, Deferrals, FragileEpisodes, window_columns
 from ciris_scoring.statistics.writing import (
     add_rows,
@@ -134,7 +134,7 @@ def _compute_rows(
     )
     made = components(columns, parameters)
     rows = _rows(places, columns, made)
-    limits = compute_intervals(
+    bounds = compute_intervals(
         chunk.sums, rows, windows, parameters, fleet, periods_per_day=setting.periods_per_day
     )
     window_days = np.array([window.window_days for window in windows])[places.window]
@@ -156,9 +156,13 @@ def _compute_rows(
             columns["n_earlier_deferrals"],
             parameters.episode_z,
         ).astype(np.int64),
-        **alike(scored, rows, windows, setting.periods_per_day)._asdict(),
+        **count_ties(scored, rows, windows, setting.periods_per_day)._asdict(),
         **statistics_columns(
-            rows, fleet, limits, losses(_components(made, limits), parameters), behaviour(limits, parameters)
+            rows,
+            fleet,
+            bounds,
+            losses(_components(made, bounds), parameters),
+            rate_components(bounds, parameters),
         ),
     }
 
@@ -178,9 +182,9 @@ def _rows(places: Places, columns: Columns, made: Components) -> Rows:
     )
 
 
-def _components(made: Components, limits: Intervals) -> LossComponents:
+def _components(made: Components, bounds: Intervals) -> LossComponents:
     of_intervals: dict[str, Floats] = {
-        name: limits.component[:, COMPONENTS.index(name)]
+        name: bounds.component[:, COMPONENTS.index(name)]
         for name in ("d_identity", "k_contradiction", "u_unsafe", "delta_drift")
     }
     return LossComponents(
@@ -192,5 +196,5 @@ def _components(made: Components, limits: Intervals) -> LossComponents:
         mttr_hours=made.mttr_hours,
         rho_regression=made.rho_regression,
         q_deferral=made.q_deferral,
-        s_score=np.nan_to_num(limits.s_score),
+        s_score=np.nan_to_num(bounds.s_score),
     )

@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 from psycopg import sql
 
-from ciris_scoring.statistics.alike import Scored
 from ciris_scoring.statistics.blocks import Block
 from ciris_scoring.statistics.fixed_copy import Numbers, read_numbers
 from ciris_scoring.statistics.inputs import METRICS, Integers, PeriodSums, Places
+from ciris_scoring.statistics.red_flags import DAYS_TO_JUDGE, FIELDS
 from ciris_scoring.statistics.resilience import N_BINS
 from ciris_scoring.statistics.session import Session
 from ciris_scoring.statistics.setting import Setting
-from ciris_scoring.statistics.signs import DAYS_TO_JUDGE, FIELDS
+from ciris_scoring.statistics.ties import Scored
 from ciris_scoring.statistics.windows import (
     ARRAYS,
     LOG_UNITS,

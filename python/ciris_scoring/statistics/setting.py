@@ -30,9 +30,9 @@ class Setting(NamedTuple):
         return timedelta(days=1) // self.period
 
     @property
-    def longest_memory(self) -> timedelta:
+    def longest_horizon(self) -> timedelta:
         """Longest lookback horizon of any window."""
-        return timedelta(days=max(window.memory_days for window in self.windows))
+        return timedelta(days=max(window.horizon_days for window in self.windows))
 
 
 def read_setting(session: Session, parameters: sql.SQL, windows: sql.SQL, run: sql.SQL) -> Setting:

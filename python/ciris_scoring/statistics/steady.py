@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ciris_scoring.statistics.combination import Combined
-from ciris_scoring.statistics.component_limits import Limits, recovery_limits
+from ciris_scoring.statistics.component_bounds import Bounds, recovery_bounds
 from ciris_scoring.statistics.inputs import SCORE_LEVEL, Floats, Parameters, Rows, Window
 from ciris_scoring.statistics.resilience import sigmoid
 
@@ -45,7 +45,7 @@ def without_events(rows: Rows) -> Rows:
 
 
 def steady_events(
-    rows: Rows, delta: Floats, episode_cv: Floats, deferrals: Limits, window: Window, parameters: Parameters
+    rows: Rows, delta: Floats, episode_cv: Floats, deferrals: Bounds, window: Window, parameters: Parameters
 ) -> Steady:
     """Compute the losses by events, with confidence bounds (certainty.md §4b).
 
@@ -78,7 +78,7 @@ def steady_events(
         return loss(n, 1 - lost)
 
     hours, lost = rows.mttr_hours_steady, 1 - rows.q_deferral_steady
-    recovery = recovery_limits(hours, n_episodes, episode_cv, SCORE_LEVEL)
+    recovery = recovery_bounds(hours, n_episodes, episode_cv, SCORE_LEVEL)
     episode_loss, worse_episodes, better_episodes = _sides(of_episodes, n_episodes, hours, recovery)
     deferral_loss, worse_deferrals, better_deferrals = _sides(of_deferrals, n_deferrals, lost, deferrals)
     p = chance(n_episodes)
@@ -96,7 +96,7 @@ def steady_events(
 
 
 def _sides(
-    loss: Callable[[Floats, Floats], Floats], n: Floats, value: Floats, limits: Limits
+    loss: Callable[[Floats, Floats], Floats], n: Floats, value: Floats, bounds: Bounds
 ) -> tuple[Floats, Floats, Floats]:
     """Return the loss at n events of a value, and the distances to its worse and to its better bound.
 
@@ -107,6 +107,6 @@ def _sides(
     fewer = loss(np.maximum(np.sqrt(n) - FEWER_EVENTS, 0) ** 2, value)
     return (
         at,
-        np.hypot(more - at, loss(n, limits.upper) - at),
-        np.hypot(at - fewer, at - loss(n, limits.lower)),
+        np.hypot(more - at, loss(n, bounds.upper) - at),
+        np.hypot(at - fewer, at - loss(n, bounds.lower)),
     )

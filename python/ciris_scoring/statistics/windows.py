@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ciris_scoring.statistics.inputs import LEAST_LOG_HOURS, Floats, Integers, PeriodSums, Places, Window
-from ciris_scoring.statistics.signs import DAYS_TO_JUDGE
+from ciris_scoring.statistics.red_flags import DAYS_TO_JUDGE
 
 NEVER = np.iinfo(np.int64).max // 4
 """Period of an outcome that is not known."""
@@ -64,8 +64,13 @@ COUNTS = (
         "n_open_episodes",
         "open_microseconds",
     ),
-    *("n_modes", "n_modes_open", "n_raised_deferrals", "n_escalated_deferrals", "n_due_deferrals"),
-    *("n_open_deferrals", "n_earlier_due_deferrals", "n_earlier_open_deferrals", "n_earlier_recoveries"),
+    *("n_modes", "n_modes_open", "n_raised_deferrals", "n_escalated_deferrals", "n_older_deferrals"),
+    *(
+        "n_unresolved_deferrals",
+        "n_earlier_older_deferrals",
+        "n_earlier_unresolved_deferrals",
+        "n_earlier_recoveries",
+    ),
     "n_earlier_modes",
 )
 """Columns of integers."""
@@ -78,7 +83,7 @@ REAL_SUMS = (
 """Columns of real numbers."""
 
 ARRAYS = ("n_checked", "n_unreported", "n_contradicted")
-"""Counters that are arrays, with one element for each field of ``signs.FIELDS``."""
+"""Counters that are arrays, with one element for each field of ``red_flags.FIELDS``."""
 BASELINE_COUNTS = ("n_traces", "n_trivial", "n_renumbered", "n_shared_key", "n_new_keys", *ARRAYS)
 """Counters that are also summed over the baseline, because red flags compare them."""
 
@@ -87,7 +92,7 @@ COUNT_ARRAYS = (
     *(f"{prefix}{name}" for prefix in ("", "baseline_") for name in ARRAYS),
 )
 """Columns of integer arrays: one element per bin of confidence, in ``CONFIDENCE_UNITS``, or per field of
-``signs.FIELDS``."""
+``red_flags.FIELDS``."""
 
 
 class Deferrals(NamedTuple):
@@ -307,10 +312,10 @@ def _of_deferrals(
         "value_of_earlier_deferrals": known(length + steady, length, value),
         "n_escalated_deferrals": known(length, 0, is_escalated),
         "n_raised_deferrals": raised(length, 0),
-        "n_due_deferrals": raised(*due),
-        "n_open_deferrals": unresolved(*due, 0),
-        "n_earlier_due_deferrals": raised(*earlier_due),
-        "n_earlier_open_deferrals": unresolved(*earlier_due, length),
+        "n_older_deferrals": raised(*due),
+        "n_unresolved_deferrals": unresolved(*due, 0),
+        "n_earlier_older_deferrals": raised(*earlier_due),
+        "n_earlier_unresolved_deferrals": unresolved(*earlier_due, length),
     }
 
 

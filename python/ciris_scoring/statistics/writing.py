@@ -7,18 +7,18 @@ from psycopg import sql
 
 from ciris_scoring.basics.components import COMPONENT_ROWS
 from ciris_scoring.basics.statements import column_list
-from ciris_scoring.statistics.alike import Alike
-from ciris_scoring.statistics.behaviour import PARTS as behaviour_parts
-from ciris_scoring.statistics.behaviour import Behaviour
 from ciris_scoring.statistics.blocks import Block
 from ciris_scoring.statistics.design_effects import FleetValues
 from ciris_scoring.statistics.fixed_copy import write_numbers
 from ciris_scoring.statistics.inputs import METHOD_VERSION, METRICS, SCORE_LEVEL, Floats, Places, Rows
 from ciris_scoring.statistics.intervals import COMPONENTS, FACTORS, Intervals
+from ciris_scoring.statistics.rate_components import PARTS as rate_components_parts
+from ciris_scoring.statistics.rate_components import RateComponents
 from ciris_scoring.statistics.reading import NUMBERED_AGENTS, Relations
 from ciris_scoring.statistics.residuals import EFFECTS
 from ciris_scoring.statistics.session import Session
 from ciris_scoring.statistics.setting import Setting
+from ciris_scoring.statistics.ties import Ties
 from ciris_scoring.statistics.windows import (
     COUNT_ARRAYS,
     COUNTS,
@@ -28,13 +28,13 @@ from ciris_scoring.statistics.windows import (
 
 FACTOR_SCORES = ("c_score", "i_int_score", "r_score", "i_inc_score", "s_score")
 """Columns of the factors, in the order of ``FACTORS``."""
-SCORES_WITH_LIMITS = ("capacity_score", *FACTOR_SCORES, "capacity_score_steady")
+SCORES_WITH_BOUNDS = ("capacity_score", *FACTOR_SCORES, "capacity_score_steady")
 """Scores with confidence bounds, in the columns COLUMN_low and COLUMN_high."""
 
 DELTAS = tuple(f"delta_{metric}" for metric in METRICS)
-BEHAVIOUR = tuple(f"behaviour_{name}" for name in Behaviour._fields)
+RATE_COMPONENTS = tuple(f"rate_components_{name}" for name in RateComponents._fields)
 
-INTEGERS = {*COUNTS, *COUNT_ARRAYS, "n_measured_metrics", "driver", "deferrals_are_worse", *Alike._fields}
+INTEGERS = {*COUNTS, *COUNT_ARRAYS, "n_measured_metrics", "driver", "deferrals_are_worse", *Ties._fields}
 ARRAYS = {*COUNT_ARRAYS}
 
 
@@ -76,29 +76,33 @@ def add_rows(session: Session, first_agent: int, places: Places, columns: Column
 
 
 def statistics_columns(
-    rows: Rows, fleet: FleetValues, limits: Intervals, losses: dict[str, Floats], behaviour: Behaviour
+    rows: Rows,
+    fleet: FleetValues,
+    bounds: Intervals,
+    losses: dict[str, Floats],
+    rate_components: RateComponents,
 ) -> Columns:
     """Return drift, R, S, confidence bounds, losses and design effects of n rows, by column.
 
     :param losses: by loss component.
     """
     return {
-        **dict(zip(DELTAS, limits.drift.T, strict=True)),
-        "delta_drift": limits.component[:, COMPONENTS.index("delta_drift")],
-        "n_measured_metrics": np.count_nonzero(~np.isnan(limits.drift), axis=-1).astype("int64"),
-        "r_score": limits.factor[:, FACTORS.index("R")],
-        "r_score_steady": limits.r_score_steady,
-        "sigma": limits.sigma,
-        "sigma_max": limits.sigma_max,
-        "s_score": limits.s_score,
-        **_limits(limits),
-        "driver": limits.interval_driver,
+        **dict(zip(DELTAS, bounds.drift.T, strict=True)),
+        "delta_drift": bounds.component[:, COMPONENTS.index("delta_drift")],
+        "n_measured_metrics": np.count_nonzero(~np.isnan(bounds.drift), axis=-1).astype("int64"),
+        "r_score": bounds.factor[:, FACTORS.index("R")],
+        "r_score_steady": bounds.r_score_steady,
+        "sigma": bounds.sigma,
+        "sigma_max": bounds.sigma_max,
+        "s_score": bounds.s_score,
+        **_bounds(bounds),
+        "driver": bounds.interval_driver,
         **_fleet_values(fleet, rows),
         **{f"{part}_loss": np.where(np.isinf(values), np.nan, values) for part, values in losses.items()},
         **{
             f"{name}_{part}": values[:, at]
-            for name, values in zip(BEHAVIOUR, behaviour, strict=True)
-            for at, part in enumerate(behaviour_parts)
+            for name, values in zip(RATE_COMPONENTS, rate_components, strict=True)
+            for at, part in enumerate(rate_components_parts)
         },
     }
 
@@ -137,7 +141,7 @@ def windows_query(relations: Relations, setting: Setting) -> str:
             return sql.SQL("{} as {}").format(column, sql.Identifier(name))
         return sql.SQL("nullif({}, 'NaN') as {}").format(column, sql.Identifier(name))
 
-    parts = {f"{name}_{part}" for name in BEHAVIOUR for part in behaviour_parts}
+    parts = {f"{name}_{part}" for name in RATE_COMPONENTS for part in rate_components_parts}
     hidden = parts | {"driver", "deferrals_are_worse"}
     columns = [
         *(value(name) for name in column_names() if name not in hidden),
@@ -145,11 +149,11 @@ def windows_query(relations: Relations, setting: Setting) -> str:
             sql.SQL("array[{}] as {}").format(
                 sql.SQL(", ").join(
                     sql.SQL("nullif({}, 'NaN')").format(sql.Identifier("finished", f"{name}_{part}"))
-                    for part in behaviour_parts
+                    for part in rate_components_parts
                 ),
                 sql.Identifier(name),
             )
-            for name in BEHAVIOUR
+            for name in RATE_COMPONENTS
         ),
     ]
     query = sql.SQL("""
@@ -193,7 +197,7 @@ def windows_query(relations: Relations, setting: Setting) -> str:
 
 def column_names() -> list[str]:
     """Return the columns of numbers in their order."""
-    limited = list(SCORES_WITH_LIMITS)
+    limited = list(SCORES_WITH_BOUNDS)
     limited += [component for component in COMPONENTS if component not in FACTOR_SCORES]
     return [
         *(*COUNTS, *COUNT_ARRAYS, *REAL_SUMS),
@@ -208,34 +212,34 @@ def column_names() -> list[str]:
             "s_score",
         ),
         *(f"{name}_{side}" for name in limited for side in ("low", "high")),
-        *(f"{part}_design_effect" for part in behaviour_parts),
+        *(f"{part}_design_effect" for part in rate_components_parts),
         "driver",
         *(f"{effect}_correlation" for effect in EFFECTS),
         "episode_cv",
         "episode_z",
         "episode_chance",
-        *Alike._fields,
+        *Ties._fields,
         "deferrals_are_worse",
-        *(f"{one.component}_loss" for one in COMPONENT_ROWS if one.part_order),
-        *(f"{name}_{part}" for name in BEHAVIOUR for part in behaviour_parts),
+        *(f"{one.component}_loss" for one in COMPONENT_ROWS if one.loss_order),
+        *(f"{name}_{part}" for name in RATE_COMPONENTS for part in rate_components_parts),
     ]
 
 
-def _limits(limits: Intervals) -> Columns:
+def _bounds(bounds: Intervals) -> Columns:
     columns: Columns = {
-        "capacity_score_low": limits.capacity_score_low,
-        "capacity_score_high": limits.capacity_score_high,
-        "capacity_score_steady_low": limits.capacity_score_steady_low,
-        "capacity_score_steady_high": limits.capacity_score_steady_high,
+        "capacity_score_low": bounds.capacity_score_low,
+        "capacity_score_high": bounds.capacity_score_high,
+        "capacity_score_steady_low": bounds.capacity_score_steady_low,
+        "capacity_score_steady_high": bounds.capacity_score_steady_high,
     }
     for index, component in enumerate(COMPONENTS):
-        columns[f"{component}_low"] = limits.component_low[:, index]
-        columns[f"{component}_high"] = limits.component_high[:, index]
-        columns[f"{component}_design_effect"] = limits.design_effect[:, index]
+        columns[f"{component}_low"] = bounds.component_low[:, index]
+        columns[f"{component}_high"] = bounds.component_high[:, index]
+        columns[f"{component}_design_effect"] = bounds.design_effect[:, index]
     # S is a factor and a component of the same name. The bounds of the factor are published.
     for index, score in enumerate(FACTOR_SCORES):
-        columns[f"{score}_low"] = limits.factor_low[:, index]
-        columns[f"{score}_high"] = limits.factor_high[:, index]
+        columns[f"{score}_low"] = bounds.factor_low[:, index]
+        columns[f"{score}_high"] = bounds.factor_high[:, index]
     return columns
 
 

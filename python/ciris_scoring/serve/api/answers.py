@@ -14,8 +14,8 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ciris_scoring.reading.marts import Marts
-from ciris_scoring.reading.publication import Publication, read_publication
+from ciris_scoring.marts.marts import Marts
+from ciris_scoring.marts.publication import Publication, read_publication
 from ciris_scoring.serve.api.database import Database
 from ciris_scoring.serve.api.models import Answer, Cache
 from ciris_scoring.serve.api.problems import Problem

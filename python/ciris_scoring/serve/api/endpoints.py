@@ -16,23 +16,23 @@ from starlette.responses import Response
 
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics.errors import InputError
-from ciris_scoring.reading.agent import EXEMPT_ACTIONS, NON_EXEMPT_ACTIONS, attribution
-from ciris_scoring.reading.agents import WHOLE_HASH, find, is_possible, near, whole_hash
-from ciris_scoring.reading.alerts import alerts as read_alerts
-from ciris_scoring.reading.evidence import RULES, read_evidence
-from ciris_scoring.reading.fleet import Score, capacity_over_time
-from ciris_scoring.reading.fleet import scores as read_scores
-from ciris_scoring.reading.history import Point
-from ciris_scoring.reading.history import as_ofs as read_as_ofs
-from ciris_scoring.reading.history import histories as read_histories
-from ciris_scoring.reading.marts import Marts
-from ciris_scoring.reading.parameters import categories as read_categories
-from ciris_scoring.reading.parameters import parameters as read_parameters
-from ciris_scoring.reading.parameters import windows as read_windows
-from ciris_scoring.reading.publication import Publication, read_publication
-from ciris_scoring.reading.signs import signs as read_signs
-from ciris_scoring.reading.verdict import AlertKind, RaisedName, SignName, VerdictName
-from ciris_scoring.reading.words import FACTOR_WORDS, published_words, weighs_most
+from ciris_scoring.marts.agent import EXEMPT_ACTIONS, NON_EXEMPT_ACTIONS, attribution
+from ciris_scoring.marts.agents import WHOLE_HASH, find, is_possible, near, whole_hash
+from ciris_scoring.marts.alerts import alerts as read_alerts
+from ciris_scoring.marts.evidence import RULES, read_evidence
+from ciris_scoring.marts.fleet import Score, capacity_over_time
+from ciris_scoring.marts.fleet import scores as read_scores
+from ciris_scoring.marts.history import Point
+from ciris_scoring.marts.history import as_ofs as read_as_ofs
+from ciris_scoring.marts.history import histories as read_histories
+from ciris_scoring.marts.marts import Marts
+from ciris_scoring.marts.parameters import categories as read_categories
+from ciris_scoring.marts.parameters import parameters as read_parameters
+from ciris_scoring.marts.parameters import windows as read_windows
+from ciris_scoring.marts.publication import Publication, read_publication
+from ciris_scoring.marts.red_flags import red_flags as read_red_flags
+from ciris_scoring.marts.verdict import AlertKind, RaisedName, RedFlagName, VerdictName
+from ciris_scoring.marts.words import FACTOR_WORDS, published_words, weighs_most
 from ciris_scoring.serve.api import models
 from ciris_scoring.serve.api.answers import CSV, JSON, Answers, prefers_csv
 from ciris_scoring.serve.api.examples import described, problems
@@ -254,7 +254,7 @@ def _one_agent(lens: Lens, asked: str) -> tuple[str, str, str | None]:
             f"{len(found)} agents are or were called {shown(asked)}, or have a hash that begins so. Give the whole "
             f"agent_id_hash of one after {WHOLE_HASH!r}, such as {shown(whole_hash(found[0].agent_id_hash))}.",
             agents=found[:MOST_NAMED],
-            agents_left_out=max(0, len(found) - MOST_NAMED),
+            agents_not_shown=max(0, len(found) - MOST_NAMED),
         )
     return found[0].agent_id_hash, name_of(found[0]), matches.note
 
@@ -321,7 +321,9 @@ async def fleet(
         models.Status | Literal["no_traces"] | None, Query(description="Only agents with this status.")
     ] = None,
     verdict: Annotated[VerdictName | None, Query(description="Only agents with this verdict.")] = None,
-    raised: Annotated[RaisedName | None, Query(description="Only agents with this alert or sign.")] = None,
+    raised: Annotated[
+        RaisedName | None, Query(description="Only agents with this alert or red flag.")
+    ] = None,
     threshold: AskedThreshold = None,
     sort: Annotated[
         str,
@@ -417,11 +419,14 @@ async def factors(agent_id: AgentId, asked: TheAsked, threshold: AskedThreshold 
                 **notes,
             }
         members["metadata"]["non_exempt_actions"] = NON_EXEMPT_ACTIONS
-        parts = [
-            replace(part, part=lens_name(part.part))
-            for part in attribution(marts, [score.agent_id_hash], score.as_of, asked.window_days)
+        loss_components = [
+            replace(one, loss_component=lens_name(one.loss_component))
+            for one in attribution(marts, [score.agent_id_hash], score.as_of, asked.window_days)
         ]
-        said = {"words": weighs_most(score, parts, asked.publication.min_traces), "parts": parts}
+        said = {
+            "words": weighs_most(score, loss_components, asked.publication.min_traces),
+            "loss_components": loss_components,
+        }
         return models.FactorsAnswer.model_validate({**members, "weighs_most": said, "cache": lens.cache})
 
     return await asked.answer(build)
@@ -604,32 +609,32 @@ async def alerts(
     return await asked.answer(build)
 
 
-@scoring.get("/signs", summary="Signs", **described("signs", models.Signs, problems(404, 422)))
-async def signs(
+@scoring.get("/red-flags", summary="Red flags", **described("red_flags", models.RedFlags, problems(404, 422)))
+async def red_flags(
     asked: TheAsked,
-    sign: Annotated[SignName | None, Query(description="Only this sign.")] = None,
+    red_flag: Annotated[RedFlagName | None, Query(description="Only this red flag.")] = None,
     limit: AskedLimit = None,
     offset: AskedOffset = 0,
 ) -> Response:
-    """The signs of a polished record at an as-of: reasons to look, part of no score."""
+    """The red flags of selective reporting at an as-of: reasons to look, part of no score."""
 
-    def build(marts: Marts, asked: Asked) -> models.Signs:
+    def build(marts: Marts, asked: Asked) -> models.RedFlags:
         lens = asked.lens(marts)
         at = _fleet_as_of(lens, asked)
         found = [
             one
-            for one in (read_signs(marts, at, asked.window_days) if at else [])
-            if sign in (None, one.sign)
+            for one in (read_red_flags(marts, at, asked.window_days) if at else [])
+            if red_flag in (None, one.red_flag)
         ]
-        return models.Signs(
+        return models.RedFlags(
             as_of=at,
             window_days=asked.window_days,
-            total_sign_count=len(found),
+            total_red_flag_count=len(found),
             offset=offset,
             limit=limit,
             next=_next_page(asked.request, limit, offset, found),
-            signs=[
-                models.Sign.model_validate({**asdict(one), "agent_name": name_of(one)})
+            red_flags=[
+                models.RedFlag.model_validate({**asdict(one), "agent_name": name_of(one)})
                 for one in _page(found, limit, offset)
             ],
             cache=lens.cache,

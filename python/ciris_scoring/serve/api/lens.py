@@ -8,15 +8,15 @@ from operator import attrgetter
 from typing import Any
 
 from ciris_scoring.basics.components import COMPONENT_ROWS
-from ciris_scoring.reading import agent as agent_reading
-from ciris_scoring.reading import agents, fleet
-from ciris_scoring.reading import verdict as verdicts
-from ciris_scoring.reading.factors import FACTORS
-from ciris_scoring.reading.fleet import Score
-from ciris_scoring.reading.history import Point
-from ciris_scoring.reading.marts import Marts
-from ciris_scoring.reading.publication import Publication
-from ciris_scoring.reading.verdict import VERDICTS
+from ciris_scoring.marts import agent as agent_reading
+from ciris_scoring.marts import agents, fleet
+from ciris_scoring.marts import verdict as verdicts
+from ciris_scoring.marts.factors import FACTORS
+from ciris_scoring.marts.fleet import Score
+from ciris_scoring.marts.history import Point
+from ciris_scoring.marts.marts import Marts
+from ciris_scoring.marts.publication import Publication
+from ciris_scoring.marts.verdict import VERDICTS
 from ciris_scoring.serve.api import models
 
 LENS_NAMES = {one.component: one.lens_name for one in COMPONENT_ROWS if one.lens_name}

@@ -20,12 +20,12 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ciris_scoring.reading import fleet
-from ciris_scoring.reading.alerts import alerts
-from ciris_scoring.reading.marts import Marts
-from ciris_scoring.reading.parameters import categories
-from ciris_scoring.reading.publication import read_publication
-from ciris_scoring.reading.run_state import OUTCOMES, last_run
+from ciris_scoring.marts import fleet
+from ciris_scoring.marts.alerts import alerts
+from ciris_scoring.marts.marts import Marts
+from ciris_scoring.marts.parameters import categories
+from ciris_scoring.marts.publication import read_publication
+from ciris_scoring.marts.run_state import OUTCOMES, last_run
 from ciris_scoring.serve.api.endpoints import TheAnswers
 from ciris_scoring.serve.api.problems import Problem
 

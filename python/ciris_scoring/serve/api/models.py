@@ -9,7 +9,7 @@ from typing import Annotated, Generic, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
 from ciris_scoring.basics.kinds import ALERTS, FLAGS
-from ciris_scoring.reading.verdict import VerdictName
+from ciris_scoring.marts.verdict import VerdictName
 
 Value = TypeVar("Value")
 FactorName = Literal["C", "I_int", "R", "I_inc", "S"]
@@ -29,7 +29,7 @@ Certainty = Annotated[
 ]
 Hash = Annotated[str, Field(description="Stable identity of the agent.")]
 Name = Annotated[
-    str, Field(description="Last name the agent bore; its hash where it never sent one. Not unique.")
+    str, Field(description="Last name of the agent; its hash where it never sent one. Not unique.")
 ]
 Note = Annotated[
     str | None,
@@ -182,10 +182,12 @@ class Scored(Outline):
 
 
 class Raised(Described):
-    """An alert or a sign that stands against an agent."""
+    """An alert or a red flag that stands against an agent."""
 
-    name: str = Field(description="Kind of the alert, or the sign.")
-    severity: Literal["critical", "warning", "sign"] = Field(description="Of an alert; sign for a sign.")
+    name: str = Field(description="Kind of the alert, or the red flag.")
+    severity: Literal["critical", "warning", "red_flag"] = Field(
+        description="Of an alert; red_flag for a red flag."
+    )
     since: Since
     reviews: bool = Field(description="Whether somebody has to look before the score decides.")
 
@@ -203,7 +205,7 @@ class Judged(Outline):
         description="Steady score that the permission asks for: the threshold asked for, else the published one."
     )
     raised: list[Raised] = Field(
-        description="Alerts, the critical ones first, and signs of a polished record."
+        description="Alerts, the critical ones first, and red flags of selective reporting."
     )
 
 
@@ -292,21 +294,23 @@ class Fleet(Answer):
     summary: Summary = Field(description="The whole fleet in numbers.")
 
 
-class Part(Described):
-    """What a part took from a score."""
+class ComponentLoss(Described):
+    """What a loss component took from a score."""
 
-    part: str = Field(description="Component, or r_ceiling, the fixed cost.")
+    loss_component: str = Field(description="Component, or r_ceiling, the fixed cost.")
     factor: FactorName = Field(description="Factor that it belongs to.")
     points_lost: float = Field(description="Its share of what is missing from 1.")
     loss: float | None = Field(description="Its part of -ln(composite_score); null where infinite.")
-    rank: int = Field(description="1 for the part that took most.")
+    rank: int = Field(description="1 for the loss component that took most.")
 
 
 class WeighsMost(Described):
     """What took most from the score."""
 
     words: str = Field(description="In a sentence.")
-    parts: list[Part] = Field(description="All parts, the largest loss first; empty without a score.")
+    loss_components: list[ComponentLoss] = Field(
+        description="All loss components, the largest loss first; empty without a score."
+    )
 
 
 class FactorsAnswer(ScoreBase, Answer):
@@ -395,29 +399,29 @@ class Alerts(Answer):
     alerts: list[Alert] = Field(description="Alerts of the window at the as-of, critical ones first.")
 
 
-class Sign(Described):
-    """A sign of a polished record."""
+class RedFlag(Described):
+    """A red flag of selective reporting."""
 
     agent_id_hash: Hash
     agent_name: Name
-    sign: str = Field(description=f"One of {', '.join(FLAGS)}.")
+    red_flag: str = Field(description=f"One of {', '.join(FLAGS)}.")
     field: str | None = Field(description="Field that it is about; null where it is about the whole record.")
     z: float | None = Field(
         description="Standard errors above what it is compared with; null where there is nothing."
     )
-    message: str = Field(description="The sign in a sentence.")
+    message: str = Field(description="The red flag in a sentence.")
 
 
-class Signs(Answer):
-    """The signs of a polished record at an as-of: reasons to look, part of no score."""
+class RedFlags(Answer):
+    """The red flags of selective reporting at an as-of: reasons to look, part of no score."""
 
     as_of: Moment | None = Field(description="As-of of the scores (UTC); null while none is published.")
     window_days: WindowDays
-    total_sign_count: int = Field(description="Signs that match the filters, on all pages.")
-    offset: int = Field(description="Signs left out before the first one.")
-    limit: int | None = Field(description="Most signs asked for; null for all.")
+    total_red_flag_count: int = Field(description="Red flags that match the filters, on all pages.")
+    offset: int = Field(description="Red flags left out before the first one.")
+    limit: int | None = Field(description="Most red flags asked for; null for all.")
     next: Next
-    signs: list[Sign] = Field(description="Signs, by agent.")
+    red_flags: list[RedFlag] = Field(description="Red flags, by agent.")
 
 
 class Published(Described):
@@ -588,7 +592,7 @@ class ProblemDocument(Described):
     agents: list[MeantAgent] | None = Field(
         default=None, description="With 409: who bears the name; with 404: whose name is near."
     )
-    agents_left_out: int | None = Field(
+    agents_not_shown: int | None = Field(
         default=None, description="With 409: how many more bear the name than are listed."
     )
     limit: int | None = Field(default=None, description="With 429: requests per minute.")

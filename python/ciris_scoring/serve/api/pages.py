@@ -11,9 +11,9 @@ from pydantic import BeforeValidator, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
-from ciris_scoring.reading.evidence import RULES
-from ciris_scoring.reading.marts import Marts
-from ciris_scoring.reading.verdict import AlertKind
+from ciris_scoring.marts.evidence import RULES
+from ciris_scoring.marts.marts import Marts
+from ciris_scoring.marts.verdict import AlertKind
 from ciris_scoring.serve.api.answers import CSV
 from ciris_scoring.serve.api.endpoints import After, AskedAsOf, TheAnswers, time_asked
 from ciris_scoring.serve.api.problems import Problem
@@ -64,7 +64,7 @@ class TableState:
         verdict: Chosen = None,
         category: Chosen = None,
         alerts: Chosen = None,
-        signs: Chosen = None,
+        red_flags: Chosen = None,
         page: Chosen = None,
         fold: Chosen = None,
         sort: Chosen = None,
@@ -184,10 +184,12 @@ async def evidence_csv(
     return response
 
 
-@router.get("/signs")
-async def signs_page(request: Request, answers: TheAnswers, at: At, agent_id: str | None = None) -> Response:
+@router.get("/red-flags")
+async def red_flags_page(
+    request: Request, answers: TheAnswers, at: At, agent_id: str | None = None
+) -> Response:
     """Serve the red flags of all agents or of one."""
-    return await _answer(request, answers, pages.signs_page, "signs", agent=agent_id, **at)
+    return await _answer(request, answers, pages.red_flags_page, "red_flags", agent=agent_id, **at)
 
 
 @router.get("/runs")

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from ciris_scoring.basics.terminal import plural
-from ciris_scoring.reading import agent as reading
-from ciris_scoring.reading.agent import Component, PartChanged, PartLost
-from ciris_scoring.reading.alerts import Alert, alerts
-from ciris_scoring.reading.factors import FACTORS
-from ciris_scoring.reading.fleet import Score
-from ciris_scoring.reading.history import Event, Point, events, histories
-from ciris_scoring.reading.marts import Marts, grouped
-from ciris_scoring.reading.signs import Sign, signs
-from ciris_scoring.reading.verdict import Raised, Verdict, raised
+from ciris_scoring.marts import agent as reading
+from ciris_scoring.marts.agent import Component, ComponentChange, ComponentLoss
+from ciris_scoring.marts.alerts import Alert, alerts
+from ciris_scoring.marts.factors import FACTORS
+from ciris_scoring.marts.fleet import Score
+from ciris_scoring.marts.history import Event, Point, events, histories
+from ciris_scoring.marts.marts import Marts, grouped
+from ciris_scoring.marts.red_flags import RedFlag, red_flags
+from ciris_scoring.marts.verdict import Raised, Verdict, raised
 from ciris_scoring.serve.pages import charts
 from ciris_scoring.serve.pages.words import interval, shown
 
@@ -30,11 +30,11 @@ class AgentView:
     score: Score
     points: list[Point]
     events: list[Event]
-    parts: list[PartLost]
-    changes: list[PartChanged]
+    loss_components: list[ComponentLoss]
+    changes: list[ComponentChange]
     components: list[Component]
     alerts: list[Alert]
-    signs: list[Sign]
+    red_flags: list[RedFlag]
     raised: list[Raised]
     """Alerts and red flags that were raised in the period of the charts."""
     verdict: Verdict
@@ -88,17 +88,17 @@ class AgentView:
         return charts.line(self.frame, points, charts.COARSE)
 
     @property
-    def lost(self) -> list[PartLost]:
+    def lost(self) -> list[ComponentLoss]:
         """Loss components of 0.001 points or more, the largest first."""
-        return [part for part in self.parts if part.points_lost >= 0.001]
+        return [part for part in self.loss_components if part.points_lost >= 0.001]
 
     @property
-    def avoidable(self) -> list[PartLost]:
+    def avoidable(self) -> list[ComponentLoss]:
         """Loss components of 0.001 points or more, without the fixed cost."""
-        return [part for part in self.lost if part.part != "r_ceiling"]
+        return [part for part in self.lost if part.loss_component != "r_ceiling"]
 
     @property
-    def moved(self) -> list[PartChanged]:
+    def moved(self) -> list[ComponentChange]:
         """Loss components that changed the score by 0.001 or more in one window, the largest change first."""
         return sorted(
             (part for part in self.changes if abs(part.points) >= 0.001), key=lambda part: -abs(part.points)
@@ -116,7 +116,9 @@ class AgentView:
 
         :param whole: whether to return all of them. If not, components that cost nothing and counts of 0 are skipped.
         """
-        spared = set() if whole else {part.part for part in self.parts if not part.points_lost}
+        spared = (
+            set() if whole else {part.loss_component for part in self.loss_components if not part.points_lost}
+        )
         found = [
             component
             for component in self.components
@@ -157,7 +159,7 @@ def read_agents(
     changes = grouped(reading.changes(*key))
     components = grouped(reading.components(*key))
     alerts_of = grouped(alerts(marts, raised_at, window_days, agents=hashes))
-    signs_of = grouped(signs(marts, as_of, window_days, agents=hashes))
+    red_flags_of = grouped(red_flags(marts, as_of, window_days, agents=hashes))
     spans = raised(marts, window_days, raised_at, first=frame.first, agents=hashes)
     events_of = events(marts, hashes, window_days, frame.first, frame.last)
     return [
@@ -165,11 +167,11 @@ def read_agents(
             score=score,
             points=points[score.agent_id_hash],
             events=events_of[score.agent_id_hash],
-            parts=parts[score.agent_id_hash],
+            loss_components=parts[score.agent_id_hash],
             changes=changes[score.agent_id_hash],
             components=components[score.agent_id_hash],
             alerts=alerts_of[score.agent_id_hash],
-            signs=signs_of[score.agent_id_hash],
+            red_flags=red_flags_of[score.agent_id_hash],
             raised=spans[score.agent_id_hash],
             verdict=score.verdict(threshold),
             frame=frame,

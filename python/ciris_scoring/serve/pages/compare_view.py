@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ciris_scoring.basics.terminal import plural
-from ciris_scoring.reading.factors import FACTORS, Estimate
+from ciris_scoring.marts.factors import FACTORS, Estimate
 from ciris_scoring.serve.pages import charts
 from ciris_scoring.serve.pages.agent_view import AgentView
 

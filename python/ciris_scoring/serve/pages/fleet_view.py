@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from ciris_scoring.basics.terminal import plural
-from ciris_scoring.reading import fleet as fleet_reading
-from ciris_scoring.reading import history as history_reading
-from ciris_scoring.reading.agents import Unscored, unscored
-from ciris_scoring.reading.fleet import FleetCapacity, Score
-from ciris_scoring.reading.marts import Marts, grouped
-from ciris_scoring.reading.verdict import Verdict
+from ciris_scoring.marts import fleet as fleet_reading
+from ciris_scoring.marts import history as history_reading
+from ciris_scoring.marts.agents import Unscored, unscored
+from ciris_scoring.marts.fleet import FleetCapacity, Score
+from ciris_scoring.marts.marts import Marts, grouped
+from ciris_scoring.marts.verdict import Verdict
 from ciris_scoring.serve.pages import charts
 from ciris_scoring.serve.pages.words import shown
 
@@ -56,7 +56,7 @@ class FleetView:
     """Verdicts of all agents by hash."""
     spreads: list[Spread]
     raised: Mapping[str, Mapping[str, int]]
-    """Numbers of agents by alert and by red flag, under the keys `alerts` and `signs`, the most frequent first."""
+    """Numbers of agents by alert and by red flag, under the keys `alerts` and `red_flags`, the most frequent first."""
     without_trace: list[Unscored]
     """Agents that sent traces before the window, but none in it."""
     over_time: list[FleetCapacity]
@@ -65,7 +65,7 @@ class FleetView:
     frame: charts.Frame
 
     @property
-    def left_out(self) -> int:
+    def not_shown(self) -> int:
         """Number of agents that are not in `scores`."""
         return self.capacity.n_agents - len(self.scores)
 
@@ -125,9 +125,11 @@ def read_fleet(
     verdicts = {score.agent_id_hash: score.verdict(threshold) for score in scores}
     raised = {
         kind: dict(
-            Counter(one.name for s in scores for one in s.raised if one.is_sign == is_sign).most_common()
+            Counter(
+                one.name for s in scores for one in s.raised if one.is_red_flag == is_red_flag
+            ).most_common()
         )
-        for kind, is_sign in (("alerts", False), ("signs", True))
+        for kind, is_red_flag in (("alerts", False), ("red_flags", True))
     }
     spreads = spreads_of(scores)
     scores.sort(key=lambda score: fleet_reading.attention(score, threshold))

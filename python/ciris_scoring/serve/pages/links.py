@@ -7,7 +7,7 @@ from datetime import datetime
 from urllib.parse import urlencode
 
 from ciris_scoring.basics import as_of as as_of_time
-from ciris_scoring.reading.agents import whole_hash
+from ciris_scoring.marts.agents import whole_hash
 
 PLAIN = re.compile(r"[0-9A-Za-z]{4,64}")
 
@@ -92,10 +92,10 @@ class ServedLinks:
         }
         return f"{page}?{urlencode({**query, 'as_of': as_of_time.text(as_of)})}"
 
-    def signs(self, window_days: int, agent_id_hash: str | None = None) -> str:
+    def red_flags(self, window_days: int, agent_id_hash: str | None = None) -> str:
         """Return the link to the red flags of all agents or of one."""
         agent = {} if agent_id_hash is None else {"agent_id": whole_hash(agent_id_hash)}
-        return f"signs?{self._query(**agent, window_days=window_days)}"
+        return f"red-flags?{self._query(**agent, window_days=window_days)}"
 
     def compare(self, window_days: int, agent_id_hash: str, other: str | None = None) -> str:
         """Return the link to the comparison of two agents, or to the choice of the second one."""
@@ -109,7 +109,7 @@ class ServedLinks:
     def served(self, window_days: int) -> Mapping[str, str]:
         """Return the links to pages that only a server has, by title."""
         return {
-            "Signs": self.signs(window_days),
+            "Red flags": self.red_flags(window_days),
             "Runs": "runs",
             "Data quality": "quality",
             "Glossary": "glossary",

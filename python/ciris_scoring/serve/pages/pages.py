@@ -18,18 +18,18 @@ import psycopg
 
 from ciris_scoring.basics.relations import Relations
 from ciris_scoring.basics.terminal import plural
-from ciris_scoring.reading import agents as agents_reading
-from ciris_scoring.reading import fleet, history
-from ciris_scoring.reading.alerts import alerts
-from ciris_scoring.reading.deferrals import judged_deferrals
-from ciris_scoring.reading.evidence import RULES, count_evidence, read_evidence
-from ciris_scoring.reading.fleet import Neighbours, Score
-from ciris_scoring.reading.marts import Marts, grouped
-from ciris_scoring.reading.parameters import categories, parameters, windows
-from ciris_scoring.reading.quality import issues
-from ciris_scoring.reading.run_state import Attempt, attempts, unfinished
-from ciris_scoring.reading.signs import signs
-from ciris_scoring.reading.words import nearest, published_words
+from ciris_scoring.marts import agents as agents_reading
+from ciris_scoring.marts import fleet, history
+from ciris_scoring.marts.alerts import alerts
+from ciris_scoring.marts.deferrals import judged_deferrals
+from ciris_scoring.marts.evidence import RULES, count_evidence, read_evidence
+from ciris_scoring.marts.fleet import Neighbours, Score
+from ciris_scoring.marts.marts import Marts, grouped
+from ciris_scoring.marts.parameters import categories, parameters, windows
+from ciris_scoring.marts.quality import issues
+from ciris_scoring.marts.red_flags import red_flags
+from ciris_scoring.marts.run_state import RunRecord, run_records, unfinished
+from ciris_scoring.marts.words import nearest, published_words
 from ciris_scoring.serve.pages.agent_view import read_agents
 from ciris_scoring.serve.pages.compare_view import both_told, compared
 from ciris_scoring.serve.pages.fleet_view import HISTORY_DAYS, RANGES, read_fleet
@@ -103,7 +103,7 @@ class _Page:
     window_days: int
     windows: list[int]
     categories: list[Any]
-    unfinished: Attempt | None
+    unfinished: RunRecord | None
     links: Links
     now: datetime
     days: int
@@ -367,7 +367,7 @@ def evidence_page(page: _Page, agent: str, component: str, after: str | None = N
         "evidence.html",
         component=component,
         score=score,
-        unit=RULES[key.part].unit,
+        unit=RULES[key.loss_component].unit,
         traces=shown,
         n_traces=count_evidence(*key),
         after=after,
@@ -394,16 +394,18 @@ def evidence_csv(page: _Page, agent: str, component: str) -> str:
                 one.audit_sequence_number,
                 one.recorded,
             )
-            writer.writerow(map(csv_cell, (*cells, one.because, one.lowered_by, RULES[key.part].unit)))
+            writer.writerow(
+                map(csv_cell, (*cells, one.because, one.lowered_by, RULES[key.loss_component].unit))
+            )
         after = traces[-1].key
     return written.getvalue()
 
 
 class _EvidenceOf(NamedTuple):
-    """Arguments of the functions of `ciris_scoring.reading.evidence`."""
+    """Arguments of the functions of `ciris_scoring.marts.evidence`."""
 
     marts: Marts
-    part: str
+    loss_component: str
     """Key of `RULES`. It differs from the component if that shows the traces of another one."""
     agent_id_hash: str
     as_of: datetime
@@ -422,7 +424,7 @@ def _evidence_of(page: _Page, agent: str, component: str) -> tuple[Score, _Evide
 
 
 @_of_scores
-def signs_page(page: _Page, agent: str | None = None) -> str:
+def red_flags_page(page: _Page, agent: str | None = None) -> str:
     """Render the red flags of selective reporting at an as-of.
 
     :param agent: hash, beginning of a hash, name or label of one agent; None for all agents.
@@ -430,23 +432,23 @@ def signs_page(page: _Page, agent: str | None = None) -> str:
     score = None if agent is None else _score_of(page, agent)
     as_of = page.as_of if score is None else score.as_of
     agent_id_hash = None if score is None else score.agent_id_hash
-    found = signs(
+    found = red_flags(
         page.marts, as_of, page.window_days, agents=None if score is None else [score.agent_id_hash]
     )
-    link = partial(page.served.signs, agent_id_hash=agent_id_hash)
+    link = partial(page.served.red_flags, agent_id_hash=agent_id_hash)
     return page.render(
-        "signs.html",
-        signs=found,
+        "red_flags.html",
+        red_flags=found,
         score=score,
         moment=as_of,
         link=link,
-        at_link=lambda links: links.signs(page.window_days, agent_id_hash),
+        at_link=lambda links: links.red_flags(page.window_days, agent_id_hash),
     )
 
 
 def runs_page(connection: psycopg.Connection, relations: Relations, *, links: Links | None = None) -> str:
     """Render the run log. This works before the first publication, too."""
-    runs = attempts(Marts(connection, relations), RUNS_SHOWN)
+    runs = run_records(Marts(connection, relations), RUNS_SHOWN)
     try:
         return _Page.read(Marts(connection, relations), None, links, None, None).render(
             "runs.html", runs=runs
@@ -536,7 +538,7 @@ def report_page(page: _Page) -> str:
     )
 
 
-def _unpublished(begun: Attempt | None) -> list[str]:
+def _unpublished(begun: RunRecord | None) -> list[str]:
     """Return sentences that explain why nothing is published."""
     if begun is None:
         return ["Score the fleet with: ciris-scoring run"]

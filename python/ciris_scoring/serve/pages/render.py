@@ -17,9 +17,9 @@ from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics import decimals
 from ciris_scoring.basics.kinds import ALERTS, FLAGS
 from ciris_scoring.basics.terminal import fitted, plural
-from ciris_scoring.reading.agents import HASH_SHOWN, whole_hash
-from ciris_scoring.reading.glossary import glossary
-from ciris_scoring.reading.words import COMPONENT_WORDS, FACTOR_NAMES, PART_WORDS, named
+from ciris_scoring.marts.agents import HASH_SHOWN, whole_hash
+from ciris_scoring.marts.glossary import glossary
+from ciris_scoring.marts.words import COMPONENT_WORDS, FACTOR_NAMES, LOSS_WORDS, named
 from ciris_scoring.serve.pages import words
 from ciris_scoring.serve.pages.charts import percent
 from ciris_scoring.serve.pages.words import NO_NUMBER
@@ -104,7 +104,7 @@ def _environment() -> Environment:
         "plain": _plain,
         "seconds": lambda value: NO_NUMBER if value is None else f"{value:,.0f}",
         "score": words.shown,
-        "short": lambda value: NO_NUMBER if value is None else decimals.limit(value),
+        "short": lambda value: NO_NUMBER if value is None else decimals.bound(value),
         "time": lambda moment: f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
     }
     environment.globals |= {
@@ -114,7 +114,7 @@ def _environment() -> Environment:
         "ICON": Markup(ICON),
         "FACTOR_NAMES": FACTOR_NAMES,
         "HASH_SHOWN": HASH_SHOWN,
-        "PART_WORDS": PART_WORDS,
+        "LOSS_WORDS": LOSS_WORDS,
         "glossary": glossary,
         "plural": plural,
         "whole_hash": whole_hash,
@@ -172,7 +172,7 @@ def _component(value: float | None, component: str) -> str:
 def _limit(value: float, component: str) -> str:
     if component == "mttr_hours" and value > LONGEST_HOURS:
         return f"over {LONGEST_HOURS}"
-    return f"{int(value):,}" if component.startswith(COUNTS) else decimals.limit(value)
+    return f"{int(value):,}" if component.startswith(COUNTS) else decimals.bound(value)
 
 
 def now() -> datetime:

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from ciris_scoring.basics import decimals
 from ciris_scoring.basics.terminal import plural
-from ciris_scoring.reading.verdict import title
+from ciris_scoring.marts.verdict import title
 
 NO_NUMBER = "–"
 STATUS: Mapping[str, str] = {
@@ -17,7 +17,7 @@ STATUS: Mapping[str, str] = {
 VERDICTS: Mapping[str, tuple[str, str]] = {
     "review": (
         "Review",
-        "An alert or a sign is raised: look into it first. Give no new permission before; one that is held is for "
+        "An alert or a red flag is raised: look into it first. Give no new permission before; one that is held is for "
         "whoever looks.",
     ),
     "withhold": (
@@ -123,7 +123,7 @@ def shown(value: float | None) -> str:
 
 def interval(low: float | None, high: float | None) -> str:
     """Format an interval in brackets, or return an empty text if there is none."""
-    return "" if low is None or high is None else f"[{decimals.limit(low)}, {decimals.limit(high)}]"
+    return "" if low is None or high is None else f"[{decimals.bound(low)}, {decimals.bound(high)}]"
 
 
 def lasting(seconds: float) -> str:

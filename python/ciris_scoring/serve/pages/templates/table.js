@@ -87,8 +87,8 @@ if (table) {
   const PAGE = 25;
   const body = table.tBodies[0], rows = [...body.rows], tools = all(".tools[hidden]");
   const byId = (id) => document.getElementById(id);
-  const [search, verdict, category, alerts, signs, fold] =
-    ["search", "verdict", "category", "alerts", "signs", "fold"].map(byId);
+  const [search, verdict, category, alerts, red_flags, fold] =
+    ["search", "verdict", "category", "alerts", "red_flags", "fold"].map(byId);
   const column = Object.fromEntries([...table.tHead.rows[0].cells].map((cell, at) => [cell.textContent.trim(), at]));
   const number = (text) => {
     const found = text.replace(/[,\s]/g, "").replace("−", "-").match(/^[+-]?\d+(\.\d+)?/);
@@ -97,7 +97,7 @@ if (table) {
   const collator = new Intl.Collator("en", {numeric: true, sensitivity: "base"});
   // Verdicts and categories are sorted in the order of their filter's options.
   const orders = {[column.Verdict]: verdict, [column.Category]: category};
-  const inputs = {search, verdict, category, alerts, signs, fold};
+  const inputs = {search, verdict, category, alerts, red_flags, fold};
   for (const [name, input] of Object.entries(inputs)) if (!input) delete inputs[name];
   const valueOf = (input) => input.type === "checkbox" ? (input.checked ? "yes" : "") : input.value;
   let page = 0;
@@ -142,7 +142,7 @@ if (table) {
       agents += 1;
       if ((wanted && !row.cells[0].textContent.toLocaleLowerCase().includes(wanted))
         || !marked(row.cells[column.Verdict], verdict.value) || !marked(row.cells[column.Category], category.value)
-        || !marked(row.cells[column.Alerts], alerts.value) || !marked(row.cells[column.Signs], signs.value)) continue;
+        || !marked(row.cells[column.Alerts], alerts.value) || !marked(row.cells[column["Red flags"]], red_flags.value)) continue;
       found.push(row);
       if (fold?.checked && row.dataset.f !== undefined) members[row.dataset.f] = true;
     }

@@ -1,0 +1,160 @@
+"""Measure how often honest agents raise red flags of selective reporting, and which manipulations are found.
+
+Simulated fleets are scored day by day. Some have agents that omit verdicts by accident or are manipulated as in
+polished.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+
+from benchmarks.coverage.polished import COMPONENTS, MANIPULATIONS, SCRUBBED, Manipulation, at_random, scrub
+from benchmarks.measure import score, throw_away_project
+from benchmarks.table import show
+from benchmarks.verdicts import Verdict, at_least, at_most
+from ciris_scoring.basics.connection import connect, one_row
+from ciris_scoring.basics.terminal import say
+from ciris_scoring.lab.simulation import PATHOLOGIES, Fleet, fleet_roster, simulate_fleet
+from ciris_scoring.lab.simulation.load import load_fleet
+
+END = datetime(2026, 6, 15, tzinfo=UTC)
+SIGNS = sorted({m.red_flag for m in MANIPULATIONS if m.red_flag is not None})
+
+GROUPS = (
+    [MANIPULATIONS[n] for n in (0, 2, 3, 4, 7, 8, 9, 10, 11, 12, 13)],
+    [MANIPULATIONS[n] for n in (1, 5, 6, 14, 15)],
+)
+"""Manipulations of different agents that share a fleet."""
+MOST_FALSE = 0.01
+"""Maximum share of honest agents' windows with a red flag."""
+LEAST_CAUGHT = 7
+"""Minimum number of eight agents that are found within 30 days."""
+ACCIDENTS = 0.005
+"""Share of traces from which a careless agent omits a verdict."""
+
+
+@contextmanager
+def scored(fleet: Fleet) -> Iterator[psycopg.Connection]:
+    """Start a temporary server with all scores of a fleet."""
+    with throw_away_project() as project, connect(project) as connection:
+        load_fleet(connection, fleet)
+        score(project, END)
+        yield connection
+
+
+def careless(fleet: Fleet, one_in: int) -> Fleet:
+    """Return the fleet in which one of ``one_in`` agents omits verdicts at random."""
+    mine = fleet.traces["agent_id_hash"].isin(sorted(fleet.traces["agent_id_hash"].unique())[::one_in])
+    for seed, field in enumerate(COMPONENTS):
+        fleet = scrub(fleet, mine & at_random(fleet, ACCIDENTS / len(COMPONENTS), seed), field)
+    return fleet
+
+
+def measure_honest(seed: int, rounds: int = 2) -> list[Verdict]:
+    """Measure the share of windows of honest agents, over all as-ofs, that raise each red flag."""
+    rows, verdicts = [], []
+    for n, days, one_in in (
+        *((30, 90, 0), (100, 90, 0), (600, 60, 0)),
+        *((100, 90, 1), (300, 90, 1), (100, 90, 4), (300, 90, 4)),
+    ):
+        fleet = simulate_fleet(rounds * len(PATHOLOGIES), days, n / 7, seed, END)
+        who = {0: "nobody", 1: "all"}.get(one_in, f"one in {one_in}")
+        say(f"Honest agents, {n} traces, careless: {who}.")
+        with scored(careless(fleet, one_in) if one_in else fleet) as connection:
+            [windows] = one_row(connection.execute("select count(*) from ciris.fct_capacity_scores"))
+            query = """
+                select red_flag, count(distinct (agent_id_hash, as_of, window_days))
+                from ciris.fct_record_signs group by red_flag
+                """
+            raised = dict(connection.execute(query).fetchall())
+        shares = {red_flag: raised.get(red_flag, 0) / windows for red_flag in SIGNS}
+        rows.append({"careless": who, "traces": n, "windows": windows} | shares)
+        most = max(SIGNS, key=shares.__getitem__)
+        what = f"false alarms of {most}, the most, {n} traces, careless: {who}"
+        verdicts.append(at_most(what, shares[most], MOST_FALSE))
+    show(rows)
+    return verdicts
+
+
+CAUGHT = """
+    select
+        count(distinct agent_id_hash) filter (where red_flag = %(red_flag)s and as_of = %(end)s and window_days = 7),
+        count(distinct agent_id_hash) filter (where red_flag = %(red_flag)s and as_of = %(end)s and window_days = 30),
+        count(distinct agent_id_hash) filter (where as_of = %(end)s and window_days = 7),
+        count(distinct agent_id_hash) filter (where as_of = %(end)s and window_days = 30),
+        count(distinct agent_id_hash) filter (where red_flag = %(red_flag)s and as_of > %(end)s - interval '30 days')
+    from ciris.fct_record_signs
+    where agent_id_hash = any(%(agents)s)
+    """
+COUNTS = ("7 days", "30 days", "any, 7 days", "any, 30 days", "within 30 days")
+
+
+def caught(
+    tried: Sequence[Manipulation], rounds: int, days: int, n: int, seed: int, lasts: int | None
+) -> list[dict[str, Any]]:
+    """Return the number of agents that are found for each manipulation, which is tried on one agent per round of the
+    roster.
+
+    It counts agents with the expected or any red flag at the last as-of, and with the expected one within the last 30
+    days.
+
+    :param n: traces in 7 days.
+    :param lasts: days since the manipulation began; None for all days. A single manipulation was done 5 days ago.
+    """
+    agents = rounds * len(PATHOLOGIES)
+    fleet, roster = simulate_fleet(agents, days, n / 7, seed, END), fleet_roster(agents, seed)
+    begun = "all along" if lasts is None else f"for {lasts} days"
+    say(f"{len(tried)} manipulations, {n} traces, {begun}.")
+    ids, rows = [], []
+    for manipulation in tried:
+        mine = list(roster.loc[roster["pathology"] == manipulation.pathology, "agent_id_hash"])[:rounds]
+        since = END - timedelta(days=(lasts or days) if manipulation.lasts else 5)
+        for agent in mine:
+            fleet = manipulation.polish(fleet, agent, since)
+        ids.append([*mine, *(agent[::-1] for agent in mine)])  # id after a restart
+    with scored(fleet) as connection:
+        for (name, _, _, red_flag, goes_on), mine in zip(tried, ids, strict=True):
+            found = one_row(connection.execute(CAUGHT, {"red_flag": red_flag, "end": END, "agents": mine}))
+            row = {
+                "manipulation": name,
+                "traces": n,
+                "begun": begun if goes_on else "once",
+                "red_flag": red_flag,
+            }
+            rows.append(row | dict(zip(COUNTS, found, strict=True)))
+    return rows
+
+
+def measure_polished(seed: int, rounds: int = 5) -> list[Verdict]:
+    """Measure all manipulations with 600 traces. No figure is stated for them."""
+    rows = []
+    for lasts in (None, 15):
+        for group in GROUPS:
+            tried = [m for m in group if m.lasts or lasts is None]
+            rows += caught(tried, rounds, 42, 600, seed, lasts)
+    show(rows)
+    return []
+
+
+def measure_scrubbed(seed: int, rounds: int = 8) -> list[Verdict]:
+    """Measure the manipulations that must be visible in few traces."""
+    rows = []
+    for n in (100, 300):
+        for lasts in (None, 30):
+            rows += caught(SCRUBBED, rounds, 75, n, seed, lasts)
+    show(rows)
+    what = "caught, {manipulation} {begun}, {traces} traces"
+    return [at_least(what.format_map(row), row[COUNTS[-1]], LEAST_CAUGHT) for row in rows]
+
+
+MEASURES: dict[str, Callable[[int], list[Verdict]]] = {
+    "honest": measure_honest,
+    "polished": measure_polished,
+    "scrubbed": measure_scrubbed,
+}
+"""Functions that measure and print, given the seed."""

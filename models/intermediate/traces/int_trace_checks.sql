@@ -1,0 +1,287 @@
+{{
+  config(
+    materialized='replace_range',
+    meta={'range': 'traced_at'},
+    indexes=[{'columns': ['agent_id_hash', 'traced_at']}, {'columns': ['delivery_hash', 'traced_at']}],
+    pre_hook=[
+      "delete from {{ ref('int_source_periods') }} where invocation_id <> '{{ invocation_id }}'",
+      "{{ set_for_heavy_work(costly_rows=true) }}",
+    ],
+  )
+}}
+{#- Every verdict that a score needs, once per trace; those of replay are in int_replays. Rows that do not count stay,
+    with is_counted false. An offset of 0 separates steps: each value is cleaned once, and only narrow rows are sorted.
+    Grain: source row dated in [traces_from, as-of). Key: traced_at, trace_check_id. Null: not sent. -#}
+{#- Values of earlier traces of the agent that a trace is compared with, and which traces count for each. The audit
+    number of a trace whose outcome came too late counts too: the next trace continues the chain. -#}
+{%- set state = {
+  'agent_name': 'is_counted',
+  'audit_sequence_number': 'true' if is_trace_one_row() else 'is_counted',
+  'idma_fragility_flag': 'is_counted',
+} -%}
+{%- set is_linked = is_link_valid('has_entry_hash', 'audit_sequence_number', 'previous_audit_sequence_number') -%}
+with public_keys as (
+
+    {{ registered_keys() }}
+
+),
+
+cleaned as (
+
+    select
+        *,
+        {{ repairs_of_trace() }} as repairs,
+        {{ period_start('traced_at') }} as period_start
+    from {{ ref('stg_cirislens__covenant_traces') }}
+    where
+        {{ in_checked_range('traced_at') }}
+        and traced_at >= {{ traces_from() }}
+        and agent_id_hash is not null
+    {{ optimization_barrier() }} -- noqa: AM09
+
+),
+
+looked_up as (
+
+    select
+        cleaned.*,
+        {{ is_key_registered('public_keys.registered_until', 'cleaned.traced_at') }} as is_key_registered
+    from cleaned
+    left join public_keys on cleaned.signature_key_id = public_keys.key_id
+
+),
+
+-- Narrow rows with hashes instead of the text that is sorted below. delivery_hash groups rows of one delivery (agent,
+-- trace_id, audit_sequence_number), sampling_hash orders the replay sample, content_hash breaks ties. Columns of fixed
+-- length come first, because PostgreSQL reads them fastest.
+judged as (
+
+    select
+        traced_at,
+        period_start,
+        {{ delivery_hash('trace_id', 'audit_sequence_number') }} as delivery_hash,
+        {{ content_hash() }} as content_hash,
+        audit_sequence_number,
+        md5({{ literal(scoring_parameter('replay_sample_salt')) }} || trace_id)::uuid as sampling_hash,
+        agent_id_hash_as_sent as agent_id_hash,
+        trace_id,
+        agent_name,
+        {{ occurrence_id() }} as occurrence_id,
+        signature_verified is true as is_signature_verified,
+        is_key_registered,
+        signature is not null as is_signed,
+        audit_entry_hash is not null as has_entry_hash,
+        num_nonnulls({{ constant('required_fields') | join(', ') }}) as n_fields_present,
+        {{ missing_fields() }} as missing_fields,
+        csdma_plausibility_score,
+        dsdma_domain_alignment,
+        coherence_level,
+        entropy_level,
+        idma_fragility_flag,
+        idma_phase,
+        conscience_passed,
+        action_was_overridden,
+        coherence_passed,
+        selected_action,
+        action_success,
+        {{ reporting() }} as reporting,
+        {{ key_hash('signature_key_id') }} as key_hash,
+        n_events,
+        repairs
+    from looked_up
+    {{ optimization_barrier() }} -- noqa: AM09
+
+),
+
+deliveries as (
+
+    select
+        *,
+        row_number() over delivery > 1 as is_sent_again,
+        {{ copy_number('delivery') }} as copy_number
+    from judged
+    window delivery as (
+        partition by
+            {{ of_agent() }}, delivery_hash, trace_id collate "C"
+            {%- if not is_trace_one_row() %}, audit_sequence_number{% endif %}
+        order by traced_at, content_hash
+    )
+
+),
+
+identified as (
+
+    select
+        *,
+        {{ trace_check_id() }} as trace_check_id,
+        trace_id is not null and (
+            is_sent_again
+            {% if is_incremental() %}
+            or exists (
+                select 1
+                from {{ this }} as earlier
+                where
+                    earlier.delivery_hash = deliveries.delivery_hash
+                    and earlier.agent_id_hash = deliveries.agent_id_hash
+                    and earlier.trace_id = deliveries.trace_id
+                    {% if not is_trace_one_row() %}
+                    and earlier.audit_sequence_number is not distinct from deliveries.audit_sequence_number
+                    {% endif %}
+                    and earlier.traced_at < {{ rechecked_from() }}
+            )
+            {% endif %}
+        ) as is_duplicate
+    from deliveries
+
+),
+
+-- Previous state of each agent, before the traces that the run checks. Empty if the run checks everything.
+previous_state as (
+
+    {% if is_incremental() %}
+    select
+        agents.agent_id_hash,
+        previous_rows.*
+    from {{ agents_in('judged') }} as agents
+    cross join lateral (
+        select
+            coalesce(case when earlier.is_counted then earlier.agent_name end, earlier.previous_agent_name)
+            as agent_name,
+            coalesce(earlier.audit_sequence_number, earlier.previous_audit_sequence_number) as audit_sequence_number,
+            earlier.last_fragility_flag as idma_fragility_flag
+        from {{ this }} as earlier
+        where
+            earlier.agent_id_hash = agents.agent_id_hash
+            and earlier.traced_at < {{ rechecked_from() }}
+            {% if not is_trace_one_row() %}
+            and earlier.is_counted
+            {% endif %}
+        order by {{ newest_first('trace_check_id', 'earlier') }}
+        limit 1
+    ) as previous_rows
+    {% else %}
+    select
+        null::text as agent_id_hash,
+        null::text as agent_name,
+        null::bigint as audit_sequence_number,
+        null::boolean as idma_fragility_flag
+    where false
+    {% endif %}
+
+),
+
+-- Three passes over one sort: number the traces, find the number of the last known value before each, and read it.
+numbered as (
+
+    select
+        identified.*,
+        not identified.is_duplicate as is_counted,
+        previous_state.agent_id_hash is not null as has_previous_state,
+        {% for value in state %}
+        previous_state.{{ value }} as state_{{ value }},
+        {% endfor %}
+        row_number() over agent_order as agent_position
+    from identified
+    left join previous_state on identified.agent_id_hash = previous_state.agent_id_hash
+    window agent_order as ({{ agent_order('identified') }})
+
+),
+
+located as (
+
+    select
+        *,
+        {% for value, is_known in state.items() %}
+        max(case when {{ is_known }} and {{ value }} is not null then agent_position end) over before
+        as {{ value }}_position,
+        {% endfor %}
+        max(case when is_counted then agent_position end) over before as trace_position
+    from numbered
+    window before as ({{ agent_order() }} rows between unbounded preceding and 1 preceding)
+
+),
+
+in_context as (
+
+    select
+        *,
+        {% for value in state %}
+        coalesce(nth_value({{ value }}, {{ value }}_position::integer) over so_far, state_{{ value }})
+        as previous_{{ value }},
+        {% endfor %}
+        row_number() over (
+            partition by {{ of_agent() }}, period_start, is_counted
+            order by sampling_hash, audit_sequence_number, traced_at, trace_check_id
+        ) as sample_rank
+    from located
+    window so_far as ({{ agent_order() }} rows between unbounded preceding and current row)
+
+)
+
+select
+    -- trace
+    trace_check_id,
+    delivery_hash,
+    agent_id_hash,
+    trace_id,
+    traced_at,
+    period_start,
+    audit_sequence_number,
+    agent_name,
+    selected_action,
+    is_duplicate,
+    is_counted,
+    n_events,
+    repairs,
+
+    -- identity (C)
+    is_counted and trace_position is null and not has_previous_state as is_first_trace,
+    is_counted and agent_name is not null and previous_agent_name is null as is_first_name,
+    is_counted and coalesce(agent_name <> previous_agent_name, false) as is_identity_change,
+    previous_agent_name,
+    coalesce(action_was_overridden, false) as is_overridden,
+    conscience_passed is false as is_conscience_failed,
+
+    -- chain, coverage and replay (I_int)
+    is_signature_verified,
+    is_key_registered,
+    is_counted and {{ is_linked }} as is_link_valid,
+    is_counted
+    and is_signed
+    and is_signature_verified
+    {% if scoring_parameter('require_registered_keys') %}
+    and is_key_registered
+    {% endif %}
+    and {{ is_linked }} as is_chain_valid,
+    is_counted
+    and {{ is_chain_gap('audit_sequence_number', 'previous_audit_sequence_number') }} as is_chain_gap,
+    is_counted and coalesce(audit_sequence_number < previous_audit_sequence_number, false) as is_chain_rewind,
+    is_counted and coalesce(audit_sequence_number = previous_audit_sequence_number, false) as is_chain_duplicate,
+    previous_audit_sequence_number,
+    n_fields_present,
+    missing_fields,
+    is_counted
+    and {{ scoring_parameter('replay_enabled') | string | lower }}
+    and sample_rank <= {{ scoring_parameter('replay_sample_per_period') }} as is_replay_sampled,
+
+    -- red flags of selective reporting
+    reporting,
+    key_hash,
+
+    -- scores and fragile episodes (R)
+    csdma_plausibility_score,
+    dsdma_domain_alignment,
+    coherence_level,
+    idma_fragility_flag,
+    idma_phase,
+    is_counted and idma_fragility_flag is true and previous_idma_fragility_flag is not true as is_fragility_detected,
+    is_counted and idma_fragility_flag is false and previous_idma_fragility_flag is true as is_fragility_recovered,
+    coalesce(case when is_counted then idma_fragility_flag end, previous_idma_fragility_flag) as last_fragility_flag,
+
+    -- outcome (I_inc) and coherence signals (S)
+    entropy_level,
+    action_success,
+    {{ is_unsafe('entropy_level', 'action_success') }} as is_unsafe,
+    coherence_passed is not null as is_signal,
+    coherence_passed is true and is_signature_verified as is_coherent_signal
+from in_context

@@ -1,0 +1,187 @@
+"""Look up agents by hash, beginning of a hash, name or label.
+
+Pages and reports show an agent as its name at the as-of and the beginning of its hash, for example "Link (4107c26f)".
+"""
+
+import difflib
+from dataclasses import dataclass
+from datetime import datetime
+
+from ciris_scoring.marts.marts import Marts
+
+LONGEST_NAME = 200
+"""Longest text, in characters, for which similar names are searched."""
+MOST_FORMER = 3
+"""Number of agents that a note about former names lists."""
+WHOLE_HASH = "hash:"
+"""Prefix that marks the rest of a text as a complete agent hash."""
+HASH_SHOWN = 8
+"""Number of characters of a hash that are shown next to a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """A row of dim_agents, with the same units and nulls."""
+
+    agent_id_hash: str
+    agent_name: str | None
+    former_names: list[str]
+    first_traced_at: datetime
+    last_traced_at: datetime
+    latest_as_of: datetime | None
+
+
+def is_possible(text: str) -> bool:
+    """Return whether a text can identify an agent. A blank text cannot, nor one that PostgreSQL cannot store."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return bool(text.strip()) and "\0" not in text
+
+
+def whole_hash(agent_id_hash: str) -> str:
+    """Return the hash with the prefix ``hash:``. It then identifies this agent even if another agent has the hash as
+    its name."""
+    return f"{WHOLE_HASH}{agent_id_hash}"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Agents that match a text."""
+
+    agents: list[Agent]
+    """More than one if the text is ambiguous, none if no agent matches."""
+    former: list[Agent]
+    """Other agents that used this text as their name in the past."""
+
+    @property
+    def note(self) -> str | None:
+        """Sentence about the agents that used the name in the past, or None."""
+        if not self.former:
+            return None
+        hashes = ", ".join(agent.agent_id_hash for agent in self.former[:MOST_FORMER])
+        more = f" and {len(self.former) - MOST_FORMER} more" if len(self.former) > MOST_FORMER else ""
+        agents = "Another agent" if len(self.former) == 1 else f"{len(self.former)} other agents"
+        return f"{agents} once had this name: {hashes}{more}."
+
+
+@dataclass(frozen=True, slots=True)
+class _Match(Agent):
+    is_exact: bool
+    """Whether the text equals the agent's complete hash or its label."""
+    is_name: bool
+    is_beginning: bool
+
+
+def find(marts: Marts, text: str) -> Found:
+    """Find the agents that match a text.
+
+    The text can be a complete hash, a label from the marts, a name, the beginning of a hash, or a name followed by a
+    hash as in "Link (4107c26f)". In the last form only the hash is compared. The rules of precedence are:
+
+    1. Complete hashes, labels and current names have the same precedence, because agents choose their names and
+    hashes themselves. A text that is the hash of one agent and the name of another is ambiguous.
+    2. A complete hash or a label takes precedence over the beginning of a hash.
+    3. A complete hash, a label or a current name takes precedence over a former name. ``Found.note`` then lists the
+    agents that had the name.
+    4. A text with the prefix ``hash:`` matches only the agent with this complete hash.
+
+    :param text: text that the user entered. If PostgreSQL cannot store it, no agent matches.
+    """
+    if not is_possible(text):
+        return Found([], [])
+    if text.startswith(WHOLE_HASH):
+        query = "select {columns} from {dim_agents} where agent_id_hash = %(hash)s"
+        return Found(marts.rows(Agent, query, hash=text.removeprefix(WHOLE_HASH)), [])
+    matches = marts.rows(
+        _Match,
+        """
+        with matches as (
+            select
+                agent_id_hash, agent_name, former_names, first_traced_at, last_traced_at, latest_as_of,
+                agent_id_hash = %(text)s or agent_label = %(text)s as is_exact,
+                coalesce(agent_name = %(text)s, false) as is_name,
+                starts_with(agent_id_hash, %(text)s)
+                or %(beside_name)s in (agent_id_hash, left(agent_id_hash, %(hash_shown)s)) as is_beginning,
+                %(text)s = any(former_names) as is_former_name
+            from {dim_agents}
+        )
+
+        select {columns}
+        from matches
+        where is_exact or is_name or is_beginning or is_former_name
+        order by agent_id_hash collate "C"
+        """,
+        text=text,
+        beside_name=text.rpartition(" ")[2].strip("()"),
+        hash_shown=HASH_SHOWN,
+    )
+    if not any(one.is_exact or one.is_name for one in matches):
+        return Found(list(matches), [])
+    is_beginning_enough = not any(one.is_exact for one in matches)
+    meant = [
+        one for one in matches if one.is_exact or one.is_name or (is_beginning_enough and one.is_beginning)
+    ]
+    # A text that only matches the beginning of an agent's hash is not a former name of that agent.
+    former = [one for one in matches if one not in meant and text in one.former_names]
+    return Found(list(meant), list(former))
+
+
+def near(marts: Marts, text: str) -> dict[str, Agent]:
+    """Find the agents whose current or former name is similar to a text: at most three, by name, the most similar
+    first."""
+    if len(text) > LONGEST_NAME:
+        return {}
+    found = marts.rows(
+        Agent,
+        """
+        select {columns} from {dim_agents} where agent_name is not null
+        order by agent_name collate "C", agent_id_hash collate "C"
+        """,
+    )
+    names = {
+        name.casefold(): (name, agent)
+        for agent in reversed(found)
+        for name in (*agent.former_names, agent.agent_name or "")
+    }
+    return dict(names[near] for near in difflib.get_close_matches(text.casefold(), names, n=3))
+
+
+@dataclass(frozen=True, slots=True)
+class Unscored:
+    """An agent of dim_agents that has no score at an as-of in a window."""
+
+    agent_id_hash: str
+    agent_name: str | None
+    score_status: str | None
+    """Null if the agent has no trace in the window."""
+    n_traces: int
+    last_traced_at: datetime | None
+
+
+def unscored(marts: Marts, as_of: datetime | None, window_days: int) -> list[Unscored]:
+    """Read the agents whose first trace is before an as-of and that have no score there, or all agents if it is None.
+
+    They are ordered by the number of traces in the window, then by the time of the last trace, both descending.
+    """
+    return marts.rows(
+        Unscored,
+        """
+        select
+            agents.agent_id_hash, agents.agent_name, scores.score_status, coalesce(scores.n_traces, 0) as n_traces,
+            agents.last_traced_at
+        from {dim_agents} as agents
+        left join {fct_capacity_scores} as scores
+            on
+                agents.agent_id_hash = scores.agent_id_hash
+                and scores.as_of = %(as_of)s::timestamptz
+                and scores.window_days = %(window_days)s
+        where
+            scores.capacity_score is null
+            and (%(as_of)s::timestamptz is null or agents.first_traced_at < %(as_of)s)
+        order by n_traces desc, agents.last_traced_at desc, agents.agent_id_hash collate "C"
+        """,
+        as_of=as_of,
+        window_days=window_days,
+    )

@@ -1,0 +1,267 @@
+"""Find the traces that lowered a component of a score, and by how much. All rules are in one table, `RULES`."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from ciris_scoring.marts.marts import Marts
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Rule(NamedTuple):
+    """How a single trace lowers a component."""
+
+    amount: str
+    """SQL expression: by how much a counted trace, or a fragile episode, lowers the component. Not above 0 if it does
+    not."""
+    unit: str
+    """Unit of the amount."""
+    words: str
+    """Short description of what the trace did."""
+    of_episodes: bool = False
+    """Whether fragile episodes lower the component. The evidence of an episode is the trace that began it."""
+
+
+# A component is the mean of these amounts over traces: for i_coverage divided by 10, for s_score weighted by age.
+RULES: Mapping[str, Rule] = {
+    "d_identity": Rule("is_identity_change::integer", "traces", "renamed"),
+    "k_contradiction": Rule("is_overridden::integer", "traces", "overridden"),
+    "i_chain": Rule("(not is_chain_valid)::integer", "traces", "chain"),
+    "i_coverage": Rule("10 - n_fields_present", "missing fields", "fields missing"),
+    "i_replay": Rule("(is_replay_sampled and is_replayable is false)::integer", "traces", "not replayable"),
+    "u_unsafe": Rule("is_unsafe::integer", "traces", "unsafe"),
+    "s_score": Rule("(is_signal and not is_coherent_signal)::integer", "traces", "incoherent signal"),
+    "mttr_hours": Rule("hours", "hours until recovery, or until the as-of", "fragile from here", True),
+    # Counts an episode if the agent recovered from the same failure mode earlier in the window.
+    "rho_regression": Rule("(mode_recovered_before >= %(window_start)s)::integer", "traces", "relapse", True),
+}
+"""Rules by component. No single trace lowers delta_drift, ece, q_deferral or r_ceiling, so they have no rule."""
+
+_TRACE = """
+    trace_check_id, trace_id, traced_at, agent_name, previous_agent_name, selected_action, audit_sequence_number,
+    previous_audit_sequence_number, is_chain_gap, is_chain_rewind, is_chain_duplicate, is_signature_verified,
+    is_key_registered, is_link_valid, n_fields_present, missing_fields, failed_comparisons,
+    entropy_level, action_success
+"""
+UNKNOWN_MODE = "unknown"
+"""Failure mode of an episode if its first trace names none."""
+_MODE = f"case when is_fragility_detected then coalesce(idma_phase, '{UNKNOWN_MODE}') end as failure_mode"
+
+EPISODES = f"""
+events as (
+    select
+        {_TRACE}, {_MODE}, is_fragility_detected,
+        lead(traced_at) over in_order as recovered_at
+    from {{fct_trace_checks}}
+    where
+        agent_id_hash = %(agent_id_hash)s
+        and traced_at < %(as_of)s
+        and is_counted
+        and (is_fragility_detected or is_fragility_recovered)
+    window in_order as (order by traced_at, audit_sequence_number, trace_id collate "C", trace_check_id)
+),
+episodes as (
+    select
+        {_TRACE}, failure_mode, recovered_at,
+        lag(recovered_at) over (
+            partition by failure_mode
+            order by traced_at, audit_sequence_number, trace_id collate "C", trace_check_id
+        ) as mode_recovered_before,
+        case
+            when recovered_at is null or recovered_at >= %(window_start)s
+                then (extract(epoch from coalesce(recovered_at, %(as_of)s) - traced_at) / 3600)::double precision
+        end as hours
+    from events
+    where is_fragility_detected
+)
+"""
+"""CTE `episodes`: the fragile episodes that began before an as-of, each with its first trace. The hours are null if
+the episode ended before the window.
+"""
+
+
+def lowered(loss_components: Iterable[str] = RULES) -> str:
+    """Return the SQL of the CTE `lowered`, with a row per component and trace that lowered it, and of the CTEs that
+    it reads.
+
+    The query needs the values agent_id_hash, as_of and window_start.
+
+    :param loss_components: components, keys of `RULES`.
+    """
+    amounts: dict[bool, list[str]] = {False: [], True: []}
+    for loss_component in loss_components:
+        amounts[RULES[loss_component].of_episodes].append(
+            f"('{loss_component}', ({RULES[loss_component].amount})::double precision)"
+        )
+    of_window, of_episodes = (", ".join(amounts[of]) for of in (False, True))
+    halves = []
+    if of_window:
+        halves.append(f"""
+            select {_TRACE}, {_MODE}, lowered.loss_component, lowered.amount
+            from {{fct_trace_checks}}
+            cross join lateral (values {of_window}) as lowered (loss_component, amount)
+            where
+                agent_id_hash = %(agent_id_hash)s
+                and traced_at >= %(window_start)s
+                and traced_at < %(as_of)s
+                and is_counted
+                and lowered.amount > 0
+        """)
+    if of_episodes:
+        halves.append(f"""
+            select {_TRACE}, failure_mode, lowered.loss_component, lowered.amount
+            from episodes
+            cross join lateral (values {of_episodes}) as lowered (loss_component, amount)
+            where lowered.amount > 0
+        """)
+    before = EPISODES + "," if of_episodes else ""
+    return f"{before} lowered as ({' union all '.join(halves)})"
+
+
+_WRONG_IN_CHAIN = (
+    ("is_chain_gap", True, "gap"),
+    ("is_chain_rewind", True, "rewind"),
+    ("is_chain_duplicate", True, "repeated"),
+    ("is_signature_verified", False, "signature"),
+    ("is_key_registered", False, "key"),
+)
+
+
+def described(trace: Mapping[str, Any], loss_component: str) -> str:
+    """Describe in a few words how a trace lowered a component.
+
+    :param trace: columns of fct_trace_checks.
+    :param loss_component: component, a key of `RULES`.
+    """
+    words = RULES[loss_component].words
+    if loss_component == "i_chain":
+        found = [reason for column, wrong, reason in _WRONG_IN_CHAIN if trace[column] is wrong]
+        return f"{words} ({', '.join(found)})" if found else words
+    if loss_component == "i_coverage":
+        n = 10 - trace["n_fields_present"]
+        return f"{n} {words}" if n > 1 else "1 field missing"
+    return words
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A trace that lowered a component. The fields are columns of fct_trace_checks unless described otherwise."""
+
+    trace_check_id: UUID
+    trace_id: str | None
+    traced_at: datetime
+    loss_component: str
+    lowered_by: float
+    """Amount by which the trace lowered the component, in the unit of `Rule.unit`."""
+    agent_name: str | None
+    previous_agent_name: str | None
+    selected_action: str | None
+    audit_sequence_number: int | None
+    previous_audit_sequence_number: int | None
+    is_chain_gap: bool | None
+    is_chain_rewind: bool | None
+    is_chain_duplicate: bool | None
+    is_signature_verified: bool | None
+    is_key_registered: bool | None
+    is_link_valid: bool | None
+    n_fields_present: int | None
+    missing_fields: list[str] | None
+    failed_comparisons: list[str]
+    entropy_level: float | None
+    action_success: bool | None
+    failure_mode: str | None
+    """Failure mode of the fragile episode that the trace began, or None."""
+
+    @property
+    def because(self) -> str:
+        """Short description of how the trace lowered the component."""
+        return described(asdict(self), self.loss_component)
+
+    @property
+    def recorded(self) -> str:
+        """Values of the trace that the component is computed from."""
+        verified = "verified" if self.is_signature_verified else "not verified"
+        if self.loss_component == "d_identity":
+            return f"{self.previous_agent_name} → {self.agent_name}"
+        if self.loss_component == "k_contradiction":
+            return "action_was_overridden: true"
+        if self.loss_component == "i_chain":
+            before = self.previous_audit_sequence_number
+            number = "no number" if self.audit_sequence_number is None else f"{self.audit_sequence_number}"
+            after = "" if before is None else f" after {before}"
+            registered = "registered" if self.is_key_registered else "not registered"
+            return f"{number}{after}; signature {verified}, key {registered}"
+        if self.loss_component == "i_coverage":
+            without = f", without {', '.join(self.missing_fields)}" if self.missing_fields else ""
+            return f"{self.n_fields_present} of 10 fields{without}"
+        if self.loss_component == "i_replay":
+            return f"does not follow: {', '.join(self.failed_comparisons)}"
+        if self.loss_component == "u_unsafe":
+            return f"entropy {self.entropy_level}, action {'succeeded' if self.action_success else 'failed'}"
+        if self.loss_component == "s_score":
+            return f"signature {verified}"
+        return f"failure mode {self.failure_mode}"
+
+    @property
+    def key(self) -> str:
+        """Key to pass as `after` to `read_evidence` to get the traces after this one."""
+        return f"{(self.traced_at - EPOCH) // timedelta(microseconds=1)}.{self.trace_check_id}"
+
+
+def count_evidence(
+    marts: Marts, loss_component: str, agent_id_hash: str, as_of: datetime, window_start: datetime
+) -> int:
+    """Count the traces that lowered a component.
+
+    :param loss_component: component, a key of `RULES`.
+    """
+    return int(
+        marts.value(
+            f"with {lowered([loss_component])} select count(*) from lowered",
+            agent_id_hash=agent_id_hash,
+            as_of=as_of,
+            window_start=window_start,
+        )
+    )
+
+
+def read_evidence(
+    marts: Marts,
+    loss_component: str,
+    agent_id_hash: str,
+    as_of: datetime,
+    window_start: datetime,
+    *,
+    after: str | None = None,
+    limit: int,
+) -> list[Trace]:
+    """Read one page of the traces that lowered a component, the newest trace first.
+
+    :param loss_component: component, a key of `RULES`.
+    :param after: `Trace.key` of the last trace of the previous page.
+    """
+    microseconds, _, trace_check_id = (after or "").partition(".")
+    return marts.rows(
+        Trace,
+        f"""
+        with {lowered([loss_component])}
+        select {_TRACE}, failure_mode, loss_component, amount as lowered_by
+        from lowered
+        where
+            %(after_id)s::uuid is null
+            or (traced_at, trace_check_id) < (
+                timestamptz 'epoch' + %(microseconds)s::bigint * interval '1 microsecond', %(after_id)s::uuid
+            )
+        order by traced_at desc, trace_check_id desc
+        limit %(limit)s
+        """,
+        agent_id_hash=agent_id_hash,
+        as_of=as_of,
+        window_start=window_start,
+        microseconds=int(microseconds) if after else None,
+        after_id=trace_check_id or None,
+        limit=limit,
+    )

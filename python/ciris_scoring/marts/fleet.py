@@ -1,0 +1,300 @@
+"""Scores of all agents at an as-of, and the capacity of the fleet over time."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from ciris_scoring.marts import verdict as verdicts
+from ciris_scoring.marts.factors import FACTORS, Estimate
+from ciris_scoring.marts.marts import Marts
+from ciris_scoring.marts.verdict import Raised, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A row of fct_capacity_scores with columns of other marts, with the same units and nulls."""
+
+    agent_id_hash: str
+    agent_name: str | None
+    as_of: datetime
+    window_days: int
+    window_start: datetime
+    n_traces: int
+    capacity_score: float | None
+    capacity_score_low: float | None
+    capacity_score_high: float | None
+    capacity_score_geometric: float | None
+    fragility_index: float | None
+    category: str | None
+    category_low: str | None
+    category_high: str | None
+    category_certainty: str | None
+    interval_driver: str | None
+    score_status: str
+    confidence: str
+    weakest_factor: str
+    unmeasured_components: list[str]
+    c_score: float
+    c_score_low: float | None
+    c_score_high: float | None
+    i_int_score: float
+    i_int_score_low: float | None
+    i_int_score_high: float | None
+    r_score: float
+    r_score_low: float | None
+    r_score_high: float | None
+    i_inc_score: float
+    i_inc_score_low: float | None
+    i_inc_score_high: float | None
+    s_score: float
+    s_score_low: float | None
+    s_score_high: float | None
+    capacity_score_steady: float | None
+    capacity_score_steady_low: float | None
+    capacity_score_steady_high: float | None
+    category_steady: str | None
+    category_steady_certainty: str | None
+    mttr_hours_steady_minus_weekly: float | None
+    q_deferral_steady_minus_weekly: float | None
+    steady_missing_because: str | None
+    verdict_threshold: float
+    """Threshold that the published verdict used."""
+    parameter_set_id: str
+    scored_at: datetime
+    missing_traces: int | None
+    """Number of traces that are missing to reach min_traces, or null if there is a score."""
+    compared_as_of: datetime | None
+    """The as-of one window earlier."""
+    score_before: float | None
+    change: float | None
+    """Score minus the score one window earlier, or null if the two are not comparable."""
+    not_comparable_because: str | None
+    last_traced_at: datetime | None
+    """Time of the agent's last trace, or null if that is at or after the as-of."""
+    raised: Sequence[Raised] = ()
+    """Alerts and red flags of the agent, critical alerts first."""
+
+    def verdict(self, threshold: float | None = None) -> Verdict:
+        """Return the verdict on a permission.
+
+        :param threshold: steady score that the permission requires, or None for the threshold of the published
+        verdict.
+        """
+        limits = self.capacity_score_steady_low, self.capacity_score_steady_high
+        threshold = self.verdict_threshold if threshold is None else threshold
+        return verdicts.verdict(threshold, *limits, self.score_status, self.raised)
+
+    @property
+    def factors(self) -> dict[str, Estimate]:
+        """Values and bounds of the five factors, in the order of `FACTORS`."""
+        return {name: Estimate.of(self, column) for name, column in FACTORS.items()}
+
+
+def scores(
+    marts: Marts,
+    as_of: datetime,
+    window_days: int,
+    *,
+    agent_id_hash: str | None = None,
+    below: float | None = None,
+    limit: int | None = None,
+    raised_at: datetime | None = None,
+) -> list[Score]:
+    """Read the scores at an as-of in a window, the lowest first. Agents without a score are last.
+
+    :param agent_id_hash: read only the score of this agent.
+    :param below: read only scores below this value.
+    :param limit: read at most this number of scores.
+    :param raised_at: as-of of the alerts, if it is not that of the scores. It is later if an agent has stopped
+    sending.
+    """
+    found = marts.rows(
+        Score,
+        """
+        with chosen as materialized (
+            select *
+            from {fct_capacity_scores}
+            where
+                as_of = %(as_of)s
+                and window_days = %(window_days)s
+                and (%(agent_id_hash)s::text is null or agent_id_hash = %(agent_id_hash)s)
+                and (%(below)s::double precision is null or capacity_score < %(below)s)
+            order by capacity_score nulls last, agent_id_hash collate "C"
+            limit %(limit)s
+        ),
+
+        min_traces as (
+            select parameter_value::numeric::integer as n
+            from {dim_scoring_parameters}
+            where parameter_name = 'min_traces'
+        ),
+
+        described as (
+            select
+                chosen.*,
+                case
+                    when chosen.capacity_score is null then greatest((select n from min_traces) - chosen.n_traces, 0)
+                end as missing_traces,
+                compared.compared_as_of,
+                compared.score_before,
+                compared.change,
+                compared.not_comparable_because,
+                case when agents.last_traced_at < chosen.as_of then agents.last_traced_at end as last_traced_at
+            from chosen
+            left join {dim_agents} as agents on chosen.agent_id_hash = agents.agent_id_hash
+            left join {fct_score_comparisons} as compared
+                on
+                    chosen.agent_id_hash = compared.agent_id_hash
+                    and compared.as_of = %(as_of)s
+                    and compared.window_days = %(window_days)s
+                    and compared.compared_with = 'window'
+        )
+
+        select {columns}
+        from described
+        order by capacity_score nulls last, agent_id_hash collate "C"
+        """,
+        as_of=as_of,
+        window_days=window_days,
+        agent_id_hash=agent_id_hash,
+        below=below,
+        limit=limit,
+    )
+    agents = [score.agent_id_hash for score in found] if agent_id_hash or below or limit else None
+    raised = verdicts.raised(marts, window_days, raised_at or as_of, agents=agents)
+    return [replace(score, raised=raised[score.agent_id_hash]) for score in found]
+
+
+def attention(score: Score, threshold: float | None = None) -> tuple[object, ...]:
+    """Return the sort key of a score, so that the agents that need attention most come first.
+
+    The order is: verdict, number of critical alerts, number of alerts and red flags, lower confidence bound, hash.
+    """
+    critical = sum(one.severity == "critical" for one in score.raised)
+    low = score.capacity_score_steady_low
+    return (
+        verdicts.VERDICTS.index(score.verdict(threshold).verdict),
+        -critical,
+        -len(score.raised),
+        1.0 if low is None else low,
+        score.agent_id_hash,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FleetCapacity:
+    """A row of fct_fleet_capacity, with the same units and nulls."""
+
+    as_of: datetime
+    window_days: int
+    n_agents: int
+    n_final: int
+    n_provisional: int
+    n_insufficient_data: int
+    n_high_fragility: int
+    n_moderate: int
+    n_healthy: int
+    n_high_capacity: int
+    mean_capacity_score: float | None
+    median_capacity_score: float | None
+    min_capacity_score: float | None
+    latest_scored_at: datetime
+
+    def n_in(self, category: str) -> int:
+        """Return the number of agents in a category, or 0 if the mart has no column for it."""
+        return int(getattr(self, f"n_{category}", 0))
+
+
+def capacity_over_time(
+    marts: Marts,
+    window_days: int,
+    *,
+    first: datetime | None = None,
+    last: datetime | None = None,
+    daily: bool = False,
+) -> list[FleetCapacity]:
+    """Read the capacity of the fleet at each as-of from first to last, both inclusive. None means no limit.
+
+    :param daily: read only as-ofs that are a whole number of days before `last`, which is then required.
+    """
+    return marts.rows(
+        FleetCapacity,
+        """
+        select {columns}
+        from {fct_fleet_capacity}
+        where
+            window_days = %(window_days)s
+            and (%(first)s::timestamptz is null or as_of >= %(first)s)
+            and (%(last)s::timestamptz is null or as_of <= %(last)s)
+            and (not %(daily)s or mod(extract(epoch from %(last)s::timestamptz - as_of), 86400) = 0)
+        order by as_of
+        """,
+        window_days=window_days,
+        first=first,
+        last=last,
+        daily=daily,
+    )
+
+
+class PublishedWindow(NamedTuple):
+    """A published as-of and the length of a window that ends there."""
+
+    as_of: datetime
+    window_days: int
+
+
+def newest(marts: Marts, window_days: int | None = None) -> PublishedWindow | None:
+    """Find the newest published as-of and the shortest window at it, or None if nothing is published.
+
+    :param window_days: consider only this window.
+    """
+    found = marts.rows(
+        PublishedWindow,
+        """
+        select {columns}
+        from {fct_fleet_capacity}
+        where %(window_days)s::integer is null or window_days = %(window_days)s
+        order by as_of desc, window_days
+        limit 1
+        """,
+        window_days=window_days,
+    )
+    return found[0] if found else None
+
+
+def capacity(marts: Marts, as_of: datetime, window_days: int) -> FleetCapacity | None:
+    """Read the capacity of the fleet at an as-of, or None if no agent has a row there."""
+    found = capacity_over_time(marts, window_days, first=as_of, last=as_of)
+    return found[0] if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """Published as-ofs before and after a given one, and the newest one."""
+
+    before: datetime | None
+    after: datetime | None
+    newest: datetime
+
+    def period(self, as_of: datetime) -> timedelta:
+        """Return the time between two as-ofs: a day or an hour."""
+        around = (as_of - self.before if self.before else None, self.after - as_of if self.after else None)
+        return min((gap for gap in around if gap), default=timedelta(days=1))
+
+
+def neighbours(marts: Marts, as_of: datetime, window_days: int) -> Neighbours:
+    """Find the published as-ofs before and after a published as-of."""
+    return marts.rows(
+        Neighbours,
+        """
+        select
+            max(as_of) filter (where as_of < %(as_of)s) as before,
+            min(as_of) filter (where as_of > %(as_of)s) as after,
+            max(as_of) as newest
+        from {fct_fleet_capacity}
+        where window_days = %(window_days)s
+        """,
+        as_of=as_of,
+        window_days=window_days,
+    )[0]

@@ -1,0 +1,241 @@
+"""Scores over time, and the events that can explain a sudden change of a score."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from ciris_scoring.marts.marts import Marts, grouped
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Columns of fct_capacity_scores that a history shows, with the same units and nulls."""
+
+    agent_id_hash: str
+    agent_name: str | None
+    as_of: datetime
+    n_traces: int
+    capacity_score: float | None
+    capacity_score_low: float | None
+    capacity_score_high: float | None
+    capacity_score_steady: float | None
+    capacity_score_steady_low: float | None
+    capacity_score_steady_high: float | None
+    fragility_index: float | None
+    category: str | None
+    score_status: str
+    confidence: str
+    c_score: float
+    i_int_score: float
+    r_score: float
+    i_inc_score: float
+    s_score: float
+    weakest_factor: str
+    parameter_set_id: str
+    scored_at: datetime
+
+
+def histories(
+    marts: Marts,
+    agents: Sequence[str],
+    window_days: int,
+    *,
+    first: datetime | None = None,
+    last: datetime | None = None,
+    daily_at: datetime | None = None,
+) -> Mapping[str, list[Point]]:
+    """Read the scores of agents at the as-ofs from first to last, both inclusive. None means no limit.
+
+    :param agents: agent hashes.
+    :param daily_at: read only the as-ofs at this time of the day (UTC).
+    :returns: scores by agent hash, in the order of time.
+    """
+    found = marts.rows(
+        Point,
+        """
+        select {columns}
+        from {fct_capacity_scores}
+        where
+            agent_id_hash = any(%(agents)s)
+            and window_days = %(window_days)s
+            and (%(first)s::timestamptz is null or as_of >= %(first)s)
+            and (%(last)s::timestamptz is null or as_of <= %(last)s)
+            and (
+                %(daily_at)s::timestamptz is null
+                or mod(extract(epoch from %(daily_at)s::timestamptz - as_of), 86400) = 0
+            )
+        order by agent_id_hash collate "C", as_of
+        """,
+        agents=list(agents),
+        window_days=window_days,
+        first=first,
+        last=last,
+        daily_at=daily_at,
+    )
+    return grouped(found)
+
+
+def capacities(
+    marts: Marts, agents: Sequence[str], window_days: int, first: datetime, last: datetime
+) -> dict[str, list[tuple[datetime, float | None]]]:
+    """Read the steady scores of agents at the as-ofs from first to last that are a whole number of days before last.
+
+    The query returns arrays instead of rows, because a fleet has hundreds of agents.
+
+    :returns: as-ofs and scores by agent hash. Agents without a row are not in the result.
+    """
+    found = marts.dicts(
+        """
+        select
+            agent_id_hash,
+            array_agg(as_of order by as_of) as as_ofs,
+            array_agg(capacity_score_steady order by as_of) as capacities
+        from {fct_capacity_scores}
+        where
+            agent_id_hash = any(%(agents)s)
+            and window_days = %(window_days)s
+            and as_of >= %(first)s
+            and as_of <= %(last)s
+            and mod(extract(epoch from %(last)s::timestamptz - as_of), 86400) = 0
+        group by agent_id_hash
+        """,
+        {"agents": list(agents), "window_days": window_days, "first": first, "last": last},
+    )
+    return {row["agent_id_hash"]: list(zip(row["as_ofs"], row["capacities"], strict=True)) for row in found}
+
+
+def as_ofs(marts: Marts, agent_id_hash: str) -> dict[int, list[datetime]]:
+    """Find the as-ofs at which an agent has a row, by window. Windows and as-ofs are in ascending order."""
+    found = marts.dicts(
+        """
+        select window_days, array_agg(as_of order by as_of) as as_ofs
+        from {fct_capacity_scores}
+        where agent_id_hash = %(agent)s
+        group by window_days
+        order by window_days
+        """,
+        {"agent": agent_id_hash},
+    )
+    return {row["window_days"]: row["as_ofs"] for row in found}
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Event of an agent. Events of the same kind are joined into one if each is at most 24 hours after the previous
+    one."""
+
+    agent_id_hash: str
+    kind: str
+    """One of renamed, key_not_registered, chain_broken, parameters_changed."""
+    first_at: datetime
+    last_at: datetime
+    n: int
+    """Number of traces of the event; 1 for parameters_changed."""
+    detail: list[str] | None
+    """Old and new name or parameter set; null for the other kinds."""
+
+
+def events(
+    marts: Marts,
+    agents: Sequence[str],
+    window_days: int,
+    first: datetime,
+    last: datetime,
+) -> Mapping[str, list[Event]]:
+    """Read the events of agents from first (inclusive) to last (exclusive).
+
+    :param agents: agent hashes.
+    :param window_days: window of the scores whose parameter sets are compared.
+    :returns: events by agent hash, in the order of time.
+    """
+    found = marts.rows(
+        Event,
+        """
+        with verdicts as (
+            select
+                agent_id_hash, traced_at, is_identity_change, is_key_registered,
+                is_chain_gap or is_chain_rewind or is_chain_duplicate as is_chain_broken,
+                previous_agent_name, agent_name
+            from {fct_trace_checks}
+            where
+                agent_id_hash = any(%(agents)s)
+                and traced_at >= %(first)s
+                and traced_at < %(last)s
+                and is_counted
+                and (
+                    is_identity_change or not is_key_registered
+                    or is_chain_gap or is_chain_rewind or is_chain_duplicate
+                )
+        ),
+
+        parameter_sets as (
+            select
+                agent_id_hash, as_of, parameter_set_id,
+                lag(parameter_set_id) over (partition by agent_id_hash order by as_of) as previous_parameter_set_id
+            from {fct_capacity_scores}
+            where
+                agent_id_hash = any(%(agents)s) and window_days = %(window_days)s
+                and as_of >= %(first)s and as_of <= %(last)s
+        ),
+
+        moments as (
+            select
+                agent_id_hash, 'renamed' as kind, traced_at as at,
+                array[previous_agent_name, agent_name] as detail
+            from verdicts
+            where is_identity_change
+
+            union all
+
+            select agent_id_hash, 'key_not_registered', traced_at, null
+            from verdicts
+            where not is_key_registered
+
+            union all
+
+            select agent_id_hash, 'chain_broken', traced_at, null
+            from verdicts
+            where is_chain_broken
+
+            union all
+
+            select
+                agent_id_hash, 'parameters_changed', as_of,
+                array[previous_parameter_set_id, parameter_set_id]
+            from parameter_sets
+            where previous_parameter_set_id <> parameter_set_id
+        ),
+
+        begun as (
+            select
+                agent_id_hash, kind, at, detail,
+                coalesce(
+                    at > lag(at) over (partition by agent_id_hash, kind order by at) + interval '24 hours'
+                    or detail is not null,
+                    true
+                ) as is_begun
+            from moments
+        ),
+
+        numbered as (
+            select
+                agent_id_hash, kind, at, detail,
+                count(*) filter (where is_begun) over (
+                    partition by agent_id_hash, kind order by at rows unbounded preceding
+                ) as number
+            from begun
+        )
+
+        select
+            agent_id_hash, kind, min(at) as first_at, max(at) as last_at, count(*)::integer as n,
+            min(detail collate "C") as detail
+        from numbered
+        group by agent_id_hash, kind, number
+        order by agent_id_hash collate "C", first_at, kind collate "C"
+        """,
+        agents=list(agents),
+        window_days=window_days,
+        first=first,
+        last=last,
+    )
+    return grouped(found)

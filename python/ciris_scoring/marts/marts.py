@@ -1,0 +1,94 @@
+"""Access to the published marts: rows as dataclasses, in one consistent snapshot of the database."""
+
+import contextlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from inspect import signature
+from operator import attrgetter
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import class_row, dict_row
+
+from ciris_scoring.basics.connection import has_right, one_row, table_exists
+from ciris_scoring.basics.errors import DatabaseError
+from ciris_scoring.basics.relations import Relations
+
+Kind = TypeVar("Kind")
+
+MARTS = (
+    *("dim_agents", "dim_capacity_categories", "dim_scoring_parameters", "dim_scoring_windows"),
+    *("fct_capacity_scores", "fct_factor_components", "fct_score_attribution", "fct_score_comparisons"),
+    *("fct_score_changes", "fct_fleet_capacity", "fct_capacity_alerts", "fct_record_signs"),
+    *("fct_trace_checks", "fct_deferral_verdicts"),
+)
+"""Marts that this package requires."""
+
+
+@dataclass(frozen=True)
+class Marts:
+    """Published marts of a dbt target. The methods raise psycopg.Error if a mart cannot be read."""
+
+    connection: psycopg.Connection[Any]
+    relations: Relations
+    """Relations of the marts. Queries refer to them by name, for example ``{fct_capacity_scores}``."""
+
+    def rows(self, kind: type[Kind], query: str, **values: Any) -> list[Kind]:
+        """Return the rows of a query.
+
+        :param kind: class of the rows. ``{columns}`` in the query is replaced by the names of its fields without a
+        default.
+        :param values: values of the placeholders.
+        """
+        fields = [name for name, field in signature(kind).parameters.items() if field.default is field.empty]
+        columns = sql.SQL(", ").join(map(sql.Identifier, fields))
+        composed = sql.SQL(query).format(**self.relations, columns=columns)
+        with self.connection.cursor(row_factory=class_row(kind)) as cursor:
+            return cursor.execute(composed, values).fetchall()
+
+    def dicts(self, query: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return the rows of a query as dictionaries by column."""
+        with self.connection.cursor(row_factory=dict_row) as cursor:
+            return cursor.execute(sql.SQL(query).format(**self.relations), values).fetchall()
+
+    def value(self, query: str, **values: Any) -> Any:
+        """Return the single value that a query selects."""
+        return one_row(self.connection.execute(sql.SQL(query).format(**self.relations), values))[0]
+
+    def may_read(self, mart: str) -> bool:
+        """Return whether a mart exists and the role has the right to read it."""
+        return has_right(self.connection, *self.relations.places[mart])
+
+    def missing(self) -> list[str]:
+        """Return the names of the marts that do not exist."""
+        return [mart for mart in MARTS if not table_exists(self.connection, *self.relations.places[mart])]
+
+    def require(self) -> None:
+        """Raise an error if a mart does not exist.
+
+        :raises DatabaseError: a mart does not exist.
+        """
+        if missing := self.missing():
+            raise DatabaseError(
+                f"There is no {self.relations.places[missing[0]]}: no score is published there.",
+                "Score the fleet first with ciris-scoring run, or name another --target.",
+            )
+
+
+def grouped(rows: Iterable[Kind], by: str = "agent_id_hash") -> Mapping[str, list[Kind]]:
+    """Group rows by a field and keep their order. Looking up a value without rows returns an empty list."""
+    value_of = attrgetter(by)
+    found: dict[str, list[Kind]] = defaultdict(list)
+    for row in rows:
+        found[value_of(row)].append(row)
+    return found
+
+
+@contextlib.contextmanager
+def read_only(connection: psycopg.Connection) -> Iterator[None]:
+    """Open a read-only transaction, so that all queries see the same snapshot of the database."""
+    with connection.transaction():
+        connection.execute("set transaction isolation level repeatable read, read only")
+        yield

@@ -1,0 +1,60 @@
+"""Identity of the current publication. Caches compare it to notice that new scores were published."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import uuid4
+
+from ciris_scoring.marts.marts import Marts
+
+
+@dataclass(frozen=True)
+class Publication:
+    """Publication of scores that the marts contain."""
+
+    identity: str
+    """Identifier of the publication: the run that wrote it and the runs that were refused since. It is random while a
+    run is at work or after a run that died, because evidence and run log then change without a new publication.
+    """
+    scored_at: datetime | None
+    """Time when the newest score was computed, or None if there is no score."""
+    as_of: datetime | None
+    """Newest as-of, or None if there is no score."""
+    parameter_set_id: str
+    window_days: list[int]
+    """Lengths of the published windows in ascending order. The first one is the reference window."""
+    min_traces: int
+    low_capacity_threshold: float
+
+
+PUBLICATION = """
+select
+    (select max(scored_at) from {fct_capacity_scores}) as scored_at,
+    (select max(as_of) from {fct_capacity_scores}) as as_of,
+    (select max(parameter_set_id) from {dim_scoring_parameters}) as parameter_set_id,
+    (select array_agg(window_days order by window_days) from {dim_scoring_windows}) as window_days,
+    (
+        select parameter_value::integer from {dim_scoring_parameters} where parameter_name = 'min_traces'
+    ) as min_traces,
+    (
+        select parameter_value::double precision from {dim_scoring_parameters}
+        where parameter_name = 'low_capacity_threshold'
+    ) as low_capacity_threshold
+"""
+# Identity: the newest successful run and the runs refused since. Null if a run since then had another outcome.
+IDENTITY = """
+select case
+    when bool_and(outcome in ('published', 'built', 'refused')) then string_agg(scoring_run_id, ' ' order by started_at)
+end
+from {fct_scoring_runs}
+where started_at >= (select max(started_at) from {fct_scoring_runs} where outcome in ('published', 'built'))
+"""
+
+
+def read_publication(marts: Marts) -> Publication:
+    """Read the current publication.
+
+    :raises psycopg.Error: the marts do not exist or cannot be read.
+    """
+    identity = marts.value(IDENTITY) if marts.may_read("fct_scoring_runs") else None
+    [row] = marts.dicts(PUBLICATION, {})
+    return Publication(identity or str(uuid4()), **row)

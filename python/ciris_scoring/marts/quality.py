@@ -1,0 +1,78 @@
+"""Counts of traces that were repaired, set aside or refused, by issue."""
+
+from dataclasses import dataclass
+from datetime import date, datetime
+
+from ciris_scoring.marts.marts import Marts
+
+EXPECTED = frozenset({"ingestion_received", "ingestion_accepted", "duplicate_trace"})
+"""Issues that are not faults. They are counted so that each trace that was received appears in a count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """Counts of an issue in fct_data_quality over all periods."""
+
+    issue: str
+    n: int
+    n_agents: int
+    newest: datetime | None
+    """Start of the newest period with the issue, or None if the rows have no time."""
+    days: list[date]
+    """Most recent days (UTC) with the issue."""
+    of_days: list[int]
+    """Count on each of the days."""
+
+    def on(self, day: date) -> int:
+        """Return the count on a day."""
+        return dict(zip(self.days, self.of_days, strict=True)).get(day, 0)
+
+    @property
+    def is_expected(self) -> bool:
+        """Whether the issue is not a fault."""
+        return self.issue in EXPECTED
+
+
+def issues(marts: Marts, n_days: int) -> list[Issue] | None:
+    """Read the issues: faults first, then by descending count. Return None if the role has no right to read them.
+
+    :param n_days: number of most recent days that are counted separately.
+    """
+    if not marts.may_read("fct_data_quality"):
+        return None
+    found = marts.rows(
+        Issue,
+        """
+        with counted as (
+            select *, (period_start at time zone 'UTC')::date as day
+            from {fct_data_quality}
+        ),
+
+        by_day as (
+            select issue, array_agg(day order by day) as days, array_agg(n order by day) as of_days
+            from (
+                select issue, day, sum(n)::bigint as n
+                from counted
+                where day > (select max(newest.day) from counted as newest) - %(n_days)s::integer
+                group by issue, day
+            ) as of_days
+            group by issue
+        ),
+
+        totals as (
+            select issue, sum(n)::bigint as n, count(distinct agent_id_hash) as n_agents, max(period_start) as newest
+            from counted
+            group by issue
+        )
+
+        select
+            totals.*,
+            coalesce(by_day.days, '{{}}') as days,
+            coalesce(by_day.of_days, '{{}}') as of_days
+        from totals
+        left join by_day on totals.issue = by_day.issue
+        order by totals.n desc, totals.issue collate "C"
+        """,
+        n_days=n_days,
+    )
+    return sorted(found, key=lambda one: one.is_expected)

@@ -1,0 +1,210 @@
+"""Verdict on a permission, and the alerts and red flags that it depends on (certainty.md §4b)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+
+from ciris_scoring.basics import decimals
+from ciris_scoring.basics.kinds import ALERTS, FLAGS, KINDS
+from ciris_scoring.marts.marts import Marts, grouped
+
+VerdictName = Literal["review", "withhold", "keep", "wait", "grant"]
+VERDICTS: tuple[VerdictName, ...] = get_args(VerdictName)
+"""Verdicts in descending order of urgency."""
+# Values that the API accepts as kind of an alert, as red flag, and as either.
+if TYPE_CHECKING:
+    AlertKind: TypeAlias = str
+    RedFlagName: TypeAlias = str
+    RaisedName: TypeAlias = str
+else:
+    AlertKind, RedFlagName = Literal[tuple(ALERTS)], Literal[tuple(FLAGS)]
+    RaisedName = Literal[AlertKind, RedFlagName]
+AS_OFS = 400
+"""Number of as-ofs that are searched for the beginning of an alert or a red flag."""
+AS_OF_MEANT = """
+        alert_as_ofs as (
+            select max(as_of) as newest
+            from {fct_capacity_alerts}
+        ),
+
+        meant as (
+            select
+                case
+                    when %(as_of)s < (select max(published.as_of) from {fct_fleet_capacity} as published)
+                        then %(as_of)s::timestamptz
+                    else greatest(%(as_of)s, newest)
+                end as as_of
+            from alert_as_ofs
+        )
+"""
+"""CTE `meant`: the as-of whose alerts to read. It is the given as-of, except at the newest one with scores: then it
+is the newest as-of with alerts, because a later run that scored no agent can raise alerts too.
+"""
+
+
+def title(name: str) -> str:
+    """Return the title of an alert or a red flag, or the name itself if this version does not know it."""
+    return KINDS[name].title if name in KINDS else name
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """An alert or a red flag that an agent had at consecutive as-ofs."""
+
+    agent_id_hash: str
+    name: str
+    """Kind of the alert, or name of the red flag."""
+    severity: Literal["critical", "warning", "red_flag"]
+    """Severity at the last as-of."""
+    since: datetime | None
+    """First of the consecutive as-ofs. Null if it is the oldest one that was searched, so that the beginning is
+    unknown."""
+    until: datetime
+    """Last of the consecutive as-ofs."""
+
+    @property
+    def is_red_flag(self) -> bool:
+        """Whether this is a red flag of selective reporting."""
+        return self.severity == "red_flag"
+
+    @property
+    def reviews(self) -> bool:
+        """Whether a person must review the agent before the score decides."""
+        kind = KINDS.get(self.name)
+        return self.severity in ("critical", "red_flag") or (kind is not None and kind.review == "always")
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it was raised at the last as-of but not at the one before."""
+        return self.since == self.until
+
+    @property
+    def words(self) -> str:
+        """Title and first date, for example "new identity since 3 March"."""
+        since = "" if self.since is None else f" since {self.since.day} {self.since:%B}"
+        other_year = self.since is not None and self.since.year != self.until.year
+        return title(self.name) + since + (f" {self.since:%Y}" if other_year else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Verdict on a permission that requires a score of at least the threshold."""
+
+    verdict: VerdictName
+    reason: str
+    """Reason for the verdict, as text."""
+    threshold: float
+
+
+def verdict(
+    threshold: float, low: float | None, high: float | None, status: str, raised: Sequence[Raised] = ()
+) -> Verdict:
+    """Return the verdict on a permission.
+
+    :param threshold: steady score that the permission requires.
+    :param low: lower confidence bound of the steady score.
+    :param high: upper confidence bound of the steady score.
+    :param status: status of the score.
+    :param raised: alerts and red flags of the agent at the as-of of the score.
+    """
+    found: VerdictName
+    reviewing = [one.words for one in raised if one.reviews]
+    if status == "insufficient_data":
+        found, reason = "wait", "too few traces for a score"
+    elif low is None or high is None:
+        found, reason = "wait", "no steady score, which a rescore fills"
+    else:
+        limits = f"{decimals.bound(low)} to {decimals.bound(high)}"
+        if status == "provisional":
+            found, reason = "wait", f"{limits} is provisional: too little history"
+        elif high < threshold:
+            found, reason = "withhold", f"{limits} lies below {threshold:g}"
+        elif low >= threshold:
+            found, reason = "grant", f"{limits} lies at or above {threshold:g}"
+        else:
+            found, reason = "keep", f"{threshold:g} lies inside {limits}"
+        if reviewing and found in ("grant", "keep"):
+            found = "review"
+    return Verdict(found, "; ".join([reason, *reviewing]), threshold)
+
+
+def raised(
+    marts: Marts,
+    window_days: int,
+    as_of: datetime,
+    *,
+    first: datetime | None = None,
+    agents: Sequence[str] | None = None,
+) -> Mapping[str, list[Raised]]:
+    """Read the alerts and red flags of agents, in the order: critical alerts, red flags, warnings.
+
+    :param as_of: as-of of the alerts. At the newest as-of, alerts of later runs that scored no agent are included.
+    :param first: read also alerts and red flags that ended at or after this as-of. None reads only those that are
+    raised.
+    :param agents: agent hashes, or None for all agents.
+    """
+    found = marts.rows(
+        Raised,
+        f"""
+        with {AS_OF_MEANT},
+
+        as_ofs as (
+            select as_of, row_number() over (order by as_of) as number
+            from (
+                select as_of from {{fct_fleet_capacity}} where window_days = %(window_days)s
+                union
+                select newest from alert_as_ofs where newest is not null
+            ) as published
+            where as_of <= (select meant.as_of from meant)
+            order by as_of desc
+            limit %(as_ofs)s
+        ),
+
+        raised as (
+            select agent_id_hash, kind as name, severity, as_of
+            from {{fct_capacity_alerts}}
+            where window_days = %(window_days)s and (%(agents)s::text[] is null or agent_id_hash = any(%(agents)s))
+
+            union all
+
+            select distinct agent_id_hash, red_flag, 'red_flag', as_of
+            from {{fct_record_signs}}
+            where window_days = %(window_days)s and (%(agents)s::text[] is null or agent_id_hash = any(%(agents)s))
+        ),
+
+        numbered as (
+            select
+                raised.*,
+                as_ofs.number - row_number() over (
+                    partition by raised.agent_id_hash, raised.name, raised.severity = 'red_flag' order by as_ofs.number
+                ) as island
+            from raised
+            join as_ofs on raised.as_of = as_ofs.as_of
+        ),
+
+        spans as (
+            select
+                agent_id_hash, name, (array_agg(severity order by as_of desc))[1] as severity,
+                min(as_of) as first_as_of, max(as_of) as until
+            from numbered
+            group by agent_id_hash, name, severity = 'red_flag', island
+        )
+
+        select
+            agent_id_hash, name, severity, until,
+            nullif(first_as_of, (select min(as_of) from as_ofs)) as since
+        from spans
+        where
+            until >= %(first)s::timestamptz
+            or until = (select meant.as_of from meant)
+            or (severity = 'red_flag' and until = %(as_of)s)
+        order by agent_id_hash collate "C", severity collate "C", name collate "C", until
+        """,
+        as_of=as_of,
+        window_days=window_days,
+        first=first,
+        agents=None if agents is None else list(agents),
+        as_ofs=AS_OFS,
+    )
+    return grouped(found)

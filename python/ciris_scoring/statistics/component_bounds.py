@@ -1,0 +1,264 @@
+"""Confidence bounds of single components in closed form, at any level (certainty.md §3).
+
+Bounds are of how bad a component is: rate of bad events, ECE, drift, hours to recovery. The lower bound is the side of
+a better score and uses ``z_better``; the upper bound is the side of a worse score and uses ``z_worse``. The bounds
+contain the centre. :mod:`intervals` widens them to contain the published value.
+
+The constants were set by simulation, so that 95 % intervals hold the truth as often as docs/measuring.md ("Intervals")
+says. ``make bench BENCH='coverage --part intervals'`` repeats it.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ciris_scoring.statistics.design_effects import HistogramEffect
+from ciris_scoring.statistics.inputs import Booleans, Floats, Level
+from ciris_scoring.statistics.residuals import ratio
+from ciris_scoring.statistics.resilience import N_BINS, smoothed
+
+BETTER_SIDE_OF_GAP = 0.846
+"""Bias of |x| at a true gap of 0, in standard deviations. For a normal x it is √(2/π) = 0.798; the rest is a margin,
+set by simulation."""
+
+SPREAD_OF_GAP = 0.516
+"""Share of a gap's variance that is lost when the sign of a gap near 0 is dropped. For a normal x it is 2/π = 0.637;
+the smaller value widens the interval and was set by simulation."""
+
+FOLDING_RANGE = 2.5
+"""Standard deviations from 0 within which the two corrections above apply to a gap. Set by simulation."""
+
+FEW_EVENTS = 4.0
+"""Effective bad events below which Wilson's lower bound is too high: in the simulation, intervals with one to three bad
+events held the truth in 90.5 %."""
+
+FEW_EVENTS_SHARE = 0.05
+"""Probability below the lower bound for few events."""
+
+NEWTON_STEPS = 12
+"""Newton steps of ``gamma_quantile``; enough for a result that is exact to rounding."""
+TERMS = 30
+"""Terms of the series in ``gamma_quantile``. Its terms fall quickly, because the quantile is at most 1.4."""
+
+TINY_DIVERGENCE = 1e-12
+"""KL in nats below which the variance of KL over KL is replaced by its limit, 2/n."""
+
+
+class Bounds(NamedTuple):
+    """Lower and upper confidence bound of n values; arrays of the same shape."""
+
+    lower: Floats
+    upper: Floats
+
+
+class TwoCentred(NamedTuple):
+    """Confidence bounds whose two sides have different centres, because the estimate cannot be negative; (n,) each."""
+
+    centre: Floats
+    """Centre of the worse side, truncated at 0."""
+    upper: Floats
+    """Bound of the worse side."""
+    raw: Floats
+    """Centre of the better side, not truncated at 0."""
+    raw_lower: Floats
+    """Bound of the better side, not truncated at 0."""
+
+
+def wilson(rate: Floats, n: Floats, level: Level, none: Booleans, every: Booleans) -> Bounds:
+    """Compute Wilson bounds of a rate of bad events (Wilson 1927, JASA 22, 209–212).
+
+    For fewer than ``FEW_EVENTS`` events the lower bound is that of a Poisson count (Garwood 1936, Biometrika 28,
+    437–442), if it is lower.
+
+    :param rate: rate of bad events in [0, 1].
+    :param n: effective number of trials: trials over the design effect (Rao and Scott 1992, Biometrics 48, 577–585).
+        Where it is 0 the bounds are 0 and 1.
+    :param none: where no trial was a bad event; the lower bound is exactly 0.
+    :param every: where every trial was a bad event; the upper bound is exactly 1.
+    """
+    known: Booleans = n > 0
+    trials = np.where(known, n, 1.0)
+
+    def limit(z: float, side: float) -> Floats:
+        spread = z * np.sqrt(rate * (1 - rate) / trials + z * z / (4 * trials * trials))
+        result: Floats = (rate + z * z / (2 * trials) + side * spread) / (1 + z * z / trials)
+        return result
+
+    lowest = limit(level.z_better, -1.0)
+    events = rate * trials
+    few = ~none & known & (events > 0) & (events < FEW_EVENTS)
+    lowest[few] = np.minimum(lowest[few], gamma_quantile(events[few]) / trials[few])
+    lower = np.where(none | ~known, 0.0, np.clip(lowest, 0.0, rate))
+    upper = np.where(every | ~known, 1.0, np.clip(limit(level.z_worse, 1.0), rate, 1.0))
+    return Bounds(lower, upper)
+
+
+def gamma_quantile(shape: Floats) -> Floats:
+    """Compute the quantile ``FEW_EVENTS_SHARE`` of the gamma distribution, by Newton's method on logarithms.
+
+    The distribution function at g is g^x e^−g Σ g^k / ((x + 1) … (x + k)) / Γ(x + 1). Its logarithm as a function of ln
+    g is concave and has the slope x / Σ, so Newton's method always converges.
+
+    :param shape: (n,) x, in (0, ``FEW_EVENTS``).
+    """
+    log_gamma = np.array([math.lgamma(x + 1) for x in shape.tolist()], dtype=np.float64)
+    log_g: Floats = (math.log(FEW_EVENTS_SHARE) + log_gamma) / shape
+    for _ in range(NEWTON_STEPS):
+        g = np.exp(np.maximum(log_g, -700.0))
+        term = np.ones_like(shape)
+        total = np.ones_like(shape)
+        for k in range(1, TERMS):
+            term = term * g / (shape + k)
+            total = total + term
+        log_share = shape * log_g - g - log_gamma + np.log(total)
+        log_g = log_g - (log_share - math.log(FEW_EVENTS_SHARE)) * total / shape
+    return np.exp(np.maximum(log_g, -700.0))
+
+
+def calibration_bounds(
+    judged: Floats, confidence: Floats, successes: Floats, effect: Floats, level: Level
+) -> TwoCentred:
+    """Compute confidence bounds of ECE (certainty.md §3, "ece").
+
+    The gap of a bin is taken as normal. ECE is the sum of absolute gaps, which noise makes larger; both centres correct
+    this. The success rate of a bin is shrunk towards the overall rate, which itself is Agresti and Coull's (1998, The
+    American Statistician 52, 119–126): two successes and two failures are added.
+
+    :param judged: (n, 10) judged traces by bin.
+    :param confidence: (n, 10) their sums of confidence.
+    :param successes: (n, 10) their successes.
+    :param effect: (n,) design effect.
+    :returns: bounds of ECE; 0 where no trace was judged.
+    """
+    total = np.sum(judged, axis=-1, keepdims=True)
+    total_or_one = np.maximum(total, 1.0)
+    gap = np.abs(confidence - successes) / total_or_one
+    share = judged / total_or_one
+    overall = (np.sum(successes, axis=-1, keepdims=True) + 2) / (total + 4)
+    success = (successes + 2 * share + 2 * overall) / (judged + 4 * share + 2)
+    variance = effect[:, None] * judged * success * (1 - success) / total_or_one**2
+    sd = np.sqrt(variance)
+    folded = np.exp(-(np.minimum(ratio(gap, FOLDING_RANGE * sd, 10.0), 10.0) ** 4))
+    centre = np.sum(np.sqrt(np.maximum(gap * gap - variance, 0)), axis=-1)
+    raw = np.sum(gap - BETTER_SIDE_OF_GAP * sd * folded, axis=-1)
+    return TwoCentred(
+        centre=centre,
+        upper=centre + level.z_worse * np.sqrt(np.sum(variance, axis=-1)),
+        raw=raw,
+        raw_lower=raw - level.z_better * np.sqrt(np.sum(variance * (1 - SPREAD_OF_GAP * folded), axis=-1)),
+    )
+
+
+class Divergence(NamedTuple):
+    """KL divergences of the metrics and the contribution of sampling, (n, 3) each; 0 where a metric is not
+    measurable."""
+
+    measured: Booleans
+    kl: Floats
+    """KL in nats, with pseudo-counts, as the score uses it."""
+    excess: Floats
+    """Expected contribution of sampling to KL: t1/(2 n_h)."""
+    null_variance: Floats
+    """Variance of KL without drift."""
+    slope_variance: Floats
+    """(t2/t1) times the variance that drift adds, about proportional to KL."""
+    slope_limit: Floats
+    """Limit of ``slope_variance``/KL for small KL."""
+
+
+def divergence(
+    recent: Floats, baseline: Floats, effect: HistogramEffect, pseudo_count: float, min_sample: int
+) -> Divergence:
+    """Compute KL divergences of the metrics' histograms with their moments (certainty.md §3, "delta_drift").
+
+    Without drift, 2 n_h · KL is a weighted sum of chi-squares with the moments of the design-effect matrix (Rao and
+    Scott 1981, JASA 76, 221–230).
+
+    :param recent: (n, 3, 10) counts in the window.
+    :param baseline: (n, 3, 10) counts in the baseline.
+    :param effect: moments of the design-effect matrices.
+    :param pseudo_count: α of :func:`ciris_scoring.statistics.resilience.smoothed`.
+    :param min_sample: number of values in each window from which a metric is measurable.
+    """
+    n_recent, n_baseline = np.sum(recent, axis=-1), np.sum(baseline, axis=-1)
+    measured: Booleans = np.minimum(n_recent, n_baseline) >= max(min_sample, 1)
+    recent = np.where(measured[..., None], recent, 1.0)
+    baseline = np.where(measured[..., None], baseline, 1.0)
+    n_recent, n_baseline = np.where(measured, n_recent, N_BINS), np.where(measured, n_baseline, N_BINS)
+    probabilities = smoothed(recent, baseline, pseudo_count)
+    (p, q), quotient = probabilities, probabilities.quotient
+    kl = np.maximum(probabilities.kl_divergence, 0)
+    harmonic = 1 / (1 / n_recent + 1 / n_baseline)
+    log_ratio = np.log(quotient)
+    first = np.sum(p * (log_ratio - np.sum(p * log_ratio, axis=-1, keepdims=True)) ** 2, axis=-1) / n_recent
+    second = np.sum((p - q) * (quotient - 1), axis=-1) / n_baseline  # Σ (p − q)²/q
+    mean_effect = ratio(effect.t2, effect.t1, effect.effect)
+    numbers = (
+        kl,
+        effect.t1 / (2 * harmonic),
+        effect.t2 / (2 * harmonic * harmonic),
+        mean_effect * (first + second),
+        mean_effect * 2 / harmonic,
+    )
+    return Divergence(measured, *(np.where(measured, number, 0.0) for number in numbers))
+
+
+def drift_bounds(metrics: Divergence, level: Level) -> TwoCentred:
+    """Compute confidence bounds of δ_drift from the sum of the metrics' divergences, by inverting a score test.
+
+    The variance of the sum is ``null + 4F · sum``, so the bounds solve a quadratic equation. δ averages 1 − exp(−KL)
+    over the metrics, which is less than 1 − exp(−mean KL) where the metrics differ. The ratio of the two is taken at
+    the centre (certainty.md §3, "delta_drift").
+
+    :returns: bounds of δ_drift; 0 where no metric is measurable.
+    """
+    some = np.maximum(np.count_nonzero(metrics.measured, axis=-1), 1.0)
+    kl, raw, null_variance, slope_variance, slope_limit = (
+        np.sum(values, axis=-1)
+        for values in (
+            metrics.kl,
+            metrics.kl - metrics.excess,
+            metrics.null_variance,
+            metrics.slope_variance,
+            metrics.slope_limit,
+        )
+    )
+    slope = np.divide(slope_variance, kl, out=slope_limit / some, where=kl > TINY_DIVERGENCE)  # 4F
+
+    def limit(z: float, side: float) -> Floats:
+        root = np.sqrt(np.maximum(slope * raw + z * z * slope * slope / 4 + null_variance, 0))
+        result: Floats = raw + z * z * slope / 2 + side * z * root
+        return result
+
+    corrected = np.maximum(metrics.kl - metrics.excess, 0)
+    mean_of_exponentials = np.sum(-np.expm1(-corrected), axis=-1) / some
+    exponential_of_mean = -np.expm1(-np.sum(corrected, axis=-1) / some)
+    convexity = ratio(mean_of_exponentials, exponential_of_mean, 1.0)
+
+    def delta(total: Floats) -> Floats:
+        result: Floats = convexity * -np.expm1(-total / some)
+        return result
+
+    centre = np.maximum(raw, 0)
+    return TwoCentred(
+        centre=delta(centre),
+        upper=delta(np.maximum(limit(level.z_worse, 1.0), centre)),
+        raw=delta(raw),
+        raw_lower=delta(np.minimum(limit(level.z_better, -1.0), raw)),
+    )
+
+
+def recovery_bounds(mttr_hours: Floats, n_episodes: Floats, episode_cv: Floats, level: Level) -> Bounds:
+    """Compute confidence bounds of MTTR: a log-normal mean of n episodes with the fleet's coefficient of variation.
+
+    The formula is in certainty.md §3, "mttr_hours".
+
+    :param mttr_hours: (n,) hours; 0 without an episode, where both bounds are 0.
+    :param n_episodes: (n,) number of episodes in ``mttr_hours``.
+    :param episode_cv: (n,) the fleet's coefficient of variation of durations.
+    """
+    spread = np.sqrt(np.log1p(episode_cv**2 / np.maximum(n_episodes, 1.0)))
+    lower = np.minimum(np.exp(spread * spread / 2 - level.z_better * spread), 1.0)
+    upper = np.exp(spread * spread / 2 + level.z_worse * spread)
+    return Bounds(mttr_hours * lower, mttr_hours * upper)

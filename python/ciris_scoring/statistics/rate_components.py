@@ -1,0 +1,63 @@
+"""Losses of the nine rate components with their standard deviations, which the alert ``falling`` compares.
+
+Episodes and deferrals are not among them. They are few and skewed, and come and go without a change of the agent
+(certainty.md §4).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ciris_scoring.basics.components import COMPONENT_ROWS
+from ciris_scoring.statistics.inputs import PUBLISHED_LEVEL, Floats, Parameters
+from ciris_scoring.statistics.intervals import COMPONENTS, GOOD_SHARES, Intervals
+from ciris_scoring.statistics.resilience import sigmoid
+
+PARTS = tuple(one.component for one in COMPONENT_ROWS if one.has_design_effect)
+"""The rate components, in the order of the arrays."""
+
+LEAST_UNDER_LOGARITHM = 1e-9
+"""Smallest argument of a logarithm, so that every loss is finite (certainty.md §4)."""
+
+
+class RateComponents(NamedTuple):
+    """Losses of rows in an array of any shape: (..., 9) in the order of ``PARTS``; NaN where a component is
+    unmeasured."""
+
+    loss: Floats
+    """−ln of the factor by which the component multiplies the score."""
+    worse_sd: Floats
+    """Standard deviation of the loss, from the published bound towards a worse score."""
+    better_sd: Floats
+    """Standard deviation of the loss, from the published bound towards a better score."""
+
+
+def rate_components(bounds: Intervals, parameters: Parameters) -> RateComponents:
+    """Compute the losses at the published components, and how far chance alone may move each."""
+
+    def loss(part: str, value: Floats) -> Floats:
+        if part in ("d_identity", "k_contradiction"):
+            return value * (parameters.lambda_c if part == "d_identity" else parameters.mu_c)
+        kept = value if part in GOOD_SHARES else 1 - value
+        if part == "delta_drift":
+            kept = sigmoid(kept, parameters.norm_k, parameters.norm_x0)
+        return 0 - np.log(np.maximum(kept, LEAST_UNDER_LOGARITHM))
+
+    columns = []
+    for part in PARTS:
+        at = COMPONENTS.index(part)
+        low, high = bounds.component_low[..., at], bounds.component_high[..., at]
+        worst, best = (low, high) if part in GOOD_SHARES else (high, low)
+        value = loss(part, bounds.component[..., at])
+        columns.append(
+            np.where(
+                np.isnan(bounds.design_effect[..., at]),
+                np.nan,
+                [
+                    value,
+                    (loss(part, worst) - value) / PUBLISHED_LEVEL.z_worse,
+                    (value - loss(part, best)) / PUBLISHED_LEVEL.z_better,
+                ],
+            )
+        )
+    return RateComponents(*np.stack(columns, axis=-1))

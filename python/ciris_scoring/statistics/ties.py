@@ -1,0 +1,106 @@
+"""Traces of a window with equal scores (certainty.md §5): equal pairs, and the commonest plausibility.
+
+Equal pairs are not additive over periods, so the traces of each window are counted. Counts are integers, so a row's
+result does not depend on how agents and rows are divided into chunks.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ciris_scoring.statistics.inputs import Integers, Rows, Window
+
+ABSENT = 1001
+"""Value in a triple for a score that the trace does not have."""
+
+BASE = ABSENT + 1
+"""Base of the triples: a triple is a number of three digits in this base."""
+
+
+class Scored(NamedTuple):
+    """Traces that have a plausibility; (m,) each."""
+
+    agent: Integers
+    period: Integers
+    """Index of the scoring period."""
+    triple: Integers
+    """Plausibility, alignment and coherence in thousandths, as the three digits of a number in ``BASE``."""
+
+    def of_agents(self, first: int, size: int) -> "Scored":
+        """Return the traces of ``size`` agents from number ``first`` on, with agents renumbered from 0."""
+        mine = (self.agent >= first) & (self.agent < first + size)
+        return Scored(self.agent[mine] - first, self.period[mine], self.triple[mine])
+
+
+class Ties(NamedTuple):
+    """Numbers of traces and pairs with equal scores, of n rows; (n,) each, named as in ``int_windows``."""
+
+    n_plausibilities: Integers
+    """Traces with a plausibility."""
+    n_commonest_plausibility: Integers
+    """Traces that have the commonest plausibility of the window."""
+    n_triples: Integers
+    """Traces with all three scores."""
+    equal_pairs: Integers
+    """Pairs of these traces with all three scores equal."""
+    equal_plausibilities: Integers
+    """Pairs of these traces with equal plausibility; the next two fields are the same for the other scores."""
+    equal_alignments: Integers
+    equal_coherences: Integers
+
+
+def count_ties(scored: Scored, rows: Rows, windows: tuple[Window, ...], periods_per_day: int) -> Ties:
+    """Count the traces and pairs with equal scores in each row's window."""
+    n_agents = int(max(rows.agent.max(initial=-1), scored.agent.max(initial=-1))) + 1
+    scored = Scored._make(values[np.argsort(scored.period, kind="stable")] for values in scored)
+    plausibility, others = np.divmod(scored.triple, BASE * BASE)
+    alignment, coherence = np.divmod(others, BASE)
+    complete = (alignment != ABSENT) & (coherence != ABSENT)
+    plausibilities = _of_one_score(scored.agent, scored.period, plausibility, n_agents)
+    agent, period = scored.agent[complete], scored.period[complete]
+    triples, number = np.unique(agent * BASE**3 + scored.triple[complete], return_inverse=True)
+    kinds = [
+        _Values(period, number, np.searchsorted(triples, np.arange(n_agents + 1) * BASE**3)),
+        *(
+            _of_one_score(agent, period, score[complete], n_agents)
+            for score in (plausibility, alignment, coherence)
+        ),
+    ]
+    result = Ties(*np.zeros((len(Ties._fields), len(rows.agent)), dtype=np.int64))
+    for window, as_of in sorted(set(zip(rows.window.tolist(), rows.as_of.tolist(), strict=True))):
+        at = np.flatnonzero((rows.window == window) & (rows.as_of == as_of))
+        of_row = rows.agent[at]
+        first = as_of - windows[window].window_days * periods_per_day
+        counts = plausibilities.counts(first, as_of)
+        result.n_plausibilities[at] = plausibilities.by_agent(counts)[of_row]
+        result.n_commonest_plausibility[at] = counts.reshape(n_agents, BASE).max(axis=1)[of_row]
+        for values, pairs in zip(kinds, result[3:], strict=True):
+            counts = values.counts(first, as_of)
+            pairs[at] = values.by_agent(counts * (counts - 1) // 2)[of_row]
+        result.n_triples[at] = values.by_agent(counts)[of_row]
+    return result
+
+
+class _Values(NamedTuple):
+    """A value of each of m traces, numbered so that different agents never share a number."""
+
+    period: Integers
+    """(m,), ascending."""
+    number: Integers
+    """(m,) number of the agent's value."""
+    starts: Integers
+    """(agents + 1,): the numbers of an agent's values begin here and end before the next agent's start."""
+
+    def counts(self, first: int, end: int) -> Integers:
+        """Return how many traces of the periods [first, end) have each value."""
+        within = slice(*np.searchsorted(self.period, (first, end)))
+        return np.bincount(self.number[within], minlength=self.starts[-1])
+
+    def by_agent(self, amounts: Integers) -> Integers:
+        """Return the sum of amounts per value, by agent."""
+        return np.diff(np.concatenate([[0], np.cumsum(amounts)])[self.starts])
+
+
+def _of_one_score(agent: Integers, period: Integers, score: Integers, n_agents: int) -> _Values:
+    """Return the values of one score. They are numbered by the score itself, because a score has few values."""
+    return _Values(period, agent * BASE + score, np.arange(n_agents + 1) * BASE)

@@ -1,0 +1,144 @@
+"""Cases of red flags (certainty.md §5) that depend on the traces of one agent only."""
+
+from typing import Any
+
+from cases import notation
+from cases.notation import Case, Source, ago, deferral, expects
+
+
+def traces(*where: Any, agent: str, **columns: Any) -> list[Source]:
+    """Return traces signed with a key that no other agent uses."""
+    return notation.traces(*where, agent=agent, signature_key_id=f"key of {agent}", **columns)
+
+
+def scored_records(agent: str, days: float, n: int, shift: int = 0) -> list[Source]:
+    """Return the first n of fifty records. Each score has ten values, five times each. Shifted records are different
+    ones."""
+    numbers = range(n)
+    return traces(
+        ago(days),
+        n,
+        agent=agent,
+        csdma_plausibility_score=[number % 10 / 10 for number in numbers],
+        dsdma_domain_alignment=[(3 * number + number // 10) % 10 / 10 for number in numbers],
+        coherence_level=[(number // 5 + shift) % 10 / 10 for number in numbers],
+    )
+
+
+def red_flags(**values: float) -> dict[str, Any]:
+    """Return the expected red flags of an agent with their values."""
+    return {"red_flags": values}
+
+
+CASES = [
+    Case(
+        "5 repeated_records: more equal pairs than chance gives, of 100 traces",
+        [
+            *scored_records("twice", 5, 50),
+            *scored_records("twice", 1.2, 50),
+            # Two agents with ten values of each score, but no two equal records.
+            *[
+                row
+                for number in (1, 2)
+                for row in [
+                    *scored_records(f"once, {number}", 5.1, 50),
+                    *scored_records(f"once, {number}", 1.3, 50, shift=3),
+                ]
+            ],
+            *scored_records("99", 5.2, 50),
+            *scored_records("99", 1.4, 49),
+            # The second half is before the window of 7 days.
+            *scored_records("earlier", 8, 50),
+            *scored_records("earlier", 1.5, 50),
+            # Twenty records, five times each, all without the second score. The other two scores alone would be 4.9
+            # times chance.
+            *[
+                row
+                for days in (5.3, 4.3, 3.3, 2.3, 1.6)
+                for row in traces(
+                    ago(days),
+                    20,
+                    agent="absent",
+                    csdma_plausibility_score=[n % 10 / 10 for n in range(20)],
+                    dsdma_domain_alignment=None,
+                    coherence_level=[(n + 3 * (n // 10)) % 10 / 10 for n in range(20)],
+                )
+            ],
+        ],
+        # 10 * 45 of 4950 pairs are equal in each score, so chance gives 450^3 / 4950^2. There are 50 equal pairs.
+        [
+            expects(red_flags(repeated_records=50 * 4950**2 / 450**3), agent="twice"),
+            expects(red_flags(), agent="once, 1"),
+            expects(red_flags(), agent="99"),
+            expects(red_flags(), agent="earlier"),
+            expects(red_flags(repeated_records=50 * 4950**2 / 450**3), agent="earlier", window=30),
+            expects(red_flags(), agent="absent"),
+        ],
+    ),
+    Case(
+        "5 renumbered and contradicted_null are raised by one occurrence",
+        [
+            *traces(ago(5), 3, agent="anew"),
+            *traces(ago(1), 2, agent="anew", audit_sequence_number=[1, 2]),
+            *traces(
+                ago(1),
+                2,
+                agent="nulled",
+                action_was_overridden=None,
+                conscience_result={"action_was_overridden": True},
+            ),
+        ],
+        [
+            expects(red_flags(renumbered=1), agent="anew"),
+            expects(red_flags(**{"contradicted_null action_was_overridden": 2}), agent="nulled"),
+        ],
+    ),
+    Case(
+        "5 unreported needs three traces and significance",
+        [
+            *traces(ago(20), 400, agent="three of 50"),
+            *traces(ago(1), 50, agent="three of 50", action_success=[None] * 3 + [True] * 47),
+            *traces(ago(20), 400, agent="four of 50"),
+            *traces(ago(1), 50, agent="four of 50", action_success=[None] * 4 + [True] * 46),
+            *traces(ago(20), 99, agent="24 of 1000"),
+            *traces(ago(6), 1000, agent="24 of 1000", action_success=[None] * 24 + [True] * 976),
+            *traces(ago(20), 400, agent="two of 2"),
+            *traces(ago(1), 2, agent="two of 2", action_success=None),
+        ],
+        # p = 1/401, so 0.125 are expected of 50 traces. The probability of three or more is 0.00029, of four or more
+        # 0.000009. If 10 are expected, exactly 24 have a probability of 0.00007, 24 or more of 0.00012.
+        [
+            expects(red_flags(), agent="three of 50"),
+            expects(red_flags(**{"unreported action_success": 4 / 50}), agent="four of 50"),
+            expects(red_flags(), agent="24 of 1000"),
+            expects(red_flags(), agent="two of 2"),
+        ],
+    ),
+    Case(
+        "5 deferrals_left_open: 7 days to judge, and the baseline as it stood a window earlier",
+        [row for agent in ("A", "slow") for days in (60, 1) for row in traces(ago(days), agent=agent)],
+        # Of the four kinds of old deferrals, one is resolved, one is resolved only after T, and one is in progress.
+        # In the baseline two were resolved after T - 7 days, so they were open then: of 15, or of 5, for which the
+        # difference is not significant.
+        [expects(red_flags(deferrals_left_open=9 / 12), agent="A"), expects(red_flags(), agent="slow")],
+        deferrals=[
+            row
+            for agent, n_judged in (("A", 13), ("slow", 3))
+            for row in [
+                *3
+                * [
+                    deferral(ago(14), resolved_at=ago(13), agent=agent),
+                    deferral(ago(11), resolved_at=ago(-1), agent=agent),
+                    deferral(ago(11), "UNDER_REVIEW", agent=agent),
+                    deferral(ago(7, us=1), "PENDING", agent=agent),
+                    # too recent, and of unknown status
+                    deferral(ago(7), "PENDING", agent=agent),
+                    deferral(ago(11), "LOST", agent=agent),
+                ],
+                *n_judged * [deferral(ago(20), resolved_at=ago(19), agent=agent)],
+                *2 * [deferral(ago(14, us=1), resolved_at=ago(7), agent=agent)],
+                deferral(ago(37, us=1), "PENDING", agent=agent),
+            ]
+        ],
+    ),
+]

@@ -1,0 +1,444 @@
+"""Tests of red flags of selective reporting: each kind of manipulation raises its flag, and honest agents raise none.
+
+The fleet is small and fixed. `python -m benchmarks red_flags` measures rates on larger fleets.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import timedelta
+from decimal import ROUND_HALF_UP, Decimal
+
+import numpy as np
+import pandas as pd
+import psycopg
+import pytest
+from psycopg.rows import dict_row
+
+from benchmarks.coverage.polished import MANIPULATIONS
+from benchmarks.coverage.red_flags import END
+from ciris_scoring.lab.embedded import SCHEMA
+from ciris_scoring.lab.simulation import PATHOLOGIES, fleet_roster, simulate_fleet
+from ciris_scoring.lab.simulation.load import load_fleet
+from ciris_scoring.statistics.red_flag_rows import COLUMNS
+from ciris_scoring.statistics.red_flags import FIELDS, raised_red_flags
+from conftest import Database
+from pipeline import score
+
+SEED = 7
+BEGUN = {True: END - timedelta(days=15), False: END - timedelta(days=4)}
+# Manipulation of each manipulated agent.
+POLISHED = {
+    "override nulled": "overconfident",
+    "override scrubbed": "contradictory",
+    "fragility nulled": "stuck_fragile",
+    "bad deferrals left open": "overconfident",
+    "restart, same key": "drifting",
+    "restart, new key": "unreplayable",
+    "a phase per episode": "relapsing",
+    "ten trivial traces per real one": "out_of_tune",
+    "numbers begin again": "broken_chain",
+    "a key a day": "renamed",
+    "copies of one record": "relapsing",
+    "good traces twice": "contradictory",
+    "good traces five times": "renamed",
+    "constant confidence": "broken_chain",
+    "withheld and renumbered": "revoked_key",
+    "deferrals escalated": "stuck_fragile",
+}
+HONEST = {"healthy", "new", "silent"}
+
+
+@pytest.fixture(scope="module")
+def agents() -> dict[str, str]:
+    """Return the agents by pathology; of the two healthy agents the last one."""
+    roster = fleet_roster(len(PATHOLOGIES), SEED)
+    return dict(zip(roster["pathology"], roster["agent_id_hash"], strict=True))
+
+
+@pytest.fixture(scope="module")
+def connection(module_database: Database, agents: dict[str, str]) -> Iterator[psycopg.Connection]:
+    """A fleet with 600 traces per agent in 7 days, most of it manipulated."""
+    fleet = simulate_fleet(len(PATHOLOGIES), 33, 600 / 7, SEED, END)
+    for manipulation in MANIPULATIONS:
+        agent = agents[POLISHED[manipulation.name]]
+        fleet = manipulation.polish(fleet, agent, BEGUN[manipulation.lasts])
+    with module_database.connect() as connection:
+        load_fleet(connection, fleet)
+        score(module_database.profiles_dir, END)
+        connection.execute(f"set search_path to {SCHEMA}")
+        connection.row_factory = dict_row
+        yield connection
+
+
+def red_flags_by_agent(connection: psycopg.Connection, as_of) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = defaultdict(set)
+    query = "select agent_id_hash, red_flag from fct_record_signs where as_of = %s and window_days = 7"
+    for row in connection.execute(query, [as_of]):
+        found[row["agent_id_hash"]].add(row["red_flag"])
+    return found
+
+
+@pytest.mark.parametrize("manipulation", MANIPULATIONS, ids=lambda manipulation: manipulation.name)
+def test_each_manipulation_raises_its_red_flag(connection, agents, manipulation):
+    agent = agents[POLISHED[manipulation.name]]
+    found = red_flags_by_agent(connection, END)
+    expected = set() if manipulation.red_flag is None else {manipulation.red_flag}
+    # An agent that restarts continues under another id.
+    assert found[agent] | found[agent[::-1]] >= expected
+    if not expected:
+        assert found[agent] == set()
+
+
+def test_honest_agents_and_times_before_manipulation_raise_no_red_flag(connection, agents):
+    honest = {agents[pathology] for pathology in HONEST}
+    assert not honest & red_flags_by_agent(connection, END).keys()
+    assert red_flags_by_agent(connection, min(BEGUN.values()) - timedelta(days=1)) == {}
+
+
+CHECKED = {
+    "action_was_overridden": None,
+    "idma_fragility_flag": None,
+    "coherence_passed": ("SPEAK", "TOOL"),
+    "action_success": None,
+    "csdma_plausibility_score": None,
+    "conscience_passed": None,
+}
+"""Actions for which each verdict is expected; None for all."""
+
+
+def chance_of(x: int, mean: float) -> float:
+    """P(Poisson(mean) >= x)."""
+    return 1 - sum(math.exp(-mean + k * math.log(mean) - math.lgamma(k + 1)) for k in range(x))
+
+
+def excess(x: float, n: float, y: float, m: float) -> float:
+    """Return the number of standard errors by which x/n exceeds y/m."""
+    pooled = (x + y) / (n + m)
+    return (x / n - y / m) / math.sqrt(pooled * (1 - pooled) * (1 / n + 1 / m)) if 0 < pooled < 1 else 0.0
+
+
+def counted(rows: pd.DataFrame, first, last) -> dict[str, dict[str, tuple[int, int]]]:
+    """Return counts of events and trials in [first, last), by agent and red flag or field."""
+    found: dict[str, dict[str, tuple[int, int]]] = {}
+    for agent, mine in rows[(rows["traced_at"] >= first) & (rows["traced_at"] < last)].groupby(
+        "agent_id_hash"
+    ):
+        found[agent] = {}
+        for name, actions in CHECKED.items():
+            due = (
+                mine if actions is None else mine[mine["selected_action"].isin(actions) | mine[name].notna()]
+            )
+            found[agent][name] = (int(due[name].isna().sum()), len(due))
+        keys = (
+            rows[rows["agent_id_hash"] == agent].groupby("signature_key_id")["traced_at"].min().sort_values()
+        )
+        later = keys.iloc[1:]
+        found[agent]["key_turnover"] = (int(((later >= first) & (later < last)).sum()), len(mine))
+    return found
+
+
+def counted_scores(rows: pd.DataFrame, first, last) -> pd.DataFrame:
+    """Return the pairs of equal scores, to three decimals, of each agent's traces in [first, last)."""
+    of_agents = {}
+    for agent, mine in rows[(rows["traced_at"] >= first) & (rows["traced_at"] < last)].groupby(
+        "agent_id_hash"
+    ):
+        scores = mine[["kept", "dsdma_domain_alignment", "coherence_level"]].map(
+            lambda score: (
+                None if pd.isna(score) else Decimal(str(score)).quantize(Decimal("0.001"), ROUND_HALF_UP)
+            )
+        )
+        triples = scores.dropna().apply(tuple, axis=1)
+        pairs = [triples.value_counts(), *(scores.dropna()[name].value_counts() for name in scores)]
+        together, *alone = (float((n * (n - 1) // 2).sum()) for n in pairs)
+        all_pairs = len(triples) * (len(triples) - 1) / 2
+        chance = math.prod(alone) / all_pairs**2 if all_pairs else 0
+        of_agents[agent] = {
+            "n": len(triples),
+            "pairs": together,
+            "over_chance": together / chance if chance else math.nan,
+            "plausible": scores["kept"].notna().sum(),
+            "commonest": scores["kept"].value_counts().max() if scores["kept"].notna().any() else 0,
+        }
+    return pd.DataFrame.from_dict(of_agents, orient="index")
+
+
+def expected_of_scores(rows: pd.DataFrame, window: int) -> dict[tuple[str, str], tuple[float, str]]:
+    """certainty.md §5: return value and comparison of the red flags based on scores, by agent and red flag."""
+    found = counted_scores(rows, END - timedelta(days=window), END)
+    enough = found[(found["n"] >= 100) & found["over_chance"].notna()]
+    least = max(3, 2 * enough["over_chance"].median())
+    repeated = enough[(enough["pairs"] >= 10) & (enough["over_chance"] >= least)]
+    share = found["commonest"] / found["plausible"]
+    median = share[found["plausible"] >= 30].median()
+    constant = [
+        agent
+        for agent, x, n in found[["commonest", "plausible"]].itertuples()
+        if x >= 10 and x / n - median >= 0.25 and excess(x, n, median * 4 * n, 4 * n) >= 3
+    ]
+    return {
+        **{(agent, "repeated_records"): (v, "fleet_median") for agent, v in repeated["over_chance"].items()},
+        **{(agent, "constant_value"): (share[agent], "fleet_median") for agent in constant},
+    }
+
+
+def expected_red_flags(
+    rows: pd.DataFrame, window: int, baseline: int
+) -> dict[tuple[str, str], tuple[float, str]]:
+    """certainty.md §5, end: return value and comparison of all other red flags, by agent and field or red flag."""
+    start = END - timedelta(days=window)
+    now, before = counted(rows, start, END), counted(rows, start - timedelta(days=baseline), start)
+    red_flags = expected_of_scores(rows, window)
+    for name in (*CHECKED, "key_turnover"):
+        shares = [x / n for x, n in (of[name] for of in now.values()) if n >= 30]
+        if not shares:
+            continue
+        median = statistics.median(shares)
+        for agent, of in now.items():
+            (x, n), (y, m) = of[name], before.get(agent, {}).get(name, (0, 0))
+
+            def beyond(a: int, b: int, share: float, chance: float, weight: float, name: str = name) -> bool:
+                if name == "key_turnover":
+                    return a >= 3 and excess(a, b, share * weight, weight) >= 1.645
+                return a >= 3 and chance_of(a, b * chance) <= 1e-4
+
+            of_fleet = (median, max(median, 0.005))
+            own = m >= 30 and not beyond(y, m, *of_fleet, 4 * m)
+            compared = (y / m, (y + 1) / (m + 1), m) if own else (*of_fleet, 4 * n)
+            if n and beyond(x, n, *compared):
+                value = x if name == "key_turnover" else x / n
+                red_flags[agent, name] = (value, "own_baseline" if own else "fleet_median")
+    return red_flags
+
+
+@pytest.mark.parametrize("window_days", [7, 30])
+def test_red_flags_equal_those_computed_from_the_source(connection, window_days):
+    """The expected values are computed from the source traces that count."""
+    with connection.cursor(row_factory=dict_row) as cursor:
+        rows = pd.DataFrame(
+            cursor.execute(
+                """
+                select distinct on (verdicts.trace_check_id) verdicts.agent_id_hash, verdicts.traced_at,
+                    verdicts.selected_action, verdicts.csdma_plausibility_score as kept, traces.signature_key_id,
+                    traces.action_was_overridden, traces.idma_fragility_flag, traces.coherence_passed,
+                    traces.action_success, traces.conscience_passed, traces.csdma_plausibility_score,
+                    verdicts.dsdma_domain_alignment, verdicts.coherence_level
+                from fct_trace_checks as verdicts
+                join cirislens.covenant_traces as traces
+                    on traces.agent_id_hash = verdicts.agent_id_hash and traces.timestamp = verdicts.traced_at
+                    and traces.audit_sequence_number is not distinct from verdicts.audit_sequence_number
+                where verdicts.is_counted
+                """
+            ).fetchall()
+        )
+    [baseline] = connection.execute(
+        "select baseline_days from dim_scoring_windows where window_days = %s", [window_days]
+    ).fetchall()
+    published = connection.execute(
+        "select agent_id_hash, coalesce(field, red_flag) as name, value, compared_with from fct_record_signs"
+        " where as_of = %s and window_days = %s"
+        " and red flag in ('unreported', 'key_turnover', 'repeated_records', 'constant_value')",
+        [END, window_days],
+    ).fetchall()
+    expected = expected_red_flags(rows, window_days, baseline["baseline_days"])
+    assert {
+        (row["agent_id_hash"], row["name"]): (row["value"], row["compared_with"]) for row in published
+    } == {
+        key: (pytest.approx(value, rel=1e-12), compared_with)
+        for key, (value, compared_with) in expected.items()
+    }
+    assert {name for _, name in expected} >= {
+        *("action_was_overridden", "idma_fragility_flag", "repeated_records", "constant_value")
+    }
+
+
+def test_red_flag_names_its_comparison(connection):
+    rows = connection.execute("select * from fct_record_signs").fetchall()
+    assert {row["red_flag"] for row in rows} == {manipulation.red_flag for manipulation in MANIPULATIONS} - {
+        None
+    }
+    for row in rows:
+        assert row["message"].endswith(".")
+        assert (row["field"] is not None) == (row["red_flag"] in ("contradicted_null", "unreported"))
+        is_alone = row["red_flag"] == "new_identity"
+        assert is_alone == (row["compared_with"] is None) == (row["z"] is None)
+        assert is_alone or (row["comparison_value"] is not None and math.isfinite(row["z"]))
+    in_scores = connection.execute(
+        "select count(*) as n from fct_record_signs as r join fct_capacity_scores as s"
+        " using (agent_id_hash, as_of, window_days, scored_at)"
+    ).fetchone()
+    assert in_scores["n"] == len(rows)
+
+
+# Counts of agents in a window of 7 days that a rule uses. All other counts are those of NOTHING.
+NOTHING = {
+    "fleet": 1, "window_days": 7, "baseline_days": 23.0, "n_traces": 50, "baseline_n_traces": 100,
+}  # fmt: skip
+
+
+def per_field(**counts: int) -> list[int]:
+    """Return counts in the order of the fields."""
+    return [counts.get(field, 0) for field in FIELDS]
+
+
+def of_success(n: int, unreported: int, before: int, unreported_before: int = 0) -> dict[str, list[int]]:
+    """Return the number of traces that should report action_success, and the number of those that do not."""
+    numbers = {"n_checked": n, "n_unreported": unreported}
+    numbers |= {"baseline_n_checked": before, "baseline_n_unreported": unreported_before}
+    return {name: per_field(action_success=number) for name, number in numbers.items()}
+
+
+def of_pairs(pairs: int, traces: int = 100, alone: int = 550) -> dict[str, int]:
+    """Return the equal pairs of a window. For 100 traces with 550 pairs equal in each score, chance gives 550^3 /
+    4950^2."""
+    scores = dict.fromkeys(("equal_plausibilities", "equal_alignments", "equal_coherences"), alone)
+    return {"n_triples": traces, "equal_pairs": pairs, **scores}
+
+
+def of_plausibility(commonest: int, n: int) -> dict[str, int]:
+    return {"n_plausibilities": n, "n_commonest_plausibility": commonest}
+
+
+REPEATED = "Of 100 traces 21 pairs have the same plausibility, alignment and coherence, 3.1 times what chance gives; "
+JUDGED = {
+    # With 100 traces and a baseline of 0 in 99, the expected mean is 1. The probability of 7 or more is 0.000083, of
+    # 6 or more 0.00059. The second agent does not exceed its baseline (mean 3.5); the last one has only 2.
+    "unreported against the own baseline": (
+        [of_success(100, 7, 99), of_success(100, 3, 200, 6), of_success(100, 6, 99), of_success(50, 2, 9999)],
+        {(0, "unreported", "action_success"): (0.07, 0, "own_baseline", 2.6800478074094127)},
+        "action_success is missing in 7 of 100 traces that should report it (7.0 %); its own baseline: 0.0 %.",
+    ),
+    # A fifth is missing from the first day on. The baseline would hide it, so the agent is compared with the fleet.
+    "unreported from the first day on": (
+        [of_success(100, 20, 100, 20), *2 * [of_success(100, 0, 100)]],
+        {(0, "unreported", "action_success"): (0.2, 0, "fleet_median", 9.12871)},
+        "action_success is missing in 20 of 100 traces that should report it (20.0 %); the fleet's median: 0.0 %.",
+    ),
+    # Two new keys are significant too, but an agent may replace its key.
+    "new keys": (
+        [{"n_new_keys": 2}, {"n_new_keys": 3}],
+        {(1, "key_turnover", None): (3, 0, "own_baseline", 2.47436)},
+        "3 new signing keys in 7 days; its own baseline: 0.0 in as many traces.",
+    ),
+    # A single occurrence is enough, whatever the baseline. Occurrences in the baseline alone raise nothing. The
+    # comparison value is the baseline's count for as many traces.
+    "what no honest agent has": (
+        [
+            {
+                "n_contradicted": per_field(idma_fragility_flag=1),
+                "baseline_n_contradicted": per_field(idma_fragility_flag=2),
+            },
+            {"baseline_n_shared_key": 50, "baseline_n_renumbered": 1},
+            {"n_shared_key": 1, "baseline_n_traces": 50},
+            {"n_renumbered": 1, "baseline_n_traces": 50},
+        ],
+        {
+            (0, "contradicted_null", "idma_fragility_flag"): (1, 1, "own_baseline", 0),
+            (2, "shared_key", None): (1, 0, "own_baseline", 1.005037815259212),
+            (3, "renumbered", None): (1, 0, "own_baseline", 1.005037815259212),
+        },
+        "idma_fragility_flag is missing in 1 of 50 traces whose components hold it.",
+    ),
+    # 21 pairs are 3.09 times chance, more than twice the median of 1.473; 20 pairs are 2.95 times. The third agent
+    # has one trace too few, the fourth only 9 pairs.
+    "repeated records": (
+        [
+            *(of_pairs(21), of_pairs(20), of_pairs(90, 99), of_pairs(9, alone=9), of_pairs(10)),
+            *(3 * [of_pairs(7)] + [of_pairs(0) | {"equal_coherences": 0}]),
+        ],
+        {
+            (0, "repeated_records", None): (
+                3.0927272727272727,
+                1.4727272727272727,
+                "fleet_median",
+                3.4785054261852166,
+            )
+        },
+        REPEATED + "the fleet's median: 1.5 times.",
+    ),
+    # In the whole fleet scores are correlated: five times chance, but less than twice the median.
+    "repeated by the whole fleet": ([of_pairs(34), of_pairs(20), of_pairs(20)], {}, None),
+    # The median of agents with at least 30 traces is 0.25. The first is 25 points above it, the second 5. The third
+    # has 9 of 9 traces; the last has too few traces for the median.
+    "constant value": (
+        [of_plausibility(*counts) for counts in [(20, 40), (12, 40), (9, 9), (8, 40), (8, 40), (10, 20)]],
+        {(0, "constant_value", None): (0.5, 0.25, "fleet_median", 3.0860669992418384)},
+        "20 of 40 traces have the same plausibility (50.0 %); the fleet's median: 25.0 %.",
+    ),
+    # From 14 traces a day to 29. A baseline of less than 7 days is not used; the fleet's median of two equal agents
+    # is not exceeded.
+    "volume jump": (
+        [
+            {"n_traces": 202, "n_trivial": 101, "baseline_n_trivial": 20, "baseline_days": 7.0},
+            {"n_traces": 300, "n_trivial": 150, "baseline_n_trivial": 20, "baseline_days": 6.9},
+        ],
+        {(0, "volume_jump", None): (math.log(2.02), 100 / 7, "own_baseline", 5.00689)},
+        "28.9 traces a day, 50.0 % of them trivial; its own baseline: 14.3 a day, 20.0 %.",
+    ),
+    # 8 modes in 10 episodes. If the previous window had no episode, the fleet's median is used.
+    "phase churn": (
+        [
+            {"n_recoveries": 10, "n_modes": 8, "n_earlier_recoveries": 4, "n_earlier_modes": 1},
+            {"n_recoveries": 10, "n_modes": 6},
+            {"n_recoveries": 13, "n_modes": 6},
+        ],
+        {
+            (0, "phase_churn", None): (0.8, 0.25, "own_baseline", 1.94019),
+            (1, "phase_churn", None): (0.6, 0.6, "fleet_median", 0),
+        },
+        "8 different failure modes in 10 fragile episodes (0.80 each); its own baseline: 0.25.",
+    ),
+    # Without a comparison only red flags that need none are raised.
+    "nobody to compare with": (
+        [{"n_traces": 20, "baseline_n_traces": 0, "n_shared_key": 3, "n_new_keys": 3}],
+        {(0, "shared_key", None): (3, None, "fleet_median", None)},
+        "3 of 20 traces are signed with a key that another agent used first.",
+    ),
+}
+
+
+def judged(rows: list[dict]) -> list:
+    """Return the red flags of a fleet of these agents."""
+    inputs = {}
+    for name in ["fleet", *COLUMNS]:
+        zero = (
+            per_field()
+            if name in ("n_checked", "n_unreported", "n_contradicted")
+            or (name.removeprefix("baseline_") in ("n_checked", "n_unreported", "n_contradicted"))
+            else 0
+        )
+        inputs[name] = np.array([row.get(name, NOTHING.get(name, zero)) for row in rows])
+    return list(raised_red_flags(inputs))
+
+
+def wrong_judgements() -> Iterator[str]:
+    """Yield the differences from the expected results in ``JUDGED``."""
+    for name, (rows, expected, message) in JUDGED.items():
+        found = judged(rows)
+        red_flags = {
+            (red_flag.row, red_flag.red_flag, red_flag.field): (
+                red_flag.value,
+                red_flag.comparison_value,
+                red_flag.compared_with,
+                red_flag.z,
+            )
+            for red_flag in found
+        }
+        if red_flags.keys() != expected.keys() or any(
+            red_flags[key]
+            != tuple(
+                part if isinstance(part, str | None) else pytest.approx(part, rel=1e-4) for part in value
+            )
+            for key, value in expected.items()
+        ):
+            yield f"{name}: {red_flags}"
+        elif message is not None and found[0].message != message:
+            yield f"{name}: {found[0].message}"
+
+
+def test_red_flags_at_the_edges_of_their_rules():
+    assert list(wrong_judgements()) == []

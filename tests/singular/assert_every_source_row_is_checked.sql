@@ -1,0 +1,71 @@
+{{ config(fail_calc='coalesce(max(percent_wrong), 0)', warn_if='> 0', error_if='> 1') }}
+-- No trace of an agent is lost or duplicated: each period that the run checks again has as many rows in
+-- int_trace_checks as source rows with an agent. Rows without an agent are ignored, because they enter no score. The
+-- number of results is the percentage of missing source rows, rounded up, or 100 for a surplus. Up to one percent, or
+-- ten rows, gives 1 and only warns, because traces may have arrived since the run read the source.
+with run as (
+
+    select as_of
+    from {{ ref('int_scoring_run') }}
+
+),
+
+source_counts as (
+
+    select
+        {{ period_start('traced_at') }} as period_start,
+        count(*) as n_source
+    from {{ ref('stg_cirislens__covenant_traces') }}
+    where
+        traced_at >= {{ bound_of_run('counted_from') }}
+        and traced_at >= {{ traces_from() }}
+        and agent_id_hash is not null
+        and traced_at < (select run.as_of from run)
+    group by 1
+
+),
+
+verdict_counts as (
+
+    select
+        period_start,
+        count(*) as n_judged
+    from {{ ref('int_trace_checks') }}
+    where
+        traced_at >= {{ bound_of_run('counted_from') }}
+        and traced_at < (select run.as_of from run)
+    group by period_start
+
+),
+
+compared as (
+
+    select
+        period_start,
+        coalesce(source_counts.n_source, 0) as n_source,
+        coalesce(verdict_counts.n_judged, 0) as n_judged
+    from source_counts
+    full join verdict_counts using (period_start)
+
+),
+
+totals as (
+
+    select
+        case
+            when bool_or(n_judged > n_source) then 100
+            when sum(n_source - n_judged) <= 10 then 1
+            else ceil(100.0 * sum(n_source - n_judged) / sum(n_source))
+        end as percent_wrong
+    from compared
+
+)
+
+select
+    compared.period_start,
+    compared.n_source,
+    compared.n_judged,
+    totals.percent_wrong
+from compared
+cross join totals
+where compared.n_source <> compared.n_judged
