@@ -74,7 +74,7 @@ soak: $(FOR_TESTS) ## Mutants, random histories of runs, generated fleets, long 
 	HISTORIES=60 STEPS=30 $(BIN)/pytest -q tests/python/test_healing.py
 	FLEETS=10 $(BIN)/pytest -q tests/python/test_generated_fleets.py
 	ALL_HOURS=1 $(BIN)/pytest -q tests/python/test_long_history.py
-	MALFORMED_TRACES=10000 $(BIN)/pytest -q tests/python/test_odd_rows.py
+	MALFORMED_TRACES=10000 $(BIN)/pytest -q tests/python/test_malformed_rows.py
 	FUZZ_CASES=100000 $(BIN)/pytest -q tests/python/test_signatures.py
 
 bench: $(FOR_TESTS) ## Measure a million traces on a throw-away PostgreSQL (about 5 minutes, 5 GB of disk).

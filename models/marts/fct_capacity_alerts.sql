@@ -156,7 +156,8 @@ falling as (
                 losses.loss_change > 0.02 and losses.loss_change >= sqrt(losses.variance)
                 * {{ least_z.format(*of_one) }}
             ) as alone,
-            (array_agg(losses.loss_component order by losses.loss_change desc, losses.loss_order asc))[1] as greatest_loss_component
+            (array_agg(losses.loss_component order by losses.loss_change desc, losses.loss_order asc))[1]
+            as greatest_loss_component
         from (
             select
                 *,

@@ -101,8 +101,9 @@ class Row:
     """Expected values of an agent's row at an as-of and window.
 
     Names are columns of ``fct_capacity_scores`` and components. Further names: ``alerts`` (severity by kind),
-    ``red_flags`` (value by red flag and field), ``issues`` (count by data-quality issue), ``lost.PART`` and ``loss.PART``
-    (attribution), ``moved.PART`` (points since the previous window), ``failed`` (comparisons of replays that failed).
+    ``red_flags`` (value by red flag and field), ``issues`` (count by data-quality issue), ``lost.COMPONENT`` and
+    ``loss.COMPONENT`` (attribution), ``moved.COMPONENT`` (points since the previous window),
+    ``failed`` (comparisons of replays that failed).
     None instead of values means that there is no row.
     """
 

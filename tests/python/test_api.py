@@ -1287,7 +1287,7 @@ QUERIES = {
     "capacity/Link": ["unknown=1", "as_of=9999-99-99", "as_of=", "as_of=2026-06-15T25:00", "AS_OF=2026-06-15"],
     "factors/Link": ["component=I_chain", "as_of=9999-99-99"],
     "parameters": ["window_days=7"],
-    "red_flags": ["red_flag=nothing", "red_flag=", "red_flag=falling"],
+    "red-flags": ["red_flag=nothing", "red_flag=", "red_flag=falling"],
     "alerts": [
         "as_of=9999-99-99", "window=7", "threshold=-0.1", "kind=nothing", "kind=", "kind=LOW_CAPACITY",
         "severity=fatal", "kind=new_identity",

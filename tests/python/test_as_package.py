@@ -136,7 +136,8 @@ def test_views_on_the_marts_survive_runs(consumer, marts):
     marts.execute(
         """
         create view of_their_own.alerted with (security_invoker = true) as
-        select agents.agent_label, alerts.kind, scores.capacity_score, quality.n, windows.baseline_days, lost.loss_component
+        select agents.agent_label, alerts.kind, scores.capacity_score, quality.n, windows.baseline_days,
+            lost.loss_component
         from trust.scored_agents as agents
         left join trust.fct_capacity_alerts as alerts using (agent_id_hash)
         left join trust.fct_capacity_scores as scores using (agent_id_hash)

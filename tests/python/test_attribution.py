@@ -261,11 +261,11 @@ def test_nearly_offsetting_changes_of_r_are_exact(published):
         publish(connection, states)
         rows = connection.execute(
             f"select agent_id_hash, loss_component, loss_change from {SCHEMA}.fct_score_changes"
-            " where agent_id_hash like 'exchanged %%' and part = any(%s)",
+            " where agent_id_hash like 'exchanged %%' and loss_component = any(%s)",
             [list(attribution.WITHIN_R)],
         ).fetchall()
     assert len(rows) == 600
     for agent, loss_component, loss_change in rows:
         (earlier, name, _), (later, _, _) = states[agent, 0], states[agent, 1]
-        expected = float(exact_changes_of_r(earlier, later, PARAMETER_SETS[name])[part])
-        assert loss_change == pytest.approx(expected, rel=1e-12, abs=1e-12), (agent, part)
+        expected = float(exact_changes_of_r(earlier, later, PARAMETER_SETS[name])[loss_component])
+        assert loss_change == pytest.approx(expected, rel=1e-12, abs=1e-12), (agent, loss_component)

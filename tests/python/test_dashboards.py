@@ -141,7 +141,9 @@ def test_charts_annotate_runs(marts):
     assert run["text"].startswith("published as of 2026-06-15")
 
 
-@pytest.mark.parametrize("title", ["What the score lost, by loss component", "What changed since one window ago"])
+@pytest.mark.parametrize(
+    "title", ["What the score lost, by loss component", "What changed since one window ago"]
+)
 def test_dashboard_describes_components_in_words(title):
     [override] = [
         o for o in PANELS[title]["fieldConfig"]["overrides"] if o["matcher"]["options"] == "loss_component"

@@ -93,7 +93,10 @@ def test_the_page_of_an_agent_with_a_broken_chain(scored_sample):
     ]
     assert "broken chain of evidence i_chain I_int 0.205 #### 39" in map(squeezed, lines)
     assert any("one window before: 0.637 -> 0.538, -0.098" in line for line in lines)
-    assert "    by part: deferrals judged poor (q_deferral) -0.106, overconfidence (ece) +0.005," in lines
+    assert (
+        "    by loss component: deferrals judged poor (q_deferral) -0.106, overconfidence (ece) +0.005,"
+        in lines
+    )
     assert "  39 broken links: 28 gaps, 5 rewinds, 6 repeated, 0 without number or hash," in lines
     assert "Traces that cost most, 10 of 92; newest first where equal" in lines
     assert any("chain (rewind), 1 field missing" in line for line in lines)
@@ -385,7 +388,7 @@ def test_since_any_other_as_of_lists_factors(scored_sample, project, marts):
     told = invoke(scored_sample, "Paradox", "--since", "2026-06-01").stdout
     assert "Since 2026-06-01T00:00:00Z, as asked: 0.279 -> 0.262, -0.016" in told
     assert "by factor: C -0.043, I_int -0.006, R +0.002, I_inc +0.018, S +0.025" in told
-    assert "(by part only one window before and one as-of before: fct_score_changes)" in told
+    assert "(by loss component only one window before and one as-of before: fct_score_changes)" in told
 
 
 def test_a_score_of_other_parameters_is_not_compared(project, marts):
@@ -415,7 +418,7 @@ def test_an_agent_without_a_score_has_its_traces(scored_sample, marts):
     assert_fits(told)
     assert f"No capacity score: insufficient_data, {row['n_traces']} traces in the window." in told
     assert "Points lost" not in told
-    assert "Traces that lower most parts" in told
+    assert "Traces that lower most loss components" in told
     found = json.loads(invoke(scored_sample, *arguments, "--json").stdout)
     assert found["loss_components"] == []
     assert {trace["points"] for trace in found["traces"]} == {None}
@@ -445,7 +448,7 @@ def test_hostile_names_stay_on_one_line(scored_sample, marts):
     assert all(line.isprintable() for line in unknown.output.splitlines())
 
 
-def test_signs_of_a_polished_record_are_shown(project, marts):
+def test_red_flags_are_shown(project, marts):
     none = explain(project, LINK, None, None, None)
     assert none["red_flags"] == []
     assert page(none).endswith("  None.")

@@ -124,8 +124,8 @@ def test_fleet_page_equals_the_marts(marts, window_days):
             array(
                 select distinct red_flag from fct_record_signs as red_flags
                 where
-                    red_flags.agent_id_hash = scores.agent_id_hash and red flags.window_days = scores.window_days
-                    and red flags.as_of = scores.as_of
+                    red_flags.agent_id_hash = scores.agent_id_hash and red_flags.window_days = scores.window_days
+                    and red_flags.as_of = scores.as_of
                 order by 1
             ) as red_flags
         from fct_capacity_scores as scores
@@ -589,7 +589,9 @@ def test_json_report_equals_the_marts(scored, marts):
             assert row[name] == mart[name]
         assert (row["verdict"]["verdict"], row["verdict"]["threshold"]) == (mart["verdict"], 0.6)
         parts = read(
-            marts, f"select part, points_lost from fct_score_attribution {where} order by rank", *key
+            marts,
+            f"select loss_component, points_lost from fct_score_attribution {where} order by rank",
+            *key,
         )
         assert [(part["loss_component"], part["points_lost"]) for part in row["loss_components"]] == [
             (part["loss_component"], part["points_lost"]) for part in parts

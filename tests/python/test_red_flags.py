@@ -241,7 +241,7 @@ def test_red_flags_equal_those_computed_from_the_source(connection, window_days)
     published = connection.execute(
         "select agent_id_hash, coalesce(field, red_flag) as name, value, compared_with from fct_record_signs"
         " where as_of = %s and window_days = %s"
-        " and red flag in ('unreported', 'key_turnover', 'repeated_records', 'constant_value')",
+        " and red_flag in ('unreported', 'key_turnover', 'repeated_records', 'constant_value')",
         [END, window_days],
     ).fetchall()
     expected = expected_red_flags(rows, window_days, baseline["baseline_days"])

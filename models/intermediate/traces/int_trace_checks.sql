@@ -54,7 +54,7 @@ looked_up as (
 -- Narrow rows with hashes instead of the text that is sorted below. delivery_hash groups rows of one delivery (agent,
 -- trace_id, audit_sequence_number), sampling_hash orders the replay sample, content_hash breaks ties. Columns of fixed
 -- length come first, because PostgreSQL reads them fastest.
-judged as (
+checked as (
 
     select
         traced_at,
@@ -99,7 +99,7 @@ deliveries as (
         *,
         row_number() over delivery > 1 as is_sent_again,
         {{ copy_number('delivery') }} as copy_number
-    from judged
+    from checked
     window delivery as (
         partition by
             {{ of_agent() }}, delivery_hash, trace_id collate "C"
@@ -142,7 +142,7 @@ previous_state as (
     select
         agents.agent_id_hash,
         previous_rows.*
-    from {{ agents_in('judged') }} as agents
+    from {{ agents_in('checked') }} as agents
     cross join lateral (
         select
             coalesce(case when earlier.is_counted then earlier.agent_name end, earlier.previous_agent_name)

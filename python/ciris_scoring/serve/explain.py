@@ -46,7 +46,7 @@ NOT_COMPARABLE = {
     "no_score": "one of the two has too few traces for a score",
 }
 RULE = (
-    "How points are shared out: each loss component's equally among the traces of the window that lowered it, those",
+    "How points are shared out: equally among the traces of the window that lowered the component; those",
     "of missing fields by the number of fields, those of slow recovery by the hours of the episodes that",
     "a trace began. Incoherent signals may have come before the window. Fixed cost, drift, overconfidence",
     "and deferrals judged poor belong to no single trace.",
@@ -86,7 +86,7 @@ def explain(
             **_verdict(marts, score, threshold, is_newest=score["as_of"] == of_window[-1]),
             "score": score,
             "agent_note": note,
-            "loss_components": _parts(marts, score),
+            "loss_components": _loss_components(marts, score),
             "comparisons": _comparisons(marts, score),
             "since": None if earlier is None else _since(marts, score, earlier, of_window),
             "events": _events(marts, score),
@@ -116,7 +116,8 @@ attribution as (
 shares as (
     select
         lowered.*,
-        attribution.points_lost * lowered.amount / sum(lowered.amount) over (partition by lowered.loss_component) as points
+        attribution.points_lost * lowered.amount
+            / sum(lowered.amount) over (partition by lowered.loss_component) as points
     from lowered
     left join attribution on lowered.loss_component = attribution.loss_component
 ),
@@ -214,7 +215,7 @@ def _key(score: Row) -> tuple[list[str], datetime, int]:
     return [score["agent_id_hash"]], score["as_of"], score["window_days"]
 
 
-def _parts(marts: Marts, score: Row) -> list[Row]:
+def _loss_components(marts: Marts, score: Row) -> list[Row]:
     counts = {
         row["loss_component"]: row["n_traces"]
         for row in marts.dicts(
@@ -470,7 +471,7 @@ def _part_lines(loss_components: Sequence[Row], score: Row) -> list[str]:
         return [
             "What the score lost, by loss component, is not there yet: a run is writing it, or stopped meanwhile."
         ]
-    shown_parts = [row for row in loss_components if row["points_lost"] > 0]
+    costly = [row for row in loss_components if row["points_lost"] > 0]
     rows = [
         (
             LOSS_WORDS[row["loss_component"]],
@@ -480,7 +481,7 @@ def _part_lines(loss_components: Sequence[Row], score: Row) -> list[str]:
             "#" * max(1, round(BAR_WIDTH * row["points_lost"])),
             "" if row["n_traces"] is None else f"{row['n_traces']:,}",
         )
-        for row in shown_parts
+        for row in costly
     ]
     headings = ("loss component", "column", "factor", "points", f"of 1 ({BAR_WIDTH} #)", "traces")
     rest = [named(row["loss_component"]) for row in loss_components if row["points_lost"] == 0]

@@ -1,4 +1,4 @@
-"""Read and write the rows of the Python model ``fct_record_signs``; :mod:`red_flags` decides which red flags are raised."""
+"""Read and write the rows of the Python model ``fct_record_signs``; :mod:`red_flags` decides which are raised."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -188,7 +188,7 @@ def _find_successions(session: Session, relations: _Relations) -> None:
 
 
 def _add_new_identities(session: Session) -> None:
-    """Insert the red flag ``new_identity`` into ``ciris_red_flags``, for windows that contain the agent's first trace."""
+    """Insert the red flag ``new_identity`` into ``ciris_red_flags``, for windows with the agent's first trace."""
     message = FLAGS["new_identity"].sql_sentence(
         {
             "hours": "round(silences.hours::numeric, 1)",
