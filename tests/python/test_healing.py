@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -42,7 +42,7 @@ from test_bad_input import dbt, marts, run
 from test_gate import published
 
 HISTORIES = int(os.environ.get("HISTORIES", "0"))
-STEPS = int(os.environ.get("STEPS", "9"))
+STEPS = int(os.environ.get("STEPS", "10"))
 KEPT = "kept"
 """Schema to which the tables of a history are renamed before the first run."""
 PERIODS = {"day": (timedelta(days=1), 3), "hour": (timedelta(hours=1), 48)}
@@ -110,9 +110,9 @@ LIVES = """
     drop sequence if exists public.statement;
     """
 LOCK = 4711
-WAITS = f"select from pg_locks where locktype = 'advisory' and objid = {LOCK} and not granted"
+WAITS = f"select 1 from pg_locks where locktype = 'advisory' and objid = {LOCK} and not granted"
 SESSIONS = """
-    select from pg_stat_activity
+    select 1 from pg_stat_activity
     where datname = current_database() and backend_type = 'client backend' and pid <> all(%s)
     """
 KILLED = "killed"
@@ -293,24 +293,31 @@ class Healing(RuleBasedStateMachine):
             where deferral_id = (
                 select (array_agg(deferral_id order by deferral_id))[1 + {place} % nullif(count(*), 0)]
                 from cirislens.wbd_deferrals
-                where created_at < '{self.now}' and resolved_at is null
+                where created_at < '{self.now}' and resolved_at is null and status in ('PENDING', 'UNDER_REVIEW')
             )
             """
         )
 
     # --- commands ----------------------------------------------------------------------------------------------------
 
-    @rule(death=DEATHS, back=st.sampled_from([0, 0, 1]), longer=st.sampled_from([False, False, True]))
-    def run(self, death: Death, back: int, *, longer: bool) -> None:
-        """Run as of now or a period earlier, perhaps with a longer restatement window."""
+    @rule(
+        periods=st.integers(0, 2),
+        death=DEATHS,
+        back=st.sampled_from([0, 0, 1]),
+        longer=st.sampled_from([False, False, True]),
+    )
+    def run(self, periods: int, death: Death = None, back: int = 0, longer: bool = False) -> None:
+        """Run after a time, as of now or a period earlier, perhaps with a longer restatement window."""
+        self.arrive(periods)
         newest, _ = self.publication()
         as_of = max(newest or START, self.now - back * self.period)
         more = {"ciris_lookback_periods": self.lookback + 2, "ciris_allow_rescoring": True} if longer else {}
         self.execute("run", "--as-of", as_of.isoformat(), death=death, **more)
 
-    @rule(death=DEATHS)
-    def build(self, death: Death) -> None:
-        """Run plain dbt."""
+    @rule(periods=st.integers(0, 2), death=DEATHS)
+    def build(self, periods: int, death: Death = None) -> None:
+        """Run plain dbt after a time."""
+        self.arrive(periods)
         self.execute("build", death=death, ciris_as_of=self.now.isoformat())
 
     @rule(models=st.sampled_from(PARTS))
@@ -456,10 +463,14 @@ class Healing(RuleBasedStateMachine):
 
 
 def test_random_histories_heal(embedded_postgres: Server) -> None:
+    def machine() -> Healing:
+        return Healing(embedded_postgres, threads=4 if HISTORIES else 1)
+
+    # The six histories of this seed have all commands and ends of runs, by day and by hour, of traces and of events.
     run_state_machine_as_test(
-        lambda: Healing(embedded_postgres, threads=4 if HISTORIES else 1),
+        machine if HISTORIES else seed(3)(machine),
         settings=settings(
-            max_examples=HISTORIES or 4,
+            max_examples=HISTORIES or 6,
             stateful_step_count=STEPS,
             derandomize=not HISTORIES,
             database=None,
@@ -476,6 +487,5 @@ def increments(server: Server) -> Iterator[str]:
     with history.stack:
         history.begin("traces", "day")
         for _ in range(5):
-            history.arrive(1)
-            history.run(None, 0, longer=False)
+            history.run(1)
         yield from history.differences()
