@@ -149,18 +149,6 @@ def test_locked_relation_names_the_session_in_the_way(database: Database, case: 
     assert f'"{schema}"."{name}" cannot be changed: Database process {pid} of user postgres' in outcome.said
 
 
-def test_full_refresh_leaves_no_replaced_table(database: Database) -> None:
-    outcome = plain_dbt(database, "build", "--full-refresh", ciris_allow_rescoring=True)
-    assert outcome.succeeded, outcome.said
-    with database.connect() as connection:
-        assert (
-            connection.execute(
-                "select relname from pg_class where relname ~ '__dbt|candidate' and relkind in ('r', 'v')"
-            ).fetchall()
-            == []
-        )
-
-
 # --- what a run waits for --------------------------------------------------------------------------------------------
 
 

@@ -4,7 +4,6 @@ reported. test_healing.py tests with random events that the reported range gives
 
 from __future__ import annotations
 
-import random
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -21,24 +20,22 @@ from ciris_scoring.lab.simulation.events import create_engine_tables, index_even
 from command_line import invoke
 from conftest import REPOSITORY, Database, fresh_database
 from pipeline import score, table_differences
+from test_event_lens import WHOLE
 
 START = datetime(2026, 6, 1, tzinfo=UTC)
 DAY, HOUR, SECOND = timedelta(days=1), timedelta(hours=1), timedelta(seconds=1)
 REFRESHED = "refreshed"
-STEPS = (
-    "THOUGHT_START", "SNAPSHOT_AND_CONTEXT", "DMA_RESULTS", "IDMA_RESULT", "ASPDMA_RESULT", "CONSCIENCE_RESULT",
-    "ACTION_RESULT",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Event:
-    """An event of a trace. It arrives at its time."""
+    """An event of a trace and the time at which it arrives."""
 
     agent: str | None
     trace_id: str
     step: str
     at: datetime
+    arrives_at: datetime
     attempt: int
     payload: Mapping[str, Any]
 
@@ -47,13 +44,25 @@ class Event:
 class Fleet:
     """Events of a fleet. Audit numbers of an agent follow the order of its outcomes."""
 
-    rng: random.Random
     events: list[Event] = field(default_factory=list)
     numbers: Counter[str | None] = field(default_factory=Counter)
 
-    def add(self, agent: str | None, trace_id: str, step: str, at: datetime, *, attempt: int = 0) -> None:
+    def add(
+        self,
+        agent: str | None,
+        trace_id: str,
+        step: str,
+        at: datetime,
+        *,
+        arrives_at: datetime | None = None,
+        attempt: int = 0,
+    ) -> None:
         """Add an event."""
-        self.events.append(Event(agent, trace_id, step, at, attempt, self._payload(agent, step)))
+        payload = WHOLE[step]
+        if step == "ACTION_RESULT":
+            self.numbers[agent] += 1
+            payload = payload | {"audit_sequence_number": self.numbers[agent]}
+        self.events.append(Event(agent, trace_id, step, at, arrives_at or at, attempt, payload))
 
     def add_trace(
         self,
@@ -65,37 +74,10 @@ class Fleet:
         without: tuple[str, ...] = (),
     ) -> None:
         """Add the events of a trace, a second apart. The outcome can have another time."""
-        for second, step in enumerate(STEPS):
+        for second, step in enumerate(WHOLE):
             if step not in without:
                 is_other = step == "ACTION_RESULT" and outcome_at
                 self.add(agent, trace_id, step, outcome_at if is_other else at + second * SECOND)
-
-    def _payload(self, agent: str | None, step: str) -> dict[str, Any]:
-        rng = self.rng
-        if step == "SNAPSHOT_AND_CONTEXT":
-            return {"agent_name": rng.choice(["Kim"] * 9 + ["Lee"])}
-        if step == "DMA_RESULTS":
-            return {"csdma": {"plausibility_score": round(rng.random(), 2)}, "dsdma_domain_alignment": 0.8}
-        if step == "IDMA_RESULT":
-            return {
-                "k_eff": 1.5,
-                "fragility_flag": rng.random() < 0.3,
-                "phase": rng.choice(["chaos", "healthy"]),
-            }
-        if step == "ASPDMA_RESULT":
-            return {"selected_action": "SPEAK"}
-        if step == "CONSCIENCE_RESULT":
-            return {
-                "conscience_passed": True, "action_was_overridden": rng.random() < 0.1, "coherence_passed": True,
-                "entropy_level": round(rng.random(), 4), "coherence_level": round(rng.random(), 4),
-            }  # fmt: skip
-        if step == "ACTION_RESULT":
-            self.numbers[agent] += 1
-            return {
-                "execution_success": rng.random() < 0.9, "audit_sequence_number": self.numbers[agent],
-                "audit_entry_hash": "h",
-            }  # fmt: skip
-        return {"thought_type": "standard"}
 
 
 class Lens:
@@ -164,17 +146,19 @@ RUNS = [START + n * DAY for n in (3, 7, 9)]
 
 def run_by_run(lens: Lens, fleet: Fleet, as_ofs: list[datetime]) -> None:
     received = 0
-    by_arrival = sorted(fleet.events, key=lambda event: event.at)
+    by_arrival = sorted(fleet.events, key=lambda event: event.arrives_at)
     for as_of in as_ofs:
-        due = [event for event in by_arrival if event.at < as_of]
+        due = [event for event in by_arrival if event.arrives_at < as_of]
         lens.receive(due[received:])
         received = len(due)
         lens.run(as_of)
 
 
 def wrong_by_hand(lens: Lens) -> Iterator[str]:
-    """Four traces a day. On day 8, traces of day 2 get an outcome, a second outcome and another step."""
-    fleet = Fleet(random.Random(5))
+    """Four traces a day. On day 8, traces of day 2 get an outcome, a second outcome and another step, and a step of
+    day 3 arrives.
+    """
+    fleet = Fleet()
     for quarter in range(4 * 9):
         at = START + quarter * DAY / 4
         if quarter == 5:
@@ -185,6 +169,7 @@ def wrong_by_hand(lens: Lens) -> Iterator[str]:
             fleet.add(A, "5", "ACTION_RESULT", at + HOUR)
             fleet.add(A, "6", "ACTION_RESULT", at + 2 * HOUR, attempt=1)
             fleet.add(A, "7", "CONSCIENCE_RESULT", at + 3 * HOUR, attempt=1)
+            fleet.add(A, "8", "CONSCIENCE_RESULT", START + 2 * DAY + HOUR, arrives_at=at, attempt=1)
     run_by_run(lens, fleet, RUNS)
     counts = (
         "select n_traces, n_chain_gaps from {schema}_intermediate.int_windows where window_days = 30"
@@ -192,10 +177,14 @@ def wrong_by_hand(lens: Lens) -> Iterator[str]:
     )
     if (found := lens.rows(counts)) != [(36, 0)]:
         yield f"traces and gaps: {found}"
-    if (late := lens.late()) != {("late_outcome", A, START + DAY): (3, START + 2 * DAY, RUNS[-1])}:
+    expected = {
+        ("late_outcome", A, START + DAY): (3, START + 2 * DAY, RUNS[-1]),
+        ("late_outcome", A, START + 2 * DAY): (1, START + 3 * DAY, RUNS[-1]),
+    }
+    if (late := lens.late()) != expected:
         yield f"late: {late}"
     logged = "select n_late_traces from {schema}.fct_scoring_runs order by started_at desc limit 1"
-    if (found := lens.rows(logged)) != [(3,)]:
+    if (found := lens.rows(logged)) != [(4,)]:
         yield f"logged as late: {found}"
     lens.backfill(START + 2 * DAY, RUNS[-1])
     if late := lens.late():
@@ -209,7 +198,7 @@ def test_late_outcome_counts_once_and_is_reported(lens: Lens) -> None:
 
 def test_outcome_after_seventy_days_changes_the_scores_since_the_steps(lens: Lens) -> None:
     """The newest score includes the trace only at its new time."""
-    fleet = Fleet(random.Random(7))
+    fleet = Fleet()
     fleet.add_trace(A, "slow", START + DAY, outcome_at=START + 71 * DAY)
     fleet.add_trace(A, "quick", START + 5 * DAY)
     as_ofs = [*RUNS[:2], START + 72 * DAY]
@@ -220,7 +209,7 @@ def test_outcome_after_seventy_days_changes_the_scores_since_the_steps(lens: Len
 def test_issues_of_events_that_come_later_are_those_of_a_full_refresh(lens: Lens) -> None:
     """Traces with a trace_id of two agents, with and without final scores, and traces without an agent or with a long
     id."""
-    fleet = Fleet(random.Random(6))
+    fleet = Fleet()
     for day in range(9):
         fleet.add_trace(A, f"of a {day}", START + day * DAY)
     for trace_id, day in (("shared within the lookback", 5), ("shared later", 7.5)):

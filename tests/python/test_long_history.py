@@ -17,7 +17,7 @@ import psycopg
 from ciris_scoring.lab.embedded import SCHEMA, Server
 from conftest import Database, fresh_database
 from nasty_fleet import nasty_fleet
-from pipeline import create_loose_sources, differences_from_reference, insert_rows, score, score_rows
+from pipeline import create_loose_sources, differences_from_reference, insert_rows, score
 
 ALL_HOURS = bool(os.environ.get("ALL_HOURS"))
 BUSY = [(0, 40), (500, 530), (1055, 1095)]
@@ -99,22 +99,3 @@ def test_years_by_hour_equal_reference(
     server, busy = (embedded_postgres, None) if ALL_HOURS else (system_postgres, BUSY)
     with fresh_database(server, tmp_path) as database:
         years_in_one_refresh_and_in_increments(database, "hour", busy)
-
-
-def test_full_run_a_month_later_gives_the_same_scores(system_postgres: Server, tmp_path: Path) -> None:
-    """A run from scratch a month later gives the same scores at the same as-ofs."""
-    variables = {"ciris_scoring_period": "day"}
-    with (
-        fresh_database(system_postgres, tmp_path) as database,
-        database.connect() as connection,
-    ):
-        last = load_years(connection, 3 * 365, 3)
-        score(database.profiles_dir, last, variables)
-        before = score_rows(connection, SCHEMA)
-        later = last + timedelta(days=30)
-        score(database.profiles_dir, later, variables, full_refresh=True, allow_rescoring=True)
-        after = score_rows(connection, SCHEMA)
-    settled = last - timedelta(days=3)
-    assert {k: v for k, v in before.items() if k[1] <= settled} == {
-        k: v for k, v in after.items() if k[1] <= settled
-    }

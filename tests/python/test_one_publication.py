@@ -29,12 +29,6 @@ from test_bad_input import marts, run
 from test_gate import BEFORE, NEWEST, VERDICTS_LEFT_OUT, published
 
 LOCK = 4711
-STAGED = (
-    *("dim_agents", "dim_capacity_categories", "dim_scoring_parameters", "dim_scoring_windows"),
-    *("fct_capacity_alerts", "fct_capacity_scores", "fct_data_quality", "fct_fleet_capacity"),
-    *("fct_fleet_coherence_hourly", "fct_interval_calibration", "fct_record_signs"),
-)
-"""All marts that are tables."""
 HOLD_MAKING = f"""
     create function public.hold() returns event_trigger language plpgsql as $$
     begin
@@ -134,15 +128,6 @@ def wait_until_alone(database: Database) -> None:
         while connection.execute(query).fetchone() is not None:
             assert time.monotonic() < deadline
             time.sleep(0.05)
-
-
-def test_all_marts_that_are_tables_are_staged(database: Database) -> None:
-    with database.connect() as connection:
-        names = connection.execute(
-            "select relname from pg_class where relkind = 'r' and relnamespace = %s::regnamespace order by 1",
-            [SCHEMA],
-        ).fetchall()
-    assert [name for (name,) in names] == sorted(STAGED)
 
 
 def test_readers_see_one_publication_while_runs_write_and_are_killed(database: Database) -> None:
