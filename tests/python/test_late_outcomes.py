@@ -71,13 +71,15 @@ class Fleet:
         at: datetime,
         *,
         outcome_at: datetime | None = None,
+        arrives_at: datetime | None = None,
         without: tuple[str, ...] = (),
     ) -> None:
         """Add the events of a trace, a second apart. The outcome can have another time."""
         for second, step in enumerate(WHOLE):
             if step not in without:
                 is_other = step == "ACTION_RESULT" and outcome_at
-                self.add(agent, trace_id, step, outcome_at if is_other else at + second * SECOND)
+                moment = outcome_at if is_other else at + second * SECOND
+                self.add(agent, trace_id, step, moment, arrives_at=arrives_at)
 
 
 class Lens:
@@ -155,10 +157,12 @@ def run_by_run(lens: Lens, fleet: Fleet, as_ofs: list[datetime]) -> None:
 
 
 def wrong_by_hand(lens: Lens) -> Iterator[str]:
-    """Four traces a day. On day 8, traces of day 2 get an outcome, a second outcome and another step, and a step of
-    day 3 arrives.
+    """Four traces a day of A, and two of B. On day 8, traces of days 1 to 4, which are final, get an outcome, a second
+    outcome or another step, of then or of now. A trace of day 2 arrives.
     """
     fleet = Fleet()
+    fleet.add_trace(B, "later", START + HOUR)
+    fleet.add_trace(B, "earlier", START + 3 * DAY + HOUR)
     for quarter in range(4 * 9):
         at = START + quarter * DAY / 4
         if quarter == 5:
@@ -170,23 +174,29 @@ def wrong_by_hand(lens: Lens) -> Iterator[str]:
             fleet.add(A, "6", "ACTION_RESULT", at + 2 * HOUR, attempt=1)
             fleet.add(A, "7", "CONSCIENCE_RESULT", at + 3 * HOUR, attempt=1)
             fleet.add(A, "8", "CONSCIENCE_RESULT", START + 2 * DAY + HOUR, arrives_at=at, attempt=1)
+            fleet.add(B, "later", "ACTION_RESULT", START + DAY + HOUR, arrives_at=at, attempt=1)
+            fleet.add(B, "earlier", "ACTION_RESULT", START + 2 * DAY + HOUR, arrives_at=at, attempt=1)
+            fleet.add_trace(A, "late", START + 1.5 * DAY, arrives_at=at, without=("ACTION_RESULT",))
     run_by_run(lens, fleet, RUNS)
     counts = (
-        "select n_traces, n_chain_gaps from {schema}_intermediate.int_windows where window_days = 30"
-        " order by as_of desc limit 1"
+        "select n_traces, n_chain_gaps from {schema}_intermediate.int_windows"
+        f" where window_days = 30 and agent_id_hash = '{A}' order by as_of desc limit 1"
     )
     if (found := lens.rows(counts)) != [(36, 0)]:
         yield f"traces and gaps: {found}"
     expected = {
         ("late_outcome", A, START + DAY): (3, START + 2 * DAY, RUNS[-1]),
         ("late_outcome", A, START + 2 * DAY): (1, START + 3 * DAY, RUNS[-1]),
+        ("late_outcome", B, START): (1, START + DAY, RUNS[-1]),
+        ("late_outcome", B, START + 3 * DAY): (1, START + 3 * DAY, RUNS[-1]),
+        ("late_trace", A, START + DAY): (1, START + 2 * DAY, RUNS[-1]),
     }
     if (late := lens.late()) != expected:
         yield f"late: {late}"
     logged = "select n_late_traces from {schema}.fct_scoring_runs order by started_at desc limit 1"
-    if (found := lens.rows(logged)) != [(4,)]:
+    if (found := lens.rows(logged)) != [(7,)]:
         yield f"logged as late: {found}"
-    lens.backfill(START + 2 * DAY, RUNS[-1])
+    lens.backfill(START + DAY, RUNS[-1])
     if late := lens.late():
         yield f"late after the backfill: {late}"
     yield from lens.differences(RUNS[-1])
