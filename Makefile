@@ -69,17 +69,13 @@ test-citus: $(FOR_TESTS) ## Compare a Citus cluster with plain PostgreSQL; CIRIS
 		exit 2; }
 	CIRIS_CITUS_URL='$(CIRIS_CITUS_URL)' $(BIN)/pytest tests/programs/citus.py
 
-soak: $(FOR_TESTS) ## Test mutants, replays, killed and unfinished runs, long histories, malformed rows (about 2½ hours).
+soak: $(FOR_TESTS) ## Test mutants, random histories of runs, generated fleets, malformed rows (about 2½ hours).
 	$(BIN)/python tests/programs/mutants.py
+	HISTORIES=60 STEPS=30 $(BIN)/pytest -q tests/python/test_healing.py
 	FLEETS=10 $(BIN)/pytest -q tests/python/test_generated_fleets.py
-	$(BIN)/python tests/programs/replay.py
-	$(BIN)/python tests/programs/replay.py --events
-	$(BIN)/python tests/programs/kills.py
-	$(BIN)/python tests/programs/kills.py --events
-	$(BIN)/python tests/programs/unfinished_runs.py
-	$(BIN)/python tests/programs/long_history.py
+	ALL_HOURS=1 $(BIN)/pytest -q tests/python/test_long_history.py
 	$(BIN)/python tests/programs/process_per_model.py
-	MALFORMED_TRACES=10000 $(BIN)/pytest -q tests/python/test_odd_rows.py
+	MALFORMED_TRACES=10000 $(BIN)/pytest -q tests/python/test_malformed_rows.py
 	FUZZ_CASES=100000 $(BIN)/pytest -q tests/python/test_signatures.py
 
 bench: $(FOR_TESTS) ## Measure a million traces on a temporary PostgreSQL (about 5 minutes, 5 GB of disk).
