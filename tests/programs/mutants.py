@@ -114,7 +114,7 @@ def found_by(server: Server, first: str) -> str | None:
         started = time.monotonic()
         try:
             wrong = next(iter(check(server)), None)
-        except CirisError as error:  # a data test stopped the run
+        except (CirisError, AssertionError) as error:  # a data test stopped the run
             wrong = f"the run failed: {error}".replace("\n", " ")
         if wrong:
             return f"{name} ({time.monotonic() - started:.0f} s): {re.sub(' +', ' ', wrong)[:160]}"
