@@ -182,7 +182,7 @@ def late_outcomes(server: Server) -> Iterator[str]:
 
 
 def increments(server: Server) -> Iterator[str]:
-    """Five daily runs compared with a first run, in all tables."""
+    """Daily runs with changes compared with a first run, in all tables."""
     import test_healing
 
     yield from test_healing.increments(server)

@@ -482,10 +482,15 @@ def test_random_histories_heal(embedded_postgres: Server) -> None:
 
 
 def increments(server: Server) -> Iterator[str]:
-    """Five daily runs, for the mutation tests."""
+    """Daily runs with an edit, late data and a full refresh that fails, for the mutation tests."""
     history = Healing(server, threads=1)
     with history.stack:
         history.begin("traces", "day")
-        for _ in range(5):
+        for _ in range(4):
             history.run(1)
+        history.edit(3, 1)
+        history.run(1)
+        for place in range(3):
+            history.late(place)
+        history.refresh(("fails", 33))
         yield from history.differences()
