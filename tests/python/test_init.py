@@ -130,22 +130,6 @@ def test_a_link_to_a_folder_of_the_system_is_refused(tmp_path, monkeypatch):
     assert here.exit_code == 2 and "the system's /usr" in here.stderr
 
 
-@pytest.mark.parametrize(
-    "folder",
-    [
-        "/home/ann/ciris",
-        "/srv/ciris",
-        "/opt/ciris",
-        "/var/lib/ciris",
-        "/usr/local/ciris",
-        "/tmp/ciris",
-        "/root",
-    ],
-)
-def test_a_folder_of_a_user_or_program_is_not_of_the_system(folder):
-    assert init_module._system_folder(Path(folder)) is None
-
-
 def test_a_folder_that_cannot_be_written_to_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     failed = CliRunner().invoke(main, ["init", str(tmp_path / "file" / "new")])

@@ -191,7 +191,7 @@ def test_changed_code_checks_traces_again(published, tmp_path: Path):
         query = f"select rechecked_from from {SCHEMA}_intermediate.int_scoring_run"
         return one_row(connection.execute(query))[0]
 
-    said = "What judges traces has changed since the last run"
+    said = "The code that checks traces has changed since the last run"
     with published.connect() as connection:
         [trace] = one_row(connection.execute(on_the_edge))
         unsafe = f"select is_unsafe from {VERDICTS} where trace_id = %s"
