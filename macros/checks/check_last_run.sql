@@ -12,7 +12,7 @@
         ~ "depends on first.") -%}
     {%- endif -%}
   {%- endif -%}
-  {%- if last is none -%} {{ return('') }} {%- endif -%}
+  {%- if last is none -%} {{ return(check_inputs_exist(models)) }} {%- endif -%}
   {%- if 'model.ciris_scoring.int_scoring_run' not in models -%}
     {%- if not last['has_ended'] -%} {%- do check_inputs_of_part(models, last) -%} {%- endif -%}
     {%- if models or not last['has_ended'] -%} {%- do check_parameters_of_part(last) -%} {%- endif -%}
@@ -30,6 +30,20 @@
         ~ "traces were checked again and later ones were not. Continue it: " ~ command_of(last) ~ ".") }}
     {%- endif -%}
   {%- endif -%}
+{% endmacro %}
+
+{#- Before the first run, models read by a part of the project do not exist. -#}
+{% macro check_inputs_exist(models) %}
+  {%- for unique_id in models if unique_id in graph.nodes -%}
+    {%- for parent in graph.nodes[unique_id].depends_on.nodes if parent in graph.nodes and parent not in models -%}
+      {%- set node = graph.nodes[parent] -%}
+      {%- if node.resource_type == 'model' and adapter.get_relation(node.database, node.schema, node.alias) is none -%}
+        {{ refuse(
+          "There is no " ~ node.name ~ " in schema " ~ node.schema ~ " yet, which " ~ graph.nodes[unique_id].name ~ " reads. Build "
+          ~ "everything first: " ~ command_of(none) ~ " (in plain dbt: dbt build).") }}
+      {%- endif -%}
+    {%- endfor -%}
+  {%- endfor -%}
 {% endmacro %}
 
 {#- The tables that these models read must be from the last run, which is unfinished, and its tests must not have
@@ -88,10 +102,10 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- Command that finishes an unfinished run. -#}
+{#- Command that finishes an unfinished run, or makes the first one. -#}
 {% macro command_of(last) %}
+  {%- if last is none or not (last['is_full_refresh'] or last['backfill_first']) -%} {{ return('ciris-scoring run') }} {%- endif -%}
   {%- if last['is_full_refresh'] -%} {{ return('ciris-scoring run --full-refresh --allow-rescoring') }} {%- endif -%}
-  {%- if last['backfill_first'] is none -%} {{ return('ciris-scoring run') }} {%- endif -%}
   {{ return('ciris-scoring run --from ' ~ shown_time(last['backfill_first']) ~ ' --to ' ~ shown_time(last['backfill_last'])
             ~ ' --allow-rescoring') }}
 {% endmacro %}

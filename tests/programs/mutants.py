@@ -114,7 +114,7 @@ def found_by(server: Server, first: str) -> str | None:
         started = time.monotonic()
         try:
             wrong = next(iter(check(server)), None)
-        except CirisError as error:  # a data test stopped the run
+        except (CirisError, AssertionError) as error:  # a data test stopped the run
             wrong = f"the run failed: {error}".replace("\n", " ")
         if wrong:
             return f"{name} ({time.monotonic() - started:.0f} s): {re.sub(' +', ' ', wrong)[:160]}"
@@ -182,7 +182,7 @@ def late_outcomes(server: Server) -> Iterator[str]:
 
 
 def increments(server: Server) -> Iterator[str]:
-    """Five daily runs compared with a first run, in all tables."""
+    """Daily runs with changes compared with a first run, in all tables."""
     import test_healing
 
     yield from test_healing.increments(server)

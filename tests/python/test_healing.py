@@ -466,11 +466,11 @@ def test_random_histories_heal(embedded_postgres: Server) -> None:
     def machine() -> Healing:
         return Healing(embedded_postgres, threads=4 if HISTORIES else 1)
 
-    # The six histories of this seed have all commands and ends of runs, by day and by hour, of traces and of events.
+    # Histories of this seed have commands and ends of runs of all kinds, by day and by hour, of traces and of events.
     run_state_machine_as_test(
-        machine if HISTORIES else seed(3)(machine),
+        machine if HISTORIES else seed(641)(machine),
         settings=settings(
-            max_examples=HISTORIES or 6,
+            max_examples=HISTORIES or 5,
             stateful_step_count=STEPS,
             derandomize=not HISTORIES,
             database=None,
@@ -482,10 +482,15 @@ def test_random_histories_heal(embedded_postgres: Server) -> None:
 
 
 def increments(server: Server) -> Iterator[str]:
-    """Five daily runs, for the mutation tests."""
+    """Daily runs with an edit, late data and a full refresh that fails, for the mutation tests."""
     history = Healing(server, threads=1)
     with history.stack:
         history.begin("traces", "day")
-        for _ in range(5):
+        for _ in range(4):
             history.run(1)
+        history.edit(3, 1)
+        history.run(1)
+        for place in range(3):
+            history.late(place)
+        history.refresh(("fails", 33))
         yield from history.differences()

@@ -207,7 +207,9 @@ def test_first_run_is_logged_if_it_is_refused_or_fails(embedded_postgres, tmp_pa
         assert not first_run(ciris_scoring_parameters={"min_traces": -1})
         command, outcome, message = connection.execute(log).fetchone()
         assert (command, outcome) == (how, "refused") and "min_traces" in message
-        connection.execute(spoiled_as_it_is_made("int_windows", "update {} set r_score = r_score / 0"))
+        connection.execute(
+            spoiled_as_it_is_made("fct_fleet_capacity", "update {} set n_agents = n_agents / 0")
+        )
         assert not first_run()
         command, outcome, message = connection.execute(log).fetchone()
         assert (command, outcome) == (how, "failed") and "division by zero" in message
