@@ -482,15 +482,18 @@ def test_random_histories_heal(embedded_postgres: Server) -> None:
 
 
 def increments(server: Server) -> Iterator[str]:
-    """Daily runs with an edit, late data and a full refresh that fails, for the mutation tests."""
-    history = Healing(server, threads=1)
-    with history.stack:
-        history.begin("traces", "day")
-        for _ in range(4):
-            history.run(1)
-        history.edit(3, 1)
-        history.run(1)
-        for place in range(3):
-            history.late(place)
-        history.refresh(("fails", 33))
-        yield from history.differences()
+    """Daily runs, then an edit, or late data and a full refresh that fails, for the mutation tests."""
+    for is_refreshed in (False, True):
+        history = Healing(server, threads=1)
+        with history.stack:
+            history.begin("traces", "day")
+            for _ in range(4):
+                history.run(1)
+            if is_refreshed:
+                for place in range(3):
+                    history.late(place)
+                history.refresh(("fails", 33))
+            else:
+                history.edit(3, 1)
+                history.run(1)
+            yield from history.differences()
