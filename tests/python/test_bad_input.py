@@ -24,11 +24,11 @@ from psycopg import sql
 from ciris_scoring.basics.dbt import forget_compiled
 from ciris_scoring.basics.errors import shown
 from ciris_scoring.basics.run_lock import run_lock
-from ciris_scoring.lab.embedded import SCHEMA, Server
+from ciris_scoring.lab.embedded import SCHEMA, Server, write_profile
 from ciris_scoring.lab.simulation import simulate_fleet
 from ciris_scoring.lab.simulation.load import load_fleet
 from command_line import at, invoke, refused
-from conftest import Database, fresh_database
+from conftest import REPOSITORY, Database, fresh_database
 from pipeline import LOG_OF_RUNS, deciding, kept_parsed, parsed_for
 
 NEWEST, OLDER = "2026-06-15T00:00:00Z", "2026-06-14"
@@ -437,6 +437,13 @@ def test_a_run_stops_before_building(published, published_marts, states, command
     assert built(published) == before
     assert marts(published) == published_marts
     states.is_scored = case.change == NO_CHANGE
+
+
+def test_a_schema_whose_name_postgresql_shortens_is_refused(fleet, tmp_path):
+    write_profile(tmp_path, fleet.server, database=fleet.name, schema="s" * 51)
+    result = invoke("run", "--profiles-dir", tmp_path, "--project-dir", REPOSITORY, "--as-of", NEWEST)
+    error, _ = refused(result)
+    assert f"Schema {'s' * 51}_intermediate has 64 bytes, but PostgreSQL keeps 63 of a name." in error
 
 
 def test_plain_dbt_refuses_while_a_run_holds_the_lock(published, published_marts):

@@ -10,6 +10,7 @@ import html
 import io
 import re
 from collections.abc import Iterator
+from functools import partial
 
 import psycopg
 import pytest
@@ -86,6 +87,14 @@ def test_a_component_leads_to_its_traces(client):
         assert [row[1] for row in cells(shown)[1:]] == [row["trace_id"] for row in rows][:50]
 
 
+@pytest.mark.parametrize("resolved_at", ["-infinity", "0044-03-15 BC"])
+def test_deferrals_resolved_before_the_year_1_are_listed(marts, resolved_at):
+    page = partial(pages.evidence_page, marts, MARTS, LINK, "q_deferral")
+    listed = cells(page())
+    marts.execute("update int_deferral_verdicts set resolved_at = %s where is_judged", [resolved_at])
+    assert cells(page()) == listed
+
+
 def test_evidence_says_why_a_trace_counts(client):
     said = {
         ("Link", "i_chain"): r"\d+ after \d+; signature verified, key registered / chain \(gap\)",
@@ -158,6 +167,19 @@ def test_runs_page_shows_what_was_wrong_and_what_to_do(marts):
     marts.execute("drop table fct_capacity_scores cascade")
     [failed, *_] = cells(pages.runs_page(marts, MARTS))[1:]
     assert failed[-1] == "the disk is full Make room."
+
+
+def test_quality_page_shows_issues_of_any_year(marts):
+    """A trace dated in the future, or before the year 1, does not move the days that have columns."""
+    headings, *_ = cells(pages.quality_page(marts, MARTS))
+    marts.execute(
+        "insert into fct_data_quality (data_quality_id, agent_id_hash, period_start, issue, n) values"
+        " ('a', 'a', '20000-01-01', 'future_trace', 1), ('b', 'a', '0044-03-15 BC', 'implausible_timestamp', 1)"
+    )
+    again, *rows = cells(pages.quality_page(marts, MARTS))
+    assert again == headings
+    newest = {row[3] for row in rows if "future_trace" in row[0] or "implausible_timestamp" in row[0]}
+    assert newest == {"20000-01-01", "0044-03-15 BC"}
 
 
 def test_missing_right_to_read_is_explained(marts):

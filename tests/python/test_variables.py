@@ -18,7 +18,10 @@ BOOLEAN = (
     "true or false, without quotes",
     ["false", "False", "true", "0", "no", "", 0, 1, None, ["true"], {}],
 )
-PERIODS = ("a whole number of 0 or more periods", ["6", "", 2.5, True, -1, "three", [3], {}])
+PERIODS = (
+    "a whole number of periods from 0 to 100000",
+    ["6", "", 2.5, True, -1, "three", [3], {}, 100_001, 10**12],
+)
 NAME = ("a name, in quotes", ["", " ", None, 2024, True, ["cirislens"], {}])
 WRONG: dict[str, tuple[str, list[Any]]] = {
     "ciris_source": ("traces or events", ["", "Traces", "both", False, 0, ["traces"]]),
@@ -35,7 +38,10 @@ WRONG: dict[str, tuple[str, list[Any]]] = {
     "ciris_late_detection_periods": (PERIODS[0], [*PERIODS[1], None]),
     "ciris_allow_rescoring": BOOLEAN,
     "ciris_lock_wait_seconds": ("a number of seconds from 0 to 86400", ["", None, "60", -1, [60]]),
-    "ciris_scoring_work_mem": ("a size such as 256MB", ["", None, 256, "256", "256 MB", "1TB", ["1GB"]]),
+    "ciris_scoring_work_mem": (
+        "a size from 1MB to 2047GB",
+        ["", None, 256, "256", "256 MB", "1TB", ["1GB"], "1023kB", "2048GB"],
+    ),
     "ciris_distribution": ("none or citus", ["", None, False, "Citus", ["citus"]]),
     "ciris_time_spine": BOOLEAN,
     "ciris_backfill": ("set by ciris-scoring alone", ["", False, {"first": NEWEST}, ["x"], "x"]),
