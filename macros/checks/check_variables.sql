@@ -45,11 +45,12 @@
     {%- set fits = value is number and value is not boolean and 0 <= value <= 1 -%}
     {%- set allowed = 'a number in [0, 1], such as 0.6. Correct it in dbt_project.yml or in --vars' -%}
   {%- elif kind == 'choice' -%}
-    {#- Without the package there are no choices; check_package reports that it is missing. -#}
+    {#- Without the Python package the choices are unknown; check_package reports that it is missing. -#}
     {%- set fits = value is string and (value in definition['choices'] or not definition['choices']) -%}
     {%- set allowed = definition['choices'] | join(' or ') -%}
   {%- elif kind == 'name' -%}
-    {%- set fits, allowed = value is string and value == value.strip() and value != '', 'a name, in quotes if it looks like a number' -%}
+    {%- set fits = value is string and value == value.strip() and modules.re.match('^[^"%]{1,63}$', value) is not none -%}
+    {%- set allowed = 'a name, in quotes if it looks like a number, without double quotes and per cent signs' -%}
   {%- elif kind == 'size' -%}
     {#- The range of PostgreSQL's maintenance_work_mem. -#}
     {%- set kilobytes = {'kB': 1, 'MB': 1024, 'GB': 1048576} -%}

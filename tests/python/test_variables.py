@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from ciris_scoring.basics.errors import shown
-from ciris_scoring.basics.project import SET_BY_US, vars_text
+from ciris_scoring.basics.project import vars_text
 from ciris_scoring.basics.root_project import unknown_variables
 from conftest import REPOSITORY, Database
-from test_bad_input import NEWEST, built, dbt, marts, refusal, run
+from test_bad_input import NEWEST, built, dbt, marts, run
 
 VARIABLES = yaml.safe_load((REPOSITORY / "dbt_project.yml").read_text())["vars"]
 BOOLEAN = (
@@ -116,18 +116,6 @@ def test_a_wrong_value_is_refused(published, name, value):
     assert WRONG[name][0] in said
 
 
-@pytest.mark.parametrize("value", ["false", "False", 0])
-def test_allow_rescoring_must_be_a_boolean(published, value):
-    expected = f"ciris_allow_rescoring is {shown(value)}, but must be true or false, without quotes"
-    before, rows = built(published), marts(published)
-    variables = {"ciris_as_of": NEWEST, "ciris_allow_rescoring": value}
-    outcome = dbt(published, "build", "--full-refresh", variables=variables)
-    assert not outcome.succeeded and expected in outcome.said
-    assert expected in refusal(run(published, "--full-refresh", variables={"ciris_allow_rescoring": value}))
-    assert built(published) == before
-    assert marts(published) == rows
-
-
 @pytest.mark.parametrize("value", ["false", "", 0])
 def test_a_wrong_value_of_a_variable_that_decides_parsing_is_refused(published, value):
     outcome = dbt(published, "parse", variables={"ciris_time_spine": value})
@@ -181,7 +169,3 @@ def test_unknown_names_are_found_wherever_a_root_project_writes_them():
         "ciris_time_spin": "ciris_time_spine",
         "ciris_lookback": "ciris_lookback_periods",
     }
-
-
-def test_variables_set_by_ciris_scoring_are_known():
-    assert VARIABLES.keys() >= SET_BY_US
