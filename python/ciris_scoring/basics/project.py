@@ -156,7 +156,7 @@ def load_project(
     :param target: target in the profile. [default: the profile's own]
     :param cli_vars: variables of the command line.
     :raises ProfileError: project or profile is missing, cannot be read, or is not for PostgreSQL.
-    :raises InputError: a variable does not exist in the project, or is no name of a schema or table.
+    :raises InputError: a variable does not exist in the project, or is not a valid name of a schema or table.
     """
     from dbt.cli.resolvers import default_profiles_dir
     from dbt.config.runtime import load_profile
