@@ -81,10 +81,8 @@ class Raised:
 
     @property
     def words(self) -> str:
-        """Title and first date, for example "new identity since 3 March"."""
-        since = "" if self.since is None else f" since {self.since.day} {self.since:%B}"
-        other_year = self.since is not None and self.since.year != self.until.year
-        return title(self.name) + since + (f" {self.since:%Y}" if other_year else "")
+        """Title and first date, for example "new identity since 2026-03-03"."""
+        return title(self.name) + ("" if self.since is None else f" since {self.since:%Y-%m-%d}")
 
 
 @dataclass(frozen=True, slots=True)
