@@ -440,7 +440,7 @@ def fleet_rows(at: At, page: str) -> Iterator[Shown]:
         if n != "0":
             yield Shown("verdicts", {**at.key, "verdict": verdict}, "n", n)
     rows = [row for row in cells(page) if len(row) == 16 and row[0] != "Agent"]
-    fallen = [row[5].startswith("−") and row[5] < "−0.3" for row in rows]
+    fallen = [row[5].startswith("−") and float(row[5][1:]) >= 0.3 for row in rows]
     order = [(not fell, said.index(row[1])) for fell, row in zip(fallen, rows, strict=True)]
     assert order == sorted(order), "the agents that need attention come first"
 
@@ -611,7 +611,7 @@ def report_json(at: At) -> Iterator[Shown]:
         key = at.of(one["agent_id_hash"])
         nested = ("loss_components", "changes", "components", "history", "raised", "verdict")
         compared = ("compared_as_of", "score_before", "change", "not_comparable_because")
-        later = ("missing_traces", "last_traced_at")
+        later = ("missing_traces", "last_traced_at", "final_from", "cause", "chain_cause")
         yield from members("scores", key, one, *nested, *compared, *later)
         yield from members("comparisons", key, {name: one[name] for name in compared})
         yield Shown("scores", key, "verdict", one["verdict"]["verdict"])

@@ -53,7 +53,7 @@ class AgentView:
     def week(self) -> str:
         """SVG path of the window's score over time."""
         return charts.line(
-            self.frame, [(point.as_of, point.capacity_score) for point in self.points], charts.FINE
+            self.frame, [(point.as_of, point.capacity_score) for point in self.points], charts.MEDIUM
         )
 
     @property
