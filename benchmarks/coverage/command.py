@@ -17,7 +17,10 @@ FACTOR = 0.92
 SPECIAL = 0.87
 ECE, LEAST_TRACES_OF_ECE = 0.93, 600
 
-LONG_RUN, ERROR = (0.92, 0.97), 0.08
+LONG_RUN = (0.92, 0.975)
+MOST_ERROR = {"steady, 7 days": 0.045, "steady, 30 days": 0.06}
+RULE = "steady, 7 days, verdict"
+WRONG_GRANTS, WRONG_DENIALS = 0.025, 0.085
 CALM = watch.KINDS[:4]
 """Kinds of days with a stated maximum share of agent-days with an alert."""
 FALLING, EPISODE, EPISODE_MONTH = 0.005, 0.004, 0.006
@@ -97,15 +100,15 @@ def judge_special(measured: Sequence[Row]) -> Iterator[Verdict]:
 
 
 def judge_year(accuracies: Sequence[Row], decided: Sequence[Row]) -> Iterator[Verdict]:
-    """Judge the steady score against the long-run score. Its rate of wrong grants must be the lowest."""
-    steady = accuracies[-1]
-    yield between("coverage of the long run, steady score", steady["coverage"], *LONG_RUN)
-    yield at_most("error of the steady score", steady["error"], ERROR)
-    *others, rule = (outcome["wrong grants"] for outcome in decided)
-    least = min(others)
-    yield Verdict(
-        "wrong grants by the steady interval", f"fewer than {least:.4g}", f"{rule:.4g}", rule < least
-    )
+    """Judge the steady score against the long-run score, and the decisions by its verdict."""
+    for score in accuracies:
+        if score["score"] in MOST_ERROR:
+            yield between(f"coverage of the long run, {score['score']}", score["coverage"], *LONG_RUN)
+            yield at_most(f"error, {score['score']}", score["error"], MOST_ERROR[score["score"]])
+    for policy in decided:
+        if policy["decided by"] == RULE:
+            yield at_most("wrong grants by the verdict", policy["wrong grants"], WRONG_GRANTS)
+            yield at_most("wrong denials by the verdict", policy["wrong denials"], WRONG_DENIALS)
 
 
 def judge_calm(measured: Sequence[Row]) -> Iterator[Verdict]:

@@ -276,13 +276,12 @@ def _wrong_verdicts(
     wrong = []
     for row in rows:
         reviews = [name for _, name in sorted(set(against.get(key(row), [])))]
-        low, high = row["capacity_score_steady_low"], row["capacity_score_steady_high"]
-        if row["score_status"] != "final" or low is None:
+        if row["score_status"] != "final":
             verdict = "wait"
-        elif high < 0.6:
+        elif row["probability_at_threshold"] < 0.45:
             verdict = "withhold"
         else:
-            verdict = "review" if reviews else "grant" if low >= 0.6 else "keep"
+            verdict = "review" if reviews else "grant" if row["probability_at_threshold"] >= 0.75 else "keep"
         found = row["verdict"], row["verdict_threshold"], row["review_for"]
         if found != (expected := (verdict, 0.6, reviews)):
             wrong.append(f"{key(row)}: {found}, expected {expected}")

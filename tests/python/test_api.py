@@ -234,16 +234,25 @@ def expected_verdict(
         }
         for one in found
     ]
-    low, high = row["capacity_score_steady_low"], row["capacity_score_steady_high"]
+    granted_to, withheld_above = row["grant_score"], row["withhold_score"]
     if row["capacity_score"] is None or row["score_status"] == "provisional":
         verdict = "wait"
-    elif high < threshold:
+    elif withheld_above < threshold:
         verdict = "withhold"
     elif any(one["reviews"] for one in raised):
         verdict = "review"
     else:
-        verdict = "grant" if low >= threshold else "keep"
-    return {"verdict": verdict, "verdict_reason": ANY, "verdict_threshold": threshold, "raised": raised}
+        verdict = "grant" if granted_to >= threshold else "keep"
+    probability = row["probability_at_threshold"] if threshold == row["verdict_threshold"] else ANY
+    if isinstance(probability, float):
+        probability = pytest.approx(probability, abs=2e-7)
+    return {
+        "verdict": verdict,
+        "verdict_reason": ANY,
+        "verdict_threshold": threshold,
+        "probability_at_threshold": probability,
+        "raised": raised,
+    }
 
 
 def expected_score(marts: psycopg.Connection, row: dict[str, Any]) -> dict[str, Any]:

@@ -48,7 +48,8 @@ def add_score(connection, agent, name, low, high=0.9, window_days=7, as_of=AS_OF
         capacity_score=0.5 if known else None, capacity_score_low=0.4 if known else None,
         capacity_score_high=0.6 if known else None, capacity_score_steady=low, capacity_score_steady_low=low,
         capacity_score_steady_high=high if known else None, category_steady="healthy" if known else None,
-        score_status="final" if known else "insufficient_data", weakest_factor="S", **values,
+        score_status="final" if known else "insufficient_data", weakest_factor="S", r_ceiling_loss=0.07,
+        grant_score=low, withhold_score=high if known else None, **values,
     )  # fmt: skip
 
 

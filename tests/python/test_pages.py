@@ -30,7 +30,7 @@ from ciris_scoring.lab.simulation.sample import sample_info
 from ciris_scoring.marts import agent as agent_reading
 from ciris_scoring.marts import agents, history
 from ciris_scoring.marts.marts import Marts
-from ciris_scoring.marts.verdict import Raised, verdict
+from ciris_scoring.marts.verdict import Raised, Steady, verdict
 from ciris_scoring.marts.words import LOSS_WORDS, named
 from ciris_scoring.serve import report
 from ciris_scoring.serve.fleet_table import fleet_tables
@@ -168,36 +168,26 @@ def test_fleet_page_equals_the_marts(marts, window_days):
     assert at[0.0][1:3] == ["0", "0"] and at[1.0][2] == at[1.0][4] == "0"
 
 
+SURE = "91 % sure that it reaches 0.6"
+
+
 @pytest.mark.parametrize(
-    ("limits", "status", "raised", "expected", "reason"),
+    ("reached", "status", "raised", "expected", "reason"),
     [
-        ((0.6, 0.8), "final", [], "grant", "0.60 to 0.80 lies at or above 0.6"),
-        ((0.5999, 0.8), "final", [], "keep", "0.6 lies inside 0.59 to 0.80"),
-        ((0.44, 0.6), "final", [], "keep", "0.6 lies inside 0.44 to 0.60"),
-        ((0.1, 0.5999), "final", [], "withhold", "0.10 to 0.59 lies below 0.6"),
-        ((0.7, 0.8), "final", ["low_capacity warning"], "grant", "0.70 to 0.80 lies at or above 0.6"),
+        ((0.6, 0.65), "final", [], "grant", SURE),
+        ((0.5999, 0.6), "final", [], "keep", SURE),
+        ((0.5, 0.5999), "final", [], "withhold", SURE),
+        ((0.6, 0.65), "final", ["low_capacity warning"], "grant", SURE),
+        ((0.6, 0.65), "final", ["low_capacity critical"], "review", f"{SURE}; low capacity since 2 May"),
         (
-            (0.7, 0.8),
-            "final",
-            ["low_capacity critical"],
-            "review",
-            "0.70 to 0.80 lies at or above 0.6; low capacity since 2 May",
-        ),
-        (
-            (0.4, 0.8),
+            (0.5, 0.65),
             "final",
             ["falling warning", "shared_key red_flag"],
             "review",
-            "0.6 lies inside 0.40 to 0.80; falling since 2 May; key of another agent since 2 May",
+            f"{SURE}; falling since 2 May; key of another agent since 2 May",
         ),
-        (
-            (0.1, 0.2),
-            "final",
-            ["silent warning"],
-            "withhold",
-            "0.10 to 0.20 lies below 0.6; silent since 2 May",
-        ),
-        ((0.7, 0.8), "provisional", [], "wait", "0.70 to 0.80 is provisional: too little history"),
+        ((0.5, 0.55), "final", ["silent warning"], "withhold", f"{SURE}; silent since 2 May"),
+        ((0.6, 0.65), "provisional", [], "wait", f"{SURE}, but provisional: too little history"),
         (
             (None, None),
             "insufficient_data",
@@ -208,12 +198,19 @@ def test_fleet_page_equals_the_marts(marts, window_days):
         ((None, None), "final", [], "wait", "no steady score, which a rescore fills"),
     ],
 )
-def test_a_verdict_follows_from_range_status_and_what_is_raised(limits, status, raised, expected, reason):
+def test_verdict_follows_from_probability_status_and_what_is_raised(
+    reached, status, raised, expected, reason
+):
+    """A score of 0.7 with the upper bound 0.8 and the fixed loss 0.0789: the logarithms of the losses beyond 0.0789
+    at 0.6, 0.7 and 0.8 are -0.8396, -1.2809 and -1.9367, so z = 0.4413 / (0.6558 / 1.96) = 1.319."""
     since = datetime(2026, 5, 2, tzinfo=UTC)
+    steady = Steady(0.7, 0.8, *reached, 0.0789) if reached[0] else Steady(None, None, None, None, 0.0789)
     found = verdict(
-        0.6, *limits, status, [Raised("a", *one.split(), since=since, until=AS_OF) for one in raised]
+        0.6, steady, status, [Raised("a", *one.split(), since=since, until=AS_OF) for one in raised]
     )
     assert (found.verdict, found.reason) == (expected, reason)
+    if reached[0]:
+        assert found.probability == pytest.approx(0.906, abs=0.0005)
 
 
 def test_agent_page_equals_the_marts(marts):

@@ -204,6 +204,9 @@ class Judged(Outline):
     verdict_threshold: Share = Field(
         description="Steady score that the permission asks for: the threshold asked for, else the published one."
     )
+    probability_at_threshold: Share | None = Field(
+        description="How likely it is that the long-run score reaches the threshold; null without a steady score."
+    )
     raised: list[Raised] = Field(
         description="Alerts, the critical ones first, and red flags of selective reporting."
     )
