@@ -1,6 +1,6 @@
 # make run    score the sample fleet on the embedded PostgreSQL
-# make test   everything CI checks: linting, dbt parse, pytest
-# make help   the other targets
+# make test   run everything that CI checks: linting, dbt parse, pytest
+# make help   list the other targets
 
 PYTHON ?= python3
 VENV := .venv
@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 FOR_TESTS := $(VENV)/.installed-for-tests
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-# Runs a command with a throw-away PostgreSQL and a dbt profile for it.
+# Run a command with a temporary PostgreSQL and a dbt profile for it.
 WITH_DATABASE := $(BIN)/python -m ciris_scoring.lab.embedded exec --
 
 .DEFAULT_GOAL := help
@@ -40,7 +40,7 @@ serve: $(INSTALLED) ## Serve the scored sample on http://127.0.0.1:8000, after m
 stop: $(INSTALLED) ## Stop the embedded PostgreSQL.
 	$(BIN)/ciris-scoring stop
 
-test: lint parse pytest ## Everything CI checks.
+test: lint parse pytest ## Run everything that CI checks.
 
 lint: $(FOR_TESTS) parse ## Check style, types, the workflow and the conventions of the dbt project.
 	$(BIN)/ruff check
@@ -60,7 +60,7 @@ format: $(FOR_TESTS) ## Correct the style of Python and SQL.
 parse: $(INSTALLED) ## Check that dbt can read the project.
 	$(WITH_DATABASE) $(BIN)/dbt --quiet parse --vars 'ciris_unit_tests: true'
 
-pytest: $(FOR_TESTS) ## Run the tests, on real PostgreSQL servers of their own.
+pytest: $(FOR_TESTS) ## Run the tests on real PostgreSQL servers that they start.
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-citus: $(FOR_TESTS) ## Compare a Citus cluster with plain PostgreSQL; CIRIS_CITUS_URL names the coordinator (about 15 minutes).
@@ -69,21 +69,18 @@ test-citus: $(FOR_TESTS) ## Compare a Citus cluster with plain PostgreSQL; CIRIS
 		exit 2; }
 	CIRIS_CITUS_URL='$(CIRIS_CITUS_URL)' $(BIN)/pytest tests/programs/citus.py
 
-soak: $(FOR_TESTS) ## Mutants, replays, killed and unfinished runs, long and odd histories (about 2½ hours).
+soak: $(FOR_TESTS) ## Test mutants, random histories of runs, generated fleets, malformed rows (about 2½ hours).
 	$(BIN)/python tests/programs/mutants.py
+	HISTORIES=60 STEPS=30 $(BIN)/pytest -q tests/python/test_healing.py
 	FLEETS=10 $(BIN)/pytest -q tests/python/test_generated_fleets.py
-	$(BIN)/python tests/programs/replay.py
-	$(BIN)/python tests/programs/replay.py --events
-	$(BIN)/python tests/programs/kills.py
-	$(BIN)/python tests/programs/kills.py --events
-	$(BIN)/python tests/programs/unfinished_runs.py
-	$(BIN)/python tests/programs/long_history.py
-	MALFORMED_TRACES=10000 $(BIN)/pytest -q tests/python/test_odd_rows.py
+	ALL_HOURS=1 $(BIN)/pytest -q tests/python/test_long_history.py
+	$(BIN)/python tests/programs/process_per_model.py
+	MALFORMED_TRACES=10000 $(BIN)/pytest -q tests/python/test_malformed_rows.py
 	FUZZ_CASES=100000 $(BIN)/pytest -q tests/python/test_signatures.py
 
-bench: $(FOR_TESTS) ## Measure a million traces on a throw-away PostgreSQL (about 5 minutes, 5 GB of disk).
-	$(BIN)/python -m benchmarks $(if $(filter coverage signs,$(firstword $(BENCH))),,speed) $(BENCH)
+bench: $(FOR_TESTS) ## Measure a million traces on a temporary PostgreSQL (about 5 minutes, 5 GB of disk).
+	$(BIN)/python -m benchmarks $(if $(filter coverage red-flags,$(firstword $(BENCH))),,speed) $(BENCH)
 
-clean: ## Stop the embedded PostgreSQL and delete everything made here, the environment too.
+clean: ## Stop the embedded PostgreSQL and delete all generated files, also the environment.
 	@test ! -x $(BIN)/ciris-scoring || $(BIN)/ciris-scoring stop --delete
 	rm -rf .ciris target logs $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

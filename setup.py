@@ -22,7 +22,7 @@ class WithProject(build_py):
         if self.editable_mode:
             return
         folder = Path(self.build_lib, "ciris_scoring", "dbt_project")
-        shutil.rmtree(folder, ignore_errors=True)  # of an earlier build, with models that may be gone
+        shutil.rmtree(folder, ignore_errors=True)  # delete the copy of an earlier build
         copy_project(HERE, folder)
 
 

@@ -14,20 +14,24 @@ from ciris_scoring.cli import Commands
 from ciris_scoring.options import Command, fleet_options
 
 seed_option = click.option(
-    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Same seed, same agents."
+    "--seed",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    help="The same seed gives the same agents.",
 )
 
 
 def part_option(parts: Iterable[str]) -> Callable[[Command], Command]:
     """Return a decorator for the option that selects one part of a measurement."""
-    return click.option("--part", type=click.Choice(list(parts)), help="One of three.  [default: all]")
+    return click.option("--part", type=click.Choice(list(parts)), help="Part to measure. [default: all]")
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 def main() -> None:
-    """Measure speed, intervals and red flags; docs/measuring.md explains each line that is printed.
+    """Measure speed, intervals and red flags. docs/measuring.md explains each line of the output.
 
-    The exit code is 1 when a stated figure is missed; the last lines say which.
+    The exit code is 1 if a stated figure is missed. The last lines name it.
     """
 
 
@@ -38,14 +42,14 @@ def main() -> None:
     type=click.IntRange(min=1),
     default=3,
     show_default=True,
-    help="Days that arrive after the history, each scored by an increment; the median one is shown.",
+    help="Days after the history, each scored by an increment. The median increment is shown.",
 )
 def speed(agents: int, days: int, traces_per_day: float, seed: int, increments: int) -> None:
-    """Measure scoring on a simulated fleet, beside the specification's own SQL.
+    """Measure scoring on a simulated fleet, compared with the specification's own SQL.
 
-    It works on an embedded PostgreSQL with default settings, which it throws away. Without options it simulates a
-    million traces, which takes a few minutes and 5 GB of disk. Targets are stated for 200 agents and 60 days of a
-    million traces, and for 10,000 agents and 90 days of ten million.
+    It uses a temporary embedded PostgreSQL with default settings. By default it simulates a million traces, which takes
+    a few minutes and 5 GB of disk. Targets are stated for 200 agents with 60 days and a million traces, and for 10,000
+    agents with 90 days and ten million traces.
     """
     measured = measure(FleetOptions(agents, traces_per_day, seed), days, increments)
     show_speed(measured)
@@ -58,17 +62,17 @@ def speed(agents: int, days: int, traces_per_day: float, seed: int, increments: 
     type=click.IntRange(min=1),
     default=2_000,
     show_default=True,
-    help="Simulated agents per case, in whole fleets of 100. For every 125 a fleet of 50 lives a year; half of them "
-    "are watched for alerts.",
+    help="Simulated agents per case, in whole fleets of 100. The year has a fleet of 50 agents for every 125 rows. "
+    "Alerts are measured on half as many agents.",
 )
 @part_option(PARTS)
 @seed_option
 def coverage(rows: int, part: str | None, seed: int) -> None:
     """Measure how often scores and intervals are right, on simulated agents whose truth is known.
 
-    It needs no database; with 2,000 rows some 15 minutes on one core. Printed are the coverage and the widths of
-    intervals; of a year with changes at unknown times, what each score says of the long run and what six ways to decide
-    by it lead to; how often agents that do not change raise alerts, on seven kinds of days; and when changes are seen.
+    It needs no database. 2,000 rows take about 15 minutes on one core. There are three parts. intervals: coverage and
+    width of the intervals. year: accuracy of each score and of six ways to decide, in a year with changes at unknown
+    times. alarms: false alerts of agents that do not change, and the delay until a change is detected.
     """
     _end([one for name, run in PARTS.items() if part in (None, name) for one in run(rows, seed)])
 
@@ -77,10 +81,11 @@ def coverage(rows: int, part: str | None, seed: int) -> None:
 @part_option(MEASURES)
 @seed_option
 def red_flags(part: str | None, seed: int) -> None:
-    """Measure how often honest agents raise red flags of selective reporting, and which manipulations are caught.
+    """Measure how often honest agents raise red flags of selective reporting, and which manipulations are found.
 
-    It simulates fleets of several sizes on a PostgreSQL that it throws away: honest ones, some careless; polished ones
-    at 600 traces a week; and such as leave out verdicts, copy records or change keys at 100 and 300. About 15 minutes.
+    It simulates fleets on a temporary PostgreSQL: honest agents, some of them careless; manipulated agents with 600
+    traces a week; and agents with 100 or 300 traces a week that omit verdicts, copy records or change keys. It takes
+    about 15 minutes.
     """
     _end([one for name, run in MEASURES.items() if part in (None, name) for one in run(seed)])
 

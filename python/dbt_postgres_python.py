@@ -3,8 +3,9 @@
 dbt imports every installed module named ``dbt_...``, in every project of the environment. So this module imports only
 dbt at its top.
 
-It gives the PostgreSQL adapter the three properties that dbt needs to run a Python model. It also adds methods for the
-project's macros (``METHODS_FOR_MACROS``), which return what the package defines for both SQL and Python.
+It gives the PostgreSQL adapter the three properties that dbt needs to run a Python model. There is no new adapter, so
+profiles keep ``type: postgres``. The module also adds methods for the project's macros (``METHODS_FOR_MACROS``), which
+return what the package defines for both SQL and Python.
 
 In sessions of the project's nodes, and in those in which dbt reads the catalog, the search path is pg_catalog from the
 first statement on. Nodes of other projects keep their search path.
@@ -19,6 +20,7 @@ from typing import Any
 from dbt.adapters.contracts.connection import AdapterResponse, Connection
 from dbt.adapters.postgres.connections import PostgresConnectionManager
 from dbt.adapters.postgres.impl import PostgresAdapter
+from dbt_common.exceptions import DbtDatabaseError
 
 METHOD = "in_process"
 SAFE_PATH = "set search_path to pg_catalog, pg_temp"
@@ -175,6 +177,20 @@ def _open_with_safe_path(manager: Any) -> None:
     manager.open = classmethod(open_)
 
 
+def _create_schemas_at_once(adapter: Any) -> None:
+    """Let processes that start together create the same schema: PostgreSQL's ``if not exists`` is no protection."""
+    create_schema = adapter.create_schema
+
+    def create_schema_(self: Any, relation: Any) -> None:
+        try:
+            create_schema(self, relation)
+        except DbtDatabaseError as error:
+            if "pg_namespace_nspname_index" not in str(error):
+                raise
+
+    adapter.create_schema = create_schema_
+
+
 def _link_with_safe_path(adapter: Any) -> None:
     """Set the search path for dbt's one query of the catalog in the session of hooks, which other projects may
     share."""
@@ -191,3 +207,4 @@ def _link_with_safe_path(adapter: Any) -> None:
 _extend(PostgresAdapter)
 _open_with_safe_path(PostgresConnectionManager)
 _link_with_safe_path(PostgresAdapter)
+_create_schemas_at_once(PostgresAdapter)

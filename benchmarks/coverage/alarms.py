@@ -1,5 +1,5 @@
 """Compute the alerts ``falling`` and ``episode`` of simulated agents in numpy (certainty.md §4). In production SQL
-does."""
+computes them."""
 
 from typing import NamedTuple
 
@@ -32,9 +32,9 @@ class Raised(NamedTuple):
     against_week: Booleans
     against_month: Booleans
     episode: Booleans
-    """For the window of 7 days, like the fields above."""
+    """Whether ``episode`` is raised in the window of 7 days. The two fields above are of that window too."""
     episode_month: Booleans
-    """For the window of 30 days."""
+    """Whether ``episode`` is raised in the window of 30 days."""
 
 
 def watched(

@@ -116,7 +116,7 @@ def caught(
         since = END - timedelta(days=(lasts or days) if manipulation.lasts else 5)
         for agent in mine:
             fleet = manipulation.polish(fleet, agent, since)
-        ids.append([*mine, *(agent[::-1] for agent in mine)])  # id after a restart
+        ids.append([*mine, *(agent[::-1] for agent in mine)])  # after a restart the id is reversed
     with scored(fleet) as connection:
         for (name, _, _, red_flag, goes_on), mine in zip(tried, ids, strict=True):
             found = one_row(connection.execute(CAUGHT, {"red_flag": red_flag, "end": END, "agents": mine}))

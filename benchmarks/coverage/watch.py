@@ -83,7 +83,7 @@ def _kind_of_days(kind: str, n: int, rng: np.random.Generator) -> Raised:
     of = _agents(n, rng)
     behaviour = of.behaviour
     rates = behaviour.rates
-    if kind == WEEKLY:  # two days of seven are worse and have fewer traces; the mean is unchanged
+    if kind == WEEKLY:  # two days of seven are worse and have fewer traces; the mean of all days is unchanged
         weekend = np.arange(DAYS) % 7 >= 5
         behaviour = behaviour._replace(rates=np.minimum(rates * np.where(weekend, 2.0, 0.6)[:, None], 1))
         n_traces = rng.binomial(of.facts.n_traces, np.where(weekend, 0.5, 1.0))

@@ -1,10 +1,18 @@
-{#- Refuses a run that the last run does not allow. A part of the project (--select), or the rest of a failed run
-    (dbt retry), needs inputs and parameters of the last run. Otherwise a score would mix two runs or two parameter
-    sets. After an unfinished full refresh or backfill of published scores, only its repetition or a full refresh
-    may follow. -#}
+{#- Refuses a run that must not follow the last one. A part of the project (--select), or the rest of a failed run (dbt
+    retry), needs inputs and parameters of the last run. Otherwise a score would mix two runs or two parameter sets.
+    After an unfinished full refresh or backfill of published scores, only its repetition or a full refresh may follow.
+    -#}
 {% macro check_last_run(models) %}
   {%- set last = last_run() -%}
-  {%- if last is none -%} {{ return('') }} {%- endif -%}
+  {%- if shared_run() and 'model.ciris_scoring.int_scoring_run' not in models -%}
+    {%- if not that_follow_run(models) -%} {{ return('') }} {%- endif -%}
+    {%- if last is none or last['run_id'] != run_id() -%}
+      {%- do refuse("The run " ~ shown(shared_run()) ~ " (environment variable CIRIS_RUN) has not built int_scoring_run in schema "
+        ~ target.schema ~ ", or another run has begun since. Start all its processes again, int_scoring_run and what it "
+        ~ "depends on first.") -%}
+    {%- endif -%}
+  {%- endif -%}
+  {%- if last is none -%} {{ return(check_inputs_exist(models)) }} {%- endif -%}
   {%- if 'model.ciris_scoring.int_scoring_run' not in models -%}
     {%- if not last['has_ended'] -%} {%- do check_inputs_of_part(models, last) -%} {%- endif -%}
     {%- if models or not last['has_ended'] -%} {%- do check_parameters_of_part(last) -%} {%- endif -%}
@@ -18,16 +26,30 @@
         ~ " (in plain dbt --full-refresh --vars 'ciris_allow_rescoring: true').") }}
     {%- elif first is not none and (backfill.get('first'), backfill.get('last')) != (first, last_as_of) -%}
       {{ refuse(
-        "The backfill from " ~ first ~ " to " ~ last_as_of ~ " did not end, so some traces in schema " ~ target.schema
-        ~ " are judged again and those after them are not. Go on with it: " ~ command_of(last) ~ ".") }}
+        "The backfill from " ~ first ~ " to " ~ last_as_of ~ " did not end, so in schema " ~ target.schema ~ " some "
+        ~ "traces were checked again and later ones were not. Continue it: " ~ command_of(last) ~ ".") }}
     {%- endif -%}
   {%- endif -%}
 {% endmacro %}
 
-{#- The tables that these models read must be from the last run, which did not end, and its tests must not have failed.
-    Only descendants of int_scoring_run count, because another command may have built its parents. -#}
+{#- Before the first run, models read by a part of the project do not exist. -#}
+{% macro check_inputs_exist(models) %}
+  {%- for unique_id in models if unique_id in graph.nodes -%}
+    {%- for parent in graph.nodes[unique_id].depends_on.nodes if parent in graph.nodes and parent not in models -%}
+      {%- set node = graph.nodes[parent] -%}
+      {%- if node.resource_type == 'model' and adapter.get_relation(node.database, node.schema, node.alias) is none -%}
+        {{ refuse(
+          "There is no " ~ node.name ~ " in schema " ~ node.schema ~ " yet, which " ~ graph.nodes[unique_id].name ~ " reads. Build "
+          ~ "everything first: " ~ command_of(none) ~ " (in plain dbt: dbt build).") }}
+      {%- endif -%}
+    {%- endfor -%}
+  {%- endfor -%}
+{% endmacro %}
+
+{#- The tables that these models read must be from the last run, which is unfinished, and its tests must not have
+    failed. Ancestors of int_scoring_run are not checked, because another command may have built them. -#}
 {% macro check_inputs_of_part(models, last) %}
-  {%- set built, failed_tests = fromjson(last['built_nodes']), fromjson(last['failed_tests']) -%}
+  {%- set built, failed_tests = fromjson(last['built_nodes']) + inputs_of_run(), fromjson(last['failed_tests']) -%}
   {%- set found, missing = models | list, [] -%}
   {%- for unique_id in found if unique_id in graph.nodes and unique_id != 'model.ciris_scoring.int_scoring_run' -%}
     {%- for parent in graph.nodes[unique_id].depends_on.nodes if parent not in found and parent in graph.nodes -%}
@@ -43,8 +65,8 @@
   {%- for unique_id in failed_tests if unique_id not in built + selected_resources -%}
     {%- do missing.append(unique_id.split('.')[2]) -%}
   {%- endfor -%}
-  {#- dbt retry selects nothing and builds what failed, which is known only if that run wrote its end. -#}
-  {%- if missing and selected_resources or not (built or models) -%}
+  {#- dbt retry names no models: it builds those that failed. They are known only if that run logged its end. -#}
+  {%- if missing and selected_resources or not (last['built_nodes'] != '[]' or models) -%}
     {%- do refuse(
       "The run that began at " ~ shown_time(last['started_at']) ~ " did not end, so what would be built in schema "
       ~ target.schema ~ " is part old, part new" ~ (" (" ~ missing[0] ~ " is from an earlier run)" if missing else "")
@@ -80,10 +102,10 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- Command that finishes an unfinished run. -#}
+{#- Command that finishes an unfinished run, or makes the first one. -#}
 {% macro command_of(last) %}
+  {%- if last is none or not (last['is_full_refresh'] or last['backfill_first']) -%} {{ return('ciris-scoring run') }} {%- endif -%}
   {%- if last['is_full_refresh'] -%} {{ return('ciris-scoring run --full-refresh --allow-rescoring') }} {%- endif -%}
-  {%- if last['backfill_first'] is none -%} {{ return('ciris-scoring run') }} {%- endif -%}
   {{ return('ciris-scoring run --from ' ~ shown_time(last['backfill_first']) ~ ' --to ' ~ shown_time(last['backfill_last'])
             ~ ' --allow-rescoring') }}
 {% endmacro %}

@@ -41,8 +41,8 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- Refuses settings of a root project that change what the package's tables keep or switch off its checks. Runs before
-    the first entry in the log of runs, because such a setting may have moved the log. -#}
+{#- Refuses settings of a root project that change which rows the package's tables keep, or that disable its checks.
+    Runs before the first entry in the log of runs, because such a setting may have moved the log. -#}
 {% macro check_overrides() %}
   {%- set faults = [] -%}
   {%- for override in adapter.ciris_scoring_overrides() -%}

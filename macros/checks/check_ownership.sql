@@ -19,7 +19,8 @@
   {{ return(faults) }}
 {% endmacro %}
 
-{#- The server must be writable, and no pooler may share the session. Runs before the log is written. -#}
+{#- The server must be writable, no pooler may share the session, and PostgreSQL must not shorten the names of the
+    schemas, because dbt would not find their tables again. Runs before the log is written. -#}
 {% macro check_server() %}
   {%- if run_query("select pg_catalog.pg_is_in_recovery()")[0][0] -%}
     {{ exceptions.raise_compiler_error(
@@ -30,6 +31,12 @@
     {%- set fault = adapter.ciris_scoring_pooler() -%}
     {%- if fault -%} {{ exceptions.raise_compiler_error(fault) }} {%- endif -%}
   {%- endif -%}
+  {%- for node in graph.nodes.values() if node.package_name == 'ciris_scoring' and node.resource_type in ['model', 'seed']
+      and node.schema.encode() | length > 63 -%}
+    {{ exceptions.raise_compiler_error(
+      "Schema " ~ node.schema ~ " has " ~ node.schema.encode() | length ~ " bytes, but PostgreSQL keeps 63 of a name. Name a "
+      ~ "shorter schema in target " ~ target.name ~ " of the profile.") }}
+  {%- endfor -%}
 {% endmacro %}
 
 {#- Whether this invocation reads or writes tables of this project. -#}

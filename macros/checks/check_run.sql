@@ -15,21 +15,20 @@
   {%- do check_variables() -%}
   {%- do check_scoring_parameters() -%}
   {%- do check_as_of(models) -%}
-  {%- set others = run_query(run_lock_holders()).columns[0].values() | reject('equalto', setting('lock_holder_pid')) | list -%}
+  {%- set others = other_lock_holders() -%}
   {%- if others | length > 0 -%}
     {{ refuse(
       "Another run holds the lock on schema " ~ target.schema ~ " (database process " ~ others[0]
       ~ "). Wait until it has ended.") }}
   {%- endif -%}
   {%- do check_sources() -%}
-  {%- if is_distributed() -%} {%- do check_cluster() -%} {%- endif -%}
-  {%- do check_places() -%}
+  {%- do check_distribution() -%}
   {%- do check_last_run(models) -%}
   {%- do check_full_refresh(models) -%}
   {%- do check_readers() -%}
 {% endmacro %}
 
-{#- Facts for `ciris-scoring check`; secret parameters are not among them. -#}
+{#- Facts for `ciris-scoring check`, without secret parameters. -#}
 {% macro fitness() %}
   {%- set parameters = {} -%}
   {%- for name, definition in scoring_parameter_definitions().items() if not definition.get('secret') -%}

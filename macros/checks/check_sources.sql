@@ -1,9 +1,5 @@
 {#- Every table and column that the models read must exist and have a readable type (scoring.md §10). -#}
 {% macro check_sources() %}
-  {%- if source_shape() == 'events' and is_distributed() -%}
-    {{ refuse(
-      "Variable ciris_distribution is citus, but events (trace_events) are read on one server alone. Leave the variable out.") }}
-  {%- endif -%}
   {%- for remark in source_remarks() -%} {%- do exceptions.warn(remark) -%} {%- endfor -%}
   {%- for table in source_report() if table.fault -%}
     {{ refuse(table.fault) }}
@@ -186,8 +182,8 @@
     ~ " alter role " ~ row['reader'] ~ " bypassrls; else read a view of the table that belongs to its owner, who is exempt.") }}
 {% endmacro %}
 
-{#- CTE of a source and everything that its views read, each with the role that reads it: our role, or the view's owner
-    unless the view is a security_invoker. -#}
+{#- CTE with a source and all relations that its views read, each with the role that reads it. A relation behind a view
+    is read by the view's owner, unless the view is a security_invoker; all others by our role. -#}
 {% macro relations_read(node) -%}
     with recursive me as (
       select oid from pg_roles where rolname = current_user

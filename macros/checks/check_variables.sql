@@ -1,7 +1,6 @@
-{#- The variables of the project and their kinds. integer, number: from minimum to maximum; share: in [0, 1]; probability: in
-    (0, 1); name:
-    of a schema or table; set_by_us: by ciris-scoring only; parameters: see check_scoring_parameters; optional: may
-    be null. -#}
+{#- The variables of the project and their kinds. integer, number: from minimum to maximum; time: in the year minimum or
+    later; share: in [0, 1]; probability: in (0, 1); name: of a schema or table; set_by_us: by ciris-scoring only; parameters: see
+    check_scoring_parameters; optional: may be null. -#}
 {% macro variable_definitions() %}
   {{ return({
     'source': {'kind': 'choice', 'choices': constant('tables_of_shape', {}) | list, 'optional': true},
@@ -11,14 +10,14 @@
     'covenant_public_keys_table': {'kind': 'name'},
     'covenant_trace_batches_table': {'kind': 'name'},
     'as_of': {'kind': 'time', 'optional': true},
-    'traces_from': {'kind': 'time'},
+    'traces_from': {'kind': 'time', 'minimum': 1970},
     'scoring_period': {'kind': 'choice', 'choices': constant('period_hours', {}) | list},
     'scoring_parameters': {'kind': 'parameters'},
     'verdict_threshold': {'kind': 'share'},
     'grant_probability': {'kind': 'probability'},
     'withhold_probability': {'kind': 'probability'},
-    'lookback_periods': {'kind': 'integer', 'minimum': 0, 'words': 'periods', 'optional': true},
-    'late_detection_periods': {'kind': 'integer', 'minimum': 0, 'words': 'periods'},
+    'lookback_periods': {'kind': 'integer', 'minimum': 0, 'maximum': 100000, 'words': 'periods', 'optional': true},
+    'late_detection_periods': {'kind': 'integer', 'minimum': 0, 'maximum': 100000, 'words': 'periods'},
     'allow_rescoring': {'kind': 'boolean'},
     'backfill': {'kind': 'set_by_us', 'type': 'mapping'},
     'run_record': {'kind': 'set_by_us', 'type': 'mapping'},
@@ -38,8 +37,9 @@
   {%- if kind == 'boolean' -%}
     {%- set fits, allowed = value is boolean, 'true or false, without quotes' -%}
   {%- elif kind == 'integer' -%}
-    {%- set fits = value is integer and value is not boolean and value >= definition['minimum'] -%}
-    {%- set allowed = 'a whole number of ' ~ definition['minimum'] ~ ' or more ' ~ definition['words'] ~ ', without quotes' -%}
+    {%- set fits = value is integer and value is not boolean and definition['minimum'] <= value <= definition['maximum'] -%}
+    {%- set allowed = 'a whole number of ' ~ definition['words'] ~ ' from ' ~ definition['minimum'] ~ ' to ' ~ definition['maximum']
+        ~ ', without quotes' -%}
   {%- elif kind == 'number' -%}
     {%- set fits = value is number and value is not boolean and definition['minimum'] <= value <= definition['maximum'] -%}
     {%- set allowed = 'a number of ' ~ definition['words'] ~ ' from ' ~ definition['minimum'] ~ ' to ' ~ definition['maximum'] -%}
@@ -50,14 +50,18 @@
     {%- set fits = value is number and value is not boolean and 0 < value < 1 -%}
     {%- set allowed = 'a number between 0 and 1, such as 0.75. Correct it in dbt_project.yml or in --vars' -%}
   {%- elif kind == 'choice' -%}
-    {#- Without the package there are no choices; check_package reports that it is missing. -#}
+    {#- Without the Python package the choices are unknown; check_package reports that it is missing. -#}
     {%- set fits = value is string and (value in definition['choices'] or not definition['choices']) -%}
     {%- set allowed = definition['choices'] | join(' or ') -%}
   {%- elif kind == 'name' -%}
-    {%- set fits, allowed = value is string and value == value.strip() and value != '', 'a name, in quotes if it looks like a number' -%}
+    {%- set fits = value is string and value == value.strip() and modules.re.match('^[^"%]{1,63}$', value) is not none -%}
+    {%- set allowed = 'a name, in quotes if it looks like a number, without double quotes and per cent signs' -%}
   {%- elif kind == 'size' -%}
-    {%- set fits = value is string and modules.re.match('^[1-9][0-9]*(kB|MB|GB)$', value) is not none -%}
-    {%- set allowed = 'a size such as 256MB' -%}
+    {#- The range of PostgreSQL's maintenance_work_mem. -#}
+    {%- set kilobytes = {'kB': 1, 'MB': 1024, 'GB': 1048576} -%}
+    {%- set fits = value is string and modules.re.match('^[1-9][0-9]*(kB|MB|GB)$', value) is not none
+        and 1024 <= (value[:-2] | int) * kilobytes[value[-2:]] <= 2147483647 -%}
+    {%- set allowed = 'a size from 1MB to 2047GB, such as 256MB' -%}
   {%- elif kind == 'set_by_us' -%}
     {%- set types = {'mapping': value is mapping, 'integer': value is integer and value is not boolean} -%}
     {%- set fits = value is none or (types[definition['type']] and setting('lock_holder_pid') is integer) -%}
@@ -65,7 +69,9 @@
       {{ return("Variable ciris_" ~ name ~ " is " ~ shown(value) ~ ", but it is set by ciris-scoring alone. Leave it out"
         ~ ("; to score as-ofs again: ciris-scoring run --from TIME --to TIME." if name == 'backfill' else ".")) }}
     {%- endif -%}
-  {%- elif kind == 'time' -%} {%- set fits = time_variable(name) is not none -%}
+  {%- elif kind == 'time' -%}
+    {%- set fits = time_variable(name).year >= definition.get('minimum', 1) -%}
+    {%- set allowed = 'in the year ' ~ definition.get('minimum', 1) ~ ' or later, because windows begin long before the first trace' -%}
   {%- else -%} {%- set fits = true -%}
   {%- endif -%}
   {{ return(none if fits else "Variable ciris_" ~ name ~ " is " ~ shown(value) ~ ", but must be " ~ allowed

@@ -3,6 +3,8 @@
 
 {#- Id of this run. -#}
 {% macro run_id() %}
+  {%- set shared = shared_run() -%}
+  {%- if shared -%} {{ return(local_md5('ciris_scoring ' ~ target.schema ~ ' ' ~ shared)) }} {%- endif -%}
   {{ return((setting('run_record') or {'id': invocation_id})['id']) }}
 {% endmacro %}
 
@@ -32,23 +34,25 @@
       {%- do columns.append(adapter.quote(column.name) ~ ' ' ~ column.data_type) -%}
     {%- endfor -%}
     {%- do start_run_record() -%}
+    {%- do in_turn() -%}
     {%- do run_query("create table if not exists " ~ log ~ " (" ~ columns | join(', ') ~ ", primary key (run_id)); commit; begin") -%}
     {%- do adapter.cache_added(log) -%}
   {%- endif -%}
   {%- if is_new or not setting('run_record') -%}
-    {%- do enter_run(log, {
+    {%- set row = {
         'started_at': 'now', 'as_of': as_of_datetime() if continued is none else continued['as_of'] ~ '+00',
         'version': node.config.meta['package_version'],
-    }) -%}
+    } -%}
+    {%- if shared_run() -%} {%- do join_run(log, row) -%} {%- else -%} {%- do enter_run(log, row) -%} {%- endif -%}
   {%- endif -%}
 {% endmacro %}
 
 {#- Write columns of this run's row, in a transaction that commits at once. -#}
-{% macro enter_run(log, row) %}
+{% macro enter_run(log, row, in_transaction=false) %}
   {%- do row.update({'run_id': run_id(), 'command': (setting('run_record') or {'command': 'dbt'})['command']}) -%}
   {%- do graph.update({'entered_run': invocation_id}) -%}
   {%- set relations = [log, relation_as_left('fct_capacity_scores'), relation_as_left('fct_data_quality')] -%}
-  {%- do start_run_record() -%}
+  {%- if not in_transaction -%} {%- do start_run_record() -%} {%- endif -%}
   {%- do run_query(adapter.ciris_scoring_log_entry(relations, row) ~ '; commit; begin') -%}
 {% endmacro %}
 
@@ -61,7 +65,7 @@
 {#- Hook on-run-end: writes the outcome of the run into the log. If other runs may continue this one (check_last_run),
     also notes in int_scoring_run which nodes were built. -#}
 {% macro enter_end(results) %}
-  {%- if not (execute and flags.WHICH in ['run', 'build']) -%} {{ return('') }} {%- endif -%}
+  {%- if not (execute and flags.WHICH in ['run', 'build'] + (['test'] if shared_run() else [])) -%} {{ return('') }} {%- endif -%}
   {%- if graph.get('ownership_checked') != invocation_id -%} {{ return('') }} {%- endif -%}
   {%- do run_query(session_settings()) -%}
   {%- set built, failed = [], [] -%}
@@ -69,10 +73,12 @@
       and result.node.resource_type in ['model', 'seed', 'test'] -%}
     {%- do (built if result.status in ['success', 'pass', 'warn'] else failed).append(result) -%}
   {%- endfor -%}
-  {%- do note_parts(built, failed) -%}
+  {%- do note_parts(built | rejectattr('node.unique_id', 'in', graph.get('untested', [])) | list, failed) -%}
   {%- set broken = failed | selectattr('status', 'in', ['error', 'fail', 'runtime error']) | list -%}
   {%- set publication = built | selectattr('node.unique_id', 'equalto', 'model.ciris_scoring.int_runs') | list -%}
-  {%- if not built and not failed -%}
+  {%- if shared_run() and not failed and not publication -%}
+    {#- Other processes go on with the run. -#}
+  {%- elif not built and not failed -%}
     {%- do write_run_record(none) -%}
   {%- elif failed -%}
     {%- set first = (broken or failed)[0] -%}
@@ -95,9 +101,9 @@
     {%- do failed_tests.append(literal(result.node.unique_id)) -%}
   {%- endfor -%}
   {#- A run that lost its lock notes nothing. Otherwise an error here would hide the error that stopped the run. -#}
-  {%- set holders = run_query(run_lock_holders()).columns[0].values() | list -%}
   {%- set holder = setting('lock_holder_pid') -%}
-  {%- if (holders if holder is none else holder not in holders) -%} {{ return('') }} {%- endif -%}
+  {%- set holders = run_query(run_lock_holders()).columns[0].values() | list -%}
+  {%- if (other_lock_holders() if holder is none else holder not in holders) -%} {{ return('') }} {%- endif -%}
   {%- do write_under_lock() -%}
   {%- do run_query("
     update " ~ scoring_run ~ "
@@ -114,7 +120,8 @@
 
 {#- Write the end of this run into its row of the log, or delete the row if there are no values. -#}
 {% macro write_run_record(values) %}
-  {%- set log = none if graph.get('entered_run') != invocation_id or setting('run_record') else relation_as_left('int_runs') -%}
+  {%- set is_entered = graph.get('entered_run') == invocation_id or (shared_run() and flags.WHICH == 'test') -%}
+  {%- set log = relation_as_left('int_runs') if is_entered and not setting('run_record') else none -%}
   {%- if log is not none and values is none -%}
     {%- do start_run_record() -%}
     {%- do run_query("delete from " ~ log ~ " where run_id = '" ~ run_id() ~ "'; commit; begin") -%}

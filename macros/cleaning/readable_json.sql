@@ -52,7 +52,8 @@
         from (
           select
             regexp_replace(
-              -- An escaped backslash begins no escape, and must not bring two halves together.
+              -- Replace escaped backslashes, because they do not begin an escape. The replacement keeps the texts
+              -- around it apart.
               replace({{ text }}, '\\', '__'),
               '\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}', '__', 'g'
             ) as unpaired

@@ -1,5 +1,5 @@
-{#- What the lens stores: traces, one row each in covenant_traces, or events, several rows per trace in trace_events. If
-    both tables exist, traces are read, unless the variable ciris_source says otherwise. -#}
+{#- Shape of the source: traces, one row each in covenant_traces, or events, several rows per trace in trace_events. If
+    both tables exist, it is traces, unless the variable ciris_source says otherwise. -#}
 {% macro source_shape() %}
   {%- set wanted = setting('source') -%}
   {%- if wanted is not none -%} {{ return(wanted) }} {%- endif -%}
@@ -22,7 +22,8 @@
   {{ return(constant('tables_of_shape', {}).get(shape, {})) }}
 {% endmacro %}
 
-{#- A source table, or none. While dbt parses it is always named, so that dbt knows the dependency. -#}
+{#- A source table, or none if it does not exist. While dbt parses, it is returned in any case, so that dbt knows the
+    dependency. -#}
 {% macro source_if_there(name, shape) %}
   {%- if not execute -%} {{ return(source('cirislens', name)) }} {%- endif -%}
   {%- if tables_of_shape(shape).get(name) or (name in tables_of_shape(shape) and source_types(name) | length > 0) -%}

@@ -3,8 +3,8 @@
   E'\t\n\x0b\f\r \u001c\u001d\u001e\u001f\u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000'
 {%- endmacro %}
 
-{#- Text that holds only white space becomes null (scoring.md §2). The first condition decides most values. Only a
-    million characters are trimmed, because trimming needs several times the text's size in memory. -#}
+{#- Text that holds only white space becomes null (scoring.md §2). The first condition is a shortcut for most values.
+    Only a million characters are trimmed, because trimming needs several times the text's size in memory. -#}
 {% macro blank_to_null(column) -%}
   case
     when ascii({{ column }}) between 33 and 126 then {{ column }}
@@ -18,8 +18,9 @@
   upper({{ text }} collate "C")
 {%- endmacro %}
 
-{#- Name of an action (scoring.md §2): trimmed, in upper case, without HANDLERACTIONTYPE. The first two conditions
-    decide what CIRIS agents send. At most a million characters are read (see blank_to_null) and 200 kept. -#}
+{#- Name of an action (scoring.md §2): trimmed, in upper case, without HANDLERACTIONTYPE. The first two conditions are
+    shortcuts for the values that CIRIS agents send. At most a million characters are read (see blank_to_null) and 200
+    kept. -#}
 {% macro clean_action(column) -%}
   {%- set actions = constant('actions') -%}
   case
@@ -48,7 +49,8 @@
   end
 {%- endmacro %}
 
-{#- A long text that is only compared and shown: its beginning and MD5, cheap to store again and distinct. -#}
+{#- Text that is only compared and shown. A long one is replaced by its beginning and its MD5, because later rows repeat
+    it. -#}
 {% macro shorten(column) -%}
   case when octet_length({{ column }}) > {{ longest_text() }} then {{ stand_in(column) }} else {{ column }} end
 {%- endmacro %}
@@ -62,7 +64,7 @@
   end
 {%- endmacro %}
 
-{#- The shortened form of a long text. -#}
+{#- Beginning and MD5 of a long text. -#}
 {% macro stand_in(column) -%}
   left({{ column }}, 100) || '... (MD5 ' || md5({{ column }}) || ')'
 {%- endmacro %}

@@ -35,8 +35,8 @@
 {#- Type of the event that ends a trace and dates it. -#}
 {% macro outcome_event() -%} 'ACTION_RESULT' {%- endmacro %}
 
-{#- Order of a trace's events, `event` the alias: first the event that dates the trace. That is the last ACTION_RESULT
-    by attempt_index, then time; without one, the latest event. -#}
+{#- Order of a trace's events (`event` is the alias), with the event that dates the trace first. That is the last
+    ACTION_RESULT by attempt_index, then time; without one, the latest event. -#}
 {% macro head_first(event) -%}
   {{ event }}.event_type = {{ outcome_event() }} desc,
   case when {{ event }}.event_type = {{ outcome_event() }} then {{ event }}.attempt_index end desc,

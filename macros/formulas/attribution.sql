@@ -1,6 +1,7 @@
 {#- Loss components of a score, and causes of its change (certainty.md §1 and 2). -#}
 
-{#- certainty.md §2, logarithmic mean, which turns changes of losses into points; a if both are equal. -#}
+{#- certainty.md §2: logarithmic mean, which turns changes of losses into points (logarithmic mean Divisia index, Ang
+    2005, Energy Policy 33, 867-871); a if both are equal. -#}
 {% macro logarithmic_mean(a, b) -%}
   (case
     when {{ a }} = {{ b }} then {{ a }}
@@ -11,8 +12,8 @@
   end)
 {%- endmacro %}
 
-{#- certainty.md §2: the as-ofs that a score is compared with, as rows of compared_with and compared_as_of. They are
-    rows of a function, because no worker of a cluster accepts VALUES. -#}
+{#- certainty.md §2: the as-ofs that a score is compared with, as rows of compared_with and compared_as_of. Rows of a
+    function can be joined wherever the scores are; VALUES would bring all scores of a cluster to its coordinator. -#}
 {% macro earlier_as_ofs(as_of, window_days) %}
   (
     select
@@ -32,6 +33,6 @@
             looked_up.agent_id_hash = {{ agent_id_hash }}
             and looked_up.as_of = {{ as_of }}
             and looked_up.window_days = {{ window_days }}
-        {{ optimization_barrier() }}
+        {{ optimization_barrier(looked_up=true) }}
     )
 {%- endmacro %}

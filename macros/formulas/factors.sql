@@ -77,9 +77,9 @@
   before_n_recoveries::integer as n_episodes_before
 {%- endmacro %}
 
-{#- scoring.md §6: ECE = sum over bins of (n_bin / N) * |mean confidence - success rate|, which is the sum over bins of
-    |confidences - successes| / N. Null without a checked trace. excess_confidence: array by bin of confidences minus
-    successes, in units of 1e-11, so that the sum is exact. -#}
+{#- scoring.md §6: ECE (Naeini, Cooper and Hauskrecht 2015, AAAI) = sum over bins of (n_bin / N) * |mean confidence -
+    success rate|, which is the sum over bins of |confidences - successes| / N. Null without a checked trace.
+    excess_confidence: array by bin of confidences minus successes, in units of 1e-11, so that the sum is exact. -#}
 {% macro expected_calibration_error(excess_confidence, n_judged) -%}
   ((
     {%- for bin in range(1, constant('score_bins', 0) + 1) %}

@@ -1,5 +1,6 @@
-{#- Key of one column for a row with a natural key of several columns: an MD5, with times as seconds since 1970. columns
-    are never null. In nullable columns '-' stands for null; a text that begins with '-' gets another '-'. -#}
+{#- Key of one column for a row with a natural key of several columns: an MD5, with times as seconds since 1970. The
+    given columns are never null. In those of `nullable`, '-' stands for null, and a text that begins with '-' gets
+    another '-'. -#}
 {% macro surrogate_key(columns, nullable=[]) -%}
   md5(concat_ws(
     '|'

@@ -1,5 +1,5 @@
-{#- Replay comparisons (scoring.md §4, I_replay): true if it holds; false if not, or if an input has the wrong JSON
-    type; null if an input is absent. The usual case is tested first. -#}
+{#- Replay comparisons (scoring.md §4, I_replay). Each is true if it holds, false if it does not or if an input has the
+    wrong JSON type, and null if an input is absent. The usual case is tested first. -#}
 
 {#- Whether a JSON value is absent: its key is missing, or it is null. -#}
 {% macro is_json_absent(value) -%}
@@ -11,7 +11,7 @@
   coalesce(nullif({{ value }}, jsonb 'null'), {{ other }})
 {%- endmacro %}
 
-{#- Comparison 1: the verdict of a faculty follows from its score and threshold. -#}
+{#- Comparison 1: the result of a check of the conscience follows from its score and threshold. -#}
 {% macro replay_faculty(passed, score, operator, threshold) -%}
   case
     when
@@ -23,7 +23,7 @@
   end
 {%- endmacro %}
 
-{#- Comparison 2: the verdict of the conscience follows from the faculties' verdicts and the guardrails. -#}
+{#- Comparison 2: the result of the conscience follows from the results of its checks and from the guardrails. -#}
 {% macro replay_conscience(passed, verdicts, guardrails) -%}
   case
     when

@@ -5,13 +5,13 @@
   case when {{ score }} is not null then least(floor({{ score }} * {{ bins }}), {{ bins - 1 }})::integer end
 {%- endmacro %}
 
-{#- A score in messages: score_decimals decimals, cut instead of rounded, so that no score seems to reach a threshold.
-    It is cut as text, because a cast to numeric rounds to 15 digits. -#}
+{#- Text of a score for messages, cut to score_decimals decimals and not rounded, so that no score seems to reach a
+    threshold. It is cut as text, because a cast to numeric rounds to 15 digits. -#}
 {% macro shown_score(score) -%}
   trunc(({{ score }})::text::numeric, {{ constant('score_decimals') }})
 {%- endmacro %}
 
-{#- Lower confidence bound from Python, at most SQL's value, which may have another last digit. -#}
+{#- Lower confidence bound from Python, but at most SQL's value, whose last digit may differ. -#}
 {% macro low_limit(limit, value) -%}
   case when {{ limit }} > {{ value }} then {{ value }} else {{ limit }} end
 {%- endmacro %}

@@ -18,10 +18,10 @@
     )
 {%- endmacro %}
 
-{#- Pre-hook of everything that writes: locks, so that two runs never mix. ciris-scoring has the run's lock on another
-    connection, which may break. Then no further model begins, and the next run ends the current ones, which it finds by
-    the writers' lock. Plain dbt shares the run's lock in each transaction. The transaction is restarted, because its
-    first query fixes its isolation. -#}
+{#- Pre-hook of every node that writes: takes a lock, so that only one run writes at a time. ciris-scoring holds the
+    run's lock on another connection. If that breaks, no further model begins, and the next run ends the current ones,
+    which it finds by the writers' lock. Plain dbt shares the run's lock in each transaction. The transaction is
+    restarted, because its first query fixes its isolation level. -#}
 {% macro write_under_lock() %}
   {%- if execute -%}
     {%- set holder = setting('lock_holder_pid') -%}
@@ -29,6 +29,9 @@
       commit;
       begin isolation level read committed read write;
       {{ session_settings() }}
+      {% if shared_run() %}
+      select pg_advisory_xact_lock_shared(hashtextextended('{{ run_id() }}', 0));
+      {% endif %}
       {% if holder is none %}
       select pg_try_advisory_xact_lock_shared({{ lock_key('run_lock') }})
       {% else %}
@@ -43,6 +46,6 @@
         "This run has lost its lock on schema " ~ target.schema ~ ": database process " ~ holder ~ " has ended. Another "
         ~ "run may be at work; when it has ended, run again.") }}
     {%- endif -%}
-    {%- if is_distributed() -%} {{ set_local(constant('settings_of_values')) }} {%- endif -%}
+    {{ set_on_workers() }}
   {%- endif -%}
 {% endmacro %}

@@ -5,13 +5,7 @@
       {%- for name, value in constant('settings_not_to_inherit', {}).items() %}
       set {{ name }} to '{{ value }}';
       {%- endfor %}
-      {%- if is_distributed() %}
-      set citus.enable_local_execution to 'off';
-      set citus.multi_shard_modify_mode to 'sequential';
-      {%- for name, value in constant('settings_on_cluster', {}).items() %}
-      set {{ name }} to '{{ value }}';
-      {%- endfor %}
-      {%- endif %}
+      {{ distribution_settings() }}
       {{ constant('lift_limits') or 'select' }};
       set search_path to {{ constant('search_path', 'pg_catalog, pg_temp') }};
 {%- endmacro %}
@@ -21,19 +15,10 @@
   {{ return('commit; reset search_path') }}
 {% endmacro %}
 
-{#- Settings until the end of the transaction, also on the workers of a cluster. Each is a separate statement, because
-    Citus sends the whole text around a setting. -#}
+{#- Set settings until the end of the transaction, each in a separate statement (macros/distribution/settings.sql). -#}
 {% macro set_local(settings) -%}
-  {%- if not is_distributed() -%}
-    {%- for name, value in settings.items() %}
-  set local {{ name }} to '{{ value }}';
-    {%- endfor -%}
-  {%- elif execute -%}
-    {%- do run_query("set citus.propagate_set_commands to 'local'") -%}
-    {%- for name, value in settings.items() -%}
-      {%- do run_query("set local " ~ name ~ " to '" ~ value ~ "'") -%}
-    {%- endfor -%}
-    {%- do run_query("set citus.propagate_set_commands to 'none'") -%}
+  {%- if execute -%}
+    {%- for name, value in settings.items() -%} {%- do run_query("set local " ~ name ~ " to '" ~ value ~ "'") -%} {%- endfor -%}
   {%- endif -%}
 {%- endmacro %}
 

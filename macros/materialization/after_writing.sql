@@ -1,5 +1,5 @@
-{#- Write changed descriptions as comments; each comment waits for an autovacuum of the table. Unlike in dbt's macro, a
-    description of a missing column is an error. -#}
+{#- Write descriptions as comments, only changed ones, because a comment waits until an autovacuum of the table ends.
+    Unlike in dbt's macro, a description of a missing column is an error. -#}
 {% macro describe(relation) %}
   {%- set descriptions = {'': model.description} -%}
   {%- for column in model.columns.values() -%}
@@ -24,7 +24,8 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- Match the rights with the config grants. dbt's macro quotes no role and takes "BI" for bi. -#}
+{#- Grant and revoke rights as the config grants says. dbt's macro does not quote roles, and does not distinguish "BI"
+    from bi. -#}
 {% macro update_grants(relation) %}
   {%- set grants = config.get('grants') -%}
   {%- if grants -%}
@@ -53,7 +54,7 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- A role as GRANT accepts it. No role can have the name public. -#}
+{#- Name of a role as GRANT accepts it. A role cannot have the name public. -#}
 {% macro quoted_role(role) %}
   {{ return('public' if role == 'public' else '"' ~ role | replace('"', '""') ~ '"') }}
 {% endmacro %}
@@ -66,7 +67,7 @@
     {%- do columns.extend(constraint.columns) -%}
   {%- endfor -%}
   {%- if columns -%}
-    {{ set_local({'default_statistics_target': 10 if is_increment else 100}) }}
+    select set_config('default_statistics_target', '{{ 10 if is_increment else 100 }}', true);
     analyze {{ '(skip_locked)' if is_increment }} {{ table }} ({{ columns | unique | join(', ') }});
   {%- endif -%}
 {%- endmacro %}

@@ -1,12 +1,14 @@
-{#- Seeds of this project: dbt's macro would truncate the table, and so wait for every reader of a view of it. -#}
+{#- Empty a seed of this project by delete. dbt's macro would truncate it, and so wait for every reader of a view of it.
+    -#}
 {% macro postgres__reset_csv_table(model, full_refresh, old_relation, agate_table) %}
   {%- if model.package_name != 'ciris_scoring' -%}
     {{ return(dbt.default__reset_csv_table(model, full_refresh, old_relation, agate_table)) }}
   {%- elif full_refresh -%}
+    {%- do wait_for_other_tables() -%}
     {%- do drop_in_short_attempts(old_relation) -%}
     {{ return(create_csv_table(model, agate_table)) }}
   {%- endif -%}
-  {#- A seed of an earlier version, which postgres__create_csv_table did not create. -#}
+  {#- Seeds of an earlier version have another replica identity. -#}
   {%- do run_query(in_short_attempts(
       old_relation, replica_identity(old_relation),
       unless="(select c.relreplident = 'f' from pg_class as c where c.oid = to_regclass(" ~ literal(old_relation) ~ "))")) -%}
@@ -14,11 +16,11 @@
   {{ return('delete from ' ~ old_relation) }}
 {% endmacro %}
 
-{#- Seeds of this project are emptied by delete. A seed has no primary key, so that PostgreSQL can delete its rows in a
-    publication of all tables only with replica identity full. -#}
+{#- Create a seed. It has no primary key, so that PostgreSQL can delete its rows in a publication of all tables only
+    with replica identity full. -#}
 {% macro postgres__create_csv_table(model, agate_table) %}
   {%- set created = dbt.default__create_csv_table(model, agate_table) -%}
-  {%- if model.package_name == 'ciris_scoring' -%} {%- do run_query(replica_identity(this)) -%} {%- endif -%}
+  {%- if model.package_name == 'ciris_scoring' -%} {%- do run_query(replica_identity(this) ~ distribute(this)) -%} {%- endif -%}
   {{ return(created) }}
 {% endmacro %}
 
@@ -27,7 +29,8 @@
   {{ return('alter table ' ~ seed ~ ' replica identity full;') }}
 {% endmacro %}
 
-{#- Fixtures of unit tests: dbt knows an array column only as ARRAY; those arrays hold numbers. -#}
+{#- Types in fixtures of unit tests. dbt knows an array column only as ARRAY; the arrays in fixtures contain numbers.
+    -#}
 {% macro postgres__safe_cast(field, type) -%}
   cast({{ field }} as {{ 'numeric[]' if type == 'ARRAY' else type }})
 {%- endmacro %}

@@ -17,7 +17,7 @@
   )) }}
 {% endmacro %}
 
-{#- The comment on the staging table of a mart, with is_current if it is of the last run; or none. -#}
+{#- Comment on the staging table of a mart as a dictionary, or none. is_current says whether it is of the last run. -#}
 {% macro staged(node) %}
   {%- set scoring_run = relation_as_left('int_scoring_run') -%}
   {%- if scoring_run is none -%} {{ return(none) }} {%- endif -%}
@@ -55,7 +55,6 @@
   {{ in_short_attempts(staging, 'drop table if exists ' ~ staging ~ ';') }}
   {{ make_table(staging, select) }}
   {%- for index in config.get('indexes', []) if index.get('unique') %}
-  {#- Not create index: Citus would send all statements around it to its workers too. #}
   alter table {{ staging }} add unique ({{ index['columns'] | join(', ') }});
   {%- endfor %}
   comment on table {{ staging }} is {{ literal(tojson({'run': run, 'rows': condition})) }};
@@ -80,6 +79,12 @@
       {%- do missing.append(node.name) -%}
     {%- endif -%}
   {%- endfor -%}
+  {%- set untested = missing_tests() -%}
+  {%- if untested -%}
+    {{ exceptions.raise_compiler_error(
+      "Nothing is published, because " ~ untested | length ~ " tests have not passed in this run, such as " ~ untested[0] ~ ". Run the "
+      ~ "tests of each model after the model, then int_runs again.") }}
+  {%- endif -%}
   {%- if missing and not last_run()['has_ended'] -%}
     {{ exceptions.raise_compiler_error(
       "The marts change together, but " ~ missing | sort | join(', ') ~ " of schema " ~ target.schema ~ " has no rows of this run. "

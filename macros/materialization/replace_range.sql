@@ -8,7 +8,7 @@
   {%- set old = load_cached_relation(this) -%}
   {%- set new = table if old is none else make_intermediate_relation(table) -%}
   {%- set is_staged = is_mart_table(model) -%}
-  {%- set moves = is_distributed() and places_found().get((table.schema, table.identifier)) != placement(model.name) -%}
+  {%- set moves = is_distributed() and distributions_found().get((table.schema, table.identifier)) != distribution_of(model) -%}
   {%- set is_increment = is_incremental() -%}
   {%- set in_place = is_increment or (old is not none and old.type == 'table' and is_shown_by_marts(model) and not moves) -%}
 
@@ -47,8 +47,8 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
   {{ return({'relations': [table]}) }}
 {% endmaterialization %}
 
-{#- Whether the table exists and is not built from scratch. dbt's macro knows only dbt's own materialization. A mart
-    whose first run ended before its publication is built from scratch. -#}
+{#- Whether the table exists and is not built from scratch. dbt's macro of this name does not know our materialization.
+    A mart is also built from scratch if its first run ended before the publication. -#}
 {% macro is_incremental() %}
   {%- if not execute or config.get('materialized') != 'replace_range' -%} {{ return(false) }} {%- endif -%}
   {%- set old = load_cached_relation(this) -%}
@@ -74,7 +74,7 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
     not run INSERT ... SELECT in parallel. -#}
 {% macro rewrite_range(table, select) %}
   {%- set source = '(' ~ select ~ ')' -%}
-  {%- if placement(model.name) == 'local' -%}
+  {%- if distribution_of(model) == 'local' -%}
     {%- set source = 'pg_temp.' ~ adapter.quote(model.alias ~ '__selected') %}
   create temporary table {{ adapter.quote(model.alias ~ '__selected') }} on commit drop as
   {{ select }};
@@ -90,7 +90,7 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
 {% macro replace_rows(node, table, condition, source) %}
   {%- set columns = get_quoted_csv(node.columns.keys()) -%}
   {%- set old, added = adapter.quote(table.identifier), 'true' -%}
-  {%- if 'range' not in node.config.meta and placement(node.name) == 'local' -%}
+  {%- if 'range' not in node.config.meta and distribution_of(node) == 'local' -%}
     {%- set key = (node.constraints | selectattr('type', 'equalto', 'primary_key') | first)['columns'] -%}
     {%- set condition = 'not exists (select 1 from ' ~ source ~ ' as selected where ' ~ row_of('selected', key) ~ ' = '
         ~ row_of(old, key) ~ ' and ' ~ row_of('selected', node.columns) ~ ' is not distinct from ' ~ row_of(old, node.columns) ~ ')' -%}
@@ -107,10 +107,10 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
   ({% for column in columns %}{{ relation }}.{{ adapter.quote(column) }}{{ ', ' if not loop.last }}{% endfor %})
 {%- endmacro %}
 
-{#- SQL that makes and fills a table. On a cluster it is distributed while empty, so that rows go from worker to worker.
+{#- SQL that makes and fills a table. It is distributed while empty, so that rows go from worker to worker.
     Without a key PostgreSQL deletes rows of a published table only with replica identity full. -#}
 {% macro make_table(table, select) %}
-  {%- set place = placement(model.name) -%}
+  {%- set is_local = distribution_of(model) == 'local' -%}
   {%- set columns = [] -%}
   {%- for name, type in columns_of_model().items() -%}
     {%- do columns.append('selected.' ~ adapter.quote(name) ~ '::' ~ type ~ ' as ' ~ adapter.quote(name)) -%}
@@ -119,13 +119,13 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
   select {{ columns | join(', ') }} from (
   {{ select }}
   ) as selected
-  {%- if place != 'local' %} with no data{% endif %};
+  {%- if not is_local %} with no data{% endif %};
   {{ give_rules(table) }}
   {%- if not model.constraints | selectattr('type', 'equalto', 'primary_key') | list %}
   alter table {{ table }} replica identity full;
   {%- endif %}
-  {%- if place != 'local' %}
-  {{ 'select create_reference_table(' ~ literal(table) ~ ');' if place == 'reference' else distribute_by_agent(table) }}
+  {%- if not is_local %}
+  {{ distribute(table) }}
   insert into {{ table }} select {{ columns | join(', ') }} from ({{ select }}) as selected;
   {%- endif %}
 {% endmacro %}
@@ -139,8 +139,8 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
   {{ return(columns) }}
 {% endmacro %}
 
-{#- Constraints of a table from its YAML: name, column, condition and clause of alter table. The expression of a check
-    follows each of its columns, or is complete if it names none. -#}
+{#- Constraints of a table from its YAML: name, column, condition and clause of alter table. If a check names columns,
+    its expression is applied to each of them; otherwise it is a complete condition. -#}
 {% macro rules_of_model() %}
   {%- set rules = [] -%}
   {%- for column in model.constraints | rejectattr('type', 'equalto', 'check') | map(attribute='columns') | sum(start=[]) | unique -%}
@@ -220,11 +220,10 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
   {%- endif %}
 {% endmacro %}
 
-{#- SQL that adds the key. On a cluster it must include the distribution column. -#}
+{#- SQL that adds the key. -#}
 {% macro make_key(table) %}
-  {%- for constraint in model.constraints if constraint.type == 'primary_key' -%}
-    {%- set place = ['agent_id_hash'] if placement(model.name) == 'agent' else [] %}
-  alter table {{ table }} add primary key ({{ (constraint.columns + place) | unique | join(', ') }});
+  {%- for constraint in model.constraints if constraint.type == 'primary_key' %}
+  alter table {{ table }} add primary key ({{ (constraint.columns + distribution_columns(model)) | unique | join(', ') }});
   {%- endfor %}
 {% endmacro %}
 

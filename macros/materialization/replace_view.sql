@@ -7,7 +7,7 @@
   {{ run_hooks(pre_hooks, inside_transaction=True) }}
   {%- if old is not none and old.type != 'view' -%} {%- do drop_in_short_attempts(old) -%} {%- endif -%}
   {%- if config.get('contract').enforced -%} {{ get_assert_columns_equivalent(sql) }} {%- endif -%}
-  {%- set is_unchanged = old is not none and old.type == 'view' and not is_distributed() and is_same_view(view, sql) -%}
+  {%- set is_unchanged = old is not none and old.type == 'view' and is_same_view(view, sql) -%}
   {%- call statement('main') %}
     {%- if is_unchanged %} select {% else %} {{ in_short_attempts(view, replacing(view, sql)) }} {% endif %}
   {%- endcall -%}
@@ -30,15 +30,14 @@
         end;
 {% endmacro %}
 
-{#- Whether a view has this SQL. The server's definition of a temporary view with the SQL is compared. -#}
+{#- Whether a view has this SQL. The server's definition of a temporary view with the SQL is compared, because a stored
+    digest would be wrong after somebody changed the view. -#}
 {% macro is_same_view(view, sql) %}
-  {#- Citus would drop a temporary view of distributed tables on its workers, too, where there is none. #}
-  {%- if has_citus() -%} {{ return(false) }} {%- endif -%}
   {%- set candidate = adapter.quote('ciris_candidate') -%}
   {%- set rows = run_query(
-      "create temporary view " ~ candidate ~ " as " ~ sql ~ ";
+      "savepoint ciris_candidate; create temporary view " ~ candidate ~ " as " ~ sql ~ ";
       select " ~ view_definition(view) ~ " is not distinct from " ~ view_definition('pg_temp.' ~ candidate)) -%}
-  {%- do run_query("drop view pg_temp." ~ candidate) -%}
+  {%- do run_query("rollback to savepoint ciris_candidate") -%}
   {{ return(rows[0][0]) }}
 {% endmacro %}
 

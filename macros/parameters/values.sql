@@ -24,7 +24,7 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- SQL array of n elements. In the text of the element $i stands for the numbers 1 to n. -#}
+{#- SQL array of n elements. $i in the text of an element is replaced by 1 to n. -#}
 {% macro array_of_each(n, element) -%}
   array[
     {%- for i in range(1, n + 1) %}{{ element | replace('$i', i | string) }}{% if not loop.last %}, {% endif %}{% endfor -%}

@@ -30,7 +30,7 @@
   {%- if graph.get('bounds_of_run', {}).get('invocation_id') != invocation_id -%}
     {%- set moments = {
         'as_of': 'as_of', 'cutoff': 'cutoff', 'rechecked_from': 'rechecked_from', 'counted_from': 'least(cutoff, rechecked_from)',
-        'lookback_from': 'lookback_from', 'backfill_first': 'backfill_first',
+        'lookback_from': 'lookback_from', 'windows_from': '(cutoff - longest_window)', 'backfill_first': 'backfill_first',
     } -%}
     {%- set texts = [] -%}
     {%- for name, moment in moments.items() -%}
@@ -46,14 +46,9 @@
   {{ return(graph['bounds_of_run']) }}
 {% endmacro %}
 
-{#- Earliest start of a window of this run. A cluster needs a literal: its workers accept no subquery there. -#}
+{#- Earliest start of a window of this run. -#}
 {% macro windows_from() %}
-  {%- set scoring_run = ref('int_scoring_run') -%}
-  {%- set length = "(select run.longest_window from " ~ scoring_run ~ " as run)" -%}
-  {%- if execute and is_distributed() and load_cached_relation(scoring_run) is not none -%}
-    {%- set length = "interval '" ~ run_query("select longest_window::text from " ~ scoring_run)[0][0] ~ "'" -%}
-  {%- endif -%}
-  {{ return(cutoff() ~ " - " ~ length) }}
+  {{ return(bound_of_run('windows_from')) }}
 {% endmacro %}
 
 {#- Condition of the as-ofs that a run scores. A backfill keeps later rows. -#}
@@ -66,9 +61,9 @@
   ({{ column }} >= {{ rechecked_from() }} and {{ column }} < {{ run_as_of() }})
 {%- endmacro %}
 
-{#- Condition of the rows that a run rewrites, by meta.range: as_of, last_event_at (found before the run knows its
-    bounds), run_id, or a time of traces. Rows after the as-of are left from an unfinished run and are deleted, except
-    in a backfill. -#}
+{#- Condition of the rows that a run rewrites, by the column meta.range: as_of, run_id, a time of traces, or
+    last_event_at, which is needed before the bounds of the run are known. Rows after the as-of are left from an
+    unfinished run and are deleted, except in a backfill. -#}
 {% macro in_rewritten_range(column) -%}
   {%- if column == 'run_id' -%}
     run_id = '{{ run_id() }}'

@@ -37,7 +37,7 @@
     {%- do columns.append("case when isfinite(run." ~ name ~ ") then " ~ utc_text('run.' ~ name) ~ " end as " ~ name) -%}
   {%- endfor -%}
   {%- set rows = run_query("
-    select " ~ columns | join(', ') ~ ", run.is_full_refresh, run.checking_code, run.parameter_set_id,
+    select " ~ columns | join(', ') ~ ", run.is_full_refresh, run.checking_code, run.parameter_set_id, run.run_id,
       to_jsonb(run) ->> 'newest_event_id' as newest_event_id,
       to_json(run.built_nodes)::text as built_nodes, to_json(run.failed_tests)::text as failed_tests, "
       ~ ("false" if log is none else "exists (
@@ -56,6 +56,8 @@
 {% macro continued_run(models) %}
   {%- set last = last_run() -%}
   {%- if last is none or 'model.ciris_scoring.int_scoring_run' in models or (last['has_ended'] and not models) -%}
+    {{ return(none) }}
+  {%- elif shared_run() and not that_follow_run(models) -%}
     {{ return(none) }}
   {%- endif -%}
   {{ return(last) }}

@@ -32,7 +32,7 @@
 {%- endmacro %}
 
 {#- Numbers of the periods from first to last, for nth_period. generate_series over times depends on the session's
-    TimeZone, and workers of a cluster refuse it. -#}
+    TimeZone. -#}
 {% macro each_period(first, last) -%}
   generate_series(0, (extract(epoch from ({{ last }} - {{ first }})) / {{ 3600 * period_hours() }})::integer)
 {%- endmacro %}

@@ -20,7 +20,8 @@
 {% endmacro %}
 
 {#- Digest of everything that decides a check except the sources. If it changes, traces in the restatement window are
-    checked again. -#}
+    checked again. It covers all code: a needless change costs one check of the restatement window, but a forgotten one
+    would leave wrong checks. -#}
 {% macro checking_code() %}
   {%- if not execute -%} {{ return('') }} {%- endif -%}
   {%- set codes = [] -%}

@@ -29,7 +29,14 @@
 
 {#- The as-of of the run (scoring.md §1) in UTC: ciris_as_of, or the start of the run, cut to a period. -#}
 {% macro as_of_datetime() %}
-  {%- set moment = run_started_at.astimezone(modules.pytz.utc) if setting('as_of') is none else time_variable('as_of') -%}
+  {%- set shared = graph.get('as_of_of_shared_run') if execute else none -%}
+  {%- if setting('as_of') is not none -%}
+    {%- set moment = time_variable('as_of') -%}
+  {%- elif shared -%}
+    {%- set moment = modules.pytz.utc.localize(modules.datetime.datetime.fromisoformat(shared)) -%}
+  {%- else -%}
+    {%- set moment = run_started_at.astimezone(modules.pytz.utc) -%}
+  {%- endif -%}
   {{ return(moment.replace(hour=0 if period_hours() == 24 else moment.hour, minute=0, second=0, microsecond=0)) }}
 {% endmacro %}
 
@@ -48,14 +55,14 @@
   to_char({{ moment }} at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')
 {%- endmacro %}
 
-{#- SQL literal of such a text, or of a Python datetime in UTC; null for none. -#}
+{#- SQL literal of a time: of a text by utc_text, or of a Python datetime in UTC; null for none. -#}
 {% macro utc_literal(moment) %}
   {%- if moment is none -%} {{ return('null::timestamptz') }} {%- endif -%}
   {%- set text = moment if moment is string else moment.replace(tzinfo=none).isoformat(' ') -%}
   {{ return("timestamptz '" ~ text ~ "+00'") }}
 {% endmacro %}
 
-{#- Such a text in ISO 8601, for messages. -#}
+{#- Time in ISO 8601 for messages, from a text by utc_text. -#}
 {% macro shown_time(text) %}
   {{ return(none if text is none else text[:10] ~ 'T' ~ text[11:19] ~ 'Z') }}
 {% endmacro %}

@@ -1,5 +1,5 @@
-{#- Order of an agent's traces (scoring.md §2), for a window function. The period in it avoids a later sort by period.
-    The last key orders complete ties. alias: of the relation. -#}
+{#- Order of an agent's traces (scoring.md §2), for a window function. The period is in it to avoid a later sort by
+    period. The last key orders complete ties. alias: of the relation. -#}
 {% macro agent_order(alias=none) -%}
   {%- set prefix = '' if alias is none else alias ~ '.' -%}
   partition by {{ of_agent(prefix) }}
@@ -8,8 +8,8 @@
     {{ prefix }}trace_id collate "C", {{ prefix }}trace_check_id
 {%- endmacro %}
 
-{#- An agent, for `partition by`. collate "C" sorts fastest, and the column itself tells a cluster that workers can
-    compute the window. prefix: of the column. -#}
+{#- Agent for `partition by`. The collation "C" sorts fastest. The column without it follows, because a cluster needs it
+    to see that workers can compute the window. prefix: alias and point before the column. -#}
 {% macro of_agent(prefix='') -%}
   {{ prefix }}agent_id_hash collate "C", {{ prefix }}agent_id_hash
 {%- endmacro %}

@@ -9,8 +9,8 @@ select
     guidance,
     lower_bound::double precision as lower_bound,
     upper_bound::double precision as upper_bound,
-    -- Colour-blind people can tell them apart on light and dark backgrounds. Not in the seed, because dbt does not add
-    -- columns to an existing seed table.
+    -- Colours that colour-blind people can distinguish on light and dark backgrounds. They are not in the seed, because
+    -- dbt does not add columns to an existing seed table.
     case
         when category = 'high_fragility' then '#d03b52'
         when category = 'moderate' then '#c98500'

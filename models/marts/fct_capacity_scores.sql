@@ -110,7 +110,6 @@ factors as (
 composed as (
 
     select
-        {{ fence_column('composed') }}
         *,
         case when has_enough_traces then {{ capacity_score(
             'c_score', 'i_int_score', 'r_score', 'i_inc_score', 's_score'

@@ -54,7 +54,8 @@ future_traces as (
         count(*) as n
     from {{ ref('stg_cirislens__covenant_traces') }}
     where
-        -- Two bounds, because with one the planner expects a third of the traces to match and reads them all.
+        -- The condition has two bounds. With one, the planner would expect a third of the traces to match, and read
+        -- them all.
         (traced_at >= (select run.latest_as_of from scoring_run as run) and traced_at <= 'infinity')
         or traced_at = '-infinity'
     group by 1, 2

@@ -8,7 +8,7 @@ from ciris_scoring.statistics.red_flag_rows import red_flags
 def model(dbt: Any, session: Any) -> str:
     """Return the query of the red flags that this run raises."""
     dbt.config(materialized="replace_range")
-    dbt.ref("int_scoring_run")  # the range to rewrite
+    dbt.ref("int_scoring_run")  # int_scoring_run has the range that is rewritten
     windows = dbt.ref("int_windows")
     agents = dbt.ref("int_agents")
     agent_names = dbt.ref("int_agent_names")

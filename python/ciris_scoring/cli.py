@@ -1,6 +1,7 @@
 """The command line `ciris-scoring`."""
 
 import contextlib
+import errno
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -29,6 +30,9 @@ from ciris_scoring.options import (
 # Importing dbt or pandas takes a second, so modules that do are imported by the commands that need them.
 
 
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
 class Commands(click.Group):
     """Group of commands that prints an expected error as a line and a hint on stderr, and exits with its code."""
 
@@ -44,10 +48,16 @@ class Commands(click.Group):
         except CirisError as error:
             _end(ctx, error)
         except OSError as error:
-            fault = fault_of_error(error, str(error.filename))
-            if fault is None:
+            if fault := fault_of_error(error, str(error.filename)):
+                _end(ctx, InputError(fault))
+            if error.filename is not None or error.errno not in NO_ROOM:
                 raise
-            _end(ctx, InputError(fault))
+            _end(
+                ctx,
+                CirisError(
+                    f"The output cannot be written: {error.strerror}.", "Make room, or write elsewhere."
+                ),
+            )
 
 
 def _end(ctx: click.Context, error: CirisError) -> NoReturn:
@@ -84,7 +94,7 @@ keys_option = click.option(
     type=UsablePath(dir_okay=False),
     multiple=True,
     metavar="FILE",
-    help='Public keys, as JSON {"KEY ID": "BASE64"} or CSV with key_id and public_key_base64. Again for more.',
+    help='Public keys, as JSON {"KEY ID": "BASE64"} or CSV with key_id and public_key_base64; may be repeated.',
 )
 
 
@@ -93,11 +103,11 @@ keys_option = click.option(
 def main() -> None:
     """Score a fleet of agents from their signed traces: the CIRIS Capacity Score on PostgreSQL.
 
-    The database is the one of the dbt profile `ciris_scoring` (`ciris-scoring init` brings one to fill in), or one that
-    comes with the package: `ciris-scoring run --embedded`.
+    The database is that of the dbt profile `ciris_scoring`, or one that comes with the package (`ciris-scoring run
+    --embedded`). `ciris-scoring init` writes a profile to fill in.
 
-    Progress goes to stderr and results to stdout. The exit code is 0 on success, 1 when the work failed, and 2 when
-    the command, the profile or a value was wrong and nothing was started.
+    Progress is written to stderr, results to stdout. The exit code is 0 on success, 1 if the command failed, and 2 if
+    the command line, the profile or a value was wrong and nothing was started.
     """
 
 
@@ -105,34 +115,34 @@ def main() -> None:
 @click.option(
     "--as-of",
     metavar="TIME",
-    help="Score what was known at this time, ISO 8601, UTC unless it has an offset; it is cut down to the end of a "
-    "period. [default: now]",
+    help="Score only traces before this time, in ISO 8601, UTC unless it has an offset. It is rounded down to the "
+    "end of a period. [default: now]",
 )
-@click.option("--full-refresh", is_flag=True, help="Compute the whole history of scores again.")
+@click.option("--full-refresh", is_flag=True, help="Score the whole history again.")
 @click.option(
     "--from",
     "first",
     metavar="TIME",
-    help="Backfill: score the as-ofs from this one, in steps, each a whole run.",
+    help="Backfill: first as-of to score. The range is scored in steps, each a whole run.",
 )
-@click.option("--to", "last", metavar="TIME", help="Backfill: score the as-ofs up to this one.")
+@click.option("--to", "last", metavar="TIME", help="Backfill: last as-of to score.")
 @click.option(
     "--step-days",
     type=click.IntRange(min=1),
     default=30,
     show_default=True,
-    help="Backfill: days of traces in a step, which bounds its memory and disk.",
+    help="Backfill: days of traces per step. Fewer days need less memory and disk.",
 )
 @click.option(
-    "--restart", is_flag=True, help="Backfill: begin again, instead of going on where the same one stopped."
+    "--restart", is_flag=True, help="Backfill: start again instead of continuing the same backfill."
 )
 @click.option(
     "--allow-rescoring",
     is_flag=True,
-    help="Let --full-refresh, or --from and --to, replace scores that are published.",
+    help="Allow --full-refresh, or --from and --to, to replace published scores.",
 )
 @click.option(
-    "--embedded", is_flag=True, help="Use the PostgreSQL that comes with the package, and the sample traces."
+    "--embedded", is_flag=True, help="Use the PostgreSQL that comes with the package, with the sample traces."
 )
 @click.option(
     "--from-batches",
@@ -140,7 +150,7 @@ def main() -> None:
     type=PATH,
     multiple=True,
     help="Load this file or folder of raw batches into the PostgreSQL that comes with the package, and score them "
-    "there. Again for more.",
+    "there; may be repeated.",
 )
 @keys_option
 @click.option(
@@ -148,20 +158,20 @@ def main() -> None:
     "report_file",
     type=UsablePath(),
     metavar="FILE",
-    help="At the end, write the report of `ciris-scoring report` to this file.",
+    help="Write the report of `ciris-scoring report` to this file at the end.",
 )
 @click.option(
     "--on-alert",
     "alert_command",
     metavar="COMMAND",
-    help="At the end, start this program if there are alerts that the last run did not have. It reads them as JSON "
-    "from its standard input. No shell runs it.",
+    help="Start this program at the end if there are alerts that the last run did not have. It reads them as JSON "
+    "from its standard input. It is started without a shell.",
 )
 @click.option(
     "--json",
     "for_machines",
     is_flag=True,
-    help="Print a JSON object on stdout in place of the fleet table, on success and on failure.",
+    help="Print a JSON object on stdout instead of the fleet table, on success and on failure.",
 )
 @database_options
 def run(
@@ -182,9 +192,9 @@ def run(
 ) -> None:
     """Score the fleet: build and test everything, publish the marts, print the fleet table.
 
-    A run scores the as-ofs since the last run, and scores again those in the restatement window. It stops at the
-    first failing model or test, before it changes the marts. Two runs on one target never mix: the second waits a
-    few seconds, then stops.
+    A run scores the as-ofs since the last run, and again those in the restatement window. It stops at the first failing
+    model or test, before it changes the marts. Only one run per target works at a time: a second one waits a few
+    seconds, then stops.
 
     \b
     Examples:
@@ -195,7 +205,7 @@ def run(
       ciris-scoring run --from 2026-05-01 --to 2026-06-15 --allow-rescoring
       ciris-scoring run --embedded                   # the sample, without a database of your own
       ciris-scoring run --from-batches traces/ --keys public_keys.json
-      ciris-scoring run --report fleet.html          # and keep a page of it
+      ciris-scoring run --report fleet.html          # and write the report to a file
       ciris-scoring run --json --on-alert ./tell.sh  # for a scheduler
     """
     from ciris_scoring.job import run as job
@@ -250,7 +260,7 @@ def run(
 @click.option("--json", "for_machines", is_flag=True, help="Print a JSON object.")
 @database_options
 def check(for_machines: bool, place: Place) -> None:
-    """Say whether the database is fit for a run, and what a run would do.
+    """Check whether the database is fit for a run, and what a run would do.
 
     Shows connection, rights, server and encoding; each source column with its type and the type it is read as; rows
     with their first and last time; the scoring parameters; how many traces a run would score and about how long it
@@ -272,19 +282,17 @@ def check(for_machines: bool, place: Place) -> None:
 
 @main.command()
 @click.argument("agent")
-@click.option(
-    "--as-of", metavar="TIME", help="As-of of the score, as it is published. [default: the agent's newest]"
-)
+@click.option("--as-of", metavar="TIME", help="As-of of the score. [default: the agent's newest]")
 @click.option(
     "--window-days",
     type=click.IntRange(min=1),
-    help="Window of the score. [default: the shortest that the agent has a score in]",
+    help="Window of the score in days. [default: the shortest in which the agent has a score]",
 )
-@click.option("--since", metavar="TIME", help="Compare with this as-of too, of the same agent and window.")
+@click.option("--since", metavar="TIME", help="Compare also with the score at this as-of.")
 @click.option(
     "--threshold",
     type=Number(0, 1),
-    help="Steady score that the permission asks for. [default: that of the published verdict]",
+    help="Steady score that the permission requires. [default: that of the published verdict]",
 )
 @click.option("--json", "for_machines", is_flag=True, help="Print a JSON object with full precision.")
 @database_options
@@ -297,11 +305,11 @@ def explain(
     for_machines: bool,
     place: Place,
 ) -> None:
-    """Explain a published score on a page: what to do, what took points, what changed, and which traces cost most.
+    """Explain a published score: the verdict, the loss components, what changed, and the traces that cost most.
 
-    AGENT is a hash, the beginning of one, a name, present or former, or a label such as "Link (4107c26f)". If it
-    matches several agents, they are listed; "hash:" before a whole hash selects that agent. Nothing is computed and
-    nothing is written; the role needs the right to read the marts.
+    AGENT is a hash, the beginning of one, a present or former name, or a label such as "Link (4107c26f)". If it matches
+    several agents, they are listed; "hash:" before a whole hash selects that agent. The command only reads the marts;
+    the role needs the right to do so.
 
     \b
     Examples:
@@ -320,9 +328,9 @@ def explain(
 @main.command()
 @click.argument("folder", type=FOLDER, default=".")
 def init(folder: Path) -> None:
-    """Create the dbt project in FOLDER. [default: this folder]
+    """Create the dbt project in FOLDER, for installations without a checkout. [default: this folder]
 
-    With a profile to fill in and an example of a schedule, for installations without a checkout.
+    The folder also gets a profile to fill in and an example of a schedule.
 
     \b
     Examples:
@@ -341,10 +349,10 @@ def init(folder: Path) -> None:
     "--output",
     type=PATH,
     metavar="FILE",
-    help="Where to write it, - for stdout. [default: ciris-report.html here; stdout with --json]",
+    help="File to write; - for stdout. [default: ciris-report.html in this folder; stdout with --json]",
 )
 @click.option(
-    "--window-days", type=click.IntRange(min=1), help="Window of the scores. [default: the shortest]"
+    "--window-days", type=click.IntRange(min=1), help="Window of the scores in days. [default: the shortest]"
 )
 @click.option("--json", "for_machines", is_flag=True, help="Write a JSON object with full precision instead.")
 @database_options
@@ -354,11 +362,11 @@ def report(
     for_machines: bool,
     place: Place,
 ) -> None:
-    """Write the published scores as one file of HTML, to keep, to send, or to attach to a CI job.
+    """Write the published scores as one HTML file, to keep, to send, or to attach to a CI job.
 
-    Fleet with verdicts, agents with history, alerts and signs, parameters. It opens offline and loads nothing.
-    Nothing is computed; the role needs the right to read the marts. Of more than 500 agents it shows the 500 that need
-    attention most. An existing file is replaced only when the new one is complete.
+    The file has the fleet with verdicts, each agent with its history, alerts and red flags, and the parameters. It
+    works offline. The command only reads the marts; the role needs the right to do so. Of more than 500 agents, the
+    report shows the 500 that need attention most. An existing file is replaced only when the new one is complete.
 
     \b
     Examples:
@@ -403,9 +411,9 @@ def load(
 ) -> None:
     """Load raw trace batches into the source tables, and verify every signature.
 
-    PATHS are files, folders, or - for standard input; .json, .jsonl, and either with .gz. Tables that do not exist are
-    created. Traces that are already loaded are skipped, so an interrupted load can be repeated; two loads at the same
-    time are safe. A trace whose signature does not verify is loaded and marked; covenant_trace_verification says why.
+    PATHS are files (.json or .jsonl, also with .gz), folders, or - for standard input. Missing tables are created.
+    Traces that are already loaded are skipped, so an interrupted load can be repeated. Two loads at the same time are
+    safe. A trace whose signature does not verify is loaded and marked; covenant_trace_verification gives the reason.
 
     Needs the extra audit, in a checkout of the repository: pip install '.[audit]'. The exit code is 2 if anything was
     rejected or did not verify; the rest is loaded.
@@ -427,7 +435,9 @@ def load(
 
 
 @main.command("init-db")
-@click.option("--print", "print_only", is_flag=True, help="Print the statements, and connect to nothing.")
+@click.option(
+    "--print", "print_only", is_flag=True, help="Print the statements without connecting to a database."
+)
 @database_options
 def init_db(
     print_only: bool,
@@ -460,8 +470,8 @@ def init_db(
     "--agent",
     help="Hash of the agent, the beginning of it, its name, or hash: and its hash. [default: all in the files]",
 )
-@click.option("--from", "first", metavar="TIME", help="Compare the traces from this time.")
-@click.option("--to", "last", metavar="TIME", help="Compare the traces up to this time.")
+@click.option("--from", "first", metavar="TIME", help="Compare traces from this time on.")
+@click.option("--to", "last", metavar="TIME", help="Compare traces before this time.")
 @click.option("--json", "for_machines", is_flag=True, help="Print a JSON object instead of tables.")
 @database_options
 def audit(
@@ -516,7 +526,7 @@ def audit(
 @click.option(
     "--no-auth",
     is_flag=True,
-    help="Demand no API key, be the address reached from elsewhere or $CIRIS_API_KEY set.",
+    help="Require no API key, even if other machines can reach the address or $CIRIS_API_KEY is set.",
 )
 @click.option(
     "--requests-per-minute",
@@ -535,7 +545,7 @@ def audit(
     type=click.IntRange(min=0),
     default=64,
     show_default=True,
-    help="Megabytes of answers that are kept until something new is published.",
+    help="Size of the cache of answers in megabytes.",
 )
 @click.option(
     "--embedded",
@@ -553,14 +563,13 @@ def serve(
     embedded: bool,
     place: Place,
 ) -> None:
-    """Serve the published scores over HTTP, until it is told to stop.
+    """Serve the published scores as web pages and over HTTP, until the process is stopped.
 
-    The endpoints are the specification's, under /api/v1/scoring; /openapi.json describes them. It reads the marts and
-    writes nothing: give it a separate role that may only read. While the database cannot be reached it answers 503, and
-    it recovers when the database is back.
+    The endpoints of the API are under /api/v1/scoring; /openapi.json describes them. The server only reads the marts,
+    so give it a separate role that may only read. While the database cannot be reached, it answers 503.
 
-    Needs the extra api, in a checkout of the repository: pip install '.[api]'. On an address that other machines reach
-    it demands the API key in the environment variable CIRIS_API_KEY.
+    Needs the extra api, in a checkout of the repository: pip install '.[api]'. On an address that other machines can
+    reach, it requires the API key in the environment variable CIRIS_API_KEY.
 
     \b
     Examples:
@@ -575,7 +584,7 @@ def serve(
         from ciris_scoring.serve.api.settings import settings_of
 
     settings = settings_of(host, port, no_auth, requests_per_minute, origins, cache_mb)
-    place.cli_vars()  # wrong ones are refused before a server starts
+    place.cli_vars()  # refuse wrong variables before a server starts
     if embedded:
         place.refuse_profile()
         from ciris_scoring.lab import embedded as embedded_server
@@ -588,10 +597,10 @@ def serve(
 
 
 @main.command()
-@click.option("--delete", is_flag=True, help="Delete its data, too.")
+@click.option("--delete", is_flag=True, help="Delete its data too.")
 @project_dir_option
 def stop(delete: bool, project_dir: Path | None) -> None:
-    """Stop the PostgreSQL that `run --embedded` or `run --from-batches` left running.
+    """Stop the PostgreSQL that `run --embedded` or `run --from-batches` started.
 
     \b
     Examples:
@@ -612,9 +621,7 @@ def stop(delete: bool, project_dir: Path | None) -> None:
 
 @main.command()
 @fleet_options(agents=20, days=45, traces_per_day=25.0)
-@click.option(
-    "--end", metavar="TIME", help="When the traces end, a whole UTC hour. [default: today 00:00 UTC]"
-)
+@click.option("--end", metavar="TIME", help="End of the traces, a whole UTC hour. [default: today 00:00 UTC]")
 @database_options
 def simulate(
     agents: int,
@@ -624,12 +631,11 @@ def simulate(
     end: str | None,
     place: Place,
 ) -> None:
-    """Write a simulated fleet into the source tables, to try things out.
+    """Write a simulated fleet into the source tables, for trials.
 
-    The agents behave in named ways: healthy, drifting, with a broken chain, with a revoked key, stuck fragile,
-    relapsing, overconfident, renamed, new, silent. Tables that do not exist are created (spread over the workers, where
-    ciris_distribution is citus); a traces table that holds traces is refused. With ciris_source: events traces are
-    written as today's lens stores them.
+    Some agents are healthy, others drift, have a broken chain or a revoked key, stay fragile, relapse, are
+    overconfident, renamed, new or silent. Missing tables are created. A table that already has traces is refused. With
+    ciris_source: events, the traces are written as events, as today's lens stores them.
 
     \b
     Examples:
@@ -652,7 +658,6 @@ def simulate(
             project.source_schema,
             project.source_tables,
             every_second(),
-            distributed=project.is_distributed,
             as_events=project.variables.get("source") == "events",
         )
     click.echo(f"{plural(n_traces, 'trace')} of {plural(agents, 'agent')} are in {project.source_schema}.")

@@ -1,6 +1,7 @@
 """Write the dbt project into a folder, for users who installed the package without a checkout."""
 
 import contextlib
+import os
 import shlex
 import shutil
 import sys
@@ -63,7 +64,7 @@ def init(folder: Path) -> None:
             "Name a folder of yours: ciris-scoring init FOLDER.",
         )
     names = [*PARTS, "profiles.yml", "schedule.crontab", ".gitignore"]
-    taken = [name for name in names if (folder / name).exists()]
+    taken = [name for name in names if os.path.lexists(folder / name)]
     if taken:
         raise InputError(
             f"{folder} already has {', '.join(taken)}.",

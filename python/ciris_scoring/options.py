@@ -14,7 +14,7 @@ import click
 from ciris_scoring.basics.errors import InputError
 from ciris_scoring.basics.paths import fault_of_path
 
-if TYPE_CHECKING:  # importing dbt takes a second, so only the commands that need it do
+if TYPE_CHECKING:  # importing dbt takes a second, so only the commands that need it import it
     from ciris_scoring.basics.project import Project
 
 Command = Callable[..., None]
@@ -113,14 +113,14 @@ class Place:
 
 
 project_dir_option = click.option(
-    "--project-dir", type=FOLDER, help="Folder of dbt_project.yml. [default: here or above]"
+    "--project-dir", type=FOLDER, help="Folder of dbt_project.yml. [default: this folder or one above it]"
 )
 _PLACE_OPTIONS = with_options(
     click.option("--target", help="Target in the profile. [default: the profile's own]"),
     click.option(
         "--profiles-dir",
         type=FOLDER,
-        help="Folder of profiles.yml. [default: $DBT_PROFILES_DIR, here, ~/.dbt]",
+        help="Folder of profiles.yml. [default: $DBT_PROFILES_DIR, this folder, ~/.dbt]",
     ),
     project_dir_option,
     click.option(
@@ -162,10 +162,14 @@ def fleet_options(*, agents: int, days: int, traces_per_day: float) -> Callable[
             type=Number(min=0, min_open=True),
             default=traces_per_day,
             show_default=True,
-            help="Mean per agent and day.",
+            help="Mean number of traces per agent and day.",
         ),
         click.option(
-            "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Same seed, same fleet."
+            "--seed",
+            type=click.IntRange(min=0),
+            default=1,
+            show_default=True,
+            help="The same seed gives the same fleet.",
         ),
     )
 

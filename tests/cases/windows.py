@@ -81,4 +81,28 @@ CASES = [
         ],
         hashes={"first": "0123abcd0002", "second": "0123abcd0001"},
     ),
+    Case(
+        "1 labels of agents are unique if a name or a hash contains the signs of a label",
+        [
+            *traces(ago(2), agent="bracket in hash", agent_name="Lee"),
+            *traces(ago(2), agent="bracket in name", agent_name="Lee (x"),
+            *traces(ago(2), agent="bracket", agent_name="Lee"),
+            *traces(ago(2, us=-1), agent="replaced bracket", agent_name="Lee"),
+            *traces(ago(2), agent="number in hash", agent_name="Lee"),
+        ],
+        [
+            expects({"agent_label": "Lee (x _y)"}, agent="bracket in hash"),
+            expects({"agent_label": "Lee (x (y)"}, agent="bracket in name"),
+            expects({"agent_label": "Lee (_)"}, agent="bracket"),
+            expects({"agent_label": "Lee (_ #2)"}, agent="replaced bracket"),
+            expects({"agent_label": "Lee (_ _2)"}, agent="number in hash"),
+        ],
+        hashes={
+            "bracket in hash": "x (y",
+            "bracket in name": "y",
+            "bracket": "(",
+            "replaced bracket": "_",
+            "number in hash": "_ #2",
+        },
+    ),
 ]

@@ -20,20 +20,17 @@ from typing import Any
 import psycopg
 import pytest
 import yaml
-from dbt.contracts.graph.nodes import ParsedNode
 
 import tests_path  # noqa: F401
-from ciris_scoring.basics.connection import connect
-from ciris_scoring.basics.errors import CirisError, RunInProgress
+from ciris_scoring.basics.dbt import invoke
+from ciris_scoring.basics.errors import CirisError
 from ciris_scoring.basics.project import load_project
-from ciris_scoring.basics.run_lock import run_lock
 from ciris_scoring.lab.simulation.sample import SAMPLE, load_sample
-from conftest import REPOSITORY, WRITE_NODE
+from conftest import REPOSITORY
 from nasty_fleet import START, nasty_fleet
 from pipeline import ATTRIBUTION, kept_parsed, load_nasty_fleet, score, table_differences
 
 URL = os.environ["CIRIS_CITUS_URL"]
-ParsedNode.write_node = WRITE_NODE  # the tests read the compiled code
 CLUSTER, PLAIN, COPIED = "ciris_cluster", "ciris_plain", "ciris_copied"
 LAYERS = ("", "_staging", "_intermediate")
 READER = "ciris_citus_reader"
@@ -45,14 +42,10 @@ HOSTILE = {
 }
 """Settings that sessions on the workers inherit."""
 
-WINDOWS = ("int_windows",)
-SCORES = ("fct_capacity_scores", "fct_record_signs")
-ON_WORKERS = ("int_trace_checks", *WINDOWS, *SCORES)
-"""Models whose rows are never sent to the coordinator. The few rows of int_agent_events are."""
-WITH_SMALL_SUMS = ("int_agent_hours", "int_agent_periods")
-"""The same, except for a row per hour of the fleet and a row per agent and key."""
-TESTS_OF_SCORES = ("assert_scores_follow_from_their_parts",)
-"""Tests that read complete rows of scores."""
+ON_WORKERS = ("int_trace_checks", "int_replays", "fct_capacity_scores")
+"""Models with a row per trace or score. Their rows are never sent to the coordinator."""
+SUMMED_ON_WORKERS = ("int_agent_hours", "int_agent_periods")
+"""Models that sum traces. Only the sums may be sent to the coordinator."""
 EXPLAINING = (
     "fct_factor_components",
     "fct_score_attribution",
@@ -73,12 +66,11 @@ class Side:
     def score(self, as_of: datetime, **options: bool) -> None:
         score(self.profiles_dir, as_of, self.variables, **options)
 
-    def compiled(self, name: str) -> str:
-        """Return the query of a model or test that the last run sent."""
+    def compiled(self, name: str) -> Any:
+        """Return the node of a model, compiled for the increment of the last run."""
+        project = load_project(REPOSITORY, self.profiles_dir, cli_vars=self.variables)
         with kept_parsed(self.profiles_dir, self.variables):
-            target = Path(os.environ["DBT_TARGET_PATH"])
-        [file] = target.rglob(f"compiled/ciris_scoring/*/**/{name}.sql")
-        return file.read_text()
+            return invoke(project, ["compile", "--select", name], project.cli_vars).results[0].node
 
 
 @dataclass
@@ -120,8 +112,7 @@ def side(schema: str, folder: Path, distribution: str, period: str) -> Side:
 
 @pytest.fixture(scope="module")
 def connection() -> Iterator[psycopg.Connection]:
-    with psycopg.connect(URL, autocommit=True, options="-c timezone=UTC") as connection:
-        connection.execute("set citus.multi_shard_modify_mode to 'sequential'")
+    with psycopg.connect(URL, autocommit=True, options="-c timezone=UTC -c datestyle=ISO") as connection:
         taken = "select nspname from pg_namespace where nspname in ('cirislens', 'of_others')"
         if found := connection.execute(taken).fetchall():
             pytest.exit(f"Not run: the tests make and drop schemas {found}, which this database has.", 2)
@@ -150,7 +141,8 @@ def fleet(request, connection, tmp_path_factory) -> Iterator[Fleet]:
     if request.param == "sample":
         last = datetime.fromisoformat(SAMPLE["as_of"])
         for one in sides:
-            load_sample(connection, f"{one.schema}_lens", distributed=one.schema == CLUSTER)
+            load_sample(connection, f"{one.schema}_lens")
+        connection.execute(statements_of_scaling())
     else:
         days, traces_per_day, seed = (9, 14, 3) if period == "day" else (2, 40, 4)
         last = START + timedelta(days=days)
@@ -194,56 +186,53 @@ def test_a_first_run_and_three_increments_equal_plain_postgresql(fleet):
     assert [wrong for wrong in fleet.differences.values() if wrong] == []
 
 
+def test_runs_are_logged(fleet, connection):
+    logs = [
+        connection.execute(
+            f"select as_of, outcome, n_scores, n_late_traces from {schema}_intermediate.int_runs order by started_at"
+        ).fetchall()
+        for schema in (CLUSTER, PLAIN)
+    ]
+    assert logs[0] == logs[1] and {outcome for _, outcome, *_ in logs[0]} == {"published"}
+
+
 def plan_of(connection: psycopg.Connection, query: str) -> str:
     return "\n".join(line for (line,) in connection.execute(f"explain (costs off) {query}"))
 
 
-@pytest.mark.parametrize("model", [*ON_WORKERS, *WITH_SMALL_SUMS])
-def test_increments_keep_rows_on_the_workers(fleet, connection, model):
-    assert_on_workers(connection, fleet.cluster, model)
+@pytest.mark.parametrize("model", ON_WORKERS)
+def test_rows_of_traces_and_scores_stay_on_the_workers(fleet, connection, model):
+    node = fleet.cluster.compiled(model)
+    columns = ", ".join(node.columns)
+    query = (
+        f"insert into {node.schema}.{model} ({columns}) select {columns} from ({node.compiled_code}) as rows"
+    )
+    plan = plan_of(connection, query)
+    assert plan.startswith("Custom Scan (Citus Adaptive)") and "Subplan" not in plan, plan
 
 
-def assert_on_workers(connection: psycopg.Connection, cluster: Side, model: str) -> None:
-    """Check the query plan: the coordinator executes only subplans for rows that it needs, or distributes inserts."""
-    query = cluster.compiled(model)
-    schema = CLUSTER if model.startswith("fct") else f"{CLUSTER}_intermediate"
-    described = connection.execute(f"select * from ({query}) as rows limit 0").description
-    columns = ", ".join(column.name for column in described)
-    plan = plan_of(connection, f"insert into {schema}.{model} ({columns}) {query}")
-    if model in WITH_SMALL_SUMS:
-        assert "pull to coordinator" not in plan, plan
-    else:
-        assert "Custom Scan (Citus Adaptive)" in plan, plan
-        assert "INSERT ... SELECT" not in plan and "Distributed Subplan" not in plan, plan
-
-
-@pytest.mark.parametrize("name", TESTS_OF_SCORES)
-def test_tests_of_scores_run_on_workers(fleet, connection, name):
-    plan = plan_of(connection, fleet.cluster.compiled(name))
-    assert "Custom Scan (Citus Adaptive)" in plan and "Distributed Subplan" not in plan, plan
+@pytest.mark.parametrize("model", SUMMED_ON_WORKERS)
+def test_traces_are_summed_on_the_workers(fleet, connection, model):
+    plan = plan_of(connection, fleet.cluster.compiled(model).compiled_code)
+    reading = [task for task in plan.split("->  Task\n") if "on int_trace_checks" in task]
+    assert reading and all("Aggregate" in task for task in reading), plan
 
 
 @pytest.mark.parametrize("view", EXPLAINING)
-def test_explanation_of_one_score_runs_on_one_worker(fleet, connection, view):
+def test_scores_are_explained_on_the_workers(fleet, connection, view):
+    """One agent's score is explained by one worker."""
     agent = connection.execute(f"select min(agent_id_hash) from {CLUSTER}.fct_capacity_scores").fetchone()[0]
     plan = plan_of(connection, f"select * from {CLUSTER}.{view} where agent_id_hash = '{agent}'")
     assert "Task Count: 1\n" in plan and "Distributed Subplan" not in plan, plan
+    plan = plan_of(connection, f"select * from {CLUSTER}.{view} where as_of = timestamptz '{fleet.last}'")
+    assert "Custom Scan (Citus Adaptive)" in plan and "Distributed Subplan" not in plan, plan
 
 
-@pytest.mark.parametrize(
-    "condition", ["agent_id_hash = 'nobody'", "traced_at < '2026-03-05'", "not is_counted"]
-)
+@pytest.mark.parametrize("condition", ["agent_id_hash = 'nobody'", "traced_at < '2026-03-05'"])
 def test_checked_traces_are_looked_up_on_workers(fleet, connection, condition):
-    """With and without an agent. The coordinator itself looks up only the last publication."""
+    """The coordinator itself looks up only the last publication."""
     plan = plan_of(connection, f"select * from {CLUSTER}.fct_trace_checks where {condition}")
     assert "Custom Scan (Citus Adaptive)" in plan and plan.count("Distributed Subplan") == 1, plan
-
-
-@pytest.mark.parametrize("view", EXPLAINING)
-def test_explanation_of_an_as_of_runs_on_workers(fleet, connection, view):
-    query = f"select * from {CLUSTER}.{view} where as_of = timestamptz '{fleet.last}'"
-    plan = plan_of(connection, query)
-    assert "Custom Scan (Citus Adaptive)" in plan and "Distributed Subplan" not in plan, plan
 
 
 def test_keys_comments_and_contracts_equal_plain_postgresql(fleet, connection):
@@ -309,14 +298,6 @@ def wait_until(condition: Any, process: subprocess.Popen) -> None:
         time.sleep(0.1)
 
 
-def test_a_second_run_is_refused(fleet):
-    """The lock is held on the coordinator."""
-    cluster = fleet.cluster
-    project = load_project(REPOSITORY, cluster.profiles_dir, cli_vars=cluster.variables)
-    with connect(project) as other, run_lock(other, CLUSTER), pytest.raises(RunInProgress):
-        cluster.score(fleet.last + timedelta(days=1))
-
-
 def test_a_full_refresh_equals_plain_postgresql_and_keeps_views_and_grants(fleet, connection, monkeypatch):
     connection.execute("create schema of_others")
     connection.execute(
@@ -335,8 +316,6 @@ def test_a_full_refresh_equals_plain_postgresql_and_keeps_views_and_grants(fleet
         n_scores = f"select count(*) from {CLUSTER}.fct_capacity_scores"
         seen = connection.execute("select n from of_others.scores").fetchone()
         assert seen == connection.execute(n_scores).fetchone() != (0,)
-        for model in (*ON_WORKERS, *WITH_SMALL_SUMS):
-            assert_on_workers(connection, fleet.cluster, model)
         left = f"select logicalrelid from pg_dist_partition where logicalrelid::text ~ '^{CLUSTER}.*__dbt_'"
         assert connection.execute(left).fetchall() == []
     finally:
@@ -356,13 +335,9 @@ def test_steps_of_docs_scaling_convert_a_server_to_a_cluster(connection, tmp_pat
         connection.execute("create schema of_others")
         connection.execute(f"create view of_others.scores as select as_of from {CLUSTER}.fct_capacity_scores")
 
-        connection.execute(
-            statements_of_scaling().replace("ciris_", f"{CLUSTER}_").replace("cirislens.", f"{CLUSTER}_lens.")
-        )
+        connection.execute(statements_of_scaling())
         moved.variables["ciris_distribution"] = "citus"
-        with pytest.raises(
-            CirisError, match="stands on the coordinator, .* --full-refresh --allow-rescoring"
-        ):
+        with pytest.raises(CirisError, match="is a table of one server, .* --full-refresh --allow-rescoring"):
             moved.score(last)
         for as_of, options in [
             (last, {"full_refresh": True, "allow_rescoring": True}),
@@ -378,7 +353,11 @@ def test_steps_of_docs_scaling_convert_a_server_to_a_cluster(connection, tmp_pat
 
 
 def statements_of_scaling() -> str:
-    """Return the SQL statements of docs/scaling.md for the schemas cirislens and ciris."""
+    """Return the SQL statements of docs/scaling.md for the schemas of the cluster."""
     blocks = (REPOSITORY / "docs" / "scaling.md").read_text().split("```")
     [statements] = [block for block in blocks if "create_distributed_table('" in block]
-    return statements.removeprefix("sql")
+    return (
+        statements.removeprefix("sql")
+        .replace("ciris_", f"{CLUSTER}_")
+        .replace("cirislens.", f"{CLUSTER}_lens.")
+    )

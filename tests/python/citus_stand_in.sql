@@ -73,21 +73,6 @@ begin
     insert into public.stand_in_tables values (table_name, 'n', 't');
 end $$;
 
-create function pg_catalog.alter_distributed_table(table_name regclass, colocate_with text) returns void language plpgsql as $$
-begin
-    update public.stand_in_tables
-    set colocationid = (select colocationid from public.stand_in_tables where relid = colocate_with::regclass)
-    where relid = table_name and partmethod = 'h';
-end $$;
-
-create function pg_catalog.truncate_local_data_after_distributing_table(function_table regclass)
-returns void language plpgsql as $$
-begin
-    if not exists (select from public.stand_in_tables where relid = function_table) then
-        raise '% is not distributed', function_table;
-    end if;
-end $$;
-
 create function public.stand_in_look_again() returns event_trigger language plpgsql as $$
 declare changed record;
 begin

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import re
+import signal
 import subprocess
+import sys
+import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +17,11 @@ from click.testing import CliRunner, Result
 
 from ciris_scoring.cli import main
 from conftest import REPOSITORY, Database
+
+PROGRAMS = Path(sys.executable).parent
+
+PATIENCE_SECONDS = 120
+"""Seconds after which a test stops waiting for a command."""
 
 
 def invoke(*arguments: str | Path, command: click.Command = main) -> Result:
@@ -40,3 +51,50 @@ def refused(result: Result, exit_code: int = 1) -> tuple[str, str]:
     assert error.startswith("Error: ")
     assert hint.startswith("Hint: ")
     return error, hint
+
+
+class Command:
+    """A program in a new process and session. At the end of a with block it is killed."""
+
+    def __init__(self, *arguments: str | Path):
+        self._stderr, path = tempfile.mkstemp()
+        os.unlink(path)
+        self.started = time.monotonic()
+        self._process = subprocess.Popen(
+            arguments, stdout=subprocess.DEVNULL, stderr=self._stderr, start_new_session=True
+        )
+
+    @property
+    def said(self) -> str:
+        """Output on stderr so far."""
+        return os.pread(self._stderr, 1 << 20, 0).decode()
+
+    def wait_until_said(self, pattern: str) -> None:
+        """Wait for a line of output. Fail if the program ends without it."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not re.search(pattern, self.said):
+            waiting = self._process.poll() is None and time.monotonic() < deadline
+            assert waiting or re.search(pattern, self.said), f"never said {pattern!r}:\n{self.said}"
+            time.sleep(0.002)
+
+    def wait(self) -> int:
+        """Wait for the end and return the exit code."""
+        return self._process.wait(PATIENCE_SECONDS)
+
+    @property
+    def has_ended(self) -> bool:
+        """Return whether the program has ended."""
+        return self._process.poll() is not None
+
+    def kill(self) -> None:
+        """Kill the program with SIGKILL if it has not ended."""
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+    def __enter__(self) -> Command:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        os.close(self._stderr)

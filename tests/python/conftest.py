@@ -88,8 +88,8 @@ PostgresCredentials._connection_keys = lambda self: tuple(
 
 # Test files that take minutes. They run first, so that parallel workers finish at about the same time.
 LONGEST = (
-    *("test_robust_runs", "test_gate", "test_long_history", "test_equals_reference", "test_increments"),
-    *("test_unfinished_runs", "test_source_changes"),
+    *("test_healing", "test_gate", "test_robust_runs", "test_long_history", "test_equals_reference"),
+    "test_source_changes",
 )
 
 

@@ -24,11 +24,11 @@ from psycopg import sql
 from ciris_scoring.basics.dbt import forget_compiled
 from ciris_scoring.basics.errors import shown
 from ciris_scoring.basics.run_lock import run_lock
-from ciris_scoring.lab.embedded import SCHEMA, Server
+from ciris_scoring.lab.embedded import SCHEMA, Server, write_profile
 from ciris_scoring.lab.simulation import simulate_fleet
 from ciris_scoring.lab.simulation.load import load_fleet
 from command_line import at, invoke, refused
-from conftest import Database, fresh_database
+from conftest import REPOSITORY, Database, fresh_database
 from pipeline import LOG_OF_RUNS, deciding, kept_parsed, parsed_for
 
 NEWEST, OLDER = "2026-06-15T00:00:00Z", "2026-06-14"
@@ -278,86 +278,52 @@ class Case:
     as_of: str | None = NEWEST
 
 
-def missing_table(table: str) -> Case:
+def missing(table: str, column: str = "", *further: str) -> Case:
+    """Return a case with a missing table or column."""
+    if column:
+        expected = [
+            f"cirislens.{table} has no column {column}",
+            f"the variable ciris_{table}_table",
+            *further,
+        ]
+        change = f'alter table cirislens.{table} drop column "{column}" cascade'
+        return Case(f"no {column}", expected, change=change)
     expected = [f"cirislens.{table} is missing", f"the variables ciris_source_schema and ciris_{table}_table"]
     return Case(f"no {table}", expected, change=f"alter table cirislens.{table} rename to elsewhere")
 
 
-def missing_column(table: str, column: str, *further: str) -> Case:
-    expected = [f"cirislens.{table} has no column {column}", f"the variable ciris_{table}_table", *further]
-    change = f'alter table cirislens.{table} drop column "{column}" cascade'
-    return Case(f"no {column}", expected, change=change)
-
-
-def bad_parameters(name: str, *rows: tuple[str, Any, str], unknown: Any) -> Case:
-    """Return a case with several invalid parameter values and an unknown parameter."""
-    expected = [f"Unknown scoring parameter 'lamda_c' (value {shown(unknown)}). Known are: ", " lambda_c,"]
-    expected += [
-        f"Scoring parameter {parameter} is {shown(value)}, but must be {allowed}."
-        for parameter, value, allowed in rows
-    ]
-    values = {parameter: value for parameter, value, _ in rows}
-    return Case(
-        name,
-        [*expected, "the variable ciris_scoring_parameters"],
-        {"ciris_scoring_parameters": {**values, "lamda_c": unknown}},
-    )
-
-
-def no_dictionary(value: Any) -> Case:
-    expected = [f"Variable ciris_scoring_parameters is {shown(value)}, but must be a dictionary"]
-    return Case(f"parameters {value}", expected, {"ciris_scoring_parameters": value})
-
-
-def bad_variable(name: str, value: Any, allowed: str) -> Case:
-    return Case(
-        f"{name} {value}", [f"ariable ciris_{name} is {shown(value)}", allowed], {f"ciris_{name}": value}
-    )
-
-
-def wrong_types(name: str, table: str, **columns: tuple[str, str] | tuple[str, str, str]) -> Case:
+def wrong_types(table: str, **columns: tuple[str, str] | tuple[str, str, str]) -> Case:
     """Return a case with columns of wrong types: the type, what to select instead, and the declared type."""
     expected = [
         f"cirislens.{table} has columns of types that cannot be read",
-        *(
-            f"{column} is {(kind, *declared)[-1]} and must be "
-            for column, (kind, _, *declared) in columns.items()
-        ),
+        *(f"{column} is {(kind, *told)[-1]} and must be " for column, (kind, _, *told) in columns.items()),
         *(cast for _, cast, *_ in columns.values()),
         f"the variable ciris_{table}_table to a view that selects them so",
     ]
-    alterations = ", ".join(
-        f'alter "{column}" type {kind} using null' for column, (kind, *_) in columns.items()
-    )
+    altered = ", ".join(f'alter "{column}" type {kind} using null' for column, (kind, *_) in columns.items())
     change = f"""
         alter table cirislens.{table} rename to as_it_was;
         create table cirislens.{table} as select * from cirislens.as_it_was limit 0;
-        alter table cirislens.{table} {alterations}
+        alter table cirislens.{table} {altered}
     """
-    return Case(name, expected, change=change)
+    return Case(f"types of {table}: {', '.join(columns)}", expected, change=change)
 
 
-MISSING_TABLE = missing_table("covenant_traces")
-MISSING_COLUMN = missing_column("covenant_traces", "agent_name")
-SOURCES = [
-    MISSING_TABLE,
-    missing_table("wbd_deferrals"),
-    missing_table("covenant_public_keys"),
-    missing_table("covenant_trace_batches"),
-    MISSING_COLUMN,
-    missing_column("covenant_public_keys", "revoked_at"),
-    missing_column("covenant_traces", "conscience_result", "replay_enabled to false"),
-    Case(
-        "no schema",
-        [
-            "nowhere.covenant_traces is missing",
-            "the variables ciris_source_schema and ciris_covenant_traces_table",
-        ],
-        {"ciris_source_schema": "nowhere"},
-    ),
-]
+def bad_parameters(*rows: tuple[str, Any, str]) -> Case:
+    """Return a case with several invalid parameter values and an unknown parameter."""
+    values = {parameter: value for parameter, value, _ in rows} | {"lamda_c": 5}
+    expected = [
+        "Unknown scoring parameter 'lamda_c' (value 5). Known are: ",
+        "the variable ciris_scoring_parameters",
+    ]
+    expected += [
+        f"Scoring parameter {name} is {shown(value)}, but must be {allowed}." for name, value, allowed in rows
+    ]
+    return Case(f"parameters {values}", expected, {"ciris_scoring_parameters": values})
+
+
+MISSING = [missing("covenant_traces"), missing("covenant_traces", "agent_name")]
 WRONG_TYPE = wrong_types(
-    "types that no cast changes for us",
     "covenant_traces",
     timestamp=("timestamp", """"timestamp" at time zone 'UTC'""", "timestamp without time zone"),
     signature_verified=("integer", '"signature_verified" <> 0'),
@@ -372,138 +338,17 @@ WRONG_TYPE = wrong_types(
     dma_results=("bytea", """convert_from("dma_results", 'UTF8')::jsonb"""),
     action_result=("text[]", 'to_jsonb("action_result")'),
 )
-TYPES = [
-    WRONG_TYPE,
-    wrong_types(
-        "dates and numbers as text",
-        "covenant_traces",
-        timestamp=("date", """"timestamp"::timestamp at time zone 'UTC'"""),
-        audit_sequence_number=("text", '"audit_sequence_number"::numeric'),
-    ),
-    wrong_types("times as text", "covenant_traces", timestamp=("text", '"timestamp"::timestamptz')),
-    wrong_types(
-        "times as numbers",
-        "covenant_traces",
-        timestamp=("bigint", 'to_timestamp("timestamp") where it counts seconds'),
-    ),
-    wrong_types(
-        "deferrals by bytes", "wbd_deferrals", deferral_id=("bytea", """encode("deferral_id", 'hex')""")
-    ),
-    wrong_types(
-        "keys by day",
-        "covenant_public_keys",
-        revoked_at=("date", """"revoked_at"::timestamp at time zone 'UTC'"""),
-    ),
-    wrong_types(
-        "batches by number",
-        "covenant_trace_batches",
-        traces_received=("text", '"traces_received"::numeric'),
-        batch_id=("numeric", '"batch_id"::text'),
-    ),
-    Case(
-        "several types and a missing column",
-        [
-            "cirislens.wbd_deferrals has no column status, and it has columns of types that cannot be read",
-            """resolved_at is date and must be timestamptz: "resolved_at"::timestamp at time zone 'UTC'; """,
-            """created_at is timestamp without time zone and must be timestamptz: "created_at" at time zone 'UTC'""",
-            "the variable ciris_wbd_deferrals_table to a view that selects them so",
-        ],
-        change="""
-            alter table cirislens.wbd_deferrals rename to as_it_was;
-            create table cirislens.wbd_deferrals as
-            select deferral_id, agent_id, agent_name, resolution_summary, resolved_at::date, created_at::timestamp
-            from cirislens.as_it_was
-        """,
-    ),
-]
 OUT_OF_RANGE = bad_parameters(
-    "values out of range",
     ("lambda_c", 1.9, "a number in [2, 10]"),
     ("mu_c", "five", "a number in [5, 20]"),
     ("min_traces", 2.5, "a whole number in [1, 1000000]"),
     ("require_registered_keys", 1, "true or false"),
     ("replay_sample_salt", True, "text, in quotes"),
-    unknown=5,
 )
-PARAMETERS = [
-    OUT_OF_RANGE,
-    bad_parameters(
-        "values in quotes and none",
-        ("lambda_c", None, "a number in [2, 10]"),
-        ("min_traces", "30", "a whole number in [1, 1000000]"),
-        ("require_registered_keys", "true", "true or false"),
-        unknown="5",
-    ),
-    Case(
-        "weights",
-        ["weight_c, weight_i_int, weight_r, weight_i_inc, weight_s sum to 1.25, but must sum to 1"],
-        {"ciris_scoring_parameters": {"weight_c": 0.45}},
-    ),
-    no_dictionary("text"),
-    no_dictionary(["mu_c"]),
-    no_dictionary(0),
-]
-LOOKBACK = bad_variable("lookback_periods", -1, "whole number of 0 or more")
-VARIABLES = [
-    bad_variable("scoring_period", "week", "day"),
-    LOOKBACK,
-    bad_variable("lookback_periods", "three", "whole number of 0 or more"),
-    bad_variable("lookback_periods", "6", "whole number of 0 or more"),
-    bad_variable("late_detection_periods", -1, "whole number"),
-    bad_variable("late_detection_periods", "6", "whole number"),
-    bad_variable("lock_wait_seconds", -1, "from 0 to 86400"),
-    bad_variable("lock_wait_seconds", "60", "from 0 to 86400"),
-    bad_variable("scoring_work_mem", 6, "a size such as 256MB"),
-    bad_variable("scoring_work_mem", "6", "a size such as 256MB"),
-    bad_variable("traces_from", "soon", "time"),
-    bad_variable("traces_from", None, "time"),
-    bad_variable("traces_from", "0001-01-01T00:00+05:00", "outside the years 0001 to 9999"),
-]
-AS_OFS = [
-    Case("malformed", ["--as-of is 'last week'", "ISO 8601"], as_of="last week"),
-    Case("impossible", ["--as-of is '2026-02-30'", "ISO 8601"], as_of="2026-02-30"),
-    Case("future", ["--as-of is '2999-01-01', which is in the future"], as_of="2999-01-01"),
-    Case("malformed variable", ["ciris_as_of is 'soon'", "ISO 8601"], {"ciris_as_of": "soon"}, as_of=None),
-    Case("impossible variable", ["as_of", "2026-02-30"], "{ciris_as_of: 2026-02-30}", as_of=None),
-    Case(
-        "future variable",
-        ["ciris_as_of is '2999-01-01'", "in the future"],
-        {"ciris_as_of": "2999-01-01"},
-        as_of=None,
-    ),
-]
-TOO_EARLY = [
-    Case(
-        "before any trace",
-        [
-            "--as-of is 0001-01-01T00:00:00Z, which lies before the variable ciris_traces_from, 2020-01-01T00:00:00Z"
-        ],
-        as_of="0001-01-01",
-    ),
-    Case(
-        "before traces_from",
-        ["--as-of is 2026-06-14T00:00:00Z", "the variable ciris_traces_from, 2026-06-15T00:00:00Z"],
-        {"ciris_traces_from": "2026-06-15T02:00+02:00"},
-        as_of=OLDER,
-    ),
-    Case(
-        "backfill before any trace",
-        [
-            "--from is 0999-12-31T00:00:00Z, which lies before the variable ciris_traces_from, 2020-01-01T00:00:00Z"
-        ],
-        arguments=["--from", "0999-12-31T01:00:00Z", "--to", OLDER],
-        as_of=None,
-    ),
-    Case(
-        "at the end",
-        ["--as-of is '9999-12-31T23:59-05:00'", "years 0001 to 9999"],
-        as_of="9999-12-31T23:59-05:00",
-    ),
-]
 OLDER_EXPECTED = [
     "2026-06-14",
     "precedes the newest published one, 2026-06-15",
-    "Leave --as-of (in plain dbt ciris_as_of) out",
+    "(in plain dbt ciris_as_of) out",
 ]
 REFRESH_EXPECTED = [
     "schema ciris",
@@ -511,80 +356,94 @@ REFRESH_EXPECTED = [
     "ciris_allow_rescoring: true",
     "leave --full-refresh out",
 ]
-PUBLISHED = [
+TOO_EARLY = "which lies before the variable ciris_traces_from, 2020-01-01"
+CASES = [
+    *MISSING,
+    *(missing(table) for table in ("wbd_deferrals", "covenant_public_keys", "covenant_trace_batches")),
+    missing("covenant_public_keys", "revoked_at"),
+    missing("covenant_traces", "conscience_result", "replay_enabled to false"),
+    Case("no schema", ["nowhere.covenant_traces is missing"], {"ciris_source_schema": "nowhere"}),
+    WRONG_TYPE,
+    wrong_types("covenant_traces", timestamp=("text", '"timestamp"::timestamptz')),
+    wrong_types("covenant_traces", timestamp=("bigint", 'to_timestamp("timestamp") where it counts seconds')),
+    wrong_types("wbd_deferrals", deferral_id=("bytea", """encode("deferral_id", 'hex')""")),
+    wrong_types("covenant_public_keys", revoked_at=("date", """"revoked_at"::timestamp at time zone 'UTC'""")),
+    wrong_types("covenant_trace_batches", traces_received=("text", '"traces_received"::numeric'),
+                batch_id=("numeric", '"batch_id"::text')),
+    Case(
+        "types and a missing column",
+        ["cirislens.wbd_deferrals has no column status, and it has columns of types that cannot be read",
+         """resolved_at is date and must be timestamptz: "resolved_at"::timestamp at time zone 'UTC'; """],
+        change="""
+            alter table cirislens.wbd_deferrals rename to as_it_was;
+            create table cirislens.wbd_deferrals as
+            select deferral_id, agent_id, agent_name, resolution_summary, resolved_at::date, created_at::timestamp
+            from cirislens.as_it_was
+        """,
+    ),
+    OUT_OF_RANGE,
+    bad_parameters(("lambda_c", None, "a number in [2, 10]"), ("min_traces", "30", "a whole number in [1, 1000000]"),
+                   ("require_registered_keys", "true", "true or false")),
+    Case("weights", ["weight_c, weight_i_int, weight_r, weight_i_inc, weight_s sum to 1.25, but must sum to 1"],
+         {"ciris_scoring_parameters": {"weight_c": 0.45}}),
+    *(Case(f"parameters {value}", [f"ciris_scoring_parameters is {shown(value)}, but must be a dictionary"],
+           {"ciris_scoring_parameters": value}) for value in ("text", ["mu_c"], 0)),
+    Case("malformed as-of", ["--as-of is 'last week'", "ISO 8601"], as_of="last week"),
+    Case("impossible as-of", ["--as-of is '2026-02-30'", "ISO 8601"], as_of="2026-02-30"),
+    Case("impossible variable", ["as_of", "2026-02-30"], "{ciris_as_of: 2026-02-30}", as_of=None),
+    Case("future", ["ciris_as_of is '2999-01-01'", "in the future"], {"ciris_as_of": "2999-01-01"}, as_of=None),
+    Case("at the end", ["--as-of is '9999-12-31T23:59-05:00'", "0001 to 9999"], as_of="9999-12-31T23:59-05:00"),
+    Case("before any trace", [f"--as-of is 0001-01-01T00:00:00Z, {TOO_EARLY}"], as_of="0001-01-01"),
+    Case("before traces_from", ["--as-of is 2026-06-14T00:00:00Z", "the variable ciris_traces_from, 2026-06-15T00"],
+         {"ciris_traces_from": "2026-06-15T02:00+02:00"}, as_of=OLDER),
+    Case("backfill too early", [f"--from is 0999-12-31T00:00:00Z, {TOO_EARLY}"],
+         arguments=["--from", "0999-12-31T01:00:00Z", "--to", OLDER], as_of=None),
     Case("older than the newest", OLDER_EXPECTED, as_of=OLDER),
     Case("full refresh", [*REFRESH_EXPECTED, "--allow-rescoring"], arguments=["--full-refresh"]),
-]
-
-
-@pytest.mark.parametrize(
-    "case",
-    [*SOURCES, *TYPES, *PARAMETERS, *VARIABLES, *AS_OFS, *TOO_EARLY, *PUBLISHED],
-    ids=lambda case: case.name,
-)
-def test_a_run_stops_before_building(published, published_marts, states, case):
-    with published.connect() as connection:
-        connection.execute(case.change)
-    before = built(published)
-    message = refusal(run(published, *case.arguments, variables=case.variables, as_of=case.as_of))
-    assert [text for text in case.expected if text not in message] == [], message
-    assert built(published) == before
-    assert marts(published) == published_marts
-    states.is_scored = case.change == NO_CHANGE
-
-
-DBT_AS_OFS = [
-    Case("malformed", ["ciris_as_of is 'soon'", "ISO 8601"], {"ciris_as_of": "soon"}),
+]  # fmt: skip
+DBT_CASES = [
+    *MISSING,
+    WRONG_TYPE,
+    OUT_OF_RANGE,
+    *(Case(f"full refresh of {model}", [f"would rebuild {model})", "ciris_allow_rescoring: true"],
+           arguments=["--full-refresh", "--select", model]) for model in ("int_windows", "fct_fleet_capacity")),
+    Case("full refresh", REFRESH_EXPECTED, arguments=["--full-refresh"]),
     Case("impossible", ["ciris_as_of is '2026-02-30'", "ISO 8601"], {"ciris_as_of": "2026-02-30"}),
     Case("future", ["ciris_as_of is 2999-01-01", "in the future"], {"ciris_as_of": "2999-01-01"}),
     Case("older than the newest", OLDER_EXPECTED, {"ciris_as_of": OLDER}),
-    Case(
-        "before any trace",
-        [
-            "ciris_as_of is 0001-01-01 00:00:00+00:00, which lies before the variable ciris_traces_from, 2020-01-01"
-        ],
-        {"ciris_as_of": "0001-01-01"},
-    ),
+    Case("before any trace", [f"ciris_as_of is 0001-01-01 00:00:00+00:00, {TOO_EARLY}"], {"ciris_as_of": "0001-01-01"}),
     Case("too early for UTC", ["outside the years 0001 to 9999"], {"ciris_as_of": "0001-01-01T00:00+05:00"}),
-    Case("too late for UTC", ["outside the years 0001 to 9999"], {"ciris_as_of": "9999-12-31T23:59-05:00"}),
-    Case(
-        "no offset",
-        ["ciris_as_of is '2026-06-15T00:00+99:99'", "ISO 8601"],
-        {"ciris_as_of": "2026-06-15T00:00+99:99"},
-    ),
-]
-DBT_FULL_REFRESH = [
-    Case("full refresh", REFRESH_EXPECTED, arguments=["--full-refresh"]),
-    Case(
-        "full refresh of one model",
-        ["would rebuild int_windows)", "ciris_allow_rescoring: true"],
-        arguments=["--full-refresh", "--select", "int_windows"],
-    ),
-    Case(
-        "full refresh of one mart",
-        ["would rebuild fct_fleet_capacity)", "ciris_allow_rescoring: true"],
-        arguments=["--full-refresh", "--select", "fct_fleet_capacity"],
-    ),
-]
+    Case("no offset", ["'2026-06-15T00:00+99:99'", "ISO 8601"], {"ciris_as_of": "2026-06-15T00:00+99:99"}),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    "case",
-    [MISSING_TABLE, MISSING_COLUMN, WRONG_TYPE, *DBT_FULL_REFRESH, OUT_OF_RANGE, *VARIABLES[:2], *DBT_AS_OFS],
-    ids=lambda case: case.name,
+    ("command", "case"),
+    [*(("run", case) for case in CASES), *(("dbt", case) for case in DBT_CASES)],
+    ids=lambda one: one.name if isinstance(one, Case) else one,
 )
-def test_plain_dbt_stops_before_building(published, published_marts, states, case):
+def test_a_run_stops_before_building(published, published_marts, states, command, case):
     with published.connect() as connection:
         connection.execute(case.change)
     before = built(published)
-    outcome = dbt(
-        published, "build", *case.arguments, variables={"ciris_as_of": NEWEST, **(case.variables or {})}
-    )
-    assert not outcome.succeeded
-    assert [text for text in case.expected if text not in outcome.said] == [], outcome.said
+    if command == "run":
+        said = refusal(run(published, *case.arguments, variables=case.variables, as_of=case.as_of))
+    else:
+        variables = {"ciris_as_of": NEWEST, **(case.variables or {})}
+        outcome = dbt(published, "build", *case.arguments, variables=variables)
+        assert not outcome.succeeded
+        said = outcome.said
+    assert [text for text in case.expected if text not in said] == [], said
     assert built(published) == before
     assert marts(published) == published_marts
     states.is_scored = case.change == NO_CHANGE
+
+
+def test_a_schema_whose_name_postgresql_shortens_is_refused(fleet, tmp_path):
+    write_profile(tmp_path, fleet.server, database=fleet.name, schema="s" * 51)
+    result = invoke("run", "--profiles-dir", tmp_path, "--project-dir", REPOSITORY, "--as-of", NEWEST)
+    error, _ = refused(result)
+    assert f"Schema {'s' * 51}_intermediate has 64 bytes, but PostgreSQL keeps 63 of a name." in error
 
 
 def test_plain_dbt_refuses_while_a_run_holds_the_lock(published, published_marts):
@@ -631,23 +490,13 @@ def test_a_changed_parameter_stops_before_anything_changes(published, published_
     assert tables(published) == before
     assert marts(published) == published_marts
 
-    outcome = dbt(published, "build", variables={"ciris_as_of": NEWEST, **CHANGED})
-    assert not outcome.succeeded
-    assert [text for text in CHANGED_EXPECTED if text not in outcome.said] == [], outcome.said
-    assert tables(published) == before
-    assert marts(published) == published_marts
-
-
-def test_a_changed_parameter_stops_dbt_run_too(published, published_marts):
-    """`dbt run` skips tests, so a test alone could not prevent mixing the scores of two parameter sets."""
-    outcome = dbt(published, "run", variables={"ciris_as_of": NEWEST, **CHANGED})
-    with published.connect() as connection:
-        [[n]] = connection.execute(
-            "select count(distinct parameter_set_id) from ciris.fct_capacity_scores"
-        ).fetchall()
-    assert n == 1, f"the published scores were made with {n} parameter sets"
-    assert not outcome.succeeded
-    assert marts(published) == published_marts
+    # `dbt run` skips tests, so a test alone could not prevent mixing the scores of two parameter sets.
+    for command in ("build", "run"):
+        outcome = dbt(published, command, variables={"ciris_as_of": NEWEST, **CHANGED})
+        assert not outcome.succeeded
+        assert [text for text in CHANGED_EXPECTED if text not in outcome.said] == [], outcome.said
+        assert tables(published) == before
+        assert marts(published) == published_marts
 
 
 def test_a_full_refresh_of_the_runs_own_tables_rescores_nothing(published):

@@ -10,9 +10,8 @@ import psycopg
 import pytest
 
 from ciris_scoring.lab.embedded import SCHEMA
-from command_line import at
+from command_line import PATIENCE_SECONDS, PROGRAMS, Command, at
 from conftest import Database
-from kills import PATIENCE_SECONDS, PROGRAMS, Command
 from test_bad_input import Dbt, dbt, restore
 from test_robust_runs import wait_until_one_waits
 
@@ -148,18 +147,6 @@ def test_locked_relation_names_the_session_in_the_way(database: Database, case: 
         )
     assert not outcome.succeeded
     assert f'"{schema}"."{name}" cannot be changed: Database process {pid} of user postgres' in outcome.said
-
-
-def test_full_refresh_leaves_no_replaced_table(database: Database) -> None:
-    outcome = plain_dbt(database, "build", "--full-refresh", ciris_allow_rescoring=True)
-    assert outcome.succeeded, outcome.said
-    with database.connect() as connection:
-        assert (
-            connection.execute(
-                "select relname from pg_class where relname ~ '__dbt|candidate' and relkind in ('r', 'v')"
-            ).fetchall()
-            == []
-        )
 
 
 # --- what a run waits for --------------------------------------------------------------------------------------------

@@ -7,10 +7,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from jinja2 import Environment
 
-from ciris_scoring.basics.connection import SETTINGS_NOT_TO_INHERIT, SETTINGS_ON_CLUSTER
+from ciris_scoring.basics.connection import SETTINGS_NOT_TO_INHERIT
 from ciris_scoring.job.for_macros import CONSTANTS
 from ciris_scoring.statistics.inputs import Parameters
 from conftest import REPOSITORY
@@ -84,47 +83,24 @@ def test_no_list_of_names_is_written_in_sql_and_in_python() -> None:
     assert {names: places for names, places in twice.items() if names not in ALLOWED} == {}
 
 
-@pytest.mark.parametrize(
-    "name", [name for name, value in CONSTANTS.items() if not isinstance(value, int | float | str)]
-)
-def test_sql_lists_no_constant(name: str) -> None:
-    assert frozenset(CONSTANTS[name]) not in lists_of_sql()
-
-
-@pytest.mark.parametrize("name", sorted(CONSTANTS))
-def test_macros_read_each_shared_constant(name: str) -> None:
-    assert [
-        path for path, text in SQL.items() if re.search(rf"(constant|lock_key)\('{name}'[,)]", text)
-    ] != []
-
-
-@pytest.mark.parametrize("name", sorted({**SETTINGS_NOT_TO_INHERIT, **SETTINGS_ON_CLUSTER}))
-def test_sql_names_no_setting_of_a_session(name: str) -> None:
-    assert [path for path, text in SQL.items() if re.search(rf"\b{name}\b", text)] == []
-
-
-@pytest.mark.parametrize("name", ["run_lock", "writers_lock"])
-def test_sql_names_no_lock(name: str) -> None:
-    lock = CONSTANTS[name]
-    assert [path for path, text in SQL.items() if f"hashtext('{lock}')" in text] == []
-
-
-@pytest.mark.parametrize(
-    "written",
-    [
-        r"idma_phase, 'unknown'",
-        r"\* 1002\b",
-        r"\b1001\b",
-        r"\* 10\)",
-        r"range\(1, 11\)",
-        r"array_of_each\(\d",
-        r"/ 3600, 0\.01",
-        r"numeric, 3\)",
-        r"days_to_judge = \d",
-    ],
-)
-def test_sql_has_no_number_of_a_constant(written: str) -> None:
-    assert [path for path, text in SQL.items() if re.search(written, text)] == []
+def test_macros_read_each_shared_constant_and_write_none() -> None:
+    unread = [
+        n
+        for n in CONSTANTS
+        if not any(re.search(rf"(constant|lock_key)\('{n}'[,)]", t) for t in SQL.values())
+    ]
+    assert unread == []
+    lists = [frozenset(value) for value in CONSTANTS.values() if not isinstance(value, int | float | str)]
+    assert not lists_of_sql().keys() & set(lists)
+    settings = "|".join(sorted(SETTINGS_NOT_TO_INHERIT))
+    locks = "|".join(
+        re.escape(f"hashtext('{CONSTANTS[name]}')") for name in ("run_lock", "writers_lock", "start_lock")
+    )
+    numbers = (
+        r"idma_phase, 'unknown'|\* 1002\b|\b1001\b|\* 10\)|range\(1, 11\)|array_of_each\(\d|/ 3600, 0\.01"
+    )
+    written = rf"\b({settings})\b|{locks}|{numbers}|numeric, 3\)|days_to_judge = \d"
+    assert {path: found[0] for path, text in SQL.items() if (found := re.search(written, text))} == {}
 
 
 def test_defaults_of_statistics_are_those_of_the_parameters() -> None:

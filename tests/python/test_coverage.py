@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from ciris_scoring.statistics.behaviour import PARTS, behaviour
-from ciris_scoring.statistics.behaviour import Behaviour as BehaviourLosses
 from click.testing import CliRunner
 
 from benchmarks.__main__ import main
@@ -25,6 +23,7 @@ from benchmarks.coverage.watch import KINDS, PLANTED
 from benchmarks.coverage.year import Lives, Standing, held
 from ciris_scoring.statistics.episodes import Episodes, chance_of_as_many, longer, share_rose
 from ciris_scoring.statistics.intervals import COMPONENTS, FACTORS, GOOD_SHARES, Intervals
+from ciris_scoring.statistics.rate_components import PARTS, RateComponents, rate_components
 from ciris_scoring.statistics.resilience import drift
 
 ROWS = 400
@@ -155,7 +154,7 @@ def test_every_change_raises_more_than_no_change(planted, monkeypatch):
     assert watch.seen(planted, False, 60, SEED)["in 28 days"] >= 0.1
 
 
-def behaviour_of(rows: list[dict[str, tuple[float, float, float]]]) -> BehaviourLosses:
+def behaviour_of(rows: list[dict[str, tuple[float, float, float]]]) -> RateComponents:
     """Return losses of perfect agents whose only interval widths are those of the given components (value, low,
     high)."""
     one = np.ones((len(rows), len(COMPONENTS)))
@@ -166,7 +165,7 @@ def behaviour_of(rows: list[dict[str, tuple[float, float, float]]]) -> Behaviour
             at = COMPONENTS.index(name)
             value[i, at], low[i, at], high[i, at] = three
     empty = np.zeros(len(rows))
-    return behaviour(
+    return rate_components(
         Intervals(*[empty] * 7, *[one] * 3, value, low, high, one, empty.astype(np.int64), *[empty] * 4),
         PARAMETERS,
     )

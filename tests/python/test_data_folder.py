@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ciris_scoring.basics.errors import InputError
-from ciris_scoring.lab import data_folder, embedded
+from ciris_scoring.lab import data_folder
 
 
 @pytest.fixture
@@ -108,10 +106,3 @@ def test_a_temporary_folder_is_usable(place: Path, monkeypatch: pytest.MonkeyPat
     folder = data_folder.temporary("ciris-")
     folder.rmdir()
     assert data_folder.is_usable(folder / "pgdata")
-
-
-def test_lock_file_differs_by_user() -> None:
-    lock = embedded.PostgresServer.lock_path
-    assert embedded.PostgresServer._lock.path == os.fsencode(lock)
-    in_runtime_folder = lock.parent != Path(tempfile.gettempdir())
-    assert in_runtime_folder or str(os.geteuid()) in lock.name

@@ -1,4 +1,4 @@
-"""Tests of the distribution on a Citus cluster that need no cluster: placement of tables, and refusals.
+"""Tests of the distribution on a Citus cluster that need no cluster: distribution of tables, and refusals.
 
 A stand-in for Citus on plain PostgreSQL refuses what Citus refuses: null keys of distributed tables, unique indexes
 without the key, and temporary tables.
@@ -13,18 +13,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from ciris_scoring.basics.connection import connect
-from ciris_scoring.basics.dbt import invoke as invoke_dbt
 from ciris_scoring.basics.errors import CirisError
-from ciris_scoring.basics.project import load_project
-from ciris_scoring.basics.source_schema import (
-    SOURCE_TABLES,
-    create_missing_tables,
-    create_source_tables,
-    distribute,
-)
+from ciris_scoring.basics.source_schema import create_source_tables
 from ciris_scoring.lab import embedded
-from conftest import REPOSITORY, Database
+from conftest import Database
 from nasty_fleet import START, nasty_fleet
 from pipeline import load_nasty_fleet, score, table_differences
 from test_bad_input import dbt
@@ -41,7 +33,7 @@ def coordinator(database: Database) -> Iterator[psycopg.Connection]:
         yield connection
 
 
-def test_tables_of_every_placement_equal_those_of_plain_postgresql(database, coordinator, tmp_path):
+def test_tables_of_every_distribution_equal_those_of_plain_postgresql(database, coordinator, tmp_path):
     load_nasty_fleet(coordinator, nasty_fleet(5, days=8), distributed=True)
     embedded.write_profile(tmp_path, database.server, database=database.name, schema=PLAIN)
 
@@ -62,67 +54,72 @@ def test_tables_of_every_placement_equal_those_of_plain_postgresql(database, coo
 
     for options in [{}, {"full_refresh": True, "allow_rescoring": True}]:
         with pytest.raises(
-            CirisError, match=r"stands on .* 'none' does not put it\. .* another target schema"
+            CirisError, match=r"distributed by agent_id_hash .* 'none' .* another target schema"
         ):
             score(database.profiles_dir, START + timedelta(days=8), **options)
-    with pytest.raises(CirisError, match=r"stands on the coordinator, where .* --full-refresh"):
+    with pytest.raises(CirisError, match=r"is a table of one server, .* --full-refresh"):
         score(tmp_path, START + timedelta(days=8), CITUS)
     coordinator.execute(
         "update stand_in_tables set colocationid = 1 where relid = 'cirislens.covenant_traces'::regclass"
     )
-    with pytest.raises(CirisError, match="cut up otherwise than the traces, where"):
+    with pytest.raises(
+        CirisError, match="distributed, but not by agent_id_hash as text beside the traces, but"
+    ):
         score(database.profiles_dir, START + timedelta(days=8), CITUS)
     score(tmp_path, START + timedelta(days=8), CITUS, full_refresh=True, allow_rescoring=True)
     assert table_differences(coordinator, PLAIN, "ciris") == []
-    assert placements_in(coordinator, PLAIN) == placements_in(coordinator, "ciris")
+    assert distributions_in(coordinator, PLAIN) == distributions_in(coordinator, "ciris")
     score(database.profiles_dir, START + timedelta(days=8), CITUS, full_refresh=True, allow_rescoring=True)
     apart = coordinator.execute(
         "select logicalrelid from pg_dist_partition where partmethod = 'h' and colocationid <> 1"
     )
     assert apart.fetchall() == []
 
-    placements = placements_in(coordinator, "ciris")
-    assert {name for name in placements if "__dbt" in name} == set()
-    assert placements["int_trace_checks"] == placements["fct_capacity_scores"] == "h"
-    assert placements["dim_agents"] == placements["capacity_categories"] == "n"
-    assert placements["fct_fleet_capacity"] is None
+    distributions = distributions_in(coordinator, "ciris")
+    assert {name for name in distributions if "__dbt" in name} == set()
+    assert distributions["int_trace_checks"] == distributions["fct_capacity_scores"] == "h"
+    assert distributions["dim_agents"] == distributions["capacity_categories"] == "n"
+    assert distributions["fct_fleet_capacity"] is None
 
 
-def placements_in(connection: psycopg.Connection, schema: str) -> dict[str, str | None]:
-    standing = connection.execute(
+def distributions_in(connection: psycopg.Connection, schema: str) -> dict[str, str | None]:
+    found = connection.execute(
         "select relname, partmethod from pg_class left join pg_dist_partition on pg_class.oid = logicalrelid"
         " where relkind = 'r' and relnamespace = any(%s::regnamespace[])",
         [[schema, f"{schema}_intermediate"]],
     )
-    return dict(standing.fetchall())
+    return dict(found.fetchall())
 
 
 def test_a_server_without_citus_and_another_value_are_refused(database):
     with database.connect() as connection:
         create_source_tables(connection)
     for distribution, expected in [
-        ("citus", "has no extension citus"),
+        ("citus", "covenant_traces is not a table, or Citus is missing, but"),
         ("citrus", "ciris_distribution is .citrus., but must be none or citus"),
     ]:
         with pytest.raises(CirisError, match=expected):
             score(database.profiles_dir, START, {"ciris_distribution": distribution})
 
 
-NOT_DISTRIBUTED = "source table cirislens.covenant_traces is not distributed by agent_id_hash"
+NOT_BY_AGENT = "covenant_traces is distributed, but not by agent_id_hash as text .* docs/scaling.md"
 STEPS = [
-    ("select", r"key \(trace_id, timestamp\) of cirislens.covenant_traces does not hold agent_id_hash"),
-    ("alter table cirislens.covenant_traces drop constraint covenant_traces_pkey", NOT_DISTRIBUTED),
-    ("select create_distributed_table('cirislens.covenant_traces', 'trace_id')", NOT_DISTRIBUTED),
+    ("select", "covenant_traces is a table of one server, but"),
+    (
+        "alter table cirislens.covenant_traces drop constraint covenant_traces_pkey;"
+        "select create_distributed_table('cirislens.covenant_traces', 'trace_id')",
+        NOT_BY_AGENT,
+    ),
     (
         "delete from stand_in_tables; drop trigger stand_in on cirislens.covenant_traces;"
         "select create_distributed_table('cirislens.covenant_traces', 'agent_id_hash')",
-        "agent_id_hash of cirislens.covenant_traces is character varying, but",
+        NOT_BY_AGENT,
     ),
     (
         "alter table cirislens.covenant_traces alter agent_id_hash type text;"
         "select create_reference_table('cirislens.covenant_public_keys');"
         "select create_reference_table('cirislens.wbd_deferrals');",
-        "source table cirislens.covenant_trace_batches is not a reference table",
+        "covenant_trace_batches is a table of one server, but .* it must be a reference table",
     ),
 ]
 """Statements that convert the sources of plain PostgreSQL to those of a cluster, each with the message before it."""
@@ -141,31 +138,5 @@ def test_sources_unfit_for_a_cluster_are_refused(database, coordinator):
 def test_unusual_schema_names_are_quoted(database, coordinator):
     create_source_tables(coordinator)
     coordinator.execute("""alter schema cirislens rename to "o'neil" """)
-    with pytest.raises(
-        CirisError, match=r"key \(trace_id, timestamp\) of o'neil.covenant_traces does not hold"
-    ):
+    with pytest.raises(CirisError, match="Source table o'neil.covenant_traces is a table of one server"):
         score(database.profiles_dir, START, CITUS | {"ciris_source_schema": "o'neil"})
-
-
-def test_simulated_sources_are_distributed_with_the_agent_in_their_key(coordinator):
-    with coordinator.transaction():
-        coordinator.execute("create schema cirislens")
-        tables = create_missing_tables(coordinator)
-        distribute(coordinator, tables)
-    found = coordinator.execute("select logicalrelid::text, partmethod from pg_dist_partition").fetchall()
-    methods = {f"cirislens.{table}": "n" for table in SOURCE_TABLES}
-    assert dict(found) == methods | {"cirislens.covenant_traces": "h"}
-    with pytest.raises(psycopg.errors.RaiseException, match="not in unique index"):
-        coordinator.execute("create unique index on cirislens.covenant_traces (trace_id)")
-
-
-@pytest.mark.parametrize(("distribution", "expected"), [("citus", "1"), ("none", "8")])
-def test_sessions_of_a_cluster_plan_joins_as_they_are_written(database, distribution, expected):
-    """Sessions of Python and of dbt."""
-    variables = {"ciris_distribution": distribution}
-    project = load_project(REPOSITORY, database.profiles_dir, cli_vars=variables)
-    with connect(project) as connection:
-        assert connection.execute("show join_collapse_limit").fetchone() == (expected,)
-    inline = "{{ run_query('show join_collapse_limit')[0][0] if execute }}"
-    shown = invoke_dbt(project, ["compile", "--inline", inline], project.cli_vars)
-    assert shown.results[0].node.compiled_code == expected

@@ -10,10 +10,9 @@ import pytest
 import wcwidth
 from psycopg.types.json import Jsonb
 
-from ciris_scoring.basics.terminal import aligned, fitted, printable, width
+from ciris_scoring.basics.terminal import width
 from ciris_scoring.lab.embedded import SCHEMA
-from ciris_scoring.marts.alerts import Alert
-from ciris_scoring.serve.fleet_table import AGENT_WIDTH, MAX_ROWS, fleet_tables, shown_label
+from ciris_scoring.serve.fleet_table import MAX_ROWS, fleet_tables
 from pipeline import MARTS
 
 AS_OF = datetime(2026, 6, 15, tzinfo=UTC)
@@ -105,18 +104,6 @@ def test_what_needs_attention_comes_first(connection):
     assert lines[7].split() == ["New", "(aaaaaaaa)", "wait", "-", "-", "-", "insufficient_data", "S"]
 
 
-def test_one_table_per_window_at_the_as_of_only(connection):
-    add_score(connection, "aaaaaaaa", "Old", 0.5, as_of=datetime(2026, 6, 14, tzinfo=UTC))
-    add_score(connection, "bbbbbbbb", "Now", 0.5, window_days=30)
-    add_score(connection, "bbbbbbbb", "Now", 0.5, window_days=7)
-    tables = fleet_tables(connection, MARTS, AS_OF)
-    assert [line.partition(";")[0] for line in tables.splitlines() if line.startswith("Fleet")] == [
-        "Fleet at 2026-06-15T00:00:00Z, window of 7 days, 1 agents",
-        "Fleet at 2026-06-15T00:00:00Z, window of 30 days, 1 agents",
-    ]
-    assert "Old" not in tables
-
-
 def test_an_alert_for_an_agent_without_a_row_is_not_lost(connection):
     add_alert(connection, "dddddddd44", "Hush", "silent", "warning")
     tables = fleet_tables(connection, MARTS, AS_OF)
@@ -153,41 +140,12 @@ def test_the_table_fits_the_terminal(connection, monkeypatch, room):
     assert ("I_int" in headings, "window" in headings) == (room == 200, room > 70)
 
 
-@pytest.mark.parametrize(
-    ("name", "shown"),
-    [
-        ("Scout", "Scout (3f764637)"),
-        (None, "(3f764637)"),
-        ("An agent with a long name", "An agent… (3f764637)"),
-        ("探索者探索者探索者探索者", "探索者探… (3f764637)"),
-        ("a\tb\x1b[31mc", "a�b�[31mc (3f764637)"),
-    ],
-)
-def test_an_agent_is_named_within_its_column(name, shown):
-    alert = Alert("3f764637717ba9ec", name, AS_OF, 7, "silent", "warning", 0, 0, "")
-    assert shown_label(alert) == shown
-    assert width(shown) <= AGENT_WIDTH
-
-
 def test_agents_with_equal_names_and_hash_beginnings_are_distinguished(connection):
     add_score(connection, "3f764637717ba9ec", "Scout", 0.5)
     add_score(connection, "3f764637aaaaaaaa", "Scout", 0.6)
     add_score(connection, "3f764637bbbbbbbb", "Other", 0.7)
     agents = {line.split("  ")[0] for line in fleet_tables(connection, MARTS, AS_OF).splitlines()[4:]}
     assert agents == {"(3f764637717ba9ec)", "(3f764637aaaaaaaa)", "Other (3f764637)"}
-
-
-def test_columns_stay_aligned_with_wide_and_combining_characters():
-    lines = aligned(
-        ("agent", "n"), [("探索", "1"), ("e\N{COMBINING ACUTE ACCENT}", "22"), ("plain", "333")], {"n"}
-    )
-    assert {width(line) for line in lines} == {len("agent") + 2 + 3}
-
-
-def test_text_that_fits_is_left_alone():
-    assert fitted("exactly", 7) == "exactly"
-    assert fitted("exactly", 6) == "exact…"
-    assert printable("Ægir's “🜚”") == "Ægir's “🜚”"
 
 
 HOSTILE_NAMES = [

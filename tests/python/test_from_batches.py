@@ -79,20 +79,6 @@ def test_run_from_batches_loads_and_scores(own_server, tmp_path):
     assert result.exit_code == 2 and "Fleet at" in result.stdout and "bad_signature" in result.stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--from-batches", "x", "--embedded"], "brings its own database"),
-        (["--from-batches", "x", "--target", "prod"], "brings its own database"),
-        (["--keys", "x"], "--keys goes with --from-batches"),
-        (["--from-batches", "x", "--from", "2026-01-01", "--to", "2026-02-01"], "do not go with"),
-    ],
-)
-def test_conflicting_options_are_refused(arguments, message):
-    result = CliRunner().invoke(main, ["run", *arguments])
-    assert result.exit_code == 2 and message in result.stderr
-
-
 def test_run_from_batches_without_traces_is_refused(own_server, tmp_path):
     result = run_from(own_server, tmp_path / "nothing")
     assert result.exit_code == 2 and "nothing to score" in result.stderr and "unreadable" in result.stderr

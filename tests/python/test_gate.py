@@ -257,24 +257,6 @@ def test_a_test_of_views_that_fails_says_that_the_marts_are_published(database):
     assert "The marts are those of this run." in message
 
 
-def test_marts_built_separately_are_published_only_with_the_run_log(database, expected):
-    """With dbt retry and with --select, after a run that stopped before its publication."""
-    variables = {"ciris_as_of": NEWEST}
-    before = marts(database)
-    assert dbt(database, "build", "--exclude", "int_runs+", variables=variables).succeeded
-    assert published(marts(database)) == published(before)
-    alone = dbt(database, "build", "--select", "int_runs")
-    assert alone.succeeded, alone.said
-    assert marts(database, without=RUN_TIMES) == expected
-
-    part = dbt(database, "build", "--select", "fct_fleet_capacity")
-    assert part.succeeded, part.said
-    assert marts(database, without=RUN_TIMES) == expected
-    again = dbt(database, "build", "--select", "fct_fleet_capacity int_runs")
-    assert again.succeeded, again.said
-    assert marts(database, without=RUN_TIMES) == expected
-
-
 def test_a_run_without_one_of_the_marts_publishes_none(database):
     before = marts(database)
     outcome = dbt(database, "build", "--exclude", "fct_record_signs", variables={"ciris_as_of": NEWEST})
@@ -312,7 +294,7 @@ def test_larger_restatement_window_keeps_final_scores(states, expected):
     assert allowed.exit_code == 0, allowed.said
 
 
-def test_a_full_refresh_that_fails_leaves_every_mart_and_must_be_repeated(database, expected):
+def test_a_full_refresh_that_fails_must_be_repeated(database, expected):
     refresh = ("--full-refresh", "--allow-rescoring")
     before = marts(database)
     with database.connect() as connection:
@@ -331,31 +313,34 @@ def test_a_full_refresh_that_fails_leaves_every_mart_and_must_be_repeated(databa
     assert run(database, *refresh, as_of=NEWEST).exit_code == 0
     assert marts(database, without=RUN_TIMES) == expected
 
-    # Also in one dbt build, which keeps and builds the views.
-    alone = dbt(
-        database, "build", "--full-refresh", variables={"ciris_as_of": NEWEST, "ciris_allow_rescoring": True}
-    )
-    assert alone.succeeded, alone.said
-    assert marts(database, without=RUN_TIMES) == expected
+
+ARRIVES = f"""
+    create function public.spoil() returns trigger language plpgsql as $$
+    begin
+        insert into cirislens.covenant_traces (agent_id_hash, trace_id, "timestamp")
+        select (select min(agent_id_hash) from cirislens.covenant_traces), 'meanwhile ' || n, timestamptz '{BEFORE}'
+        from generate_series(1, 1000) as n;
+        return null;
+    end $$;
+    create trigger spoil after insert on {SCHEMA}_intermediate.int_trace_checks execute function public.spoil();
+    """
 
 
-def test_views_outlast_the_table_of_parameters_which_every_run_swaps(database):
-    before = marts(database)
-    alone = dbt(database, "run", "--select", "dim_scoring_parameters int_runs")
-    assert alone.succeeded, alone.said
-    assert marts(database) == before
-
-
-# --- plain dbt -------------------------------------------------------------------------------------------------------
-
-
-def test_plain_dbt_publishes_from_scratch_and_incrementally(states, expected):
-    database = states.database
-    restore(database, states.unscored)
-    first = dbt(database, "build", variables={"ciris_as_of": BEFORE})
-    assert first.succeeded, first.said
-    assert marts(database, without=RUN_TIMES) == states.marts
-    restore(database, states.scored)
-    second = dbt(database, "run", variables={"ciris_as_of": NEWEST})
-    assert second.succeeded, second.said
+def test_after_a_failed_blocking_test_no_part_is_built_and_retry_publishes_all(database, expected):
+    """More traces than the test permits arrive while a run is at work; afterwards they are deleted."""
+    variables, failing = {"ciris_as_of": NEWEST}, "assert_every_source_row_is_checked"
+    before = published(marts(database))
+    with database.connect() as connection:
+        connection.execute(ARRIVES)
+        failed = dbt(database, "build", variables=variables)
+        assert not failed.succeeded and failing in failed.said
+        retried = dbt(database, "retry")
+        assert not retried.succeeded and failing in retried.said
+        connection.execute(NO_TRIGGER)
+        connection.execute("delete from cirislens.covenant_traces where trace_id like 'meanwhile %'")
+    part = dbt(database, "build", "--select", "fct_capacity_scores", variables=variables)
+    assert not part.succeeded and "did not end" in part.said
+    assert published(marts(database)) == before
+    retried = dbt(database, "retry")
+    assert retried.succeeded, retried.said
     assert marts(database, without=RUN_TIMES) == expected

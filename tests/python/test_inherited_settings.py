@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 
 import psycopg
@@ -13,13 +11,10 @@ import pytest
 from psycopg import sql
 
 from ciris_scoring.basics.connection import connect
-from ciris_scoring.basics.dbt import invoke
 from ciris_scoring.basics.errors import DatabaseError
 from ciris_scoring.basics.project import load_project
 from ciris_scoring.lab.embedded import SCHEMA, write_profile
-from command_line import at
 from conftest import REPOSITORY, Database
-from kills import PATIENCE_SECONDS
 from nasty_fleet import START, nasty_fleet
 from pipeline import create_loose_sources, differences_from_reference, load_rows, score, table_differences
 from test_bad_input import dbt
@@ -138,79 +133,6 @@ def test_models_need_transactions(database: Database) -> None:
 
 
 # --- time limits -----------------------------------------------------------------------------------------------------
-
-LIMITS = {
-    "statement_timeout": ("10s", "0"),
-    "lock_timeout": ("1ms", "0"),
-    "transaction_timeout": ("10s", "0"),
-    "idle_in_transaction_session_timeout": ("1s", "0"),
-    "idle_session_timeout": ("10s", "0"),
-    "temp_file_limit": ("0", "-1"),
-    "restrict_nonsystem_relation_kind": ("view", ""),
-}
-"""Inherited value of each setting, and its value in a run of a superuser."""
-PLACES = {
-    "role": "alter role postgres set {}",
-    "database": "alter database {database} set {}",
-    "server": "alter system set {}",
-}
-
-
-@pytest.mark.parametrize("place", PLACES)
-def test_limits_of_role_database_and_server_are_lifted(every_database: Database, place: str) -> None:
-    database = every_database
-    with database.connect() as connection:
-        create_loose_sources(connection)
-        known = {name for (name,) in connection.execute("select name from pg_settings")}
-        limits = {name: values for name, values in LIMITS.items() if name in known}
-        for name, (value, _) in limits.items():
-            change = PLACES[place].format(f"{name} = '{value}'", database=database.name)
-            connection.execute(change)
-        connection.execute("select pg_reload_conf()")
-    expected = {name: lifted for name, (_, lifted) in limits.items()}
-    query = " union all ".join(
-        f"select '{name}' as name, current_setting('{name}') as setting" for name in limits
-    )
-    project = load_project(REPOSITORY, database.profiles_dir)
-    asked = "{{ run_query(%s) | map('list') | list | tojson if execute }}"
-    try:
-        wait_until(
-            database, lambda found: found == {name: value for name, (value, _) in limits.items()}, query
-        )
-        with connect(project) as connection:
-            assert dict(connection.execute(query).fetchall()) == expected
-        of_run = invoke(project, ["compile", "--inline", asked % json.dumps(query)], {})
-        assert dict(json.loads(of_run.results[0].node.compiled_code)) == expected
-        in_plain_dbt = asked % f"session_settings() ~ {json.dumps(query)}"
-        of_plain_dbt = plain_compile(database, in_plain_dbt)
-        assert dict(json.loads(of_plain_dbt)) == expected
-    finally:
-        with database.connect() as connection:
-            connection.execute("alter role postgres reset all")
-            connection.execute("alter system reset all")
-            connection.execute("select pg_reload_conf()")
-
-
-def wait_until(database: Database, holds: Callable[[dict[str, str]], bool], query: str) -> None:
-    """Wait until new sessions inherit the settings, because the server reads its configuration with a delay."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while True:
-        with database.connect() as connection:
-            if holds(dict(connection.execute(query).fetchall())):
-                return
-        assert time.monotonic() < deadline, "the settings are not inherited"
-        time.sleep(0.05)
-
-
-def plain_compile(database: Database, inline: str) -> str:
-    """Return the SQL that plain dbt compiles from a template."""
-    from dbt.cli.main import dbtRunner
-
-    outcome = dbtRunner().invoke(
-        ["compile", "--inline", inline, *at(database), "--quiet", "--log-level", "none"]
-    )
-    assert outcome.success, outcome.exception
-    return outcome.result.results[0].node.compiled_code
 
 
 def test_limit_that_a_role_may_not_lift_is_named(every_database: Database) -> None:

@@ -17,19 +17,6 @@ from conftest import REPOSITORY, Database
 
 KEY = ("agent_id_hash", "as_of", "window_days")
 
-COMPONENTS = {
-    "C": ["d_identity", "k_contradiction", "conscience_failure_rate"],
-    "I_int": [
-        *["i_chain", "signature_rate", "key_rate", "link_rate", "chain_gaps", "chain_rewinds"],
-        *["chain_duplicates", "i_coverage", "i_replay", "n_replayed"],
-    ],
-    "R": [
-        *["delta_drift", "delta_csdma_plausibility_score", "delta_dsdma_domain_alignment"],
-        *["delta_coherence_level", "mttr_hours", "n_open_episodes", "rho_regression"],
-    ],
-    "I_inc": ["ece", "q_deferral", "n_judged_deferrals", "u_unsafe"],
-    "S": ["sigma", "sigma_max", "n_signals"],
-}
 
 # Recomputes scores from the counted traces in the half-open window, as the descriptions say.
 EXPLAINED = """
@@ -143,18 +130,6 @@ def test_columns_types_and_comments_are_those_of_the_contract(connection):
             comment = text(mart["comments"][column["name"]])
             assert comment == text(column["description"]), (model["name"], column["name"])
             assert comment, (model["name"], column["name"])
-
-
-def test_every_score_has_the_components_of_the_design(connection, scores):
-    rows = connection.execute(
-        "select agent_id_hash, as_of, window_days, factor, component from fct_factor_components"
-    )
-    found: dict[tuple, list[tuple[str, str]]] = defaultdict(list)
-    for row in rows:
-        found[key_of(row)].append((row["factor"], row["component"]))
-    expected = sorted((factor, name) for factor, names in COMPONENTS.items() for name in names)
-    assert found.keys() == {key_of(row) for row in scores}
-    assert all(sorted(pairs) == expected for pairs in found.values())
 
 
 # --- explanations of scores ------------------------------------------------------------------------------------------

@@ -17,9 +17,8 @@ import pytest
 from ciris_scoring.basics.errors import DatabaseError
 from ciris_scoring.basics.project import load_project
 from ciris_scoring.lab.embedded import Server, write_profile
-from command_line import at, invoke, refused
+from command_line import PATIENCE_SECONDS, at, invoke, refused
 from conftest import REPOSITORY, Database
-from kills import PATIENCE_SECONDS
 from serving import opened
 from test_bad_input import built, dbt, marts, restore, run
 

@@ -18,8 +18,20 @@ NAMES = ("bi-team", "BI", "bi", "two words", 'a "quoted" one', "Ærlig")
 
 
 @pytest.fixture(scope="module")
-def database(small_fleet: Database) -> Database:
-    result = run(small_fleet, as_of=NEWEST)
+def reader(small_fleet: Database) -> Iterator[str]:
+    """A role that a run may grant the marts to."""
+    name = f"reader_{uuid.uuid4().hex[:8]}"
+    with small_fleet.connect() as connection:
+        connection.execute(f"create role {name}; grant usage on schema public to {name}")
+        yield name
+        connection.execute(f"drop owned by {name}; drop role {name}")
+
+
+@pytest.fixture(scope="module")
+def database(small_fleet: Database, reader: str) -> Database:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CIRIS_MART_READERS", reader)
+        result = run(small_fleet, as_of=NEWEST)
     assert result.exit_code == 0, result.output
     return small_fleet
 
@@ -66,6 +78,28 @@ def quoted(database: Database, *roles: str) -> set[tuple[str, ...]]:
 def build(database: Database) -> None:
     outcome = dbt(database, "run", "--select", *MARTS, variables={"ciris_as_of": NEWEST})
     assert outcome.succeeded, outcome.said
+
+
+def test_role_may_only_read_the_marts(database, reader) -> None:
+    with database.connect() as connection:
+        relations = connection.execute(
+            """
+            select
+                nspname || '.' || relname, nspname, has_table_privilege(%(role)s, c.oid, 'select'),
+                has_table_privilege(%(role)s, c.oid, 'insert, update, delete, truncate, references, trigger')
+            from pg_class as c join pg_namespace as n on n.oid = relnamespace
+            where relkind in ('r', 'v', 'm', 'f', 'p') and nspname ~ '^ciris'
+            """,
+            {"role": reader},
+        ).fetchall()
+        schemas = "select bool_or(has_schema_privilege(%s, oid, 'create')) from pg_namespace where nspname !~ '^pg_'"
+        assert connection.execute(schemas, [reader]).fetchone() == (False,)
+    assert {schema for _, schema, *_ in relations} == {
+        SCHEMA, f"{SCHEMA}_intermediate", f"{SCHEMA}_staging", "cirislens",
+    }  # fmt: skip
+    assert [
+        name for name, schema, reads, writes in relations if (reads, writes) != (schema == SCHEMA, False)
+    ] == []
 
 
 def test_named_roles_are_granted_and_all_others_revoked(database, roles, monkeypatch) -> None:

@@ -85,7 +85,7 @@ WITHOUT_IDS = [generation for generation in GENERATIONS if not generation.signs_
 
 
 @pytest.mark.parametrize(
-    ("generation", "owner_first", "how"), with_a_way(*itertools.product(GENERATIONS, [True, False]))
+    ("generation", "owner_first", "how"), with_a_way(*zip(GENERATIONS, itertools.cycle([True, False])))
 )
 def test_another_agent_that_reuses_id_and_time_displaces_nothing(
     project, database, tmp_path, generation, owner_first, how
@@ -105,7 +105,7 @@ def test_another_agent_that_reuses_id_and_time_displaces_nothing(
     assert audited(database, [*tmp_path.glob("sent*")], keys)[0] == 0
 
 
-@pytest.mark.parametrize(("genuine_at", "how"), with_a_way((0,), (10,), (19,)))
+@pytest.mark.parametrize(("genuine_at", "how"), with_a_way((19,)))
 def test_copies_of_a_trace_without_signed_ids_count_once(project, database, tmp_path, how, genuine_at):
     agent = Agent(OLD)
     genuine = agent.trace()
@@ -173,13 +173,12 @@ def test_copies_that_came_before_their_key_are_removed(project, database, tmp_pa
     assert audited(database, [*tmp_path.glob("sent*")], keys)[1]["n_discrepancies"] == 0
 
 
-@pytest.mark.parametrize("how", HOW)
-def test_renamed_copy_at_another_trace_level_is_refused(project, database, tmp_path, how):
+def test_renamed_copy_at_another_trace_level_is_refused(project, database, tmp_path):
     agent = Agent(OLD)
     genuine = agent.trace()
     detailed = at_level(agent, genuine, "detailed")
     keys = write_keys(tmp_path, agent)
-    load_in_order(project, tmp_path, [genuine, detailed, renamed(detailed, "th_copy")], keys, how)
+    load_in_order(project, tmp_path, [genuine, detailed, renamed(detailed, "th_copy")], keys, "one batch")
     assert verdicts(database) == {genuine["trace_id"]: (True, "components")}
 
 
@@ -210,7 +209,7 @@ def test_copy_under_another_key_id_is_refused(project, database, tmp_path):
     assert len(traces(database)) == 1
 
 
-@pytest.mark.parametrize(("generation", "how"), with_a_way(*zip(GENERATIONS)))
+@pytest.mark.parametrize(("generation", "how"), with_a_way((OLD,), (MIDDLE,), (NEW,)))
 def test_trace_levels_of_one_decision_do_not_conflict(project, database, tmp_path, generation, how):
     agent = Agent(generation)
     sent = []
@@ -298,10 +297,7 @@ def test_which_agent_a_key_signs_for_does_not_depend_on_the_order_of_the_audit(p
         assert "foreign_key" in [problem["reason"] for problem in told["problems"]]
 
 
-SEEDS = range(8)
-
-
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", range(4))
 def test_every_row_that_load_wrote_is_confirmed(project, database, tmp_path, monkeypatch, seed):
     """Random verified batches, in any order and chunk size, in one load or several; the audit reads them in any
     order."""

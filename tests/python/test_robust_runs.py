@@ -1,5 +1,4 @@
-"""Tests that the marts stay readable however a run ends, and that the next run gives the normal result (see
-kills.py)."""
+"""Tests of runs that meet other runs and failures of the server. test_healing.py has runs that fail or are killed."""
 
 from __future__ import annotations
 
@@ -12,6 +11,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
@@ -22,24 +22,11 @@ from ciris_scoring.basics.errors import RunInProgress
 from ciris_scoring.basics.run_lock import run_lock
 from ciris_scoring.lab import embedded
 from ciris_scoring.lab.embedded import SCHEMA, Server
-from command_line import at, invoke, refused
+from command_line import PATIENCE_SECONDS, PROGRAMS, Command, at, invoke, refused
 from conftest import Database, fresh_database
-from kills import (
-    PATIENCE_SECONDS,
-    PROGRAMS,
-    UNDISTURBED,
-    Case,
-    Command,
-    differences_after_another_run,
-    draw,
-    half_published,
-    kill,
-    marts,
-    real_run,
-)
-from kills import cases as kill_cases
-from pipeline import create_loose_sources, table_differences
-from test_bad_input import dbt, restore
+from pipeline import RUN_TIMES, create_loose_sources
+from test_bad_input import dbt, fleet_database, marts, restore, run, saved
+from test_gate import BEFORE, NEWEST, published
 
 VERDICTS = f"{SCHEMA}_intermediate.int_trace_checks"
 WINDOWS = f"{SCHEMA}_intermediate.int_windows"
@@ -47,32 +34,48 @@ LARGEST_FILE = 16 << 20
 """Limit of the file size. The server must still be able to write a log file."""
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    """A separate server, which the tests stop and crash."""
-    with embedded.throw_away() as server:
-        yield server
+@dataclass
+class Fleet:
+    """A fleet on a server of its own, which the tests stop and crash."""
+
+    database: Database
+    scored: str
+    """Saved state, scored up to the day before the last."""
+    before: dict[str, str]
+    """Fingerprints of the marts in that state, and after one more run."""
+    after: dict[str, str]
+
+    def restored(self) -> Database:
+        restore(self.database, self.scored)
+        return self.database
+
+    def marts(self) -> dict[str, str]:
+        return published(marts(self.database, without=RUN_TIMES))
+
+    def heals(self) -> bool:
+        """Return whether a run gives the normal result."""
+        result = run(self.database, as_of=NEWEST)
+        assert result.exit_code == 0, result.output
+        return self.marts() == self.after
+
+
+def real_run(database: Database) -> Command:
+    return Command(PROGRAMS / "ciris-scoring", "run", *at(database), "--as-of", NEWEST)
 
 
 @pytest.fixture(scope="module")
-def fleet(
-    server: Server, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Database, dict[str, Case]]]:
-    with kill_cases(server, tmp_path_factory.mktemp("fleet"), only_increment=True) as fleet:
-        yield fleet
-
-
-def test_run_after_killed_runs_gives_the_normal_result(fleet):
-    """Killed one after the other: early, before the scores, after them, and in the Python model."""
-    database, cases = fleet
-    numbers = (1, 12, 6, 10)
-    [case] = {draw(number): cases[draw(number)] for number in numbers}.values()
-    restore(database, case.state)
-    for number in numbers:
-        outcome = kill(database, case, number)
-        print(outcome)
-        assert outcome.wrong == []
-    assert differences_after_another_run(database, case) == []
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    with (
+        embedded.throw_away() as server,
+        fleet_database(server, tmp_path_factory.mktemp("fleet")) as database,
+    ):
+        assert run(database, as_of=BEFORE).exit_code == 0
+        with saved(database) as scored:
+            fleet = Fleet(database, scored, {}, {})
+            fleet.before = fleet.marts()
+            assert run(database, as_of=NEWEST).exit_code == 0
+            fleet.after = fleet.marts()
+            yield fleet
 
 
 # --- concurrent runs -------------------------------------------------------------------------------------------------
@@ -102,10 +105,8 @@ def lock_holder(blocker: psycopg.Connection) -> int:
 
 
 def test_a_run_that_has_lost_its_lock_writes_no_more(fleet):
-    database, cases = fleet
-    case = cases["increment"]
-    restore(database, case.state)
-    with somebody_in_the_way(database, VERDICTS) as blocker, real_run(database, case) as command:
+    database = fleet.restored()
+    with somebody_in_the_way(database, VERDICTS) as blocker, real_run(database) as command:
         wait_until_one_waits(blocker)
         holder = lock_holder(blocker)
         blocker.execute("select pg_terminate_backend(%s)", [holder])
@@ -114,12 +115,11 @@ def test_a_run_that_has_lost_its_lock_writes_no_more(fleet):
         error, hint = command.said.splitlines()[-2:]
     assert f"This run has lost its lock on schema ciris: database process {holder} has ended." in error
     assert "the connection to it was cut. Run again" in hint
-    assert marts(database) == case.before
+    assert fleet.marts() == fleet.before
 
 
 def test_plain_dbt_shares_the_lock_while_it_writes(fleet, monkeypatch):
-    database, cases = fleet
-    restore(database, cases["increment"].state)
+    database = fleet.restored()
     plain = (PROGRAMS / "dbt", "run", *at(database), "--select", "int_windows")
     with somebody_in_the_way(database, WINDOWS) as blocker, Command(*plain) as writer:
         wait_until_one_waits(blocker)
@@ -138,30 +138,27 @@ def test_plain_dbt_shares_the_lock_while_it_writes(fleet, monkeypatch):
 
 def test_concurrent_runs_are_refused_until_the_lock_is_lost(fleet):
     """A second run is refused. If the first loses its lock, the next run ends its session and continues."""
-    database, cases = fleet
-    case = cases["increment"]
-    restore(database, case.state)
-    with somebody_in_the_way(database, WINDOWS) as blocker, real_run(database, case) as first:
+    database = fleet.restored()
+    with somebody_in_the_way(database, WINDOWS) as blocker, real_run(database) as first:
         first.wait_until_said("Scoring ")
-        with real_run(database, case) as second:
+        with real_run(database) as second:
             assert second.wait() == 1
             wait_until_one_waits(blocker)
             holder = lock_holder(blocker)
             at_work = f"Another run is at work on schema 'ciris': backend pid {holder} of postgres, connected since 20"
             assert at_work in second.said
             assert f"select pg_terminate_backend({holder});" in second.said
-        assert marts(database) == case.before
+        assert fleet.marts() == fleet.before
 
         # The session is ended as the hint says. The run itself is still alive and has not noticed.
         blocker.execute("select pg_terminate_backend(%s)", [holder])
-        with real_run(database, case) as third:
+        with real_run(database) as third:
             third.wait_until_said(r"Ended database process \d+, at work for a run that has lost its lock")
             blocker.execute("rollback")
             assert first.wait() == 1
             assert "Error: dbt stopped at model int_windows" in first.said
             assert third.wait() == 0, third.said
-    with database.connect() as connection:
-        assert table_differences(connection, SCHEMA, UNDISTURBED) == []
+    assert fleet.marts() == fleet.after
 
 
 # --- server failures -------------------------------------------------------------------------------------------------
@@ -199,33 +196,32 @@ def crash(server: Server, data: Path) -> None:
 
 def test_run_after_server_failures_gives_the_normal_result(fleet):
     """The failures follow each other without a reset; then a run succeeds."""
-    database, cases = fleet
-    case = cases["increment"]
-    restore(database, case.state)
+    database = fleet.restored()
     server, data = database.server, data_folder(database.server)
-    _without_room(database, case, data)
-    _restarted(database, case, "model int_windows\n", lambda: restart(server, data))
-    _restarted(database, case, "model fct_capacity_scores\n", lambda: crash(server, data))
-    _cancelled(database, case)
-    assert differences_after_another_run(database, case) == []
+    _without_room(fleet, data)
+    _restarted(fleet, "model int_windows\n", lambda: restart(server, data))
+    _restarted(fleet, "model fct_capacity_scores\n", lambda: crash(server, data))
+    _cancelled(fleet)
+    assert fleet.heals()
 
 
-def _without_room(database: Database, case: Case, data: Path) -> None:
+def _without_room(fleet: Fleet, data: Path) -> None:
     """The server's files cannot grow, and there are too many traces."""
+    database = fleet.database
     with database.connect() as connection:
         connection.execute("create table public.as_they_were as table cirislens.covenant_traces")
         connection.execute(
             'insert into cirislens.covenant_traces (agent_id_hash, trace_id, "timestamp")'
             " select (select min(agent_id_hash) from cirislens.covenant_traces where agent_id_hash ~ '[0-9a-f]'),"
             " repeat(md5(n::text), 4),"
-            " %s - n * interval '0.5 seconds' from generate_series(1, 120000) as n",
-            [case.as_of],
+            " %s::timestamptz - n * interval '0.5 seconds' from generate_series(1, 120000) as n",
+            [NEWEST],
         )
         connection.execute("vacuum cirislens.covenant_traces")  # so that the run need not write there
     restart(database.server, data, largest_file=LARGEST_FILE)
-    error, _ = _failure(database, case)
+    error, _ = _failure(database)
     assert re.search("Error: dbt stopped at model int_trace_checks .*: could not .* File too large", error)
-    assert marts(database) == case.before
+    assert fleet.marts() == fleet.before
 
     restart(database.server, data, mode="immediate")
     with database.connect() as connection:
@@ -233,33 +229,32 @@ def _without_room(database: Database, case: Case, data: Path) -> None:
         connection.execute("insert into cirislens.covenant_traces table public.as_they_were")
 
 
-def _restarted(database: Database, case: Case, after: str, happens: Callable[[], None]) -> None:
-    error, hint = _failure(database, case, after, happens)
+def _restarted(fleet: Fleet, after: str, happens: Callable[[], None]) -> None:
+    error, hint = _failure(fleet.database, after, happens)
     # If a model begins after the restart, it finds the lock lost instead of the connection.
     assert re.search("Error: dbt stopped.*(connection|terminat|has lost its lock on schema ciris)", error)
     assert hint == "Hint: The server was stopped, or the connection to it was cut. Run again when it is back."
-    assert half_published(case, marts(database)) == []
+    assert fleet.marts() in (fleet.before, fleet.after)
 
 
-def _cancelled(database: Database, case: Case) -> None:
+def _cancelled(fleet: Fleet) -> None:
     """A statement is blocked and then cancelled. A time limit would not apply to a run."""
+    database = fleet.database
     with database.connect() as connection:
         connection.execute(f"alter database {database.name} set statement_timeout = '2s'")
-    with somebody_in_the_way(database, WINDOWS) as blocker, real_run(database, case) as command:
+    with somebody_in_the_way(database, WINDOWS) as blocker, real_run(database) as command:
         command.wait_until_said("Waiting for ")
         blocker.execute("select pg_cancel_backend(pid) from pg_locks where not granted")
         assert command.wait() == 1
         error, hint = command.said.splitlines()[-2:]
     assert re.search("at model int_windows .*: canceling statement due to user request", error)
     assert hint.startswith("Hint: The marts stay as they were.")
-    assert half_published(case, marts(database)) == []
+    assert fleet.marts() in (fleet.before, fleet.after)
 
 
-def _failure(
-    database: Database, case: Case, after: str = "", happens: Callable[[], None] = lambda: None
-) -> list[str]:
+def _failure(database: Database, after: str = "", happens: Callable[[], None] = lambda: None) -> list[str]:
     """Return error and hint of a run during which something happens after a certain output."""
-    with real_run(database, case) as command:
+    with real_run(database) as command:
         command.wait_until_said(after)
         happens()
         assert command.wait() == 1

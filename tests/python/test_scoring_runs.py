@@ -24,13 +24,12 @@ from ciris_scoring.job.after_run import AfterRun
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import sample_info
 from ciris_scoring.serve.pages import pages
+from command_line import PROGRAMS, Command
 from conftest import Database
-from kills import PROGRAMS, Command
 from pipeline import MARTS, score
 from test_bad_input import NEWEST, dbt, fleet_database
-from test_gate import NO_TRIGGER, trigger
+from test_gate import NO_TRIGGER, spoiled_as_it_is_made, trigger
 from test_robust_runs import wait_until_one_waits
-from unfinished_runs import DIES, LIVES
 
 AS_OF = sample_info()["as_of"]
 
@@ -208,11 +207,13 @@ def test_first_run_is_logged_if_it_is_refused_or_fails(embedded_postgres, tmp_pa
         assert not first_run(ciris_scoring_parameters={"min_traces": -1})
         command, outcome, message = connection.execute(log).fetchone()
         assert (command, outcome) == (how, "refused") and "min_traces" in message
-        connection.execute(DIES.format(table="int_windows", nth=1))
+        connection.execute(
+            spoiled_as_it_is_made("fct_fleet_capacity", "update {} set n_agents = n_agents / 0")
+        )
         assert not first_run()
         command, outcome, message = connection.execute(log).fetchone()
-        assert (command, outcome) == (how, "failed") and "the disk is full" in message
-        connection.execute(LIVES)
+        assert (command, outcome) == (how, "failed") and "division by zero" in message
+        connection.execute(NO_TRIGGER)
         assert first_run()
         outcomes = connection.execute(
             f"select command, outcome from {SCHEMA}.fct_scoring_runs order by started_at"

@@ -192,16 +192,6 @@ def test_change_of_code_or_variables_builds_all_nodes(database, tmp_path, monkey
     assert len(set(found)) == len(found)
 
 
-def test_view_dropped_by_a_run_that_died_is_rebuilt(states, database):
-    with database.connect() as connection:
-        connection.execute(f"drop view {SCHEMA}.fct_score_changes")
-        connection.execute(trigger(".fct_fleet_capacity", "raise exception 'the disk is full';"))
-        assert run(database, as_of=NEWEST).exit_code == 1
-        connection.execute(NO_TRIGGER)
-    assert executed(run(database, as_of=NEWEST)) == states.nodes
-    assert marts(database, without=RUN_TIMES) == states.expected
-
-
 def test_view_dropped_during_a_run_is_rebuilt_by_the_next(states, database):
     """The view disappears after its tests, which the run skipped. The run must not record its absence as the normal
     state."""
@@ -212,21 +202,4 @@ def test_view_dropped_during_a_run_is_rebuilt_by_the_next(states, database):
         assert executed(run(database, as_of=NEWEST)) == states.nodes - SKIPPED
         connection.execute(NO_TRIGGER)
     assert executed(run(database, as_of=NEWEST)) == states.nodes
-    assert marts(database, without=RUN_TIMES) == states.expected
-
-
-def test_plain_dbt_may_go_on_after_a_run_that_skipped_static_nodes(states, database):
-    """The Python model fails, and the run is completed manually with all models after it."""
-    with database.connect() as connection:
-        connection.execute(trigger("_intermediate.int_windows", "raise exception 'the disk is full';"))
-        assert run(database, as_of=NEWEST).exit_code == 1
-        connection.execute(NO_TRIGGER)
-    rest = dbt(
-        database,
-        "build",
-        "--select",
-        "int_windows+",
-        variables={"ciris_as_of": NEWEST},
-    )
-    assert rest.succeeded, rest.said
     assert marts(database, without=RUN_TIMES) == states.expected

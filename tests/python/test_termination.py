@@ -54,16 +54,15 @@ def test_a_run_is_interrupted_and_the_next_one_goes_on(scored_sample: Database, 
 
 def test_a_load_by_several_processes_is_interrupted(database: Database, tmp_path: Path):
     agent = Agent()
-    for number in range(60):
-        document = batch(agent.trace() for _ in range(5))
-        (tmp_path / f"{number}.json").write_text(json.dumps(document))
-    in_small_pieces = """
-import time
+    for number in range(20):
+        (tmp_path / f"{number}.json").write_text(json.dumps(batch(agent.trace() for _ in range(5))))
+    waits_for_the_signal = """
+import signal
 from ciris_scoring.audit import load
 load.SMALL, load.CHUNK_DOCUMENTS, load.processors = 0, 1, lambda: 2
-load.Progress.show = lambda *_: (load.say("a piece is loaded"), time.sleep(0.1))
+load.Progress.show = lambda *_: (load.say("a piece is loaded"), signal.pause())
 """
-    code, said = ended(["load", str(tmp_path), *at(database)], "a piece is loaded", in_small_pieces)
+    code, said = ended(["load", str(tmp_path), *at(database)], "a piece is loaded", waits_for_the_signal)
     assert code == 130 and said.endswith("Interrupted.\n"), said
 
 

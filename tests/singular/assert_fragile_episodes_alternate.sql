@@ -1,3 +1,4 @@
+{% if is_testable() %}
 -- Detections and recoveries of an agent alternate, and each recovery repeats the time and the failure mode of the
 -- detection before it, because MTTR and rho_regression read an episode from its recovery alone.
 with events as not materialized (
@@ -90,3 +91,6 @@ where
     or (is_new_recovery and previous_kind is null)
     or (is_new_recovery and detected_at is distinct from previous_traced_at)
     or (is_new_recovery and failure_mode is distinct from previous_failure_mode)
+{% else %}
+{{ untested() }}
+{% endif %}

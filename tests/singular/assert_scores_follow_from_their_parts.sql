@@ -1,3 +1,4 @@
+{% if is_testable() %}
 -- Every score follows from the other columns of its row by the formulas: factors, composites, category, status,
 -- confidence bounds and unmeasured components. One result per broken rule and score. The formulas are written out here,
 -- because the models call the macros and a test of a macro by itself would find nothing.
@@ -168,3 +169,6 @@ cross join lateral unnest(
     ]
 ) as rules (rule, is_broken)
 where rules.is_broken
+{% else %}
+{{ untested() }}
+{% endif %}

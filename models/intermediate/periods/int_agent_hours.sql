@@ -23,7 +23,8 @@ with verdicts as (
 
 ),
 
-hours as {{ 'not materialized ' if is_distributed() }}(
+-- Not materialized, so that the sums of an agent can be computed apart from those of the fleet.
+hours as not materialized (
 
     select
         agent_id_hash,
@@ -38,7 +39,7 @@ hours as {{ 'not materialized ' if is_distributed() }}(
 
 ),
 
--- Fleet sums, one row per hour. Materialized, so that a cluster's coordinator computes them once for all workers.
+-- Fleet sums, one row per hour. Materialized, so that they are computed once.
 fleet_hours as materialized (
 
     select

@@ -14,7 +14,6 @@
 with verdicts as (
 
     select
-        {{ fence_column('verdicts') }}
         agent_id_hash,
         period_start,
         traced_at,
@@ -126,8 +125,8 @@ reporting_groups as (
 ),
 
 -- First use of each key by an agent: whether the agent had used another key before, and whether another agent had used
--- this key. Materialized, so that a cluster's coordinator computes it once for all workers.
-key_uses as materialized (
+-- this key.
+key_uses as (
 
     select
         agent_id_hash,

@@ -113,7 +113,8 @@ differences as (
 
     union all
 
-    -- A moved trace is a late outcome. Corrects the counts of both periods, so that it is not a late trace in either.
+    -- A moved trace is a late outcome. The counts of both periods are corrected, so that neither counts it as a late
+    -- trace.
     select
         final_traces.agent_id_hash,
         moved.period_start,

@@ -23,7 +23,7 @@ with traces as (
 
     union all
 
-    -- A missing agent alone is no repair, so such a row may have none.
+    -- A missing agent is not a repair, so these rows may have no repairs.
     select
         traces.agent_id_hash,
         traces.period_start,
@@ -35,7 +35,7 @@ with traces as (
     where
         {{ in_checked_range('traces.traced_at') }}
         {% if is_trace_one_row() %}
-        -- Counted by an earlier run, before its outcome came.
+        -- An earlier run counted such a trace, before its outcome came.
         and not exists (
             select 1
             from {{ ref('int_traces_without_agent') }} as earlier

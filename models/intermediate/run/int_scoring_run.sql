@@ -9,13 +9,13 @@
 {%- set published = last_publication() or {} -%}
 {%- set backfill = setting('backfill') -%}
 {%- set last = last_run() or {} -%}
-{#- If the last run did not finish, this run must not start later than that one did. -#}
+{#- If the last run did not finish, this run begins at its cutoff or earlier. -#}
 {%- set begun = last if published and not (last.get('has_ended') or last.get('backfill_first')) else {} -%}
 {%- if published and not is_full_refresh() and backfill is none and last.get('checking_code') != checking_code() -%}
   {%- do log(
-    "What judges traces has changed since the last run (models, macros, seeds or the version of this project): the traces "
-    ~ "of the lookback are judged again. Older ones keep their verdicts, so scores that reach back to them may differ from "
-    ~ "a full refresh: ciris-scoring run --full-refresh --allow-rescoring.", info=true) -%}
+    "The code that checks traces has changed since the last run (models, macros, seeds or the version of this project). The "
+    ~ "traces of the restatement window are checked again. Older ones keep their checks, so scores that depend on them may "
+    ~ "differ from a full refresh: ciris-scoring run --full-refresh --allow-rescoring.", info=true) -%}
 {%- endif -%}
 
 
@@ -60,15 +60,16 @@ lookback as (
 
 ),
 
--- If another invocation read the sources, later arrivals are unknown. Then the whole restatement window counts as
+-- If another run read the sources, later arrivals are unknown. Then the whole restatement window counts as
 -- changed.
 first_change as (
 
     select
         case
-            when bool_and(invocation_id = '{{ invocation_id }}') then min(period_start) filter (where is_changed)
+            when bool_and(run_id = '{{ build_id() }}') then min(period_start) filter (where is_changed)
             else '-infinity'
-        end as changed_from
+        end as changed_from,
+        case when bool_and(run_id = '{{ build_id() }}') then min(invocation_id) end as sources_read_by
     from {{ ref('int_source_periods') }}
 
 )
@@ -118,6 +119,8 @@ select
     now() as started_at,
     '{{ checking_code() }}' as checking_code,
     '{{ invocation_id }}' as invocation_id,
+    '{{ build_id() }}' as run_id,
+    first_change.sources_read_by,
     (select max(events.event_id) from {{ ref('stg_cirislens__trace_events') }} as events) as newest_event_id,
     {{ last.get('newest_event_id') or 'null' }}::bigint as earlier_event_id,
     array[]::text[] as built_nodes,

@@ -1,7 +1,7 @@
 {{ config(materialized='replace_range') }}
-{#- Periods of the restatement window, and whether they changed since the last whole run checked them; unchanged ones
-    are not checked again (scoring.md §9). Sources are read before any check, so that rows which arrive during the run
-    count as a change in the next run. Grain and key: period, also without traces, because its last trace may have been
+{#- Periods of the restatement window, and whether their source rows changed since the last complete run; the others are
+    not checked again (scoring.md §9). Sources are read before any check, so that rows which arrive during the run count
+    as a change in the next run. Grain and key: period, also without traces, because its last trace may have been
     deleted. row_versions is null if the source has no versions. -#}
 {%- set published = last_publication() or {} -%}
 {%- set last_run = relation_as_left('int_scoring_run') -%}
@@ -65,7 +65,7 @@ checkers as (
 ),
 
 -- State that the last run read. Used only if that run was ordinary and finished; otherwise the tables may be in any
--- state. A full refresh checks everything and reads no old table, because a cluster may have moved it.
+-- state. A full refresh checks everything.
 checked_before as (
 
     {% if last_read is not none and last_run is not none and published and not is_full_refresh() %}
@@ -77,7 +77,7 @@ checked_before as (
     from {{ last_read }} as read_then
     inner join {{ last_run }} as last_run
         on
-            read_then.invocation_id = last_run.invocation_id
+            read_then.invocation_id = last_run.sources_read_by
             and last_run.backfill_first is null
             and last_run.started_at < {{ utc_literal(published['published_at']) }}
     where read_then.period_start >= (select bounds.lookback_from from bounds)
@@ -102,7 +102,8 @@ select
         and source_periods.row_versions = checked_before.row_versions
         and checkers.checked_with = checked_before.checked_with
     ) is not true as is_changed,
-    '{{ invocation_id }}' as invocation_id
+    '{{ invocation_id }}' as invocation_id,
+    '{{ build_id() }}' as run_id
 from source_periods
 left join checked_before on source_periods.period_start = checked_before.period_start
 cross join checkers

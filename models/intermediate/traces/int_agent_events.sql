@@ -15,6 +15,8 @@
   'detection': 'is_fragility_detected',
   'recovery': 'is_fragility_recovered',
 } -%}
+{#- Agents of the run before. -#}
+{%- set known_agents = relation_as_left('int_agents') if is_incremental() -%}
 with new_events as (
 
     {% for kind, condition in kinds.items() %}
@@ -45,12 +47,12 @@ with new_events as (
 events as (
 
     select * from new_events
-    {% if is_incremental() %}
+    {% if known_agents %}
 
     union all
 
     select previous.*
-    from {{ agents_in('new_events') }} as agents
+    from {{ known_agents }} as agents
     cross join lateral (
         select
             earlier.kind,

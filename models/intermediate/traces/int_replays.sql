@@ -70,7 +70,6 @@ unpacked as (
 looked_up as (
 
     select
-        {{ fence_column('looked_up') }}
         *,
         {% for column, value in components_of_columns().items() if column != 'idma_fragility_flag' %}
         {{ value }} as json_{{ column }},

@@ -4,21 +4,25 @@
     meta={'range': 'traced_at'},
     indexes=[{'columns': ['agent_id_hash', 'traced_at']}, {'columns': ['delivery_hash', 'traced_at']}],
     pre_hook=[
-      "delete from {{ ref('int_source_periods') }} where invocation_id <> '{{ invocation_id }}'",
+      "delete from {{ ref('int_source_periods') }} where run_id <> '{{ build_id() }}'",
       "{{ set_for_heavy_work(costly_rows=true) }}",
     ],
   )
 }}
-{#- Every verdict that a score needs, once per trace; those of replay are in int_replays. Rows that do not count stay,
+{#- Checks that a score needs, once per source row; those of replay are in int_replays. Rows that do not count stay,
     with is_counted false. An offset of 0 separates steps: each value is cleaned once, and only narrow rows are sorted.
-    Grain: source row dated in [traces_from, as-of). Key: traced_at, trace_check_id. Null: not sent. -#}
-{#- Values of earlier traces of the agent that a trace is compared with, and which traces count for each. The audit
-    number of a trace whose outcome came too late counts too: the next trace continues the chain. -#}
+    Grain: source row dated in [traces_from, as-of). Key: traced_at, trace_check_id. Columns are null if the value was
+    not sent. -#}
+{#- Columns of which the last value in an earlier trace of the agent is needed, each with the condition for the traces
+    that count. An audit number counts even if the outcome of its trace came too late, because the next trace continues
+    the chain. -#}
 {%- set state = {
   'agent_name': 'is_counted',
   'audit_sequence_number': 'true' if is_trace_one_row() else 'is_counted',
   'idma_fragility_flag': 'is_counted',
 } -%}
+{#- Agents of the run before. -#}
+{%- set known_agents = relation_as_left('int_agents') if is_incremental() -%}
 {%- set is_linked = is_link_valid('has_entry_hash', 'audit_sequence_number', 'previous_audit_sequence_number') -%}
 with public_keys as (
 
@@ -138,11 +142,11 @@ identified as (
 -- Previous state of each agent, before the traces that the run checks. Empty if the run checks everything.
 previous_state as (
 
-    {% if is_incremental() %}
+    {% if known_agents %}
     select
         agents.agent_id_hash,
         previous_rows.*
-    from {{ agents_in('checked') }} as agents
+    from {{ known_agents }} as agents
     cross join lateral (
         select
             coalesce(case when earlier.is_counted then earlier.agent_name end, earlier.previous_agent_name)

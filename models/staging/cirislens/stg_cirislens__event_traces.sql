@@ -1,5 +1,7 @@
 {#- Traces of today's lens, assembled from their events in the columns and types of covenant_traces. For each event type
-    the last event by attempt_index, then time, is used.
+    the last event by attempt_index, then time, is used. A trace without an outcome counts, because otherwise decisions
+    that failed before their outcome would be missing. A trace is verified if every one of its events is. Scores are
+    rounded as the columns of covenant_traces round them, so that a change of lens moves no score into another bin.
     A filter on timestamp must reach the events' index (event_type, ts), and unused columns must cost nothing. Therefore
     each step is a subquery with the volatile clock_timestamp(): PostgreSQL does not merge it but pushes filters into
     it, which it does not do for a CTE or an offset. Other events are read by left joins that return one row through the

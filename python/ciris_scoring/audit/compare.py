@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -13,7 +13,7 @@ from psycopg import sql
 from psycopg.rows import dict_row
 
 from ciris_scoring.audit.incoming import copy_incoming, key_uses, refuse_foreign_keys
-from ciris_scoring.audit.keys import Key, read_keys
+from ciris_scoring.audit.keys import Key, read_keys, registered_key
 from ciris_scoring.audit.load import SHOWN_PROBLEMS, Summary, problem_lines, read_batches
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics.connection import connect, one_row
@@ -35,7 +35,7 @@ MEANINGS = {
     DIFFERS: "the database says something else",
     MISSING: "in the files, but not in the database",
     UNFOUNDED: "in the database, but not in the files",
-    KEY_DIFFERS: "the registered public key is another one, or missing",
+    KEY_DIFFERS: "the registered key is another one, ends at another time, or is missing",
 }
 
 # Expressions for columns that are normalized before they are compared. The score treats these spellings as equal,
@@ -130,14 +130,11 @@ def audit(
             "Traces from --from on and before --to are compared.",
         )
     summary = Summary(most_problems=None if every_problem else SHOWN_PROBLEMS)
-    keys: dict[str, Key] = {}
-    for path in keys_files:
-        found, problems = read_keys(path)
-        keys |= {key.key_id: key for key in found}
-        summary.add_problems(problems)
+    keys, problems = read_keys(keys_files)
+    summary.add_problems(problems)
     traces, registry = map(project.source_table, ("covenant_traces", "covenant_public_keys"))
     with connect(project) as connection, connection.transaction():
-        connection.execute("set transaction isolation level repeatable read")  # one snapshot
+        connection.execute("set transaction isolation level repeatable read")  # all queries see one snapshot
         _read(connection, traces, paths, keys, summary)
         agents = _agents(connection, agent)
         result = Audit(agents, window, summary)
@@ -170,41 +167,45 @@ def _read(
     """Load the traces of the files into the temporary table ``incoming``."""
     n = copy_incoming(connection, traces, [])
     uses: dict[tuple[str, str], None] = {}
-    for batches in read_batches(paths, {name: key.content for name, key in keys.items()}, summary):
+    contents = {name: key.content for name, key in keys.items()}
+    for batches in read_batches(paths, contents, summary):
         n = copy_incoming(connection, traces, batches, n)
         uses |= key_uses(batches)
-    foreign = refuse_foreign_keys(connection, uses, _agents_of_keys(connection, traces, uses))
+    foreign = refuse_foreign_keys(connection, uses, _agents_of_keys(connection, traces, uses, contents))
     summary.add_found(foreign)
     connection.execute("analyze incoming")
 
 
 def _agents_of_keys(
-    connection: psycopg.Connection, traces: sql.Identifier, uses: Iterable[tuple[str, str]]
+    connection: psycopg.Connection,
+    traces: sql.Identifier,
+    uses: Iterable[tuple[str, str]],
+    keys: Mapping[str, bytes],
 ) -> dict[str, str]:
-    """Return the agent of each key. A key may sign for one agent only.
+    """Return the agent of each key id. A public key, whatever its ids, may sign for one agent only.
 
     If the files have traces of several agents for one key, it is the agent for which the database has verified
     traces, otherwise the first in the files. The order of the files alone must not decide, because they may have been
     loaded in another order.
     """
-    agents: dict[str, list[str]] = {}
+    agents: dict[bytes, dict[str, None]] = {}
     for key_id, agent in uses:
-        agents.setdefault(key_id, []).append(agent)
-    several = [key_id for key_id, named in agents.items() if len(named) > 1]
+        agents.setdefault(keys[key_id], {})[agent] = None
+    several = [key_id for key_id, key in keys.items() if len(agents.get(key, ())) > 1]
     query = sql.SQL(
         """
-        select signature_key_id, array_agg(distinct agent_id_hash::text)
+        select distinct signature_key_id, agent_id_hash::text
         from {}
         where signature_verified and signature_key_id = any(%s)
-        group by signature_key_id
         """
     ).format(traces)
-    claimed: dict[str, list[str]] = dict(connection.execute(query, [several]).fetchall()) if several else {}
+    rows = connection.execute(query, [several]).fetchall() if several else []
+    claimed = {(keys[key_id], agent) for key_id, agent in rows}
     right = {}
-    for key_id, named in agents.items():
-        [agent, *others] = [one for one in named if one in claimed.get(key_id, ())] or named
-        right[key_id] = named[0] if others else agent
-    return right
+    for key, named in agents.items():
+        [agent, *others] = [one for one in named if (key, one) in claimed] or named
+        right[key] = next(iter(named)) if others else agent
+    return {key_id: right[keys[key_id]] for key_id, _ in uses}
 
 
 def _agents(connection: psycopg.Connection, agent: str | None) -> list[str]:
@@ -463,17 +464,23 @@ def _differing_keys(
 ) -> Iterator[Discrepancy]:
     query = sql.SQL(
         """
-        select used.signature_key_id, registered.public_key_base64
+        select
+            used.signature_key_id, registered.public_key_base64,
+            case when isfinite(registered.expires_at) then registered.expires_at end,
+            case when isfinite(registered.revoked_at) then registered.revoked_at end
         from (select distinct signature_key_id from raw) as used
         left join {} as registered on used.signature_key_id = registered.key_id
         order by used.signature_key_id collate "C"
         """
     ).format(registry)
-    for key_id, registered in connection.execute(query):
+    for key_id, text, *ends in connection.execute(query):
         key = keys.get(key_id)
-        if key is not None and (registered is None or not key.is_same(registered)):
-            values = {"database": registered, "recomputed": key.public_key_base64}
-            yield Discrepancy(KEY_DIFFERS, None, None, None, {f"key {key_id}": values})
+        registered = None if text is None else registered_key(text, *ends)
+        differing = key and ("public_key_base64" if registered is None else key.difference(registered))
+        if differing:
+            values = {"database": getattr(registered, differing, None), "recomputed": getattr(key, differing)}
+            column = f"key {key_id}" if differing == "public_key_base64" else f"{differing} of key {key_id}"
+            yield Discrepancy(KEY_DIFFERS, None, None, None, {column: values})
 
 
 # --- Report ----------------------------------------------------------------------------------------------------------

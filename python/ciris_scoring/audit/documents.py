@@ -24,7 +24,7 @@ SEAL = "ceg_seal"
 2.9.8. It contains a trace in the form that is sent to other agents.
 """
 NOT_UNDERSTOOD = "not understood"
-"""Schema version under which traces are counted that are too faulty to determine it."""
+"""Schema version that is counted for traces whose own one cannot be determined."""
 _OUR_IDS = uuid.UUID("5b2d3a9e-2c1f-4c0e-9a53-6b1f0d7a7e11")
 """Namespace of the UUIDs that are derived from content."""
 
@@ -124,7 +124,7 @@ def _read_pieces(batch: Batch, content: bytes, why: Rejected, verifier: Verifier
         batch.add_problem(batch.origin, error.reason, f"around the events: {error.detail}")
     events = (_event_or_error(content[span]) for span in pieces.events)
     _read_events(batch, head if isinstance(head, dict) else {}, events, verifier)
-    if not batch.n_problems:  # the text ends between two events
+    if not batch.n_problems:  # the text ends between two events, so no event reported it
         batch.add_problem(batch.origin, why.reason, why.detail)
 
 

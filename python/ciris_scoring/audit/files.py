@@ -28,7 +28,7 @@ UNPACKED_LIMIT = 4096 * MB
 """Maximum size in bytes of one unpacked or piped document, which is written to disk first. JSON lines have no limit.
 """
 UNPACKED_RATIO = 200
-"""Maximum ratio of unpacked to compressed size, after the first 16 MB. Real batches reach 20."""
+"""Maximum ratio of unpacked to compressed size, after the first 16 MB. Real batches reach 16."""
 
 Found = Document | Problem
 

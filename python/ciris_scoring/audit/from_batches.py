@@ -40,8 +40,8 @@ def run_from_batches(
 ) -> bool:
     """Load batches and score them. Return whether all traces were loaded and verified.
 
-    If no as-of is given, it is the end of the period that contains the newest trace, or of the previous period if
-    that one is not over.
+    The default as-of is the end of the period that contains the newest trace, or of the previous period if that one is
+    not over.
 
     :raises CirisError: loading or scoring failed for an expected reason.
     """
@@ -80,7 +80,7 @@ def _newest_trace(project: Project) -> datetime | None:
 
 
 def _end_of_period(newest: datetime, project: Project) -> str:
-    """Return a time whose preceding period boundary is the end of the newest trace's period, but at most now."""
+    """Return a time that rounds down to the end of the newest trace's period, or now if that is earlier."""
     name = as_of_time.check_period(project.variables.get("scoring_period", "day"))
     period = as_of_time.PERIODS[name]
     now = datetime.now(UTC)

@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +24,7 @@ FORMATS = (
     "algorithm, created_at, expires_at, revoked_at"
 )
 _TIMES = ("created_at", "expires_at", "revoked_at")
+_ENDS = ("expires_at", "revoked_at")
 
 
 class Key(NamedTuple):
@@ -40,16 +42,49 @@ class Key(NamedTuple):
         """The 32 bytes of the key."""
         return base64_text.decode(self.public_key_base64)
 
-    def is_same(self, public_key_base64: str) -> bool:
-        """Return whether a base64 text is the same public key. A text that is not valid base64 is not."""
-        return base64_text.means(public_key_base64.strip(), self.content)
+    def difference(self, other: "Key | RegisteredKey") -> str | None:
+        """Return the name of the field in which another key of the same id differs from this one, or None.
+
+        Times that this key does not state are not compared.
+        """
+        if not base64_text.means(other.public_key_base64.strip(), self.content):
+            return "public_key_base64"
+        stated = (name for name in _ENDS if getattr(self, name) is not None)
+        return next((name for name in stated if getattr(self, name) != getattr(other, name)), None)
 
 
-def read_keys(path: Path) -> tuple[list[Key], list[Problem]]:
-    """Read a file of keys. Invalid keys are returned as problems.
+class RegisteredKey(NamedTuple):
+    """A row of the registry, with times in the form of :class:`Key`."""
 
-    :raises InputError: the file is not a file of keys.
+    public_key_base64: str
+    expires_at: str | None
+    revoked_at: str | None
+
+
+def registered_key(text: str, *ends: datetime | None) -> RegisteredKey:
+    """Return a row of the registry: the base64 text, ``expires_at`` and ``revoked_at``."""
+    return RegisteredKey(text, *(None if end is None else end.astimezone(UTC).isoformat() for end in ends))
+
+
+def read_keys(paths: Iterable[Path]) -> tuple[dict[str, Key], list[Problem]]:
+    """Read files of keys. Return the keys by id; invalid and contradictory ones are returned as problems.
+
+    :raises InputError: a file is not a file of keys.
     """
+    keys: dict[str, Key] = {}
+    problems = []
+    for path in paths:
+        for row in _read_rows(path):
+            try:
+                key = _key(row)
+                if differing := key.difference(keys.setdefault(key.key_id, key)):
+                    raise ValueError(f"twice in the files, with another {differing}")
+            except ValueError as error:
+                problems.append(Problem(f"{path}, key {str(row.get('key_id'))[:80]}", BAD_KEY, str(error)))
+    return keys, problems
+
+
+def _read_rows(path: Path) -> list[Mapping[str, Any]]:
     try:
         with path.open("rb") as file:
             content = file.read(KEYS_FILE_LIMIT + 1)
@@ -64,16 +99,7 @@ def read_keys(path: Path) -> tuple[list[Key], list[Problem]]:
         raise InputError(f"The file of keys {path} cannot be read: {error.strerror}.") from error
     except (Rejected, UnicodeDecodeError, csv.Error, TypeError, KeyError) as error:
         raise InputError(f"{path} is no file of keys: {error}", f"It may be {FORMATS}.") from error
-    keys: dict[str, Key] = {}
-    problems = []
-    for row in rows:
-        try:
-            key = _key(row)
-            if keys.setdefault(key.key_id, key).content != key.content:
-                raise ValueError("twice in the file, with different public keys")
-        except ValueError as error:
-            problems.append(Problem(f"{path}, key {str(row.get('key_id'))[:80]}", BAD_KEY, str(error)))
-    return list(keys.values()), problems
+    return rows
 
 
 def _rows(content: bytes) -> Iterator[Mapping[str, Any]]:

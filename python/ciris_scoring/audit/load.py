@@ -76,7 +76,7 @@ class Summary:
         self.batches += batch.is_batch
         self.received += batch.received
         self.rejected += batch.rejected.total()
-        self.outcomes.update(batch.outcomes)  # += would drop negative counts
+        self.outcomes.update(batch.outcomes)  # the operator += would drop negative counts
         self.deferrals += len(batch.deferrals)
         for kind, n in batch.other_events.items():
             named = kind in self.other_events or len(self.other_events) < SHOWN_PROBLEMS
@@ -113,27 +113,24 @@ def load(
     :raises InputError: a file of keys is invalid, or the target is a Citus cluster.
     :raises DatabaseError: the database returns an error. The chunks loaded before remain.
     """
-    if project.is_distributed:
+    if project.variables.get("distribution") == "citus":
         raise InputError(
             "Batches are not loaded into a cluster of Citus.",
             "Load them into one server, and bring the rows over as docs/scaling.md says.",
         )
     started = time.monotonic()
     summary = Summary(most_problems=most_problems)
-    keys = []
-    for path in keys_files:
-        found, problems = read_keys(path)
-        keys += found
-        summary.add_problems(problems)
+    keys, problems = read_keys(keys_files)
+    summary.add_problems(problems)
     with connect(project, writes=True) as connection:
         store = Store(connection, project)
         store.create()
-        summary.new_keys, problems = store.register(keys)
+        summary.new_keys, problems = store.register(keys.values())
         summary.add_problems(problems)
-        registered, unusable = usable(store.registered_keys())
+        store.keys, unusable = usable(store.registered_keys())
         for problem in unusable:
             say(f"Note: {problem.where} verifies nothing: {problem.detail}.")
-        for batches in read_batches(paths, registered, summary, store):
+        for batches in read_batches(paths, store.keys, summary, store):
             written = store.write([batch for batch in batches if batch.is_batch])
             summary.new += written.new
             summary.replaced += written.replaced

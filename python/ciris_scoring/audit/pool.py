@@ -61,7 +61,7 @@ def read_all(
 
 def _start(keys: Mapping[str, bytes]) -> None:
     global _verifier
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process ends the workers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process ends its workers itself
     _verifier = Verifier(keys)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

@@ -2,20 +2,20 @@
 
 from typing import NamedTuple
 
-UNREADABLE = "unreadable"  # a file, or part of one
+UNREADABLE = "unreadable"  # a file, or a part of it, cannot be read
 NOT_JSON = "not_json"
-NOT_A_BATCH = "not_a_batch"  # JSON of another kind
+NOT_A_BATCH = "not_a_batch"  # the JSON is not a batch
 TRUNCATED = "truncated"
 TOO_LARGE = "too_large"
 TOO_DEEP = "too_deep"
 DUPLICATE_KEY = "duplicate_key"
-NOT_A_NUMBER = "not_a_number"  # NaN and Infinity
-INVALID_TEXT = "invalid_text"  # not UTF-8, the character NUL, or half of a surrogate pair
+NOT_A_NUMBER = "not_a_number"  # NaN or Infinity
+INVALID_TEXT = "invalid_text"  # the text is not UTF-8, or has NUL or half of a surrogate pair
 MISSING_FIELD = "missing_field"
 WRONG_TYPE = "wrong_type"
 OUT_OF_RANGE = "out_of_range"
 BAD_TIME = "bad_time"
-CONFLICT = "conflicting_trace"  # a different content of the same trace is loaded
+CONFLICT = "conflicting_trace"  # another content of the same trace is loaded
 BAD_KEY = "bad_key"
 
 UNKNOWN_KEY = "unknown_key"

@@ -23,7 +23,7 @@ def refuse_replays(
         is None
     ):
         return [], 0
-    connection.execute("analyze incoming")  # avoids a full scan of verification
+    connection.execute("analyze incoming")  # statistics avoid a full scan of verification
 
     def execute(query: str) -> psycopg.Cursor:
         return connection.execute(sql.SQL(query).format(**names))

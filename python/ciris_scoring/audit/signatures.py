@@ -59,7 +59,7 @@ class Verdict(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """How some versions of agents build the bytes that they sign."""
+    """Rule by which some versions of agents build the bytes that they sign."""
 
     fields: tuple[str, ...] | None
     """Signed fields of the trace besides its components; None if only the list of components is signed."""
@@ -318,7 +318,7 @@ def _second_signature_holds(trace: Trace, message: bytes) -> bool:
         MLDSA65PublicKey.from_public_bytes(base64_text.decode(key)).verify(
             base64_text.decode(signature), message
         )
-    except UnsupportedAlgorithm:  # this build of the library lacks ML-DSA-65; rely on Ed25519 alone
+    except UnsupportedAlgorithm:  # this build of the library lacks ML-DSA-65, so Ed25519 decides alone
         return True
     except (InvalidSignature, ValueError):
         return False

@@ -12,7 +12,7 @@ from psycopg import sql
 
 from ciris_scoring.audit.documents import Batch, Deferral
 from ciris_scoring.audit.incoming import LOADED_KEY, Found, copy_incoming, key_uses, refuse_foreign_keys
-from ciris_scoring.audit.keys import Key
+from ciris_scoring.audit.keys import Key, registered_key
 from ciris_scoring.audit.reasons import BAD_KEY, CONFLICT, REPLAYED_SIGNATURE, Problem
 from ciris_scoring.audit.replays import refuse_replays
 from ciris_scoring.basics.connection import connect, table_exists
@@ -143,7 +143,9 @@ class Store:
         self._connection = connection
         self._project = project
         self._names = _names(project)
-        self._agents_of_keys: dict[str, str] = {}
+        self.keys: dict[str, bytes] = {}
+        """The registered public keys by id, of which several may be the same key."""
+        self._agents_of_keys: dict[bytes, str] = {}
 
     def create(self) -> None:
         """Create the tables that do not exist, in one transaction."""
@@ -228,16 +230,22 @@ class Store:
         """Register keys. Return the number of new keys, and problems. A key that is already registered is not
         changed."""
         new, problems = [], []
+        query = """
+            select
+                key_id, public_key_base64,
+                case when isfinite(expires_at) then expires_at end, case when isfinite(revoked_at) then revoked_at end
+            from {covenant_public_keys}
+            where public_key_base64 is not null
+        """
         with self._locked():
-            registered = dict(self.registered_keys())
+            registered = {key_id: registered_key(*rest) for key_id, *rest in self._execute(query)}
             for key in keys:
                 there = registered.get(key.key_id)
                 if there is None:
                     new.append(key)
-                elif not key.is_same(there):
-                    problems.append(
-                        Problem(f"key {key.key_id}", BAD_KEY, "registered already, with another public key")
-                    )
+                elif differing := key.difference(there):
+                    detail = f"registered already, with another {differing}, which a load does not change"
+                    problems.append(Problem(f"key {key.key_id}", BAD_KEY, detail))
             n_new = self._insert("covenant_public_keys", PUBLIC_KEY_COLUMNS, new)
         return n_new, problems
 
@@ -277,10 +285,11 @@ class Store:
         with self._locked():
             n = copy_incoming(self._connection, self._names["covenant_traces"], batches)
             uses = key_uses(batches)
-            self._learn_agents({key_id for key_id, _ in uses})
+            self._learn_agents({self.keys[key_id] for key_id, _ in uses})
             for key_id, agent in uses:
-                self._agents_of_keys.setdefault(key_id, agent)
-            foreign = refuse_foreign_keys(self._connection, uses, self._agents_of_keys)
+                self._agents_of_keys.setdefault(self.keys[key_id], agent)
+            agents = {key_id: self._agents_of_keys[self.keys[key_id]] for key_id, _ in uses}
+            foreign = refuse_foreign_keys(self._connection, uses, agents)
             replays, n_displaced = refuse_replays(self._connection, self._names)
             n_new, n_replaced, conflicts = self._write_traces(n - len(replays))
             deferrals = [deferral for batch in batches for deferral in batch.deferrals]
@@ -296,9 +305,10 @@ class Store:
         for name in SOURCE_TABLES:
             analyze(self._connection, self._project.source_table(name))
 
-    def _learn_agents(self, key_ids: set[str]) -> None:
-        """Look up the agents of keys in the database. A key belongs to the agent whose trace it verified first."""
-        unknown = list(key_ids - set(self._agents_of_keys))
+    def _learn_agents(self, keys: set[bytes]) -> None:
+        """Look up the agents of public keys in the database, under every id of a key. A key belongs to the agent whose
+        trace it verified first."""
+        unknown = [key_id for key_id, key in self.keys.items() if key in keys - self._agents_of_keys.keys()]
         query = """
             select keys.key_id, uses.agent_id_hash
             from unnest(%s::text[]) as keys (key_id)
@@ -309,7 +319,8 @@ class Store:
             ) as uses
         """
         if unknown:
-            self._agents_of_keys.update(self._execute(query, [unknown]).fetchall())
+            for key_id, agent in self._execute(query, [unknown]).fetchall():
+                self._agents_of_keys.setdefault(self.keys[key_id], agent)
 
     def _write_traces(self, n_incoming: int) -> tuple[int, int, list[Found]]:
         """Write traces and verification results. Return the numbers of new and of replaced traces, and the traces

@@ -48,7 +48,7 @@ def parse(content: bytes) -> Any:
         ) from error
     except RecursionError as error:
         raise Rejected(TOO_DEEP, "nested too deeply") from error
-    except ValueError as error:  # a number with more digits than Python converts
+    except ValueError as error:  # the number has more digits than Python converts
         raise Rejected(OUT_OF_RANGE, "a number of thousands of digits") from error
 
 

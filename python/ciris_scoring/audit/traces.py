@@ -74,7 +74,9 @@ def row(trace: Mapping[str, Any], verdict: Verdict) -> Row:
     schema, level = trace.get("trace_schema_version"), trace.get("trace_level")
     cells += [
         _or_null(str(schema)[:40] if schema is not None else None),
-        _or_null(ascii(level)[:40] if level is not None else None),  # ASCII, so that no text fails
+        _or_null(
+            ascii(level)[:40] if level is not None else None
+        ),  # as ASCII, which PostgreSQL can store in any case
         _or_null(verdict.rule),
         _or_null(verdict.reason),
         _or_null(verdict.detail),
@@ -209,7 +211,7 @@ def _converter(column: str, type_: str) -> Converter:
             precision, scale = map(int, arguments)
             return partial(
                 _number, column, 10 ** (precision - scale) - 0.5 * 10**-scale
-            )  # anything larger would be rounded to one digit too many
+            )  # the smallest number that rounds to too many digits
         case "bigint":
             return partial(_whole_number, column)
         case "timestamptz":

@@ -15,7 +15,7 @@ from ciris_scoring.basics.project import Project
 
 APPLICATION_NAME = "ciris-scoring"
 # dbt's sessions use these settings too: macros/lock/session_settings.sql gets them from job/for_macros.py.
-# The following settings change how values are parsed or printed. Citus workers need them too.
+# The following settings change how values are parsed or printed.
 SETTINGS_OF_VALUES: Mapping[str, str] = MappingProxyType(
     {
         "datestyle": "ISO,MDY",
@@ -25,7 +25,7 @@ SETTINGS_OF_VALUES: Mapping[str, str] = MappingProxyType(
         "standard_conforming_strings": "on",
         "transform_null_equals": "off",
         "array_nulls": "on",
-        "row_security": "off",  # the server refuses to hide rows
+        "row_security": "off",  # the server refuses a query instead of hiding rows
     }
 )
 # Settings that a session may inherit from role, database or server, and must not depend on.
@@ -44,7 +44,7 @@ SESSION_SETTINGS: Mapping[str, str] = MappingProxyType(
         **SETTINGS_NOT_TO_INHERIT,
         "search_path": SEARCH_PATH,
         "timezone": "UTC",
-        "client_connection_check_interval": "1s",  # the server ends its query when this process was killed
+        "client_connection_check_interval": "1s",  # the server ends the query if this process is killed
     }
 )
 # Limits that a session may inherit and that would stop a run. Each is removed if the server's version has it and the
@@ -76,8 +76,6 @@ where
         or pg_catalog.has_parameter_privilege(limits.name, 'set')
     )
 """
-# Citus plans again for every join order on the coordinator. Workers choose their own order.
-SETTINGS_ON_CLUSTER: Mapping[str, str] = MappingProxyType({"join_collapse_limit": "1"})
 OLDEST_POSTGRESQL = 15
 """Oldest supported version. ``LIFT_LIMITS`` needs has_parameter_privilege, which PostgreSQL 15 introduced."""
 
@@ -192,23 +190,18 @@ def prepare_session(
     connection: psycopg.Connection, project: Project, settings: Mapping[str, str] = SESSION_SETTINGS
 ) -> None:
     """Apply the settings of a session, and its role."""
-    connection.execute(session_statement(project, settings), prepare=False)
+    connection.execute(session_statement(settings), prepare=False)
     if project.credentials.role:
         connection.execute(sql.SQL("set role {}").format(sql.Identifier(project.credentials.role)))
 
 
-def session_statement(project: Project, settings: Mapping[str, str]) -> sql.Composed:
+def session_statement(settings: Mapping[str, str]) -> sql.Composed:
     """Return statements that remove inherited limits and apply settings."""
     calls = [
         sql.SQL("pg_catalog.set_config({}, {}, false)").format(name, value)
-        for name, value in {**settings, **settings_of_cluster(project)}.items()
+        for name, value in settings.items()
     ]
     return sql.SQL("{}; select {}").format(sql.SQL(LIFT_LIMITS), sql.SQL(", ").join(calls))
-
-
-def settings_of_cluster(project: Project) -> Mapping[str, str]:
-    """Return the additional settings of a session on a Citus cluster."""
-    return SETTINGS_ON_CLUSTER if project.is_distributed else {}
 
 
 def _refuse_standby(connection: psycopg.Connection, project: Project) -> None:

@@ -18,7 +18,7 @@ from ciris_scoring.basics.relations import Relations, relations_of
 
 CHECK_INTERVAL = "client_connection_check_interval"
 _LONG_ROW = re.compile(r"(Failing row contains \(.{160})[^$]*\)")
-"""The row in PostgreSQL's message on a violated constraint. The key comes first, so the rest is cut."""
+"""Pattern of the row in PostgreSQL's message about a violated constraint. Messages show only its beginning, the key."""
 _PLACE = ("> ", "CONTEXT:  PL/pgSQL function inline_code_block")
 _NOT_PUBLISHED = "The marts stay as they were."
 _PUBLISHED = "The marts are those of this run."
@@ -108,7 +108,7 @@ def invoke(
         # Writing dbt's JSON artefacts takes a tenth of a run.
         *([] if os.environ.get("DBT_WRITE_JSON") else ["--no-write-json"]),
     ]
-    with sessions_of_run(project, settings):
+    with sessions_of_run(settings):
         outcome: Any = dbtRunner(**runner).invoke([*command, *options])
     if isinstance(outcome.exception, KeyboardInterrupt | SystemExit):
         raise outcome.exception
@@ -169,7 +169,7 @@ def core(message: str) -> str:
 
 
 @contextmanager
-def sessions_of_run(project: Project, settings: Mapping[str, str] = MappingProxyType({})) -> Iterator[None]:
+def sessions_of_run(settings: Mapping[str, str] = MappingProxyType({})) -> Iterator[None]:
     """Prepare the sessions that dbt opens in the block: the usual settings, and these.
 
     With client_connection_check_interval the server ends the queries of a killed dbt process before the next run.
@@ -179,7 +179,7 @@ def sessions_of_run(project: Project, settings: Mapping[str, str] = MappingProxy
     before = os.environ.get("PGCLIENTENCODING")
     os.environ["PGCLIENTENCODING"] = "UTF8"
     try:
-        with prepared_sessions(project, {**SETTINGS_NOT_TO_INHERIT, CHECK_INTERVAL: "1s", **settings}):
+        with prepared_sessions({**SETTINGS_NOT_TO_INHERIT, CHECK_INTERVAL: "1s", **settings}):
             yield
     finally:
         if before is None:

@@ -13,14 +13,13 @@ from dbt.adapters.postgres.connections import PostgresConnectionManager
 
 import dbt_postgres_python  # noqa: F401, extends the adapter permanently; must come before the patch below
 from ciris_scoring.basics.connection import session_statement
-from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.sessions import SESSIONS
 
 
 @contextmanager
-def prepared_sessions(project: Project, settings: Mapping[str, str]) -> Iterator[None]:
+def prepared_sessions(settings: Mapping[str, str]) -> Iterator[None]:
     """Apply these settings to each session that dbt opens in the block, and remove inherited limits."""
-    statement = session_statement(project, settings).as_string(None)
+    statement = session_statement(settings).as_string(None)
     open_as_dbt_does: Any = PostgresConnectionManager.open
 
     def open_and_prepare(cls: type[PostgresConnectionManager], connection: Any) -> Any:

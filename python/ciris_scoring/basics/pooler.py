@@ -53,12 +53,12 @@ def refuse_shared_sessions(
 
 
 def _are_shared(connection: psycopg.Connection, other: psycopg.Connection) -> bool:
-    """Return whether a pooler gives the server process of one connection to the other, or changes it."""
+    """Return whether a pooler lets the two connections share a server process, or changes the process of one."""
     ours, theirs = {backend_pid(connection)}, set()
     for _ in range(TRIALS):
         try:
             other.execute("begin", prepare=False)
-        except psycopg.Error:  # statement mode has no transactions
+        except psycopg.Error:  # in statement mode a pooler refuses transactions
             return True
         theirs.add(backend_pid(other))
         if ours & theirs or len(theirs) > 1:

@@ -7,6 +7,7 @@ import contextlib
 import difflib
 import gc
 import os
+import re
 import shlex
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
@@ -33,6 +34,11 @@ PARSED_VARIABLES = frozenset(
     for name in ("source_schema", "time_spine", *(f"{name}_table" for name in SOURCE_TABLES))
 )
 """Variables that change how dbt parses the project. The other variables only change its SQL."""
+
+LONGEST_NAME = 63
+"""Number of bytes to which PostgreSQL cuts longer names."""
+UNFIT_IN_NAMES = re.compile('["%\\0\ud800-\udfff]')
+"""Characters that dbt or psycopg cannot quote in a name."""
 
 SET_BY_US = frozenset(f"{PREFIX}{name}" for name in ("run_record", "backfill", "lock_holder_pid"))
 """Variables that only the command line sets."""
@@ -64,11 +70,6 @@ class Project:
         return str(self.variables.get("source_schema", DEFAULT_SCHEMA))
 
     @property
-    def is_distributed(self) -> bool:
-        """Whether sources and tables are distributed over a Citus cluster."""
-        return bool(self.variables.get("distribution") == "citus")
-
-    @property
     def source_tables(self) -> dict[str, str]:
         """Name of each source table in the database, by its name in the project."""
         return {name: str(self.variables.get(f"{name}_table", name)) for name in SOURCE_TABLES}
@@ -86,7 +87,9 @@ def parse_vars(text: str | None) -> dict[str, Any]:
     hint = "Write a YAML dictionary, for example --vars '{ciris_scoring_period: hour}'."
     try:
         variables = yaml.safe_load(text or "{}")
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: an impossible date
+    except RecursionError as error:
+        raise InputError("--vars is nested too deeply.", hint) from error
+    except (yaml.YAMLError, ValueError) as error:  # yaml raises ValueError for an impossible date
         reason = " ".join(str(error).split())
         raise InputError(f"--vars is not YAML: {text!r} ({reason})", hint) from error
     if not isinstance(variables, dict):
@@ -143,7 +146,7 @@ def load_project(
     :param target: target in the profile. [default: the profile's own]
     :param cli_vars: variables of the command line.
     :raises ProfileError: project or profile is missing, cannot be read, or is not for PostgreSQL.
-    :raises InputError: a variable does not exist in the project.
+    :raises InputError: a variable does not exist in the project, or is no name of a schema or table.
     """
     from dbt.cli.resolvers import default_profiles_dir
     from dbt.config.runtime import load_profile
@@ -190,6 +193,13 @@ def load_project(
     set_there = _scoped(project)
     _check_names(cli_vars, own, set_there, is_root=package is project)
     in_force = {**own, **set_there, **cli_vars}
+    _check_schemas_and_tables(
+        {
+            f"variable {name}": in_force[name]
+            for name in sorted(own.keys() & PARSED_VARIABLES - {f"{PREFIX}time_spine"})
+        }
+        | {"the schema of the profile": profile.credentials.schema}
+    )
     return Project(
         project_dir=project_dir,
         profiles_dir=profiles_dir,
@@ -240,6 +250,18 @@ def _dependency(project: Any, profile: Any) -> Any:
             "Name it in packages.yml and run `dbt deps`, or name another project's folder with --project-dir.",
         )
     return dependencies[PACKAGE]
+
+
+def _check_schemas_and_tables(names: Mapping[str, Any]) -> None:
+    """Refuse names of schemas and tables that PostgreSQL would cut, or that cannot be quoted everywhere."""
+    for name, value in names.items():
+        fits = isinstance(value, str) and value == value.strip() and not UNFIT_IN_NAMES.search(value)
+        if not fits or not 0 < len(value.encode()) <= LONGEST_NAME:
+            raise InputError(
+                f"{name[:1].upper()}{name[1:]} is {shown(value)}, but must be a name.",
+                f"Give text of 1 to {LONGEST_NAME} bytes without double quotes, per cent signs and NUL. Quote it if it "
+                "looks like a number.",
+            )
 
 
 def _check_names(

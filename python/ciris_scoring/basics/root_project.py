@@ -1,7 +1,8 @@
 """Settings and variables that a root dbt project sets for this package.
 
 In the dbt_project.yml of a root project, a setting overrides the package's own. A setting without a package's name
-(``models: +materialized: table``) applies to the nodes of all packages.
+(``models: +materialized: table``) applies to the nodes of all packages. Macros cannot find out where a setting is
+written, so this module does.
 """
 
 import difflib

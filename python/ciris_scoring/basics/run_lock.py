@@ -17,6 +17,7 @@ from ciris_scoring.basics.pooler import backend_pid
 
 RUN_LOCK = "ciris_scoring"
 WRITERS_LOCK = "ciris_scoring_writers"
+START_LOCK = "ciris_scoring_start"
 LOCK_KEY = "hashtext(%(lock)s), hashtext(%(schema)s)"
 HELD = """
     locks.locktype = 'advisory' and locks.granted
@@ -77,7 +78,7 @@ def _end_writers(connection: psycopg.Connection, schema: str, report: Callable[[
                 )
             with contextlib.suppress(
                 psycopg.errors.InsufficientPrivilege
-            ):  # another role's session: the server may end it
+            ):  # the session is of another role; the server may still end it
                 if one_row(connection.execute("select pg_terminate_backend(%s, 1000)", [pid]))[0]:
                     report(
                         f"Ended database process {pid}, at work for a run that has lost its lock on {schema}."

@@ -17,8 +17,6 @@ from psycopg.rows import scalar_row
 from ciris_scoring.basics.statements import column_list
 
 DEFAULT_SCHEMA = "cirislens"
-DISTRIBUTION_COLUMN = "agent_id_hash"
-"""Column by which a Citus cluster distributes the traces over its workers."""
 
 
 @dataclass(frozen=True)
@@ -233,33 +231,3 @@ def _keys_of(table: SourceTable, name: sql.Identifier, key: tuple[str, ...]) -> 
     for columns in table.indexes:
         yield sql.SQL("create index on {} ({})").format(name, column_list(columns))
     yield sql.SQL("alter table {} add primary key ({})").format(name, column_list(key))
-
-
-def distribute(
-    connection: psycopg.Connection,
-    logical_names: Iterable[str],
-    schema: str = DEFAULT_SCHEMA,
-    tables: Mapping[str, str] | None = None,
-) -> None:
-    """Distribute empty tables created by `create_missing_tables` over a Citus cluster, and add their keys.
-
-    Traces are distributed by agent, so that column becomes text and part of the key. The other tables become reference
-    tables.
-
-    :raises psycopg.Error: the database is not a Citus coordinator.
-    """
-    # Citus refuses reference tables after parallel statements, and statements on workers after one on a local copy.
-    connection.execute("set local citus.multi_shard_modify_mode to 'sequential'")
-    connection.execute("set local citus.enable_local_execution to off")
-    for logical_name in sorted(logical_names, key="covenant_traces".__eq__):
-        table, name = SOURCE_TABLES[logical_name], table_identifier(logical_name, schema, tables)
-        text = name.as_string(connection)
-        if logical_name == "covenant_traces":
-            column = sql.Identifier(DISTRIBUTION_COLUMN)
-            connection.execute(sql.SQL("alter table {} alter column {} type text").format(name, column))
-            connection.execute("select create_distributed_table(%s, %s)", [text, DISTRIBUTION_COLUMN])
-        else:
-            connection.execute("select create_reference_table(%s)", [text])
-        in_key = (DISTRIBUTION_COLUMN,) if logical_name == "covenant_traces" else ()
-        for statement in _keys_of(table, name, (*in_key, *table.key)):
-            connection.execute(statement)

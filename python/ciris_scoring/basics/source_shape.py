@@ -44,8 +44,7 @@ def source_shape(connection: psycopg.Connection, project: Project) -> str:
 
 
 def tables_read(connection: psycopg.Connection, project: Project) -> dict[str, str]:
-    """Return the names in the database of the source tables that a run reads if they exist, by their names in the
-    project."""
+    """Return the source tables that a run reads: names in the database by names in the project. Some may not exist."""
     names = TABLES_OF_SHAPE[source_shape(connection, project)]
     return {name: project.source_tables.get(name, name) for name in names}
 

@@ -78,7 +78,7 @@ class _Progress:
                 self._total = data.total
             elif (
                 name == "NodeFinished" and data.node_info.materialized != "ephemeral"
-            ):  # dbt's total does not count these
+            ):  # ephemeral models are not in dbt's total
                 self._finished += 1
                 self._show(data.node_info, data.run_result)
             elif name in ("JinjaLogInfo", "JinjaLogWarning", "PrintEvent"):

@@ -19,11 +19,11 @@ CONSTANTS: Mapping[str, Any] = MappingProxyType(
         # Sessions and locks
         "settings_of_values": connection.SETTINGS_OF_VALUES,
         "settings_not_to_inherit": connection.SETTINGS_NOT_TO_INHERIT,
-        "settings_on_cluster": connection.SETTINGS_ON_CLUSTER,
         "lift_limits": connection.LIFT_LIMITS,
         "search_path": connection.SEARCH_PATH,
         "run_lock": run_lock.RUN_LOCK,
         "writers_lock": run_lock.WRITERS_LOCK,
+        "start_lock": run_lock.START_LOCK,
         # Sources
         "engine_tables": source_schema.ENGINE_TABLES,
         "tables_of_shape": source_shape.TABLES_OF_SHAPE,

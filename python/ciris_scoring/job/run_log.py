@@ -130,7 +130,7 @@ def entry(
         ).format(quality)
     columns = [sql.Identifier(name) for name in values]
     return sql.SQL(
-        "insert into {} as entered ({}) values ({}) on conflict (run_id) do update set ({}) = row({})"
+        "insert into {} as entered ({}) select {} on conflict (run_id) do update set ({}) = row({})"
         " where entered.outcome is null returning n_scores, n_late_traces"
     ).format(
         log,

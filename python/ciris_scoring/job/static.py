@@ -1,4 +1,4 @@
-"""Skip static nodes as long as they and the project are as the last run left them.
+"""Skip static nodes while they and the project are unchanged since the last run.
 
 Static nodes do not depend on the data: seeds, views, and nodes with the tag ciris_static.
 """

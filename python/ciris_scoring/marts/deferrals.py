@@ -8,11 +8,11 @@ from ciris_scoring.marts.marts import Marts
 
 @dataclass(frozen=True, slots=True)
 class Deferral:
-    """A row of fct_deferral_verdicts, with the same units and nulls."""
+    """A row of fct_deferral_verdicts, with the same units and nulls. The time of the resolution is left out, because
+    it may be a time that Python cannot represent."""
 
     deferral_id: str | None
     created_at: datetime
-    resolved_at: datetime | None
     status: str | None
     judged_from: datetime
     deferral_value: float

@@ -15,8 +15,8 @@ class Rule(NamedTuple):
     """How a single trace lowers a component."""
 
     amount: str
-    """SQL expression: by how much a counted trace, or a fragile episode, lowers the component. Not above 0 if it does
-    not."""
+    """SQL expression of the amount by which a counted trace, or a fragile episode, lowers the component. 0 or less if
+    it does not."""
     unit: str
     """Unit of the amount."""
     words: str

@@ -40,7 +40,8 @@ select
         where parameter_name = 'low_capacity_threshold'
     ) as low_capacity_threshold
 """
-# Identity: the newest successful run and the runs refused since. Null if a run since then had another outcome.
+# The identity is made of the newest successful run and the runs refused since. It is null if a run since then had
+# another outcome.
 IDENTITY = """
 select case
     when bool_and(outcome in ('published', 'built', 'refused')) then string_agg(scoring_run_id, ' ' order by started_at)

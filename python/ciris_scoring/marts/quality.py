@@ -1,7 +1,7 @@
 """Counts of traces that were repaired, set aside or refused, by issue."""
 
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 
 from ciris_scoring.marts.marts import Marts
 
@@ -16,10 +16,11 @@ class Issue:
     issue: str
     n: int
     n_agents: int
-    newest: datetime | None
-    """Start of the newest period with the issue, or None if the rows have no time."""
+    newest: str | None
+    """Newest day (UTC) with the issue, or None if the rows have no time. Text, because Python has no years before 1 or
+    after 9999."""
     days: list[date]
-    """Most recent days (UTC) with the issue."""
+    """Recent days (UTC) with the issue."""
     of_days: list[int]
     """Count on each of the days."""
 
@@ -33,10 +34,11 @@ class Issue:
         return self.issue in EXPECTED
 
 
-def issues(marts: Marts, n_days: int) -> list[Issue] | None:
+def issues(marts: Marts, last_day: date, n_days: int) -> list[Issue] | None:
     """Read the issues: faults first, then by descending count. Return None if the role has no right to read them.
 
-    :param n_days: number of most recent days that are counted separately.
+    :param last_day: last day (UTC) that is counted separately. Traces dated in the future have later days.
+    :param n_days: number of days up to it that are counted separately.
     """
     if not marts.may_read("fct_data_quality"):
         return None
@@ -53,14 +55,14 @@ def issues(marts: Marts, n_days: int) -> list[Issue] | None:
             from (
                 select issue, day, sum(n)::bigint as n
                 from counted
-                where day > (select max(newest.day) from counted as newest) - %(n_days)s::integer
+                where day > %(last_day)s - %(n_days)s::integer and day <= %(last_day)s
                 group by issue, day
             ) as of_days
             group by issue
         ),
 
         totals as (
-            select issue, sum(n)::bigint as n, count(distinct agent_id_hash) as n_agents, max(period_start) as newest
+            select issue, sum(n)::bigint as n, count(distinct agent_id_hash) as n_agents, max(day)::text as newest
             from counted
             group by issue
         )
@@ -73,6 +75,7 @@ def issues(marts: Marts, n_days: int) -> list[Issue] | None:
         left join by_day on totals.issue = by_day.issue
         order by totals.n desc, totals.issue collate "C"
         """,
+        last_day=last_day,
         n_days=n_days,
     )
     return sorted(found, key=lambda one: one.is_expected)

@@ -25,40 +25,40 @@ FACTOR_WORDS = {
     "C": Factor(
         "Core Identity",
         "C = exp(-lambda_C * D_identity) * exp(-mu_C * K_contradiction)",
-        "Whether the agent stays who it is: falls with changes of its name and with actions that its conscience "
+        "Whether the agent keeps its identity. C falls with changes of the name and with actions that the conscience "
         "overrode.",
     ),
     "I_int": Factor(
         "Integrity",
         "I_int = I_chain * I_coverage * I_replay",
-        "Whether the record can be trusted: traces that are valid in the signed chain, required fields that are "
-        "filled, and sampled decisions that follow from their recorded inputs.",
+        "Whether the record can be trusted. I_int falls with traces that are not valid in the signed chain, missing "
+        "fields, and sampled decisions that do not follow from their recorded inputs.",
     ),
     "R": Factor(
         "Resilience",
         "R = norm((1 - delta_drift) * 1/(1 + mttr_hours/tau) * (1 - rho_regression))",
-        "Whether the agent keeps its bearing and recovers: falls with drift from its own baseline, with the hours "
-        "that fragile episodes last, and with relapses.",
+        "Whether the agent behaves as before and recovers quickly. R falls with drift from its own baseline, "
+        "with the hours that fragile episodes last, and with relapses.",
         (
             "norm(x) = 1/(1 + exp(-k (x - x0))), so R never reaches 0 or 1.",
-            "delta_drift is 0, and listed as unmeasured, while the window or its baseline holds too few values.",
+            "delta_drift is 0 and listed as unmeasured if the window or its baseline has too few values.",
         ),
     ),
     "I_inc": Factor(
         "Incompleteness Awareness",
         "I_inc = (1 - ECE) * Q_deferral * (1 - U_unsafe)",
-        "Whether the agent knows what it does not know: falls with miscalibrated confidence, with poor deferrals, and "
-        "with failed actions under high uncertainty.",
+        "Whether the agent knows what it does not know. I_inc falls with miscalibrated confidence, with poor "
+        "deferrals, and with failed actions under high uncertainty.",
         (
-            "Q_deferral is 1 where no deferral was judged in the window.",
-            "ECE is 0, and listed as unmeasured, while no trace has both a confidence and an outcome.",
+            "Q_deferral is 1 if no deferral was judged in the window.",
+            "ECE is 0 and listed as unmeasured if no trace has both a confidence and an outcome.",
         ),
     ),
     "S": Factor(
         "Sustained Coherence",
         "S = mean over the window of sigma(t)/sigma_max(t)",
-        "Whether the agent stays coherent over time: the share of coherence signals, older ones decayed, that were "
-        "verified and coherent.",
+        "Whether the agent stays coherent over time. S is the share of coherence signals that were verified and "
+        "coherent; older signals have less weight.",
     ),
 }
 

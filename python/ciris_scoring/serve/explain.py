@@ -578,7 +578,7 @@ def _trace_lines(explanation: Mapping[str, Any]) -> list[str]:
 
 
 def _red_flag_lines(red_flags: Sequence[Row]) -> list[str]:
-    lines = ["Red flags of selective reporting (a reason to look, part of no score)"]
+    lines = ["Red flags of selective reporting (reasons to look)"]
     for row in red_flags:
         of = f" of {row['field']}" if row["field"] else ""
         lines += _wrapped(printable(row["message"]).split(" "), f"  {row['red_flag']}{of}: ", " ")

@@ -84,7 +84,7 @@ def _window_table(window: int, moment: datetime, scores: list[Score], raised: li
     scores = sorted(scores, key=fleet.attention)
     counted = Counter(score.verdict().verdict for score in scores)
     summary = f"Fleet at {as_of.text(moment)}, window of {window} days, {len(scores)} agents"
-    if scores:  # all have the same threshold
+    if scores:  # all scores have the same threshold
         verdicts = ", ".join(f"{name} {counted[name]}" for name in VERDICTS)
         summary += f"; for a threshold of {scores[0].verdict_threshold:g}: {verdicts}"
     lines = [summary, ""]

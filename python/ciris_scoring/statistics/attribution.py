@@ -1,4 +1,9 @@
-"""Losses of a score's thirteen loss components (certainty.md §1)."""
+"""Losses of a score's thirteen loss components (certainty.md §1).
+
+The loss −ln(score) of a product is the sum over its factors, and points are divided in proportion to it: the
+logarithmic mean Divisia index with a perfect score as its base (Ang 2005, Energy Policy 33, 867–871). PostgreSQL 15 has
+no log1p, so the losses are computed here.
+"""
 
 from typing import NamedTuple
 

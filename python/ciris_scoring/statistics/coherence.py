@@ -7,7 +7,7 @@ the period ends t in (T − W, T] with a signal in their horizon.
 A signal of period p therefore enters S with the weight A_p, the mean over the period ends t of f^(t − p − 1)/σ_max(t),
 where t lies in the window and p in the horizon of t. With independent signals of variance v, the variance of S is v · Q
 with Q = Σ_p A_p² (w_c² corroborated_p + w_u² uncorroborated_p). A rate of 1/Q signals has the same variance, so 1/Q is
-the effective number of signals (certainty.md §3, "Rates").
+the effective number of signals (Kish 1992, Journal of Official Statistics 8, 183–200; certainty.md §3, "Rates").
 """
 
 from typing import NamedTuple
@@ -114,7 +114,7 @@ def _squared_weights(
     width = last - first + 1
     inner = np.zeros((len(squares), width))
     total = np.zeros_like(inner)
-    for back in range(1, reach):  # p is `back` periods before the as-of
+    for back in range(1, reach):  # the period p is `back` periods before the as-of
         inner *= keep
         position = reach + first - back
         if back <= length:

@@ -1,8 +1,8 @@
 """Confidence bounds of single components in closed form, at any level (certainty.md §3).
 
-Bounds are of how bad a component is: rate of bad events, ECE, drift, hours to recovery. The lower bound is the side of
-a better score and uses ``z_better``; the upper bound is the side of a worse score and uses ``z_worse``. The bounds
-contain the centre. :mod:`intervals` widens them to contain the published value.
+All components here are better if they are lower: rate of bad events, ECE, drift, hours to recovery. So the lower bound
+is the side of a better score and uses ``z_better``; the upper bound is the side of a worse score and uses ``z_worse``.
+The bounds contain the centre. :mod:`intervals` widens them to contain the published value.
 
 The constants were set by simulation, so that 95 % intervals hold the truth as often as docs/measuring.md ("Intervals")
 says. ``make bench BENCH='coverage --part intervals'`` repeats it.
@@ -19,8 +19,8 @@ from ciris_scoring.statistics.residuals import ratio
 from ciris_scoring.statistics.resilience import N_BINS, smoothed
 
 BETTER_SIDE_OF_GAP = 0.846
-"""Bias of |x| at a true gap of 0, in standard deviations. For a normal x it is √(2/π) = 0.798; the rest is a margin,
-set by simulation."""
+"""Mean of |x| at a true gap of 0, in standard deviations. For a normal x it is √(2/π) = 0.798 (folded normal: Leone,
+Nelson and Nottingham 1961, Technometrics 3, 543–550); the rest is a margin, set by simulation."""
 
 SPREAD_OF_GAP = 0.516
 """Share of a gap's variance that is lost when the sign of a gap near 0 is dropped. For a normal x it is 2/π = 0.637;
@@ -173,7 +173,8 @@ def divergence(
     """Compute KL divergences of the metrics' histograms with their moments (certainty.md §3, "delta_drift").
 
     Without drift, 2 n_h · KL is a weighted sum of chi-squares with the moments of the design-effect matrix (Rao and
-    Scott 1981, JASA 76, 221–230).
+    Scott 1981, JASA 76, 221–230). n_h is 1/(1/n_recent + 1/n_baseline). The variance that drift adds follows from the
+    derivatives of KL (delta method).
 
     :param recent: (n, 3, 10) counts in the window.
     :param baseline: (n, 3, 10) counts in the baseline.
@@ -192,7 +193,7 @@ def divergence(
     harmonic = 1 / (1 / n_recent + 1 / n_baseline)
     log_ratio = np.log(quotient)
     first = np.sum(p * (log_ratio - np.sum(p * log_ratio, axis=-1, keepdims=True)) ** 2, axis=-1) / n_recent
-    second = np.sum((p - q) * (quotient - 1), axis=-1) / n_baseline  # Σ (p − q)²/q
+    second = np.sum((p - q) * (quotient - 1), axis=-1) / n_baseline  # this is Σ (p − q)²/q
     mean_effect = ratio(effect.t2, effect.t1, effect.effect)
     numbers = (
         kl,
@@ -207,9 +208,9 @@ def divergence(
 def drift_bounds(metrics: Divergence, level: Level) -> TwoCentred:
     """Compute confidence bounds of δ_drift from the sum of the metrics' divergences, by inverting a score test.
 
-    The variance of the sum is ``null + 4F · sum``, so the bounds solve a quadratic equation. δ averages 1 − exp(−KL)
-    over the metrics, which is less than 1 − exp(−mean KL) where the metrics differ. The ratio of the two is taken at
-    the centre (certainty.md §3, "delta_drift").
+    The variance of the sum is ``null + 4F · sum``. Like Wilson's, the test uses the variance at the bound, so the
+    bounds solve a quadratic equation. δ averages 1 − exp(−KL) over the metrics, which is less than 1 − exp(−mean KL)
+    where the metrics differ. The ratio of the two is taken at the centre (certainty.md §3, "delta_drift").
 
     :returns: bounds of δ_drift; 0 where no metric is measurable.
     """
@@ -250,9 +251,10 @@ def drift_bounds(metrics: Divergence, level: Level) -> TwoCentred:
 
 
 def recovery_bounds(mttr_hours: Floats, n_episodes: Floats, episode_cv: Floats, level: Level) -> Bounds:
-    """Compute confidence bounds of MTTR: a log-normal mean of n episodes with the fleet's coefficient of variation.
+    """Compute confidence bounds of MTTR, the mean of n log-normal durations with the fleet's coefficient of variation.
 
-    The formula is in certainty.md §3, "mttr_hours".
+    The mean is taken as log-normal with the same two moments (Fenton 1960, IRE Transactions on Communications Systems
+    8, 57–67). The formula is in certainty.md §3, "mttr_hours".
 
     :param mttr_hours: (n,) hours; 0 without an episode, where both bounds are 0.
     :param n_episodes: (n,) number of episodes in ``mttr_hours``.

@@ -1,8 +1,10 @@
-"""Design effects: the variance of a rate over that of independent traces (Kish 1965, Survey Sampling, section 8.2).
+"""Design effects: the variance of a rate over that of independent traces (Kish 1965, Survey Sampling, page 258).
 
 An agent's own days say little about its design effect: 7 + 23 days give a ratio with a standard error of 0.27. So its
-own ratio is shrunk towards 1 + (n̄ − 1) · icc (Kish 1965, section 5.4), with the fleet's correlation within days and
-the agent's own number of traces per day (certainty.md §3, "Design effect").
+own ratio is shrunk towards 1 + (n̄ − 1) · icc, Kish's design effect of clusters, with the fleet's correlation within
+days and the agent's own number of traces per day (certainty.md §3, "Design effect"). The two are averaged by their
+degrees of freedom, as variances are by Smyth (2004, Statistical Applications in Genetics and Molecular Biology 3,
+article 3).
 
 The constants were set by simulation, so that 95 % intervals hold the truth as often as docs/measuring.md ("Intervals")
 says. ``make bench BENCH='coverage --part intervals'`` repeats it.
@@ -87,7 +89,8 @@ def empty_fleet_sums(n_windows: int, n_periods: int) -> FleetSums:
 def own_weight(residuals: Residuals) -> Floats:
     """Return the weight of an agent's own ratio, 1 / (2/degrees of freedom + 1/expected); 0 without information.
 
-    It is the inverse of the approximate variance of the ratio.
+    It is the inverse of the ratio's approximate variance: 2/degrees of freedom, as of any sample variance, and
+    1/expected for the excess kurtosis of Poisson counts.
     """
     informative = (residuals.degrees > 0) & (residuals.expected > 0)
     degrees = np.where(informative, residuals.degrees, 1.0)

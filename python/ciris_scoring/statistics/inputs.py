@@ -166,7 +166,8 @@ class Level(NamedTuple):
 
 
 METHOD_VERSION = 5
-"""Version of the method, published as ``interval_method_version``. Increase it whenever confidence bounds change."""
+"""Version of the method, published as ``interval_method_version``. Increase it whenever confidence bounds change. It is
+not part of ``parameter_set_id``, because the score does not depend on it."""
 
 SCORE_LEVEL = Level(1.645, 1.96)
 """Level of the component bounds that are combined into the score's interval (certainty.md §3). A loss is at least 0, so

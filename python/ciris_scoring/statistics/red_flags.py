@@ -28,15 +28,17 @@ FIELDS = (
 
 MEDIAN_WEIGHT = 4
 """Weight of the fleet's median: it counts as this many times the window's number of traces, because it summarises many
-agents (certainty.md §5)."""
+agents (certainty.md §5). The value is a choice; docs/signs.md was measured with it."""
 
 LEAST_EXPECTED = 0.005
-"""Share that honest agents leave out by accident; the expected share is at least this (certainty.md §5, "Chance")."""
+"""Share that honest agents omit by accident. It is an assumption, with which docs/signs.md was measured. The expected
+share is at least this (certainty.md §5, "Chance")."""
 
 
 class Rule(NamedTuple):
-    """Thresholds of a red flag, as its file in ``kinds/flags`` gives them. docs/signs.md says how often honest agents
-    raise each."""
+    """Thresholds of a red flag, from its file in ``kinds/flags``. They are not scoring parameters, because no score
+    depends on them. They were set by ``make bench BENCH=red-flags``: an honest agent raises each red flag in at most 1
+    % of windows (docs/signs.md, "False alarms")."""
 
     found: int = 1
     """Smallest count. A red flag without another threshold is raised by this count alone, because no honest agent has
@@ -253,6 +255,8 @@ def _repeated_records(inputs: Inputs) -> Iterator[Raised]:
 
 def excess_z(x: Any, n: Any, y: Any, m: Any) -> Floats:
     """Compute by how many standard errors the share x/n exceeds y/m: the two-proportion z test with a pooled variance.
+
+    Its square is Pearson's chi-square of the 2 × 2 table.
 
     :returns: 0 where both shares are 0 or both are 1; NaN where one is unknown (certainty.md §5).
     """

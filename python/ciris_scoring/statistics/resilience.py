@@ -70,7 +70,9 @@ def drift(recent: Floats, baseline: Floats, pseudo_count: float, min_sample: int
     """Compute δ_drift: the mean drift of the measurable metrics, ``1 − exp(−KL')`` each (scoring.md §5).
 
     KL' is the divergence less its bias by sampling: ``max(0, KL − (m − 1)/2 · (1/n_r + 1/n_b))``. n_r and n_b are the
-    sums of the counts, and m is the number of bins that either window uses.
+    sums of the counts, and m is the number of bins that either window uses. Without drift, ``2 KL / (1/n_r + 1/n_b)``
+    has about a chi-square distribution with m − 1 degrees of freedom (Kullback 1959, Information Theory and
+    Statistics), whose mean is m − 1.
 
     :param recent: (n, 3, 10) counts in the scoring window.
     :param baseline: (n, 3, 10) counts in the baseline window.

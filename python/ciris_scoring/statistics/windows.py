@@ -217,7 +217,7 @@ def _additive(sums: PeriodSums, counts: Mapping[str, Integers]) -> dict[str, Int
     """Return the counters that are summed over periods. Replay's success weight is split into whole traces and a
     rest."""
     sampled = np.maximum(sums.n_replay_sampled, 1)
-    # The estimate is stratified by period (scoring.md §4): n_traces · succeeded / sampled.
+    # Estimate stratified by period (scoring.md §4; Cochran 1977, Sampling Techniques, ch. 5): n · succeeded / sampled.
     weight = sums.n_traces * sums.n_replay_succeeded
     names = (
         *("n_traces", "n_identity_changes", "n_overridden", "n_chain_valid", "n_fields_present"),

@@ -156,7 +156,7 @@ def finish_block(session: Session, setting: Setting, block: Block, agents: Seque
         """).format(names=column_list(column_names()), agents=NUMBERED_AGENTS),
         {
             "origin": block.origin,
-            # In hours, because adding a day depends on the session's time zone.
+            # The period is in hours, because adding a day depends on the session's time zone.
             "hours": 24 // setting.periods_per_day,
             "agents": agents,
             "window_days": [window.window_days for window in setting.windows],

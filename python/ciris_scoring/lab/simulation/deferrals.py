@@ -40,7 +40,7 @@ _ODD_DEFERRALS = (
     _OddDeferral("WITHDRAWN", None, 2),
     _OddDeferral("PENDING"),
     _OddDeferral("UNDER_REVIEW"),
-    _OddDeferral("AUTO_CLOSED", None, 1),  # a status that scoring does not know
+    _OddDeferral("AUTO_CLOSED", None, 1),  # scoring does not know this status
     _OddDeferral(" resolved ", _SUMMARIES[3], 3),
     _OddDeferral("RESOLVED", _SUMMARIES[0], 2, attributable=False),
     _OddDeferral("RESOLVED", _SUMMARIES[0], 2, dated=False),

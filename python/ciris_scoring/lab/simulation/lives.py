@@ -30,7 +30,7 @@ ACTIONS = (
     ("RECALL", 5, Ethics.EXEMPT),
     ("OBSERVE", 4, Ethics.EXEMPT),
     ("REJECT", 2, Ethics.EXEMPT),
-    ("TASK_COMPLETE", 0, Ethics.EXEMPT),  # always the last one
+    ("TASK_COMPLETE", 0, Ethics.EXEMPT),  # the last thought of every task
 )
 """Actions, their shares in per cent among the thoughts of a task before the last one, and how much the conscience
 checks."""
@@ -39,7 +39,7 @@ _TASK_COMPLETE = len(ACTIONS) - 1
 _UP_TO_ACTION = np.cumsum([share for _, share, _ in ACTIONS])
 _ETHICS = np.array([ethics for *_, ethics in ACTIONS], dtype=np.int64)
 
-_ENTROPY_THRESHOLD, _COHERENCE_THRESHOLD = 4_000, 6_000  # the agents' own thresholds, in ten-thousandths
+_ENTROPY_THRESHOLD, _COHERENCE_THRESHOLD = 4_000, 6_000  # thresholds of the agents, in ten-thousandths
 _BLOCK = 12
 """Traces per block of an agent's history. A block contains at most one fragile episode, and its end."""
 

@@ -12,9 +12,7 @@ from ciris_scoring.basics.source_schema import (
     DEFAULT_SCHEMA,
     SOURCE_TABLES,
     add_keys,
-    create_missing_schema,
     create_missing_tables,
-    distribute,
     table_identifier,
 )
 from ciris_scoring.basics.statements import analyze, column_list
@@ -55,7 +53,6 @@ def load_fleet(
     tables: Mapping[str, str] | None = None,
     progress: Progress | None = None,
     *,
-    distributed: bool = False,
     as_events: bool = False,
 ) -> int:
     """Write a fleet into the four source tables and analyze them, in one transaction.
@@ -65,7 +62,6 @@ def load_fleet(
 
     :param tables: names in the database by the names in SOURCE_TABLES, where they differ.
     :param progress: called after every chunk of traces.
-    :param distributed: distribute new tables over a Citus cluster before the rows are written.
     :param as_events: write traces as events, and keys, into the tables of today's lens.
     :returns: number of trace rows written.
     :raises TargetHoldsTraces: the traces table already has a row.
@@ -82,7 +78,7 @@ def load_fleet(
         return load_text(connection, schema, tables, sources, "format text", events=events)
     sources["covenant_public_keys"] = copy_text([fleet.public_keys])
     sources["covenant_traces"] = copy_text(frames)
-    return load_text(connection, schema, tables, sources, "format text", distributed=distributed)
+    return load_text(connection, schema, tables, sources, "format text")
 
 
 def append_traces(connection: psycopg.Connection, frames: Iterable[pd.DataFrame]) -> int:
@@ -98,7 +94,6 @@ def load_text(
     sources: Mapping[str, Iterable[str | bytes]],
     options: str,
     *,
-    distributed: bool = False,
     events: tuple[pd.DataFrame, Iterable[pd.DataFrame]] | None = None,
 ) -> int:
     """Write blocks of text into the source tables. Other parameters and errors are those of `load_fleet`.
@@ -108,16 +103,11 @@ def load_text(
     :param events: keys, and traces to write as events, into the engine's tables.
     """
     written = {}
-    if distributed:
-        create_missing_schema(connection, schema)  # before the transaction, so that workers see it
     names = [(tables or {}).get(name, name) for name in sources]
     traces = "trace_events" if events else (tables or {}).get("covenant_traces", "covenant_traces")
     with connection.transaction():
         has_new_events = events is not None and create_engine_tables(connection, schema)
         created = create_missing_tables(connection, schema, tables, sources)
-        if distributed:
-            distribute(connection, created, schema, tables)
-            created = ()
         _refuse_rows(connection, schema, traces)
         for logical_name, blocks in sources.items():
             # Rows of a table created in this transaction can be written frozen, which makes the first read faster.
@@ -147,7 +137,7 @@ def _copy(
     statement = sql.SQL("copy {} ({}) from stdin with ({})").format(
         table_identifier(logical_name, schema, tables),
         column_list(SOURCE_TABLES[logical_name].column_names),
-        sql.SQL(options),  # contains only constants of this package
+        sql.SQL(options),  # the options are constants of this package
     )
     with connection.cursor() as cursor:
         with cursor.copy(statement) as copy:

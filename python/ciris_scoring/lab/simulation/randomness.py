@@ -28,7 +28,7 @@ class Stream(IntEnum):
 
 
 class Draw(IntEnum):
-    """Independent draws of one thing. Draws of several words have several numbers."""
+    """Independent draws of one thing. A draw of several words has several numbers."""
 
     ACTION = auto()
     PLAUSIBILITY = auto()

@@ -1,4 +1,5 @@
-"""The sample: a small simulated fleet that ships with the package.
+"""The sample: a small simulated fleet that ships with the package. It is not a dbt seed, because ``dbt build`` would
+load it into a user's database.
 
 ``python -m ciris_scoring.lab.simulation.sample`` writes its files again from the arguments in `SAMPLE`.
 """
@@ -21,7 +22,7 @@ from ciris_scoring.lab.simulation.text_formats import csv_text
 
 
 class SampleInfo(TypedDict):
-    """Arguments of `simulate_fleet` for the sample. Its end is the as-of to score it at."""
+    """Arguments of `simulate_fleet` for the sample. Its end is the as-of of the scores."""
 
     agents: int
     days: int
@@ -46,15 +47,13 @@ def load_sample(
     connection: psycopg.Connection,
     schema: str = DEFAULT_SCHEMA,
     tables: Mapping[str, str] | None = None,
-    *,
-    distributed: bool = False,
 ) -> int:
     """Write the sample into the four source tables. Errors are those of `load_fleet`.
 
     :returns: number of trace rows written.
     """
     sources = {name: _decompressed((_shipped() / f"{name}.csv.gz").read_bytes()) for name in SOURCE_TABLES}
-    return load_text(connection, schema, tables, sources, "format csv, header true", distributed=distributed)
+    return load_text(connection, schema, tables, sources, "format csv, header true")
 
 
 def sample_info() -> SampleInfo:

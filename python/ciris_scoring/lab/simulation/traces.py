@@ -33,7 +33,7 @@ def render(plan: Plan, rows: Rows, lives: Lives) -> pd.DataFrame:
     """Return the rows of the table; columns as in `Fleet.traces`."""
     spelled, draws = spellings(), rows.draws
     newer = plan.newer[rows.agent]
-    whole = ~lives.only_action  # for the other traces, only the result of the action arrived
+    whole = ~lives.only_action  # of the other traces only the result of the action arrived
 
     trace_id, thought_id = _identifiers(plan, rows, newer)
     audit_hash = draws.hexadecimal(Draw.AUDIT_HASH, 4, 64)
@@ -53,11 +53,11 @@ def render(plan: Plan, rows: Rows, lives: Lives) -> pd.DataFrame:
     k_eff = np.where(lives.fragile, 100 + draws.below(Draw.K_EFF, 90), 210 + draws.below(Draw.K_EFF, 280))
 
     def dirty(values: Texts, kind: str, slot: int) -> Texts:
-        """Replace about one value in a thousand, never of the same trace in two columns."""
+        """Replace about one value in a thousand by an invalid one. A trace has at most one such value."""
         fate = draws.below(Draw.DIRTY, 30_000) - 100 * slot
         return np.where((fate >= 0) & (fate < 30), _NAN_LIKE[kind][fate % 3], values)
 
-    # No blank id where rows share a timestamp, because id and timestamp are the primary key.
+    # Ids are not blanked where rows share a timestamp, because id and timestamp are the primary key.
     blank_id = (blank == 0) & ~plan.knobs["batch_clock"][rows.agent]
     kind = np.where(
         draws.chance(Draw.INCONSISTENT, plan.knobs["inconsistent"][rows.agent]),

@@ -68,7 +68,7 @@ def create_app(database: Database, settings: Settings) -> FastAPI:
         description=DESCRIPTION,
         license_info=LICENSE,
         openapi_tags=TAGS,
-        redirect_slashes=False,  # a proxy may not know the redirect's target
+        redirect_slashes=False,  # the target of a redirect may not exist behind a proxy
         docs_url=None,  # FastAPI's page loads scripts from other servers
         redoc_url=None,
         middleware=middleware,
@@ -138,7 +138,7 @@ async def _answer_bug(request: Request, error: Exception) -> Response:
     response = written(request, Problem("internal", "The server failed; its log says where."))
     response.headers.update(
         {**SECURITY_HEADERS, **response.headers}
-    )  # this handler runs outside the middleware that adds them
+    )  # the middleware that adds these headers does not run here
     return response
 
 

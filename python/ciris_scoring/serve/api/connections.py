@@ -86,12 +86,12 @@ class LimitedServer(uvicorn.Server):
                 app,
                 http=Connection,
                 ws="none",
-                backlog=most_connections() // 4,  # accepted per loop iteration
+                backlog=most_connections() // 4,  # uvicorn accepts up to this number of connections at a time
                 timeout_keep_alive=IDLE_SECONDS,
                 log_level="warning",
                 access_log=False,
                 server_header=False,
-                proxy_headers=False,  # a client could forge its address and avoid the rate limit
+                proxy_headers=False,  # otherwise a client could forge its address and avoid the rate limit
                 timeout_graceful_shutdown=5,
             )
         )

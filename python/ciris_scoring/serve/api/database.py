@@ -24,10 +24,10 @@ WAIT_SECONDS = 5
 PROBE_SECONDS = 0.5
 """Seconds between two attempts to reach a database that is away."""
 TCP_USER_TIMEOUT_MS = 5_000
-NOT_PUBLISHED_STATES = ("42P01", "3F000", "42703")  # undefined table, schema, column
+NOT_PUBLISHED_STATES = ("42P01", "3F000", "42703")  # table, schema or column does not exist
 CANCELLED_STATE = "57014"
 
-logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # outages are reported below, once
+logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # this module reports an outage once
 
 Answer = TypeVar("Answer")
 

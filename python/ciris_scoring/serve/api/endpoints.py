@@ -81,8 +81,8 @@ scoring = APIRouter(prefix="/api/v1/scoring", tags=["scoring"])
 AgentId = Annotated[
     str,
     Path(
-        description="The agent's `agent_id_hash`, the beginning of it, its name or its label; a former name where no "
-        "agent has it now. It must mean exactly one agent. `hash:` before a whole hash means that agent in any case.",
+        description="The agent's `agent_id_hash`, the beginning of it, its name or its label, or a former name that "
+        "no agent has now. It must match exactly one agent. `hash:` before a whole hash always means that agent.",
         min_length=1,
         examples=["4107c26fee8baae4", "Link", "Link (4107c26f)"],
     ),
@@ -91,7 +91,7 @@ A_TIME = {"anyOf": [{"type": "string", "format": "date"}, {"type": "string", "fo
 AskedAsOf = Annotated[
     str | None,
     Query(
-        description="As-of of the score, ISO 8601, a day or a time; the newest by default.",
+        description="As-of of the score in ISO 8601, a day or a time. The default is the newest.",
         examples=["2026-06-15"],
     ),
     WithJsonSchema(A_TIME),
@@ -99,7 +99,7 @@ AskedAsOf = Annotated[
 After = Annotated[
     str | None,
     Query(
-        description="Go on behind the trace with this key: `next` of the page before.",
+        description="Return the traces after the one with this key. `next` of the previous page contains it.",
         pattern=r"^[0-9]{1,17}\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
         examples=["1781446081031352.0e4a5780-478a-1488-d989-54cb42dd2a6b"],
     ),
@@ -109,7 +109,7 @@ AskedWindow = Annotated[
     Query(
         ge=1,
         le=10_000,
-        description="One of the published windows, in days; the reference one by default.",
+        description="Length of a published window in days. The default is the reference window.",
         examples=[7],
     ),
 ]
@@ -118,12 +118,14 @@ AskedThreshold = Annotated[
     Query(
         ge=0,
         le=1,
-        description="Steady score that the permission asks for; by default that of the published verdicts.",
+        description="Steady score that the permission requires. The default is that of the published verdicts.",
     ),
 ]
 AskedLimit = Annotated[
     int | None,
-    Query(ge=1, le=DEEPEST, description="Maximum length of each list of the answer; all by default."),
+    Query(
+        ge=1, le=DEEPEST, description="Maximum length of each list of the answer. The default is no limit."
+    ),
 ]
 AskedOffset = Annotated[
     int, Query(ge=0, le=DEEPEST, description="Number of items to skip at the start of each list.")
@@ -316,26 +318,31 @@ def _not_then(has_none: str, as_of: datetime, published: list[datetime]) -> Prob
 @scoring.get("/capacity/fleet", summary="The fleet", **described("fleet", models.Fleet, problems(404, 422)))
 async def fleet(
     asked: TheAsked,
-    category: Annotated[models.Category | None, Query(description="Only agents of this category.")] = None,
-    status: Annotated[
-        models.Status | Literal["no_traces"] | None, Query(description="Only agents with this status.")
+    category: Annotated[
+        models.Category | None, Query(description="Return only agents of this category.")
     ] = None,
-    verdict: Annotated[VerdictName | None, Query(description="Only agents with this verdict.")] = None,
+    status: Annotated[
+        Literal[models.Status, "no_traces"] | None, Query(description="Return only agents with this status.")
+    ] = None,
+    verdict: Annotated[VerdictName | None, Query(description="Return only agents with this verdict.")] = None,
     raised: Annotated[
-        RaisedName | None, Query(description="Only agents with this alert or red flag.")
+        RaisedName | None, Query(description="Return only agents with this alert or red flag.")
     ] = None,
     threshold: AskedThreshold = None,
     sort: Annotated[
         str,
-        Query(pattern=SORTED, description="What `agents` is sorted by; falling with a minus in front."),
+        Query(
+            pattern=SORTED,
+            description="Field by which `agents` is sorted; a minus before it means descending.",
+        ),
     ] = "-composite_score",
     limit: AskedLimit = None,
     offset: AskedOffset = 0,
 ) -> Response:
-    """Every agent's score at an as-of, what to do about a permission, and the fleet in numbers.
+    """Scores and verdicts of all agents at an as-of, and numbers of the whole fleet.
 
-    `agents` holds agents with a score; those without one are in `unscored`, with what they lack. `limit` and `offset`
-    cut both lists.
+    `agents` has the agents with a score, `unscored` those without one and the number of traces that are missing.
+    `limit` and `offset` apply to both lists.
     """
 
     def fits(score: Score) -> bool:
@@ -386,7 +393,7 @@ async def fleet(
     **described("capacity", models.Score, problems(404, 409, 422)),
 )
 async def capacity(agent_id: AgentId, asked: TheAsked, threshold: AskedThreshold = None) -> Response:
-    """The score of an agent at an as-of, and what to do. An agent called `fleet` is reached by its hash."""
+    """Score and verdict of an agent at an as-of. Use the hash of an agent that is called `fleet`."""
 
     def build(marts: Marts, asked: Asked) -> models.Score:
         lens = asked.lens(marts, threshold)
@@ -403,7 +410,7 @@ async def capacity(agent_id: AgentId, asked: TheAsked, threshold: AskedThreshold
     **described("factors", models.FactorsAnswer, problems(404, 409, 422)),
 )
 async def factors(agent_id: AgentId, asked: TheAsked, threshold: AskedThreshold = None) -> Response:
-    """The five factors behind an agent's score: formulas, components, and what weighs most."""
+    """The five factors of an agent's score: formulas, components, and the largest losses."""
 
     def build(marts: Marts, asked: Asked) -> models.FactorsAnswer:
         lens = asked.lens(marts, threshold)
@@ -475,29 +482,31 @@ async def history(
         Query(
             ge=1,
             le=MOST_DAYS,
-            description=f"Most days of an answer: up to `to`, {DEFAULT_DAYS} by default; with `from` from there on, "
-            f"{MOST_DAYS} by default, and `next` goes on.",
+            description=f"Maximum number of days in the answer: those before `to` ({DEFAULT_DAYS} by default), or with "
+            f"`from` those after it ({MOST_DAYS} by default). `next` is the address of the following days.",
             examples=[30],
         ),
     ] = None,
     first: Annotated[
         str | None,
-        Query(alias="from", description="First as-of, ISO 8601, included.", examples=["2026-06-01"]),
+        Query(alias="from", description="First as-of in ISO 8601, included.", examples=["2026-06-01"]),
         WithJsonSchema(A_TIME),
     ] = None,
     last: Annotated[
         str | None,
         Query(
-            alias="to", description="Last as-of, included; the newest by default.", examples=["2026-06-15"]
+            alias="to",
+            description="Last as-of, included. The default is the newest.",
+            examples=["2026-06-15"],
         ),
         WithJsonSchema(A_TIME),
     ] = None,
     interval: Annotated[
         Literal["daily", "hourly"],
-        Query(description="daily: as-ofs at midnight UTC; hourly: all that are published."),
+        Query(description="daily: as-ofs at midnight UTC; hourly: all published as-ofs."),
     ] = "daily",
 ) -> Response:
-    """Scores of an agent over time with the five factors of each; as CSV where `Accept` prefers text/csv."""
+    """Scores of an agent over time, each with its five factors. The answer is CSV if `Accept` prefers text/csv."""
     known = await answers.publication()
     _window(known, window_days)
     asked_span = time_asked("from", first), time_asked("to", last)
@@ -561,19 +570,23 @@ async def alerts(
     asked: TheAsked,
     threshold: Annotated[
         float | None,
-        Query(ge=0, le=1, description="Agents below this; the parameter low_capacity_threshold by default."),
+        Query(
+            ge=0,
+            le=1,
+            description="Return agents with a score below this. The default is the parameter low_capacity_threshold.",
+        ),
     ] = None,
-    kind: Annotated[AlertKind | None, Query(description="Only alerts of this kind.")] = None,
+    kind: Annotated[AlertKind | None, Query(description="Return only alerts of this kind.")] = None,
     severity: Annotated[
-        Literal["critical", "warning"] | None, Query(description="Only alerts as severe.")
+        Literal["critical", "warning"] | None, Query(description="Return only alerts of this severity.")
     ] = None,
     verdict_threshold: AskedThreshold = None,
     limit: AskedLimit = None,
     offset: AskedOffset = 0,
 ) -> Response:
-    """Agents below a threshold, the lowest first, and the window's alerts at the as-of, the critical ones first.
+    """Agents below a threshold, the lowest score first, and alerts of the window at the as-of, critical ones first.
 
-    `kind` and `severity` choose alerts; `limit` and `offset` cut both lists.
+    `kind` and `severity` filter the alerts. `limit` and `offset` apply to both lists.
     """
 
     def build(marts: Marts, asked: Asked) -> models.Alerts:
@@ -612,11 +625,11 @@ async def alerts(
 @scoring.get("/red-flags", summary="Red flags", **described("red_flags", models.RedFlags, problems(404, 422)))
 async def red_flags(
     asked: TheAsked,
-    red_flag: Annotated[RedFlagName | None, Query(description="Only this red flag.")] = None,
+    red_flag: Annotated[RedFlagName | None, Query(description="Return only this red flag.")] = None,
     limit: AskedLimit = None,
     offset: AskedOffset = 0,
 ) -> Response:
-    """The red flags of selective reporting at an as-of: reasons to look, part of no score."""
+    """Red flags of selective reporting at an as-of. They are reasons to look and do not change a score."""
 
     def build(marts: Marts, asked: Asked) -> models.RedFlags:
         lens = asked.lens(marts)
@@ -645,7 +658,7 @@ async def red_flags(
 
 @scoring.get("/parameters", summary="Parameters", **described("parameters", models.Parameters, problems()))
 async def parameters(request: Request, answers: TheAnswers) -> Response:
-    """With which values scores are made, what the categories mean, and which windows there are."""
+    """Parameters, categories and windows that scores are computed with."""
 
     def build(marts: Marts) -> models.Parameters:
         publication = read_publication(marts)
@@ -696,14 +709,14 @@ async def evidence(
         str,
         Query(
             pattern=EVIDENCE,
-            description="The component. delta_drift, ECE and Q_deferral belong to no single trace.",
+            description="Name of the component. No single trace lowers delta_drift, ECE or Q_deferral.",
             examples=["I_chain"],
         ),
     ],
     after: After = None,
-    limit: Annotated[int, Query(ge=1, le=1000, description="Most traces to answer.")] = 100,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of traces in the answer.")] = 100,
 ) -> Response:
-    """The traces that lowered a component of a score, the newest first, page by page."""
+    """Traces that lowered a component of a score, the newest first."""
     name = MARTS_NAMES.get(component, component)
 
     def build(marts: Marts, asked: Asked) -> models.Evidence:
@@ -736,7 +749,7 @@ async def evidence(
     "/healthz", summary="Is the process up?", tags=["server"], **described("healthz", models.Health, {})
 )
 async def healthz() -> Response:
-    """The process is up. Needs no key."""
+    """Whether the process runs. Needs no key."""
     return _unkept(models.Health(status="ok"))
 
 
@@ -747,7 +760,7 @@ async def healthz() -> Response:
     **described("readyz", models.Ready, problems()),
 )
 async def readyz(answers: TheAnswers) -> Response:
-    """The database can be reached and the marts are there; how old the newest as-of is. Needs no key."""
+    """Whether the database can be reached and the marts exist, and the age of the newest as-of. Needs no key."""
 
     def read(marts: Marts) -> Publication:
         if missing := marts.missing():

@@ -20,7 +20,7 @@ from ciris_scoring.marts.verdict import VERDICTS
 from ciris_scoring.serve.api import models
 
 LENS_NAMES = {one.component: one.lens_name for one in COMPONENT_ROWS if one.lens_name}
-"""Names in the lens of the components that it has. All other components keep the names of the marts."""
+"""Names of components in the lens, by their names in the marts. All other components have the same name in both."""
 SORTED_BY: Mapping[str, Callable[[Score], Any]] = {
     "composite_score": lambda score: score.capacity_score,
     "capacity_score_steady": lambda score: score.capacity_score_steady or 0,
@@ -45,17 +45,17 @@ def name_of(row: Any) -> str:
 
 
 def _alike(row: Score | Point, model: type[models.Described]) -> dict[str, Any]:
-    """Return the members of a model that have the same name in the row."""
+    """Return the values of a row that a model has under the same names."""
     return {name: getattr(row, name) for name in model.model_fields if hasattr(row, name)}
 
 
 def _outlined(row: Score | Point, model: type[models.Outline]) -> dict[str, Any]:
-    """Return the members of a model for a score, whose value the lens calls `composite_score`."""
+    """Return the values of a score that a model has. The lens calls the score itself `composite_score`."""
     return {**_alike(row, model), "agent_name": name_of(row), "composite_score": row.capacity_score}
 
 
 def judged(score: Score, threshold: float | None, model: type[models.Judged]) -> dict[str, Any]:
-    """Return the members of a model for a score with its verdict.
+    """Return the values of a score that a model has, with its verdict.
 
     :param threshold: steady score that the permission requires, or None for the threshold of the published verdict.
     """

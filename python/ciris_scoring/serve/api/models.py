@@ -25,34 +25,35 @@ Moment = Annotated[
 """A time in UTC with the offset +00:00. Python before 3.11 cannot parse the suffix Z."""
 Certainty = Annotated[
     Literal["certain", "uncertain"] | None,
-    Field(description="Whether both limits lie in the category; null with the score."),
+    Field(
+        description="certain if both confidence bounds are in the category, else uncertain; null if the score is null."
+    ),
 ]
-Hash = Annotated[str, Field(description="Stable identity of the agent.")]
+Hash = Annotated[str, Field(description="Identifier of the agent, which never changes.")]
 Name = Annotated[
-    str, Field(description="Last name of the agent; its hash where it never sent one. Not unique.")
+    str, Field(description="Last name that the agent sent, or its hash if it never sent one. Not unique.")
 ]
 Note = Annotated[
     str | None,
-    Field(
-        description="Which other agents once had the text that was asked for as their name; null where there are none."
-    ),
+    Field(description="Other agents that once had the requested name; null if there are none."),
 ]
 Share = Annotated[float, Field(ge=0, le=1)]
 Since = Annotated[
     Moment | None,
     Field(
-        description="First as-of at which it stood without a break; null for the oldest as-of, or 400 as-ofs and more."
+        description="First as-of from which it was raised without a break; null if that is the oldest as-of, or 400 "
+        "as-ofs ago or more."
     ),
 ]
 Next = Annotated[
     str | None,
-    Field(
-        description="Address of the next page, relative to the one that was asked for; null on the last one."
-    ),
+    Field(description="Address of the next page, relative to the requested one; null on the last page."),
 ]
-AsOf = Annotated[Moment, Field(description="Period end (UTC) at which the score is pinned.")]
+AsOf = Annotated[
+    Moment, Field(description="Period end (UTC) that the score belongs to; only traces before it count.")
+]
 WindowDays = Annotated[int, Field(description="Length of the scoring window in days.")]
-Timestamp = Annotated[Moment, Field(description="When this answer was made, UTC.")]
+Timestamp = Annotated[Moment, Field(description="Time when this answer was made (UTC).")]
 
 
 class Described(BaseModel):
@@ -68,8 +69,8 @@ class Described(BaseModel):
 class Cache(Described):
     """Whether the answer was made for this request."""
 
-    cached: bool = Field(description="Whether it was made for an earlier request.")
-    ttl_seconds: int = Field(description="Seconds after which the server looks for newer scores.")
+    cached: bool = Field(description="Whether the answer was made for an earlier request.")
+    ttl_seconds: int = Field(description="Seconds after which the server checks for newer scores.")
 
 
 class Answer(Described):
@@ -81,17 +82,18 @@ class Answer(Described):
 class FactorScore(Described):
     """A factor of a score."""
 
-    score: Share = Field(description="The factor, higher is better.")
+    score: Share = Field(description="Value of the factor, higher is better.")
     score_low: Share | None = Field(
-        description="Lower limit of its 95 % interval; null before intervals were published."
+        description="Lower bound of its 95 % interval; null in rows published before intervals existed."
     )
-    score_high: Share | None = Field(description="Upper limit; null likewise.")
+    score_high: Share | None = Field(description="Upper bound; null if the lower bound is null.")
     components: dict[str, float | None] = Field(
-        description="Its components, inputs and counts by name; null where one is not measured."
+        description="Components, inputs and counts of the factor by name; null if not measured."
     )
     trace_count: int = Field(description="Traces in the window.")
     confidence: Confidence = Field(
-        description="By traces in the window: insufficient below 10, low below 30, medium below 100, else high."
+        description="Amount of data, by traces in the window: insufficient below 10, low below 30, medium below 100, "
+        "else high."
     )
 
 
@@ -112,11 +114,11 @@ class Factors(ByFactor[FactorScore]):
 class DetailedFactor(FactorScore):
     """A factor of a score, explained."""
 
-    name: str = Field(description="Name for people.")
-    formula: str = Field(description="How it follows from its components.")
-    description: str = Field(description="What it says about the agent.")
+    name: str = Field(description="Name of the factor for people.")
+    formula: str = Field(description="Formula of the factor.")
+    description: str = Field(description="Property of the agent that the factor measures.")
     notes: list[str] = Field(
-        default_factory=list, description="What to know when reading it; R and I_inc only."
+        default_factory=list, description="Notes on how to read the factor; only for R and I_inc."
     )
 
 
@@ -125,7 +127,7 @@ class DetailedFactors(ByFactor[DetailedFactor]):
 
 
 class Metadata(Described):
-    """What the score was made from."""
+    """Data and parameters that the score was computed from."""
 
     as_of: AsOf
     window_days: WindowDays
@@ -133,16 +135,18 @@ class Metadata(Described):
     window_end: Moment = Field(description="End of the window, which is the as-of.")
     total_traces: int = Field(description="Traces in the window, each counted once.")
     non_exempt_traces: int = Field(
-        description="Of them, traces whose action is SPEAK, TOOL, MEMORIZE or FORGET."
+        description="Traces in the window whose action is SPEAK, TOOL, MEMORIZE or FORGET."
     )
-    parameter_set_id: str = Field(description="Short hash of all parameters that the score was made with.")
-    scored_at: Moment = Field(description="When the score was computed.")
+    parameter_set_id: str = Field(
+        description="Short hash of all parameters that the score was computed with."
+    )
+    scored_at: Moment = Field(description="Time when the score was computed.")
 
 
 class DetailedMetadata(Metadata):
-    """What the score was made from, and which actions count as non-exempt."""
+    """Data and parameters that the score was computed from, and the non-exempt actions."""
 
-    non_exempt_actions: list[str] = Field(description="Actions of non-exempt traces.")
+    non_exempt_actions: list[str] = Field(description="Actions that affect others or the agent's memory.")
 
 
 class Outline(Described):
@@ -150,23 +154,27 @@ class Outline(Described):
 
     agent_name: Name
     composite_score: Share | None = Field(
-        description="capacity_score, by its name in the lens: product of the five factors; null below the least traces."
+        description="Product of the five factors, capacity_score in the marts; null with too few traces."
     )
     capacity_score_low: Share | None = Field(
-        description="Lower limit of its 95 % interval; null with the score."
+        description="Lower bound of its 95 % interval; null if the score is null."
     )
-    capacity_score_high: Share | None = Field(description="Upper limit; null with the score.")
+    capacity_score_high: Share | None = Field(
+        description="Upper bound of its 95 % interval; null if the score is null."
+    )
     capacity_score_steady: Share | None = Field(
-        description="The score to decide by: deferrals and episodes are averaged over 90 days (steady_days)."
+        description="Score to decide by: deferrals and episodes are averaged over the last 90 days (steady_days)."
     )
     capacity_score_steady_low: Share | None = Field(
-        description="Lower limit of its 95 % interval; null with it."
+        description="Lower bound of its 95 % interval; null if the steady score is null."
     )
-    capacity_score_steady_high: Share | None = Field(description="Upper limit; null with it.")
+    capacity_score_steady_high: Share | None = Field(
+        description="Upper bound of its 95 % interval; null if the steady score is null."
+    )
     fragility_index: float | None = Field(
-        description="1/(epsilon + composite_score), lower is better; null with the score."
+        description="1/(epsilon + composite_score), lower is better; null if the score is null."
     )
-    category: Category | None = Field(description="Category of the score; null with the score.")
+    category: Category | None = Field(description="Category of the score; null if the score is null.")
     score_status: Status = Field(
         description="insufficient_data: too few traces; provisional: too little history; final."
     )
@@ -182,14 +190,14 @@ class Scored(Outline):
 
 
 class Raised(Described):
-    """An alert or a red flag that stands against an agent."""
+    """An alert or red flag that is raised for an agent."""
 
-    name: str = Field(description="Kind of the alert, or the red flag.")
+    name: str = Field(description="Kind of the alert, or name of the red flag.")
     severity: Literal["critical", "warning", "red_flag"] = Field(
-        description="Of an alert; red_flag for a red flag."
+        description="Severity of an alert; red_flag for a red flag."
     )
     since: Since
-    reviews: bool = Field(description="Whether somebody has to look before the score decides.")
+    reviews: bool = Field(description="Whether a person must review the agent before the score decides.")
 
 
 class Judged(Outline):
@@ -197,44 +205,48 @@ class Judged(Outline):
 
     agent_id_hash: Hash
     verdict: VerdictName = Field(
-        description="What to do about a permission that asks for the threshold: grant it, keep it as it is, withhold "
-        "it, review first what is raised, or wait for a score."
+        description="Advice about a permission with the threshold: grant it, withhold it, keep it as it is, review the "
+        "raised alerts and red flags first, or wait for a score."
     )
-    verdict_reason: str = Field(description="Why, in a sentence.")
+    verdict_reason: str = Field(description="Reason for the verdict, in one sentence.")
     verdict_threshold: Share = Field(
-        description="Steady score that the permission asks for: the threshold asked for, else the published one."
+        description="Steady score that the permission requires: the requested threshold, else the published one."
     )
     probability_at_threshold: Share | None = Field(
-        description="How likely it is that the long-run score reaches the threshold; null without a steady score."
+        description="Probability that the long-run score reaches the threshold; null without a steady score."
     )
-    raised: list[Raised] = Field(
-        description="Alerts, the critical ones first, and red flags of selective reporting."
-    )
+    raised: list[Raised] = Field(description="Alerts, the critical ones first, and red flags.")
 
 
 class ScoreBase(Judged):
     """Base class of a score of an agent at an as-of."""
 
-    category_steady: Category | None = Field(description="Category of capacity_score_steady; null with it.")
+    category_steady: Category | None = Field(
+        description="Category of capacity_score_steady; null if that is null."
+    )
     category_steady_certainty: Certainty
-    steady_missing_because: str | None = Field(description="Why it is null: too_few_traces.")
+    steady_missing_because: str | None = Field(
+        description="Reason why capacity_score_steady is null: too_few_traces; null if it is not null."
+    )
     capacity_score_geometric: Share | None = Field(description="Weighted geometric mean of the factors.")
     category_certainty: Certainty
     interval_driver: str | None = Field(
-        description="Component that widens the interval most; null where none does."
+        description="Component that widens the interval most; null if there is none."
     )
-    confidence: Confidence = Field(description="By traces in the window.")
-    missing_traces: int = Field(description="Traces that a score still needs; 0 where there is one.")
+    confidence: Confidence = Field(description="Amount of data, by traces in the window.")
+    missing_traces: int = Field(
+        description="Number of traces that are missing for a score; 0 if there is one."
+    )
     unmeasured_components: list[str] = Field(
-        description="Components with too little data, which stand at their neutral value."
+        description="Components with too little data, which have their neutral value."
     )
 
 
 class FleetScore(Scored, ScoreBase):
-    """A score of an agent in the fleet, which always is a number."""
+    """A score of an agent in the fleet; it is never null."""
 
     factors: Factors = Field(description="The five factors.")
-    metadata: Metadata = Field(description="What the score was made from.")
+    metadata: Metadata = Field(description="Data and parameters that the score was computed from.")
 
 
 class Score(ScoreBase, Answer):
@@ -242,7 +254,7 @@ class Score(ScoreBase, Answer):
 
     agent_note: Note
     factors: Factors = Field(description="The five factors.")
-    metadata: Metadata = Field(description="What the score was made from.")
+    metadata: Metadata = Field(description="Data and parameters that the score was computed from.")
 
 
 class Unscored(Described):
@@ -254,14 +266,16 @@ class Unscored(Described):
         description="insufficient_data: too few traces in the window; no_traces: none."
     )
     n_traces: int = Field(description="Traces in the window.")
-    missing_traces: int = Field(description="Traces that a score still needs.")
-    last_traced_at: Moment | None = Field(description="Time of its last trace.")
+    missing_traces: int = Field(description="Number of traces that are missing for a score.")
+    last_traced_at: Moment | None = Field(description="Time of the agent's last trace.")
 
 
 class Summary(Described):
-    """The whole fleet at the as-of, whatever is filtered."""
+    """The whole fleet at the as-of; filters do not apply."""
 
-    verdicts: dict[VerdictName, int] = Field(description="Agents by verdict, those without a score too.")
+    verdicts: dict[VerdictName, int] = Field(
+        description="Agents by verdict, including those without a score."
+    )
     high_capacity: int = Field(description="Agents in category high_capacity.")
     healthy: int = Field(description="Agents in category healthy.")
     moderate: int = Field(description="Agents in category moderate.")
@@ -270,17 +284,19 @@ class Summary(Described):
     provisional: int = Field(description="Agents with status provisional.")
     insufficient_data: int = Field(description="Agents with traces, but too few for a score.")
     mean_capacity_score: Share | None = Field(
-        description="Mean over agents with a score; null when none has."
+        description="Mean over agents with a score; null if no agent has one."
     )
-    median_capacity_score: Share | None = Field(description="Median; null likewise.")
-    min_capacity_score: Share | None = Field(description="Smallest; null likewise.")
+    median_capacity_score: Share | None = Field(
+        description="Median over agents with a score; null if no agent has one."
+    )
+    min_capacity_score: Share | None = Field(description="Lowest score; null if no agent has one.")
 
 
 class Fleet(Answer):
-    """Every agent's score at an as-of."""
+    """Scores of all agents at an as-of."""
 
     timestamp: Timestamp
-    as_of: Moment | None = Field(description="As-of of the scores (UTC); null while none is published.")
+    as_of: Moment | None = Field(description="As-of of the scores (UTC); null if no score is published.")
     window_days: WindowDays
     agent_count: int = Field(description="Length of `agents`.")
     total_agent_count: int = Field(description="Scored agents that match the filters, on all pages.")
@@ -291,26 +307,24 @@ class Fleet(Answer):
     total_unscored_count: int = Field(
         description="Agents without a score that match the filters, on all pages."
     )
-    unscored: list[Unscored] = Field(
-        description="Agents without a score; empty when a category is asked for."
-    )
-    summary: Summary = Field(description="The whole fleet in numbers.")
+    unscored: list[Unscored] = Field(description="Agents without a score; empty if a category is requested.")
+    summary: Summary = Field(description="Numbers of the whole fleet.")
 
 
 class ComponentLoss(Described):
-    """What a loss component took from a score."""
+    """Loss of a score by one loss component."""
 
-    loss_component: str = Field(description="Component, or r_ceiling, the fixed cost.")
-    factor: FactorName = Field(description="Factor that it belongs to.")
-    points_lost: float = Field(description="Its share of what is missing from 1.")
-    loss: float | None = Field(description="Its part of -ln(composite_score); null where infinite.")
-    rank: int = Field(description="1 for the loss component that took most.")
+    loss_component: str = Field(description="Loss component: a component, or r_ceiling, the fixed cost.")
+    factor: FactorName = Field(description="Factor that the loss component belongs to.")
+    points_lost: float = Field(description="Points that it takes from a score of 1.")
+    loss: float | None = Field(description="Its share of -ln(composite_score); null if infinite.")
+    rank: int = Field(description="Rank by points, from 1 for the largest loss.")
 
 
 class WeighsMost(Described):
-    """What took most from the score."""
+    """Loss components of a score."""
 
-    words: str = Field(description="In a sentence.")
+    words: str = Field(description="The largest losses in one sentence.")
     loss_components: list[ComponentLoss] = Field(
         description="All loss components, the largest loss first; empty without a score."
     )
@@ -321,8 +335,8 @@ class FactorsAnswer(ScoreBase, Answer):
 
     agent_note: Note
     factors: DetailedFactors = Field(description="The five factors, explained.")
-    weighs_most: WeighsMost = Field(description="What took most from the score.")
-    metadata: DetailedMetadata = Field(description="What the score was made from.")
+    weighs_most: WeighsMost = Field(description="Loss components of the score.")
+    metadata: DetailedMetadata = Field(description="Data and parameters that the score was computed from.")
 
 
 class PointFactors(ByFactor[Share]):
@@ -333,11 +347,13 @@ class Point(Outline):
     """A score of the agent at an as-of, with its name at the time."""
 
     as_of: AsOf
-    confidence: Confidence = Field(description="By traces in the window.")
+    confidence: Confidence = Field(description="Amount of data, by traces in the window.")
     n_traces: int = Field(description="Traces in the window.")
     factors: PointFactors = Field(description="The five factors.")
-    parameter_set_id: str = Field(description="Short hash of all parameters of the score.")
-    scored_at: Moment = Field(description="When the score was computed.")
+    parameter_set_id: str = Field(
+        description="Short hash of all parameters that the score was computed with."
+    )
+    scored_at: Moment = Field(description="Time when the score was computed.")
 
 
 class History(Answer):
@@ -347,19 +363,21 @@ class History(Answer):
     agent_name: Name
     agent_note: Note
     window_days: WindowDays
-    period_days: int = Field(description="Days that the history spans.")
+    period_days: int = Field(description="Length of the history in days.")
     from_: Moment = Field(serialization_alias="from", description="First as-of of the history, included.")
-    to: Moment = Field(description="Last as-of, included.")
+    to: Moment = Field(description="Last as-of of the history, included.")
     interval: Literal["daily", "hourly"] = Field(
         description="daily: as-ofs at midnight UTC; hourly: all published ones, which may be daily too."
     )
     current_as_of: AsOf
-    current_score: Share | None = Field(description="Newest score of the agent; null below the least traces.")
-    current_category: Category | None = Field(description="Its category; null with it.")
-    history: list[Point] = Field(
-        description="Scores, the oldest first; none where the window holds no trace."
+    current_score: Share | None = Field(description="Newest score of the agent; null with too few traces.")
+    current_category: Category | None = Field(
+        description="Category of the newest score; null if that is null."
     )
-    note: str = Field(description="How the history was made.")
+    history: list[Point] = Field(
+        description="Scores, the oldest first. An as-of without a trace in its window has none."
+    )
+    note: str = Field(description="Note on how the as-ofs of the history were chosen.")
     next: Next
 
 
@@ -380,19 +398,19 @@ class Alert(Described):
     kind: str = Field(description=f"One of {', '.join(ALERTS)}.")
     severity: str = Field(description="critical or warning.")
     since: Since
-    value: float | None = Field(description="What was measured.")
-    threshold: float | None = Field(description="What it was compared with.")
-    message: str = Field(description="The alert in a sentence.")
+    value: float | None = Field(description="Measured value.")
+    threshold: float | None = Field(description="Value that it was compared with.")
+    message: str = Field(description="The alert in one sentence.")
 
 
 class Alerts(Answer):
-    """Who needs attention."""
+    """Agents and alerts that need attention."""
 
     timestamp: Timestamp
-    as_of: Moment | None = Field(description="As-of of the scores (UTC); null while none is published.")
-    threshold: Share = Field(description="Scores below this are listed in `agents`.")
+    as_of: Moment | None = Field(description="As-of of the scores (UTC); null if no score is published.")
+    threshold: Share = Field(description="Agents with a score below this are listed in `agents`.")
     window_days: WindowDays
-    alert_count: int = Field(description="Length of `agents`; the lens calls it so.")
+    alert_count: int = Field(description="Length of `agents`. The name is that of the lens API.")
     total_agent_count: int = Field(description="Agents below the threshold, on all pages.")
     agents: list[AlertedAgent] = Field(description="Agents below the threshold, the lowest first.")
     total_alert_count: int = Field(description="Alerts that match the filters, on all pages.")
@@ -408,23 +426,25 @@ class RedFlag(Described):
     agent_id_hash: Hash
     agent_name: Name
     red_flag: str = Field(description=f"One of {', '.join(FLAGS)}.")
-    field: str | None = Field(description="Field that it is about; null where it is about the whole record.")
-    z: float | None = Field(
-        description="Standard errors above what it is compared with; null where there is nothing."
+    field: str | None = Field(
+        description="Trace field that it refers to; null if it refers to the whole record."
     )
-    message: str = Field(description="The red flag in a sentence.")
+    z: float | None = Field(
+        description="Standard errors above the value that it is compared with; null if there is none."
+    )
+    message: str = Field(description="The red flag in one sentence.")
 
 
 class RedFlags(Answer):
-    """The red flags of selective reporting at an as-of: reasons to look, part of no score."""
+    """Red flags of selective reporting at an as-of. They are reasons to look and do not change a score."""
 
-    as_of: Moment | None = Field(description="As-of of the scores (UTC); null while none is published.")
+    as_of: Moment | None = Field(description="As-of of the scores (UTC); null if no score is published.")
     window_days: WindowDays
     total_red_flag_count: int = Field(description="Red flags that match the filters, on all pages.")
-    offset: int = Field(description="Red flags left out before the first one.")
-    limit: int | None = Field(description="Most red flags asked for; null for all.")
+    offset: int = Field(description="Number of red flags skipped at the start of the list.")
+    limit: int | None = Field(description="Maximum length of the list; null for all.")
     next: Next
-    red_flags: list[RedFlag] = Field(description="Red flags, by agent.")
+    red_flags: list[RedFlag] = Field(description="Red flags, ordered by agent.")
 
 
 class Published(Described):
@@ -438,98 +458,105 @@ class Published(Described):
         description="Value in force; null for the sampling salt, which is not published.",
     )
     default: str | None = Field(
-        validation_alias="default_value", description="Value when nobody overrides it."
+        validation_alias="default_value", description="Value if it is not overridden."
     )
-    allowed_range: str = Field(description="What it may be.")
-    meaning: str = Field(description="What it does.")
+    allowed_range: str = Field(description="Values that are accepted, in words.")
+    meaning: str = Field(description="Effect of the parameter, in one sentence.")
     section: str = Field(
-        validation_alias="specification_section", description="Section of the scoring semantics."
+        validation_alias="specification_section",
+        description="Section of docs/scoring.md that defines the parameter.",
     )
 
 
 class LensParameters(Described):
-    """Parameters under the lens's names, where there is a counterpart."""
+    """Parameters that the lens API has too, with its names."""
 
     lambda_C: float = Field(description="Sensitivity of C to changes of the name.")
     mu_C: float = Field(description="Sensitivity of C to overridden actions.")
     decay_rate: float = Field(description="Share of the coherence state that decays per day.")
     signal_weight: float = Field(description="Weight of a corroborated coherence signal.")
     min_traces: int = Field(description="Traces in the window that a score needs.")
-    default_window_days: int = Field(description="The reference window, in days.")
-    baseline_window_days: int = Field(description="Its baseline, in days.")
-    coherence_window_days: int = Field(description="Its memory of coherence, in days.")
+    default_window_days: int = Field(description="Length of the reference window in days.")
+    baseline_window_days: int = Field(description="Length of its baseline in days.")
+    coherence_window_days: int = Field(description="Lookback horizon of its coherence state in days.")
 
 
 class CategoryBounds(Described):
-    """A category."""
+    """A category of scores."""
 
-    category: Category = Field(description="Its name.")
-    label: str = Field(description="Its name for people.")
-    guidance: str = Field(description="What to do with an agent in it.")
-    lower_bound: float | None = Field(description="Least score in it; null for none.")
-    upper_bound: float | None = Field(description="Least score above it; null for none.")
+    category: Category = Field(description="Name of the category in the marts.")
+    label: str = Field(description="Name of the category for people.")
+    guidance: str = Field(description="Action that the specification advises for agents in the category.")
+    lower_bound: float | None = Field(description="Lowest score of the category; null if there is no limit.")
+    upper_bound: float | None = Field(
+        description="Scores of the category are below this; null if there is no limit."
+    )
 
 
 class Window(Described):
     """A published window."""
 
     window_days: WindowDays
-    baseline_days: int = Field(description="Days of the baseline before it.")
-    coherence_days: int = Field(description="Memory of the coherence state, in days.")
+    baseline_days: int = Field(description="Length of the baseline before the window in days.")
+    coherence_days: int = Field(description="Lookback horizon of the coherence state in days.")
 
 
 class RateLimit(Described):
-    """How much may be asked."""
+    """Limit of requests."""
 
     requests_per_minute: int = Field(description="Requests per client and minute; 0 for no limit.")
-    cache_ttl_seconds: int = Field(description="Seconds after which the server looks for newer scores.")
+    cache_ttl_seconds: int = Field(description="Seconds after which the server checks for newer scores.")
 
 
 class Parameters(Answer):
-    """With which values scores are made."""
+    """Parameters, categories and windows that scores are computed with."""
 
-    parameters: LensParameters = Field(description="Under the lens's names.")
-    parameter_set_id: str = Field(description="Short hash of all values.")
-    published: list[Published] = Field(description="Every parameter.")
+    parameters: LensParameters = Field(description="Parameters that the lens API has too, with its names.")
+    parameter_set_id: str = Field(description="Short hash of all parameters.")
+    published: list[Published] = Field(description="All parameters.")
     non_exempt_actions: list[str] = Field(description="Actions that affect others or the agent's memory.")
     exempt_actions: list[str] = Field(description="The other actions.")
     categories: dict[Category, str] = Field(description="Guidance by category.")
     category_bounds: list[CategoryBounds] = Field(
         description="Categories with their bounds, the lowest first."
     )
-    windows: list[Window] = Field(description="Windows, the reference first.")
-    rate_limit: RateLimit = Field(description="How much may be asked.")
+    windows: list[Window] = Field(description="Windows, the reference window first.")
+    rate_limit: RateLimit = Field(description="Limit of requests.")
 
 
 class EvidenceTrace(Described):
     """A trace that lowered a component."""
 
-    key: str = Field(description="What to give as `after` to go on behind it.")
-    trace_id: str | None = Field(description="Its id; null where it has none.")
-    traced_at: Moment = Field(description="Its time, UTC.")
-    lowered_by: float = Field(description="By how much it lowered the component, in `lowered_by_unit`.")
-    agent_name: str | None = Field(description="Name on the trace.")
-    previous_agent_name: str | None = Field(description="The agent's name before it.")
-    selected_action: str | None = Field(description="Its action.")
-    audit_sequence_number: int | None = Field(description="Its number in the audit chain.")
-    previous_audit_sequence_number: int | None = Field(description="The number before it.")
-    is_chain_gap: bool | None = Field(description="Whether the number jumped forward.")
-    is_chain_rewind: bool | None = Field(description="Whether it went back.")
-    is_chain_duplicate: bool | None = Field(description="Whether it was repeated.")
-    is_signature_verified: bool | None = Field(description="Whether it is signed and the signature verified.")
+    key: str = Field(description="Key of the trace. As `after` it selects the traces after this one.")
+    trace_id: str | None = Field(description="Identifier of the trace; null if it has none.")
+    traced_at: Moment = Field(description="Time of the trace (UTC).")
+    lowered_by: float = Field(
+        description="Amount by which the trace lowered the component, in `lowered_by_unit`."
+    )
+    agent_name: str | None = Field(description="Name of the agent in the trace.")
+    previous_agent_name: str | None = Field(description="Name of the agent before the trace.")
+    selected_action: str | None = Field(description="Action of the trace.")
+    audit_sequence_number: int | None = Field(description="Audit number of the trace.")
+    previous_audit_sequence_number: int | None = Field(description="Audit number of the previous trace.")
+    is_chain_gap: bool | None = Field(description="Whether the audit number jumped forward.")
+    is_chain_rewind: bool | None = Field(description="Whether the audit number went back.")
+    is_chain_duplicate: bool | None = Field(description="Whether the audit number repeats the previous one.")
+    is_signature_verified: bool | None = Field(description="Whether the trace has a verified signature.")
     is_key_registered: bool | None = Field(
-        description="Whether its key was registered and valid at the time."
+        description="Whether the signing key was registered and valid at the time."
     )
-    is_link_valid: bool | None = Field(description="Whether it follows upon the trace before it.")
-    n_fields_present: int | None = Field(description="Required fields that are filled, of ten.")
-    missing_fields: list[str] | None = Field(description="Those that are not; null where none is missing.")
+    is_link_valid: bool | None = Field(description="Whether the audit number follows the previous one.")
+    n_fields_present: int | None = Field(description="Number of the ten required fields that are not null.")
+    missing_fields: list[str] | None = Field(
+        description="Required fields that are null; null if none is missing."
+    )
     failed_comparisons: list[str] | None = Field(
-        description="Comparisons of the replay that failed; null for a trace that was not sampled."
+        description="Replay comparisons that failed; null if the trace was not sampled."
     )
-    entropy_level: float | None = Field(description="Its uncertainty.")
-    action_success: bool | None = Field(description="Whether its action succeeded.")
+    entropy_level: float | None = Field(description="Uncertainty of the decision, in [0, 1].")
+    action_success: bool | None = Field(description="Whether the action succeeded.")
     failure_mode: str | None = Field(
-        description="Mode of the fragile episode that it began; null where it began none."
+        description="Failure mode of the fragile episode that the trace began; null if it began none."
     )
 
 
@@ -542,61 +569,68 @@ class Evidence(Answer):
     as_of: AsOf
     window_days: WindowDays
     window_start: Moment = Field(
-        description="First moment of the window; fragile episodes may have begun before."
+        description="First moment of the window. Fragile episodes may have begun before it."
     )
-    component: str = Field(description="The component.")
-    lowered_by_unit: str = Field(description="What `lowered_by` counts.")
+    component: str = Field(description="Name of the component.")
+    lowered_by_unit: str = Field(description="Unit of `lowered_by`.")
     traces: list[EvidenceTrace] = Field(description="A page of traces, the newest first.")
     next: Next
 
 
 class Health(Described):
-    """The process is up."""
+    """State of the process."""
 
     status: Literal["ok"] = Field(description="Always ok.")
 
 
 class Ready(Described):
-    """Scores can be served."""
+    """State of the scores."""
 
-    status: Literal["ready"] = Field(description="Always ready; else the answer is 503.")
-    as_of: Moment | None = Field(description="Newest as-of; null while no score is published.")
-    as_of_age_seconds: float | None = Field(description="Seconds since then; null likewise.")
-    scored_at: Moment | None = Field(description="When the newest score was computed; null likewise.")
+    status: Literal["ready"] = Field(description="Always ready. Otherwise the answer is 503.")
+    as_of: Moment | None = Field(description="Newest as-of; null if no score is published.")
+    as_of_age_seconds: float | None = Field(
+        description="Seconds since the newest as-of; null if no score is published."
+    )
+    scored_at: Moment | None = Field(
+        description="Time when the newest score was computed; null if no score is published."
+    )
     parameter_set_id: str = Field(description="Short hash of the parameters in force.")
 
 
 class ParameterError(Described):
-    """A parameter that is not acceptable."""
+    """A parameter of the request that was refused."""
 
-    parameter: str = Field(description="Its name.")
-    message: str = Field(description="What is wrong with it.")
+    parameter: str = Field(description="Name of the parameter.")
+    message: str = Field(description="Reason why it was refused.")
 
 
 class MeantAgent(Described):
-    """An agent that may be meant."""
+    """An agent that the request may mean."""
 
     agent_id_hash: Hash
-    agent_name: str | None = Field(description="Its name.")
+    agent_name: str | None = Field(description="Name of the agent.")
 
 
 class ProblemDocument(Described):
-    """What went wrong (RFC 9457)."""
+    """Description of an error (RFC 9457)."""
 
     type: str = Field(description="Stable identifier of the kind of problem: urn:ciris-scoring:problem:...")
-    title: str = Field(description="The kind of problem in words.")
-    status: int = Field(description="The status of the answer.")
-    detail: str = Field(description="What is wrong this time.")
-    errors: list[ParameterError] | None = Field(default=None, description="With 422: each parameter.")
-    allowed: list[str | int] | None = Field(default=None, description="With 422: what may be given.")
+    title: str = Field(description="Kind of problem in words.")
+    status: int = Field(description="HTTP status of the answer.")
+    detail: str = Field(description="Description of this occurrence.")
+    errors: list[ParameterError] | None = Field(default=None, description="With 422: the refused parameters.")
+    allowed: list[str | int] | None = Field(
+        default=None, description="With 404 and 422: the values that are allowed."
+    )
     as_ofs: list[Moment] | None = Field(
-        default=None, description="With 404 of an as-of: the nearest ones that there are, the oldest first."
+        default=None, description="With 404 for an as-of: the nearest as-ofs that exist, the oldest first."
     )
     agents: list[MeantAgent] | None = Field(
-        default=None, description="With 409: who bears the name; with 404: whose name is near."
+        default=None,
+        description="With 409: agents that the text matches; with 404: agents with a similar name.",
     )
     agents_not_shown: int | None = Field(
-        default=None, description="With 409: how many more bear the name than are listed."
+        default=None, description="With 409: number of matching agents that are not listed."
     )
     limit: int | None = Field(default=None, description="With 429: requests per minute.")
     retry_after: int | None = Field(default=None, description="With 429: seconds to wait.")

@@ -460,9 +460,9 @@ def runs_page(connection: psycopg.Connection, relations: Relations, *, links: Li
 @_of_scores
 def quality_page(page: _Page) -> str:
     """Render the counts of data that was repaired, set aside or refused."""
-    found = issues(page.marts, DAYS_OF_ISSUES)
-    newest = max((day for one in found or [] for day in one.days), default=None)
-    days = [newest - timedelta(days=back) for back in range(DAYS_OF_ISSUES)] if newest else []
+    last_day = (page.neighbours.newest - timedelta(microseconds=1)).date()
+    found = issues(page.marts, last_day, DAYS_OF_ISSUES)
+    days = [last_day - timedelta(days=back) for back in range(DAYS_OF_ISSUES)]
     return page.render("quality.html", issues=found, issue_days=days)
 
 

@@ -17,8 +17,8 @@ STATUS: Mapping[str, str] = {
 VERDICTS: Mapping[str, tuple[str, str]] = {
     "review": (
         "Review",
-        "An alert or a red flag is raised: look into it first. Give no new permission before; one that is held is for "
-        "whoever looks.",
+        "An alert or a red flag is raised. Look into it first, and do not grant anything new until then. Whoever "
+        "looks into it decides about a permission that the agent already has.",
     ),
     "withhold": (
         "Withhold",
@@ -69,23 +69,23 @@ NOT_COMPARABLE: Mapping[str, str] = {
 
 
 ISSUES: Mapping[str, str] = {
-    "out_of_range_": "outside of its range, so set aside:",
-    "blank_": "blank, so read as missing:",
+    "out_of_range_": "out of range, so not used:",
+    "blank_": "blank, so treated as missing:",
     "unreadable_": "JSON that cannot be read:",
     "no_action_result": "trace without an outcome yet",
-    "several_action_results": "trace with several outcomes, the last one counts",
-    "trace_id_of_two_agents": "trace whose id another agent uses too",
-    "oversized_id": "an id of more than 512 bytes",
-    "duplicate_trace": "sent again, counted once",
-    "future_trace": "dated after the run, so left out",
-    "late_trace": "came when its scores were final",
-    "late_outcome": "got an outcome or another event when its scores were final",
-    "late_key": "key changed in the registry when its scores were final",
-    "unattributed_deferral": "deferral of no known agent",
-    "unknown_status": "deferral of an unknown status",
-    "ingestion_received": "received by the ingestion",
-    "ingestion_accepted": "accepted by the ingestion",
-    "ingestion_rejected": "rejected by the ingestion",
+    "several_action_results": "trace with several outcomes, of which the last is used",
+    "trace_id_of_two_agents": "trace whose id another agent also uses",
+    "oversized_id": "id of more than 512 bytes",
+    "duplicate_trace": "trace sent again, counted once",
+    "future_trace": "trace dated after the as-of, not used yet",
+    "late_trace": "trace that came when its scores were final",
+    "late_outcome": "trace that got an outcome or another event when its scores were final",
+    "late_key": "trace whose key changed in the registry when its scores were final",
+    "unattributed_deferral": "deferral of an unknown agent",
+    "unknown_status": "deferral with an unknown status",
+    "ingestion_received": "traces received by the ingestion",
+    "ingestion_accepted": "traces accepted by the ingestion",
+    "ingestion_rejected": "traces rejected by the ingestion",
 }
 """Text for each issue of fct_data_quality, by the beginning of its name. The rest of the name is a column."""
 

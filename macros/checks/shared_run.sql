@@ -1,0 +1,116 @@
+{#- A run that several dbt processes share, for schedulers that start a process per model. They have the same text in
+    the environment variable CIRIS_RUN. The first process enters the run in the log with its as-of, and all others take
+    that as-of. A process may build what depends on int_scoring_run only if this run has built int_scoring_run. -#}
+
+{#- The text of CIRIS_RUN; none for a run of one process. -#}
+{% macro shared_run() %}
+  {%- if not execute or setting('run_record') -%} {{ return(none) }} {%- endif -%}
+  {{ return(env_var('CIRIS_RUN', '') | trim or none) }}
+{% endmacro %}
+
+{#- Id of the run, or of the dbt process where a run has several (the steps of a backfill). -#}
+{% macro build_id() %}
+  {{ return(run_id() if shared_run() else invocation_id) }}
+{% endmacro %}
+
+{#- Ids of int_scoring_run's ancestors. They are built before the run knows its bounds. -#}
+{% macro inputs_of_run() %}
+  {%- set found = ['model.ciris_scoring.int_scoring_run'] -%}
+  {%- for unique_id in found if unique_id in graph.nodes -%}
+    {%- for parent in graph.nodes[unique_id].depends_on.nodes if parent not in found -%} {%- do found.append(parent) -%} {%- endfor -%}
+  {%- endfor -%}
+  {{ return(found[1:]) }}
+{% endmacro %}
+
+{#- Those of these nodes that depend on int_scoring_run, and int_scoring_run itself. -#}
+{% macro that_follow_run(unique_ids) %}
+  {%- set following = [] -%}
+  {%- for unique_id in unique_ids if unique_id in graph.nodes -%}
+    {%- set found = [unique_id] -%}
+    {%- for one in found if one in graph.nodes -%}
+      {%- for parent in graph.nodes[one].depends_on.nodes if parent not in found -%} {%- do found.append(parent) -%} {%- endfor -%}
+    {%- endfor -%}
+    {%- if 'model.ciris_scoring.int_scoring_run' in found -%} {%- do following.append(unique_id) -%} {%- endif -%}
+  {%- endfor -%}
+  {{ return(following) }}
+{% endmacro %}
+
+{#- Let processes of one schema do what follows in turn, until the transaction ends. -#}
+{% macro in_turn() %}
+  {%- do run_query("select pg_advisory_xact_lock(" ~ lock_key('start_lock') ~ ")") -%}
+{% endmacro %}
+
+{#- Enter the run in the log unless another process has, and keep its as-of. A process that is started again reopens the
+    record of a run that failed. -#}
+{% macro join_run(log, row) %}
+  {%- do start_run_record() -%}
+  {%- do in_turn() -%}
+  {%- do run_query(
+      "update " ~ log ~ " set outcome = null, ended_at = null, message = null where run_id = '" ~ run_id() ~ "' and outcome <> 'published'") -%}
+  {%- set entered = run_query("select " ~ utc_text('as_of') ~ " as as_of from " ~ log ~ " where run_id = '" ~ run_id() ~ "'") -%}
+  {%- if entered | length == 0 -%}
+    {%- do enter_run(log, row, in_transaction=true) -%}
+  {%- else -%}
+    {%- do run_query("commit; begin") -%}
+    {%- set begun = shown_time(entered[0]['as_of']) -%}
+    {%- set as_of = as_of_datetime().replace(tzinfo=none).isoformat() ~ 'Z' -%}
+    {%- do graph.update({'entered_run': invocation_id, 'as_of_of_shared_run': entered[0]['as_of']}) -%}
+    {%- if setting('as_of') is not none and as_of != begun -%}
+      {%- do refuse("Variable ciris_as_of is " ~ shown(setting('as_of')) ~ ", but the run " ~ shown(shared_run()) ~ " (environment "
+        ~ "variable CIRIS_RUN) has begun as of " ~ begun ~ ". Give all processes of a run the same as-of, or none.") -%}
+    {%- endif -%}
+  {%- endif -%}
+{% endmacro %}
+
+{#- Processes with the run's lock, except those of this run. -#}
+{% macro other_lock_holders() %}
+  {%- set query = run_lock_holders() -%}
+  {%- if shared_run() -%}
+    {%- set query = query ~ "
+      and not exists (
+        select 1 from pg_locks as ours
+        where
+          ours.pid = l.pid
+          and ours.locktype = 'advisory'
+          and ours.objsubid = 1
+          and (ours.classid::bigint << 32) | ours.objid::bigint = hashtextextended('" ~ run_id() ~ "', 0)
+      )" -%}
+  {%- endif -%}
+  {{ return(run_query(query).columns[0].values() | reject('equalto', setting('lock_holder_pid')) | list) }}
+{% endmacro %}
+
+{#- Whether a test can run: in a shared run, only when the run has built all its models. A test of several models is
+    started after each of them, and passes without a check until the last one is built. -#}
+{% macro is_testable() %}
+  {%- if not shared_run() -%} {{ return(true) }} {%- endif -%}
+  {%- set last = last_run() or {'built_nodes': '[]'} -%}
+  {%- set built = fromjson(last['built_nodes']) if last.get('run_id') == run_id() else [] -%}
+  {%- for unique_id in that_follow_run(model.depends_on.nodes) if unique_id not in built -%}
+    {%- do graph.update({'untested': graph.get('untested', []) + [model.unique_id]}) -%}
+    {{ return(false) }}
+  {%- endfor -%}
+  {{ return(true) }}
+{% endmacro %}
+
+{#- SQL of a test that cannot run yet: no rows, with the columns that the fail_calc of tests reads. -#}
+{% macro untested() -%}
+select
+    null::bigint as percent_wrong,
+    null::bigint as n
+where false
+{%- endmacro %}
+
+{#- Blocking tests before int_runs that have not passed in this shared run. dbt build and its tests are one command, so
+    that check_options finds what it leaves out. -#}
+{% macro missing_tests() %}
+  {%- set missing = [] -%}
+  {%- if shared_run() -%}
+    {%- set built = fromjson(last_run()['built_nodes']) -%}
+    {%- for test in graph.nodes.values() if test.package_name == 'ciris_scoring' and test.resource_type == 'test'
+        and test.config.severity | upper == 'ERROR' and test.unique_id not in built
+        and 'model.ciris_scoring.int_runs' not in test.depends_on.nodes -%}
+      {%- if that_follow_run(test.depends_on.nodes) -%} {%- do missing.append(test.name) -%} {%- endif -%}
+    {%- endfor -%}
+  {%- endif -%}
+  {{ return(missing | sort) }}
+{% endmacro %}

@@ -1,0 +1,117 @@
+{#- Distribution of tables over a Citus cluster. Only this folder knows Citus. On plain PostgreSQL all tables are local. -#}
+
+{#- Whether the tables are on a cluster. -#}
+{% macro is_distributed() %}
+  {{ return(setting('distribution') == 'citus') }}
+{% endmacro %}
+
+{#- Distribution of the table of a model or seed: agent, by agent beside the traces; reference, complete on every machine,
+    for joins on the workers; local, on the coordinator. -#}
+{% macro distribution_of(node) %}
+  {%- set by_agent = [
+      'int_trace_checks', 'int_traces_without_agent', 'int_replays', 'int_agents', 'int_agent_events',
+      'int_agent_hours', 'int_agent_periods', 'int_windows',
+      'fct_capacity_scores', 'fct_capacity_alerts', 'fct_record_signs',
+  ] -%}
+  {%- if not is_distributed() -%} {{ return('local') }}
+  {%- elif node.name in by_agent -%} {{ return('agent') }}
+  {%- elif node.resource_type == 'seed' or node.name == 'int_scoring_run' or node.name.startswith('dim_') -%}
+    {{ return('reference') }}
+  {%- endif -%}
+  {{ return('local') }}
+{% endmacro %}
+
+{#- SQL that distributes the new, empty table of this model or seed. -#}
+{% macro distribute(table) -%}
+  {%- set distribution = distribution_of(model) -%}
+  {%- if distribution == 'agent' -%}
+  select create_distributed_table({{ literal(table) }}, 'agent_id_hash', colocate_with => {{ literal(source('cirislens', 'covenant_traces')) }});
+  {%- elif distribution == 'reference' -%}
+  select create_reference_table({{ literal(table) }});
+  {%- endif -%}
+{%- endmacro %}
+
+{#- Wait until no other transaction replaces a reference table. Citus locks all reference tables to create one, so two
+    such transactions would block each other. -#}
+{% macro wait_for_other_tables() %}
+  {%- if is_distributed() -%}
+    {%- do run_query("select pg_advisory_xact_lock(hashtext('ciris-scoring reference tables'))") -%}
+  {%- endif -%}
+{% endmacro %}
+
+{#- Columns that the key of a table needs beside its own. -#}
+{% macro distribution_columns(node) %}
+  {{ return(['agent_id_hash'] if distribution_of(node) == 'agent' else []) }}
+{% endmacro %}
+
+{#- Distribution of each table in the database, by schema and name, in the words of distribution_of; other: not by agent
+    beside the traces. Empty without Citus. -#}
+{% macro distributions_found() %}
+  {%- set found = {} -%}
+  {%- if run_query("select to_regclass('pg_dist_partition')")[0][0] is not none -%}
+    {%- for row in run_query("
+        select
+          n.nspname,
+          c.relname,
+          case
+            when d.repmodel = 't' then 'reference'
+            when d.partmethod <> 'h' or d.partmethod is null then 'local'
+            when d.colocationid = traces.colocationid then 'agent'
+            else 'other'
+          end
+        from pg_class as c
+        inner join pg_namespace as n on c.relnamespace = n.oid
+        left join pg_dist_partition as d on c.oid = d.logicalrelid
+        left join (
+          select t.colocationid
+          from pg_dist_partition as t
+          inner join pg_attribute as a
+            on t.logicalrelid = a.attrelid and a.attnum = substring(t.partkey from 'varattno ([0-9]+)')::integer
+          where
+            t.logicalrelid = to_regclass(" ~ literal(source('cirislens', 'covenant_traces')) ~ ")
+            and a.attname = 'agent_id_hash'
+            and a.atttypid = 'text'::regtype
+        ) as traces on true
+        where c.relkind in ('r', 'p')") -%}
+      {%- do found.update({(row[0], row[1]): row[2]}) -%}
+    {%- endfor -%}
+  {%- endif -%}
+  {{ return(found) }}
+{% endmacro %}
+
+{#- Refuse sources beside which no table can be distributed, and tables of earlier runs that are not distributed as this
+    run expects. A full refresh moves tables to a cluster, but not back: Citus cannot turn a view of a distributed table
+    into a view of a local table. -#}
+{% macro check_distribution() %}
+  {%- set found = distributions_found() -%}
+  {%- set variable = "variable ciris_distribution " ~ shown(setting('distribution')) -%}
+  {%- set words = {
+      'agent': 'distributed by agent_id_hash as text', 'reference': 'a reference table', 'local': 'a table of one server',
+      'other': 'distributed, but not by agent_id_hash as text beside the traces', none: 'not a table, or Citus is missing',
+  } -%}
+  {%- if is_distributed() -%}
+    {%- if source_shape() == 'events' -%}
+      {{ refuse("Events (trace_events) are read on one server only: leave the " ~ variable ~ " out.") }}
+    {%- endif -%}
+    {%- for node in graph.sources.values() if node.unique_id.startswith('source.ciris_scoring.')
+        and node.name in tables_of_shape(source_shape()) -%}
+      {%- set current = found.get((node.schema, node.identifier)) -%}
+      {%- set wanted = 'agent' if node.name == 'covenant_traces' else 'reference' -%}
+      {%- if current != wanted -%}
+        {{ refuse(
+          "Source table " ~ node.schema ~ "." ~ node.identifier ~ " is " ~ words[current] ~ ", but with " ~ variable
+          ~ " it must be " ~ words[wanted] ~ ". Run the statements of docs/scaling.md, or leave the variable out.") }}
+      {%- endif -%}
+    {%- endfor -%}
+  {%- endif -%}
+  {%- for node in graph.nodes.values() if node.package_name == 'ciris_scoring' and node.resource_type in ['model', 'seed'] -%}
+    {%- set current, wanted = found.get((node.schema, node.alias)), distribution_of(node) -%}
+    {%- if current not in [none, wanted] and not (is_distributed() and is_full_refresh()) -%}
+      {{ refuse(
+        "Table " ~ node.schema ~ "." ~ node.alias ~ " is " ~ words[current] ~ ", but with " ~ variable ~ " it must be "
+        ~ words[wanted] ~ ". Set the variable to what it was, or "
+        ~ ("have every table built again: ciris-scoring run --full-refresh --allow-rescoring." if is_distributed() else
+           "choose another target schema, where the first run builds every table again.")) }}
+    {%- endif -%}
+  {%- endfor -%}
+{% endmacro %}

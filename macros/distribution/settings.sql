@@ -1,0 +1,14 @@
+{#- Settings of a session on a cluster. Reference tables cannot be created after the coordinator has read its own copy of
+    one. Set local is sent to the workers; it must be a separate statement, because Citus sends the whole text around
+    it. -#}
+{% macro distribution_settings() %}
+  {%- if is_distributed() %}
+      set citus.enable_local_execution to 'off';
+      set citus.propagate_set_commands to 'local';
+  {%- endif %}
+{% endmacro %}
+
+{#- Send the settings that change how values are parsed or printed to the workers, until the end of the transaction. -#}
+{% macro set_on_workers() %}
+  {%- if is_distributed() -%} {{ set_local(constant('settings_of_values')) }} {%- endif -%}
+{% endmacro %}

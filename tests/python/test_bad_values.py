@@ -1,0 +1,297 @@
+"""Tests of wrong values in commands, API and pages: each row has the place, the value, the message and the exit code.
+
+Nothing is read or written for a wrong value. Input that is checked against the database before a run is in
+test_bad_input.py; variables of the project are in test_variables.py.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from ciris_scoring.serve import explain, report
+from ciris_scoring.serve.api import endpoints
+from ciris_scoring.serve.api import pages as api_pages
+from ciris_scoring.serve.api.app import create_app
+from ciris_scoring.serve.api.database import Database as ServedDatabase
+from ciris_scoring.serve.api.problems import TYPE
+from ciris_scoring.serve.api.settings import Settings
+from command_line import at, invoke, refused
+from conftest import REPOSITORY, Database
+from pipeline import MARTS
+from serving import SCORING, running
+
+# --- commands --------------------------------------------------------------------------------------------------------
+
+VARIABLES = "lookback_periods"
+COMMANDS: list[tuple[list[str], list[str]]] = [
+    (["run", "--vars", "{ciris_as_of: soon}"], ["The variable ciris_as_of is 'soon'"]),
+    (["run", "--vars", "{ciris_as_of: 2026-01-01}", "--as-of", "2026-01-01"], ["given twice"]),
+    *((["run", "--vars", one], ["--vars", one, "YAML dictionary"]) for one in ("{a: [}", "just words", "[1, 2]", "7")),
+    (["run", "--vars", "{ciris_scoring_perid: hour}"], ["'ciris_scoring_perid'", "ciris_scoring_period?", VARIABLES]),
+    (["simulate", "--vars", "{ciris_as_of: 2026-06-15, nonsense: 1}"], ["'nonsense', which is no variable", VARIABLES]),
+    (["run", "--vars", "{1: 2}"], ["names 1, which is no variable", VARIABLES]),
+    (["run", "--embedded"], ["--embedded brings its own profile"]),
+    (["run", "--target", "prod"], ["'prod'"]),
+    (["run", "--project-dir", "{folder}"], ["{folder}", "--project-dir"]),
+    (["run", "--report", "{folder}"], ["it is a folder"]),
+    (["run", "--as-of", "a\x1b[31m\nb\u202e"], ["--as-of"]),
+    (["run", "--from-batches", "x", "--embedded"], ["brings its own database"]),
+    (["run", "--from-batches", "x", "--target", "prod"], ["brings its own database"]),
+    (["run", "--from-batches", "x", "--from", "2026-01-01", "--to", "2026-02-01"], ["do not go with"]),
+    (["run", "--keys", "x"], ["--keys goes with --from-batches"]),
+    (["simulate", "--agents", "0"], ["--agents"]),
+    (["simulate", "--days", "-1"], ["--days"]),
+    (["simulate", "--traces-per-day", "0"], ["--traces-per-day"]),
+    (["simulate", "--seed", "x"], ["--seed"]),
+    (["simulate", "--end", "never"], ["--end is 'never'"]),
+    (["simulate", "--end", "2026-06-15T00:30Z"], ["hour"]),
+    (["report", "--window-days", "8"], ["--window-days is 8", "7 and 30 days"]),
+    (["report", "--output", "{folder}"], ["it is a folder"]),
+    (["report", "--output", "{folder}/none/fleet.html"], ["there is no folder"]),
+    (["serve", "--host", "0.0.0.0"], ["no API key is set", "CIRIS_API_KEY"]),
+    (["serve", "--origin", "*"], ["--origin", "no origin"]),
+    (["explain", "Link", "--as-of", "2026-06-14T12:00"], ["2026-06-14T12:00:00Z", "2026-06-14T00:00:00Z and"]),
+    (["explain", "Link", "--as-of", "yesterday"], ["--as-of is 'yesterday', which is not a time", "ISO 8601"]),
+    (["explain", "Link", "--window-days", "8"], ["--window-days is 8", "7 and 30 days"]),
+    (["explain", "Link", "--since", "2026-06-15"], ["not before the as-of", "earlier as-of"]),
+    (["explain", "Link", "--since", "2020-01-01"], ["--since is 2020-01-01T00:00:00Z", "nearest as-ofs are: 2026-0"]),
+    *((["explain", "Link", f"--threshold={value}"], ["--threshold"]) for value in ("nan", "inf", "2", "-0.1", "high")),
+    *((["explain", name], [f"No agent is named '{name}'", "'Link'"]) for name in ("Lnk", "link")),
+    *((["explain", name], ["agent"]) for name in ("", " ", "\udcff", "a\x1b[31m'; drop table x; --%s")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "expected"), COMMANDS, ids=lambda one: ascii(" ".join(one)))
+def test_wrong_value_of_a_command_is_named(
+    scored_sample: Database, tmp_path: Path, monkeypatch, arguments, expected
+):
+    monkeypatch.delenv("CIRIS_API_KEY", raising=False)
+    for module in (explain, report):  # parsing the project takes longer than all the rest
+        monkeypatch.setattr(module, "read_relations", lambda _: MARTS)
+    given = [argument.replace("{folder}", str(tmp_path)) for argument in arguments]
+    place = at(scored_sample) if "--project-dir" not in given else at(scored_sample)[:2]
+    result = invoke(*given, *place)
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert all(text.replace("{folder}", str(tmp_path)) in result.stderr for text in expected), result.stderr
+    assert all(line.isprintable() for line in result.stderr.splitlines()), result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_hint_lists_exactly_the_documented_variables(scored_sample: Database) -> None:
+    _, hint = refused(invoke("run", *at(scored_sample), "--vars", "{nonsense: 1}"), 2)
+    page = (REPOSITORY / "docs/configuration.md").read_text()
+    documented = re.findall(r"^\| `(ciris_\w+)` \|", page, re.MULTILINE)
+    assert re.findall(r"\w+", hint.removeprefix("Hint: The variables are ")) == sorted(documented)
+
+
+# --- paths -----------------------------------------------------------------------------------------------------------
+
+LONG_PATH = "/abcd" * 1_000
+JUST_SHORT_ENOUGH = "/tmp" + "/abcd" * 817  # a file in it would have a path that is too long
+PATHS = {
+    "a\0b": "NUL character",
+    f"/tmp/{'y' * 300}": "305 characters",
+    LONG_PATH: "5,000 characters",
+    "{folder}/loop/x": "lead back to themselves",
+    JUST_SHORT_ENOUGH: "",
+}
+"""Paths that cannot be looked up and their messages. The last one can be, but not a file in it."""
+OPTIONS_WITH_PATHS = [
+    *(("check", option) for option in ("--profiles-dir", "--project-dir")),
+    *(("run", option) for option in ("--report", "--keys", "--from-batches")),
+    *(("report", "--output"), ("init",), ("load",), ("audit",)),
+    *(("load", "batches.json", "--keys"), ("audit", "batches.json", "--keys")),
+    *(("stop", "--project-dir"), ("serve", "--profiles-dir"), ("explain", "Link", "--project-dir")),
+]
+
+
+@pytest.mark.parametrize("path", PATHS, ids=["nul", "long name", "long path", "loop", "longest"])
+@pytest.mark.parametrize("arguments", OPTIONS_WITH_PATHS, ids=" ".join)
+def test_path_that_cannot_be_looked_up_is_named(module_database: Database, tmp_path: Path, arguments, path):
+    (tmp_path / "loop").symlink_to("loop")
+    needs_profile = (
+        path == JUST_SHORT_ENOUGH and arguments[0] not in ("init", "stop") and "-dir" not in arguments[-1]
+    )
+    given = path.replace("{folder}", str(tmp_path))
+    if path == JUST_SHORT_ENOUGH:  # of the same length, in a folder of the test: init creates it
+        given = f"{tmp_path}{path}"[: len(path) - 1] + "d"
+    result = invoke(*arguments, given, *(at(module_database) if needs_profile else []))
+    assert result.exit_code in ((1, 2) if path == JUST_SHORT_ENOUGH else (2,))
+    assert PATHS[path] in result.stderr and result.stdout + result.stderr
+    assert path == JUST_SHORT_ENOUGH or len(result.stderr) < 600
+
+
+@pytest.mark.parametrize("folder", [f"/tmp/{'y' * 300}", LONG_PATH, JUST_SHORT_ENOUGH, "loop/x"])
+def test_profiles_folder_that_cannot_be_looked_up_is_named(folder, tmp_path, monkeypatch):
+    (tmp_path / "loop").symlink_to("loop")
+    monkeypatch.chdir(REPOSITORY)
+    for variable in ("DBT_PROFILES_DIR", "HOME"):
+        with monkeypatch.context() as patch:
+            patch.delenv("DBT_PROFILES_DIR", raising=False)
+            patch.setenv(variable, str(tmp_path / folder))
+            error, hint = refused(invoke("check"), 2)
+        assert error.startswith("Error: The profile cannot be looked up: ") and len(error) < 300
+        assert variable == "HOME" or variable in hint
+
+
+# --- API and pages ---------------------------------------------------------------------------------------------------
+
+API: list[tuple[str, list[str], str]] = [
+    ("capacity/fleet", ["window_days=0", "window_days=-7", "window_days=7.5", f"window_days={10**100}", "window_days=",
+                        "window_days=NaN"], "window_days"),
+    ("capacity/fleet", ["limit=0", "limit=-1", f"limit={2**63}"], "limit"),
+    ("capacity/fleet", ["offset=-1", f"offset={2**64}", "offset=10000000000"], "offset"),
+    ("capacity/fleet", ["raised=nothing", "raised="], "raised"),
+    ("capacity/fleet", ["verdict=maybe"], "verdict"),
+    ("capacity/fleet", ["category=best", "category=%00"], "category"),
+    ("capacity/fleet", ["status=x"], "status"),
+    ("capacity/fleet", ["sort=capacity_score", "sort=-", "sort=1", "sort=%ED%A0%80"], "sort"),
+    ("capacity/fleet", ["as_of=9999-99-99", "as_of=yesterday"], "as_of"),
+    ("capacity/fleet", [f"threshold={value}" for value in ("nan", "inf", "2", "-0.1", "high")], "threshold"),
+    ("capacity/fleet", ["bound=0.6"], "bound"),
+    ("capacity/fleet", ["windowdays=30"], "windowdays"),
+    ("capacity/Link", ["as_of=", "as_of=2026-06-15T25:00"], "as_of"),
+    ("capacity/Link", ["AS_OF=2026-06-15"], "AS_OF"),
+    ("factors/Link", ["component=I_chain"], "component"),
+    ("history/Link", ["from=2026-06-02&to=2026-06-01", "from=2026-06-01T00:00:01&to=2026-06-01", "from=yesterday",
+                      "from=9999-12-31T23:59:59-12:00", "from=0001-01-01T00:00:00%2B14:00", "from=10000-01-01",
+                      "from=-infinity", "from=%00", "from=%ED%A0%80", f"from={'9' * 10_240}", "from=",
+                      "from=2026-06-01T25:00"], "from"),
+    ("history/Link", ["to=infinity", "to=2026-13-01"], "to"),
+    ("history/Link", ["days=0", "days=401", "days=-1", "days=1e3"], "days"),
+    ("history/Link", ["interval=minutely"], "interval"),
+    ("parameters", ["window_days=7"], "window_days"),
+    ("red-flags", ["red_flag=nothing", "red_flag=", "red_flag=falling"], "red_flag"),
+    ("alerts", ["threshold=-0.1", "threshold=1.1", "threshold=nan", "threshold=1e999", "threshold=x"], "threshold"),
+    ("alerts", ["kind=nothing", "kind=", "kind=LOW_CAPACITY", "kind=new_identity"], "kind"),
+    ("alerts", ["severity=fatal"], "severity"),
+    ("evidence/Link", ["", "component=", "component=delta_drift", "component=ECE", "component=%00"], "component"),
+    ("evidence/Link", ["component=I_chain&limit=0", "component=I_chain&limit=1001"], "limit"),
+    ("evidence/Link", [f"component=I_chain&after={key}" for key in (
+        "x", "%00", "99999999999999999999.0e4a5780-478a-1488-d989-54cb42dd2a6b", "1.0e4a5780")], "after"),
+]  # fmt: skip
+PAGES: list[tuple[str, int, str]] = [
+    *((f"{path}windowdays=30", 422, "windowdays") for path in (
+        "/?", "/agent?agent_id=Link&", "/alerts?", "/parameters?", "/healthz?", "/readyz?", "/metrics?", "/docs?")),
+    ("/?threshold=2", 422, "threshold"),
+    ("/?window_days=8", 404, "for windows of 7 or 30 days"),
+    ("/agent?agent_id=nobody", 404, "There is no such agent"),
+    ("/agent?agent_id=Link&window_days=5", 404, "No such window"),
+    ("/alerts?window_days=5", 404, "No such window"),
+    ("/alerts?kind=nothing", 422, "kind: is &#39;nothing&#39;"),
+    ("/alerts?severity=fatal", 422, "severity: is &#39;fatal&#39;"),
+    ("/alerts?kind=low_capacity&offset=50", 404, "There is no such page"),
+    ("/alerts?offset=1", 404, "give kind beside offset"),
+    ("/alerts?as_of=2020-01-01", 404, "No score was published at this time"),
+    ("/compare?agent_id=Link&other_id=nobody", 404, "There is no such agent"),
+    ("/evidence?agent_id=Link&component=ece", 404, "No single trace is behind it"),
+    ("/evidence?agent_id=nobody&component=i_chain", 404, "There is no such agent"),
+    ("/evidence?agent_id=Link&component=i_chain&as_of=2020-01-01", 404, "Scores exist for 45 as-ofs"),
+    ("/evidence?agent_id=Link&component=i_chain&after=x", 422, "after"),
+    ("/evidence?agent_id=Link&component=i_chain&page=2", 422, "page"),
+]  # fmt: skip
+ACCEPTED = [
+    "history/Link?days=3&from=2026-06-01", "history/Link?to=0001-01-01", "history/Link?from=2020-01-01",
+    "capacity/Link/", "alerts/?window_days=30", "capacity/fleet?offset=10000000",
+    "capacity/fleet?limit=10000000&offset=9999999",
+    "history/Link?from=0001-01-02&to=0001-01-03", "history/Link?days=400&interval=hourly", "capacity/Link?_=2&_nocache",
+    "evidence/Link?component=I_chain&after=99999999999999999.ffffffff-ffff-ffff-ffff-ffffffffffff",
+    "evidence/Link?component=I_chain&after=0.00000000-0000-0000-0000-000000000000",
+    "capacity/Link?as_of=2026-06-15T02:00:00%2B02:00",
+]  # fmt: skip
+AGENTS = [
+    "%00", "a%00b", "%ED%A0%80", "%FF%FE", "%F0%9F", "..%2f..%2f..%2fetc%2fpasswd", "../../../etc/passwd", ".", "..",
+    "%0d%0aSet-Cookie:%20a=b", "%20", "%E2%80%AE", "x" * 10_240, "%F0%9F%92%A9" * 2_000, "%25", "%", "%zz", ";", "a//b",
+]  # fmt: skip
+HOSTILE = [
+    "%00", "a%00b", "%ED%A0%80", "%FF%FE", "x" * 10_240, "9" * 10_240, "9999-12-31T23:59:59-14:00", "-1", "1e999",
+    "%F0%9F%92%A9" * 2_000, "%E2%80%AE",
+    *map(quote, ("' or 1=1 --", "'; drop table ciris.dim_agents; --", "1); select pg_sleep(9) --", "%s", "{schema}")),
+]  # fmt: skip
+NEEDED = {"agent_id": "Link", "component": "I_chain"}
+
+
+@pytest.fixture(scope="module")
+def port(served: ServedDatabase) -> Iterator[int]:
+    with running(create_app(served, Settings())) as served_on:
+        yield served_on
+
+
+def ask(port: int, path: str, accept: str = "*/*") -> tuple[int, str, str]:
+    """Send a path unchanged. Each request has its own connection, because the server closes idle ones."""
+    with closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
+        connection.putrequest("GET", path, skip_accept_encoding=True)
+        connection.putheader("Accept", accept)
+        connection.endheaders()
+        response = connection.getresponse()
+        return response.status, response.headers["content-type"], response.read().decode()
+
+
+def problem(answer: tuple[int, str, str], status: int) -> dict:
+    """Return a problem document, which must be short and show nothing of the program."""
+    found, media_type, body = answer
+    assert (found, media_type) == (status, "application/problem+json"), (found, body[:300])
+    document = json.loads(body)
+    assert document["status"] == status and document["type"].startswith(TYPE) and document["detail"]
+    assert len(json.dumps(document, ensure_ascii=False)) < 2_000
+    assert not any(
+        text in body.lower().replace("select pg_sleep", "") for text in ("traceback", "psycopg", "select")
+    )
+    return document
+
+
+@pytest.mark.parametrize(
+    ("path", "queries", "parameter"), API, ids=lambda one: one if isinstance(one, str) else ""
+)
+def test_wrong_parameter_of_the_api_is_named(port, path, queries, parameter):
+    for query in queries:
+        document = problem(ask(port, f"{SCORING}/{path}?{query}"), 422)
+        assert [error["parameter"] for error in document["errors"]] == [parameter], query
+
+
+@pytest.mark.parametrize(("path", "status", "said"), PAGES, ids=lambda one: str(one))
+def test_wrong_parameter_of_a_page_gets_a_message(port, path, status, said):
+    found, media_type, body = ask(port, path, "text/html")
+    assert (found, media_type) == (status, "text/html; charset=utf-8") and said in body
+    assert "Back to the fleet" in body
+
+
+def test_extreme_but_valid_requests_are_answered(port):
+    for path in ACCEPTED:
+        status, media_type, body = ask(port, f"{SCORING}/{path}")
+        assert (status, media_type) == (200, "application/json"), (path, body[:300])
+        json.loads(body)
+
+
+def test_malformed_agents_are_unknown(port):
+    for endpoint in ("capacity", "factors", "history", "evidence"):
+        for agent in AGENTS:
+            query = "?component=I_chain" if endpoint == "evidence" else ""
+            problem(ask(port, f"{SCORING}/{endpoint}/{agent}{query}"), 404)
+
+
+def test_no_parameter_of_an_endpoint_or_a_page_does_harm(port):
+    n_parameters = 0
+    for route in (*endpoints.scoring.routes, *api_pages.router.routes):
+        names = [field.alias for field in route.dependant.query_params]
+        for name in (*names, *(field.alias for field in route.dependant.path_params)):
+            n_parameters += 1
+            for text in HOSTILE:
+                values = NEEDED | {name: text}
+                path = route.path.replace("{agent_id:path}", "{agent_id}").format(**values)
+                query = "&".join(f"{n}={values[n]}" for n in names if n in values)
+                status, media_type, body = answer = ask(port, f"{path}?{query}")
+                assert status in (200, 307, 404, 409, 422), (path, query[:300], body[:300])
+                if status not in (200, 307) and "html" not in media_type:
+                    problem(answer, status)
+                assert "Traceback" not in body and "psycopg" not in body
+    assert n_parameters >= 31

@@ -1,0 +1,499 @@
+"""Test of random histories: data that arrives in any order, and runs that end in any way.
+
+A rule changes the sources or executes a command, which may fail or be killed at any statement that creates or writes
+a table. A command must publish, or change no mart and name a command that works. At the end, all tables must equal
+those of a first run on the same sources. HISTORIES and STEPS set the number and the length of random histories
+(`make soak`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from ciris_scoring.basics.connection import table_exists
+from ciris_scoring.lab.embedded import SCHEMA, Server
+from command_line import PATIENCE_SECONDS, PROGRAMS, Command, at
+from conftest import fresh_database
+from event_lens import AS_EVENTS, write_as_events
+from nasty_fleet import START, nasty_fleet
+from pipeline import load_rows, table_differences
+from test_bad_input import dbt, marts, run
+from test_gate import published
+
+HISTORIES = int(os.environ.get("HISTORIES", "0"))
+STEPS = int(os.environ.get("STEPS", "10"))
+KEPT = "kept"
+"""Schema to which the tables of a history are renamed before the first run."""
+PERIODS = {"day": (timedelta(days=1), 3), "hour": (timedelta(hours=1), 48)}
+"""Length of a period, and number of periods of the restatement window."""
+SOURCES = {"traces": ("covenant_traces", '"timestamp"'), "events": ("trace_events", "ts")}
+"""Table of each source format, and its column of times."""
+REFRESH = ("--full-refresh", "--allow-rescoring")
+PARTS = ("int_source_periods", "int_trace_checks", "int_windows+", "fct_capacity_scores", "int_runs")
+
+# All rows wait in a table until they arrive. A fifth of the traces, and a tenth of the rows, arrive within 2 days, so
+# within the restatement window. A tenth are latecomers, which arrive only by their own rule. Rows of the future arrive
+# on the eighth day.
+WAIT = """
+    create table public.waiting as
+    select
+        rows.*,
+        abs(hashtext(rows::text)) % 10 = 0 as is_latecomer,
+        least({at}, timestamptz '{last}') + case
+            when abs(hashtext(trace_id)) % 5 = 0 or abs(hashtext(rows::text)) % 10 = 1
+                then abs(hashtext(rows::text)) % 48 * interval '1 hour'
+            else interval '0'
+        end as arrives_at
+    from cirislens.{table} as rows;
+    truncate cirislens.covenant_traces, cirislens.{table}
+    """
+
+# Edits of a row, by table.
+EDITS = {
+    "covenant_traces": (
+        "signature_verified = signature_verified is not true",
+        "action_success = action_success is not true, coherence_level = 0.61",
+        "audit_sequence_number = audit_sequence_number + 1",
+        '"timestamp" = "timestamp" + interval \'1 hour\'',
+        "trace_id = 'other ' || trace_id",
+        "agent_id_hash = (select max(agent_id_hash) from cirislens.covenant_traces)",
+    ),
+    "trace_events": (
+        "signature_verified = not signature_verified",
+        'payload = payload || \'{"execution_success": false, "coherence_level": 0.61}\'',
+        "audit_sequence_number = audit_sequence_number + 1",
+        "ts = ts + interval '1 hour'",
+        "trace_id = 'other ' || trace_id",
+        "payload = '{}'",
+    ),
+}
+
+# Ends a run at its nth statement that creates or writes a table. An error is what a full disk or a lost connection is
+# for the run. It is killed while the statement waits for a lock.
+DIES = """
+    create sequence public.statement;
+    create function public.end_made() returns event_trigger language plpgsql as $$
+    begin if nextval('public.statement') = {nth} then {how}; end if; end $$;
+    create event trigger dies on ddl_command_end when tag in ('CREATE TABLE', 'CREATE TABLE AS')
+        execute function public.end_made();
+    create function public.end_written() returns trigger language plpgsql as $$
+    begin if nextval('public.statement') = {nth} then {how}; end if; return null; end $$
+    """
+WRITING_DIES = """
+    create trigger dies after insert or update or delete on {} for each statement
+    execute function public.end_written()
+    """
+LIVES = """
+    drop event trigger if exists dies;
+    drop function if exists public.end_made, public.end_written cascade;
+    drop sequence if exists public.statement;
+    """
+LOCK = 4711
+WAITS = f"select 1 from pg_locks where locktype = 'advisory' and objid = {LOCK} and not granted"
+SESSIONS = """
+    select 1 from pg_stat_activity
+    where datname = current_database() and backend_type = 'client backend' and pid <> all(%s)
+    """
+KILLED = "killed"
+HOW = {
+    "fails": "raise exception 'the disk is full'",
+    "is killed": f"perform pg_advisory_xact_lock({LOCK})",
+}
+Death = tuple[str, int] | None
+DEATHS = st.none() | st.tuples(st.sampled_from(sorted(HOW)), st.integers(1, 70))
+PLACES = st.integers(0, 999)
+"""Numbers that select a row."""
+
+
+def wait_until(condition: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + 10 * PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.05)
+
+
+class Healing(RuleBasedStateMachine):
+    """A database with a random fleet, whose rows arrive bit by bit.
+
+    :param threads: number of threads of dbt. With one, the order of the statements is always the same.
+    """
+
+    def __init__(self, server: Server, threads: int) -> None:
+        super().__init__()
+        self.stack = ExitStack()
+        folder = Path(self.stack.enter_context(tempfile.TemporaryDirectory()))
+        self.database = self.stack.enter_context(fresh_database(server, folder))
+        profile = self.database.profiles_dir / "profiles.yml"
+        profile.write_text(profile.read_text().replace("threads: 4", f"threads: {threads}"))
+        self.is_sound = True
+        self.has_run = self.has_built = self.has_late_data = self.is_backfill_unfinished = False
+        self.advice: list[str] = []
+        """Options that the last run named, with which late data is scored."""
+
+    # --- the sources -------------------------------------------------------------------------------------------------
+
+    @initialize(source=st.sampled_from(sorted(SOURCES)), period=st.sampled_from(sorted(PERIODS)))
+    def begin(self, source: str, period: str) -> None:
+        """Create a fleet. Its first days have arrived."""
+        self.table, self.at = SOURCES[source]
+        self.source = f"cirislens.{self.table}"
+        self.period, self.lookback = PERIODS[period]
+        self.now = START + timedelta(days=5)
+        self.variables: dict[str, Any] = {
+            "ciris_scoring_period": period,
+            "ciris_late_detection_periods": 300,
+            **(AS_EVENTS if source == "events" else {}),
+        }
+        with self.database.connect() as connection:
+            load_rows(connection, nasty_fleet(3, agents=3, days=12, traces_per_day=5))
+            if source == "events":
+                write_as_events(connection)
+            connection.execute(WAIT.format(table=self.table, at=self.at, last=START + timedelta(days=8)))
+            columns = connection.execute(
+                "select attname from pg_attribute where attrelid = %s::regclass and attnum > 0"
+                " and not attisdropped and attname <> 'event_id'",
+                [self.source],
+            )
+            self.columns = [f'"{name}"' for (name,) in columns]
+        self.arrive(1)
+
+    def change(self, statement: str) -> None:
+        with self.database.connect() as connection:
+            connection.execute(statement)
+
+    def receive(self, condition: str) -> None:
+        columns = ", ".join(self.columns)
+        self.change(
+            f"with arrived as (delete from public.waiting where {condition} returning *)"
+            f" insert into {self.source} ({columns}) select {columns} from arrived order by arrives_at, {self.at}"
+        )
+
+    def one_row(self, table: str, condition: str, place: int) -> str:
+        """Return a condition that selects one of the rows that meet a condition."""
+        return (
+            f"ctid = (select (array_agg(ctid order by {self.at}, rows::text))[1 + {place} % nullif(count(*), 0)]"
+            f" from {table} as rows where {condition})"
+        )
+
+    def in_window(self) -> str:
+        """Return a condition on rows that the next run checks again. Of traces in events, all events must be."""
+        until = self.final_until()
+        begin = "-infinity" if until is None else until.isoformat()
+        condition = f"{self.at} >= '{begin}'"
+        if self.table == "trace_events":
+            condition += f" and trace_id not in (select trace_id from {self.source} where ts < '{begin}')"
+        return condition
+
+    def final_until(self) -> datetime | None:
+        newest, _ = self.publication()
+        return newest and newest - self.lookback * self.period
+
+    def publication(self) -> tuple[datetime | None, datetime | None]:
+        """Return the newest as-of and the time of the last publication, or nulls."""
+        query = (
+            f"select newest_as_of, published_at from {SCHEMA}_intermediate.int_runs"
+            " where published_at is not null order by published_at desc limit 1"
+        )
+        with self.database.connect() as connection:
+            is_there = table_exists(connection, f"{SCHEMA}_intermediate", "int_runs")
+            newest, at = (connection.execute(query).fetchone() if is_there else None) or (None, None)
+        return newest, at
+
+    @rule(periods=st.integers(1, 2))
+    def arrive(self, periods: int) -> None:
+        """Let time pass."""
+        self.now += periods * self.period * (1 if self.lookback == 3 else 9)
+        self.receive(f"not is_latecomer and arrives_at < '{self.now}'")
+
+    # While a backfill is unfinished, late data would enter only the rest of it.
+    @precondition(lambda self: not self.is_backfill_unfinished)
+    @rule(place=PLACES)
+    def late(self, place: int) -> None:
+        """A latecomer arrives."""
+        self.receive(self.one_row("public.waiting", f"is_latecomer and {self.at} < '{self.now}'", place))
+        self.late_data_came()
+
+    @precondition(lambda self: not self.is_backfill_unfinished)
+    @rule(place=PLACES, periods=st.integers(0, 5))
+    def again(self, place: int, periods: int) -> None:
+        """A trace is sent again, or an event happens again, at the same time or later."""
+        moment = f"least({self.at} + {periods} * interval '{self.period}', '{self.now - self.period / 2}')"
+        changed = {self.at: moment, '"attempt_index"': "attempt_index + 1", '"signature"': "'again'"}
+        columns = ", ".join(self.columns)
+        values = ", ".join(changed.get(column.replace('"ts"', "ts"), column) for column in self.columns)
+        row = self.one_row(self.source, f"{self.at} < '{self.now - self.period}'", place)
+        self.change(f"insert into {self.source} ({columns}) select {values} from {self.source} where {row}")
+        self.late_data_came()
+
+    def late_data_came(self) -> None:
+        self.has_late_data, self.advice = self.final_until() is not None, []
+
+    @rule(place=PLACES, kind=st.integers(0, 5))
+    def edit(self, place: int, kind: int) -> None:
+        row = self.one_row(self.source, self.in_window(), place)
+        self.change(f"update {self.source} set {EDITS[self.table][kind]} where {row}")
+
+    @rule(place=PLACES, whole_period=st.booleans())
+    def delete(self, place: int, whole_period: bool) -> None:
+        row = self.one_row(self.source, self.in_window(), place)
+        if whole_period:
+            start = f"date_bin('{self.period}', {self.at}, timestamptz '{START}')"
+            row = (
+                f"(agent_id_hash, {start}) in (select agent_id_hash, {start} from {self.source} where {row})"
+            )
+        self.change(f"delete from {self.source} where {row} and {self.in_window()}")
+
+    @precondition(lambda self: not self.is_backfill_unfinished)
+    @rule(
+        number=st.integers(0, 3),
+        edit=st.sampled_from(["revoked_at = {}", "expires_at = {}", "revoked_at = null", None]),
+        hours=st.integers(1, 150),
+    )
+    def key(self, number: int, edit: str | None, hours: int) -> None:
+        """A key is revoked, expires, is no longer revoked, or is deleted."""
+        moment = f"timestamptz '{self.now - timedelta(hours=hours)}'"
+        condition = f"where key_id = 'key-{number}'"
+        self.change(
+            f"delete from cirislens.covenant_public_keys {condition}"
+            if edit is None
+            else f"update cirislens.covenant_public_keys set {edit.format(moment)} {condition}"
+        )
+        self.late_data_came()
+
+    @rule(place=PLACES)
+    def resolve(self, place: int) -> None:
+        """A deferral is resolved in the restatement window."""
+        begin = self.final_until() or START
+        self.change(
+            f"""
+            update cirislens.wbd_deferrals
+            set status = 'RESOLVED', resolution_summary = 'done',
+                resolved_at = greatest(created_at, '{begin}') + interval '1 minute'
+            where deferral_id = (
+                select (array_agg(deferral_id order by deferral_id))[1 + {place} % nullif(count(*), 0)]
+                from cirislens.wbd_deferrals
+                where created_at < '{self.now}' and resolved_at is null and status in ('PENDING', 'UNDER_REVIEW')
+            )
+            """
+        )
+
+    # --- commands ----------------------------------------------------------------------------------------------------
+
+    @rule(
+        periods=st.integers(0, 2),
+        death=DEATHS,
+        back=st.sampled_from([0, 0, 1]),
+        longer=st.sampled_from([False, False, True]),
+    )
+    def run(self, periods: int, death: Death = None, back: int = 0, longer: bool = False) -> None:
+        """Run after a time, as of now or a period earlier, perhaps with a longer restatement window."""
+        self.arrive(periods)
+        newest, _ = self.publication()
+        as_of = max(newest or START, self.now - back * self.period)
+        more = {"ciris_lookback_periods": self.lookback + 2, "ciris_allow_rescoring": True} if longer else {}
+        self.execute("run", "--as-of", as_of.isoformat(), death=death, **more)
+
+    @rule(periods=st.integers(0, 2), death=DEATHS)
+    def build(self, periods: int, death: Death = None) -> None:
+        """Run plain dbt after a time."""
+        self.arrive(periods)
+        self.execute("build", death=death, ciris_as_of=self.now.isoformat())
+
+    @rule(models=st.sampled_from(PARTS))
+    def part(self, models: str) -> None:
+        """Build a part by plain dbt."""
+        self.execute("build", "--select", models, ciris_as_of=self.now.isoformat())
+
+    @precondition(lambda self: self.has_built)
+    @rule()
+    def retry(self) -> None:
+        self.execute("retry")
+
+    @rule(death=DEATHS, first=st.integers(0, 12), n=st.integers(0, 12), step_days=st.sampled_from([2, 60]))
+    def backfill(self, death: Death, first: int, n: int, step_days: int) -> None:
+        """Score a range of as-ofs again, or what the last run named.
+
+        With late data the range is the whole history, because a backfill of less would leave the other as-ofs as they
+        are. If it ends after the newest published as-of, it begins with the restatement window.
+        """
+        range_of = self.advice
+        if not range_of:
+            newest, _ = self.publication()
+            start = START + self.period
+            last = self.now if self.has_late_data else min(START + timedelta(days=first + n), self.now)
+            if newest and not self.has_late_data:
+                start = max(start, min(START + timedelta(days=first), newest))
+                if last > newest:
+                    start = min(start, newest - (self.lookback - 1) * self.period)
+            last = max(start, last)
+            range_of = ["--from", start.isoformat(), "--to", last.isoformat(), "--allow-rescoring"]
+        self.execute("run", *range_of, "--step-days", str(step_days), death=death)
+
+    @rule(death=DEATHS)
+    def refresh(self, death: Death) -> None:
+        self.execute("run", *REFRESH, "--as-of", self.now.isoformat(), death=death)
+
+    def execute(self, command: str, *arguments: str, death: Death = None, **variables: Any) -> bool:
+        """Execute a command, and what it names if it is refused. Return whether it was."""
+        self.is_sound, self.has_run = False, True
+        if message := self.refused(command, *arguments, death=death, **variables):
+            named = re.search(r"ciris-scoring run((?: --[\w-]+(?: \d[\dTZ:-]*)?)*)", message)
+            assert named, f"refused without a command: {message}"
+            options = shlex.split(named[1])
+            if "--from" not in options:
+                options += ["--as-of", self.now.isoformat()]
+            further = self.refused("run", *options)
+            assert not further, f"{message}\nThe command that it names is refused too: {further}"
+        self.is_sound = True
+        return bool(message)
+
+    def refused(self, command: str, *arguments: str, death: Death = None, **variables: Any) -> str:
+        """Execute a command. Return its message if it is refused, and otherwise an empty text."""
+        before, variables = self.published(), {**self.variables, **variables}
+        how = self.killed if death and death[0] == "is killed" else self.result
+        with self.dying(death) if death else nullcontext():
+            succeeded, said = how(command, arguments, variables)
+        has_died = not succeeded and (said == KILLED or "the disk is full" in said)
+        after = self.published()
+        if before["published_at"] == after["published_at"] is not None:
+            assert after == before, f"The marts have changed without a publication: {said}"
+        self.has_built |= command == "build" and how == self.result
+        is_whole = command != "retry" and "--select" not in arguments
+        if "--from" in arguments and has_died:
+            self.is_backfill_unfinished = True
+        elif succeeded and is_whole:
+            self.is_backfill_unfinished = False
+        self.advice = []
+        if succeeded and command == "run":
+            if "--full-refresh" in arguments or "--from" in arguments:
+                self.has_late_data = False
+            if advice := re.search(r"again: ciris-scoring run (--from .*?)\.?$", said, re.MULTILINE):
+                self.advice = shlex.split(advice[1])
+        return "" if succeeded or has_died else said
+
+    def published(self) -> dict[str, Any]:
+        """Return the time of the last publication and the fingerprints of the marts."""
+        _, published_at = self.publication()
+        return {"published_at": published_at, **published(marts(self.database, may_be_none=True))}
+
+    def result(self, command: str, arguments: Sequence[str], variables: dict[str, Any]) -> tuple[bool, str]:
+        """Execute a command in this process. Return whether it succeeded, and its output."""
+        if command == "run":
+            result = run(self.database, *arguments, as_of=None, variables=variables)
+            return result.exit_code == 0, result.output
+        outcome = dbt(self.database, command, *arguments, variables=None if command == "retry" else variables)
+        return outcome.succeeded, outcome.said
+
+    def killed(self, command: str, arguments: Sequence[str], variables: dict[str, Any]) -> tuple[bool, str]:
+        """Execute a command in another process, and kill it when it waits."""
+        program = ["ciris-scoring", "run"] if command == "run" else ["dbt", command]
+        if command == "build":
+            program += ["--exclude-resource-type", "unit_test"]
+        options = [*at(self.database), *arguments, "--vars", json.dumps(variables)]
+        command_line = ["sh", "-c", 'exec "$@" >&2', "sh", PROGRAMS / program[0], *program[1:], *options]
+        # This process parses the project otherwise (conftest.py), so another one would parse it again each time.
+        environment = {"DBT_TARGET_PATH": os.environ["DBT_TARGET_PATH"] + "-killed"}
+        with self.database.connect() as holder, patch.dict(os.environ, environment):
+            holder.execute("select pg_advisory_lock(%s)", [LOCK])
+            before = [pid for (pid,) in holder.execute("select pid from pg_stat_activity")]
+            with Command(*command_line) as process:
+                wait_until(lambda: process.has_ended or holder.execute(WAITS).fetchone())
+                if process.has_ended:
+                    return process.wait() == 0, process.said
+            holder.execute("select pg_advisory_unlock_all()")
+            # The server ends the sessions of a killed process within a second.
+            wait_until(lambda: not holder.execute(SESSIONS, [before]).fetchone())
+        return False, KILLED
+
+    @contextmanager
+    def dying(self, death: tuple[str, int]) -> Iterator[None]:
+        """End the command inside at a statement."""
+        how, nth = death
+        with self.database.connect() as connection:
+            connection.execute(DIES.format(nth=nth, how=HOW[how]))
+            tables = connection.execute(
+                "select oid::regclass from pg_class where relkind = 'r' and relnamespace::regnamespace::text"
+                " in (%s, %s)",
+                [SCHEMA, f"{SCHEMA}_intermediate"],
+            ).fetchall()
+            for (table,) in tables:
+                connection.execute(WRITING_DIES.format(table))
+            yield
+            connection.execute(LIVES)
+
+    def teardown(self) -> None:
+        with self.stack:
+            if self.has_run and self.is_sound:
+                assert list(self.differences()) == []
+
+    def differences(self) -> Iterator[str]:
+        """Score late data as the last run says, and yield the differences from a first run."""
+        if self.execute("run", "--as-of", self.now.isoformat()):
+            self.execute("run", "--as-of", self.now.isoformat())
+        if self.advice:
+            self.execute("run", *self.advice)
+        with self.database.connect() as connection:
+            for layer in ("", "_staging", "_intermediate"):
+                connection.execute(f"alter schema {SCHEMA}{layer} rename to {KEPT}{layer}")
+            self.execute("run", "--as-of", self.now.isoformat())
+            yield from table_differences(connection, SCHEMA, KEPT)
+            left = "select oid::regclass::text from pg_class where relname ~ '__dbt|__next' and relkind in ('r', 'v')"
+            yield from (f"{name} is left" for (name,) in connection.execute(left))
+
+
+def test_random_histories_heal(embedded_postgres: Server) -> None:
+    def machine() -> Healing:
+        return Healing(embedded_postgres, threads=4 if HISTORIES else 1)
+
+    # Histories of this seed have commands and ends of runs of all kinds, by day and by hour, of traces and of events.
+    run_state_machine_as_test(
+        machine if HISTORIES else seed(641)(machine),
+        settings=settings(
+            max_examples=HISTORIES or 5,
+            stateful_step_count=STEPS,
+            derandomize=not HISTORIES,
+            database=None,
+            deadline=None,
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+def increments(server: Server) -> Iterator[str]:
+    """Daily runs, then an edit, or late data and a full refresh that fails, for the mutation tests."""
+    for is_refreshed in (False, True):
+        history = Healing(server, threads=1)
+        with history.stack:
+            history.begin("traces", "day")
+            for _ in range(4):
+                history.run(1)
+            if is_refreshed:
+                for place in range(3):
+                    history.late(place)
+                history.refresh(("fails", 33))
+            else:
+                history.edit(3, 1)
+                history.run(1)
+            yield from history.differences()

@@ -1,0 +1,810 @@
+"""Compare every number that people and programs read with the marts: API, pages, report, `explain`, tables, Grafana.
+
+Each reader below yields what it shows as `Shown`: the mart, the key of the row, the column and the shown value. One
+test compares all of them. The sample was published with a threshold of 0.6 and then run with 0.8, so newest and final
+rows have different thresholds.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+from unittest.mock import patch
+from uuid import UUID
+
+import psycopg
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from psycopg.rows import dict_row
+from starlette.testclient import TestClient
+
+from ciris_scoring.basics.decimals import cut
+from ciris_scoring.basics.kinds import ALERTS
+from ciris_scoring.basics.project import Project, load_project
+from ciris_scoring.lab.embedded import SCHEMA
+from ciris_scoring.lab.simulation.sample import sample_info
+from ciris_scoring.serve import explain as explain_module
+from ciris_scoring.serve.fleet_table import fleet_tables
+from ciris_scoring.serve.pages import words as page_words
+from ciris_scoring.serve.report import read_report
+from conftest import REPOSITORY, Database
+from html_text import cells, text_of
+from pipeline import MARTS, score
+from serving import SCORING, asking, opened
+from test_dashboards import PANELS, expanded
+
+Row = dict[str, Any]
+NEWEST = datetime.fromisoformat(sample_info()["as_of"])
+FINAL = NEWEST - timedelta(days=4)
+"""An as-of before the restatement window of the second run. One agent has too few traces for a score then."""
+AS_OFS = (NEWEST, FINAL)
+FACTORS = {"C": "c_score", "I_int": "i_int_score", "R": "r_score", "I_inc": "i_inc_score", "S": "s_score"}
+VERDICTS = ("review", "withhold", "keep", "wait", "grant")
+NON_EXEMPT = ("SPEAK", "TOOL", "MEMORIZE", "FORGET")
+
+
+class Shown(NamedTuple):
+    """A shown value, and where the marts have it."""
+
+    mart: str
+    key: Mapping[str, Any]
+    column: str
+    value: Any
+
+
+# --- what the marts have ---------------------------------------------------------------------------------------------
+
+# Values that readers compute from the marts, by names that are no marts.
+COMPUTED = {
+    "scores": """
+        select scores.*, greatest(30 - n_traces, 0) as missing_traces, categories.label as steady_label,
+            case when agents.last_traced_at < as_of then
+                to_char(extract(epoch from as_of - agents.last_traced_at) / 86400, 'FM9990.0') || ' d' end as silent,
+            (
+                select count(*) from fct_trace_checks as v
+                where v.agent_id_hash = scores.agent_id_hash and is_counted
+                and selected_action = any(%(non_exempt)s)
+                and traced_at >= window_start and traced_at < as_of
+            ) as non_exempt_traces
+        from fct_capacity_scores as scores
+        join dim_agents as agents using (agent_id_hash)
+        left join dim_capacity_categories as categories on categories.category = category_steady
+        where as_of = any(%(as_ofs)s)
+    """,
+    "attribution": "select a.*, s.agent_name from fct_score_attribution as a"
+    " join fct_capacity_scores as s using (agent_id_hash, as_of, window_days)",
+    "changes": "select c.*, s.agent_name from fct_score_changes as c"
+    " join fct_capacity_scores as s using (agent_id_hash, as_of, window_days)",
+    "components": "select c.*, s.agent_name from fct_factor_components as c"
+    " join fct_capacity_scores as s using (agent_id_hash, as_of, window_days)",
+    "lost": "select agent_id_hash, as_of, window_days, array_agg(loss_component order by rank) as loss_components"
+    " from fct_score_attribution where points_lost >= 0.001 group by 1, 2, 3",
+    "comparisons": "select c.*, s.agent_name from fct_score_comparisons as c"
+    " join fct_capacity_scores as s using (agent_id_hash, as_of, window_days) where compared_with = 'window'",
+    "alert counts": "select as_of, window_days, kind, severity, count(*) as n from fct_capacity_alerts"
+    " group by 1, 2, 3, 4",
+    "verdicts": "select as_of, window_days, verdict, count(*) as n from fct_capacity_scores group by 1, 2, 3",
+    "runs": "select *, to_char(seconds, 'FM999,999,990') as whole_seconds from fct_scoring_runs",
+    "issues": "select issue, sum(n) as n, count(distinct agent_id_hash) as n_agents from fct_data_quality group by 1",
+    "lowered": """
+        select agent_id_hash, as_of, window_days, component, round(amount::numeric, 6) as amount
+        from fct_capacity_scores
+        cross join lateral (values
+            ('d_identity', d_identity * n_traces), ('k_contradiction', k_contradiction * n_traces),
+            ('i_chain', (1 - i_chain) * n_traces), ('i_coverage', (1 - i_coverage) * 10 * n_traces),
+            ('i_replay', (1 - i_replay) * n_replayed), ('u_unsafe', u_unsafe * n_traces)
+        ) as of_component (component, amount)
+    """,
+    "issue days": "select issue, to_char(period_start at time zone 'UTC', 'FMDD Mon') as day, sum(n) as n"
+    " from fct_data_quality group by 1, 2",
+}
+
+
+class Expected:
+    """Rows of the marts and of `COMPUTED`, found by any of their columns."""
+
+    def __init__(self, connection: psycopg.Connection) -> None:
+        self.connection = connection
+        self.kept: dict[str, list[Row]] = {"raised": list(self.raised())}
+        self.kept["titles"] = list(self.titles())
+        self.indexes: dict[tuple[str, tuple[str, ...]], dict[tuple, list[Row]]] = {}
+
+    def rows(self, mart: str) -> list[Row]:
+        if mart not in self.kept:
+            query = COMPUTED.get(mart, f"select * from {mart}")
+            self.kept[mart] = self.connection.execute(
+                query, {"as_ofs": list(AS_OFS), "non_exempt": list(NON_EXEMPT)}
+            ).fetchall()
+        return self.kept[mart]
+
+    def found(self, mart: str, key: Mapping[str, Any]) -> list[Row]:
+        """Return the rows with the given values; there should be one."""
+        columns = tuple(sorted(key))
+        if (mart, columns) not in self.indexes:
+            index = self.indexes[mart, columns] = defaultdict(list)
+            for row in self.rows(mart):
+                row["shown_label"] = f"{row.get('agent_name')} ({(row.get('agent_id_hash') or '')[:8]})"
+                index[tuple(row[name] for name in columns)].append(row)
+        return self.indexes[mart, columns].get(tuple(key[name] for name in columns), [])
+
+    def raised(self) -> Iterator[Row]:
+        """Yield alerts and red flags, each with the first of its consecutive as-ofs; None if that is the oldest."""
+        as_ofs = defaultdict(list)
+        for row in self.connection.execute(
+            "select as_of, window_days from fct_fleet_capacity order by as_of"
+        ):
+            as_ofs[row["window_days"]].append(row["as_of"])
+        found = self.connection.execute(
+            "select agent_id_hash, agent_name, window_days, as_of, kind as name, severity, true as is_alert"
+            " from fct_capacity_alerts union select distinct agent_id_hash, agent_name, window_days, as_of, red_flag,"
+            " 'red_flag', false from fct_record_signs"
+        ).fetchall()
+        stood = {(row["agent_id_hash"], row["window_days"], row["name"], row["as_of"]) for row in found}
+        for row in found:
+            before = [t for t in reversed(as_ofs[row["window_days"]]) if t <= row["as_of"]]
+            of = (row["agent_id_hash"], row["window_days"], row["name"])
+            standing = list(itertools.takewhile(lambda t, of=of: (*of, t) in stood, before))
+            row["since"] = None if len(standing) == len(before) else standing[-1]
+            row["reviews"] = row["name"] != "low_capacity" or row["severity"] == "critical"
+            row["title"] = page_words.raised(row["name"])
+            yield row
+
+    def titles(self) -> Iterator[Row]:
+        """Yield the names and titles of the alerts and red flags of each score."""
+        of = defaultdict(list)
+        for row in sorted(self.kept["raised"], key=lambda row: (row["severity"], row["name"])):
+            of[row["agent_id_hash"], row["as_of"], row["window_days"]].append(row)
+        for score_ in self.rows("scores"):
+            key = {name: score_[name] for name in ("agent_id_hash", "as_of", "window_days")}
+            found = of[tuple(key.values())]
+            alerts, red_flags = (
+                [row["title"] for row in found if row["is_alert"] is one] for one in (True, False)
+            )
+            names = sorted(row["name"] for row in found)
+            yield {
+                **key,
+                "agent_name": score_["agent_name"],
+                "names": names,
+                "alerts": " ".join(alerts),
+                "red_flags": " ".join(red_flags),
+            }
+
+
+def is_shown(value: Any, shown: Any, column: str) -> bool:
+    """Return whether a shown value is the mart's: JSON exactly; in a text bounds have two decimals, scores three."""
+    if isinstance(value, datetime) and isinstance(shown, str):
+        return datetime.fromisoformat(shown) in (value, value.replace(microsecond=0))
+    if not isinstance(shown, str) or isinstance(value, str):
+        return bool(shown == value)
+    if value is None or shown in ("", "-", "–"):
+        return value is None and shown in ("", "-", "–")
+    digits = shown.replace(",", "").replace("−", "-")
+    places = len(digits.partition(".")[2])
+    assert not digits.startswith("+") or value >= 0
+    expected = 0 if isinstance(value, int) else 2 if column.endswith(("_low", "_high", "_bound", "z")) else 3
+    is_count = places == 0 and float(value).is_integer()
+    assert places == expected or is_count or column == "verdict_threshold", (column, shown)
+    return cut(float(value), places) == digits.removeprefix("+")
+
+
+# --- what each reader shows ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class At:
+    """Where the readers read: an as-of and a window of the sample."""
+
+    database: Database
+    project: Project
+    client: TestClient
+    connection: psycopg.Connection
+    as_of: datetime
+    window_days: int
+
+    @property
+    def key(self) -> Row:
+        return {"as_of": self.as_of, "window_days": self.window_days}
+
+    @property
+    def agents(self) -> list[str]:
+        """Return the agents that have a row of scores."""
+        query = (
+            f"select agent_id_hash from {SCHEMA}.fct_capacity_scores where as_of = %s and window_days = %s"
+        )
+        return [agent for [agent] in self.connection.execute(query, [self.as_of, self.window_days])]
+
+    def of(self, agent: str, **more: Any) -> Row:
+        """Return the key of an agent's rows."""
+        return {"agent_id_hash": agent, **self.key, **more}
+
+    def get(self, path: str, **asked: Any) -> Any:
+        """Return an answer of the API at the as-of, without what changes with each answer."""
+        asked = {"as_of": self.as_of.isoformat(), "window_days": self.window_days, **asked}
+        params = {name: value for name, value in asked.items() if value is not None}
+        response = self.client.get(SCORING + path, params=params)
+        assert response.status_code == 200, response.text
+        answer = response.json()
+        return {name: value for name, value in answer.items() if name not in ("cache", "timestamp", "next")}
+
+    def page(self, path: str, **asked: Any) -> str:
+        asked = {"as_of": self.as_of.isoformat(), "window_days": self.window_days, **asked}
+        asked = {} if path in ("/runs", "/quality", "/parameters") else asked
+        response = self.client.get(path, params=asked, headers={"Accept": "text/html"})
+        assert response.status_code == 200, response.text
+        return response.text
+
+
+NAMES = {
+    "composite_score": "capacity_score", "total_traces": "n_traces", "window_end": "as_of", "name": "parameter_name",
+    "section": "specification_section", "value": "parameter_value", "default": "default_value",
+}  # fmt: skip
+"""Columns of the marts by their name in the API, if the two differ."""
+NOT_OF_MARTS = {"verdict_reason", "agent_note"}
+LENS_PARAMETERS = {
+    "lambda_C": "lambda_c", "mu_C": "mu_c", "decay_rate": "decay_per_day", "signal_weight": "w_corroborated",
+    "min_traces": "min_traces",
+}  # fmt: skip
+WITH_EVIDENCE = ("d_identity", "k_contradiction", "i_chain", "i_coverage", "i_replay", "u_unsafe")
+
+
+def members(mart: str, key: Mapping[str, Any], values: Mapping[str, Any], *without: str) -> Iterator[Shown]:
+    """Yield the members of a JSON object. Each must be a column of the mart."""
+    for name, value in values.items():
+        if name not in {*without, *NOT_OF_MARTS}:
+            column = (
+                name
+                if mart in ("raised", "fct_capacity_alerts", "fct_record_signs")
+                else NAMES.get(name, name)
+            )
+            yield Shown(mart, key, column, value)
+
+
+def limited(mart: str, key: Mapping[str, Any], column: str, text: str) -> Iterator[Shown]:
+    """Yield a value and its bounds, as in "0.590 [0.45, 0.68]"."""
+    value, *bounds = re.findall(r"[\d,.]*\d|–|-", text)
+    yield Shown(mart, key, column, value)
+    for end, bound in zip(("low", "high"), bounds or ["", ""], strict=True):
+        yield Shown(mart, key, f"{column}_{end}", bound)
+
+
+def of_score(score: Row, key: Row) -> Iterator[Shown]:
+    """Yield the numbers of a score of the API, whose components have the lens's names."""
+    nested = ("raised", "factors", "metadata", "weighs_most", "interval_driver", "unmeasured_components")
+    yield from members("scores", key, score, *nested)
+    yield Shown("scores", key, "interval_driver", (score["interval_driver"] or "").lower() or None)
+    unmeasured = [name.lower() for name in score["unmeasured_components"]]
+    yield Shown("scores", key, "unmeasured_components", unmeasured)
+    yield from members("scores", key, score["metadata"], "non_exempt_actions")
+    yield from raised(score, key)
+    for name, factor in score["factors"].items():
+        for end in ("", "_low", "_high"):
+            yield Shown("scores", key, FACTORS[name] + end, factor[f"score{end}"])
+        yield Shown("scores", key, "n_traces", factor["trace_count"])
+        yield Shown("scores", key, "confidence", factor["confidence"])
+        for component, value in factor["components"].items():
+            of = {**key, "component": component.lower(), "factor": name}
+            yield Shown("components", of, "component_value", value)
+
+
+def raised(score: Row, key: Mapping[str, Any]) -> Iterator[Shown]:
+    for one in score["raised"]:
+        yield from members("raised", {**key, "name": one["name"]}, one, "agent_id_hash", "until")
+
+
+def api_fleet(at: At) -> Iterator[Shown]:
+    answer = at.get("/capacity/fleet")
+    for one in answer["agents"]:
+        yield from of_score(one, at.of(one["agent_id_hash"]))
+        assert at.get(f"/capacity/{one['agent_id_hash']}") == {**one, "agent_note": None}
+    for one in answer["unscored"]:
+        if one["score_status"] != "no_traces":
+            yield from members("scores", at.of(one["agent_id_hash"]), one, "last_traced_at")
+    summary = answer["summary"]
+    for verdict, n in summary.pop("verdicts").items():
+        if n:
+            yield Shown("verdicts", {**at.key, "verdict": verdict}, "n", n)
+    for name, value in summary.items():
+        yield Shown("fct_fleet_capacity", at.key, name if name.endswith("_score") else f"n_{name}", value)
+
+
+def api_factors(at: At) -> Iterator[Shown]:
+    for agent in at.agents:
+        answer = at.get(f"/factors/{agent}")
+        for factor in answer["factors"].values():
+            assert all(factor.pop(name) for name in ("name", "formula", "description"))
+        assert answer["metadata"]["non_exempt_actions"] == list(NON_EXEMPT)
+        yield from of_score(answer, at.of(agent))
+        for part in answer["weighs_most"]["loss_components"]:
+            yield from members(
+                "attribution",
+                at.of(agent, loss_component=part["loss_component"].lower()),
+                part,
+                "loss_component",
+            )
+
+
+def api_history(at: At) -> Iterator[Shown]:
+    asked = {"as_of": None, "to": at.as_of.isoformat(), "days": 400}
+    for agent in at.agents:
+        answer = at.get(f"/history/{agent}", **asked)
+        response = at.client.get(
+            f"{SCORING}/history/{agent}", headers={"Accept": "text/csv"},
+            params={"to": at.as_of.isoformat(), "window_days": at.window_days, "days": 400},
+        )  # fmt: skip
+        table = list(csv.DictReader(io.StringIO(response.text)))
+        assert len(table) == len(answer["history"])
+        for point, line in zip(answer["history"], table, strict=True):
+            key = {**at.of(agent), "as_of": datetime.fromisoformat(point["as_of"])}
+            yield from members("fct_capacity_scores", key, point, "factors")
+            for name, column in FACTORS.items():
+                yield Shown("fct_capacity_scores", key, column, point["factors"][name])
+                assert float(line.pop(name)) == point["factors"][name]
+            for name, text in line.items():
+                value = text if name in ("agent_id_hash", "window_days") else point[name]
+                assert text == ("" if value is None else str(value)), name
+            assert (line["agent_id_hash"], line["window_days"]) == (agent, str(at.window_days))
+
+
+def api_alerts(at: At) -> Iterator[Shown]:
+    answer = at.get("/alerts", threshold=1)
+    for one in answer["agents"]:
+        yield from members("scores", at.of(one["agent_id_hash"]), one, "raised")
+        yield from raised(one, at.of(one["agent_id_hash"]))
+    assert len(answer["agents"]) == answer["alert_count"] == answer["total_agent_count"]
+    assert len(answer["alerts"]) == answer["total_alert_count"]
+    for one in answer["alerts"]:
+        yield Shown("raised", at.of(one["agent_id_hash"], name=one["kind"]), "since", one.pop("since"))
+        yield from members("fct_capacity_alerts", at.of(one["agent_id_hash"], kind=one["kind"]), one)
+
+
+def api_red_flags(at: At) -> Iterator[Shown]:
+    for one in at.get("/red-flags")["red_flags"]:
+        key = at.of(one["agent_id_hash"], red_flag=one["red_flag"], field=one["field"])
+        yield from members("fct_record_signs", key, one)
+
+
+def api_parameters(at: At) -> Iterator[Shown]:
+    answer = at.get("/parameters", as_of=None, window_days=None)
+    for one in answer["published"]:
+        yield from members("dim_scoring_parameters", {"parameter_name": one["name"]}, one)
+    for theirs, ours in LENS_PARAMETERS.items():
+        value = str(answer["parameters"][theirs])
+        yield Shown("dim_scoring_parameters", {"parameter_name": ours}, "parameter_value", value)
+    for one in answer["windows"]:
+        yield from members("dim_scoring_windows", {"window_days": one["window_days"]}, one)
+    for one in answer["category_bounds"]:
+        yield from members("dim_capacity_categories", {"category": one["category"]}, one)
+    for category, guidance in answer["categories"].items():
+        yield Shown("dim_capacity_categories", {"category": category}, "guidance", guidance)
+
+
+def api_evidence(at: At) -> Iterator[Shown]:
+    """The amounts of the traces must sum to what the published component lost."""
+    for agent, component in itertools.product(at.agents, WITH_EVIDENCE):
+        traces = at.get(f"/evidence/{agent}", component=component, limit=1000)["traces"]
+        amount = round(sum(trace["lowered_by"] for trace in traces), 6)
+        yield Shown("lowered", at.of(agent, component=component), "amount", amount)
+        for trace in traces:
+            key = {"trace_check_id": UUID(trace["key"].partition(".")[2])}
+            yield from members("fct_trace_checks", key, trace, "key", "lowered_by", "failure_mode")
+
+
+def metrics(at: At) -> Iterator[Shown]:
+    n_alerts = Counter[tuple[str, str, int]]()
+    for family in text_string_to_metric_families(at.client.get("/metrics").text):
+        for sample in family.samples:
+            name, of = sample.name.removeprefix("ciris_scoring_"), sample.labels
+            if name == "agents":
+                key = {"as_of": at.as_of, "window_days": int(of["window_days"])}
+                column = "insufficient_data" if of["category"] == "none" else of["category"]
+                yield Shown("fct_fleet_capacity", key, f"n_{column}", sample.value)
+            elif name == "alerts":
+                n_alerts[of["kind"], of["severity"], int(of["window_days"])] += int(sample.value)
+    for (kind, severity, window_days), n in n_alerts.items():
+        key = {"as_of": at.as_of, "window_days": window_days, "kind": kind, "severity": severity}
+        yield Shown("alert counts", key, "n", n)
+
+
+# --- pages -----------------------------------------------------------------------------------------------------------
+
+
+def label_of(cell: str) -> str:
+    """Return the label of an agent whose name and beginning of the hash a page shows."""
+    name, beginning = cell.rsplit(" ", 1)
+    return f"{name} ({beginning})"
+
+
+def fleet_rows(at: At, page: str) -> Iterator[Shown]:
+    for row in (row for row in cells(page) if len(row) == 12 and row[0] != "Agent"):
+        key = {"shown_label": label_of(row[0]), **at.key}
+        yield Shown("scores", key, "verdict", row[1].lower())
+        yield from limited("scores", key, "capacity_score_steady", row[2])
+        yield from limited("scores", key, "capacity_score", row[4])
+        if row[5] in page_words.NOT_COMPARABLE.values():
+            [reason] = [name for name, said in page_words.NOT_COMPARABLE.items() if said == row[5]]
+            yield Shown("comparisons", key, "not_comparable_because", reason)
+        else:
+            yield Shown("comparisons", key, "change", row[5])
+        yield Shown("scores", key, "steady_label", row[7] if "missing" not in row[7] else None)
+        yield Shown("titles", key, "alerts", " ".join(row[8].split()))
+        yield Shown("titles", key, "red_flags", " ".join(row[9].split()))
+        yield Shown("scores", key, "n_traces", row[10])
+        yield Shown("scores", key, "silent", None if row[11] == "–" else row[11])
+    said = [said for said, _ in page_words.VERDICTS.values()]
+    for verdict, n in zip(VERDICTS, re.findall(r"<b class=big>(.*?)</b>", page), strict=True):
+        if n != "0":
+            yield Shown("verdicts", {**at.key, "verdict": verdict}, "n", n)
+    shown = [row[1] for row in cells(page) if len(row) == 12 and row[0] != "Agent"]
+    assert shown == sorted(shown, key=said.index), "the agents that need attention come first"
+
+
+def fleet_page(at: At) -> Iterator[Shown]:
+    return fleet_rows(at, at.page("/"))
+
+
+def section(page: str, key: Mapping[str, Any], *, whole: bool) -> Iterator[Shown]:
+    """Yield what a section about an agent shows: score, loss components, factors and components."""
+    for title, value, bounds in re.findall(r"<div><b>(.*?)</b><b>(.*?)</b> <i>(.*?)</i>", page):
+        yield from limited("scores", key, FACTORS[text_of(title)], f"{value} {bounds}")
+    for row in cells(page):
+        if row[0].startswith("Score"):
+            yield Shown("scores", key, "capacity_score", row[-2])
+        elif whole and len(row) == 4:
+            yield Shown("attribution", {**key, "loss_component": part_of(row[0])}, "points_lost", row[2])
+        elif whole and len(row) == 3 and part_of(row[0]):
+            change = {**key, "loss_component": part_of(row[0]), "compared_with": "window"}
+            yield Shown("changes", change, "points", row[2])
+        elif len(row) == 2:
+            bounds, value, most = re.fullmatch(r"(?:\[(.*)\] )?(\S+)(?: of (\S+))?", row[1]).groups()  # type: ignore[union-attr]
+            component = {**key, "component": row[0].split()[-1]}
+            yield Shown("components", component, "component_value", value)
+            for end, bound in zip(("low", "high"), (bounds or ", ").split(", "), strict=True):
+                if not bound.startswith("over"):
+                    yield Shown("components", component, f"component_{end}", bound)
+            if most:
+                yield Shown("components", {**key, "component": "sigma_max"}, "component_value", most)
+
+
+def part_of(words: str) -> str | None:
+    """Return the loss component in words such as "slow recovery (mttr_hours)"."""
+    found = re.search(r"\((\w+)\)$", words)
+    return found and found[1]
+
+
+def agent_pages(at: At) -> Iterator[Shown]:
+    for agent in at.agents:
+        page = at.page("/agent", agent_id=f"hash:{agent}", days=365)
+        key = at.of(agent)
+        shown = list(section(page, key, whole=True))
+        yield from shown
+        parts = [one.key["loss_component"] for one in shown if one.mart == "attribution"]
+        if parts:
+            yield Shown("lost", key, "loss_components", parts)
+        for row in (row for row in cells(page) if len(row) == 12 and row[0] != "As of"):
+            of = {**key, "as_of": datetime.fromisoformat(row[0].replace(" UTC", "Z"))}
+            yield from limited("fct_capacity_scores", of, "capacity_score_steady", f"{row[1]} {row[2]}")
+            yield from limited("fct_capacity_scores", of, "capacity_score", f"{row[3]} {row[4]}")
+            for column, value in zip((*FACTORS.values(), "n_traces"), (*row[5:10], row[11]), strict=True):
+                yield Shown("fct_capacity_scores", of, column, value)
+
+
+def alerts_page(at: At) -> Iterator[Shown]:
+    kinds = {page_words.raised(kind): kind for kind in ALERTS}
+    alert = r"<li class=(\w+)>.*?</b> <b>(.*?)</b> <small>(.*?)</small> (<a.*?</a>) <span>(.*?)</span>"
+    for severity, title, since, agent, message in re.findall(alert, at.page("/alerts"), re.DOTALL):
+        key = {"shown_label": label_of(text_of(agent).strip()), **at.key}
+        kind = kinds[text_of(title)]
+        yield Shown("fct_capacity_alerts", {**key, "kind": kind}, "severity", severity)
+        yield Shown("fct_capacity_alerts", {**key, "kind": kind}, "message", text_of(message))
+        day = f"{since.removeprefix('since ')}T00:00Z"
+        moment = {"new": at.as_of.isoformat(), "ongoing": None}.get(since, day)
+        yield Shown("raised", {**key, "name": kind}, "since", moment)
+
+
+def red_flags_page(at: At) -> Iterator[Shown]:
+    for agent, title, message, z in (row for row in cells(at.page("/red-flags")) if row[0] != "Agent"):
+        key = {"shown_label": label_of(agent), **at.key, "red_flag": title.split()[-1], "message": message}
+        yield Shown("fct_record_signs", key, "z", z)
+
+
+def deferrals_page(at: At) -> Iterator[Shown]:
+    """The mean of the listed values is the component."""
+    for agent in at.agents:
+        page = at.page("/evidence", agent_id=f"hash:{agent}", component="q_deferral")
+        rows = [row for row in cells(page) if row[0] != "Deferred"]
+        key = at.of(agent)
+        yield Shown("fct_capacity_scores", key, "n_judged_deferrals", len(rows))
+        for row in rows:
+            yield Shown("fct_deferral_verdicts", {"deferral_id": row[1]}, "deferral_value", row[4])
+
+
+def compare_page(at: At) -> Iterator[Shown]:
+    columns = {"score": "capacity_score_steady", "days": "capacity_score", "Traces": "n_traces"}
+    first, *others = at.agents
+    for other in others:
+        for row in cells(at.page("/compare", agent_id=f"hash:{first}", other_id=f"hash:{other}")):
+            words = row[0].split()
+            column = FACTORS.get(words[0] if words else "") or columns.get(words[-1] if words else "")
+            for agent, cell in zip((first, other), row[1:3], strict=False):
+                key = at.of(agent)
+                if column == "n_traces":
+                    yield Shown("scores", key, column, cell)
+                elif column:
+                    yield from limited("scores", key, column, cell)
+
+
+def runs_page(at: At) -> Iterator[Shown]:
+    for row in cells(at.page("/runs"))[1:]:
+        moment = datetime.fromisoformat(row[3].replace(" UTC", "Z"))
+        key = {"as_of": moment, "n_scores": int(row[5].replace(",", ""))}
+        for column, value in (("outcome", row[2]), ("command", row[4]), ("n_late_traces", row[6])):
+            yield Shown("runs", key, column, value)
+        yield Shown("runs", key, "whole_seconds", row[1])
+
+
+def quality_page(at: At) -> Iterator[Shown]:
+    (_, _, _, _, *days), *rows = cells(at.page("/quality"))
+    named = [days[0]]
+    for day in days[1:]:
+        named.append(day if " " in day else f"{day} {named[-1].split()[1]}")
+    for row in rows:
+        issue = row[0].removesuffix(" no fault").split()[-1]
+        yield Shown("issues", {"issue": issue}, "n", row[1])
+        yield Shown("issues", {"issue": issue}, "n_agents", row[2].replace("–", "0"))
+        for day, n in zip(named, row[4:], strict=True):
+            if n:
+                yield Shown("issue days", {"issue": issue, "day": day}, "n", n)
+
+
+def parameters_page(at: At) -> Iterator[Shown]:
+    columns = ("parameter_value", "default_value", "allowed_range", "meaning", "specification_section")
+    for row in cells(at.page("/parameters")):
+        if len(row) == 6 and row[0] != "Parameter":
+            for column, value in zip(columns, row[1:], strict=True):
+                told = None if value == "not published" else value
+                yield Shown("dim_scoring_parameters", {"parameter_name": row[0]}, column, told)
+        elif len(row) == 4 and row[0] != "Category":
+            for column, value in zip(("lower_bound", "upper_bound", "guidance"), row[1:], strict=True):
+                yield Shown("dim_capacity_categories", {"label": row[0]}, column, value)
+
+
+# --- commands and Grafana --------------------------------------------------------------------------------------------
+
+
+def report_page(at: At) -> Iterator[Shown]:
+    page = read_report(at.connection, MARTS, at.window_days, json=False)
+    fleet, *sections = page.split("<details class=panel id=")
+    yield from fleet_rows(at, fleet)
+    for one in sections:
+        label = re.search(r"<h3>(.*?)</h3>", one)
+        assert label is not None
+        key = {"shown_label": label_of(text_of(label[1])), **at.key}
+        yield from section(one.partition("<section class=panel>")[0], key, whole=False)
+
+
+def report_json(at: At) -> Iterator[Shown]:
+    report = json.loads(read_report(at.connection, MARTS, at.window_days, json=True))
+    yield from members("fct_fleet_capacity", at.key, report["fleet"])
+    for one in report["agents"]:
+        key = at.of(one["agent_id_hash"])
+        nested = ("loss_components", "changes", "components", "history", "raised", "verdict")
+        compared = ("compared_as_of", "score_before", "change", "not_comparable_because")
+        later = ("missing_traces", "last_traced_at")
+        yield from members("scores", key, one, *nested, *compared, *later)
+        yield from members("comparisons", key, {name: one[name] for name in compared})
+        yield Shown("scores", key, "verdict", one["verdict"]["verdict"])
+        yield Shown("scores", key, "verdict_threshold", one["verdict"]["threshold"])
+        for raised_ in one["raised"]:
+            yield Shown("raised", {**key, "name": raised_["name"]}, "since", raised_["since"])
+        for part in one["loss_components"]:
+            yield from members(
+                "attribution", {**key, "loss_component": part["loss_component"]}, part, "score_left"
+            )
+        for part in one["changes"]:
+            yield from members(
+                "changes", {**key, "loss_component": part["loss_component"], "compared_with": "window"}, part
+            )
+        for part in one["components"]:
+            yield from members("components", {**key, "component": part["component"]}, part)
+        for point in one["history"]:
+            of = {**key, "as_of": datetime.fromisoformat(point["as_of"])}
+            yield from members("fct_capacity_scores", of, point)
+
+
+def explanations(at: At) -> Iterator[Shown]:
+    for agent in at.agents:
+        explanation = explain_module.explain(at.project, agent, at.as_of.isoformat(), at.window_days, None)
+        found = json.loads(explain_module.as_json(explanation))
+        key = at.of(agent)
+        yield from members("fct_capacity_scores", key, found["score"])
+        yield Shown("scores", key, "verdict", found["verdict"]["verdict"])
+        yield Shown("scores", key, "verdict_threshold", found["verdict"]["threshold"])
+        yield from raised(found, key)
+        for part in found["loss_components"]:
+            yield from members(
+                "attribution", {**key, "loss_component": part["loss_component"]}, part, "n_traces"
+            )
+        for comparison in found["comparisons"]:
+            of = {**key, "compared_with": comparison["compared_with"]}
+            yield from members("fct_score_comparisons", of, comparison, "loss_components")
+            for part in comparison["loss_components"]:
+                yield from members("changes", {**of, "loss_component": part["loss_component"]}, part)
+        for red_flag in found["red_flags"]:
+            of = {**key, "red_flag": red_flag["red_flag"], "field": red_flag["field"]}
+            yield from members("fct_record_signs", of, red_flag)
+        yield from of_text(explain_module.page(explanation), key)
+
+
+def of_text(page: str, key: Mapping[str, Any]) -> Iterator[Shown]:
+    """Yield the numbers in the text of an explanation."""
+    page = " ".join(page.split())
+    number = r"(-?[\d,.]*\d)"
+    interval = rf"\.? 95 % interval: {number} to {number}"
+    for column, words in (
+        ("capacity_score_steady", rf"Steady score[^:]*: {number}[^;]*;"),
+        ("capacity_score", rf"Capacity {number}, .*?"),
+    ):
+        if found := re.search(words + interval, page):
+            yield from limited("scores", key, column, "{} [{}, {}]".format(*found.groups()))
+    factors = page.partition("Factors: ")[2].partition(";")[0]
+    for name, value in re.findall(rf"\b({'|'.join(FACTORS)}) {number}", factors):
+        yield Shown("scores", key, FACTORS[name], value)
+    verdict = re.search(rf"Verdict at {number}: (\w+)", page)
+    assert verdict is not None
+    yield Shown("scores", key, "verdict_threshold", verdict[1])
+    yield Shown("scores", key, "verdict", verdict[2])
+    lost = page.partition("Points lost, by loss component")[2].partition("What changed")[0]
+    for part, points in re.findall(rf" (\w+) (?:{'|'.join(FACTORS)}) {number} #", lost):
+        yield Shown("attribution", {**key, "loss_component": part}, "points_lost", points)
+
+
+def tables(at: At) -> Iterator[Shown]:
+    """The table that `run` prints, wide enough for all columns."""
+    with patch.dict("os.environ", {"COLUMNS": "300"}):
+        found = fleet_tables(at.connection, MARTS, at.as_of).split("\n\nFleet")
+    [table] = [one for one in found if f"window of {at.window_days} days" in one]
+    summary, _, headings, _, *lines = table.splitlines()
+    for verdict, n in re.findall(rf"({'|'.join(VERDICTS)}) (\d+)", summary):
+        if n != "0":
+            yield Shown("verdicts", {**at.key, "verdict": verdict}, "n", n)
+    names = {"category": "category_steady", "status": "score_status", "weakest": "weakest_factor", **FACTORS}
+    for line in lines:
+        key = {"shown_label": line.partition("  ")[0], **at.key}
+        for name in re.split("  +", headings)[1:]:
+            start = headings.index(f" {name}") + 1
+            is_right_aligned = name in FACTORS
+            cell = (
+                line[: start + len(name)].split()[-1]
+                if is_right_aligned
+                else line[start:].partition("  ")[0].strip()
+            )
+            if name in ("steady", "window"):
+                column = "capacity_score_steady" if name == "steady" else "capacity_score"
+                yield from limited("scores", key, column, cell)
+            elif name not in ("alerts", "red_flags"):
+                yield Shown("scores", key, names.get(name, name), None if cell == "-" else cell)
+
+
+def panels(at: At) -> Iterator[Shown]:
+    """Panels of the dashboard, for the published thresholds."""
+    for row in panel_rows(at, "Agents at the newest as-of"):
+        key = at.of(row["hash"])
+        yield Shown("titles", key, "names", sorted(filter(None, (row["raised"] or "").split(", "))))
+        yield Shown("comparisons", key, "change", row["change"])
+        for name, column in PANEL_COLUMNS.items():
+            yield Shown("scores", key, column, row[name])
+    for agent in at.agents:
+        for row in panel_rows(at, "Points lost by loss component", agent):
+            yield Shown(
+                "attribution",
+                at.of(agent, loss_component=row["loss_component"]),
+                "points_lost",
+                row["points lost"],
+            )
+        for row in panel_rows(at, "What changed since one window ago", agent):
+            key = at.of(agent, loss_component=row["loss_component"], compared_with="window")
+            yield Shown("changes", key, "points", row["points"])
+        for row in panel_rows(at, "Components", agent):
+            for end in ("value", "low", "high"):
+                key = at.of(agent, component=row["component"])
+                yield Shown("components", key, f"component_{end}", row[end])
+        for title in ("Steady score and its 95 % interval", "Capacity and its 95 % interval"):
+            for row in panel_rows(at, title, agent):
+                key = {**at.of(agent), "as_of": row.pop("time")}
+                prefix = "capacity_score_steady" if "steady" in row else "capacity_score"
+                for value, end in zip(row.values(), ("", "_low", "_high"), strict=True):
+                    yield Shown("fct_capacity_scores", key, prefix + end, value)
+    for row in panel_rows(at, "Alerts"):
+        of = {"agent_label": row["agent"], **at.key, "kind": row["kind"]}
+        yield from members("fct_capacity_alerts", of, row, "agent")
+
+
+PANEL_COLUMNS = {
+    "agent": "agent_label", "capacity": "capacity_score", "low": "capacity_score_low", "high": "capacity_score_high",
+    "steady": "capacity_score_steady", "steady low": "capacity_score_steady_low",
+    "steady high": "capacity_score_steady_high", "verdict": "verdict", "threshold": "verdict_threshold",
+    "category": "category_steady", "certainty": "category_steady_certainty", **FACTORS,
+}  # fmt: skip
+
+
+def panel_rows(at: At, title: str, agent: str = "") -> list[Row]:
+    [target] = PANELS[title]["targets"]
+    query = expanded(target["rawSql"], agent=agent, window_days=at.window_days)
+    with at.connection.cursor(row_factory=dict_row) as cursor:
+        return cursor.execute(query).fetchall()
+
+
+# --- the walker ------------------------------------------------------------------------------------------------------
+
+Read = Callable[[At], Iterator[Shown]]
+OF_ANY_AS_OF: dict[Read, str] = {
+    api_fleet: "scores", api_factors: "components", api_history: "fct_capacity_scores",
+    api_alerts: "fct_capacity_alerts", api_red_flags: "fct_record_signs", api_evidence: "lowered",
+    fleet_page: "scores", agent_pages: "components", alerts_page: "fct_capacity_alerts",
+    red_flags_page: "fct_record_signs", deferrals_page: "fct_capacity_scores", compare_page: "scores",
+    explanations: "attribution", tables: "scores",
+}  # fmt: skip
+OF_NEWEST: dict[Read, str] = {
+    report_page: "scores", report_json: "components", panels: "fct_capacity_alerts", metrics: "alert counts",
+}  # fmt: skip
+WITHOUT_AS_OF: dict[Read, str] = {
+    api_parameters: "dim_scoring_parameters", parameters_page: "dim_scoring_parameters", runs_page: "runs",
+    quality_page: "issues",
+}  # fmt: skip
+READERS = {**OF_ANY_AS_OF, **OF_NEWEST, **WITHOUT_AS_OF}
+"""The mart of which each reader shows all rows, those of the as-of and window if it has one."""
+
+
+@pytest.fixture(scope="module")
+def world(sample_copy: Database) -> Iterator[tuple[At, Expected]]:
+    score(sample_copy.profiles_dir, NEWEST, {"ciris_verdict_threshold": 0.8})
+    project = load_project(REPOSITORY, sample_copy.profiles_dir)
+    with (
+        sample_copy.connect() as connection,
+        sample_copy.connect() as marts,
+        opened(project) as served,
+        asking(served) as client,
+        patch.object(explain_module, "read_relations", return_value=MARTS),
+    ):
+        marts.row_factory = dict_row
+        marts.execute(f"set search_path to {SCHEMA}")
+        yield At(sample_copy, project, client, connection, NEWEST, 7), Expected(marts)
+
+
+def wrong(reader: Read, at: At, expected: Expected) -> Iterator[str]:
+    """Yield what a reader shows otherwise than the marts, and rows that it does not show."""
+    seen = set()
+    for shown in reader(at):
+        found = expected.found(shown.mart, shown.key)
+        seen |= {id(row) for row in found}
+        values = [row.get(shown.column, "no such column") for row in found]
+        if len(found) != 1 or not is_shown(values[0], shown.value, shown.column):
+            yield f"{shown}: {values} expected"
+    for row in expected.rows(READERS[reader]):
+        is_asked = reader in WITHOUT_AS_OF or all(row[name] == value for name, value in at.key.items())
+        if is_asked and id(row) not in seen:
+            yield f"not shown: {row}"
+
+
+@pytest.mark.parametrize(
+    ("reader", "as_of", "window_days"),
+    [
+        *itertools.product(OF_ANY_AS_OF, AS_OFS, (7, 30)),
+        *itertools.product(OF_NEWEST, [NEWEST], (7, 30)),
+        *itertools.product(WITHOUT_AS_OF, [NEWEST], [7]),
+    ],
+    ids=lambda one: (
+        one.__name__ if callable(one) else f"{one:%d}" if isinstance(one, datetime) else f"{one} days"
+    ),
+)
+def test_every_shown_number_is_that_of_the_marts(world, reader, as_of, window_days):
+    at, expected = world
+    assert list(wrong(reader, replace(at, as_of=as_of, window_days=window_days), expected)) == []
