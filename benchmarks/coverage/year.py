@@ -40,7 +40,7 @@ SHARE_CHANGED = 0.4
 """Share of an agent's properties that each change affects."""
 
 THRESHOLD = 0.6
-GRANT, WITHHOLD = 0.75, 0.45
+GRANT, WITHHOLD = 0.72, 0.45
 """``ciris_grant_probability`` and ``ciris_withhold_probability``."""
 WINDOWS_DRAWN = 400
 """Number of windows over which the expected score is averaged."""

@@ -281,7 +281,7 @@ def _wrong_verdicts(
         elif row["probability_at_threshold"] < 0.45:
             verdict = "withhold"
         else:
-            verdict = "review" if reviews else "grant" if row["probability_at_threshold"] >= 0.75 else "keep"
+            verdict = "review" if reviews else "grant" if row["probability_at_threshold"] >= 0.72 else "keep"
         found = row["verdict"], row["verdict_threshold"], row["review_for"]
         if found != (expected := (verdict, 0.6, reviews)):
             wrong.append(f"{key(row)}: {found}, expected {expected}")

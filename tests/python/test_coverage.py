@@ -166,7 +166,7 @@ def behaviour_of(rows: list[dict[str, tuple[float, float, float]]]) -> RateCompo
             value[i, at], low[i, at], high[i, at] = three
     empty = np.zeros(len(rows))
     return rate_components(
-        Intervals(*[empty] * 7, *[one] * 3, value, low, high, one, empty.astype(np.int64), *[empty] * 4),
+        Intervals(*[empty] * 3, *[one] * 3, value, low, high, one, empty.astype(np.int64), *[empty] * 4),
         PARAMETERS,
     )
 
@@ -205,20 +205,24 @@ def test_events_of_windows_equal_hand_computed_values():
     logs = np.log(np.maximum(hours, 1))
     deferrals = (np.isin(day, (1, 6))).astype(np.int64)[None]
     worth = np.where(day == 1, 1.0, 0.5) * deferrals
-    events = Events(happened, hours, logs, logs**2, deferrals, worth, np.array([[0, 0, 3]]))
+    drawn = draw_events(EventRates(*(np.full((200, 50), v) for v in (0.2, 1.0, 0.5, 0.7))), rng())
+    relapses = np.array([[0, 0, 3]])
+    events = Events(
+        happened, hours, logs, logs**2, deferrals, worth, relapses, drawn.episodes, drawn.deferrals
+    )
     facts = row_facts(events, np.array([3, 4, 7, 8]), 7)
-    assert [values[0].tolist() for values in facts[:5]] == [
+    assert [values[0].tolist() for values in facts] == [
         [1.0, 1.5, 7 / 3, 3.0],
         [1, 2, 3, 2],
         [0.0, 0.5, 1 / 3, 0.0],
         [1.0, 1.0, 0.75, 0.75],
         [1, 1, 2, 2],
     ]
-    assert facts[5][0].tolist() == pytest.approx([1.0, 1.5, 7 / 3, 7 / 3])
     found = compared(events, np.array([8]), 3)
     assert (found.n[0], found.n_before[0]) == (1, 2)
     assert (found.log_hours[0], found.log_hours_before[0]) == pytest.approx((np.log(4), np.log(2)))
-    drawn = draw_events(EventRates(*(np.full((200, 50), v) for v in (0.2, 1.0, 0.5, 0.7))), rng())
+    assert len(drawn.episodes.agent) == drawn.n_episodes.sum()
+    assert drawn.deferrals.value.sum() / 1e9 == pytest.approx(drawn.worth.sum())
     assert drawn.n_episodes.sum() / 10_000 == pytest.approx(0.2, abs=0.02)
     assert drawn.hours.sum() / drawn.n_episodes.sum() == pytest.approx(1.0, abs=0.15)
     assert drawn.worth.sum() / drawn.n_deferrals.sum() == pytest.approx(0.7, abs=0.02)

@@ -119,7 +119,7 @@ def test_empty_fleet_gives_one_sentence(connection):
 
 def test_a_large_fleet_shows_what_needs_attention_and_counts_the_rest(connection):
     for i in range(MAX_ROWS + 3):
-        add_score(connection, f"{i:08d}", f"Agent {i}", i / 100)
+        add_score(connection, f"{i:08d}", f"Agent {i}", i / 100, 0.92)
     lines = fleet_tables(connection, MARTS, AS_OF).splitlines()
     assert len(lines) == 4 + MAX_ROWS + 1
     assert lines[-1] == "... and 3 more agents that need less attention."

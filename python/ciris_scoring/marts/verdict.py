@@ -44,6 +44,10 @@ is the newest as-of with alerts, because a later run that scored no agent can ra
 """
 
 
+LEAST_LOSS = 1e-9
+"""Smallest loss beyond the fixed one, so that its logarithm is finite (certainty.md §4b)."""
+
+
 def title(name: str) -> str:
     """Return the title of an alert or a red flag, or the name itself if this version does not know it."""
     return KINDS[name].title if name in KINDS else name
@@ -120,10 +124,11 @@ class Steady:
             return None
         if threshold <= 0 or threshold >= math.exp(-self.fixed_loss):
             return float(threshold <= 0)
-        if self.score >= self.high:
+        if self.score >= self.high or self.score <= 0:
             return float(self.score >= threshold)
         at, at_score, at_high = (
-            math.log(-math.log(score) - self.fixed_loss) for score in (threshold, self.score, self.high)
+            math.log(max(-math.log(score) - self.fixed_loss, LEAST_LOSS))
+            for score in (threshold, self.score, self.high)
         )
         return float(normal_share((at - at_score) / ((at_score - at_high) / 1.96)))
 

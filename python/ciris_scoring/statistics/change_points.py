@@ -41,12 +41,13 @@ class Estimate(NamedTuple):
 
 
 def log_gamma(x: Floats) -> Floats:
-    """Compute ln Γ(x) for x > 0, by Stirling's series at x + 3 (Abramowitz and Stegun 1964, 6.1.41)."""
-    z = x + 3.0
+    """Compute ln Γ(x) for x > 0 to 12 digits, by Stirling's series at x + 7 (Abramowitz and Stegun 1964, 6.1.41)."""
+    z = x + 7.0
     i = 1 / z
     square = i * i
-    series = i * (1 / 12 - square * (1 / 360 - square * (1 / 1260 - square / 1680)))
-    result: Floats = (z - 0.5) * np.log(z) - z + HALF_LOG_TAU + series - np.log(x * (x + 1) * (x + 2))
+    series = i * (1 / 12 - square * (1 / 360 - square * (1 / 1260 - square * (1 / 1680 - square / 1188))))
+    product = x * (x + 1) * (x + 2) * (x + 3) * (x + 4) * (x + 5) * (x + 6)
+    result: Floats = (z - 0.5) * np.log(z) - z + HALF_LOG_TAU + series - np.log(product)
     return result
 
 
