@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from benchmarks.coverage.alarms import PARAMETERS, watched
 from benchmarks.coverage.behaviour import RATES, Behaviour, DayEffects, only_traces
 from benchmarks.coverage.cases import CORROBORATED, MOST_ICC, WINDOWS, plausible
-from benchmarks.coverage.events import MODES, EventRates, Events, draw_events, durations
+from benchmarks.coverage.events import MODES, EventRates, Events, draw_events, durations, within
 from benchmarks.coverage.truth import truth
 from ciris_scoring.basics.normal import normal_share
 from ciris_scoring.statistics.design_effects import FleetValues
+from ciris_scoring.statistics.episodes import excess
 from ciris_scoring.statistics.inputs import Booleans, Floats, Integers, PeriodSums, TraceSums, Window
 from ciris_scoring.statistics.long_run import LongRun, Present
 from ciris_scoring.statistics.long_run import long_run as estimate
@@ -40,7 +41,7 @@ SHARE_CHANGED = 0.4
 """Share of an agent's properties that each change affects."""
 
 THRESHOLD = 0.6
-GRANT, WITHHOLD = 0.72, 0.45
+GRANT, WITHHOLD = 0.74, 0.45
 """``ciris_grant_probability`` and ``ciris_withhold_probability``."""
 WINDOWS_DRAWN = 400
 """Number of windows over which the expected score is averaged."""
@@ -70,6 +71,8 @@ class Standing(NamedTuple):
     """Whether ``falling`` or ``episode`` is raised."""
     probability: Floats | None = None
     """Probability that the long run reaches the threshold, of a steady score."""
+    lost: Booleans | None = None
+    """Whether lost audit numbers alone raise a critical ``broken_chain``."""
 
 
 def live(agents: int, days: int, rng: np.random.Generator) -> Lives:
@@ -153,17 +156,40 @@ def a_year(seed: int, number: int) -> dict[str, Standing]:
     alarms = (alarm | raised.episode, alarm | raised.episode_month)
     stretch = lives.stretch[:, BEFORE:]
     expected = [long_run(lives, window, rng)[agent, stretch] for window in WINDOWS.values()]
+    lost = [_critical_gaps(n_traces, days, rng)[:, BEFORE:] for days in WINDOWS]
     steady = _steady(sums, events, fleet, BEFORE + 1 + np.arange(stretch.shape[1]))
     return {
         "7 days": Standing(*week[:3], expected[0], stretch, alarms[0]),
         "30 days": Standing(*month[:3], expected[1], stretch, alarms[1]),
         **{
             f"steady, {days} days": Standing(
-                of.score, of.low, of.high, expected[at], stretch, alarms[at], _probability(of)
+                of.score, of.low, of.high, expected[at], stretch, alarms[at], _probability(of), lost[at]
             )
             for at, (days, of) in enumerate(zip(WINDOWS, steady, strict=True))
         },
     }
+
+
+LOSES = 0.5
+"""Share of agents that lose traces on the way to the lens."""
+LOST = (-4.0, -2.0)
+"""Powers of ten between which the share of their traces with a gap before them is."""
+GAP_SHARE, GAP_Z, GAP_DAYS = 0.01, 3.09, 90
+"""``chain_gap_share``, ``chain_gap_z``, and the days before the window."""
+
+
+def _critical_gaps(n_traces: Integers, window_days: int, rng: np.random.Generator) -> Booleans:
+    """Draw lost traces, and return after each day whether ``broken_chain`` is critical by them, (agents, days)."""
+    agents, days = n_traces.shape
+    share = np.where(rng.random(agents) < LOSES, 10.0 ** rng.uniform(*LOST, agents), 0.0)
+    gaps = rng.binomial(n_traces, share[:, None])
+    as_ofs = np.arange(1, days + 1)
+    x, n = (within(values, as_ofs, window_days).ravel() for values in (gaps, n_traces))
+    y, m = (
+        within(values, as_ofs, window_days + GAP_DAYS, window_days).ravel() for values in (gaps, n_traces)
+    )
+    critical: Booleans = (x > GAP_SHARE * n) & (excess(x, n * 1.0, y, m * 1.0) >= GAP_Z)
+    return critical.reshape(agents, days)
 
 
 def _steady(sums: PeriodSums, events: Events, fleet: FleetValues, as_ofs: Integers) -> list[LongRun]:
@@ -231,6 +257,18 @@ def accuracy(name: str, of: Standing) -> dict[str, Any]:
     }
 
 
+def reviewed(name: str, of: Standing) -> dict[str, Any]:
+    """Return the shares of agent-days that would be granted and are reviewed."""
+    assert of.probability is not None and of.lost is not None
+    granted = of.probability >= GRANT
+    return {
+        "would be granted": name,
+        "agent-days": int(granted.sum()),
+        "reviewed": np.mean((of.alarm | of.lost)[granted]),
+        "for lost numbers alone": np.mean((of.lost & ~of.alarm)[granted]),
+    }
+
+
 SOON = 14
 """Days after a change in which coverage is stated separately."""
 
@@ -258,9 +296,10 @@ def outcomes(name: str, of: Standing) -> Iterator[dict[str, Any]]:
         yield _outcome(f"{name}, range", held(of.low >= THRESHOLD, of.high < THRESHOLD), of.long_run)
         return
     grant, withhold = of.probability >= GRANT, of.probability < WITHHOLD
-    yield _outcome(f"{name}, verdict", held(grant, withhold), of.long_run)
-    yield _outcome(f"{name}, verdict with review", held(grant & ~of.alarm, withhold), of.long_run)
-    yield _outcome(f"{name}, revoked at an alert", held(grant & ~of.alarm, withhold | of.alarm), of.long_run)
+    review = of.alarm if of.lost is None else of.alarm | of.lost
+    yield _outcome(f"{name}, without reviews", held(grant, withhold), of.long_run)
+    yield _outcome(f"{name}, verdict", held(grant & ~review, withhold), of.long_run)
+    yield _outcome(f"{name}, revoked by a review", held(grant & ~review, withhold | review), of.long_run)
 
 
 def held(grant: Booleans, withhold: Booleans) -> Booleans:

@@ -48,7 +48,7 @@
     {%- set allowed = 'a number in [0, 1], such as 0.6. Correct it in dbt_project.yml or in --vars' -%}
   {%- elif kind == 'probability' -%}
     {%- set fits = value is number and value is not boolean and 0 < value < 1 -%}
-    {%- set allowed = 'a number between 0 and 1, such as 0.72. Correct it in dbt_project.yml or in --vars' -%}
+    {%- set allowed = 'a number between 0 and 1, such as 0.74. Correct it in dbt_project.yml or in --vars' -%}
   {%- elif kind == 'choice' -%}
     {#- Without the Python package the choices are unknown; check_package reports that it is missing. -#}
     {%- set fits = value is string and (value in definition['choices'] or not definition['choices']) -%}

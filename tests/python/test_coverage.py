@@ -266,9 +266,9 @@ def test_verdict_with_review_gives_nothing_new_and_keeps_what_is_held():
     standing = Standing(expected, expected, expected, expected, np.zeros((1, 5), int), alarm, probability)
     denials = {row["decided by"]: row["wrong denials"] for row in year.outcomes("steady", standing)}
     assert denials == {
-        "steady, verdict": 1 / 5,  # the third day
-        "steady, verdict with review": 2 / 5,  # and the fourth
-        "steady, revoked at an alert": 3 / 5,  # and the second
+        "steady, without reviews": 1 / 5,  # the third day
+        "steady, verdict": 2 / 5,  # and the fourth
+        "steady, revoked by a review": 3 / 5,  # and the second
     }
 
 

@@ -122,7 +122,7 @@ def test_variable_out_of_range_stops_the_run_before_anything_is_built(
 def test_withhold_probability_above_grant_probability_stops_the_run(rethought: Database) -> None:
     with pytest.raises(CirisError) as refused:
         score(rethought.profiles_dir, AS_OF, {"ciris_withhold_probability": 0.8})
-    assert "ciris_withhold_probability is 0.8, but must be at most ciris_grant_probability (0.72)" in str(
+    assert "ciris_withhold_probability is 0.8, but must be at most ciris_grant_probability (0.74)" in str(
         refused.value
     )
 
@@ -132,6 +132,6 @@ def test_verdict_follows_from_the_published_probability(marts: psycopg.Connectio
     for row in rows:
         probability = row["probability_at_threshold"]
         assert (row["verdict"] == "withhold") == (probability < 0.45), row
-        assert row["verdict"] != "grant" or probability >= 0.72, row
+        assert row["verdict"] != "grant" or probability >= 0.74, row
         assert row["grant_score"] <= row["capacity_score_steady"] <= row["withhold_score"], row
     assert {"grant", "withhold"} <= {row["verdict"] for row in rows}

@@ -32,6 +32,7 @@ class PeriodSums(NamedTuple):
     n_identity_changes: Integers
     n_overridden: Integers
     n_chain_valid: Integers
+    n_chain_gaps: Integers
     n_fields_present: Integers
     """Number of present fields, out of ten per trace."""
     n_replay_sampled: Integers
@@ -64,6 +65,7 @@ class TraceSums(NamedTuple):
     n_identity_changes: Integers
     n_overridden: Integers
     n_chain_valid: Integers
+    n_chain_gaps: Integers
     n_fields_present: Integers
     n_replay_sampled: Integers
     n_replay_succeeded: Integers

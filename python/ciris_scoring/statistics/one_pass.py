@@ -19,7 +19,7 @@ from ciris_scoring.statistics.design_effects import (
     fleet_values,
     joined_sums,
 )
-from ciris_scoring.statistics.episodes import Episodes, chance_of_as_many, longer, share_rose
+from ciris_scoring.statistics.episodes import Episodes, chance_of_as_many, excess, longer, share_rose
 from ciris_scoring.statistics.factors import Components, components
 from ciris_scoring.statistics.inputs import Floats, Integers, Places, Rows, TraceSums
 from ciris_scoring.statistics.intervals import (
@@ -46,7 +46,14 @@ from ciris_scoring.statistics.reading import (
 from ciris_scoring.statistics.session import Session
 from ciris_scoring.statistics.setting import Setting, read_setting
 from ciris_scoring.statistics.ties import Scored, count_ties
-from ciris_scoring.statistics.windows import Columns, Deferrals, FragileEpisodes, log_hours, window_columns
+from ciris_scoring.statistics.windows import (
+    Columns,
+    Deferrals,
+    FragileEpisodes,
+    log_hours,
+    running_total,
+    window_columns,
+)
 from ciris_scoring.statistics.writing import (
     add_rows,
     create_tables,
@@ -155,6 +162,7 @@ def _compute_rows(
         **columns,
         "episode_z": longer(compared, fleet.episode_cv[places.window, places.as_of]),
         "episode_chance": chance_of_as_many(compared, window_days, parameters.steady_days),
+        "chain_gap_z": _chain_gap_z(chunk, columns, window_days, setting.periods_per_day),
         "deferrals_are_worse": share_rose(
             1 - made.q_deferral,
             columns["n_judged_deferrals"],
@@ -207,6 +215,23 @@ def _long_run_columns(
         setting.periods_per_day,
     )
     return long_run_columns(found, pair, window, columns["n_traces"] >= setting.parameters.min_traces)
+
+
+GAP_DAYS = 90
+"""Days before the window with which gaps in the audit numbers are compared (certainty.md §4)."""
+
+
+def _chain_gap_z(chunk: Batch, columns: Columns, window_days: Integers, periods_per_day: int) -> Floats:
+    """Return by how many standard deviations gaps per trace exceed those before the window."""
+    older, (agent, as_of, _) = chunk.older.n_traces.shape[1], chunk.places
+    until = older + as_of - window_days * periods_per_day
+    since = np.maximum(until - GAP_DAYS * periods_per_day, 0)
+    sums = TraceSums.after(chunk.older, chunk.sums)
+    n_gaps, n_traces = (
+        total[agent, until] - total[agent, since]
+        for total in map(running_total, (sums.n_chain_gaps, sums.n_traces))
+    )
+    return excess(columns["n_chain_gaps"], columns["n_traces"] * 1.0, n_gaps, n_traces * 1.0)
 
 
 def _rows(places: Places, columns: Columns, made: Components) -> Rows:

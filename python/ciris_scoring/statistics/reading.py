@@ -44,6 +44,7 @@ SUM_COLUMNS = {
             "n_identity_changes",
             "n_overridden",
             "n_chain_valid",
+            "n_chain_gaps",
             "n_replay_sampled",
             "n_replay_succeeded",
             "n_unsafe",
@@ -77,7 +78,6 @@ COUNT_COLUMNS = {
             "n_signature_verified",
             "n_key_registered",
             "n_link_valid",
-            "n_chain_gaps",
             "n_chain_rewinds",
             "n_chain_duplicates",
             "n_trivial",
@@ -87,6 +87,7 @@ COUNT_COLUMNS = {
         ),
         COUNT,
     ),
+    "n_missing_numbers": Numbers("int8"),
     **dict.fromkeys(ARRAYS, Numbers("int4", len(FIELDS))),
 }
 """Columns of ``int_agent_periods`` that are only summed over windows."""

@@ -250,6 +250,7 @@ def column_names() -> list[str]:
         "episode_cv",
         "episode_z",
         "episode_chance",
+        "chain_gap_z",
         *Ties._fields,
         "deferrals_are_worse",
         *(f"{one.component}_loss" for one in COMPONENT_ROWS if one.loss_order),

@@ -286,7 +286,7 @@ def _steady(found: long_run.LongRun, score: Mapping[str, Any], p: Mapping[str, A
             "category_steady": _category(found.score),
             "category_steady_low": _category(found.low),
             "category_steady_high": _category(found.high),
-            "grant_score": reached(0.72),
+            "grant_score": reached(0.74),
             "withhold_score": reached(0.45),
             "mttr_hours_steady_minus_weekly": of_r,
             "q_deferral_steady_minus_weekly": of_q,

@@ -54,6 +54,8 @@ DEFAULT_PARAMETERS: dict[str, Any] = {
     "replay_min_sample": 30,
     # scoring.md §5
     "steady_days": 90,
+    "chain_gap_share": 0.01,
+    "chain_gap_z": 3.09,
     "mttr_scale_hours": 1,
     "norm_k": 5,
     "norm_x0": 0.5,
@@ -1394,6 +1396,23 @@ def _worse_events(
     return None
 
 
+def _is_rewritten(agent: Agent, row: Mapping[str, Any], end: int, length: int, p: Mapping[str, Any]) -> bool:
+    """certainty.md §4: return whether a broken chain is critical."""
+    counts = row["components"]
+    if counts["chain_rewinds"] + counts["chain_duplicates"] > 0:
+        return True
+    before = agent.between(end - length - 90 * _DAY, end - length)
+    x, n, m = counts["chain_gaps"], row["n_traces"], len(before)
+    y = sum(agent.sequence[i] == "gap" for i in before)
+    if x <= p["chain_gap_share"] * n or m == 0:
+        return False
+    e, f = (x + y) * n / (n + m), (x + y) * m / (n + m)
+    if x <= e:
+        return False
+    z = math.sqrt(2 * (x * math.log(x / e) + (y * math.log(y / f) if y else 0)))
+    return z >= p["chain_gap_z"]
+
+
 def alerts(fleet_bounds: FleetBounds, as_ofs: list[datetime], windows=REFERENCE_WINDOWS) -> list[dict]:
     """scoring.md §8 and certainty.md §4: return the alerts of a fleet at the as-ofs.
 
@@ -1435,7 +1454,8 @@ def alerts(fleet_bounds: FleetBounds, as_ofs: list[datetime], windows=REFERENCE_
                     row["components"][kind] for kind in ("chain_gaps", "chain_rewinds", "chain_duplicates")
                 )
                 if broken > 0:
-                    alert("broken_chain", "critical", name, end, window, broken)
+                    severity = "critical" if _is_rewritten(agent, row, end, length, p) else "warning"
+                    alert("broken_chain", severity, name, end, window, broken)
                 before = fleet.score(name, end - length, window)
                 before_capacity = None if before is None else before["capacity_score"]
                 fall = None
