@@ -61,6 +61,7 @@ class Score:
     r_ceiling_loss: float | None
     grant_score: float | None
     withhold_score: float | None
+    probability_at_threshold: float | None
     verdict_threshold: float
     """Threshold that the published verdict used."""
     parameter_set_id: str
@@ -91,6 +92,7 @@ class Score:
             self.grant_score,
             self.withhold_score,
             self.r_ceiling_loss,
+            (self.verdict_threshold, self.probability_at_threshold),
         )
         return verdicts.verdict(threshold, steady, self.score_status, self.raised)
 
