@@ -1,11 +1,11 @@
 """Run Python models on PostgreSQL in dbt's own process, in the session and transaction of their materialization.
 
-dbt imports every installed module named ``dbt_...``, in every project of the environment. So this module imports only
-dbt at its top.
+dbt imports every installed module named ``dbt_...``, in every project of the environment. So this module imports
+only dbt at its top.
 
-It gives the PostgreSQL adapter the three properties that dbt needs to run a Python model. There is no new adapter, so
-profiles keep ``type: postgres``. The module also adds methods for the project's macros (``METHODS_FOR_MACROS``), which
-return what the package defines for both SQL and Python.
+It gives the PostgreSQL adapter the three properties that dbt needs to run a Python model. It does not add an adapter,
+so profiles keep ``type: postgres``. The module also adds methods for the project's macros (``METHODS_FOR_MACROS``),
+which return what the package defines for both SQL and Python.
 
 In sessions of the project's nodes, and in those in which dbt reads the catalog, the search path is pg_catalog from the
 first statement on. Nodes of other projects keep their search path.
@@ -178,7 +178,8 @@ def _open_with_safe_path(manager: Any) -> None:
 
 
 def _create_schemas_at_once(adapter: Any) -> None:
-    """Let processes that start together create the same schema: PostgreSQL's ``if not exists`` is no protection."""
+    """Let processes that start together create the same schema: PostgreSQL's ``if not exists`` does not
+    prevent the error."""
     create_schema = adapter.create_schema
 
     def create_schema_(self: Any, relation: Any) -> None:

@@ -50,13 +50,8 @@
     failed. Ancestors of int_scoring_run are not checked, because another command may have built them. -#}
 {% macro check_inputs_of_part(models, last) %}
   {%- set built, failed_tests = fromjson(last['built_nodes']) + inputs_of_run(), fromjson(last['failed_tests']) -%}
-  {%- set found, missing = models | list, [] -%}
-  {%- for unique_id in found if unique_id in graph.nodes and unique_id != 'model.ciris_scoring.int_scoring_run' -%}
-    {%- for parent in graph.nodes[unique_id].depends_on.nodes if parent not in found and parent in graph.nodes -%}
-      {%- do found.append(parent) -%}
-    {%- endfor -%}
-  {%- endfor -%}
-  {%- for unique_id in found if unique_id not in models + built + selected_resources -%}
+  {%- set missing = [] -%}
+  {%- for unique_id in with_ancestors(models) if unique_id in graph.nodes and unique_id not in models + built + selected_resources -%}
     {%- set node = graph.nodes[unique_id] -%}
     {%- if node.config.materialized == 'replace_range' and 'ciris_static' not in node.tags and 'staging' not in node.fqn -%}
       {%- do missing.append(node.name) -%}

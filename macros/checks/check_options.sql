@@ -20,11 +20,7 @@
     {%- for unique_id in selected_resources if unique_id.split('.')[:2] in [['model', 'ciris_scoring'], ['seed', 'ciris_scoring']] -%}
       {%- do built.append(unique_id) -%}
     {%- endfor -%}
-    {%- set needed = built | list -%}
-    {%- for unique_id in needed if unique_id in graph.nodes -%}
-      {%- for parent in graph.nodes[unique_id].depends_on.nodes if parent not in needed -%} {%- do needed.append(parent) -%} {%- endfor -%}
-    {%- endfor -%}
-    {%- set missing = [] -%}
+    {%- set needed, missing = with_ancestors(built), [] -%}
     {%- for test in graph.nodes.values() if test.package_name == 'ciris_scoring' and test.resource_type == 'test'
         and test.unique_id not in selected_resources and test.config.severity | upper == 'ERROR' -%}
       {%- set tables = test.depends_on.nodes -%}

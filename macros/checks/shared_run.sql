@@ -13,28 +13,6 @@
   {{ return(run_id() if shared_run() else invocation_id) }}
 {% endmacro %}
 
-{#- Ids of int_scoring_run's ancestors. They are built before the run knows its bounds. -#}
-{% macro inputs_of_run() %}
-  {%- set found = ['model.ciris_scoring.int_scoring_run'] -%}
-  {%- for unique_id in found if unique_id in graph.nodes -%}
-    {%- for parent in graph.nodes[unique_id].depends_on.nodes if parent not in found -%} {%- do found.append(parent) -%} {%- endfor -%}
-  {%- endfor -%}
-  {{ return(found[1:]) }}
-{% endmacro %}
-
-{#- Those of these nodes that depend on int_scoring_run, and int_scoring_run itself. -#}
-{% macro that_follow_run(unique_ids) %}
-  {%- set following = [] -%}
-  {%- for unique_id in unique_ids if unique_id in graph.nodes -%}
-    {%- set found = [unique_id] -%}
-    {%- for one in found if one in graph.nodes -%}
-      {%- for parent in graph.nodes[one].depends_on.nodes if parent not in found -%} {%- do found.append(parent) -%} {%- endfor -%}
-    {%- endfor -%}
-    {%- if 'model.ciris_scoring.int_scoring_run' in found -%} {%- do following.append(unique_id) -%} {%- endif -%}
-  {%- endfor -%}
-  {{ return(following) }}
-{% endmacro %}
-
 {#- Let processes of one schema do what follows in turn, until the transaction ends. -#}
 {% macro in_turn() %}
   {%- do run_query("select pg_advisory_xact_lock(" ~ lock_key('start_lock') ~ ")") -%}

@@ -78,8 +78,8 @@ CASES = [
     Case(
         "5 renumbered and contradicted_null are raised by one occurrence",
         [
-            *traces(ago(5), 3, agent="anew"),
-            *traces(ago(1), 2, agent="anew", audit_sequence_number=[1, 2]),
+            *traces(ago(5), 3, agent="restarted"),
+            *traces(ago(1), 2, agent="restarted", audit_sequence_number=[1, 2]),
             *traces(
                 ago(1),
                 2,
@@ -89,7 +89,7 @@ CASES = [
             ),
         ],
         [
-            expects(red_flags(renumbered=1), agent="anew"),
+            expects(red_flags(renumbered=1), agent="restarted"),
             expects(red_flags(**{"contradicted_null action_was_overridden": 2}), agent="nulled"),
         ],
     ),

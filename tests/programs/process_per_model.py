@@ -70,8 +70,24 @@ def build_and_test(manifest: Manifest, unique_id: str, options: list[str], folde
     os._exit(0)
 
 
-def build(manifest: Manifest, options: list[str], folder: Path, at_once: int, kill: bool) -> None:
-    """Run a process for each node, in the order of the graph. A process that is killed is started again.
+def wait_for_statement(connection: psycopg.Connection[Any], model: str) -> None:
+    """Wait until a session runs a statement that dbt's comment says is of the model."""
+    of_model = f'%"node_id": "model.ciris_scoring.{model}"%'
+    query = "select count(*) from pg_catalog.pg_stat_activity where query like %s and pid <> pg_backend_pid()"
+    while not connection.execute(query, (of_model,)).fetchall()[0][0]:
+        time.sleep(0.002)
+
+
+def build(
+    manifest: Manifest,
+    options: list[str],
+    folder: Path,
+    at_once: int,
+    kill_in: psycopg.Connection[Any] | None = None,
+) -> None:
+    """Run a process for each node, in the order of the graph.
+
+    With a connection, the process of one model is killed while it writes, and started again.
 
     :raises AssertionError: a process failed.
     """
@@ -81,8 +97,8 @@ def build(manifest: Manifest, options: list[str], folder: Path, at_once: int, ki
         for unique_id in ready[: at_once - len(running)]:
             del waiting[unique_id]
             running[unique_id] = start(manifest, unique_id, options, folder)
-            if kill and unique_id.endswith(KILLED):
-                time.sleep(1.5)
+            if kill_in and unique_id.endswith(f".{KILLED}"):
+                wait_for_statement(kill_in, KILLED)
                 running[unique_id].kill()
                 running[unique_id].join()
                 print(f"killed {KILLED}: {running[unique_id].exitcode == -signal.SIGKILL}", flush=True)
@@ -143,7 +159,7 @@ def differences(at_once: int, n_runs: int = 2) -> list[str]:
             assert dbtRunner().invoke(["build", "--quiet", *whole]).success, "dbt build failed"
             manifest = dbtRunner().invoke(["parse", "--quiet", *parts]).result
             with environment(CIRIS_RUN=run):
-                build(manifest, parts, Path(folder), at_once, kill=number == n_runs - 1)
+                build(manifest, parts, Path(folder), at_once, connection if number == n_runs - 1 else None)
             wrong += mart_differences(connection, "whole", "parts")
             log = connection.execute(
                 "select outcome, n_scores > 0 from parts.fct_scoring_runs order by started_at"

@@ -20,7 +20,7 @@ from conftest import REPOSITORY, Database
 
 PROGRAMS = Path(sys.executable).parent
 
-PATIENCE_SECONDS = 120
+PATIENCE_SECONDS = 600
 """Seconds after which a test stops waiting for a command."""
 
 

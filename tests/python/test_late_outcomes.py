@@ -206,6 +206,21 @@ def test_late_outcome_counts_once_and_is_reported(lens: Lens) -> None:
     assert list(wrong_by_hand(lens)) == []
 
 
+@pytest.mark.parametrize("trace_id", ["x" * 600, " "])
+def test_late_outcome_of_an_oversized_or_blank_trace_id_counts_once(lens: Lens, trace_id: str) -> None:
+    fleet = Fleet()
+    for day in range(9):
+        fleet.add_trace(A, f"{day}", START + day * DAY)
+    fleet.add_trace(A, trace_id, START + DAY + HOUR)
+    fleet.add_trace(A, trace_id + " ", START + DAY + HOUR)
+    fleet.add(A, trace_id, "ACTION_RESULT", START + 8 * DAY, attempt=1)
+    run_by_run(lens, fleet, RUNS)
+    assert lens.rows("select count(*) from {schema}_intermediate.int_trace_checks where is_counted") == [
+        (11,)
+    ]
+    assert lens.late() == {("late_outcome", A, START + DAY): (1, START + 2 * DAY, RUNS[-1])}
+
+
 def test_outcome_after_seventy_days_changes_the_scores_since_the_steps(lens: Lens) -> None:
     """The newest score includes the trace only at its new time."""
     fleet = Fleet()

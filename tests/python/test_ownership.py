@@ -141,16 +141,6 @@ CASES = {
         "Table ciris_intermediate.fct_capacity_scores__next is owned by {mallory}.",
         "drop table ciris_intermediate.fct_capacity_scores__next;",
     ),
-    "view of dbt clone": Case(
-        SCHEMAS
-        + "create schema production authorization {scorer};"
-        + (LOG + OF_SCORER).replace("ciris_intermediate", "production")
-        + "create view ciris_intermediate.int_runs as select * from production.int_runs;"
-        + OF_SCORER.replace("table", "view"),
-        "View ciris_intermediate.int_runs shows production.int_runs, as dbt clone makes such views, and a run would"
-        " write into that table.",
-        "drop view ciris_intermediate.int_runs;",
-    ),
     "planted sequence": Case(
         SCHEMAS + "create sequence ciris.dim_agents; alter sequence ciris.dim_agents owner to {scorer}",
         "ciris.dim_agents is a sequence, but a run makes a table or view of that name.",
@@ -219,7 +209,7 @@ CASES = {
     ),
 }
 CLEAN = """
-drop schema if exists ciris, ciris_staging, ciris_intermediate, production cascade;
+drop schema if exists ciris, ciris_staging, ciris_intermediate cascade;
 drop table if exists public.ran_as, public.refers, public.child, public.parent cascade;
 drop function if exists public.planted, public.planted_value cascade;
 revoke pg_read_all_settings from {mallory}, {scorer};

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from ciris_scoring.basics.errors import shown
+from ciris_scoring.basics.project import vars_text
 from ciris_scoring.basics.root_project import unknown_variables
 from conftest import REPOSITORY, Database
 from test_bad_input import NEWEST, built, dbt, marts, run
@@ -64,6 +65,14 @@ AT_PARSE_TIME = {"ciris_time_spine"}
 def published(small_fleet: Database) -> Database:
     assert run(small_fleet).exit_code == 0
     return small_fleet
+
+
+@pytest.mark.parametrize(
+    "value", [1e-9, 1e300, -0.0, 5, True, None, "1e-09", "true", "2026-06-15", "😀 ü\u2028", [], {}]
+)
+def test_dbt_reads_variables_as_they_were_given(value):
+    read = yaml.safe_load(vars_text({"ciris_x": {"y": value}}))["ciris_x"]["y"]
+    assert (type(read), read) == (type(value), value)
 
 
 def test_every_variable_of_the_project_is_in_this_list():

@@ -34,7 +34,6 @@ final_traces as (
     cross join lateral (
         select
             checks.agent_id_hash,
-            checks.trace_id,
             checks.period_start,
             checks.traced_at,
             checks.n_events,
@@ -42,7 +41,7 @@ final_traces as (
         from {{ ref('int_trace_checks') }} as checks
         where
             checks.delivery_hash = {{ delivery_hash('found.trace_id', 'null') }}
-            and checks.trace_id = found.trace_id
+            and coalesce(checks.trace_id, found.trace_id) = found.trace_id
             and checks.traced_at < {{ late_until }}
             and checks.is_counted
         {{ optimization_barrier() }} -- noqa: AM09
@@ -57,7 +56,7 @@ final_traces as (
             max(part.ts) filter (where part.agent_id_hash = scored.agent_id_hash) as last_event_at,
             bool_or(part.agent_id_hash is distinct from scored.agent_id_hash) as is_shared
         from {{ ref('stg_cirislens__trace_events') }} as part
-        where part.trace_id = scored.trace_id
+        where part.trace_id = found.trace_id
     ) as present
 
 ),

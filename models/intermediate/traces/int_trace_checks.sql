@@ -63,7 +63,8 @@ checked as (
     select
         traced_at,
         period_start,
-        {{ delivery_hash('trace_id', 'audit_sequence_number') }} as delivery_hash,
+        {{ delivery_hash('trace_id_as_sent' if is_trace_one_row() else 'trace_id', 'audit_sequence_number') }}
+        as delivery_hash,
         {{ content_hash() }} as content_hash,
         audit_sequence_number,
         md5({{ literal(scoring_parameter('replay_sample_salt')) }} || trace_id)::uuid as sampling_hash,
@@ -101,13 +102,17 @@ deliveries as (
 
     select
         *,
-        row_number() over delivery > 1 as is_sent_again,
+        {{ 'false' if is_trace_one_row() else 'row_number() over delivery > 1' }} as is_sent_again,
         {{ copy_number('delivery') }} as copy_number
     from checked
     window delivery as (
         partition by
-            {{ of_agent() }}, delivery_hash, trace_id collate "C"
-            {%- if not is_trace_one_row() %}, audit_sequence_number{% endif %}
+            {{ of_agent() }},
+            {% if is_trace_one_row() %}
+            occurrence_id
+            {% else %}
+            delivery_hash, trace_id collate "C", audit_sequence_number
+            {% endif %}
         order by traced_at, content_hash
     )
 
@@ -118,7 +123,7 @@ identified as (
     select
         *,
         {{ trace_check_id() }} as trace_check_id,
-        trace_id is not null and (
+        delivery_hash is not null and (
             is_sent_again
             {% if is_incremental() %}
             or exists (
@@ -127,7 +132,7 @@ identified as (
                 where
                     earlier.delivery_hash = deliveries.delivery_hash
                     and earlier.agent_id_hash = deliveries.agent_id_hash
-                    and earlier.trace_id = deliveries.trace_id
+                    and earlier.trace_id is not distinct from deliveries.trace_id
                     {% if not is_trace_one_row() %}
                     and earlier.audit_sequence_number is not distinct from deliveries.audit_sequence_number
                     {% endif %}

@@ -27,6 +27,7 @@ select
     {{ clean_action('selected_action::text') }} as selected_action,
     selected_action is not null and {{ clean_action('selected_action::text') }} is null as is_blank_selected_action,
     agent_id_hash::text as agent_id_hash_as_sent,
+    trace_id::text as trace_id_as_sent,
     "timestamp"::timestamptz as traced_at,
     signature_verified::boolean as signature_verified,
     {% set number = clean_whole_number('audit_sequence_number', types.get('audit_sequence_number', {})) -%}

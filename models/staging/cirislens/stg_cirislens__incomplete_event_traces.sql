@@ -107,7 +107,7 @@ where
         from {{ verdicts }} as final
         where
             final.delivery_hash = {{ delivery_hash('found.trace_id', 'null') }}
-            and final.trace_id = found.trace_id
+            and coalesce(final.trace_id, found.trace_id) = found.trace_id
             and final.traced_at < {{ events_from }}
         limit 1
     )

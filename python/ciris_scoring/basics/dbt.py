@@ -3,7 +3,6 @@
 Importing dbt takes a second, so it is imported inside the functions, and `--help` stays fast.
 """
 
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -13,7 +12,13 @@ from typing import Any
 
 from ciris_scoring.basics.connection import SETTINGS_NOT_TO_INHERIT, hint_of
 from ciris_scoring.basics.errors import DbtFailed, RunRefused
-from ciris_scoring.basics.project import PARSED_VARIABLES, PREFIX, Project, without_garbage_collection
+from ciris_scoring.basics.project import (
+    PARSED_VARIABLES,
+    PREFIX,
+    Project,
+    vars_text,
+    without_garbage_collection,
+)
 from ciris_scoring.basics.relations import Relations, relations_of
 
 CHECK_INTERVAL = "client_connection_check_interval"
@@ -96,7 +101,7 @@ def invoke(
         *("--project-dir", str(project.project_dir)),
         *("--profiles-dir", str(project.profiles_dir)),
         *("--target", project.target_name),
-        *("--vars", json.dumps(variables, default=str)),
+        *("--vars", vars_text(variables)),
         *(
             "--log-level",
             "none",

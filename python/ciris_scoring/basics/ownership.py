@@ -319,31 +319,6 @@ faults as (
 
     select
         9 as number,
-        relations.name,
-        format(
-            '%s %s shows %s, as dbt clone makes such views, and a run would write into that table',
-            initcap(relations.word collate "C"), relations.name, shown.oid::regclass
-        ) as message,
-        format(
-            'drop %s %s; and the other views that dbt clone made, or run in another schema.',
-            relations.word, relations.name
-        ) as remedy
-    from relations
-    inner join pg_class as own on relations.oid = own.oid
-    inner join pg_rewrite as r on relations.oid = r.ev_class
-    inner join pg_depend as d
-        on
-            d.classid = 'pg_rewrite'::regclass
-            and d.objid = r.oid
-            and d.refclassid = 'pg_class'::regclass
-            and d.refobjid <> relations.oid
-    inner join pg_class as shown on d.refobjid = shown.oid and own.relname = shown.relname
-    where relations.is_model and relations.kind in ('v', 'm')
-
-    union all
-
-    select
-        9 as number,
         t.oid::regtype::text,
         format('%s is a type, but a run makes a table or view of that name', t.oid::regtype) as message,
         format(

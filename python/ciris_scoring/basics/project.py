@@ -6,6 +6,8 @@ Importing dbt takes a second, so it is imported inside the functions, and `--hel
 import contextlib
 import difflib
 import gc
+import json
+import math
 import os
 import re
 import shlex
@@ -97,6 +99,14 @@ def parse_vars(text: str | None) -> dict[str, Any]:
     return variables
 
 
+def vars_text(variables: Mapping[str, Any]) -> str:
+    """Return variables as text for dbt's ``--vars``, which is YAML. In JSON text, YAML takes 1e-09 for a text, and the
+    escaped halves of an emoji for two characters.
+    """
+    plain = json.loads(json.dumps(variables, default=str))
+    return str(yaml.safe_dump(plain, default_flow_style=True, allow_unicode=True, width=math.inf))
+
+
 def own_project() -> Path:
     """Return the folder of the dbt project in this package, or of the checkout that the package was installed from."""
     package = Path(__file__).parents[1]
@@ -146,7 +156,7 @@ def load_project(
     :param target: target in the profile. [default: the profile's own]
     :param cli_vars: variables of the command line.
     :raises ProfileError: project or profile is missing, cannot be read, or is not for PostgreSQL.
-    :raises InputError: a variable does not exist in the project, or is no name of a schema or table.
+    :raises InputError: a variable does not exist in the project, or is not a valid name of a schema or table.
     """
     from dbt.cli.resolvers import default_profiles_dir
     from dbt.config.runtime import load_profile

@@ -468,9 +468,7 @@ def _part_lines(loss_components: Sequence[Row], score: Row) -> list[str]:
     if score["capacity_score"] is None:
         return []
     if not loss_components:
-        return [
-            "What the score lost, by loss component, is not there yet: a run is writing it, or stopped meanwhile."
-        ]
+        return ["The loss components are not published yet: a run is writing them, or was stopped."]
     costly = [row for row in loss_components if row["points_lost"] > 0]
     rows = [
         (

@@ -124,7 +124,9 @@ AskedThreshold = Annotated[
 AskedLimit = Annotated[
     int | None,
     Query(
-        ge=1, le=DEEPEST, description="Maximum length of each list of the answer. The default is no limit."
+        ge=1,
+        le=DEEPEST,
+        description="Maximum length of each list of the answer. By default, lists are complete.",
     ),
 ]
 AskedOffset = Annotated[

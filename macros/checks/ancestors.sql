@@ -1,0 +1,22 @@
+{#- Unique ids of nodes and of all nodes and sources that they depend on. -#}
+{% macro with_ancestors(unique_ids) %}
+  {%- set found = unique_ids | list -%}
+  {%- for unique_id in found if unique_id in graph.nodes -%}
+    {%- for parent in graph.nodes[unique_id].depends_on.nodes if parent not in found -%} {%- do found.append(parent) -%} {%- endfor -%}
+  {%- endfor -%}
+  {{ return(found) }}
+{% endmacro %}
+
+{#- Ancestors of int_scoring_run. They are built before the run knows its bounds. -#}
+{% macro inputs_of_run() %}
+  {{ return(with_ancestors(['model.ciris_scoring.int_scoring_run'])[1:]) }}
+{% endmacro %}
+
+{#- Nodes among unique_ids that depend on int_scoring_run, and int_scoring_run itself. -#}
+{% macro that_follow_run(unique_ids) %}
+  {%- set following = [] -%}
+  {%- for unique_id in unique_ids if 'model.ciris_scoring.int_scoring_run' in with_ancestors([unique_id]) -%}
+    {%- do following.append(unique_id) -%}
+  {%- endfor -%}
+  {{ return(following) }}
+{% endmacro %}
