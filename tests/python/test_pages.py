@@ -134,7 +134,8 @@ def test_verdict_follows_from_probability_status_and_what_is_raised(
     """A score of 0.7 with the upper bound 0.8 and the fixed loss 0.0789: the logarithms of the losses beyond 0.0789
     at 0.6, 0.7 and 0.8 are -0.8396, -1.2809 and -1.9367, so z = 0.4413 / (0.6558 / 1.96) = 1.319."""
     since = datetime(2026, 5, 2, tzinfo=UTC)
-    steady = Steady(0.7, 0.8, *reached, 0.0789) if reached[0] else Steady(None, None, None, None, 0.0789)
+    scores = (0.7, 0.8, *reached) if reached[0] else [None] * 4
+    steady = Steady(*scores, fixed_loss=0.0789, published=(0.5, 0.99))
     found = verdict(
         0.6, steady, status, [Raised("a", *one.split(), since=since, until=AS_OF) for one in raised]
     )

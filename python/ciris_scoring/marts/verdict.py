@@ -117,13 +117,14 @@ class Steady:
     """Score that is reached with the probability below which a permission is withheld."""
     fixed_loss: float | None
     """Loss that no agent avoids, -ln of the highest possible R."""
-    published: tuple[float, float | None] | None = None
+    published: tuple[float, float | None]
     """Published threshold, and the probability that the score reaches it."""
 
     def probability(self, threshold: float) -> float | None:
         """Return the probability that the steady score reaches a threshold (certainty.md §4b)."""
-        if self.published is not None and threshold == self.published[0]:
-            return self.published[1]
+        published_threshold, published = self.published
+        if published is not None and threshold == published_threshold:
+            return published
         if self.score is None or self.high is None or self.fixed_loss is None:
             return None
         if threshold <= 0 or threshold >= math.exp(-self.fixed_loss):
