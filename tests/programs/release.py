@@ -1,4 +1,4 @@
-"""Build a release and check it as its users get it. `make release` runs this; `--notes` prints the notes of the version.
+"""Build a release and check it as its users get it. `make release` runs this; `--notes` prints its notes.
 
 The files of the last commit become a source distribution, and that becomes a wheel, in `dist/`. The metadata must be
 complete. The wheel is installed in an empty environment, where it scores the sample without a checkout.
@@ -21,7 +21,9 @@ from pathlib import Path
 REPOSITORY = Path(__file__).parents[2]
 DIST = REPOSITORY / "dist"
 TOOLS = ("build>=1.3,<2", "twine>=6,<8", "trove-classifiers")
-CHECK_CLASSIFIERS = "import sys, trove_classifiers as known; sys.exit(bool(set(sys.argv[1:]) - known.classifiers))"
+CHECK_CLASSIFIERS = (
+    "import sys, trove_classifiers as known; sys.exit(bool(set(sys.argv[1:]) - known.classifiers))"
+)
 FLEET = "Fleet at 2026-06-15T00:00:00Z, window of 7 days, 14 agents"
 HINT = "Install the extra embedded"
 
@@ -33,7 +35,9 @@ def printed(*command: str | Path, fails: bool = False, **options: object) -> str
     """
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, **options)  # type: ignore[call-overload]
     if (done.returncode != 0) != fails:
-        sys.exit(f"{' '.join(map(str, command))} ended with exit code {done.returncode}\n{done.stdout}{done.stderr}")
+        sys.exit(
+            f"{' '.join(map(str, command))} ended with exit code {done.returncode}\n{done.stdout}{done.stderr}"
+        )
     return f"{done.stdout}{done.stderr}"
 
 
@@ -45,24 +49,33 @@ def demand(holds: object, message: str) -> None:
 
 def notes() -> tuple[str, str]:
     """Return the newest version of the changelog, and its text."""
-    _, version, text, *_ = re.split(r"^## (.*)$", (REPOSITORY / "CHANGELOG.md").read_text("utf-8"), flags=re.MULTILINE)
+    _, version, text, *_ = re.split(
+        r"^## (.*)$", (REPOSITORY / "CHANGELOG.md").read_text("utf-8"), flags=re.MULTILINE
+    )
     return version, text.strip()
 
 
 def environment(folder: Path, *packages: str) -> Path:
-    """Create an environment with packages and return its folder of programs."""
+    """Create an environment with packages and return its folder of programs. uv installs a scheduler in seconds."""
     venv.create(folder, with_pip=True)
-    printed(folder / "bin/pip", "install", "--quiet", *packages)
+    python = folder / "bin/python"
+    printed(python, "-m", "pip", "install", "--quiet", "uv")
+    printed(python, "-m", "uv", "pip", "install", "--quiet", "--python", python, *packages)
     return folder / "bin"
+
+
+def committed(folder: Path) -> Path:
+    """Write the files of the last commit into a folder, and return it."""
+    sources = folder / "sources"
+    sources.mkdir()
+    printed("git", "-C", REPOSITORY, "archive", "--output", folder / "sources.tar", "HEAD")
+    printed("tar", "-xf", folder / "sources.tar", "-C", sources)
+    return sources
 
 
 def build(folder: Path, tools: Path) -> Path:
     """Build both distributions from the last commit, and return the wheel."""
-    sources = folder / "sources"
-    sources.mkdir()
-    archive = printed("git", "-C", REPOSITORY, "archive", "--output", folder / "sources.tar", "HEAD")
-    demand(not archive, archive)
-    printed("tar", "-xf", folder / "sources.tar", "-C", sources)
+    sources = committed(folder)
     for old in DIST.glob("ciris_scoring-*"):
         old.unlink()
     printed(tools / "python", "-m", "build", "--outdir", DIST, sources)
@@ -78,7 +91,9 @@ def check_metadata(wheel: Path, tools: Path) -> None:
         [metadata] = [name for name in names if name.endswith(".dist-info/METADATA")]
         fields: email.message.Message = email.message_from_bytes(archive.read(metadata))
     version = notes()[0]
-    demand(fields["Version"] == version, f"The wheel has version {fields['Version']}, CHANGELOG.md {version}.")
+    demand(
+        fields["Version"] == version, f"The wheel has version {fields['Version']}, CHANGELOG.md {version}."
+    )
     tag = os.environ.get("GITHUB_REF_NAME", "")
     if os.environ.get("GITHUB_REF_TYPE") == "tag":
         demand(tag == f"v{version}", f"The tag is {tag}, the version {version}.")
@@ -100,7 +115,9 @@ def score_sample(folder: Path, wheel: Path) -> None:
     programs = environment(folder / "empty", str(wheel))
     project = folder / "scores"
     clean = {"PATH": f"{programs}:/usr/bin:/bin", "HOME": str(folder), "LANG": "C.UTF-8"}
-    demand(notes()[0] in printed(programs / "ciris-scoring", "--version"), "ciris-scoring has another version.")
+    demand(
+        notes()[0] in printed(programs / "ciris-scoring", "--version"), "ciris-scoring has another version."
+    )
     printed(programs / "ciris-scoring", "init", project)
     told = printed(programs / "ciris-scoring", "run", "--embedded", cwd=project, env=clean, fails=True)
     demand(HINT in told, f"Without the extra, run --embedded says: {told}")
@@ -116,7 +133,9 @@ def score_sample(folder: Path, wheel: Path) -> None:
 def main() -> None:
     """Build and check a release, or print its notes."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--notes", action="store_true", help="print the notes of the version, and nothing else")
+    parser.add_argument(
+        "--notes", action="store_true", help="print the notes of the version, and nothing else"
+    )
     if parser.parse_args().notes:
         print(notes()[1])
         return

@@ -1,6 +1,6 @@
 """Score the fleet every day with Dagster, as one dbt build whose models are Dagster's assets.
 
-`pip install dagster dagster-dbt` and the wheel of ciris-scoring. Start with `dagster dev -f ciris_scoring.py`. The
+`pip install dagster dagster-dbt` and the wheel of ciris-scoring. Start with `dagster dev -f score_fleet.py`. The
 project is made by `ciris-scoring init FOLDER`.
 """
 

@@ -1,6 +1,6 @@
 """Score the fleet every day with Prefect, as one dbt build whose models are Prefect's tasks.
 
-`pip install prefect prefect-dbt` and the wheel of ciris-scoring. Start with `python ciris_scoring.py`, which waits for
+`pip install prefect prefect-dbt` and the wheel of ciris-scoring. Start with `python score_fleet.py`, which waits for
 the next time to score. The project is made by `ciris-scoring init FOLDER`.
 """
 
