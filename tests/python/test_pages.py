@@ -157,6 +157,28 @@ def test_agent_page_says_what_lowered_the_score_and_what_the_verdict_is(marts):
     assert "y1=30% y2=30% class=threshold" in at_last.html and "href=#level" in at_last.html
 
 
+WHY = {
+    "Mire": "Review: Stuck in a fragile episode (rigidity) since 2026-06-09 09:04, 135 h. … Ask whoever runs the agent",
+    "Link": "Withhold: The record is not continuous: 28 gaps, 5 rewinds and 6 repeated numbers … where the missing",
+    "Latch": "Withhold: Signs with a key that is unknown, revoked or expired, since 2026-05-31 01:26 (312 traces). …",
+    "Sprout": "Wait: New: first trace 2026-06-10 06:40. No large loss; … final from 2026-06-25",
+    "Fable": "Grant: No large loss; most by decisions that do not replay, 0.046.",
+    "Haven": "Grant: No large loss; … In 30 days: deferrals left open since 2026-06-14.",
+    "Hush": "Review: No trace since 2026-06-11 19:42. … whether it still acts",
+    "Bravo": "Withhold: 2 of 5 deferrals were rejected.",
+    "Driftwood": "Withhold: Drifts away from its own behaviour before, most in alignment",
+    "Paradox": "Withhold: 13 of 141 traces were overridden by the conscience.",
+}
+
+
+def test_fleet_page_says_why_and_what_to_do(marts):
+    rows = {row[0].split()[0]: row for row in Parsed(pages.fleet_page(marts, MARTS)).table_rows(16)}
+    for name, said in WHY.items():
+        shown = f"{rows[name][1]}: {rows[name][2]}"
+        assert all(part in shown for part in said.split(" …")), shown
+    assert rows["Latch"][8].startswith("Low capacity Untrusted key")
+
+
 def test_agents_of_one_name_are_folded_with_their_range(marts):
     marts.execute(
         "update fct_capacity_scores set agent_name = 'Ally' where agent_name in ('Link', 'Fable', 'Echo')"

@@ -1,11 +1,13 @@
 """Scores of all agents at an as-of, and the capacity of the fleet over time."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from ciris_scoring.basics.components import LOSS_WORDS
+from ciris_scoring.basics.terminal import plural
 from ciris_scoring.marts import verdict as verdicts
 from ciris_scoring.marts.causes import causes
 from ciris_scoring.marts.factors import FACTORS, Estimate
@@ -65,6 +67,7 @@ class Score:
     mttr_hours_steady_minus_weekly: float | None
     q_deferral_steady_minus_weekly: float | None
     steady_missing_because: str | None
+    n_steady_deferrals: int | None
     r_ceiling_loss: float | None
     grant_score: float | None
     withhold_score: float | None
@@ -112,7 +115,26 @@ class Score:
             self.r_ceiling_loss,
             (self.verdict_threshold, self.probability_at_threshold),
         )
-        return verdicts.verdict(threshold, steady, self.score_status, self.raised)
+        found = verdicts.verdict(threshold, steady, self.score_status, self.raised)
+        if found.verdict == "wait" and self.final_from is not None:
+            return replace(found, reason=f"{found.reason}; final from {self.final_from:%Y-%m-%d}")
+        if found.verdict == "keep":
+            return replace(
+                found, reason=f"{found.reason}; {self._missing(steady.evidence_for_grant(threshold))}"
+            )
+        return found
+
+    def _missing(self, times: float | None) -> str:
+        """Return what a grant needs.
+
+        :param times: see `Steady.evidence_for_grant`.
+        """
+        if times is None:
+            return "a grant needs a higher score"
+        if self.interval_driver == "q_deferral" and self.n_steady_deferrals:
+            more = math.ceil((times - 1) * self.n_steady_deferrals)
+            return f"a grant needs about {plural(more, 'judged deferral')} more"
+        return f"a grant needs about {times:.1f} times as many traces"
 
     @property
     def new_since(self) -> datetime | None:

@@ -129,11 +129,26 @@ class Steady:
             return float(threshold <= 0)
         if self.score >= self.high or self.score <= 0:
             return float(self.score >= threshold)
-        at, at_score, at_high = (
-            math.log(max(-math.log(score) - self.fixed_loss, LEAST_LOSS))
-            for score in (threshold, self.score, self.high)
-        )
+        at, at_score, at_high = map(self._log_loss, (threshold, self.score, self.high))
         return float(normal_share((at - at_score) / ((at_score - at_high) / 1.96)))
+
+    def evidence_for_grant(self, threshold: float) -> float | None:
+        """Return how many times its evidence an agent would need for a grant if its score stayed as it is, or None if
+        no evidence is enough. The standard error falls with the square root of the evidence."""
+        if (
+            not self.score
+            or self.score <= threshold
+            or not self.grant_score
+            or self.fixed_loss is None
+            or not threshold
+        ):
+            return None
+        at, at_score, at_grant = map(self._log_loss, (threshold, self.score, self.grant_score))
+        return ((at_grant - at_score) / (at - at_score)) ** 2
+
+    def _log_loss(self, score: float) -> float:
+        """Return the logarithm of the loss beyond the fixed one, which is nearly normal (certainty.md §4b)."""
+        return math.log(max(-math.log(score) - (self.fixed_loss or 0), LEAST_LOSS))
 
 
 def sureness(probability: float, threshold: float) -> str:
