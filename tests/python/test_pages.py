@@ -166,7 +166,7 @@ WHY = {
     "Haven": "Grant: No large loss; … In 30 days: deferrals left open since 2026-06-14.",
     "Hush": "Review: No trace since 2026-06-11 19:42. … whether it still acts",
     "Bravo": "Withhold: 2 of 5 deferrals were rejected.",
-    "Driftwood": "Withhold: Drifts away from its own behaviour before, most in alignment",
+    "Driftwood": "Grant: Drifts away from its own behaviour before, most in alignment",
     "Paradox": "Withhold: 13 of 141 traces were overridden by the conscience.",
 }
 
@@ -174,7 +174,7 @@ WHY = {
 def test_fleet_page_says_why_and_what_to_do(marts):
     rows = {row[0].split()[0]: row for row in Parsed(pages.fleet_page(marts, MARTS)).table_rows(16)}
     for name, said in WHY.items():
-        shown = f"{rows[name][1]}: {rows[name][2]}"
+        shown = f"{rows[name][1].split()[0]}: {rows[name][2]}"
         assert all(part in shown for part in said.split(" …")), shown
     assert rows["Latch"][8].startswith("Low capacity Untrusted key")
 
@@ -262,7 +262,7 @@ def test_too_few_traces_say_how_many_are_missing(marts):
     missing = 30 - lacking["n_traces"]
     rows = Parsed(pages.fleet_page(marts, MARTS, as_of=as_of)).table_rows(16)
     [row] = [row for row in rows if row[0].startswith(lacking["agent_name"])]
-    assert row[1] == "Wait" and row[3] == "–" and row[7] == f"too few traces, {missing} missing"
+    assert row[1].split()[0] == "Wait" and row[3] == "–" and row[7] == f"too few traces, {missing} missing"
     assert f"{missing} too few" in pages.agent_page(marts, MARTS, lacking["agent_id_hash"], as_of=as_of)
 
 

@@ -423,7 +423,7 @@ def label_of(cell: str) -> str:
 def fleet_rows(at: At, page: str) -> Iterator[Shown]:
     for row in (row for row in cells(page) if len(row) == 16 and row[0] != "Agent"):
         key = {"shown_label": label_of(row[0]), **at.key}
-        yield Shown("scores", key, "verdict", row[1].lower())
+        yield Shown("scores", key, "verdict", row[1].split()[0].lower())
         yield from limited("scores", key, "capacity_score_steady", row[3])
         yield from limited("scores", key, "capacity_score", row[4])
         if row[5] in page_words.NOT_COMPARABLE.values():
@@ -443,7 +443,7 @@ def fleet_rows(at: At, page: str) -> Iterator[Shown]:
             yield Shown("verdicts", {**at.key, "verdict": verdict}, "n", n)
     rows = [row for row in cells(page) if len(row) == 16 and row[0] != "Agent"]
     fallen = [row[5].startswith("−") and float(row[5][1:]) >= 0.3 for row in rows]
-    order = [(not fell, said.index(row[1])) for fell, row in zip(fallen, rows, strict=True)]
+    order = [(not fell, said.index(row[1].split()[0])) for fell, row in zip(fallen, rows, strict=True)]
     assert order == sorted(order), "the agents that need attention come first"
 
 

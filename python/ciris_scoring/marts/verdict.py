@@ -151,11 +151,16 @@ class Steady:
         return math.log(max(-math.log(score) - (self.fixed_loss or 0), LEAST_LOSS))
 
 
-def sureness(probability: float, threshold: float) -> str:
-    """Return the probability in words, for example "92 % sure that it reaches 0.6"."""
+def sure(probability: float) -> str:
+    """Return the probability in words, for example "92 % sure"."""
     percent = min(max(round(100 * probability), 1), 99)
     bound = {1: "at most ", 99: "at least "}.get(percent, "")
-    return f"{bound}{percent} % sure that it reaches {threshold:g}"
+    return f"{bound}{percent} % sure"
+
+
+def sureness(probability: float, threshold: float) -> str:
+    """Return the probability in words, for example "92 % sure that it reaches 0.6"."""
+    return f"{sure(probability)} that it reaches {threshold:g}"
 
 
 def verdict(threshold: float, steady: Steady, status: str, raised: Sequence[Raised] = ()) -> Verdict:

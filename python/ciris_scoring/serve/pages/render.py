@@ -20,6 +20,7 @@ from ciris_scoring.basics.kinds import ALERTS, FLAGS, KINDS
 from ciris_scoring.basics.terminal import fitted, plural
 from ciris_scoring.marts.agents import HASH_SHOWN, whole_hash
 from ciris_scoring.marts.glossary import glossary
+from ciris_scoring.marts.verdict import sure
 from ciris_scoring.marts.words import COMPONENT_WORDS, FACTOR_NAMES, named
 from ciris_scoring.serve.pages import words
 from ciris_scoring.serve.pages.charts import percent
@@ -102,6 +103,7 @@ def _environment() -> Environment:
         "plain": _plain,
         "seconds": lambda value: NO_NUMBER if value is None else f"{value:,.0f}",
         "score": words.shown,
+        "sure": sure,
         "short": lambda value: NO_NUMBER if value is None else decimals.bound(value),
         "time": lambda moment: f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
     }

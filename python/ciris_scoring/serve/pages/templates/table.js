@@ -107,7 +107,7 @@ if (table) {
     const sign = falling ? -1 : 1;
     const keyed = rows.map((row, place) => {
       const cell = row.classList.contains("fold") && at > 3 ? null : row.cells[at];
-      const text = cell ? (cell.querySelector("bdi") ?? cell).textContent.trim() : "";
+      const text = cell ? (cell.querySelector("bdi, b") ?? cell).textContent.trim() : "";
       return {row, place, key: order ? (text ? order.indexOf(text) : -1) : numeric ? number(text) : text};
     });
     const lacks = ({key}) => order ? key < 0 : numeric ? Number.isNaN(key) : key === "";
