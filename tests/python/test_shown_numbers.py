@@ -732,7 +732,8 @@ def panels(at: At) -> Iterator[Shown]:
             for end in ("value", "low", "high"):
                 key = at.of(agent, component=row["component"])
                 yield Shown("components", key, f"component_{end}", row[end])
-        for title in ("Steady score and its 95 % interval", "Capacity and its 95 % interval"):
+        long_run, week = "Score (long run) and its", "Score of the window alone and its"
+        for title in (title for title in PANELS if title.startswith((long_run, week))):
             for row in panel_rows(at, title, agent):
                 key = {**at.of(agent), "as_of": row.pop("time")}
                 prefix = "capacity_score_steady" if "steady" in row else "capacity_score"

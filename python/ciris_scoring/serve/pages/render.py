@@ -63,6 +63,7 @@ def render(template: str, **values: Any) -> str:
             f"style-src '{digest(style)}'",
             f"script-src '{digest(script)}'",
             "img-src data:",
+            "connect-src 'self'" if values.get("now") else "connect-src 'none'",
             "base-uri 'none'",
             "form-action 'self'",
         ]
