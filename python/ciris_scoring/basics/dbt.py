@@ -12,6 +12,7 @@ from typing import Any
 
 from ciris_scoring.basics.connection import SETTINGS_NOT_TO_INHERIT, hint_of
 from ciris_scoring.basics.errors import DbtFailed, RunRefused
+from ciris_scoring.basics.profile import NeedsDbt
 from ciris_scoring.basics.project import (
     PARSED_VARIABLES,
     PREFIX,
@@ -19,7 +20,7 @@ from ciris_scoring.basics.project import (
     vars_text,
     without_garbage_collection,
 )
-from ciris_scoring.basics.relations import Relations, relations_of
+from ciris_scoring.basics.relations import Relations, relations_of, relations_of_files
 
 CHECK_INTERVAL = "client_connection_check_interval"
 _LONG_ROW = re.compile(r"(Failing row contains \(.{160})[^$]*\)")
@@ -57,11 +58,15 @@ def parse(project: Project) -> Any:
 
 
 def read_relations(project: Project) -> Relations:
-    """Return the relations of a project's models, without keeping the manifest of about 100 MB.
+    """Return the relations of a project's models. dbt parses the project only if another project uses the package, or
+    if the project names relations in its own way.
 
     :raises DbtFailed: the project does not parse.
     """
-    return relations_of(parse(project), project.schema)
+    try:
+        return relations_of_files(project.project_dir, project.schema)
+    except NeedsDbt:
+        return relations_of(parse(project), project.schema)
 
 
 def forget_compiled(manifest: Any) -> None:
