@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ciris_scoring.basics import terminal
 from ciris_scoring.basics.errors import InputError
 from ciris_scoring.basics.paths import fault_of_path
 
@@ -81,6 +82,8 @@ class Place:
     project_dir: Path | None
     variables: str | None
     """Argument of ``--vars``."""
+    embedded: bool = False
+    """Whether to use the PostgreSQL that comes with the package."""
 
     def cli_vars(self) -> dict[str, Any]:
         """Return the variables of ``--vars``.
@@ -96,16 +99,24 @@ class Place:
 
         :raises CirisError: there is no project, or its profile or a variable is wrong.
         """
-        from ciris_scoring.basics.project import load_project
+        from ciris_scoring.basics.project import STATE_FOLDER, find_project, load_project
 
-        return load_project(self.project_dir, self.profiles_dir, self.target, self.cli_vars())
+        self.check_embedded()
+        cli_vars, project_dir, profiles_dir = self.cli_vars(), self.project_dir, self.profiles_dir
+        if self.embedded:
+            from ciris_scoring.lab import embedded
 
-    def refuse_profile(self) -> None:
+            project_dir = find_project(project_dir)
+            profiles_dir = project_dir / STATE_FOLDER
+            embedded.write_profile(profiles_dir, embedded.start(profiles_dir))
+        return load_project(project_dir, profiles_dir, self.target, cli_vars)
+
+    def check_embedded(self) -> None:
         """Refuse ``--target`` and ``--profiles-dir`` together with ``--embedded``.
 
-        :raises InputError: one of the two is given.
+        :raises InputError: one of the two is given too.
         """
-        if self.target or self.profiles_dir:
+        if self.embedded and (self.target or self.profiles_dir):
             raise InputError(
                 "--embedded brings its own profile, so --target and --profiles-dir have no meaning with it.",
                 "Leave out either --embedded or the other two.",
@@ -129,6 +140,13 @@ _PLACE_OPTIONS = with_options(
         metavar="YAML",
         help="dbt variables, as a YAML dictionary: '{name: value}'.",
     ),
+    click.option(
+        "--embedded",
+        is_flag=True,
+        help="Use the PostgreSQL that comes with the package; it is started if necessary. `ciris-scoring run "
+        "--embedded` scores the sample there.",
+    ),
+    click.option("--quiet", "-q", is_flag=True, help="Print no progress, only results, warnings and errors."),
 )
 
 
@@ -142,9 +160,13 @@ def database_options(command: Command) -> Command:
         profiles_dir: Path | None,
         project_dir: Path | None,
         variables: str | None,
+        embedded: bool,
+        quiet: bool,
         **options: Any,
     ) -> None:
-        command(*arguments, place=Place(target, profiles_dir, project_dir, variables), **options)
+        terminal.be_quiet(quiet)
+        place = Place(target, profiles_dir, project_dir, variables, embedded)
+        command(*arguments, place=place, **options)
 
     return _PLACE_OPTIONS(with_place)
 
@@ -183,6 +205,6 @@ def every_second() -> Callable[[int, int], None]:
         nonlocal last
         if done == expected or time.monotonic() - last > 1:
             last = time.monotonic()
-            click.echo(f"{done:,} of {expected:,} traces written", err=True)
+            terminal.progress(f"{done:,} of {expected:,} traces written")
 
     return progress

@@ -14,7 +14,7 @@ import psycopg
 
 from ciris_scoring.basics.errors import CommandFailed, InputError
 from ciris_scoring.basics.relations import Relations
-from ciris_scoring.basics.terminal import say
+from ciris_scoring.basics.terminal import progress
 from ciris_scoring.job.run_log import RunRecord
 from ciris_scoring.marts import fleet
 from ciris_scoring.marts.alerts import Alert, alerts
@@ -96,7 +96,7 @@ class AfterRun:
             from ciris_scoring.serve import report
 
             report.write(report.read_report(connection, relations, None, json=False), self.report_file)
-            say(f"The report is in {self.report_file}.")
+            progress(f"The report is in {self.report_file}.")
         if self.alert_command is not None and self.new_alerts:
             self._start(self.alert_command)
 

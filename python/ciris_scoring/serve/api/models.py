@@ -3,7 +3,7 @@
 Names and nesting are those of the CIRIS lens API.
 """
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Annotated, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema
@@ -189,6 +189,23 @@ class Scored(Outline):
     category: Category = Field(description="Category of the score.")
 
 
+class Acknowledgement(Described):
+    """An alert or red flag that somebody has seen, or a withdrawal."""
+
+    acknowledgement_id: int = Field(description="Number of the acknowledgement.")
+    agent_id_hash: Hash
+    kind: str = Field(description="Kind of the alert, or name of the red flag.")
+    action: Literal["acknowledge", "withdraw"] = Field(description="acknowledge or withdraw.")
+    severity: Literal["critical", "warning", "red_flag"] | None = Field(
+        description="Highest severity that was seen; null for a withdrawal."
+    )
+    seen_by: str = Field(description="Name of the person.")
+    reason: str | None = Field(description="Reason of the acknowledgement; null for a withdrawal.")
+    until: date | None = Field(description="Last day (UTC) of the acknowledgement; null for a withdrawal.")
+    written_at: Moment = Field(description="Time when it was written.")
+    role_name: str = Field(description="Role of the database session that wrote it.")
+
+
 class Raised(Described):
     """An alert or red flag that is raised for an agent."""
 
@@ -198,6 +215,9 @@ class Raised(Described):
     )
     since: Since
     reviews: bool = Field(description="Whether a person must review the agent before the score decides.")
+    seen: Acknowledgement | None = Field(
+        description="Acknowledgement that is in force; null if there is none."
+    )
 
 
 class Judged(Outline):
@@ -398,6 +418,9 @@ class Alert(Described):
     value: float | None = Field(description="Measured value.")
     threshold: float | None = Field(description="Value that it was compared with.")
     message: str = Field(description="The alert in one sentence.")
+    seen: Acknowledgement | None = Field(
+        description="Acknowledgement that is in force; null if there is none."
+    )
 
 
 class Alerts(Answer):
@@ -430,6 +453,10 @@ class RedFlag(Described):
         description="Standard errors above the value that it is compared with; null if there is none."
     )
     message: str = Field(description="The red flag in one sentence.")
+    since: Since
+    seen: Acknowledgement | None = Field(
+        description="Acknowledgement that is in force; null if there is none."
+    )
 
 
 class RedFlags(Answer):
