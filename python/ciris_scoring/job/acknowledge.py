@@ -161,7 +161,8 @@ def _severity(marts: Marts, agent_id_hash: str, kind: str) -> str:
     newest = fleet.newest(marts)
     found: list[Raised] = [
         one
-        for window in (windows(marts) if newest else [])
+        for window in windows(marts)
+        if newest
         for one in raised(marts, window.window_days, newest.as_of, agents=[agent_id_hash])[agent_id_hash]
     ]
     severities = sorted(one.severity for one in found if one.name == kind)

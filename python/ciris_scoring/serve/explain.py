@@ -490,7 +490,7 @@ def _part_lines(loss_components: Sequence[Row], score: Row) -> list[str]:
     if not loss_components:
         return ["The loss components are not published yet: a run is writing them, or was stopped."]
     costly = [row for row in loss_components if row["points_lost"] > 0]
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             LOSS_WORDS[row["loss_component"]],
             row["loss_component"],
@@ -501,7 +501,14 @@ def _part_lines(loss_components: Sequence[Row], score: Row) -> list[str]:
         )
         for row in costly
     ]
-    headings = ("loss component", "column", "factor", "points", f"of 1 ({BAR_WIDTH} #)", "traces")
+    headings: tuple[str, ...] = (
+        "loss component",
+        "column",
+        "factor",
+        "points",
+        f"of 1 ({BAR_WIDTH} #)",
+        "traces",
+    )
     rest = [named(row["loss_component"]) for row in loss_components if row["points_lost"] == 0]
     table = _table(headings, rows, {"points", "traces"})
     if max(map(width, table)) > page_width():  # without the bars

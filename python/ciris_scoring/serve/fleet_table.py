@@ -123,7 +123,7 @@ def _window_table(
         summary += f"; for a threshold of {scores[0].verdict(threshold).threshold:g}: {verdicts}"
     lines = [summary, ""]
     shown = scores[:most]
-    cells = [
+    cells: list[tuple[str, list[str], int]] = [
         (
             "agent",
             [shown_label(score, is_alone=bearers[_outlined(score)] == 1) for score in shown],
