@@ -1,9 +1,7 @@
 """The command line `ciris-scoring`."""
 
-import contextlib
 import errno
 import sys
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
@@ -22,6 +20,7 @@ from ciris_scoring.options import (
     UsablePath,
     database_options,
     every_second,
+    extra,
     fleet_options,
     project_dir_option,
 )
@@ -65,26 +64,6 @@ def _end(ctx: click.Context, error: CirisError) -> NoReturn:
     if error.hint:
         click.echo(f"{coloured('Hint:', fg='yellow')} {printable(one_line(error.hint))}", err=True)
     ctx.exit(error.exit_code)
-
-
-INSTALL = "in a checkout of the repository: pip install '.[{}]'"
-"""How to install an extra. The package is not on PyPI, so pip must get a path and not a name, which could be another
-package's."""
-
-
-@contextlib.contextmanager
-def _extra(name: str) -> Iterator[None]:
-    """Import the packages of an optional extra.
-
-    :raises InputError: a package is missing; the hint says how to install the extra.
-    """
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise InputError(
-            f"This needs the package {error.name}, which is not installed.",
-            f"Install the extra {name}, {INSTALL.format(name)}",
-        ) from error
 
 
 PATH = UsablePath(allow_dash=True)
@@ -167,6 +146,17 @@ def main() -> None:
     "from its standard input. It is started without a shell.",
 )
 @click.option(
+    "--notify",
+    "addresses",
+    multiple=True,
+    metavar="URL",
+    envvar="CIRIS_NOTIFY",
+    help="Send what is new since the last run: new and closed alerts, changed verdicts, a failed or refused run. An "
+    "https address gets JSON; others (slack://, mailto://) need the extra notify. May be repeated. [default: the "
+    "addresses in $CIRIS_NOTIFY, separated by spaces]",
+)
+@click.option("--notify-test", is_flag=True, help="Send a test message to --notify, and do nothing else.")
+@click.option(
     "--json",
     "for_machines",
     is_flag=True,
@@ -185,6 +175,8 @@ def run(
     keys: tuple[Path, ...],
     report_file: Path | None,
     alert_command: str | None,
+    addresses: tuple[str, ...],
+    notify_test: bool,
     for_machines: bool,
     place: Place,
 ) -> None:
@@ -205,13 +197,23 @@ def run(
       ciris-scoring run --from-batches traces/ --keys public_keys.json
       ciris-scoring run --report fleet.html          # and write the report to a file
       ciris-scoring run --json --on-alert ./tell.sh  # for a scheduler
+      ciris-scoring run --notify https://chat.example.org/hooks/scores
     """
+    from ciris_scoring.job import notify
     from ciris_scoring.job import run as job
     from ciris_scoring.job.after_run import AfterRun
     from ciris_scoring.job.run_log import RunRecord
 
+    with extra("notify"):
+        channels = [notify.channel(address, number) for number, address in enumerate(addresses, 1)]
+    if notify_test:
+        if not channels:
+            raise InputError(
+                "--notify-test has no address to send to.", "Give --notify URL, or set CIRIS_NOTIFY."
+            )
+        sys.exit(0 if notify.send(channels, notify.TEST) else 1)
     record = RunRecord("backfill" if first or last else "full_refresh" if full_refresh else "run")
-    after_run = AfterRun(record, report_file, alert_command, for_machines)
+    after_run = AfterRun(record, report_file, alert_command, for_machines, channels)
     options: dict[str, Any] = {"allow_rescoring": allow_rescoring, "after_run": after_run}
     with after_run.summed_up():
         cli_vars = place.cli_vars()
@@ -235,7 +237,7 @@ def run(
                     "meaning with it.",
                     "Leave those out, or load the batches into the target: ciris-scoring load.",
                 )
-            with _extra("audit"):
+            with extra("audit,embedded"):
                 from ciris_scoring.audit.from_batches import run_from_batches
             if not run_from_batches(
                 batches, keys, place.project_dir, cli_vars, as_of, full_refresh=full_refresh, **options
@@ -247,7 +249,8 @@ def run(
             raise InputError("--restart goes with --from and --to.", "Leave it out.")
         elif place.embedded:
             place.check_embedded()
-            from ciris_scoring.lab.run import run_embedded
+            with extra("embedded"):
+                from ciris_scoring.lab.run import run_embedded
 
             run_embedded(place.project_dir, cli_vars, as_of, full_refresh=full_refresh, **options)
         else:
@@ -532,7 +535,7 @@ def load(
       ciris-scoring load traces/ --json | jq '.problems'
       zcat old/*.jsonl.gz | ciris-scoring load - --target prod
     """
-    with _extra("audit"):
+    with extra("audit"):
         from ciris_scoring.audit import load as loading
 
     most_problems = None if every_problem or for_machines else loading.SHOWN_PROBLEMS
@@ -560,7 +563,7 @@ def init_db(
       ciris-scoring init-db
       ciris-scoring init-db --print > sources.sql
     """
-    with _extra("audit"):
+    with extra("audit"):
         from ciris_scoring.audit.store import create_tables, statements
 
     project = place.project()
@@ -606,7 +609,7 @@ def audit(
     """
     from ciris_scoring.basics.as_of import parse_time
 
-    with _extra("audit"):
+    with extra("audit"):
         from ciris_scoring.audit import compare
 
     window = (
@@ -679,7 +682,7 @@ def serve(
       ciris-scoring serve --target prod --port 8080
       CIRIS_API_KEY=$(openssl rand -hex 32) ciris-scoring serve --host 0.0.0.0
     """
-    with _extra("api"):
+    with extra("api"):
         from ciris_scoring.serve.api.server import serve as serve_scores
         from ciris_scoring.serve.api.settings import settings_of
 
@@ -700,7 +703,9 @@ def stop(delete: bool, project_dir: Path | None) -> None:
       ciris-scoring stop --delete      # the next run starts with the sample
     """
     from ciris_scoring.basics.project import STATE_FOLDER, find_project
-    from ciris_scoring.lab import data_folder, embedded
+
+    with extra("embedded"):
+        from ciris_scoring.lab import data_folder, embedded
 
     state_folder = find_project(project_dir) / STATE_FOLDER
     stopped = embedded.stop(state_folder)

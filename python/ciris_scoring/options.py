@@ -1,10 +1,11 @@
 """Command-line options that several commands share."""
 
+import contextlib
 import functools
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,6 +47,24 @@ class UsablePath(click.Path):
 
 
 FOLDER = UsablePath(file_okay=False)
+INSTALL = "in a checkout of the repository: pip install '.[{}]'"
+"""How to install an extra. The package is not on PyPI, so pip must get a path and not a name, which could be another
+package's."""
+
+
+@contextlib.contextmanager
+def extra(name: str) -> Iterator[None]:
+    """Import the packages of an optional extra, or of several, separated by commas.
+
+    :raises InputError: a package is missing; the hint says how to install the extra.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"This needs the package {error.name}, which is not installed.",
+            f"Install the extra {name.replace(',', ' and ')}, {INSTALL.format(name)}",
+        ) from error
 
 
 class Number(click.FloatRange):
@@ -104,7 +123,8 @@ class Place:
         self.check_embedded()
         cli_vars, project_dir, profiles_dir = self.cli_vars(), self.project_dir, self.profiles_dir
         if self.embedded:
-            from ciris_scoring.lab import embedded
+            with extra("embedded"):
+                from ciris_scoring.lab import embedded
 
             project_dir = find_project(project_dir)
             profiles_dir = project_dir / STATE_FOLDER

@@ -467,7 +467,7 @@ def _score_lines(score: Row, judged: Row, note: str | None) -> list[str]:
 
 
 def _steady_lines(score: Row) -> list[str]:
-    """Return the lines about the steady score and what averaging over 90 days changed."""
+    """Return the lines about the steady score and its difference from the score of the window."""
     steady = score["capacity_score_steady"]
     if steady is None:
         return []
@@ -480,7 +480,7 @@ def _steady_lines(score: Row) -> list[str]:
     return [
         f"Steady score, to decide by: {decimals.score(steady)}, {score['category_steady']}, "
         f"{score['category_steady_certainty']}; 95 % interval: {low} to {high}.",
-        *([f"What averaging over 90 days changed: {', '.join(changes)}"] if changes else ()),
+        *([f"Difference from this window by events: {', '.join(changes)}"] if changes else ()),
     ]
 
 

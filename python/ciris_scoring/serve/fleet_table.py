@@ -56,6 +56,12 @@ def _raised(is_red_flag: bool) -> Callable[[Score], str]:
     return cell
 
 
+def _sure(score: Score, threshold: float | None) -> str:
+    """Return the probability that the steady score reaches the threshold."""
+    probability = score.verdict(threshold).probability
+    return "-" if probability is None else f"{min(max(round(100 * probability), 1), 99)} %"
+
+
 def painted_verdict(text: str) -> str:
     """Return a verdict in its colour if stdout is a terminal."""
     return painted(text, VERDICT_COLOURS.get(text.strip()))
@@ -130,6 +136,7 @@ def _window_table(
             0,
         ),
         ("verdict", [score.verdict(threshold).verdict for score in shown], 0),
+        ("sure", [_sure(score, threshold) for score in shown], 0),
         *((column.heading, [column.cell(score) for score in shown], column.goes) for column in COLUMNS),
     ]
     cells = [column for column in cells if column[0] not in ("alerts", "red_flags") or any(column[1])]
@@ -141,7 +148,7 @@ def _window_table(
         cells = [column for column in cells if column[2] != first]
     names = [name for name, *_ in cells]
     rows = list(zip(*(texts for _, texts, _ in cells), strict=True))
-    table = aligned(names, rows, FACTORS, {"verdict": painted_verdict})
+    table = aligned(names, rows, {*FACTORS, "sure"}, {"verdict": painted_verdict})
     lines += table if rows else ["No agent has a trace in this window."]
     if len(scores) > len(shown):
         lines.append(f"... and {len(scores) - len(shown)} more agents that need less attention.")

@@ -112,6 +112,7 @@ class Lens:
             "verdict": found.verdict,
             "verdict_reason": found.reason,
             "verdict_threshold": found.threshold,
+            "probability_at_threshold": found.probability,
         }
 
     def unscored(

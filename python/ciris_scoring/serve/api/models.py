@@ -174,6 +174,9 @@ class ScoreBase(Described):
     verdict_threshold: Share = Field(
         description="Steady score that the permission requires: the requested threshold, else the published one."
     )
+    probability_at_threshold: Share | None = Field(
+        description="Probability that the long-run score reaches the threshold; null without a steady score."
+    )
     missing_traces: int = Field(description="Number of traces that are missing for a score, or 0.")
     last_traced_at: Moment | None = Field(description="Last trace; null if it is not before the as-of.")
     raised: list[Raised] = Field(description="Alerts and red flags; acknowledged ones last.")
