@@ -329,7 +329,7 @@ def test_fleet_is_cut_to_fields_and_sorted_as_on_the_page(client):
     places = [page.index(f"<bdi>{row['agent_name']}</bdi>") for row in table]
     assert places == sorted(places)
     problem = refused(client, f"{SCORING}/capacity/fleet?fields=agent_name,nothing", 422, "bad-parameter")
-    assert "names 'nothing'; allowed are" in problem["detail"] and "agent_name" in problem["allowed"]
+    assert "names 'nothing'; `allowed`" in problem["detail"] and "agent_name" in problem["allowed"]
 
 
 def test_window_that_is_not_published_is_refused(client):

@@ -414,7 +414,7 @@ async def fleet(
     wanted = None if fields is None else fields.split(",")
     known = list(models.FleetScore.model_fields)
     if wanted is not None and (unknown := [name for name in wanted if name not in known]):
-        message = f"names {', '.join(map(shown, unknown[:MOST_UNKNOWN]))}; allowed are {', '.join(known)}."
+        message = f"names {', '.join(map(shown, unknown[:MOST_UNKNOWN]))}; `allowed` lists the members."
         raise bad_parameter("fields", message, allowed=known)
 
     def fits(score: Score) -> bool:
