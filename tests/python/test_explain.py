@@ -151,7 +151,7 @@ def test_ambiguous_agents_are_listed(scored_sample, marts):
 def test_a_schema_without_marts_is_named(database):
     result = invoke(database, "Link")
     assert result.exit_code == 1
-    assert result.stderr.startswith(f"Error: There is no {SCHEMA}.dim_agents: no score is published there.")
+    assert result.stderr.startswith(f"Error: No score is published in schema {SCHEMA} yet.")
 
 
 # --- the numbers -----------------------------------------------------------------------------------------------------

@@ -126,7 +126,8 @@ def invoke(
         # A compilation error comes from the checks: they are hooks, which dbt compiles before it builds anything.
         kind = RunRefused if isinstance(outcome.exception, CompilationError) else DbtFailed
         hint = _FOLDERS_HINT if isinstance(outcome.exception, OSError) else _log_hint(project)
-        raise kind(f"dbt stopped: {core(str(outcome.exception))}", hint)
+        message = core(str(outcome.exception))
+        raise kind(message if kind is RunRefused else f"dbt stopped: {message}", hint)
     if not outcome.success:
         raise _failure(project, outcome.result.results)
     return outcome.result
@@ -154,12 +155,10 @@ def _failure(project: Project, results: list[Any]) -> DbtFailed:
     )
     # The models in models/intermediate/run check settings before any trace is read.
     is_refused = node.resource_type == "operation" or (speaks and "run" in node.fqn)
-    kind = RunRefused if is_refused else DbtFailed
-    return kind(
-        f"dbt stopped at {node.resource_type.replace('_', ' ')} {node.name} "
-        f"({node.original_file_path}){others}: {core(first.message or first.status)}",
-        hint,
-    )
+    message = core(first.message or first.status)
+    at = f"dbt stopped at {node.resource_type.replace('_', ' ')} {node.name} ({node.original_file_path}){others}"
+    # A refusal is about a setting, not about the node that found it.
+    return RunRefused(f"{message} ({at})", hint) if is_refused else DbtFailed(f"{at}: {message}", hint)
 
 
 def _log_hint(project: Project) -> str:

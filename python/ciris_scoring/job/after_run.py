@@ -126,13 +126,13 @@ class AfterRun:
         except OSError as error:
             raise CommandFailed(
                 f"The scores are published, but the command of --on-alert cannot be started: {error}",
-                "Correct it; the alerts are in fct_capacity_alerts.",
+                "Correct it; `ciris-scoring alerts` shows the alerts.",
             ) from error
         if done.returncode != 0:
             raise CommandFailed(
                 f"The scores are published, but the command of --on-alert ended with exit code {done.returncode}: "
                 f"{command}",
-                "Correct it; the alerts are in fct_capacity_alerts.",
+                "Correct it; `ciris-scoring alerts` shows the alerts.",
             )
 
     def _summary(self) -> str:

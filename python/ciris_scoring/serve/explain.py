@@ -108,6 +108,11 @@ def as_json(explanation: Mapping[str, Any]) -> str:
 # --- reading -------------------------------------------------------------------------------------------------------
 
 # The points are null if the score is null, because nothing is attributed then.
+TRACE = """
+        trace_check_id, trace_id, traced_at, selected_action, audit_sequence_number,
+        previous_audit_sequence_number, is_chain_gap, is_chain_rewind, is_chain_duplicate, is_signature_verified,
+        is_key_registered, is_link_valid, n_fields_present, failed_comparisons
+"""
 COSTS = """
 attribution as (
     select loss_component, points_lost
@@ -126,17 +131,12 @@ costs as (
     select
         sum(points order by loss_component collate "C") as points,
         array_agg(loss_component order by points desc nulls last, loss_component collate "C") as loss_components,
-        trace_check_id, trace_id, traced_at, selected_action, audit_sequence_number,
-        previous_audit_sequence_number, is_chain_gap, is_chain_rewind, is_chain_duplicate, is_signature_verified,
-        is_key_registered, is_link_valid, n_fields_present, failed_comparisons
+        {TRACE}
     from shares
     where points is null or points > 0
-    group by
-        trace_check_id, trace_id, traced_at, selected_action, audit_sequence_number,
-        previous_audit_sequence_number, is_chain_gap, is_chain_rewind, is_chain_duplicate, is_signature_verified,
-        is_key_registered, is_link_valid, n_fields_present, failed_comparisons
+    group by {TRACE}
 )
-"""
+""".replace("{TRACE}", TRACE)
 
 
 def find_agent(marts: Marts, agent: str) -> tuple[str, str | None]:
@@ -161,7 +161,7 @@ def find_agent(marts: Marts, agent: str) -> tuple[str, str | None]:
         f"No agent is named {shown(agent)}, and no agent hash starts with it.",
         f"The nearest names are {', '.join(map(shown, nearest))}."
         if nearest
-        else "dim_agents lists the agents; no name is near.",
+        else "No name is similar; `ciris-scoring fleet` lists the agents.",
     )
 
 
@@ -226,16 +226,17 @@ def _loss_components(marts: Marts, score: Row) -> list[Row]:
     }
     return [
         {
-            **{
-                name: getattr(loss_component, name)
-                for name in ("factor", "loss_component", "loss", "points_lost", "rank")
-            },
+            **_of_row(loss_component, "factor", "loss_component", "loss", "points_lost", "rank"),
             "n_traces": counts.get(loss_component.loss_component, 0)
             if loss_component.loss_component in RULES
             else None,
         }
         for loss_component in agent_reading.attribution(marts, *_key(score))
     ]
+
+
+def _of_row(row: Any, *names: str) -> Row:
+    return {name: getattr(row, name) for name in names}
 
 
 def _comparisons(marts: Marts, score: Row) -> list[Row]:
@@ -252,10 +253,7 @@ def _comparisons(marts: Marts, score: Row) -> list[Row]:
         {
             **comparison,
             "loss_components": [
-                {
-                    name: getattr(loss_component, name)
-                    for name in ("factor", "loss_component", "loss_change", "points", "rank")
-                }
+                _of_row(loss_component, "factor", "loss_component", "loss_change", "points", "rank")
                 for loss_component in agent_reading.changes(
                     marts, *_key(score), compared_with=comparison["compared_with"]
                 )
