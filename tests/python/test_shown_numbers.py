@@ -666,7 +666,7 @@ def of_text(page: str, key: Mapping[str, Any]) -> Iterator[Shown]:
     interval = rf"\.? 95 % interval: {number} to {number}"
     for column, words in (
         ("capacity_score_steady", rf"Steady score[^:]*: {number}[^;]*;"),
-        ("capacity_score", rf"Capacity {number}, .*?"),
+        ("capacity_score", rf"alone: {number}\. Status.*?"),
     ):
         if found := re.search(words + interval, page):
             yield from limited("scores", key, column, "{} [{}, {}]".format(*found.groups()))
@@ -702,8 +702,8 @@ def tables(at: At) -> Iterator[Shown]:
                 if is_right_aligned
                 else line[start:].partition("  ")[0].strip()
             )
-            if name in ("steady", "window"):
-                column = "capacity_score_steady" if name == "steady" else "capacity_score"
+            if name in ("score", "alone"):
+                column = "capacity_score_steady" if name == "score" else "capacity_score"
                 yield from limited("scores", key, column, cell)
             elif name not in ("alerts", "red_flags"):
                 yield Shown("scores", key, names.get(name, name), None if cell == "-" else cell)

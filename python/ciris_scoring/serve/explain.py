@@ -24,7 +24,7 @@ from ciris_scoring.marts import agents, fleet, history
 from ciris_scoring.marts.evidence import EPISODES, RULES, described, lowered
 from ciris_scoring.marts.factors import FACTORS
 from ciris_scoring.marts.marts import Marts, read_only
-from ciris_scoring.marts.words import named, nearest
+from ciris_scoring.marts.words import named, nearest, widened_by, window_words
 from ciris_scoring.serve.fleet_table import painted_verdict
 
 PAGE_WIDTH = 100
@@ -355,12 +355,14 @@ def _traces(marts: Marts, score: Row) -> dict[str, Any]:
 
 
 def _verdict(marts: Marts, score: Row, threshold: float | None, *, is_newest: bool) -> Row:
-    """Return the verdict on a permission, and the alerts and red flags that are raised."""
+    """Return the main cause of the score, the verdict on a permission, and the alerts and red flags that are raised."""
     newest = fleet.newest(marts, score["window_days"])
     at = newest.as_of if newest and is_newest else score["as_of"]
     key = (score["as_of"], score["window_days"])
     [found] = fleet.scores(marts, *key, agent_id_hash=score["agent_id_hash"], raised_at=at)
     return {
+        "cause": found.cause,
+        "chain_cause": found.chain_cause,
         "verdict": asdict(found.verdict(threshold)),
         "raised": [
             {
@@ -406,10 +408,10 @@ def page(explanation: Mapping[str, Any]) -> str:
     """Format an explanation as text without control characters. Prose has the width of the terminal."""
     sections = [
         [
-            *_score_lines(explanation["score"], explanation["verdict"], explanation["agent_note"]),
+            *_score_lines(explanation),
             *_remedy_lines(explanation["raised"]),
         ],
-        _part_lines(explanation["loss_components"], explanation["score"]),
+        _part_lines(explanation),
         _change_lines(explanation["comparisons"], explanation["since"]),
         _event_lines(explanation["events"]),
         _trace_lines(explanation),
@@ -425,7 +427,8 @@ def page(explanation: Mapping[str, Any]) -> str:
     return text.replace(f"{before}{verdict}", f"{before}{painted_verdict(verdict)}", 1)
 
 
-def _score_lines(score: Row, judged: Row, note: str | None) -> list[str]:
+def _score_lines(explanation: Mapping[str, Any]) -> list[str]:
+    score, judged, note = (explanation[name] for name in ("score", "verdict", "agent_note"))
     low, high = score.get("capacity_score_low"), score.get("capacity_score_high")
     lines = [
         _agent(score["agent_id_hash"], score["agent_name"]),
@@ -433,6 +436,7 @@ def _score_lines(score: Row, judged: Row, note: str | None) -> list[str]:
         f"{plural(score['n_traces'], 'trace')}",
         *([note] if note else []),
         "",
+        explanation["cause"],
         f"Verdict at {judged['threshold']:g}: {judged['verdict']}: {judged['reason']}",
         *_steady_lines(score),
     ]
@@ -442,22 +446,15 @@ def _score_lines(score: Row, judged: Row, note: str | None) -> list[str]:
         )
     else:
         lines.append(
-            f"Capacity {decimals.score(score['capacity_score'])}, {score['category']}. Status {score['score_status']}, "
-            f"confidence {score['confidence']}."
+            f"{window_words(score['window_days']).capitalize()} alone: {decimals.score(score['capacity_score'])}. "
+            f"Status {score['score_status']}, confidence {score['confidence']}."
         )
         if low is None or high is None:
             lines.append("95 % interval: no interval published.")
         else:
-            categories = {score.get("category_low"): None, score.get("category_high"): None}
-            lines.append(
-                f"95 % interval: {decimals.bound(low)} to {decimals.bound(high)}, "
-                f"{' to '.join(map(str, categories))}."
-            )
-            driver = score.get("interval_driver")
-            lines.append(
-                f"The category is {score.get('category_certainty')}."
-                + (f" What widens the interval most: {named(driver)}." if driver else "")
-            )
+            lines.append(f"95 % interval: {decimals.bound(low)} to {decimals.bound(high)}.")
+            if driver := score.get("interval_driver"):
+                lines.append(f"The interval is wide mainly because {widened_by(driver)}.")
     factors = ", ".join(f"{name} {decimals.score(score[column])}" for name, column in FACTORS.items())
     lines.append(f"Factors: {factors}; weakest {score['weakest_factor']}.")
     if score["unmeasured_components"]:
@@ -483,15 +480,19 @@ def _steady_lines(score: Row) -> list[str]:
     ]
 
 
-def _part_lines(loss_components: Sequence[Row], score: Row) -> list[str]:
-    if score["capacity_score"] is None:
+def _part_lines(explanation: Mapping[str, Any]) -> list[str]:
+    loss_components, words = (
+        explanation["loss_components"],
+        {**LOSS_WORDS, "i_chain": explanation["chain_cause"]},
+    )
+    if explanation["score"]["capacity_score"] is None:
         return []
     if not loss_components:
         return ["The loss components are not published yet: a run is writing them, or was stopped."]
     costly = [row for row in loss_components if row["points_lost"] > 0]
     rows: list[tuple[str, ...]] = [
         (
-            LOSS_WORDS[row["loss_component"]],
+            words[row["loss_component"]],
             row["loss_component"],
             row["factor"],
             decimals.score(row["points_lost"]),

@@ -22,6 +22,8 @@ from ciris_scoring.marts.verdict import VERDICTS
 
 MAX_ROWS = 40
 """Maximum number of agents in the table of a window after a run. The others are only counted."""
+MAX_CAUSES = 10
+"""Number of the first agents whose cause is given if they are under review or a permission is withheld."""
 VERDICT_COLOURS = {"review": "yellow", "withhold": "red", "wait": "cyan", "grant": "green"}
 """Colour of each verdict on a terminal."""
 
@@ -68,8 +70,8 @@ def painted_verdict(text: str) -> str:
 
 
 COLUMNS = (
-    Column("steady", lambda score: _limited(score, "capacity_score_steady"), 0),
-    Column("window", lambda score: _limited(score, "capacity_score"), 4),
+    Column("score", lambda score: _limited(score, "capacity_score_steady"), 0),
+    Column("alone", lambda score: _limited(score, "capacity_score"), 4),
     Column("category", lambda score: score.category_steady or "-", 5),
     Column("status", lambda score: score.score_status, 3),
     *(Column(name, _factor(column), 1) for name, column in FACTORS.items()),
@@ -152,6 +154,12 @@ def _window_table(
     lines += table if rows else ["No agent has a trace in this window."]
     if len(scores) > len(shown):
         lines.append(f"... and {len(scores) - len(shown)} more agents that need less attention.")
+    why = [
+        f"{printable(shown_label(score))}: {printable(score.cause)}"
+        for score in shown[:MAX_CAUSES]
+        if score.verdict(threshold).verdict in ("review", "withhold")
+    ]
+    lines += ["", *why] if why else []
     scored = {score.agent_id_hash for score in scores}
     without_row = [alert for alert in raised if alert.agent_id_hash not in scored]
     for alert in without_row[:MAX_ROWS]:

@@ -171,6 +171,7 @@ class ScoreBase(Described):
         "raised alerts and red flags first, or wait for a score."
     )
     verdict_reason: str = Field(description="Reason for the verdict, in one sentence.")
+    cause: str = Field(description="Main cause of the score, in one sentence.")
     verdict_threshold: Share = Field(
         description="Steady score that the permission requires: the requested threshold, else the published one."
     )
