@@ -64,7 +64,7 @@ format: $(FOR_TESTS) ## Correct the style of Python and SQL.
 	$(WITH_DATABASE) $(BIN)/sqlfluff fix --disable-progress-bar analyses models tests/singular
 
 parse: $(INSTALLED) ## Check that dbt can read the project.
-	$(WITH_DATABASE) $(BIN)/dbt --quiet parse --vars 'ciris_unit_tests: true'
+	$(WITH_DATABASE) $(BIN)/dbt --quiet parse
 
 pytest: $(FOR_TESTS) ## Run the tests on real PostgreSQL servers that they start.
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder

@@ -9,7 +9,7 @@ from benchmarks.coverage.behaviour import Behaviour as Doing
 from benchmarks.coverage.behaviour import DayEffects, Facts, draw, realised
 from benchmarks.coverage.cases import WINDOWS
 from benchmarks.coverage.events import STEADY_DAYS, Events, compared, row_facts, within
-from ciris_scoring.statistics.design_effects import fleet_values
+from ciris_scoring.statistics.design_effects import FleetValues, fleet_values
 from ciris_scoring.statistics.episodes import chance_of_as_many, longer, share_rose
 from ciris_scoring.statistics.inputs import Booleans, Floats, Integers, Parameters, PeriodSums, Rows
 from ciris_scoring.statistics.intervals import Intervals, compute_intervals, sum_fleet
@@ -39,24 +39,28 @@ class Raised(NamedTuple):
 
 def watched(
     doing: Doing, events: Events, facts: Facts, effects: DayEffects, first: int, rng: np.random.Generator
-) -> tuple[Intervals, Intervals, Raised]:
+) -> tuple[PeriodSums, tuple[Intervals, Intervals], FleetValues, Raised]:
     """Draw the behaviour of agents, and compute scores and alerts at each as-of after ``first`` days.
 
-    :returns: scores of the week and of the month, (agents, as-ofs, ...), and alerts.
+    :returns: sums of the traces, scores of the week and of the month, (agents, as-ofs, ...), values of the fleet, and
+        alerts.
     """
     sums = draw(realised(doing, effects, rng), facts, effects, rng)
     as_ofs = np.arange(first - 7, facts.n_traces.shape[1] + 1)
-    (week, month), cvs = _scored(sums, events, as_ofs)
+    (week, month), fleet = _scored(sums, events, as_ofs)
+    cvs = fleet.episode_cv[:, as_ofs]
     episodes = (_episode(events, as_ofs, days, cv)[:, 7:] for days, cv in zip(WINDOWS, cvs, strict=True))
     raised = Raised(*_falling(week, month), *episodes)
     week, month = (Intervals._make(values[:, 7:] for values in limits) for limits in (week, month))
-    return week, month, raised
+    return sums, (week, month), fleet, raised
 
 
-def _scored(sums: PeriodSums, events: Events, as_ofs: Integers) -> tuple[tuple[Intervals, Intervals], Floats]:
+def _scored(
+    sums: PeriodSums, events: Events, as_ofs: Integers
+) -> tuple[tuple[Intervals, Intervals], FleetValues]:
     """Score all agents as one fleet at as-ofs, which are given as numbers of days.
 
-    :returns: scores by the windows of 7 and 30 days, (agents, as-ofs, ...), and ``episode_cv``, (2, as-ofs).
+    :returns: scores by the windows of 7 and 30 days, (agents, as-ofs, ...), and the values of the fleet.
     """
     sums = sums._replace(
         n_recoveries=events.n_episodes,
@@ -79,7 +83,7 @@ def _scored(sums: PeriodSums, events: Events, as_ofs: Integers) -> tuple[tuple[I
         Intervals._make(array[part].reshape(shape + array.shape[1:]) for array in found)
         for part in (slice(agent.size), slice(agent.size, None))
     )
-    return (week, month), values.episode_cv[:, as_ofs]
+    return (week, month), values
 
 
 def is_falling(before: RateComponents, now: RateComponents, z: tuple[float, float] = WEEK) -> Booleans:

@@ -169,6 +169,7 @@ def draw(real: Behaviour, facts: Facts, effects: DayEffects, rng: np.random.Gene
         n_traces=n,
         n_identity_changes=thinned(n, rate["renamed"]),
         n_overridden=thinned(n, rate["overridden"]),
+        n_chain_gaps=nothing,
         n_chain_valid=n - thinned(n, rate["chain_broken"]),
         n_fields_present=FIELDS * n - missing,
         n_replay_sampled=sampled,

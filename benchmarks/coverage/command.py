@@ -6,7 +6,7 @@ from typing import Any
 from benchmarks.coverage import watch
 from benchmarks.coverage.cases import PERFECT, cells, special_cases
 from benchmarks.coverage.measure import measure
-from benchmarks.coverage.year import a_year, accuracy, outcomes, together
+from benchmarks.coverage.year import a_year, accuracy, outcomes, reviewed, together
 from benchmarks.table import show
 from benchmarks.verdicts import Verdict, at_least, at_most, between
 from ciris_scoring.basics.terminal import say
@@ -17,7 +17,11 @@ FACTOR = 0.92
 SPECIAL = 0.87
 ECE, LEAST_TRACES_OF_ECE = 0.93, 600
 
-LONG_RUN, ERROR = (0.92, 0.97), 0.08
+LONG_RUN = (0.92, 0.975)
+MOST_ERROR = {"steady, 7 days": 0.045, "steady, 30 days": 0.06}
+RULE = "steady, 7 days, verdict"
+WRONG_GRANTS, WRONG_DENIALS = 0.025, 0.085
+REVIEWED_FOR_LOST = 0.05
 CALM = watch.KINDS[:4]
 """Kinds of days with a stated maximum share of agent-days with an alert."""
 FALLING, EPISODE, EPISODE_MONTH = 0.005, 0.004, 0.006
@@ -45,9 +49,11 @@ def measure_year(rows: int, seed: int) -> list[Verdict]:
     standings = together([a_year(seed, number) for number in range(max(rows // 125, 1))])
     accuracies = [accuracy(name, of) for name, of in standings.items()]
     decided = [outcome for name, of in standings.items() for outcome in outcomes(name, of)]
+    reviews = [reviewed(name, of) for name, of in standings.items() if of.lost is not None]
     show(accuracies)
     show(decided)
-    return list(judge_year(accuracies, decided))
+    show(reviews)
+    return [*judge_year(accuracies, decided), *judge_reviews(reviews)]
 
 
 def measure_alarms(rows: int, seed: int) -> list[Verdict]:
@@ -97,15 +103,25 @@ def judge_special(measured: Sequence[Row]) -> Iterator[Verdict]:
 
 
 def judge_year(accuracies: Sequence[Row], decided: Sequence[Row]) -> Iterator[Verdict]:
-    """Judge the steady score against the long-run score. Its rate of wrong grants must be the lowest."""
-    steady = accuracies[-1]
-    yield between("coverage of the long run, steady score", steady["coverage"], *LONG_RUN)
-    yield at_most("error of the steady score", steady["error"], ERROR)
-    *others, rule = (outcome["wrong grants"] for outcome in decided)
-    least = min(others)
-    yield Verdict(
-        "wrong grants by the steady interval", f"fewer than {least:.4g}", f"{rule:.4g}", rule < least
-    )
+    """Judge the steady score against the long-run score, and the decisions by its verdict."""
+    for score in accuracies:
+        if score["score"] in MOST_ERROR:
+            yield between(f"coverage of the long run, {score['score']}", score["coverage"], *LONG_RUN)
+            yield at_most(f"error, {score['score']}", score["error"], MOST_ERROR[score["score"]])
+    for policy in decided:
+        if policy["decided by"] == RULE:
+            yield at_most("wrong grants by the verdict", policy["wrong grants"], WRONG_GRANTS)
+            yield at_most("wrong denials by the verdict", policy["wrong denials"], WRONG_DENIALS)
+
+
+def judge_reviews(reviews: Sequence[Row]) -> Iterator[Verdict]:
+    """Judge how often traces that were lost on the way lead to a review of an agent that would be granted."""
+    for row in reviews:
+        yield at_most(
+            f"reviewed for lost numbers alone, {row['would be granted']}",
+            row["for lost numbers alone"],
+            REVIEWED_FOR_LOST,
+        )
 
 
 def judge_calm(measured: Sequence[Row]) -> Iterator[Verdict]:

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from ciris_scoring.statistics.episodes import Episodes
 from ciris_scoring.statistics.inputs import LEAST_LOG_HOURS, Floats, Integers
+from ciris_scoring.statistics.windows import MICROSECONDS_PER_HOUR, VALUE_UNITS, Deferrals, FragileEpisodes
 
 EPISODE_SIGMA = 1.2
 """Sigma of the log-normal durations. Their coefficient of variation is 1.8."""
@@ -33,7 +34,7 @@ class EventRates(NamedTuple):
 
 
 class Events(NamedTuple):
-    """Events that occurred, (agents, days) except for the last field."""
+    """Events that occurred, (agents, days) except for the last three fields."""
 
     n_episodes: Integers
     hours: Floats
@@ -43,6 +44,10 @@ class Events(NamedTuple):
     worth: Floats
     relapses: Integers
     """Relapses, (n, 3): agent, day of an episode, and day of the next episode of the same mode."""
+    episodes: FragileEpisodes
+    """The episodes. Each ends on the day on which it begins."""
+    deferrals: Deferrals
+    """The deferrals. Each is judged on the day on which it is raised."""
 
 
 def durations(mean_hours: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
@@ -69,15 +74,27 @@ def draw_events(rates: EventRates, rng: np.random.Generator) -> Events:
 
     n_deferrals = rng.poisson(rates.deferrals)
     half = (1 - rates.good) * 2 / 3
-    outcomes = np.stack([1 - 2 * half, half, half], axis=-1)
+    outcomes = rng.multinomial(n_deferrals, np.stack([1 - 2 * half, half, half], axis=-1))
+    of_agent, of_day, outcome = (
+        np.repeat(at, outcomes.ravel()) for at in np.indices(outcomes.shape).reshape(3, -1)
+    )
+    microseconds = np.rint(hours * MICROSECONDS_PER_HOUR).astype(np.int64)
     return Events(
         n,
         by_day(hours),
         by_day(logs),
         by_day(logs**2),
         n_deferrals,
-        rng.multinomial(n_deferrals, outcomes) @ WORTH,
+        outcomes @ WORTH,
         relapses,
+        FragileEpisodes(agent, day, day, mode, np.arange(len(agent)), microseconds),
+        Deferrals(
+            of_agent,
+            of_day,
+            of_day,
+            np.rint(WORTH[outcome] * VALUE_UNITS).astype(np.int64),
+            np.zeros(len(of_agent), dtype=np.int64),
+        ),
     )
 
 
@@ -97,15 +114,18 @@ def row_facts(events: Events, as_ofs: Integers, window_days: int) -> list[NDArra
     near = next_day < day + window_days
     np.add.at(relapsed, (agent[near], next_day[near] + 1), 1)
     np.add.at(relapsed, (agent[near], day[near] + window_days + 1), -1)
-    facts: list[NDArray[Any]] = []
-    for back in (window_days, max(STEADY_DAYS, window_days)):
-        n, judged = within(events.n_episodes, as_ofs, back), within(events.n_deferrals, as_ofs, back)
-        facts += [within(events.hours, as_ofs, back) / np.maximum(n, 1), n]
-        if back == window_days:
-            facts.append(np.cumsum(relapsed, axis=1)[:, as_ofs] / np.maximum(n, 1))
-        worth = within(events.worth, as_ofs, back)
-        facts += [np.where(judged > 0, worth / np.maximum(judged, 1), 1.0), judged]
-    return facts
+    n, judged = (
+        within(events.n_episodes, as_ofs, window_days),
+        within(events.n_deferrals, as_ofs, window_days),
+    )
+    worth = within(events.worth, as_ofs, window_days)
+    return [
+        within(events.hours, as_ofs, window_days) / np.maximum(n, 1),
+        n,
+        np.cumsum(relapsed, axis=1)[:, as_ofs] / np.maximum(n, 1),
+        np.where(judged > 0, worth / np.maximum(judged, 1), 1.0),
+        judged,
+    ]
 
 
 def compared(events: Events, as_ofs: Integers, window_days: int) -> Episodes:

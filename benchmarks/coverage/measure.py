@@ -60,12 +60,6 @@ def _limits(sums: PeriodSums, facts: Facts, case: Case, rng: np.random.Generator
         np.full(agents, days),
         np.zeros(agents, dtype=np.int64),
         *(mttr_hours, facts.n_episodes, facts.rho_regression, q_deferral, facts.n_deferrals),
-        *(
-            mttr_hours,
-            facts.n_episodes,
-            q_deferral,
-            facts.n_deferrals,
-        ),  # in place of the steady days, because the steady score is not used
     )
     results = []
     for first in range(0, agents, case.fleet):

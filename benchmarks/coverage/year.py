@@ -14,10 +14,15 @@ from numpy.typing import NDArray
 from benchmarks.coverage.alarms import PARAMETERS, watched
 from benchmarks.coverage.behaviour import RATES, Behaviour, DayEffects, only_traces
 from benchmarks.coverage.cases import CORROBORATED, MOST_ICC, WINDOWS, plausible
-from benchmarks.coverage.events import MODES, EventRates, draw_events, durations
+from benchmarks.coverage.events import MODES, EventRates, Events, draw_events, durations, within
 from benchmarks.coverage.truth import truth
-from ciris_scoring.statistics.inputs import Booleans, Floats, Integers, Window
-from ciris_scoring.statistics.resilience import resilience_score
+from ciris_scoring.basics.normal import normal_share
+from ciris_scoring.statistics.design_effects import FleetValues
+from ciris_scoring.statistics.episodes import excess
+from ciris_scoring.statistics.inputs import Booleans, Floats, Integers, PeriodSums, TraceSums, Window
+from ciris_scoring.statistics.long_run import LongRun, Present
+from ciris_scoring.statistics.long_run import long_run as estimate
+from ciris_scoring.statistics.resilience import resilience_score, sigmoid
 
 AGENTS = 50
 """Agents in a fleet."""
@@ -36,6 +41,8 @@ SHARE_CHANGED = 0.4
 """Share of an agent's properties that each change affects."""
 
 THRESHOLD = 0.6
+GRANT, WITHHOLD = 0.74, 0.45
+"""``ciris_grant_probability`` and ``ciris_withhold_probability``."""
 WINDOWS_DRAWN = 400
 """Number of windows over which the expected score is averaged."""
 
@@ -62,6 +69,10 @@ class Standing(NamedTuple):
     """Index of the agent's period of constant behaviour."""
     alarm: Booleans
     """Whether ``falling`` or ``episode`` is raised."""
+    probability: Floats | None = None
+    """Probability that the long run reaches the threshold, of a steady score."""
+    lost: Booleans | None = None
+    """Whether lost audit numbers alone raise a critical ``broken_chain``."""
 
 
 def live(agents: int, days: int, rng: np.random.Generator) -> Lives:
@@ -140,21 +151,85 @@ def a_year(seed: int, number: int) -> dict[str, Standing]:
     n_traces = rng.poisson(per_week / 7 * rng.gamma(8.0, 1 / 8, lives.stretch.shape))
     facts = only_traces(n_traces, rng.binomial(n_traces, CORROBORATED))
     effects = DayEffects(rng.uniform(0, MOST_ICC, AGENTS))
-    week, month, raised = watched(behaviour, events, facts, effects, BEFORE + 1, rng)
-    alarm = raised.against_week | raised.against_month | raised.episode
+    sums, (week, month), fleet, raised = watched(behaviour, events, facts, effects, BEFORE + 1, rng)
+    alarm = raised.against_week | raised.against_month
+    alarms = (alarm | raised.episode, alarm | raised.episode_month)
     stretch = lives.stretch[:, BEFORE:]
-    weekly, monthly = (long_run(lives, window, rng)[agent, stretch] for window in WINDOWS.values())
+    expected = [long_run(lives, window, rng)[agent, stretch] for window in WINDOWS.values()]
+    lost = [_critical_gaps(n_traces, days, rng)[:, BEFORE:] for days in WINDOWS]
+    steady = _steady(sums, events, fleet, BEFORE + 1 + np.arange(stretch.shape[1]))
     return {
-        "week": Standing(*week[:3], weekly, stretch, alarm),
-        "30 days": Standing(*month[:3], monthly, stretch, alarm),
-        "steady": Standing(*week[3:6], weekly, stretch, alarm),
+        "7 days": Standing(*week[:3], expected[0], stretch, alarms[0]),
+        "30 days": Standing(*month[:3], expected[1], stretch, alarms[1]),
+        **{
+            f"steady, {days} days": Standing(
+                of.score, of.low, of.high, expected[at], stretch, alarms[at], _probability(of), lost[at]
+            )
+            for at, (days, of) in enumerate(zip(WINDOWS, steady, strict=True))
+        },
     }
+
+
+LOSES = 0.5
+"""Share of agents that lose traces on the way to the lens."""
+LOST = (-4.0, -2.0)
+"""Powers of ten between which the share of their traces with a gap before them is."""
+GAP_SHARE, GAP_Z, GAP_DAYS = 0.01, 3.09, 90
+"""``chain_gap_share``, ``chain_gap_z``, and the days before the window."""
+
+
+def _critical_gaps(n_traces: Integers, window_days: int, rng: np.random.Generator) -> Booleans:
+    """Draw lost traces, and return after each day whether ``broken_chain`` is critical by them, (agents, days)."""
+    agents, days = n_traces.shape
+    share = np.where(rng.random(agents) < LOSES, 10.0 ** rng.uniform(*LOST, agents), 0.0)
+    gaps = rng.binomial(n_traces, share[:, None])
+    as_ofs = np.arange(1, days + 1)
+    x, n = (within(values, as_ofs, window_days).ravel() for values in (gaps, n_traces))
+    y, m = (
+        within(values, as_ofs, window_days + GAP_DAYS, window_days).ravel() for values in (gaps, n_traces)
+    )
+    critical: Booleans = (x > GAP_SHARE * n) & (excess(x, n * 1.0, y, m * 1.0) >= GAP_Z)
+    return critical.reshape(agents, days)
+
+
+def _steady(sums: PeriodSums, events: Events, fleet: FleetValues, as_ofs: Integers) -> list[LongRun]:
+    """Return the steady scores of each window, (agents, as-ofs)."""
+    shape = (len(sums.n_traces), len(as_ofs))
+    agent, at = (index.ravel() for index in np.indices(shape))
+    none, icc, cv = (
+        np.zeros(agent.size, dtype=np.int64),
+        fleet.icc[0, as_ofs[at]],
+        fleet.episode_cv[0, as_ofs[at]],
+    )
+    found = estimate(
+        TraceSums(*(getattr(sums, name) for name in TraceSums._fields)),
+        0,
+        events.episodes,
+        events.deferrals,
+        np.zeros(shape[0], dtype=np.int64),
+        Present(agent, as_ofs[at], none, none.astype(np.float64), icc, cv),
+        tuple(WINDOWS),
+        PARAMETERS,
+        1,
+    )
+    return [LongRun(*(values.reshape(shape + values.shape[1:]) for values in one)) for one in found]
+
+
+def _probability(of: LongRun) -> Floats:
+    """Return the probability that the long run reaches the threshold."""
+    fixed = float(-np.log(sigmoid(1.0, PARAMETERS.norm_k, PARAMETERS.norm_x0)))
+    at_threshold, at_score = (np.log(-np.log(value) - fixed) for value in (THRESHOLD, of.score))
+    return normal_share((at_threshold - at_score) / of.log_sd)
 
 
 def together(years: Sequence[dict[str, Standing]]) -> dict[str, Standing]:
     """Concatenate the results of several fleets."""
+
+    def joined(*arrays: NDArray[Any] | None) -> NDArray[Any] | None:
+        return None if arrays[0] is None else np.concatenate(arrays)  # type: ignore[arg-type]
+
     return {
-        name: Standing(*map(np.concatenate, zip(*(year[name] for year in years), strict=True)))
+        name: Standing(*map(joined, *(year[name] for year in years)))  # type: ignore[arg-type]
         for name in years[0]
     }
 
@@ -163,55 +238,94 @@ def accuracy(name: str, of: Standing) -> dict[str, Any]:
     """Return the accuracy of a score relative to the long-run score. Shares are of agent-days."""
     there = ~np.isnan(of.score)
     score, low, high, expected = (values[there] for values in of[:4])
-    of_stretch = (np.arange(len(of.score))[:, None] * STRETCHES + of.stretch)[there]
+    agent = np.broadcast_to(np.arange(len(of.score))[:, None], of.score.shape)[there]
+    of_stretch = agent * STRETCHES + of.stretch[there]
     n, total = np.bincount(of_stretch), np.bincount(of_stretch, score)
     within = score - (total / np.maximum(n, 1))[of_stretch]
+    inside = (low <= expected) & (expected <= high)
+    soon = _days_since_change(of.stretch)[there] < SOON
     return {
         "score": name,
-        "coverage": np.mean((low <= expected) & (expected <= high)),
+        "coverage": np.mean(inside),
+        "±": error_of_share(inside, agent),
+        f"in {SOON} days after a change": np.mean(inside[soon]) if soon.any() else np.nan,
         "median width": np.median(high - low),
         "error": np.sqrt(np.mean((score - expected) ** 2)),
+        "bias": np.mean(score - expected),
         "jumps": np.sqrt(np.mean(within**2)),
         "decided at 0.6": np.mean((low >= THRESHOLD) | (high < THRESHOLD)),
     }
 
 
+def reviewed(name: str, of: Standing) -> dict[str, Any]:
+    """Return the shares of agent-days that would be granted and are reviewed."""
+    assert of.probability is not None and of.lost is not None
+    granted = of.probability >= GRANT
+    return {
+        "would be granted": name,
+        "agent-days": int(granted.sum()),
+        "reviewed": np.mean((of.alarm | of.lost)[granted]),
+        "for lost numbers alone": np.mean((of.lost & ~of.alarm)[granted]),
+    }
+
+
+SOON = 14
+"""Days after a change in which coverage is stated separately."""
+
+
+def _days_since_change(stretch: Integers) -> Integers:
+    """Return days since the agent's last change, (agents, days); very many before the first one."""
+    day = np.arange(stretch.shape[1])
+    changed = np.zeros(stretch.shape, dtype=bool)
+    changed[:, 1:] = stretch[:, 1:] != stretch[:, :-1]
+    result: Integers = day - np.maximum.accumulate(np.where(changed, day, -1_000_000), axis=1)
+    return result
+
+
+def error_of_share(values: Booleans, agent: Integers) -> float:
+    """Return the standard error of a share of agent-days, from the differences between agents."""
+    n, total = np.bincount(agent), np.bincount(agent, values)
+    residual = total - n * np.mean(values)
+    return float(np.sqrt(np.sum(residual**2) * len(n) / max(len(n) - 1, 1)) / np.sum(n))
+
+
 def outcomes(name: str, of: Standing) -> Iterator[dict[str, Any]]:
-    """Yield the outcomes of two ways to decide on a permission, compared with the long-run score of the same window."""
-    yield _outcome(f"{name}, point", of.score >= THRESHOLD, of.long_run)
-    if name == "steady":
-        held = held_by_interval(of.low, of.high, of.alarm)
-        yield _outcome(f"{name}, interval, review", held, of.long_run)
-    else:
-        yield _outcome(f"{name}, interval", held_by_interval(of.low, of.high), of.long_run)
+    """Yield the outcomes of ways to decide on a permission, compared with the long-run score of the same window."""
+    if of.probability is None:
+        yield _outcome(f"{name}, score", of.score >= THRESHOLD, of.long_run)
+        yield _outcome(f"{name}, range", held(of.low >= THRESHOLD, of.high < THRESHOLD), of.long_run)
+        return
+    grant, withhold = of.probability >= GRANT, of.probability < WITHHOLD
+    review = of.alarm if of.lost is None else of.alarm | of.lost
+    yield _outcome(f"{name}, without reviews", held(grant, withhold), of.long_run)
+    yield _outcome(f"{name}, verdict", held(grant & ~review, withhold), of.long_run)
+    yield _outcome(f"{name}, revoked by a review", held(grant & ~review, withhold | review), of.long_run)
 
 
-def held_by_interval(low: Floats, high: Floats, alarm: Booleans | None = None) -> Booleans:
-    """Return who holds the permission on each day. It is kept while the threshold lies inside the interval.
-
-    :param alarm: days with an alert. It revokes the permission until no alert is raised and the lower bound reaches
-    the threshold.
-    """
-    held, now = np.zeros(low.shape, dtype=bool), np.zeros(len(low), dtype=bool)
-    for day in range(low.shape[1]):
-        now = (now | (low[:, day] >= THRESHOLD)) & ~(high[:, day] < THRESHOLD)
-        if alarm is not None:
-            now &= ~alarm[:, day]
-        held[:, day] = now
-    return held
+def held(grant: Booleans, withhold: Booleans) -> Booleans:
+    """Return who has the permission on each day. It is given by ``grant``, kept, and taken away by ``withhold``."""
+    result, now = np.zeros(grant.shape, dtype=bool), np.zeros(len(grant), dtype=bool)
+    for day in range(grant.shape[1]):
+        now = (now | grant[:, day]) & ~withhold[:, day]
+        result[:, day] = now
+    return result
 
 
 def _outcome(policy: str, held: Booleans, expected: Floats) -> dict[str, Any]:
     deserved = expected >= THRESHOLD
+    agent = np.broadcast_to(np.arange(len(held))[:, None], held.shape).ravel()
     days = []
-    for agent, day in np.argwhere(deserved[:, :-1] & ~deserved[:, 1:]):
-        if held[agent, day]:
-            gone = ~held[agent, day + 1 :]
+    for who, day in np.argwhere(deserved[:, :-1] & ~deserved[:, 1:]):
+        if held[who, day]:
+            gone = ~held[who, day + 1 :]
             days.append(int(np.argmax(gone)) if gone.any() else gone.size)
+    granted, denied = held & ~deserved, ~held & deserved
     return {
         "decided by": policy,
-        "wrong grants": np.mean(held & ~deserved),
-        "wrong denials": np.mean(~held & deserved),
+        "wrong grants": np.mean(granted),
+        "± grants": error_of_share(granted.ravel(), agent),
+        "wrong denials": np.mean(denied),
+        "± denials": error_of_share(denied.ravel(), agent),
         "changes a year": np.mean(np.sum(held[:, 1:] != held[:, :-1], axis=1)) * 365 / held.shape[1],
         "days to take away": np.median(days) if days else np.nan,
     }

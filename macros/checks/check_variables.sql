@@ -1,5 +1,5 @@
 {#- The variables of the project and their kinds. integer, number: from minimum to maximum; time: in the year minimum or
-    later; share: in [0, 1]; name: of a schema or table; set_by_us: by ciris-scoring only; parameters: see
+    later; share: in [0, 1]; probability: in (0, 1); name: of a schema or table; set_by_us: by ciris-scoring only; parameters: see
     check_scoring_parameters; optional: may be null. -#}
 {% macro variable_definitions() %}
   {{ return({
@@ -14,6 +14,8 @@
     'scoring_period': {'kind': 'choice', 'choices': constant('period_hours', {}) | list},
     'scoring_parameters': {'kind': 'parameters'},
     'verdict_threshold': {'kind': 'share'},
+    'grant_probability': {'kind': 'probability'},
+    'withhold_probability': {'kind': 'probability'},
     'lookback_periods': {'kind': 'integer', 'minimum': 0, 'maximum': 100000, 'words': 'periods', 'optional': true},
     'late_detection_periods': {'kind': 'integer', 'minimum': 0, 'maximum': 100000, 'words': 'periods'},
     'allow_rescoring': {'kind': 'boolean'},
@@ -44,6 +46,9 @@
   {%- elif kind == 'share' -%}
     {%- set fits = value is number and value is not boolean and 0 <= value <= 1 -%}
     {%- set allowed = 'a number in [0, 1], such as 0.6. Correct it in dbt_project.yml or in --vars' -%}
+  {%- elif kind == 'probability' -%}
+    {%- set fits = value is number and value is not boolean and 0 < value < 1 -%}
+    {%- set allowed = 'a number between 0 and 1, such as 0.74. Correct it in dbt_project.yml or in --vars' -%}
   {%- elif kind == 'choice' -%}
     {#- Without the Python package the choices are unknown; check_package reports that it is missing. -#}
     {%- set fits = value is string and (value in definition['choices'] or not definition['choices']) -%}
@@ -82,12 +87,17 @@
 
 {#- Refuses wrong values and unknown names of variables, all in one message. -#}
 {% macro check_variables() %}
-  {%- set faults, known = [], ['ciris_unit_tests'] -%}
+  {%- set faults, known = [], [] -%}
   {%- for name in variable_definitions() -%}
     {%- do known.append('ciris_' ~ name) -%}
     {%- set fault = variable_fault(name) -%}
     {%- if fault is not none -%} {%- do faults.append(fault) -%} {%- endif -%}
   {%- endfor -%}
+  {%- if not faults and setting('withhold_probability') > setting('grant_probability') -%}
+    {%- do faults.append("Variable ciris_withhold_probability is " ~ setting('withhold_probability')
+        ~ ", but must be at most ciris_grant_probability (" ~ setting('grant_probability')
+        ~ "). Correct one of them in dbt_project.yml or in --vars.") -%}
+  {%- endif -%}
   {%- for name, nearest in adapter.ciris_scoring_unknown_variables(known).items() -%}
     {%- do faults.append("There is no variable " ~ name ~ "; " ~ ("did you mean " ~ nearest ~ "?" if nearest else
         "docs/configuration.md lists them.") ~ " Correct it, or take it out; a variable of another project belongs below "

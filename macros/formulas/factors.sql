@@ -98,25 +98,12 @@
   ((1 - {{ ece }}) * {{ q_deferral }} * (1 - {{ u_unsafe }}))
 {%- endmacro %}
 
-{#- certainty.md §4b, expected value of deferrals: windows with a deferral have Q of the n deferrals of the steady days,
-    others have 1. A window has a deferral with the probability 1 - exp(-n W / D). -#}
-{% macro worth_of_deferrals(q_deferral, n, window_days) -%}
-  (select p.none + (1 - p.none) * {{ q_deferral }}
-    from (
-      select exp(
-        -{{ n }}::double precision * {{ window_days }}
-        / greatest({{ window_days }}, {{ scoring_parameter('steady_days') }})
-      ) as none
-    ) as p)
-{%- endmacro %}
-
 {#- I_inc and its components, also over the last steady_days and over the steady_days before the window. Without a
     checked trace ece is unmeasured and 0. Without a deferral q_deferral is 1, but q_deferral_before is null. -#}
 {% macro incompleteness_awareness_columns() -%}
   {%- set ece = 'coalesce(' ~ expected_calibration_error('excess_confidence', 'n_judged') ~ ', 0)' -%}
   {%- set q_deferral = 'coalesce(value_of_judged_deferrals / nullif(n_judged_deferrals, 0), 1)' -%}
   {%- set q_deferral_steady = 'coalesce(value_of_steady_deferrals / nullif(n_steady_deferrals, 0), 1)' -%}
-  {%- set expected_q_deferral = worth_of_deferrals(q_deferral_steady, 'n_steady_deferrals', 'window_days') -%}
   {%- set u_unsafe = rate('n_unsafe', 'n_traces') -%}
   {{ ece }} as ece,
   n_judged > 0 as is_ece_measured,
@@ -126,8 +113,8 @@
   {{ incompleteness_awareness(ece, q_deferral, u_unsafe) }} as i_inc_score,
   {{ q_deferral_steady }} as q_deferral_steady,
   n_steady_deferrals,
-  {{ expected_q_deferral }} as expected_q_deferral,
-  {{ incompleteness_awareness(ece, expected_q_deferral, u_unsafe) }} as i_inc_score_steady,
+  expected_q_deferral,
+  i_inc_score_steady,
   value_of_earlier_deferrals / nullif(n_earlier_deferrals, 0) as q_deferral_before,
   n_earlier_deferrals as n_deferrals_before
 {%- endmacro %}

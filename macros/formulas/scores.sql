@@ -37,14 +37,77 @@
   end
 {%- endmacro %}
 
-{#- Verdict about a permission (certainty.md §4b), as in ciris_scoring.marts.verdict. low, high: confidence bounds of
-    the steady score. is_reviewed: whether an alert or red flag needs a review first. -#}
-{% macro verdict(threshold, low, high, score_status, is_reviewed) -%}
+{#- certainty.md §4b: -ln of a steady score, beyond the fixed cost of R. Null for scores that R does not allow. -#}
+{% macro loss_beyond(score, fixed_loss) -%}
+  (case
+    when {{ score }} > 0 and {{ score }} < exp(-{{ fixed_loss }}) then -ln({{ score }}) - {{ fixed_loss }}
+  end)
+{%- endmacro %}
+
+{#- Standard deviation of the logarithm of that loss, from the upper bound of the 95 % interval. -#}
+{% macro log_sd(score, high, fixed_loss) -%}
+  ((ln({{ loss_beyond(score, fixed_loss) }}) - ln({{ loss_beyond(high, fixed_loss) }})) / 1.96)
+{%- endmacro %}
+
+{#- Steady score that is reached with a given probability. -#}
+{% macro score_reached(score, high, fixed_loss, probability) -%}
+  (case
+    when {{ score }} < {{ high }} then exp(-least(700, {{ fixed_loss }} + {{ loss_beyond(score, fixed_loss) }} * exp(
+      {{ constant('normal_quantile')(probability) if execute else 0 }}::double precision
+      * {{ log_sd(score, high, fixed_loss) }}
+    )))
+    when {{ high }} is not null then {{ score }}
+  end)
+{%- endmacro %}
+
+{#- Probability that the steady score reaches a threshold, as in ciris_scoring.marts.verdict. -#}
+{% macro probability_reached(score, high, fixed_loss, threshold) -%}
+  (case
+    when {{ score }} is null or {{ high }} is null then null
+    when {{ threshold }} <= 0 then 1
+    when {{ threshold }} >= exp(-{{ fixed_loss }}) then 0
+    when {{ score }} < {{ high }} then {{ normal_share(
+      '((ln(' ~ loss_beyond(threshold ~ '::double precision', fixed_loss) ~ ') - ln('
+      ~ loss_beyond(score, fixed_loss) ~ ')) / ' ~ log_sd(score, high, fixed_loss) ~ ')'
+    ) }}
+    else ({{ score }} >= {{ threshold }})::integer
+  end)
+{%- endmacro %}
+
+{#- Share of a standard normal distribution below z (basics/normal.py). PostgreSQL has erfc from version 16 on only.
+    z ends at 30 standard deviations, because exp raises an error where the result is too small. -#}
+{% macro normal_share(z) -%}
+  (
+    select case when of_z.z > 0 then 1 - of_z.beyond else of_z.beyond end
+    from (
+      select
+        of_t.z,
+        of_t.t * exp(
+          {%- for coefficient in constant('erfc', ()) %}
+          {{ coefficient }}::double precision{% if not loop.last %} + of_t.t * ({% endif %}
+          {%- endfor %}
+          {{- ')' * (constant('erfc', ()) | length - 1) }}
+          - of_t.z * of_t.z / 2
+        ) / 2 as beyond
+      from (
+        select
+          of_loss.z,
+          1 / (1 + abs(of_loss.z) / sqrt(2::double precision) / 2) as t
+        from (select greatest(least({{ z }}, 30), -30) as z) as of_loss
+      ) as of_t
+    ) as of_z
+  )
+{%- endmacro %}
+
+{#- Verdict about a permission (certainty.md §4b), as in ciris_scoring.marts.verdict. granted_to, withheld_above: steady
+    scores that are reached with the probabilities that a grant needs and below which a permission is withheld.
+    is_reviewed: whether an alert or red flag needs a review first. -#}
+{% macro verdict(threshold, granted_to, withheld_above, score_status, is_reviewed) -%}
   case
-    when {{ score_status }} in ('insufficient_data', 'provisional') or {{ low }} is null or {{ high }} is null then 'wait'
-    when {{ high }} < {{ threshold }} then 'withhold'
+    when {{ score_status }} in ('insufficient_data', 'provisional') or {{ granted_to }} is null then 'wait'
+    when {{ withheld_above }} < {{ threshold }} then 'withhold'
     when {{ is_reviewed }} then 'review'
-    when {{ low }} >= {{ threshold }} then 'grant'
+    when {{ granted_to }} >= {{ threshold }} then 'grant'
     else 'keep'
   end
 {%- endmacro %}

@@ -21,6 +21,11 @@
   end
 {%- endmacro %}
 
+{#- Audit numbers that a gap skips, at most a billion: numbers may be as far apart as bigint allows. -#}
+{% macro missing_numbers(sequence_number, previous_sequence_number) -%}
+  least({{ sequence_number }}::numeric - {{ previous_sequence_number }} - 1, 1000000000)::bigint
+{%- endmacro %}
+
 {#- scoring.md §4: registered keys and the end of their registration. If the registry has several entries for a key, the
     earliest revocation or expiry counts. -#}
 {% macro registered_keys() -%}

@@ -28,6 +28,12 @@ with factors as (
         n_recoveries + n_open_episodes >= 2
         and episode_chance <= {{ scoring_parameter('episode_chance') }} as is_more_often,
         deferrals_are_worse as is_judged_worse,
+        n_missing_numbers,
+        n_chain_rewinds + n_chain_duplicates > 0
+        or (
+            n_chain_gaps > {{ scoring_parameter('chain_gap_share') }} * n_traces
+            and chain_gap_z >= {{ scoring_parameter('chain_gap_z') }}
+        ) as is_rewritten,
         {{ factor_columns() }}
     from {{ ref('int_windows') }}
     where {{ in_scored_range('as_of') }}
@@ -68,10 +74,13 @@ broken_chain as (
         agent_name,
         as_of,
         window_days,
-        'critical' as severity,
+        case when is_rewritten then 'critical' else 'warning' end as severity,
         (chain_gaps + chain_rewinds + chain_duplicates)::double precision as value,
         0::double precision as threshold,
-        {{ alert_sentence('broken_chain') }} as message
+        case
+            when is_rewritten then {{ alert_sentence('broken_chain', {}, 'critical') }}
+            else {{ alert_sentence('broken_chain', {}, 'warning') }}
+        end as message
     from factors
     where chain_gaps + chain_rewinds + chain_duplicates > 0
 

@@ -96,6 +96,9 @@ factors as (
         {% for loss_component in loss_components() %}
         {{ loss_component }}_loss,
         {% endfor %}
+        c_score_steady,
+        i_int_score_steady,
+        s_score_steady,
         interval_driver,
         computed_at
     from {{ ref('int_windows') }}
@@ -115,7 +118,7 @@ composed as (
             'c_score', 'i_int_score', 'r_score', 'i_inc_score', 's_score'
         ) }} end as capacity_score_geometric,
         case when has_enough_traces then {{ capacity_score(
-            'c_score', 'i_int_score', 'r_score_steady', 'i_inc_score_steady', 's_score'
+            'c_score_steady', 'i_int_score_steady', 'r_score_steady', 'i_inc_score_steady', 's_score_steady'
         ) }} end as capacity_score_steady
     from factors
     {{ optimization_barrier() }} -- noqa: AM09
@@ -129,6 +132,13 @@ bounded as (
         {% for score in ['capacity_score', 'capacity_score_steady'] %}
         {{ low_limit(score ~ '_low', score) }} as lowest_{{ score }},
         {{ high_limit(score ~ '_high', score) }} as highest_{{ score }},
+        {% endfor %}
+        {% for column, probability in {
+            'grant_score': valid_setting('grant_probability'), 'withhold_score': valid_setting('withhold_probability')
+        }.items() %}
+        {{ score_reached(
+            'capacity_score_steady', 'capacity_score_steady_high', 'r_ceiling_loss', probability
+        ) }} as {{ column }},
         {% endfor %}
         {{ logarithmic_mean('capacity_score', 'capacity_score_steady') }} as points_per_loss
     from composed
@@ -247,9 +257,16 @@ select
     {{ loss_component }}_loss,
     {% endfor %}
     {{ verdict(
-        valid_setting('verdict_threshold'), 'lowest_capacity_score_steady', 'highest_capacity_score_steady',
-        'score_status', 'review_for is not null'
+        valid_setting('verdict_threshold'), 'grant_score', 'withhold_score', 'score_status', 'review_for is not null'
     ) }} as verdict,
     coalesce(review_for, '{}') as review_for,
-    {{ valid_setting('verdict_threshold') }}::double precision as verdict_threshold
+    {{ valid_setting('verdict_threshold') }}::double precision as verdict_threshold,
+    {{ probability_reached(
+        'capacity_score_steady', 'capacity_score_steady_high', 'r_ceiling_loss', valid_setting('verdict_threshold')
+    ) }} as probability_at_threshold,
+    grant_score,
+    withhold_score,
+    c_score_steady,
+    i_int_score_steady,
+    s_score_steady
 from classified

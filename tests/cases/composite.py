@@ -10,11 +10,6 @@ from cases.notation import Case, ago, deferral, expects, norm, traces
 FLAWLESS = 0.9 * norm(1)
 
 
-def chance(n: int) -> float:
-    """Return the probability of an event in 7 days, if n events occurred in 90 days."""
-    return 1 - exp(-n / 90 * 7)
-
-
 def overridden(k: int, agent: str) -> list:
     """Return a hundred traces of which k are overridden."""
     return traces(
@@ -63,7 +58,6 @@ CASES = [
                 {
                     "capacity_score": FLAWLESS,
                     "score_status": "provisional",
-                    "capacity_score_steady": FLAWLESS,
                 },
                 agent="30",
             ),
@@ -157,7 +151,7 @@ CASES = [
         ],
     ),
     Case(
-        "4b the steady score uses frequency, duration and quality of 90 days",
+        "4b mean duration and quality of 90 days",
         [
             *traces(ago(95)),
             *traces(ago(90, hours=2), idma_fragility_flag=True),
@@ -173,15 +167,10 @@ CASES = [
                     "mttr_hours": 1,
                     "mttr_hours_steady": (2 + 9 + 1) / 3,
                     "n_steady_episodes": 3,
-                    "r_score_steady": (1 - chance(3)) * norm(1) + chance(3) * norm(1 / (1 + 4)),
                     "q_deferral": 1,
                     "q_deferral_steady": 1 / 2,
                     "n_steady_deferrals": 2,
-                    "i_inc_score_steady": (1 - chance(2)) + chance(2) / 2,
                     "capacity_score": 0.9 * norm(1 / 2),
-                    "capacity_score_steady": 0.9
-                    * ((1 - chance(3)) * norm(1) + chance(3) * norm(1 / 5))
-                    * ((1 - chance(2)) + chance(2) / 2),
                 }
             )
         ],
@@ -202,9 +191,6 @@ CASES = [
                     "q_deferral_steady": 0,
                     "n_steady_deferrals": 1,
                     "capacity_score": FLAWLESS,
-                    "capacity_score_steady": 0.9
-                    * ((1 - chance(1)) * norm(1) + chance(1) * norm(1 / (1 + 9)))
-                    * (1 - chance(1)),
                 }
             )
         ],

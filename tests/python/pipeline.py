@@ -269,20 +269,19 @@ def _wrong_verdicts(
     against: dict[tuple, list[tuple[int, str]]] = {}
     for alert in _query(connection, "select * from {schema}.fct_capacity_alerts", schema):
         critical = alert["severity"] == "critical"
-        if critical or alert["kind"] != "low_capacity":
+        if critical or alert["kind"] not in ("low_capacity", "broken_chain"):
             against.setdefault(key(alert), []).append((1 if critical else 2, alert["kind"]))
     for red_flag in _query(connection, "select * from {schema}.fct_record_signs", schema):
         against.setdefault(key(red_flag), []).append((3, red_flag["red_flag"]))
     wrong = []
     for row in rows:
         reviews = [name for _, name in sorted(set(against.get(key(row), [])))]
-        low, high = row["capacity_score_steady_low"], row["capacity_score_steady_high"]
-        if row["score_status"] != "final" or low is None:
+        if row["score_status"] != "final":
             verdict = "wait"
-        elif high < 0.6:
+        elif row["probability_at_threshold"] < 0.45:
             verdict = "withhold"
         else:
-            verdict = "review" if reviews else "grant" if low >= 0.6 else "keep"
+            verdict = "review" if reviews else "grant" if row["probability_at_threshold"] >= 0.74 else "keep"
         found = row["verdict"], row["verdict_threshold"], row["review_for"]
         if found != (expected := (verdict, 0.6, reviews)):
             wrong.append(f"{key(row)}: {found}, expected {expected}")

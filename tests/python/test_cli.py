@@ -317,7 +317,9 @@ PROJECT = {
             r_score, r_score as r_score_low, r_score as r_score_high,
             r_score as capacity_score_steady, 0.61::float8 as capacity_score_steady_low,
             r_score as capacity_score_steady_high, 0::float8 as mttr_hours_steady_minus_weekly,
-            0::float8 as q_deferral_steady_minus_weekly, 0.6::float8 as verdict_threshold, now() as scored_at
+            0::float8 as q_deferral_steady_minus_weekly, 0.6::float8 as verdict_threshold, now() as scored_at,
+            0.07::float8 as r_ceiling_loss, 0.9::float8 as probability_at_threshold,
+            r_score as grant_score, r_score as withhold_score
         from {{ ref('int_resilience') }}
         """,
     "models/marts/fct_fleet_capacity.sql": """

@@ -20,7 +20,7 @@ from benchmarks.coverage.events import EventRates, Events, compared, draw_events
 from benchmarks.coverage.measure import measure
 from benchmarks.coverage.truth import truth
 from benchmarks.coverage.watch import KINDS, PLANTED
-from benchmarks.coverage.year import Lives, Standing, held_by_interval
+from benchmarks.coverage.year import Lives, Standing, held
 from ciris_scoring.statistics.episodes import Episodes, chance_of_as_many, longer, share_rose
 from ciris_scoring.statistics.intervals import COMPONENTS, FACTORS, GOOD_SHARES, Intervals
 from ciris_scoring.statistics.rate_components import PARTS, RateComponents, rate_components
@@ -166,7 +166,7 @@ def behaviour_of(rows: list[dict[str, tuple[float, float, float]]]) -> RateCompo
             value[i, at], low[i, at], high[i, at] = three
     empty = np.zeros(len(rows))
     return rate_components(
-        Intervals(*[empty] * 7, *[one] * 3, value, low, high, one, empty.astype(np.int64), *[empty] * 4),
+        Intervals(*[empty] * 3, *[one] * 3, value, low, high, one, empty.astype(np.int64), *[empty] * 4),
         PARAMETERS,
     )
 
@@ -205,20 +205,24 @@ def test_events_of_windows_equal_hand_computed_values():
     logs = np.log(np.maximum(hours, 1))
     deferrals = (np.isin(day, (1, 6))).astype(np.int64)[None]
     worth = np.where(day == 1, 1.0, 0.5) * deferrals
-    events = Events(happened, hours, logs, logs**2, deferrals, worth, np.array([[0, 0, 3]]))
+    drawn = draw_events(EventRates(*(np.full((200, 50), v) for v in (0.2, 1.0, 0.5, 0.7))), rng())
+    relapses = np.array([[0, 0, 3]])
+    events = Events(
+        happened, hours, logs, logs**2, deferrals, worth, relapses, drawn.episodes, drawn.deferrals
+    )
     facts = row_facts(events, np.array([3, 4, 7, 8]), 7)
-    assert [values[0].tolist() for values in facts[:5]] == [
+    assert [values[0].tolist() for values in facts] == [
         [1.0, 1.5, 7 / 3, 3.0],
         [1, 2, 3, 2],
         [0.0, 0.5, 1 / 3, 0.0],
         [1.0, 1.0, 0.75, 0.75],
         [1, 1, 2, 2],
     ]
-    assert facts[5][0].tolist() == pytest.approx([1.0, 1.5, 7 / 3, 7 / 3])
     found = compared(events, np.array([8]), 3)
     assert (found.n[0], found.n_before[0]) == (1, 2)
     assert (found.log_hours[0], found.log_hours_before[0]) == pytest.approx((np.log(4), np.log(2)))
-    drawn = draw_events(EventRates(*(np.full((200, 50), v) for v in (0.2, 1.0, 0.5, 0.7))), rng())
+    assert len(drawn.episodes.agent) == drawn.n_episodes.sum()
+    assert drawn.deferrals.value.sum() / 1e9 == pytest.approx(drawn.worth.sum())
     assert drawn.n_episodes.sum() / 10_000 == pytest.approx(0.2, abs=0.02)
     assert drawn.hours.sum() / drawn.n_episodes.sum() == pytest.approx(1.0, abs=0.15)
     assert drawn.worth.sum() / drawn.n_deferrals.sum() == pytest.approx(0.7, abs=0.02)
@@ -249,12 +253,29 @@ def test_long_run_score_equals_hand_computed_values():
     )
 
 
-def test_permission_is_kept_while_threshold_lies_in_interval():
-    low = np.array([[0.5, 0.6, 0.5, 0.4, 0.61, 0.61]])
-    high = np.array([[0.7, 0.8, 0.7, 0.59, 0.8, 0.8]])
-    assert held_by_interval(low, high).tolist() == [[False, True, True, False, True, True]]
-    alarm = np.array([[False, False, True, False, True, False]])
-    assert held_by_interval(low, high, alarm).tolist() == [[False, True, False, False, False, True]]
+def test_permission_is_kept_until_it_is_withheld():
+    grant = np.array([[False, True, False, False, True, True]])
+    withhold = np.array([[False, False, False, True, False, True]])
+    assert held(grant, withhold).tolist() == [[False, True, True, False, True, False]]
+
+
+def test_verdict_with_review_gives_nothing_new_and_keeps_what_is_held():
+    probability = np.array([[0.8, 0.6, 0.3, 0.8, 0.8]])
+    alarm = np.array([[False, True, False, True, False]])
+    expected = np.full((1, 5), 0.7)
+    standing = Standing(expected, expected, expected, expected, np.zeros((1, 5), int), alarm, probability)
+    denials = {row["decided by"]: row["wrong denials"] for row in year.outcomes("steady", standing)}
+    assert denials == {
+        "steady, without reviews": 1 / 5,  # the third day
+        "steady, verdict": 2 / 5,  # and the fourth
+        "steady, revoked by a review": 3 / 5,  # and the second
+    }
+
+
+def test_standard_error_of_a_share_of_agent_days():
+    """Two agents with 4 and 2 days, of which 4 and 0 count: the residuals from 2/3 are 4/3 and -4/3."""
+    agent = np.array([0, 0, 0, 0, 1, 1])
+    assert year.error_of_share(agent == 0, agent) == pytest.approx(np.sqrt(2 * (4 / 3) ** 2 * 2) / 6)
 
 
 def test_accuracy_and_outcomes_equal_hand_computed_values():
@@ -271,17 +292,20 @@ def test_accuracy_and_outcomes_equal_hand_computed_values():
     assert week["error"] == pytest.approx(np.sqrt((0.04 + 0.01) / 4))
     assert week["jumps"] == pytest.approx(np.sqrt((2 * 0.01 + 2 * 0.0025) / 4))
     point, interval = (list(outcome.values()) for outcome in year.outcomes("week", found))
-    assert point[:4] == ["week, point", 0.25, 0.25, 3 * 365 / 4]
-    assert interval[:3] == ["week, interval", 0.5, 0.0] and interval[-1] == 2
+    assert [point[k] for k in (0, 1, 3, 5)] == ["week, score", 0.25, 0.25, 3 * 365 / 4]
+    assert [interval[k] for k in (0, 1, 3)] == ["week, range", 0.5, 0.0] and interval[-1] == 2
     assert np.isnan(point[-1])  # not held on the previous day
 
 
-def test_missed_figure_of_steady_score_is_reported():
-    good = {"score": "steady", "coverage": 0.95, "error": 0.05}
-    policies = [{"wrong grants": share} for share in (0.1, 0.04)]
-    assert all(verdict.met for verdict in judge_year([good], policies))
-    missed = judge_year([good | {"coverage": 0.9, "error": 0.1}], policies[::-1])
-    assert [verdict.met for verdict in missed] == [False] * 3
+def test_missed_figures_of_steady_score_are_reported():
+    good = {"score": "steady, 7 days", "coverage": 0.95, "error": 0.04}
+    rule = {"decided by": command.RULE, "wrong grants": 0.02, "wrong denials": 0.07}
+    other = {"decided by": "another", "wrong grants": 0.2, "wrong denials": 0.7}
+    assert [verdict.met for verdict in judge_year([good], [other, rule])] == [True] * 4
+    missed = judge_year(
+        [good | {"coverage": 0.9, "error": 0.1}], [rule | {"wrong grants": 0.03, "wrong denials": 0.2}]
+    )
+    assert [verdict.met for verdict in missed] == [False] * 4
 
 
 def test_longer_and_more_frequent_episodes_equal_hand_computed_values():
@@ -336,7 +360,7 @@ def test_command_prints_tables_and_missed_figures(monkeypatch):
     monkeypatch.setattr(year, "DAYS", 30)
     result = CliRunner().invoke(main, ["coverage", "--rows", "100"])
     assert result.exit_code == 1, result.output
-    for line in (case.name, PERFECT, "steady, interval, review", "plain", PLANTED[0].name):
+    for line in (case.name, PERFECT, "steady, 7 days, verdict", "plain", PLANTED[0].name):
         assert any(row.startswith(line) for row in result.stdout.splitlines()), line
     assert "Measuring the year." in result.stderr
     assert "Missed: found within 28 days, 0.2 lost" in result.stdout

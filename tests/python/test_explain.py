@@ -89,10 +89,11 @@ def test_every_explanation_fits_its_width(project, marts):
 
 def test_the_verdict_stands_first_and_is_as_wide_as_the_terminal(scored_sample, monkeypatch):
     said = invoke(scored_sample, LINK, "--threshold", "0.4").stdout.splitlines()
-    assert said[3] == "Verdict at 0.4: review: 0.45 to 0.68 lies at or above 0.4; broken chain"
+    assert said[3] == "Verdict at 0.4: review: at least 99 % sure that it reaches 0.4; broken chain"
     told = json.loads(invoke(scored_sample, LINK, "--json").stdout)
     assert told["verdict"] == {
-        "verdict": "review", "reason": "0.6 lies inside 0.45 to 0.68; broken chain", "threshold": 0.6,
+        "verdict": "withhold", "reason": "18 % sure that it reaches 0.6; broken chain", "threshold": 0.6,
+        "probability": pytest.approx(0.176, abs=0.0005),
     }  # fmt: skip
     assert [one["name"] for one in told["raised"]] == ["broken_chain"]
     monkeypatch.setenv("COLUMNS", "72")

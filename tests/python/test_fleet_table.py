@@ -47,7 +47,8 @@ def add_score(connection, agent, name, low, high=0.9, window_days=7, as_of=AS_OF
         capacity_score=0.5 if known else None, capacity_score_low=0.4 if known else None,
         capacity_score_high=0.6 if known else None, capacity_score_steady=low, capacity_score_steady_low=low,
         capacity_score_steady_high=high if known else None, category_steady="healthy" if known else None,
-        score_status="final" if known else "insufficient_data", weakest_factor="S", **values,
+        score_status="final" if known else "insufficient_data", weakest_factor="S", r_ceiling_loss=0.07,
+        grant_score=low, withhold_score=high if known else None, **values,
     )  # fmt: skip
 
 
@@ -118,7 +119,7 @@ def test_empty_fleet_gives_one_sentence(connection):
 
 def test_a_large_fleet_shows_what_needs_attention_and_counts_the_rest(connection):
     for i in range(MAX_ROWS + 3):
-        add_score(connection, f"{i:08d}", f"Agent {i}", i / 100)
+        add_score(connection, f"{i:08d}", f"Agent {i}", i / 100, 0.92)
     lines = fleet_tables(connection, MARTS, AS_OF).splitlines()
     assert len(lines) == 4 + MAX_ROWS + 1
     assert lines[-1] == "... and 3 more agents that need less attention."

@@ -29,7 +29,7 @@ from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import sample_info
 from ciris_scoring.marts import agents
 from ciris_scoring.marts.marts import Marts
-from ciris_scoring.marts.verdict import Raised, verdict
+from ciris_scoring.marts.verdict import Raised, Steady, verdict
 from ciris_scoring.marts.words import LOSS_WORDS, named
 from ciris_scoring.serve import report
 from ciris_scoring.serve.pages import charts, pages, words
@@ -98,40 +98,50 @@ def shown(value: float | None) -> str:
 # --- compared with the marts -----------------------------------------------------------------------------------------
 
 
+SURE = "91 % sure that it reaches 0.6"
+
+
 @pytest.mark.parametrize(
-    ("limits", "status", "raised", "expected", "reason"),
+    ("reached", "status", "raised", "expected", "reason"),
     [
-        ((0.6, 0.8), "final", [], "grant", "0.60 to 0.80 lies at or above 0.6"),
-        ((0.5999, 0.8), "final", [], "keep", "0.6 lies inside 0.59 to 0.80"),
-        ((0.44, 0.6), "final", [], "keep", "0.6 lies inside 0.44 to 0.60"),
-        ((0.1, 0.5999), "final", [], "withhold", "0.10 to 0.59 lies below 0.6"),
-        ((0.7, 0.8), "final", ["low_capacity warning"], "grant", "0.70 to 0.80 lies at or above 0.6"),
-        ((0.7, 0.8), "final", ["low_capacity critical"], "review", "low capacity since 2 May"),
+        ((0.6, 0.65), "final", [], "grant", SURE),
+        ((0.5999, 0.6), "final", [], "keep", SURE),
+        ((0.5, 0.5999), "final", [], "withhold", SURE),
+        ((0.6, 0.65), "final", ["low_capacity warning"], "grant", SURE),
+        ((0.6, 0.65), "final", ["low_capacity critical"], "review", f"{SURE}; low capacity since 2 May"),
         (
-            (0.4, 0.8),
+            (0.5, 0.65),
             "final",
             ["falling warning", "shared_key red_flag"],
             "review",
-            "falling since 2 May; key of another",
+            f"{SURE}; falling since 2 May; key of another agent since 2 May",
         ),
-        ((0.1, 0.2), "final", ["silent warning"], "withhold", "silent since 2 May"),
-        ((0.7, 0.8), "provisional", [], "wait", "0.70 to 0.80 is provisional: too little history"),
+        ((0.5, 0.55), "final", ["silent warning"], "withhold", f"{SURE}; silent since 2 May"),
+        ((0.6, 0.65), "provisional", [], "wait", f"{SURE}, but provisional: too little history"),
         (
             (None, None),
             "insufficient_data",
             ["episode warning"],
             "wait",
-            "too few traces for a score; episode since",
+            "too few traces for a score; episode since 2 May",
         ),
         ((None, None), "final", [], "wait", "no steady score, which a rescore fills"),
     ],
 )
-def test_a_verdict_follows_from_range_status_and_what_is_raised(limits, status, raised, expected, reason):
+def test_verdict_follows_from_probability_status_and_what_is_raised(
+    reached, status, raised, expected, reason
+):
+    """A score of 0.7 with the upper bound 0.8 and the fixed loss 0.0789: the logarithms of the losses beyond 0.0789
+    at 0.6, 0.7 and 0.8 are -0.8396, -1.2809 and -1.9367, so z = 0.4413 / (0.6558 / 1.96) = 1.319."""
     since = datetime(2026, 5, 2, tzinfo=UTC)
+    scores = (0.7, 0.8, *reached) if reached[0] else [None] * 4
+    steady = Steady(*scores, fixed_loss=0.0789, published=(0.5, 0.99))
     found = verdict(
-        0.6, *limits, status, [Raised("a", *one.split(), since=since, until=AS_OF) for one in raised]
+        0.6, steady, status, [Raised("a", *one.split(), since=since, until=AS_OF) for one in raised]
     )
-    assert found.verdict == expected and reason in found.reason
+    assert (found.verdict, found.reason) == (expected, reason)
+    if reached[0]:
+        assert found.probability == pytest.approx(0.9066, abs=0.00005)
 
 
 def test_agent_page_says_what_lowered_the_score_and_what_the_verdict_is(marts):
@@ -140,9 +150,9 @@ def test_agent_page_says_what_lowered_the_score_and_what_the_verdict_is(marts):
     parts = {row["message"].partition("What cost most: ")[2] for row in falling}
     assert parts and parts <= {f"{named(part)}." for part in LOSS_WORDS}
     assert "What it could mend: broken chain of evidence (i_chain) 0.205, deferrals judged poor" in page.text
-    assert "Review at threshold 0.6: 0.6 lies inside 0.45 to 0.68; broken chain." in page.text
+    assert "Withhold at threshold 0.6: 18 % sure that it reaches 0.6; broken chain." in page.text
     at_last = Parsed(pages.agent_page(marts, MARTS, "Link", now=NOW, threshold=0.7))
-    assert "Withhold at threshold 0.7: 0.45 to 0.68 lies below 0.7; broken chain." in at_last.text
+    assert "Withhold at threshold 0.7: at most 1 % sure that it reaches 0.7; broken chain." in at_last.text
     assert "y1=30% y2=30% class=threshold" in at_last.html and "href=#level" in at_last.html
 
 

@@ -250,7 +250,7 @@ def test_chart_shows_labels_on_mouse_touch_and_keyboard(browser, address):
         said = page.locator(".told")
         newest = said.inner_text()
         assert re.fullmatch(
-            r"2026-06-15 00:00: steady 0\.590 \[0\.45, 0\.68\], window 0\.538 \[0\.31, 0\.67\], 162 traces",
+            r"2026-06-15 00:00: steady 0\.571 \[0\.50, 0\.62\], window 0\.538 \[0\.31, 0\.67\], 162 traces",
             newest,
         )
         page.touchscreen.tap(box["x"] + 1, box["y"] + 40)

@@ -153,7 +153,9 @@ class Expected:
             of = (row["agent_id_hash"], row["window_days"], row["name"])
             standing = list(itertools.takewhile(lambda t, of=of: (*of, t) in stood, before))
             row["since"] = None if len(standing) == len(before) else standing[-1]
-            row["reviews"] = row["name"] != "low_capacity" or row["severity"] == "critical"
+            row["reviews"] = (
+                row["name"] not in ("low_capacity", "broken_chain") or row["severity"] == "critical"
+            )
             row["title"] = page_words.raised(row["name"])
             yield row
 

@@ -49,7 +49,7 @@ WRONG: dict[str, tuple[str, list[Any]]] = {
     "ciris_run_record": ("set by ciris-scoring alone", ["", False, {"id": "x"}, ["x"], "x"]),
     "ciris_lock_holder_pid": ("set by ciris-scoring alone", ["", False, "123", ["x"]]),
 }
-CHECKED_ELSEWHERE = {"ciris_verdict_threshold"}
+CHECKED_ELSEWHERE = {"ciris_verdict_threshold", "ciris_grant_probability", "ciris_withhold_probability"}
 REFUSED_ALONE = {
     "ciris_as_of",
     "ciris_traces_from",

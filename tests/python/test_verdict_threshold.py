@@ -99,13 +99,39 @@ def test_empty_threshold_of_a_form_is_the_published_one(client: TestClient) -> N
     ("value", "shown"),
     [(1.5, "1.5"), ("0.8", "'0.8'"), (True, "true"), (None, "null"), (float("nan"), "nan")],
 )
+@pytest.mark.parametrize(
+    ("variable", "allowed"),
+    [
+        ("ciris_verdict_threshold", "a number in [0, 1]"),
+        ("ciris_grant_probability", "a number between 0 and 1"),
+        ("ciris_withhold_probability", "a number between 0 and 1"),
+    ],
+)
 def test_variable_out_of_range_stops_the_run_before_anything_is_built(
-    rethought: Database, marts: psycopg.Connection, value: Any, shown: str
+    rethought: Database, marts: psycopg.Connection, variable: str, allowed: str, value: Any, shown: str
 ) -> None:
     before = marts.execute(f"select max(scored_at) as newest from {SCHEMA}.fct_capacity_scores").fetchone()
     with pytest.raises(CirisError) as refused:
-        score(rethought.profiles_dir, AS_OF, {"ciris_verdict_threshold": value})
-    expected = f"Variable ciris_verdict_threshold is {shown}, but must be a number in [0, 1]"
+        score(rethought.profiles_dir, AS_OF, {variable: value})
+    expected = f"Variable {variable} is {shown}, but must be {allowed}"
     assert expected in str(refused.value)
     query = f"select max(scored_at) as newest from {SCHEMA}.fct_capacity_scores"
     assert marts.execute(query).fetchone() == before
+
+
+def test_withhold_probability_above_grant_probability_stops_the_run(rethought: Database) -> None:
+    with pytest.raises(CirisError) as refused:
+        score(rethought.profiles_dir, AS_OF, {"ciris_withhold_probability": 0.8})
+    assert "ciris_withhold_probability is 0.8, but must be at most ciris_grant_probability (0.74)" in str(
+        refused.value
+    )
+
+
+def test_verdict_follows_from_the_published_probability(marts: psycopg.Connection) -> None:
+    rows = [row for row in published(marts, FINAL).values() if row["score_status"] == "final"]
+    for row in rows:
+        probability = row["probability_at_threshold"]
+        assert (row["verdict"] == "withhold") == (probability < 0.45), row
+        assert row["verdict"] != "grant" or probability >= 0.74, row
+        assert row["grant_score"] <= row["capacity_score_steady"] <= row["withhold_score"], row
+    assert {"grant", "withhold"} <= {row["verdict"] for row in rows}

@@ -146,8 +146,8 @@ def test_numpy_computes_the_components_that_sql_publishes(database, connection):
     )
     published = connection.execute("""
         select
-            i_chain, i_coverage, i_replay, ece, mttr_hours, n_episodes, rho_regression, q_deferral, mttr_hours_steady,
-            n_steady_episodes, q_deferral_steady, coalesce(q_deferral_before, 1)
+            i_chain, i_coverage, i_replay, ece, mttr_hours, n_episodes, rho_regression, q_deferral,
+            coalesce(q_deferral_before, 1)
         from int_resilience
         inner join int_integrity using (agent_id_hash, as_of, window_days)
         inner join int_incompleteness_awareness using (agent_id_hash, as_of, window_days)

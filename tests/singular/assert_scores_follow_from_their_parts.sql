@@ -16,11 +16,8 @@
     'capacity_score_geometric': 'power(c_score, weight_c) * power(floored_integrity, weight_i_int)'
         ~ ' * power(r_score, weight_r) * power(i_inc_score, weight_i_inc) * power(s_score, weight_s)',
     'fragility_index': '1 / (fragility_epsilon + capacity_score)',
-    'r_score_steady': 'no_episode / (1 + exp(-norm_k * (1 - delta_drift - norm_x0))) + (1 - no_episode)'
-        ~ ' / (1 + exp(-norm_k * ((1 - delta_drift) / (1 + mttr_hours_steady / mttr_scale_hours) - norm_x0)))',
-    'i_inc_score_steady': '(1 - ece) * (no_deferral + (1 - no_deferral) * q_deferral_steady) * (1 - u_unsafe)',
-    'capacity_score_steady': 'c_score * floored_integrity * r_score_steady * i_inc_score_steady * s_score',
-    'mttr_hours_steady_minus_weekly': 'capacity_score_steady - capacity_score - q_deferral_steady_minus_weekly',
+    'capacity_score_steady': 'c_score_steady * greatest(i_int_score_steady, integrity_floor) * r_score_steady'
+        ~ ' * i_inc_score_steady * s_score_steady',
 } %}
 {#- Rule: the column to show if a score breaks it, and the condition. -#}
 {%- set rules = {
@@ -30,9 +27,10 @@
         '(capacity_score_steady is null) = (category_steady is null)'
         ~ ' and (capacity_score_steady is null) = (category_steady_certainty is null)'
         ~ ' and (capacity_score_steady is null) = (steady_missing_because is not null)'),
-    'without an event in the steady days the steady score is the weekly one': ('capacity_score_steady',
-        'n_steady_episodes > 0 or n_steady_deferrals > 0 or n_traces < min_traces'
-        ~ ' or capacity_score_steady = capacity_score'),
+    'the verdict follows from the probability': ('probability_at_threshold', 'probability_at_threshold is null or ('
+        ~ '(probability_at_threshold >= ' ~ setting('grant_probability') ~ ' - 1e-6 or grant_score < verdict_threshold)'
+        ~ ' and (probability_at_threshold < ' ~ setting('withhold_probability') ~ ' + 1e-6'
+        ~ ' or withhold_score >= verdict_threshold))'),
     'weakest factor is the first of the smallest': ('weakest_factor', "weakest_factor ="
         ~ " case least(c_score, i_int_score, r_score, i_inc_score, s_score) when c_score then 'C'"
         ~ " when i_int_score then 'I_int' when r_score then 'R' when i_inc_score then 'I_inc' else 'S' end"),
@@ -108,12 +106,6 @@ scores as (
         {{ scoring_parameter(name) }}::double precision as {{ name }},
         {% endfor %}
         greatest(i_int_score, {{ scoring_parameter('integrity_floor') }}) as floored_integrity,
-        {% for event in ['episode', 'deferral'] %}
-        exp(
-            -n_steady_{{ event }}s::double precision * window_days
-            / greatest(window_days, {{ scoring_parameter('steady_days') }})
-        ) as no_{{ event }},
-        {% endfor %}
         num_nonnulls(delta_csdma_plausibility_score, delta_dsdma_domain_alignment, delta_coherence_level) as n_deltas,
         coalesce(delta_csdma_plausibility_score, 0)
         + coalesce(delta_dsdma_domain_alignment, 0)

@@ -5,10 +5,11 @@ dbt's adapter passes them to the macro ``constant`` (``dbt_postgres_python``).
 
 from collections.abc import Mapping
 from datetime import timedelta
+from statistics import NormalDist
 from types import MappingProxyType
 from typing import Any
 
-from ciris_scoring.basics import as_of, connection, decimals, run_lock, source_schema, source_shape
+from ciris_scoring.basics import as_of, connection, decimals, normal, run_lock, source_schema, source_shape
 from ciris_scoring.basics.kinds import ALERTS
 from ciris_scoring.marts import agent, agents, evidence
 from ciris_scoring.statistics import inputs, reading, red_flags, resilience, ties, writing
@@ -36,6 +37,8 @@ CONSTANTS: Mapping[str, Any] = MappingProxyType(
         "drift_metrics": inputs.METRICS,
         "scores_with_intervals": writing.SCORES_WITH_BOUNDS,
         "score_decimals": decimals.SCORE_DECIMALS,
+        "normal_quantile": NormalDist().inv_cdf,
+        "erfc": normal.ERFC,
         # Alerts and red flags
         "alerts": ALERTS,
         "record_red_flag_fields": red_flags.FIELDS,

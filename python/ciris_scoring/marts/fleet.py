@@ -58,6 +58,10 @@ class Score:
     mttr_hours_steady_minus_weekly: float | None
     q_deferral_steady_minus_weekly: float | None
     steady_missing_because: str | None
+    r_ceiling_loss: float | None
+    grant_score: float | None
+    withhold_score: float | None
+    probability_at_threshold: float | None
     verdict_threshold: float
     """Threshold that the published verdict used."""
     parameter_set_id: str
@@ -81,9 +85,16 @@ class Score:
         :param threshold: steady score that the permission requires, or None for the threshold of the published
         verdict.
         """
-        limits = self.capacity_score_steady_low, self.capacity_score_steady_high
         threshold = self.verdict_threshold if threshold is None else threshold
-        return verdicts.verdict(threshold, *limits, self.score_status, self.raised)
+        steady = verdicts.Steady(
+            self.capacity_score_steady,
+            self.capacity_score_steady_high,
+            self.grant_score,
+            self.withhold_score,
+            self.r_ceiling_loss,
+            (self.verdict_threshold, self.probability_at_threshold),
+        )
+        return verdicts.verdict(threshold, steady, self.score_status, self.raised)
 
     @property
     def factors(self) -> dict[str, Estimate]:

@@ -1,12 +1,13 @@
 """Verdict on a permission, and the alerts and red flags that it depends on (certainty.md §4b)."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
-from ciris_scoring.basics import decimals
 from ciris_scoring.basics.kinds import ALERTS, FLAGS, KINDS
+from ciris_scoring.basics.normal import normal_share
 from ciris_scoring.marts.marts import Marts, grouped
 
 VerdictName = Literal["review", "withhold", "keep", "wait", "grant"]
@@ -41,6 +42,10 @@ AS_OF_MEANT = """
 """CTE `meant`: the as-of whose alerts to read. It is the given as-of, except at the newest one with scores: then it
 is the newest as-of with alerts, because a later run that scored no agent can raise alerts too.
 """
+
+
+LEAST_LOSS = 1e-9
+"""Smallest loss beyond the fixed one, so that its logarithm is finite (certainty.md §4b)."""
 
 
 def title(name: str) -> str:
@@ -95,38 +100,78 @@ class Verdict:
     reason: str
     """Reason for the verdict, as text."""
     threshold: float
+    probability: float | None
+    """Probability that the steady score reaches the threshold, or None without a steady score."""
 
 
-def verdict(
-    threshold: float, low: float | None, high: float | None, status: str, raised: Sequence[Raised] = ()
-) -> Verdict:
+@dataclass(frozen=True, slots=True)
+class Steady:
+    """Steady score of an agent, as published; None where it is missing."""
+
+    score: float | None
+    high: float | None
+    """Upper bound of the 95 % interval."""
+    grant_score: float | None
+    """Score that is reached with the probability that a grant needs."""
+    withhold_score: float | None
+    """Score that is reached with the probability below which a permission is withheld."""
+    fixed_loss: float | None
+    """Loss that no agent avoids, -ln of the highest possible R."""
+    published: tuple[float, float | None]
+    """Published threshold, and the probability that the score reaches it."""
+
+    def probability(self, threshold: float) -> float | None:
+        """Return the probability that the steady score reaches a threshold (certainty.md §4b)."""
+        published_threshold, published = self.published
+        if published is not None and threshold == published_threshold:
+            return published
+        if self.score is None or self.high is None or self.fixed_loss is None:
+            return None
+        if threshold <= 0 or threshold >= math.exp(-self.fixed_loss):
+            return float(threshold <= 0)
+        if self.score >= self.high or self.score <= 0:
+            return float(self.score >= threshold)
+        at, at_score, at_high = (
+            math.log(max(-math.log(score) - self.fixed_loss, LEAST_LOSS))
+            for score in (threshold, self.score, self.high)
+        )
+        return float(normal_share((at - at_score) / ((at_score - at_high) / 1.96)))
+
+
+def sureness(probability: float, threshold: float) -> str:
+    """Return the probability in words, for example "92 % sure that it reaches 0.6"."""
+    percent = min(max(round(100 * probability), 1), 99)
+    bound = {1: "at most ", 99: "at least "}.get(percent, "")
+    return f"{bound}{percent} % sure that it reaches {threshold:g}"
+
+
+def verdict(threshold: float, steady: Steady, status: str, raised: Sequence[Raised] = ()) -> Verdict:
     """Return the verdict on a permission.
 
     :param threshold: steady score that the permission requires.
-    :param low: lower confidence bound of the steady score.
-    :param high: upper confidence bound of the steady score.
     :param status: status of the score.
     :param raised: alerts and red flags of the agent at the as-of of the score.
     """
     found: VerdictName
     reviewing = [one.words for one in raised if one.reviews]
+    probability = steady.probability(threshold)
     if status == "insufficient_data":
         found, reason = "wait", "too few traces for a score"
-    elif low is None or high is None:
+    elif probability is None or steady.grant_score is None or steady.withhold_score is None:
         found, reason = "wait", "no steady score, which a rescore fills"
     else:
-        limits = f"{decimals.bound(low)} to {decimals.bound(high)}"
+        reason = sureness(probability, threshold)
         if status == "provisional":
-            found, reason = "wait", f"{limits} is provisional: too little history"
-        elif high < threshold:
-            found, reason = "withhold", f"{limits} lies below {threshold:g}"
-        elif low >= threshold:
-            found, reason = "grant", f"{limits} lies at or above {threshold:g}"
+            found, reason = "wait", f"{reason}, but provisional: too little history"
+        elif steady.withhold_score < threshold:
+            found = "withhold"
+        elif steady.grant_score >= threshold:
+            found = "grant"
         else:
-            found, reason = "keep", f"{threshold:g} lies inside {limits}"
+            found = "keep"
         if reviewing and found in ("grant", "keep"):
             found = "review"
-    return Verdict(found, "; ".join([reason, *reviewing]), threshold)
+    return Verdict(found, "; ".join([reason, *reviewing]), threshold, probability)
 
 
 def raised(

@@ -447,7 +447,7 @@ def _score_lines(score: Row, judged: Row, note: str | None) -> list[str]:
 
 
 def _steady_lines(score: Row) -> list[str]:
-    """Return the lines about the steady score and what averaging over 90 days changed."""
+    """Return the lines about the steady score and its difference from the score of the window."""
     steady = score["capacity_score_steady"]
     if steady is None:
         return []
@@ -460,7 +460,7 @@ def _steady_lines(score: Row) -> list[str]:
     return [
         f"Steady score, to decide by: {decimals.score(steady)}, {score['category_steady']}, "
         f"{score['category_steady_certainty']}; 95 % interval: {low} to {high}.",
-        *(_wrapped(changes, "What averaging over 90 days changed: ") if changes else ()),
+        *(_wrapped(changes, "Difference from this window by events: ") if changes else ()),
     ]
 
 

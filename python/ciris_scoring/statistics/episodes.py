@@ -11,6 +11,10 @@ import numpy as np
 from ciris_scoring.statistics.component_bounds import wilson
 from ciris_scoring.statistics.design_effects import FLEET_WEIGHT
 from ciris_scoring.statistics.inputs import Booleans, Floats, Integers, Level
+from ciris_scoring.statistics.residuals import ratio
+
+TINY = 1e-300
+"""Smallest argument of a logarithm; where a count is 0, its term is 0."""
 
 
 class Episodes(NamedTuple):
@@ -62,6 +66,25 @@ def chance_of_as_many(episodes: Episodes, window_days: Integers, steady_days: in
         log_term = log_term + np.log(np.maximum(total - k, 1) / (k + 1)) + odds
     result: Floats = np.maximum(1 - fewer, 0.0)
     return result
+
+
+def excess(n: Integers, exposure: Floats, n_before: Integers, exposure_before: Floats) -> Floats:
+    """Compute the signed root of the likelihood ratio of two Poisson rates (certainty.md §4).
+
+    It is about a standard deviation where the rate did not rise.
+
+    :param n: (n,) events.
+    :param exposure: (n,) days or trials in which they happened.
+    :param n_before: (n,) events before, in ``exposure_before``.
+    :returns: (n,) 0 where the rate is not higher than before, or where nothing is known of the time before.
+    """
+    share = ratio(exposure, exposure + exposure_before, 1.0)
+    expected, expected_before = (n + n_before) * share, (n + n_before) * (1 - share)
+    deviance = sum(
+        some * np.log(np.maximum(ratio(some, by_chance, 1.0), TINY))
+        for some, by_chance in ((n, expected), (n_before, expected_before))
+    )
+    return np.where(n > expected, np.sqrt(np.maximum(2 * deviance, 0)), 0.0)
 
 
 def share_rose(share: Floats, n: Integers, before: Floats, n_before: Integers, z: float) -> Booleans:

@@ -25,9 +25,6 @@ class Components(NamedTuple):
     """Number of episodes in ``mttr_hours``: those that ended in the window, and the open one."""
     rho_regression: Floats
     q_deferral: Floats
-    mttr_hours_steady: Floats
-    n_steady_episodes: Integers
-    q_deferral_steady: Floats
     q_deferral_before: Floats
     log_hours: Floats
     """Sum of the logarithms of the durations of these episodes; of the open one, the duration up to the as-of."""
@@ -43,7 +40,6 @@ def components(columns: Columns, parameters: Parameters) -> Components:
     is_replayed = parameters.replay_enabled & (columns["n_replay_sampled"] >= parameters.replay_min_sample)
     regressions = columns["n_recoveries"] - columns["n_modes"] + columns["n_modes_open"]
     n_episodes = columns["n_recoveries"] + n_open
-    n_steady = columns["steady_n_recoveries"] + n_open
     return Components(
         i_chain=columns["n_chain_valid"] / n,
         i_coverage=columns["n_fields_present"] / (FIELDS_PER_TRACE * n),
@@ -53,9 +49,6 @@ def components(columns: Columns, parameters: Parameters) -> Components:
         n_episodes=n_episodes,
         rho_regression=ratio(regressions, columns["n_recoveries"]),
         q_deferral=ratio(columns["value_of_judged_deferrals"], columns["n_judged_deferrals"], 1.0),
-        mttr_hours_steady=_hours(columns["steady_recovery_microseconds"] + open_time, n_steady),
-        n_steady_episodes=n_steady,
-        q_deferral_steady=ratio(columns["value_of_steady_deferrals"], columns["n_steady_deferrals"], 1.0),
         q_deferral_before=ratio(columns["value_of_earlier_deferrals"], columns["n_earlier_deferrals"], 1.0),
         log_hours=columns["log_recovery_hours"] + np.where(n_open > 0, log_hours(open_time), 0.0),
     )

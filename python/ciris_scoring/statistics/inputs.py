@@ -32,6 +32,7 @@ class PeriodSums(NamedTuple):
     n_identity_changes: Integers
     n_overridden: Integers
     n_chain_valid: Integers
+    n_chain_gaps: Integers
     n_fields_present: Integers
     """Number of present fields, out of ten per trace."""
     n_replay_sampled: Integers
@@ -55,6 +56,34 @@ class PeriodSums(NamedTuple):
     """Sum of the natural logarithms of their durations in hours; each is at least ``LEAST_LOG_HOURS``."""
     log_recovery_hours_squared: Floats
     """Sum of the squares of these logarithms."""
+
+
+class TraceSums(NamedTuple):
+    """The fields of :class:`PeriodSums` that the long run needs, over its longer lookback horizon."""
+
+    n_traces: Integers
+    n_identity_changes: Integers
+    n_overridden: Integers
+    n_chain_valid: Integers
+    n_chain_gaps: Integers
+    n_fields_present: Integers
+    n_replay_sampled: Integers
+    n_replay_succeeded: Integers
+    n_unsafe: Integers
+    n_signals_corroborated: Integers
+    n_signals_uncorroborated: Integers
+    n_coherent_corroborated: Integers
+    n_coherent_uncorroborated: Integers
+    n_judged: Integers
+    sum_confidence: Floats
+    n_successes: Integers
+
+    @classmethod
+    def after(cls, older: "TraceSums", sums: PeriodSums) -> "TraceSums":
+        """Return the sums of earlier periods followed by those of ``sums``."""
+        return cls(
+            *(np.concatenate([getattr(older, name), getattr(sums, name)], axis=1) for name in cls._fields)
+        )
 
 
 class Places(NamedTuple):
@@ -90,11 +119,6 @@ class Rows(NamedTuple):
     q_deferral: Floats
     """Quality of deferrals, as published; 1 without a judged deferral."""
     n_judged_deferrals: Integers
-    mttr_hours_steady: Floats
-    """The same four over the steady days (certainty.md §4b), or over the window if that is longer."""
-    n_steady_episodes: Integers
-    q_deferral_steady: Floats
-    n_steady_deferrals: Integers
 
 
 class Window(NamedTuple):
@@ -143,7 +167,7 @@ class Level(NamedTuple):
     """Quantile of the bound towards a better score."""
 
 
-METHOD_VERSION = 4
+METHOD_VERSION = 5
 """Version of the method, published as ``interval_method_version``. Increase it whenever confidence bounds change. It is
 not part of ``parameter_set_id``, because the score does not depend on it."""
 

@@ -106,7 +106,6 @@ from ciris_scoring.statistics.residuals import (
 )
 from ciris_scoring.statistics.resilience import drift, resilience_score, sigmoid
 from ciris_scoring.statistics.rolling import decayed_sum
-from ciris_scoring.statistics.steady import steady_events, without_events
 
 CHUNK_ROWS = 1_024
 """Rows that are computed at a time. They fit a processor's cache; larger chunks took twice as long. The number does not
@@ -146,13 +145,6 @@ class Intervals(NamedTuple):
     """(n,); null below ``min_traces``, as are its bounds."""
     capacity_score_low: Floats
     capacity_score_high: Floats
-    capacity_score_steady: Floats
-    """(n,) the steady score (certainty.md §4b): episodes and deferrals as in the steady days. Null as
-    ``capacity_score``."""
-    capacity_score_steady_low: Floats
-    capacity_score_steady_high: Floats
-    r_score_steady: Floats
-    """(n,) R of the steady score."""
     factor: Floats
     """(n, 5) in the order of ``FACTORS``."""
     factor_low: Floats
@@ -362,19 +354,8 @@ def _bounds(
         )
         return bounds, _losses(bad, bounds, rows, parameters)
 
-    quiet = without_events(rows)
-    nothing_lost = Bounds(np.zeros_like(delta), np.zeros_like(delta))
-    score_bounds, parts = at(SCORE_LEVEL)
-    quiet_bounds = score_bounds._replace(deferrals=nothing_lost, recovery=nothing_lost)
+    _, parts = at(SCORE_LEVEL)
     published, published_parts = at(PUBLISHED_LEVEL)
-    steady = steady_events(
-        rows,
-        delta,
-        episode_cv,
-        _deferral_bounds(rows.q_deferral_steady, rows.n_steady_deferrals, SCORE_LEVEL),
-        window,
-        parameters,
-    )
 
     # Published values.
     good = 1 - bad
@@ -406,8 +387,7 @@ def _bounds(
 
     is_scored: Booleans = n_traces >= parameters.min_traces
     factor = factors(rows)
-    capacity, capacity_quiet = product(factor), product(factors(quiet))
-    capacity_steady = capacity_quiet * np.exp(-steady.lost.worse)
+    capacity = product(factor)
 
     # Confidence bounds of factors and score.
     best_r = sigmoid(1.0, parameters.norm_k, parameters.norm_x0)
@@ -432,10 +412,6 @@ def _bounds(
     factor_bounds = [bounds_of(one) for one in combined_factors(published_parts)]
     composite_parts = in_composite(combined)
     capacity_low, capacity_high = bounds_of_score(composite_parts, capacity)
-    steady_low, steady_high = bounds_of_score(
-        [*in_composite(combined_factors(_losses(bad, quiet_bounds, quiet, parameters))), steady.lost],
-        capacity_steady,
-    )
     factor_low = np.stack([bounds.lower for bounds in factor_bounds], axis=-1)
     factor_high = np.stack([bounds.upper for bounds in factor_bounds], axis=-1)
     factor_low[:, 2] = np.maximum(factor_low[:, 2], worst_r)
@@ -493,10 +469,6 @@ def _bounds(
         capacity_score=np.where(is_scored, capacity, np.nan),
         capacity_score_low=capacity_low,
         capacity_score_high=capacity_high,
-        capacity_score_steady=np.where(is_scored, capacity_steady, np.nan),
-        capacity_score_steady_low=steady_low,
-        capacity_score_steady_high=steady_high,
-        r_score_steady=steady.r_score,
         factor=factor,
         factor_low=np.minimum(factor_low, factor),
         factor_high=np.maximum(factor_high, factor),

@@ -19,9 +19,9 @@ from ciris_scoring.statistics.design_effects import (
     fleet_values,
     joined_sums,
 )
-from ciris_scoring.statistics.episodes import Episodes, chance_of_as_many, longer, share_rose
+from ciris_scoring.statistics.episodes import Episodes, chance_of_as_many, excess, longer, share_rose
 from ciris_scoring.statistics.factors import Components, components
-from ciris_scoring.statistics.inputs import Floats, Integers, Places, Rows
+from ciris_scoring.statistics.inputs import Floats, Integers, Places, Rows, TraceSums
 from ciris_scoring.statistics.intervals import (
     COMPONENTS,
     Intervals,
@@ -29,6 +29,7 @@ from ciris_scoring.statistics.intervals import (
     compute_intervals,
     sum_fleet,
 )
+from ciris_scoring.statistics.long_run import Present, long_run
 from ciris_scoring.statistics.rate_components import rate_components
 from ciris_scoring.statistics.reading import (
     Batch,
@@ -39,16 +40,25 @@ from ciris_scoring.statistics.reading import (
     batches,
     read_deferrals,
     read_episodes,
+    read_first_periods,
     read_scored,
 )
 from ciris_scoring.statistics.session import Session
 from ciris_scoring.statistics.setting import Setting, read_setting
 from ciris_scoring.statistics.ties import Scored, count_ties
-from ciris_scoring.statistics.windows import Columns, Deferrals, FragileEpisodes, window_columns
+from ciris_scoring.statistics.windows import (
+    Columns,
+    Deferrals,
+    FragileEpisodes,
+    log_hours,
+    running_total,
+    window_columns,
+)
 from ciris_scoring.statistics.writing import (
     add_rows,
     create_tables,
     finish_block,
+    long_run_columns,
     statistics_columns,
     windows_query,
 )
@@ -83,6 +93,7 @@ def _compute_block(
     n_agents = len(all_agents)
     deferrals = read_deferrals(session, relations, setting, block, all_agents)
     episodes = read_episodes(session, relations, setting, block, all_agents)
+    first_periods = read_first_periods(session, relations, setting, block, all_agents)
     n_periods = block.n_periods(setting)
     chunk_agents, read_agents = agents_per_chunk(n_periods), agents_per_read(n_periods)
     ranges = [range(first, min(first + read_agents, n_agents)) for first in range(0, n_agents, read_agents)]
@@ -104,6 +115,7 @@ def _compute_block(
                 chunk,
                 Deferrals._make(_of_agents(deferrals, here)),
                 FragileEpisodes._make(_of_agents(episodes, here)),
+                first_periods[here.start : here.stop],
                 scored.of_agents(first, chunk_agents),
                 values,
                 setting,
@@ -122,6 +134,7 @@ def _compute_rows(
     chunk: Batch,
     deferrals: Deferrals,
     episodes: FragileEpisodes,
+    first_period: Integers,
     scored: Scored,
     fleet: FleetValues,
     setting: Setting,
@@ -149,6 +162,7 @@ def _compute_rows(
         **columns,
         "episode_z": longer(compared, fleet.episode_cv[places.window, places.as_of]),
         "episode_chance": chance_of_as_many(compared, window_days, parameters.steady_days),
+        "chain_gap_z": _chain_gap_z(chunk, columns, window_days, setting.periods_per_day),
         "deferrals_are_worse": share_rose(
             1 - made.q_deferral,
             columns["n_judged_deferrals"],
@@ -157,6 +171,7 @@ def _compute_rows(
             parameters.episode_z,
         ).astype(np.int64),
         **count_ties(scored, rows, windows, setting.periods_per_day)._asdict(),
+        **_long_run_columns(chunk, deferrals, episodes, first_period, columns, fleet, setting),
         **statistics_columns(
             rows,
             fleet,
@@ -167,6 +182,58 @@ def _compute_rows(
     }
 
 
+def _long_run_columns(
+    chunk: Batch,
+    deferrals: Deferrals,
+    episodes: FragileEpisodes,
+    first_period: Integers,
+    columns: Columns,
+    fleet: FleetValues,
+    setting: Setting,
+) -> Columns:
+    """Return the columns of the steady score. Rows of the same agent and as-of share an estimate."""
+    agent, as_of, window = chunk.places
+    is_first = np.append(True, (agent[1:] != agent[:-1]) | (as_of[1:] != as_of[:-1]))[: len(agent)]
+    first, pair = np.flatnonzero(is_first), np.cumsum(is_first) - 1
+    n_open = columns["n_open_episodes"][first]
+    found = long_run(
+        TraceSums.after(chunk.older, chunk.sums),
+        chunk.older.n_traces.shape[1],
+        episodes,
+        deferrals,
+        first_period,
+        Present(
+            agent=agent[first],
+            as_of=as_of[first],
+            n_open=n_open,
+            open_log_hours=np.where(n_open > 0, log_hours(columns["open_microseconds"][first]), 0.0),
+            icc=fleet.icc[0, as_of[first]],
+            episode_cv=fleet.episode_cv[0, as_of[first]],
+        ),
+        tuple(one.window_days for one in setting.windows),
+        setting.parameters,
+        setting.periods_per_day,
+    )
+    return long_run_columns(found, pair, window, columns["n_traces"] >= setting.parameters.min_traces)
+
+
+GAP_DAYS = 90
+"""Days before the window with which gaps in the audit numbers are compared (certainty.md §4)."""
+
+
+def _chain_gap_z(chunk: Batch, columns: Columns, window_days: Integers, periods_per_day: int) -> Floats:
+    """Return by how many standard deviations gaps per trace exceed those before the window."""
+    older, (agent, as_of, _) = chunk.older.n_traces.shape[1], chunk.places
+    until = older + as_of - window_days * periods_per_day
+    since = np.maximum(until - GAP_DAYS * periods_per_day, 0)
+    sums = TraceSums.after(chunk.older, chunk.sums)
+    n_gaps, n_traces = (
+        total[agent, until] - total[agent, since]
+        for total in map(running_total, (sums.n_chain_gaps, sums.n_traces))
+    )
+    return excess(columns["n_chain_gaps"], columns["n_traces"] * 1.0, n_gaps, n_traces * 1.0)
+
+
 def _rows(places: Places, columns: Columns, made: Components) -> Rows:
     return Rows(
         *places,
@@ -175,10 +242,6 @@ def _rows(places: Places, columns: Columns, made: Components) -> Rows:
         rho_regression=made.rho_regression,
         q_deferral=made.q_deferral,
         n_judged_deferrals=columns["n_judged_deferrals"],
-        mttr_hours_steady=made.mttr_hours_steady,
-        n_steady_episodes=made.n_steady_episodes,
-        q_deferral_steady=made.q_deferral_steady,
-        n_steady_deferrals=columns["n_steady_deferrals"],
     )
 
 

@@ -1,7 +1,7 @@
 """Read the input of ``int_windows``: agents with their periods, deferrals and fragile episodes."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +10,8 @@ from psycopg import sql
 
 from ciris_scoring.statistics.blocks import Block
 from ciris_scoring.statistics.fixed_copy import Numbers, read_numbers
-from ciris_scoring.statistics.inputs import METRICS, Integers, PeriodSums, Places
+from ciris_scoring.statistics.inputs import METRICS, Integers, PeriodSums, Places, TraceSums
+from ciris_scoring.statistics.long_run import EVENT_WINDOWS, TRACE_WINDOWS
 from ciris_scoring.statistics.red_flags import DAYS_TO_JUDGE, FIELDS
 from ciris_scoring.statistics.resilience import N_BINS
 from ciris_scoring.statistics.session import Session
@@ -43,6 +44,7 @@ SUM_COLUMNS = {
             "n_identity_changes",
             "n_overridden",
             "n_chain_valid",
+            "n_chain_gaps",
             "n_replay_sampled",
             "n_replay_succeeded",
             "n_unsafe",
@@ -62,6 +64,13 @@ SUM_COLUMNS = {
 }
 """Columns of ``int_agent_periods`` that become :class:`PeriodSums`."""
 
+BINNED = {
+    "judged_by_bin": "n_judged",
+    "confidence_by_bin": "sum_confidence",
+    "successes_by_bin": "n_successes",
+}
+"""Fields of :class:`PeriodSums` whose column has another name."""
+
 COUNT_COLUMNS = {
     **dict.fromkeys(
         (
@@ -69,7 +78,6 @@ COUNT_COLUMNS = {
             "n_signature_verified",
             "n_key_registered",
             "n_link_valid",
-            "n_chain_gaps",
             "n_chain_rewinds",
             "n_chain_duplicates",
             "n_trivial",
@@ -79,6 +87,7 @@ COUNT_COLUMNS = {
         ),
         COUNT,
     ),
+    "n_missing_numbers": Numbers("int8"),
     **dict.fromkeys(ARRAYS, Numbers("int4", len(FIELDS))),
 }
 """Columns of ``int_agent_periods`` that are only summed over windows."""
@@ -121,6 +130,8 @@ class Batch(NamedTuple):
     counts: Mapping[str, Integers]
     """Arrays (agents, periods, ...) by the names of ``COUNT_COLUMNS``."""
     places: Places
+    older: TraceSums
+    """Sums of the periods before those of ``sums``, as far back as the long run needs."""
 
     def of_agents(self, first: int, size: int) -> "Batch":
         """Return ``size`` agents from number ``first`` on; their sums are views of this batch."""
@@ -130,6 +141,7 @@ class Batch(NamedTuple):
             PeriodSums._make(values[first : first + size] for values in self.sums),
             {name: values[first : first + size] for name, values in self.counts.items()},
             places._replace(agent=places.agent - first),
+            TraceSums._make(values[first : first + size] for values in self.older),
         )
 
 
@@ -180,50 +192,69 @@ class BatchReader:
             return kept._replace(
                 sums=PeriodSums._make(map(_widened, kept.sums)),
                 counts={name: _widened(values) for name, values in kept.counts.items()},
+                older=TraceSums._make(map(_widened, kept.older)),
             )
         sums, counts = self._sums(agents)
+        older = self._older(agents)
         setting, first_as_of = self._setting, self._block.first_as_of(self._setting)
         places = scored_places(sums.n_traces, setting.windows, setting.periods_per_day, first_as_of)
         narrow = Batch(
             PeriodSums._make(map(_narrowed, sums)),
             {name: _narrowed(values) for name, values in counts.items()},
             places,
+            TraceSums._make(map(_narrowed, older)),
         )
-        self._room -= sum(values.nbytes for values in (*narrow.sums, *narrow.counts.values(), *places))
+        kept_arrays = (*narrow.sums, *narrow.counts.values(), *places, *narrow.older)
+        self._room -= sum(values.nbytes for values in kept_arrays)
         if self._room > 0:
             self._kept[agents] = narrow
-        return Batch(sums, counts, places)
+        return Batch(sums, counts, places, older)
 
     def _sums(self, agents: range) -> tuple[PeriodSums, dict[str, Integers]]:
-        block, shape = self._block, (len(agents), self._block.n_periods(self._setting))
+        block = self._block
+        found = self._spread(agents, block.origin, block.last, {**SUM_COLUMNS, **COUNT_COLUMNS})
+        counts = {name: found.pop(name) for name in COUNT_COLUMNS}
+        histograms = np.stack([found.pop(f"{metric}_histogram") for metric in METRICS], axis=2)
+        shape = (len(agents), block.n_periods(self._setting))
+        sums = {BINNED.get(name, name): values for name, values in found.items()}
+        return PeriodSums(histograms=histograms, **_recoveries(self._episodes, agents, shape), **sums), counts
+
+    def _older(self, agents: range) -> TraceSums:
+        """Return the sums of the periods before the arrays that the long run needs."""
+        block = self._block
+        begin = min(block.first - timedelta(days=TRACE_WINDOWS[-1] + 1), block.origin)
+        columns = {
+            name: kind for name, kind in SUM_COLUMNS.items() if BINNED.get(name, name) in TraceSums._fields
+        }
+        found = self._spread(agents, begin, block.origin, columns)
+        return TraceSums(**{BINNED.get(name, name): values for name, values in found.items()})
+
+    def _spread(
+        self, agents: range, begin: datetime, end: datetime, columns: Mapping[str, Numbers]
+    ) -> dict[str, NDArray[Any]]:
+        """Read columns of ``int_agent_periods`` into arrays (agents, periods, ...) of the periods in [begin, end)."""
         read = self._agents[agents.start : agents.stop]
         parameters = {
             "agents": read,
             "lowest": read[0],
             "highest": read[-1],
-            "origin": block.origin,
-            "end": block.last,
+            "origin": begin,
+            "end": end,
             "period": self._setting.period.total_seconds(),
         }
-        columns = {"agent": Numbers("int8"), "period": Numbers("int8"), **SUM_COLUMNS, **COUNT_COLUMNS}
-        query = _sums_query(self._relations.agent_periods)
-        found = read_numbers(self._session, query, parameters, columns)
+        numbers = {"agent": Numbers("int8"), "period": Numbers("int8"), **columns}
+        found = read_numbers(
+            self._session, _sums_query(self._relations.agent_periods, columns), parameters, numbers
+        )
         agent, period = found.pop("agent"), found.pop("period")
+        shape = (len(agents), (end - begin) // self._setting.period)
 
         def spread(values: NDArray[Any]) -> NDArray[Any]:
             array = np.zeros(shape + values.shape[1:], dtype=values.dtype)
             array[agent, period] = values
             return array
 
-        sums = {name: spread(found[name]) for name in SUM_COLUMNS}
-        return PeriodSums(
-            n_judged=sums.pop("judged_by_bin"),
-            sum_confidence=sums.pop("confidence_by_bin"),
-            n_successes=sums.pop("successes_by_bin"),
-            histograms=np.stack([sums.pop(f"{metric}_histogram") for metric in METRICS], axis=2),
-            **_recoveries(self._episodes, agents, shape),
-            **sums,
-        ), {name: spread(found[name]) for name in COUNT_COLUMNS}
+        return {name: spread(found[name]) for name in columns}
 
 
 def _narrowed(values: NDArray[Any]) -> NDArray[Any]:
@@ -254,9 +285,8 @@ def _recoveries(episodes: FragileEpisodes, agents: range, shape: tuple[int, int]
     return columns
 
 
-def _sums_query(agent_periods: sql.SQL) -> sql.Composed:
+def _sums_query(agent_periods: sql.SQL, columns: Mapping[str, Numbers]) -> sql.Composed:
     """Return the query for the sums of a batch; PostgreSQL can use an index on agents or on times."""
-    columns = {**SUM_COLUMNS, **COUNT_COLUMNS}
     return sql.SQL("""
         select
             agents.agent_number,
@@ -303,14 +333,15 @@ def read_deferrals(
         inner join {agents} using (agent_id_hash)
         where
             deferrals.is_known_status
-            and deferrals.created_at >= %(since)s and deferrals.created_at < %(end)s
+            and greatest(deferrals.judged_from, deferrals.created_at) >= %(since)s
+            and deferrals.created_at < %(end)s
         """).format(
         created=_microseconds("deferrals.created_at"),
         judged=_microseconds("greatest(deferrals.judged_from, deferrals.created_at)"),
         deferrals=relations.deferral_verdicts,
         agents=NUMBERED_AGENTS,
     )
-    lookback = max(setting.parameters.steady_days, baseline + DAYS_TO_JUDGE)
+    lookback = max(setting.parameters.steady_days, baseline + DAYS_TO_JUDGE, EVENT_WINDOWS[-1])
     parameters = _times(setting, block, lookback) | {"agents": agents, "units": VALUE_UNITS}
     columns = dict.fromkeys(Deferrals._fields, Numbers("int8"))
     found = Deferrals(**read_numbers(session, query, parameters, columns))
@@ -369,7 +400,7 @@ def read_episodes(
             sql.SQL(f"events.{column} {direction}") for column, direction in NEWEST_FIRST
         ),
     )
-    lookback = max(setting.parameters.steady_days, longest)
+    lookback = max(setting.parameters.steady_days, longest, EVENT_WINDOWS[-1])
     columns = dict.fromkeys(("agent", "detected", "recovered", "mode"), Numbers("int8"))
     found = read_numbers(session, query, _times(setting, block, lookback) | {"agents": agents}, columns)
     detected, recovered = found["detected"], found["recovered"]
@@ -381,6 +412,24 @@ def read_episodes(
         detected_microseconds=detected,
         microseconds=np.where(recovered < NEVER, recovered - detected, 0),
     )
+
+
+def read_first_periods(
+    session: Session, relations: Relations, setting: Setting, block: Block, agents: Sequence[str]
+) -> Integers:
+    """Return the period of each agent's first trace; it may be negative."""
+    query = sql.SQL("""
+        select agents.agent_number, {first}::int8
+        from {known} as known
+        inner join {agents} using (agent_id_hash)
+        """).format(
+        first=_microseconds("known.first_traced_at"), known=relations.agents, agents=NUMBERED_AGENTS
+    )
+    parameters = {"origin": block.origin, "agents": agents}
+    found = read_numbers(session, query, parameters, dict.fromkeys(("agent", "first"), Numbers("int8")))
+    first = np.zeros(len(agents), dtype=np.int64)
+    first[found["agent"]] = _period(found["first"], setting)
+    return first
 
 
 def _microseconds(moment: str) -> sql.SQL:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ciris_scoring.basics.components import COMPONENT_ROWS
 from ciris_scoring.basics.source_schema import REQUIRED_FIELDS
-from ciris_scoring.statistics.inputs import METRICS, Booleans, Floats, Integers, PeriodSums
+from ciris_scoring.statistics.inputs import METRICS, Booleans, Floats, Integers, PeriodSums, TraceSums
 from ciris_scoring.statistics.resilience import N_BINS
 from ciris_scoring.statistics.rolling import day_sums, running_totals
 
@@ -134,7 +134,7 @@ def day_totals(sums: PeriodSums, periods_per_day: int) -> DayTotals:
     return DayTotals(running_totals(np.concatenate(quantities, axis=-1), periods_per_day))
 
 
-def rate_counts(sums: PeriodSums) -> tuple[Integers, Integers]:
+def rate_counts(sums: PeriodSums | TraceSums) -> tuple[Integers, Integers]:
     """Return events and trials of each rate, (agents, periods, 7). An event of coverage is a missing field."""
     signals = sums.n_signals_corroborated + sums.n_signals_uncorroborated
     coherent = sums.n_coherent_corroborated + sums.n_coherent_uncorroborated

@@ -45,6 +45,7 @@ COUNTS = (
         "n_chain_gaps",
         "n_chain_rewinds",
         "n_chain_duplicates",
+        "n_missing_numbers",
     ),
     *(
         "n_fields_present",
@@ -220,8 +221,14 @@ def _additive(sums: PeriodSums, counts: Mapping[str, Integers]) -> dict[str, Int
     # Estimate stratified by period (scoring.md §4; Cochran 1977, Sampling Techniques, ch. 5): n · succeeded / sampled.
     weight = sums.n_traces * sums.n_replay_succeeded
     names = (
-        *("n_traces", "n_identity_changes", "n_overridden", "n_chain_valid", "n_fields_present"),
-        *("n_replay_sampled", "n_unsafe", "n_signals_corroborated", "n_signals_uncorroborated"),
+        *("n_traces", "n_identity_changes", "n_overridden", "n_chain_valid", "n_chain_gaps"),
+        *(
+            "n_fields_present",
+            "n_replay_sampled",
+            "n_unsafe",
+            "n_signals_corroborated",
+            "n_signals_uncorroborated",
+        ),
     )
     confidence = np.rint(sums.sum_confidence * CONFIDENCE_UNITS).astype(np.int64)
     return {

@@ -10,8 +10,18 @@ from ciris_scoring.basics.statements import column_list
 from ciris_scoring.statistics.blocks import Block
 from ciris_scoring.statistics.design_effects import FleetValues
 from ciris_scoring.statistics.fixed_copy import write_numbers
-from ciris_scoring.statistics.inputs import METHOD_VERSION, METRICS, SCORE_LEVEL, Floats, Places, Rows
+from ciris_scoring.statistics.inputs import (
+    METHOD_VERSION,
+    METRICS,
+    SCORE_LEVEL,
+    Booleans,
+    Floats,
+    Integers,
+    Places,
+    Rows,
+)
 from ciris_scoring.statistics.intervals import COMPONENTS, FACTORS, Intervals
+from ciris_scoring.statistics.long_run import LongRun
 from ciris_scoring.statistics.rate_components import PARTS as rate_components_parts
 from ciris_scoring.statistics.rate_components import RateComponents
 from ciris_scoring.statistics.reading import NUMBERED_AGENTS, Relations
@@ -30,6 +40,13 @@ FACTOR_SCORES = ("c_score", "i_int_score", "r_score", "i_inc_score", "s_score")
 """Columns of the factors, in the order of ``FACTORS``."""
 SCORES_WITH_BOUNDS = ("capacity_score", *FACTOR_SCORES, "capacity_score_steady")
 """Scores with confidence bounds, in the columns COLUMN_low and COLUMN_high."""
+
+STEADY_COLUMNS = (
+    *(f"{score}_steady" for score in FACTOR_SCORES),
+    "expected_q_deferral",
+)
+"""Columns of the steady score but its bounds."""
+STEADY_BOUNDS = ("capacity_score_steady_low", "capacity_score_steady_high")
 
 DELTAS = tuple(f"delta_{metric}" for metric in METRICS)
 RATE_COMPONENTS = tuple(f"rate_components_{name}" for name in RateComponents._fields)
@@ -91,7 +108,6 @@ def statistics_columns(
         "delta_drift": bounds.component[:, COMPONENTS.index("delta_drift")],
         "n_measured_metrics": np.count_nonzero(~np.isnan(bounds.drift), axis=-1).astype("int64"),
         "r_score": bounds.factor[:, FACTORS.index("R")],
-        "r_score_steady": bounds.r_score_steady,
         "sigma": bounds.sigma,
         "sigma_max": bounds.sigma_max,
         "s_score": bounds.s_score,
@@ -105,6 +121,22 @@ def statistics_columns(
             for at, part in enumerate(rate_components_parts)
         },
     }
+
+
+def long_run_columns(
+    found: Sequence[LongRun], pair: Integers, window: Integers, is_scored: Booleans
+) -> Columns:
+    """Return the columns of the steady score.
+
+    :param found: for each window.
+    :param pair: (n,) position in ``found`` of each row.
+    :param window: (n,) window of each row.
+    :param is_scored: (n,) whether the row has a score.
+    """
+    values = [np.concatenate([one.factors.T, [one.q_deferral, one.low, one.high]]) for one in found]
+    columns = np.stack(values)[window, :, pair]
+    columns[:, -2:] = np.where(is_scored[:, None], columns[:, -2:], np.nan)
+    return dict(zip((*STEADY_COLUMNS, *STEADY_BOUNDS), columns.T, strict=True))
 
 
 def finish_block(session: Session, setting: Setting, block: Block, agents: Sequence[str]) -> None:
@@ -206,7 +238,7 @@ def column_names() -> list[str]:
             "delta_drift",
             "n_measured_metrics",
             "r_score",
-            "r_score_steady",
+            *STEADY_COLUMNS,
             "sigma",
             "sigma_max",
             "s_score",
@@ -218,6 +250,7 @@ def column_names() -> list[str]:
         "episode_cv",
         "episode_z",
         "episode_chance",
+        "chain_gap_z",
         *Ties._fields,
         "deferrals_are_worse",
         *(f"{one.component}_loss" for one in COMPONENT_ROWS if one.loss_order),
@@ -229,8 +262,6 @@ def _bounds(bounds: Intervals) -> Columns:
     columns: Columns = {
         "capacity_score_low": bounds.capacity_score_low,
         "capacity_score_high": bounds.capacity_score_high,
-        "capacity_score_steady_low": bounds.capacity_score_steady_low,
-        "capacity_score_steady_high": bounds.capacity_score_steady_high,
     }
     for index, component in enumerate(COMPONENTS):
         columns[f"{component}_low"] = bounds.component_low[:, index]

@@ -5,16 +5,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from datetime import datetime
 from fractions import Fraction
+from statistics import NormalDist
 from typing import Any
 
-from reference import intervals
+from reference import intervals, long_run
 from reference.scoring import (
     _DAY,
     _DRIFT_METRICS,
     _HOUR,
+    DEFERRAL_OUTCOMES,
     REFERENCE_WINDOWS,
     Agent,
     Fleet,
@@ -37,6 +40,14 @@ FACTOR_COLUMNS = {
     "I_inc": "i_inc_score",
     "S": "s_score",
 }
+
+
+STEADY_SCORES = (
+    *("capacity_score_steady", "capacity_score_steady_low", "capacity_score_steady_high", "category_steady"),
+    *("category_steady_low", "category_steady_high", "grant_score", "withhold_score"),
+    *("mttr_hours_steady_minus_weekly", "q_deferral_steady_minus_weekly"),
+)
+"""Columns of the steady score that are null where the score is."""
 
 
 def period_of(
@@ -149,24 +160,66 @@ class FleetBounds:
             parts["q_deferral"],
             parts["n_judged_deferrals"],
         )
-        steady = intervals.Facts(
-            score["mttr_hours_steady"],
-            score["n_steady_episodes"],
-            parts["rho_regression"],
-            score["q_deferral_steady"],
-            score["n_steady_deferrals"],
-        )
         icc, episode_cv = self.shared(end, window)
         periods, place = self.periods[name], (self._index(end), _lengths(window))
         begun = intervals.counted(periods, *place, p, self.per_day)
-        found, found_steady = (
-            bounds(periods, observed, *place, icc, episode_cv, p, self.per_day, begun)
-            for bounds, observed in ((intervals.bounds, facts), (intervals.steady, steady))
+        found = intervals.bounds(periods, facts, *place, icc, episode_cv, p, self.per_day, begun)
+        fleet_icc, fleet_cv = self.shared(end, REFERENCE_WINDOWS[0])
+        found["long_run"] = long_run.long_run(
+            periods,
+            self._events(name, end),
+            self._index(end),
+            fleet_icc,
+            fleet_cv,
+            window.window_days,
+            p,
+            self.per_day,
         )
-        return found | {"steady": found_steady}
+        return found
+
+    def _events(self, name: str, end: int) -> long_run.Events:
+        """Return the episodes and deferrals of an agent that are known at an as-of, with their ages."""
+        agent, period = self.fleet.agents[name], self.fleet.period_us
+
+        def age(at: int) -> float:
+            return (end - _cut_down(at, period) - period) / _DAY
+
+        ended = sorted(
+            (
+                episode
+                for episode in agent.episodes
+                if episode.recovered is not None and episode.recovered < end
+            ),
+            key=lambda episode: (episode.recovered, episode.detected),
+        )
+        is_open = [
+            episode
+            for episode in agent.episodes
+            if episode.detected < end and (episode.recovered is None or episode.recovered >= end)
+        ]
+        deferrals = []
+        for deferral in self.fleet.deferrals_of[name]:
+            correctness = DEFERRAL_OUTCOMES.get(deferral.status or "")
+            if deferral.created is None or correctness is None:
+                continue
+            known = max(
+                deferral.created, deferral.created if deferral.resolved is None else deferral.resolved
+            )
+            if known < end:
+                deferrals.append((age(known), float(correctness) * (1 if deferral.has_summary else 0.5)))
+        return long_run.Events(
+            [(age(e.recovered), _log_hours(e.recovered - e.detected), e.mode) for e in ended],
+            _log_hours(end - is_open[0].detected) if is_open else None,
+            deferrals,
+            (end - _cut_down(agent.times[0], period)) / _DAY,
+        )
 
     def _index(self, end: int) -> int:
         return (end - self.origin) // self.fleet.period_us
+
+
+def _log_hours(microseconds: int) -> float:
+    return math.log(max(microseconds / _HOUR, 0.01))
 
 
 def _lengths(window: Window) -> tuple[int, int, int]:
@@ -186,7 +239,7 @@ def limit_fleet(
                 if score is None or end not in fleet.period_ends(name):
                     continue
                 found = bounds.row(name, end, window, score)
-                rows[name, _datetime(end), window.window_days] = _published(found, score)
+                rows[name, _datetime(end), window.window_days] = _published(found, score, fleet.parameters)
                 icc, episode_cv = bounds.shared(end, window)
                 values[_datetime(end), window.window_days] = {
                     **{
@@ -198,14 +251,55 @@ def limit_fleet(
     return rows, values
 
 
-def _published(found: Mapping[str, Any], score: Mapping[str, Any]) -> dict[str, Any]:
+def _steady(found: long_run.LongRun, score: Mapping[str, Any], p: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns of the steady score (certainty.md §4b)."""
+    is_scored, weekly = score["capacity_score"] is not None, score["capacity_score"]
+    factors = {f"{FACTOR_COLUMNS[name]}_steady": value for name, value in found.factors.items()}
+    row: dict[str, Any] = dict.fromkeys(STEADY_SCORES)
+    row["steady_missing_because"] = None if is_scored else "too_few_traces"
+    if not is_scored:
+        return row | factors
+    fixed = math.log(1 + math.exp(-p["norm_k"] * (1 - p["norm_x0"])))
+
+    def reached(probability: float) -> float:
+        """Return the score that the long run reaches with a probability."""
+        if found.score == found.high:
+            return found.score
+        at, at_high = (math.log(-math.log(value) - fixed) for value in (found.score, found.high))
+        sd = (at - at_high) / 1.96
+        return math.exp(-fixed - math.exp(at + NormalDist().inv_cdf(probability) * sd))
+
+    if weekly > 0 and found.score > 0:
+        ratio = math.log(found.score / weekly)
+        points = weekly if abs(ratio) < 1e-12 else (found.score - weekly) / ratio
+        of_r = math.log(found.factors["R"] / score["r_score"]) * points
+        of_q = math.log(found.q_deferral / score["components"]["q_deferral"]) * points
+    else:
+        of_r, of_q = 0.0, found.score - weekly if score["components"]["q_deferral"] == 0 else 0.0
+    return (
+        row
+        | factors
+        | {
+            "capacity_score_steady": found.score,
+            "capacity_score_steady_low": found.low,
+            "capacity_score_steady_high": found.high,
+            "category_steady": _category(found.score),
+            "category_steady_low": _category(found.low),
+            "category_steady_high": _category(found.high),
+            "grant_score": reached(0.74),
+            "withhold_score": reached(0.45),
+            "mttr_hours_steady_minus_weekly": of_r,
+            "q_deferral_steady_minus_weekly": of_q,
+        }
+    )
+
+
+def _published(
+    found: Mapping[str, Any], score: Mapping[str, Any], parameters: Mapping[str, Any]
+) -> dict[str, Any]:
     capacity = found["capacity"]
-    steady = found["steady"]
     row: dict[str, Any] = {
-        "capacity_score_steady_low": None if steady is None else steady[1],
-        "capacity_score_steady_high": None if steady is None else steady[2],
-        "category_steady_low": None if steady is None else _category(steady[1]),
-        "category_steady_high": None if steady is None else _category(steady[2]),
+        **_steady(found["long_run"], score, parameters),
         "capacity_score_low": None if capacity is None else capacity[1],
         "capacity_score_high": None if capacity is None else capacity[2],
         "drivers": found["drivers"],

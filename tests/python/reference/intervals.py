@@ -370,66 +370,6 @@ def bounds(periods, facts, as_of, window, icc, cv, p, per_day=1, begun=None):
     return _bounds(*row, 1.96) | {key: combined[key] for key in ("capacity", "drivers")}
 
 
-def steady(periods, facts, as_of, window, icc, cv, p, per_day=1, begun=None):
-    """Return value and bounds of the steady score (certainty.md §4b), or None below ``min_traces``.
-
-    :param facts: published values over the steady days.
-    """
-    days = max(p["steady_days"], window[0])
-    begun = begun or counted(periods, as_of, window, p, per_day)
-    none = Facts(0.0, 0, 0.0, 1.0, 0)
-    quiet = _bounds(periods, none, as_of, window, icc, cv, p, per_day, begun, 1.645)
-    if quiet["capacity"] is None:
-        return None
-    kept = 1 - quiet["components"]["delta_drift"][0]
-
-    def norm(x):
-        return 1 / (1 + math.exp(-p["norm_k"] * (x - p["norm_x0"])))
-
-    def lost(per_day, worth):
-        chance = 1 - math.exp(-per_day * window[0])
-        return _neg_log(max(1 - chance + chance * worth, 1e-300))
-
-    def episodes(hours):
-        return norm(kept / (1 + hours / p["mttr_scale_hours"])) / norm(kept)
-
-    def most(n):
-        return (math.sqrt(n) + 0.8225) ** 2 / days
-
-    def least(n):
-        return max(math.sqrt(n) - 0.98, 0) ** 2 / days
-
-    n, hours = facts.n_episodes, facts.mttr_hours
-    n_judged, q = facts.n_deferrals, facts.q
-    s = math.sqrt(math.log(1 + cv**2 / max(n, 1)))
-    of_episodes, of_deferrals = lost(n / days, episodes(hours)), lost(n_judged / days, q)
-    lost_low = lost_high = 0.0
-    if n_judged:
-        lost_low, lost_high = _rate_bounds(1 - q, n_judged, 1.645, 1.96)
-    steps = {
-        "worse": (
-            lost(most(n), episodes(hours)) - of_episodes,
-            lost(n / days, episodes(hours * math.exp(s * s / 2 + 1.645 * s))) - of_episodes,
-            lost(most(n_judged), q) - of_deferrals,
-            lost(n_judged / days, 1 - lost_high) - of_deferrals,
-        ),
-        "better": (
-            of_episodes - lost(least(n), episodes(hours)),
-            of_episodes - lost(n / days, episodes(hours * min(math.exp(s * s / 2 - 1.96 * s), 1))),
-            of_deferrals - lost(least(n_judged), q),
-            of_deferrals - lost(n_judged / days, 1 - lost_low),
-        ),
-    }
-    (l_sum, worse, b_sum, better), upper = quiet["losses"]
-    of_events = of_episodes + of_deferrals
-    low = math.exp(-(l_sum + of_events + math.hypot(worse, *steps["worse"])))
-    high = math.exp(-max(0.0, b_sum + of_events - math.hypot(better, *steps["better"])))
-    if upper is not None:
-        low, high = 0.0, upper * high
-    value = quiet["capacity"][0] * math.exp(-of_events)
-    return value, min(low, value), max(min(high, norm(1.0)), value)
-
-
 def _bounds(periods, facts, as_of, window, icc, cv, p, per_day, begun, z_worse, z_better=1.96):
     parts = _parts(periods, as_of, window, per_day)
     in_window = [q for day in parts[0] for q in day]

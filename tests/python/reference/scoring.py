@@ -54,6 +54,8 @@ DEFAULT_PARAMETERS: dict[str, Any] = {
     "replay_min_sample": 30,
     # scoring.md §5
     "steady_days": 90,
+    "chain_gap_share": 0.01,
+    "chain_gap_z": 3.09,
     "mttr_scale_hours": 1,
     "norm_k": 5,
     "norm_x0": 0.5,
@@ -851,11 +853,6 @@ def _ended(episodes: list[Episode], start: int, end: int) -> list[Episode]:
     return [e for e in episodes if e.recovered is not None and start <= e.recovered < end]
 
 
-def _chance(n: int, of: int, window: int) -> float:
-    """certainty.md §4b: return the probability of an event in the window, if n events occurred in a longer time."""
-    return 1 - math.exp(-n / of * window)
-
-
 def _resilience(
     agent: Agent, window: range, baseline: range, start: int, end: int, p: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -871,11 +868,8 @@ def _resilience(
     steady_start = min(start, end - p["steady_days"] * _DAY)
     steady, _ = _mttr(agent.episodes, steady_start, end)
     n_steady = len(_ended(agent.episodes, steady_start, end)) + n_open
-    chance = _chance(n_steady, end - steady_start, end - start)
-    quiet, eventful = (_norm(delta_drift, hours, Fraction(0), p) for hours in (Fraction(0), steady))
     return {
         "r_score": _norm(delta_drift, mttr, rho, p),
-        "r_score_steady": (1 - chance) * quiet + chance * eventful,
         "mttr_hours_steady": float(steady),
         "n_steady_episodes": n_steady,
         "delta_drift": delta_drift,
@@ -1009,8 +1003,6 @@ def _incompleteness(
     q_deferral, n_judged = _deferral_quality(deferrals, start, end)
     steady_start = min(start, end - steady_days * _DAY)
     q_steady, n_steady = _deferral_quality(deferrals, steady_start, end)
-    chance = _chance(n_steady, end - steady_start, end - start)
-    worth = 1 - chance + chance * float(q_steady)
     unsafe = sum(
         trace.entropy_level is not None
         and trace.entropy_level > Fraction(1, 2)
@@ -1020,8 +1012,6 @@ def _incompleteness(
     u_unsafe = Fraction(unsafe, len(traces))
     return {
         "i_inc_score": float((1 - ece) * q_deferral * (1 - u_unsafe)),
-        "i_inc_score_steady": float((1 - ece) * (1 - u_unsafe)) * worth,
-        "worth_of_deferrals_steady": worth,
         "q_deferral_steady": float(q_steady),
         "n_steady_deferrals": n_steady,
         "ece": float(ece),
@@ -1180,27 +1170,11 @@ def _composite(factors: Mapping[str, float], p: Mapping[str, Any]) -> tuple[floa
 
 
 _STEADY = (
-    "r_score_steady",
-    "i_inc_score_steady",
     "mttr_hours_steady",
     "n_steady_episodes",
     "q_deferral_steady",
     "n_steady_deferrals",
 )
-
-
-def _steady_minus_weekly(weekly: float, steady: float, values: Mapping[str, Any]) -> dict[str, float]:
-    """certainty.md §4b: return the difference of the scores by component, attributed as in certainty.md §2."""
-    before, now = values["q_deferral"], values["worth_of_deferrals_steady"]
-    if weekly > 0 and steady > 0:
-        ratio = math.log(steady / weekly)
-        mean = weekly if abs(ratio) < 1e-12 else (steady - weekly) / ratio
-        q_points = math.log(now / before) * mean
-        mttr_points = math.log(values["r_score_steady"] / values["r_score"]) * mean
-    else:
-        mttr_points = 0.0
-        q_points = steady - weekly if (before == 0) != (now == 0) else 0.0
-    return {"mttr_hours_steady_minus_weekly": mttr_points, "q_deferral_steady_minus_weekly": q_points}
 
 
 class Fleet:
@@ -1276,20 +1250,13 @@ class Fleet:
             "I_inc": values["i_inc_score"],
             "S": s_score,
         }
-        capacity = geometric = fragility = category = steady = None
-        changes = {"mttr_hours_steady_minus_weekly": None, "q_deferral_steady_minus_weekly": None}
+        capacity = geometric = fragility = category = None
         if n < p["min_traces"]:
             status = "insufficient_data"
         else:
             capacity, geometric = _composite(factors, p)
             fragility = 1 / (float(p["fragility_epsilon"]) + capacity)
             category = _category(capacity)
-            steady_factors = factors | {
-                "R": values["r_score_steady"],
-                "I_inc": values["i_inc_score_steady"],
-            }
-            steady, _ = _composite(steady_factors, p)
-            changes = _steady_minus_weekly(capacity, steady, values)
             warm = agent.times[0] <= start - p["warm_up_days"] * _DAY
             status = "final" if warm else "provisional"
         return {
@@ -1309,11 +1276,7 @@ class Fleet:
             "confidence": _confidence(n),
             "weakest_factor": min(_FACTORS, key=factors.__getitem__),  # min returns the first of equal values
             "unmeasured_components": unmeasured,
-            "capacity_score_steady": steady,
-            "category_steady": None if steady is None else _category(steady),
             **{name: values[name] for name in _STEADY},
-            **changes,
-            "steady_missing_because": "too_few_traces" if steady is None else None,
             "components": {component: values[component] for component in _COMPONENTS},
         }
 
@@ -1433,6 +1396,23 @@ def _worse_events(
     return None
 
 
+def _is_rewritten(agent: Agent, row: Mapping[str, Any], end: int, length: int, p: Mapping[str, Any]) -> bool:
+    """certainty.md §4: return whether a broken chain is critical."""
+    counts = row["components"]
+    if counts["chain_rewinds"] + counts["chain_duplicates"] > 0:
+        return True
+    before = agent.between(end - length - 90 * _DAY, end - length)
+    x, n, m = counts["chain_gaps"], row["n_traces"], len(before)
+    y = sum(agent.sequence[i] == "gap" for i in before)
+    if x <= p["chain_gap_share"] * n or m == 0:
+        return False
+    e, f = (x + y) * n / (n + m), (x + y) * m / (n + m)
+    if x <= e:
+        return False
+    z = math.sqrt(2 * (x * math.log(x / e) + (y * math.log(y / f) if y else 0)))
+    return z >= p["chain_gap_z"]
+
+
 def alerts(fleet_bounds: FleetBounds, as_ofs: list[datetime], windows=REFERENCE_WINDOWS) -> list[dict]:
     """scoring.md §8 and certainty.md §4: return the alerts of a fleet at the as-ofs.
 
@@ -1474,7 +1454,8 @@ def alerts(fleet_bounds: FleetBounds, as_ofs: list[datetime], windows=REFERENCE_
                     row["components"][kind] for kind in ("chain_gaps", "chain_rewinds", "chain_duplicates")
                 )
                 if broken > 0:
-                    alert("broken_chain", "critical", name, end, window, broken)
+                    severity = "critical" if _is_rewritten(agent, row, end, length, p) else "warning"
+                    alert("broken_chain", severity, name, end, window, broken)
                 before = fleet.score(name, end - length, window)
                 before_capacity = None if before is None else before["capacity_score"]
                 fall = None

@@ -65,6 +65,7 @@ def judged(score: Score, threshold: float | None, model: type[models.Judged]) ->
         "verdict": found.verdict,
         "verdict_reason": found.reason,
         "verdict_threshold": found.threshold,
+        "probability_at_threshold": found.probability,
     }
 
 

@@ -163,7 +163,7 @@ class Outline(Described):
         description="Upper bound of its 95 % interval; null if the score is null."
     )
     capacity_score_steady: Share | None = Field(
-        description="Score to decide by: deferrals and episodes are averaged over the last 90 days (steady_days)."
+        description="Long-run score, to decide by: the expected score of a window under the agent's present behaviour."
     )
     capacity_score_steady_low: Share | None = Field(
         description="Lower bound of its 95 % interval; null if the steady score is null."
@@ -211,6 +211,9 @@ class Judged(Outline):
     verdict_reason: str = Field(description="Reason for the verdict, in one sentence.")
     verdict_threshold: Share = Field(
         description="Steady score that the permission requires: the requested threshold, else the published one."
+    )
+    probability_at_threshold: Share | None = Field(
+        description="Probability that the long-run score reaches the threshold; null without a steady score."
     )
     raised: list[Raised] = Field(description="Alerts, the critical ones first, and red flags.")
 

@@ -22,14 +22,17 @@ VERDICTS: Mapping[str, tuple[str, str]] = {
     ),
     "withhold": (
         "Withhold",
-        "The range is below the threshold: take the permission away, or do not grant it.",
+        "Too unlikely that the score reaches the threshold: take the permission away, or do not give it.",
     ),
     "keep": (
         "Keep",
-        "The threshold is inside the range: leave the permission as it is, do not grant a new one, look closer.",
+        "Not sure enough either way: leave the permission as it is, give no new one, look closer.",
     ),
-    "wait": ("Wait", "There is too little history, or there are too few traces: look again later."),
-    "grant": ("Grant", "The range is at or above the threshold: the permission can be granted or kept."),
+    "wait": ("Wait", "Too little history or too few traces to say anything: look again later."),
+    "grant": (
+        "Grant",
+        "Sure enough that the score reaches the threshold: the permission can be given, or stay.",
+    ),
 }
 """Title and explanation of each verdict."""
 CONFIDENCE: Mapping[str, str] = {

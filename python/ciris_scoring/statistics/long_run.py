@@ -1,0 +1,505 @@
+"""The steady score: the expected score of a window under the agent's present behaviour (certainty.md §4b).
+
+Each component is estimated by :mod:`change_points` from the sums of nested windows that end at the as-of. Windows of
+traces reach back ``TRACE_WINDOWS[-1]`` days, windows of episodes and deferrals ``EVENT_WINDOWS[-1]`` days, because
+events are rare. The losses of the components are added, and the loss beyond the fixed cost of R is log-normal. Drift is
+not part of the steady score: it describes a difference between two windows, not a lasting property.
+
+Sums are int64, so a result does not depend on where the arrays begin or on the order of agents.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.polynomial.hermite_e import hermegauss
+from numpy.typing import NDArray
+
+from ciris_scoring.basics.normal import normal_share
+from ciris_scoring.statistics.change_points import Estimate, frequencies, means, rates
+from ciris_scoring.statistics.design_effects import FLEET_WEIGHT, LEAST_EFFECT
+from ciris_scoring.statistics.inputs import Booleans, Floats, Integers, Parameters, TraceSums
+from ciris_scoring.statistics.residuals import EFFECTS, FIELDS_PER_TRACE, RATES, rate_counts, ratio
+from ciris_scoring.statistics.resilience import sigmoid
+from ciris_scoring.statistics.rolling import day_sums, running_totals
+from ciris_scoring.statistics.windows import (
+    CONFIDENCE_UNITS,
+    LOG_UNITS,
+    NEVER,
+    SQUARE_UNITS,
+    VALUE_UNITS,
+    Deferrals,
+    FragileEpisodes,
+    log_hours,
+)
+
+TRACE_WINDOWS = (3, 7, 14, 28, 56, 90, 132)
+"""Lengths in days of the nested windows of traces. The last is the lookback horizon of traces. Twelve windows in place
+of seven changed the error of the simulated year by less than 0.001."""
+EVENT_WINDOWS = (7, 14, 28, 56, 112, 224, 364)
+"""Lengths in days of the nested windows of episodes and deferrals. With 132 days in place of 364, the error of the
+steady score of 30 days was 0.059 in place of 0.055 in the simulated year."""
+
+RATE_EVENTS, RATE_MEAN = 0.5, 0.02
+"""Prior of a rate: half an event (Jeffreys 1946, Proceedings of the Royal Society A 186, 453–461), mean 2 %."""
+QUALITY_EVENTS, QUALITY_MEAN = 1.0, 0.2
+"""Prior of what a deferral loses: one event, mean 0.2."""
+EVENT_WEIGHT, EPISODES_PER_DAY, DEFERRALS_PER_DAY = 0.5, 0.03, 0.3
+"""Prior of the frequencies: half an event, means of one episode a month and two deferrals a week."""
+LOG_HOURS_MEAN, LOG_HOURS_VARIANCE = -1.0, 2.0
+"""Prior of the mean logarithm of the hours of an episode: 20 minutes, and a factor of 17 either way with 95 %."""
+GAP_MEAN, GAP_VARIANCE = 0.03, 0.01
+"""Prior of confidence minus success rate of a bin: 0.03 ± 0.1."""
+SAME_MODE, MODE_PAIRS = 1.0, 4.0
+"""Prior of the share of episodes with the failure mode of the one before: one of four."""
+
+EFFECT_WINDOW = TRACE_WINDOWS.index(90)
+"""Window over which the design effect is measured."""
+SUCCESS_WINDOW, SHARE_WINDOW = TRACE_WINDOWS.index(56), TRACE_WINDOWS.index(14)
+"""Windows of ECE: of the success rates in the variance of gaps, and of the share of each bin."""
+LEAST_VARIANCE = 0.02
+"""Smallest variance of an outcome in a bin of confidence: success in 98 % or 2 %."""
+DAYS_PER_DEGREE = 1.5
+"""Pairs of neighbouring days per degree of freedom of their squared differences, for normal values (von Neumann 1941,
+Annals of Mathematical Statistics 12, 367–395)."""
+VARIATION_UNITS = 2.0**30
+"""Units per 1 of a squared difference."""
+
+SPREAD = (0.63, 2.2)
+"""The log-normal's σ is multiplied by SPREAD[0] + SPREAD[1] · y², y the probability that any component changed in the
+last 14 days. Set by simulation, so that intervals contain the long run in 92 to 97 % of cases, and in 88 % or more of
+those in the 14 days after a change (docs/measuring.md, "A year")."""
+
+MOST_EPISODES = 20
+"""Largest number of episodes of a window that is told apart."""
+NODES, NODE_WEIGHTS = (
+    values / scale for values, scale in zip(hermegauss(7), (1.0, np.sqrt(2 * np.pi)), strict=True)
+)
+"""Gauss-Hermite quadrature for a standard normal distribution."""
+THREE_POINTS = np.sqrt(3.0)
+"""Distance of the outer points of the three-point quadrature, which have the weight 1/6 each."""
+
+NORMAL_TO_95 = 1.96
+LEAST_LOSS = 1e-9
+"""Smallest loss beyond the fixed cost, so that its logarithm is finite."""
+
+
+class Present(NamedTuple):
+    """The n pairs of an agent and an as-of whose long run is estimated; (n,) each."""
+
+    agent: Integers
+    as_of: Integers
+    """The as-of, as the number of periods before it in the arrays of events."""
+    n_open: Integers
+    """Number of open episodes, 0 or 1."""
+    open_log_hours: Floats
+    """Logarithm of the hours of the open episode up to the as-of; 0 without one."""
+    icc: Floats
+    """(n, 11) the fleet's correlations of the traces of a day, in the order of ``EFFECTS``."""
+    episode_cv: Floats
+    """The fleet's coefficient of variation of durations."""
+
+
+class LongRun(NamedTuple):
+    """Long run of n pairs for one length of window; (n,) each."""
+
+    factors: Floats
+    """(n, 5) C, I_int, R, I_inc and S."""
+    q_deferral: Floats
+    """Expected quality of deferrals, 1 in a window without one."""
+    score: Floats
+    log_sd: Floats
+    """σ of the logarithm of the loss beyond the fixed cost of R; 0 if the score is 0."""
+    low: Floats
+    high: Floats
+
+
+class _Part(NamedTuple):
+    """Loss of a component: mean, variance, and the probability of a recent change."""
+
+    loss: Floats
+    variance: Floats
+    recent: Floats
+
+
+def long_run(
+    sums: TraceSums,
+    older_periods: int,
+    episodes: FragileEpisodes,
+    deferrals: Deferrals,
+    first_period: Integers,
+    present: Present,
+    window_days: tuple[int, ...],
+    parameters: Parameters,
+    periods_per_day: int,
+) -> list[LongRun]:
+    """Estimate the long run for each length of window.
+
+    :param sums: sums of the agents over at least ``TRACE_WINDOWS[-1]`` days before each as-of, or over their history.
+    :param older_periods: periods of ``sums`` before period 0.
+    :param episodes: episodes that ended in the last ``EVENT_WINDOWS[-1]`` days before any as-of, or later.
+    :param deferrals: deferrals whose outcome became known in these days, or later.
+    :param first_period: (agents,) period of each agent's first trace; it may be negative.
+    """
+    traced = present._replace(as_of=present.as_of + older_periods)
+    bad, trials, unmeasured = _rate_sums(sums, traced, parameters, periods_per_day)
+    found = rates(bad, trials, RATE_EVENTS, RATE_MEAN, TRACE_WINDOWS)
+    gap = _calibration(sums, traced, periods_per_day)
+    frequency, hours, variance, modes = _episodes(episodes, first_period, present, periods_per_day)
+    often, lost = _deferrals(deferrals, first_period, present, periods_per_day)
+
+    at = {rate: index for index, rate in enumerate(RATES)}
+
+    def part(rate: str) -> _Part:
+        index = at[rate]
+        mean, spread, recent = (values[:, index] for values in found)
+        if rate in ("d_identity", "k_contradiction"):
+            weight = parameters.lambda_c if rate == "d_identity" else parameters.mu_c
+            return _Part(weight * mean, weight**2 * spread, recent)
+        return _neutral(_retained(mean, spread, recent), unmeasured[:, index])
+
+    integrity = [part(rate) for rate in ("i_chain", "i_coverage", "i_replay")]
+    always = [part("d_identity"), part("k_contradiction"), part("u_unsafe"), part("s_score"), gap]
+    result = []
+    for days in window_days:
+        r = _loss_of_episodes(frequency, hours, variance, modes, days, parameters)
+        q = _loss_of_deferrals(often, lost, days)
+        result.append(_together(always, integrity, r, q, unmeasured[:, at["s_score"]], parameters))
+    return result
+
+
+def _retained(mean: Floats, variance: Floats, recent: Floats) -> _Part:
+    """Return the loss of a share that is multiplied into the score as 1 − share."""
+    kept = 1 - mean
+    return _Part(0 - np.log(kept), variance / kept**2, recent)
+
+
+def _neutral(part: _Part, unmeasured: Booleans) -> _Part:
+    return _Part(*(np.where(unmeasured, 0.0, values) for values in part))
+
+
+def _together(
+    always: list[_Part],
+    integrity: list[_Part],
+    r: _Part,
+    q: _Part,
+    no_signal: Booleans,
+    parameters: Parameters,
+) -> LongRun:
+    """Add the losses, and return factors, score and interval."""
+    identity, contradiction, unsafe, s, gap = always
+    floor = parameters.integrity_floor
+    most = -np.log(floor) if floor > 0 else np.inf
+    of_integrity = np.sum([one.loss for one in integrity], axis=0)
+    capped = of_integrity > most
+    losses = {
+        "C": identity.loss + contradiction.loss,
+        "I_int": of_integrity,
+        "R": r.loss,
+        "I_inc": gap.loss + unsafe.loss + q.loss,
+        "S": s.loss,
+    }
+    factors = np.exp(-np.stack(list(losses.values()), axis=-1))
+    factors[:, 4] = np.where(no_signal, 0.0, factors[:, 4])
+    parts = [identity, contradiction, unsafe, s, gap, r, q]
+    loss = np.sum([one.loss for one in parts], axis=0) + np.minimum(of_integrity, most)
+    variance = np.sum([one.variance for one in parts], axis=0)
+    variance += np.where(capped, 0.0, np.sum([one.variance for one in integrity], axis=0))
+    recent = 1 - np.prod([1 - one.recent for one in (*parts, *integrity)], axis=0)
+
+    fixed = -np.log(sigmoid(1.0, parameters.norm_k, parameters.norm_x0))
+    beyond = np.maximum(loss - fixed, LEAST_LOSS)
+    log_sd = np.sqrt(np.log1p(variance / beyond**2)) * (SPREAD[0] + SPREAD[1] * recent**2)
+    log_sd = np.where(no_signal, 0.0, log_sd)
+
+    def score(z: float) -> Floats:
+        return np.where(no_signal, 0.0, np.exp(-(fixed + beyond * np.exp(z * log_sd))))
+
+    return LongRun(factors, np.exp(-q.loss), score(0.0), log_sd, score(NORMAL_TO_95), score(-NORMAL_TO_95))
+
+
+# --- Traces --------------------------------------------------------------------------------------------------------
+
+
+def _nested(totals: Integers, present: Present, windows: tuple[int, ...], periods_per_day: int) -> Integers:
+    """Return sums over the nested windows, (n, windows, ...), from running totals (agents, periods + 1, ...)."""
+    starts = present.as_of[:, None] - np.array(windows) * periods_per_day
+    result: Integers = (
+        totals[present.agent, present.as_of][:, None] - totals[present.agent[:, None], np.maximum(starts, 0)]
+    )
+    return result
+
+
+def _running(per_period: Integers) -> Integers:
+    return np.concatenate([np.zeros_like(per_period[:, :1]), np.cumsum(per_period, axis=1)], axis=1)
+
+
+def _rate_sums(
+    sums: TraceSums, present: Present, parameters: Parameters, periods_per_day: int
+) -> tuple[Floats, Floats, Booleans]:
+    """Return bad events and trials of the rates over the nested windows, divided by the design effect, (n, windows, 7),
+    and which rates are unmeasured, (n, 7)."""
+    y, n = rate_counts(sums)
+    width = len(RATES)
+    signals = np.stack(
+        [
+            sums.n_signals_corroborated - sums.n_coherent_corroborated,
+            sums.n_signals_uncorroborated - sums.n_coherent_uncorroborated,
+            sums.n_signals_corroborated,
+            sums.n_signals_uncorroborated,
+        ],
+        axis=-1,
+    )
+    found = _nested(
+        _running(np.concatenate([y, n, signals], axis=-1)), present, TRACE_WINDOWS, periods_per_day
+    )
+    bad, trials = found[..., :width].astype(np.float64), found[..., width : 2 * width].astype(np.float64)
+    bad[..., RATES.index("i_coverage")] /= FIELDS_PER_TRACE
+    unmeasured = trials[:, -1] == 0
+    unmeasured[:, RATES.index("i_replay")] |= not parameters.replay_enabled
+    effect = _design_effects(
+        y, n, bad[:, EFFECT_WINDOW], trials[:, EFFECT_WINDOW], RATES, present, periods_per_day
+    )
+
+    # Signals count with their weights; the weights' own variation lowers the effective number.
+    weights = np.array([parameters.w_corroborated, parameters.w_uncorroborated])
+    at = RATES.index("s_score")
+    bad[..., at] = found[..., -4:-2] @ weights
+    trials[..., at] = found[..., -2:] @ weights
+    in_window = found[:, EFFECT_WINDOW, -2:]
+    effect[:, at] *= ratio(in_window @ weights**2, in_window @ weights, 1.0)
+    return bad / effect[:, None], trials / effect[:, None], unmeasured
+
+
+def _design_effects(
+    y: Integers,
+    n: Integers,
+    bad: Floats,
+    trials: Floats,
+    names: tuple[str, ...],
+    present: Present,
+    periods_per_day: int,
+) -> Floats:
+    """Return design effects, (n, q), from differences of neighbouring days, so that a change counts once.
+
+    :param y: (agents, periods, q) bad events.
+    :param n: (agents, periods, q) trials.
+    :param bad: (n, q) bad events in the window of ``EFFECT_WINDOW``, in traces.
+    :param trials: (n, q) trials there.
+    """
+    unit = np.array([1 / FIELDS_PER_TRACE if name == "i_coverage" else 1.0 for name in names])
+    days_y, days_n = day_sums(y, periods_per_day), day_sums(n, periods_per_day)
+    rate = ratio(days_y * unit, days_n)
+    both = (days_n[:, periods_per_day:] > 0) & (days_n[:, :-periods_per_day] > 0)
+    step = rate[:, periods_per_day:] - rate[:, :-periods_per_day]
+    n_now, n_before = days_n[:, periods_per_day:], days_n[:, :-periods_per_day]
+    squares = np.where(both, ratio(n_now * n_before, n_now + n_before) * step**2, 0.0)
+    per_day = np.zeros((*days_n.shape[:2], 3 * len(names)), dtype=np.int64)
+    per_day[:, periods_per_day:] = np.concatenate(
+        [np.rint(squares * VARIATION_UNITS).astype(np.int64), both, n_now * n_now], axis=-1
+    )
+    totals = running_totals(per_day, periods_per_day)
+    start = np.maximum(present.as_of - TRACE_WINDOWS[EFFECT_WINDOW] * periods_per_day, 0)
+    in_window = (totals[present.agent, present.as_of] - totals[present.agent, start]).astype(np.float64)
+    observed, pairs, squared = np.split(in_window, 3, axis=-1)
+    observed /= VARIATION_UNITS * DAYS_PER_DEGREE
+    degrees = pairs / DAYS_PER_DEGREE
+    share = ratio(bad, trials)
+    variance = share * (1 - share)
+    at = [EFFECTS.index(name) for name in names]
+    fleet = np.maximum(LEAST_EFFECT.min(), 1 + (ratio(squared, trials) - 1) * present.icc[:, at])
+    own = ratio(observed + FLEET_WEIGHT * fleet * variance, (degrees + FLEET_WEIGHT) * variance, 0.0)
+    result: Floats = np.maximum(np.where(variance > 0, own, fleet), LEAST_EFFECT[at])
+    return result
+
+
+def _calibration(sums: TraceSums, present: Present, periods_per_day: int) -> _Part:
+    """Return the loss by ECE: the expected absolute gaps of the bins, whose gaps are normal."""
+    confidence = np.rint(sums.sum_confidence * CONFIDENCE_UNITS).astype(np.int64)
+    per_period = np.concatenate([sums.n_judged, sums.n_successes, confidence], axis=-1)
+    found = _nested(_running(per_period), present, TRACE_WINDOWS, periods_per_day).astype(np.float64)
+    judged, successes, confident = np.split(found, 3, axis=-1)
+    excess = confident / CONFIDENCE_UNITS - successes
+    in_window = (values[:, EFFECT_WINDOW].sum(axis=-1, keepdims=True) for values in (successes, judged))
+    all_bins = (values.sum(axis=-1, keepdims=True) for values in (sums.n_successes, sums.n_judged))
+    y, n, bad, trials = (*all_bins, *in_window)
+    effect = _design_effects(y, n, bad, trials, ("ece",), present, periods_per_day)
+    of_bin, good = judged[:, SUCCESS_WINDOW], successes[:, SUCCESS_WINDOW]
+    total = of_bin.sum(axis=-1, keepdims=True)
+    share = ratio(of_bin, total)
+    overall = (good.sum(axis=-1, keepdims=True) + 2) / (total + 4)
+    success = (good + 2 * share + 2 * overall) / (of_bin + 4 * share + 2)
+    variance = (np.maximum(success * (1 - success), LEAST_VARIANCE) * effect)[:, None]
+    mean, spread, recent = means(judged / variance, excess / variance, GAP_MEAN, GAP_VARIANCE, TRACE_WINDOWS)
+    newest = judged[:, SHARE_WINDOW]
+    newest = np.where(newest.sum(axis=-1, keepdims=True) > 0, newest, judged[:, -1])
+    share = ratio(newest, newest.sum(axis=-1, keepdims=True))
+    sd = np.sqrt(spread)
+    z = np.abs(mean) / sd
+    folded = sd * np.sqrt(2 / np.pi) * np.exp(-z * z / 2) + np.abs(mean) * (2 * normal_share(z) - 1)
+    of_folded = np.maximum(mean**2 + spread - folded**2, 0)
+    gap = np.minimum(np.sum(share * folded, axis=-1), 0.99)
+    return _neutral(
+        _retained(gap, np.sum(share**2 * of_folded, axis=-1), recent), judged[:, -1].sum(axis=-1) == 0
+    )
+
+
+# --- Episodes and deferrals ----------------------------------------------------------------------------------------
+
+
+def _positions(agent: Integers, period: Integers, present: Present, ends: Integers) -> NDArray[np.intp]:
+    """Return for each pair and end the number of events before it, (n, ends).
+
+    :param agent: (m,) agents of the events, which are ordered by agent and period.
+    :param period: (m,) periods of the events.
+    :param ends: (n, ends) periods.
+    """
+    low = min(int(period.min(initial=0)), int(ends.min(initial=0)))
+    width = max(int(period.max(initial=0)), int(ends.max(initial=0))) - low + 1
+    return np.searchsorted(
+        agent * width + period - low, present.agent[:, None] * width + ends - low, side="left"
+    )
+
+
+def _event_windows(
+    agent: Integers, period: Integers, amounts: list[Integers], present: Present, periods_per_day: int
+) -> tuple[NDArray[np.intp], list[Integers]]:
+    """Return the positions of the first event of each nested window, with that after the last as their last column, and
+    the sums of the amounts over the windows, (n, windows) each."""
+    ends = present.as_of[:, None] - np.array((*EVENT_WINDOWS, 0)) * periods_per_day
+    positions = _positions(agent, period, present, ends)
+    totals = [np.concatenate([[0], np.cumsum(amount)]) for amount in amounts]
+    return positions, [total[positions[:, -1:]] - total[positions[:, :-1]] for total in totals]
+
+
+def _days_observed(first_period: Integers, present: Present, periods_per_day: int) -> Floats:
+    """Return the days of each nested window since the agent's first trace, (n, windows)."""
+    days = (present.as_of - first_period[present.agent]) / periods_per_day
+    return np.minimum(np.array(EVENT_WINDOWS, dtype=np.float64), days[:, None])
+
+
+def _episodes(
+    episodes: FragileEpisodes, first_period: Integers, present: Present, periods_per_day: int
+) -> tuple[Estimate, Estimate, Floats, Floats]:
+    """Return frequency, mean logarithm of hours, its variance between episodes, and the effective number of modes."""
+    ended = episodes.ended()
+    order = np.lexsort((ended.detected_microseconds, ended.recovered, ended.agent))
+    agent, recovered, mode = ended.agent[order], ended.recovered[order], ended.mode[order]
+    hours = log_hours(ended.microseconds[order])
+    logs, squares = (
+        np.rint(values * units).astype(np.int64)
+        for values, units in ((hours, LOG_UNITS), (hours * hours, SQUARE_UNITS))
+    )
+    again = np.zeros(len(agent), dtype=np.int64)
+    again[1:] = (agent[1:] == agent[:-1]) & (mode[1:] == mode[:-1])
+    positions, (log_sum, square_sum, repeats) = _event_windows(
+        *(agent, recovered, [logs, squares, again]), present, periods_per_day
+    )
+    n = (positions[:, -1:] - positions[:, :-1]).astype(np.float64)
+    is_first_again = np.append(again, 0)[positions[:, len(EVENT_WINDOWS) - 1]]
+    same = repeats[:, -1] - np.where(n[:, -1] > 0, is_first_again, 0)
+    modes = (np.maximum(n[:, -1] - 1, 0) + MODE_PAIRS) / (same + SAME_MODE)
+
+    total = log_sum / LOG_UNITS
+    spread = np.maximum(square_sum[:, -1] / SQUARE_UNITS - ratio(total[:, -1] ** 2, n[:, -1]), 0.0)
+    degrees = np.maximum(n[:, -1] - 1, 0)
+    variance = (FLEET_WEIGHT * np.log1p(present.episode_cv**2) + spread) / (FLEET_WEIGHT + degrees)
+    n, total = n + present.n_open[:, None], total + present.open_log_hours[:, None]
+    days = _days_observed(first_period, present, periods_per_day)
+    return (
+        frequencies(n, days, EVENT_WEIGHT, EPISODES_PER_DAY, EVENT_WINDOWS),
+        means(
+            n / variance[:, None],
+            total / variance[:, None],
+            LOG_HOURS_MEAN,
+            LOG_HOURS_VARIANCE,
+            EVENT_WINDOWS,
+        ),
+        variance,
+        modes,
+    )
+
+
+def _deferrals(
+    deferrals: Deferrals, first_period: Integers, present: Present, periods_per_day: int
+) -> tuple[Estimate, Estimate]:
+    """Return frequency of judged deferrals, by when their outcome was known, and the mean that each loses."""
+    known = np.maximum(deferrals.created, deferrals.judged)
+    order = np.lexsort((known, deferrals.agent))
+    order = order[known[order] < NEVER]
+    positions, (value,) = _event_windows(
+        *(deferrals.agent[order], known[order], [deferrals.value[order]]), present, periods_per_day
+    )
+    n = (positions[:, -1:] - positions[:, :-1]).astype(np.float64)
+    days = _days_observed(first_period, present, periods_per_day)
+    return (
+        frequencies(n, days, EVENT_WEIGHT, DEFERRALS_PER_DAY, EVENT_WINDOWS),
+        rates(n - value / VALUE_UNITS, n, QUALITY_EVENTS, QUALITY_MEAN, EVENT_WINDOWS),
+    )
+
+
+def _loss_of_deferrals(often: Estimate, lost: Estimate, window_days: int) -> _Part:
+    """Return the loss by deferrals: a window has a judged deferral with the probability 1 − exp(−λW)."""
+    none = np.exp(-window_days * often.mean)
+    kept = 1 - (1 - none) * lost.mean
+    variance = (window_days * none * lost.mean / kept) ** 2 * often.variance
+    variance += ((1 - none) / kept) ** 2 * lost.variance
+    return _Part(0 - np.log(kept), variance, 1 - (1 - often.recent) * (1 - lost.recent))
+
+
+def _loss_of_episodes(
+    often: Estimate,
+    hours: Estimate,
+    variance: Floats,
+    modes: Floats,
+    window_days: int,
+    parameters: Parameters,
+) -> _Part:
+    """Return −ln of the expected R, by three-point quadrature over frequency and mean logarithm of hours."""
+    of_frequency = np.sqrt(np.log1p(often.variance / often.mean**2))
+    of_hours = np.sqrt(hours.variance)
+
+    def loss(i: float, j: float) -> Floats:
+        n = window_days * often.mean * np.exp(i * of_frequency - of_frequency**2 / 2)
+        r = expected_resilience(n, hours.mean + j * of_hours, variance, modes, parameters)
+        result: Floats = 0 - np.log(r)
+        return result
+
+    middle = loss(0, 0)
+    mean, spread = middle.copy(), np.zeros_like(middle)
+    for fewer, more in (
+        (loss(-THREE_POINTS, 0), loss(THREE_POINTS, 0)),
+        (loss(0, -THREE_POINTS), loss(0, THREE_POINTS)),
+    ):
+        shift = (fewer + more - 2 * middle) / 6
+        mean += shift
+        spread += ((fewer - middle) ** 2 + (more - middle) ** 2) / 6 - shift**2
+    return _Part(mean, np.maximum(spread, 0), 1 - (1 - often.recent) * (1 - hours.recent))
+
+
+def expected_resilience(
+    n: Floats, log_mean: Floats, log_variance: Floats, modes: Floats, parameters: Parameters
+) -> Floats:
+    """Return the expected R of a window without drift, whose number of episodes is a Poisson variable with mean n.
+
+    The mean duration of k log-normal episodes is taken as log-normal with the same mean and variance (Fenton 1960, IRE
+    Transactions on Communications Systems 8, 57–67). The share of relapses is its expectation if the failure modes are
+    equally likely.
+    """
+
+    def r(x: Floats) -> Floats:
+        return sigmoid(x, parameters.norm_k, parameters.norm_x0)
+
+    share = np.exp(-n)
+    left = 1 - share
+    result = share * r(np.ones(1))
+    for k in range(1, MOST_EPISODES + 1):
+        share = share * n / k
+        of_mean = np.log1p(np.expm1(log_variance) / k)
+        centre = log_mean + (log_variance - of_mean) / 2 - np.log(parameters.mttr_scale_hours)
+        relapses = 1 - modes * (1 - (1 - 1 / modes) ** k) / k
+        expected = np.zeros_like(n)
+        for node, weight in zip(NODES, NODE_WEIGHTS, strict=True):
+            expected += weight * r((1 - relapses) / (1 + np.exp(centre + np.sqrt(of_mean) * node)))
+        result = result + (share if k < MOST_EPISODES else np.maximum(left, 0)) * expected
+        left = left - share
+    return result
