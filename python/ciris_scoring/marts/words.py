@@ -74,12 +74,15 @@ WIDENED_BY: Mapping[str, str] = {
 """Reason for a wide interval, by the loss component that widens it most."""
 
 
-def named(loss_component: str) -> str:
+def named(loss_component: str, chain_cause: str = "") -> str:
     """Return the description of a loss component followed by its name in parentheses.
 
     :param loss_component: name of the component, in the spelling of the marts or of the API.
+    :param chain_cause: description of i_chain, see `Score.chain_cause`.
     """
     words = LOSS_WORDS.get(loss_component.lower())
+    if loss_component.lower() == "i_chain" and chain_cause:
+        words = chain_cause
     return f"{words} ({loss_component})" if words else loss_component
 
 

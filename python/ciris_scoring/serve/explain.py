@@ -412,7 +412,7 @@ def page(explanation: Mapping[str, Any]) -> str:
             *_remedy_lines(explanation["raised"]),
         ],
         _part_lines(explanation),
-        _change_lines(explanation["comparisons"], explanation["since"]),
+        _change_lines(explanation),
         _event_lines(explanation["events"]),
         _trace_lines(explanation),
         _red_flag_lines(explanation["red_flags"]),
@@ -518,9 +518,9 @@ def _part_lines(explanation: Mapping[str, Any]) -> list[str]:
     return [*lines, *([f"Nothing lost by: {', '.join(rest)}"] if rest else [])]
 
 
-def _change_lines(comparisons: Sequence[Row], since: Row | None) -> list[str]:
-    lines = ["What changed"]
-    for row in (*comparisons, *([since] if since else [])):
+def _change_lines(explanation: Mapping[str, Any]) -> list[str]:
+    lines, since = ["What changed"], explanation["since"]
+    for row in (*explanation["comparisons"], *([since] if since else [])):
         what = f"Since {as_of_time.text(row['compared_as_of'])}, {COMPARED[row['compared_with']]}: "
         reason = row["not_comparable_because"]
         if reason:
@@ -531,7 +531,8 @@ def _change_lines(comparisons: Sequence[Row], since: Row | None) -> list[str]:
         if row["loss_components"]:
             moved = sorted(row["loss_components"], key=lambda loss_component: -abs(loss_component["points"]))
             told = [
-                f"{named(loss_component['loss_component'])} {decimals.change(loss_component['points'])}"
+                f"{named(loss_component['loss_component'], explanation['chain_cause'])} "
+                f"{decimals.change(loss_component['points'])}"
                 for loss_component in moved
                 if abs(loss_component["points"]) >= 0.001
             ]

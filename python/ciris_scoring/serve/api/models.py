@@ -172,6 +172,8 @@ class ScoreBase(Described):
     )
     verdict_reason: str = Field(description="Reason for the verdict, in one sentence.")
     cause: str = Field(description="Main cause of the score, in one sentence.")
+    chain_cause: str = Field(description="Name of the loss component I_chain: its largest cause.")
+    final_from: Moment | None = Field(description="Day on which a provisional score is final; else null.")
     verdict_threshold: Share = Field(
         description="Steady score that the permission requires: the requested threshold, else the published one."
     )
