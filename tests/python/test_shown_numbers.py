@@ -245,7 +245,7 @@ NAMES = {
     "section": "specification_section", "value": "parameter_value", "default": "default_value",
 }  # fmt: skip
 """Columns of the marts by their name in the API, if the two differ."""
-NOT_OF_MARTS = {"verdict_reason", "agent_note"}
+NOT_OF_MARTS = {"verdict_reason", "agent_note", "cause", "chain_cause", "final_from"}
 LENS_PARAMETERS = {
     "lambda_C": "lambda_c", "mu_C": "mu_c", "decay_rate": "decay_per_day", "signal_weight": "w_corroborated",
     "min_traces": "min_traces",
@@ -613,7 +613,7 @@ def report_json(at: At) -> Iterator[Shown]:
         key = at.of(one["agent_id_hash"])
         nested = ("loss_components", "changes", "components", "history", "raised", "verdict")
         compared = ("compared_as_of", "score_before", "change", "not_comparable_because")
-        later = ("missing_traces", "last_traced_at", "final_from", "cause", "chain_cause")
+        later = ("missing_traces", "last_traced_at")
         yield from members("scores", key, one, *nested, *compared, *later)
         yield from members("comparisons", key, {name: one[name] for name in compared})
         yield Shown("scores", key, "verdict", one["verdict"]["verdict"])
@@ -687,7 +687,8 @@ def tables(at: At) -> Iterator[Shown]:
     with patch.dict("os.environ", {"COLUMNS": "300"}):
         found = fleet_tables(at.connection, MARTS, at.as_of).split("\n\nFleet")
     [table] = [one for one in found if f"window of {at.window_days} days" in one]
-    summary, _, headings, _, *lines = table.splitlines()
+    summary, rows, *_ = table.split("\n\n")
+    headings, _, *lines = rows.splitlines()
     for verdict, n in re.findall(rf"({'|'.join(VERDICTS)}) (\d+)", summary):
         if n != "0":
             yield Shown("verdicts", {**at.key, "verdict": verdict}, "n", n)
