@@ -103,7 +103,7 @@ COMPUTED = {
             ('i_replay', (1 - i_replay) * n_replayed), ('u_unsafe', u_unsafe * n_traces)
         ) as of_component (component, amount)
     """,
-    "issue days": "select issue, to_char(period_start at time zone 'UTC', 'FMDD Mon') as day, sum(n) as n"
+    "issue days": "select issue, to_char(period_start at time zone 'UTC', 'MM-DD') as day, sum(n) as n"
     " from fct_data_quality group by 1, 2",
 }
 
@@ -568,14 +568,11 @@ def runs_page(at: At) -> Iterator[Shown]:
 
 def quality_page(at: At) -> Iterator[Shown]:
     (_, _, _, _, *days), *rows = cells(at.page("/quality"))
-    named = [days[0]]
-    for day in days[1:]:
-        named.append(day if " " in day else f"{day} {named[-1].split()[1]}")
     for row in rows:
         issue = row[0].removesuffix(" no fault").split()[-1]
         yield Shown("issues", {"issue": issue}, "n", row[1])
         yield Shown("issues", {"issue": issue}, "n_agents", row[2].replace("–", "0"))
-        for day, n in zip(named, row[4:], strict=True):
+        for day, n in zip(days, row[4:], strict=True):
             if n:
                 yield Shown("issue days", {"issue": issue, "day": day}, "n", n)
 
