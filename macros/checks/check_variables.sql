@@ -87,7 +87,7 @@
 
 {#- Refuses wrong values and unknown names of variables, all in one message. -#}
 {% macro check_variables() %}
-  {%- set faults, known = [], ['ciris_unit_tests'] -%}
+  {%- set faults, known = [], [] -%}
   {%- for name in variable_definitions() -%}
     {%- do known.append('ciris_' ~ name) -%}
     {%- set fault = variable_fault(name) -%}

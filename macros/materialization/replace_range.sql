@@ -30,6 +30,10 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
     {%- elif not is_staged -%} {{ rewrite_range(table, select) }}
     {%- endif -%}
   {%- endcall -%}
+  {%- if is_staged or not in_place -%} {#- The last statement was not the one that wrote the rows, so dbt would show DO. -#}
+    {%- set n = run_query('select count(*) from ' ~ (staging_table(model) if is_staged else new))[0][0] | int -%}
+    {%- do store_raw_result('main', message='INSERT 0 ' ~ n, code='INSERT', rows_affected=n) -%}
+  {%- endif -%}
   {%- if not in_place -%}
     {%- do create_indexes(new) -%}
     {%- if old is not none -%}

@@ -75,7 +75,7 @@ package's."""
 
 @contextlib.contextmanager
 def _extra(name: str) -> Iterator[None]:
-    """Import the packages of an optional extra.
+    """Import the packages of an optional extra, or of several, separated by commas.
 
     :raises InputError: a package is missing; the hint says how to install the extra.
     """
@@ -84,7 +84,7 @@ def _extra(name: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         raise InputError(
             f"This needs the package {error.name}, which is not installed.",
-            f"Install the extra {name}, {INSTALL.format(name)}",
+            f"Install the extra {name.replace(',', ' and ')}, {INSTALL.format(name)}",
         ) from error
 
 
@@ -168,6 +168,17 @@ def main() -> None:
     "from its standard input. It is started without a shell.",
 )
 @click.option(
+    "--notify",
+    "addresses",
+    multiple=True,
+    metavar="URL",
+    envvar="CIRIS_NOTIFY",
+    help="Send what is new since the last run: new and closed alerts, changed verdicts, a failed or refused run. An "
+    "https address gets JSON; others (slack://, mailto://) need the extra notify. May be repeated. [default: the "
+    "addresses in $CIRIS_NOTIFY, separated by spaces]",
+)
+@click.option("--notify-test", is_flag=True, help="Send a test message to --notify, and do nothing else.")
+@click.option(
     "--json",
     "for_machines",
     is_flag=True,
@@ -187,6 +198,8 @@ def run(
     keys: tuple[Path, ...],
     report_file: Path | None,
     alert_command: str | None,
+    addresses: tuple[str, ...],
+    notify_test: bool,
     for_machines: bool,
     place: Place,
 ) -> None:
@@ -207,13 +220,23 @@ def run(
       ciris-scoring run --from-batches traces/ --keys public_keys.json
       ciris-scoring run --report fleet.html          # and write the report to a file
       ciris-scoring run --json --on-alert ./tell.sh  # for a scheduler
+      ciris-scoring run --notify https://chat.example.org/hooks/scores
     """
+    from ciris_scoring.job import notify
     from ciris_scoring.job import run as job
     from ciris_scoring.job.after_run import AfterRun
     from ciris_scoring.job.run_log import RunRecord
 
+    with _extra("notify"):
+        channels = [notify.channel(address, number) for number, address in enumerate(addresses, 1)]
+    if notify_test:
+        if not channels:
+            raise InputError(
+                "--notify-test has no address to send to.", "Give --notify URL, or set CIRIS_NOTIFY."
+            )
+        sys.exit(0 if notify.send(channels, notify.TEST) else 1)
     record = RunRecord("backfill" if first or last else "full_refresh" if full_refresh else "run")
-    after_run = AfterRun(record, report_file, alert_command, for_machines)
+    after_run = AfterRun(record, report_file, alert_command, for_machines, channels)
     options: dict[str, Any] = {"allow_rescoring": allow_rescoring, "after_run": after_run}
     with after_run.summed_up():
         cli_vars = place.cli_vars()
@@ -237,7 +260,7 @@ def run(
                     "meaning with it.",
                     "Leave those out, or load the batches into the target: ciris-scoring load.",
                 )
-            with _extra("audit"):
+            with _extra("audit,embedded"):
                 from ciris_scoring.audit.from_batches import run_from_batches
             if not run_from_batches(
                 batches, keys, place.project_dir, cli_vars, as_of, full_refresh=full_refresh, **options
@@ -249,7 +272,8 @@ def run(
             raise InputError("--restart goes with --from and --to.", "Leave it out.")
         elif embedded:
             place.refuse_profile()
-            from ciris_scoring.lab.run import run_embedded
+            with _extra("embedded"):
+                from ciris_scoring.lab.run import run_embedded
 
             run_embedded(place.project_dir, cli_vars, as_of, full_refresh=full_refresh, **options)
         else:
@@ -587,7 +611,8 @@ def serve(
     place.cli_vars()  # refuse wrong variables before a server starts
     if embedded:
         place.refuse_profile()
-        from ciris_scoring.lab import embedded as embedded_server
+        with _extra("embedded"):
+            from ciris_scoring.lab import embedded as embedded_server
 
         project_dir = find_project(place.project_dir)
         profiles_dir = project_dir / STATE_FOLDER
@@ -608,7 +633,9 @@ def stop(delete: bool, project_dir: Path | None) -> None:
       ciris-scoring stop --delete      # the next run starts with the sample
     """
     from ciris_scoring.basics.project import STATE_FOLDER, find_project
-    from ciris_scoring.lab import data_folder, embedded
+
+    with _extra("embedded"):
+        from ciris_scoring.lab import data_folder, embedded
 
     state_folder = find_project(project_dir) / STATE_FOLDER
     stopped = embedded.stop(state_folder)

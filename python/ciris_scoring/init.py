@@ -42,6 +42,7 @@ The project is in {folder}. What to do next:
   ciris-scoring run --embedded      score the sample on an embedded PostgreSQL, and show the fleet
   profiles.yml                      name your own PostgreSQL there, or in the environment variables that it reads
   ciris-scoring run                 score your own traces
+  dbt build                         the same run by dbt alone
   schedule.crontab                  run it every day
 """
 

@@ -215,6 +215,7 @@ class Dbt:
     succeeded: bool
     """Whether the exit code is 0."""
     said: str
+    results: Any = None
 
 
 def parsed(database: Database, variables: Any) -> Any:
@@ -257,7 +258,7 @@ def dbt(database: Database, *command: str, variables: Any = None) -> Dbt:
         outcome = dbtRunner(manifest, callbacks=[listen]).invoke([*command, *options])
     text = "\n".join([*said, str(outcome.exception or "")])
     assert "Traceback" not in text
-    return Dbt(outcome.success, text)
+    return Dbt(outcome.success, text, outcome.result)
 
 
 # --- refused before anything is built --------------------------------------------------------------------------------

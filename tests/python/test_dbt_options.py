@@ -103,6 +103,22 @@ def test_an_option_that_changes_no_row_is_accepted(published, command):
     assert marts(published, without=RUN_TIMES) == rows
 
 
+@pytest.mark.parametrize("selector", ["daily", "publish"])
+def test_a_selector_publishes_and_tables_report_their_rows(published, selector):
+    outcome = dbt(published, "build", "--selector", selector, variables=AS_OF)
+    assert outcome.succeeded, outcome.said
+    with published.connect() as connection:
+        log = "select outcome from ciris.fct_scoring_runs order by started_at desc limit 1"
+        assert connection.execute(log).fetchone() == ("published",)
+    tables = {
+        result.node.name: result.adapter_response
+        for result in outcome.results
+        if result.node.resource_type == "model" and result.node.config.materialized == "replace_range"
+    }
+    assert {name for name, response in tables.items() if response.get("code") != "INSERT"} == set()
+    assert tables["fct_capacity_scores"]["rows_affected"] > 0
+
+
 def test_full_refresh_of_single_models_is_refused(published):
     """The tables that it reads contain only the rows that the last run scored."""
     assert run(published).exit_code == 0

@@ -86,7 +86,7 @@ def test_make_run_installs_no_tools_of_developers(tmp_path):
     def planned(target: str) -> str:
         return printed("make", "--dry-run", target, cwd=tmp_path)
 
-    assert "[api]" in planned("run") and "[dev]" not in planned("run")
+    assert "[api,embedded]" in planned("run") and "[dev]" not in planned("run")
     assert "[dev]" in planned("pytest")
 
 

@@ -21,7 +21,7 @@ BY_NAME = re.compile(
 )
 # A line in a requirements file.
 REQUIREMENT = re.compile(r"(?<![\w/])ciris[-_.]scoring\s*(?:\[|[=~<>!]=)", re.IGNORECASE)
-OWN_EXTRAS = '"ciris-scoring[api,audit,metrics]",'
+OWN_EXTRAS = '"ciris-scoring[api,audit,embedded,metrics,notify]",'
 """The extra `dev` includes the other extras of the same installation."""
 
 

@@ -40,7 +40,6 @@ def manifest(tmp_path_factory: pytest.TempPathFactory) -> Manifest:
     embedded.write_profile(folder, Server("localhost", 5432, "nobody", folder))
     outcome = dbtRunner().invoke(
         ["parse", "--project-dir", str(REPOSITORY), "--profiles-dir", str(folder), "--quiet"]
-        + ["--vars", "ciris_unit_tests: true"]
     )
     assert outcome.exception is None
     assert isinstance(outcome.result, Manifest)

@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import version
 from time import sleep
+from typing import Any
 
 import psycopg
 import pytest
@@ -32,6 +36,9 @@ from test_gate import NO_TRIGGER, spoiled_as_it_is_made, trigger
 from test_robust_runs import wait_until_one_waits
 
 AS_OF = sample_info()["as_of"]
+CLOSED = json.dumps(
+    {"capacity_alert_id": "closed", "kind": "falling", "agent_name": None, "agent_id_hash": "gone"}
+)
 
 
 @pytest.fixture(scope="module")
@@ -268,13 +275,30 @@ def test_alerts_that_are_new_or_have_become_critical_go_to_the_command(
             change = f"{SCHEMA}.fct_capacity_alerts where capacity_alert_id = %s"
             connection.execute(f"delete from {change}", [added["capacity_alert_id"]])
             connection.execute(
+                f"insert into {SCHEMA}.fct_capacity_alerts select (jsonb_populate_record(alert, %s)).*"
+                f" from {SCHEMA}.fct_capacity_alerts as alert where capacity_alert_id = %s",
+                [CLOSED, risen["capacity_alert_id"]],
+            )
+            connection.execute(
+                f"update {SCHEMA}.fct_capacity_scores set verdict = 'wait'"
+                " where as_of = %s and agent_id_hash like 'aff0528b%%' and window_days = 7",
+                [AS_OF],
+            )
+            connection.execute(
                 f"update {change.replace(' where', ' set severity = %s where')}",
                 ["warning", risen["capacity_alert_id"]],
             )
             read_alerts(after_run, connection, marts)
 
     monkeypatch.setattr(AfterRun, "read_alerts", read_others)
-    assert invoke(sample, "--on-alert", command).exit_code == 0
+    with receiver() as (address, received):
+        refused = f"http://{address}/404"
+        done = invoke(
+            sample, "--on-alert", command, "--notify", f"http://{address}/hook", "--notify", refused
+        )
+        assert done.exit_code == 0 and "notification 2 (http) was not sent: HTTP Error 404" in done.stderr
+        assert address not in done.output
+    check_news(received, added, risen)
     document = json.loads(told.read_text())
     assert document["as_of"] == AS_OF.replace("Z", "+00:00")
     found = {(alert["agent_id_hash"], alert["window_days"], alert["kind"]) for alert in document["alerts"]}
@@ -288,6 +312,67 @@ def test_alerts_that_are_new_or_have_become_critical_go_to_the_command(
         summary = json.loads(failed.stdout)
         assert (summary["outcome"], summary["exit_code"]) == ("published", 1) and reason in summary["message"]
         assert newest(marts)["exit_code"] == 0
+
+
+def check_news(received: list[dict[str, Any]], added: dict[str, Any], risen: dict[str, Any]) -> None:
+    """One message, with what is new, closed and changed since the run before."""
+    [message] = received
+    assert {alert["kind"] for alert in message["new_alerts"]} == {added["kind"], risen["kind"]}
+    assert [alert["kind"] for alert in message["closed_alerts"]] == ["falling"]
+    assert len(message["changed_verdicts"]) == 1, message["text"]
+    [change] = message["changed_verdicts"]
+    assert (change["window_days"], change["before"], change["now"]) == (7, "wait", "grant")
+    assert message["outcome"] == "published" and message["as_of"] == AS_OF.replace("Z", "+00:00")
+    assert "2 new alerts, 1 closed alert, 1 changed verdict" in message["title"]
+    assert "Haven (aff0528b), 7 days: wait -> grant" in message["text"]
+
+
+def test_a_run_without_news_sends_nothing_and_a_failed_one_says_why(sample, monkeypatch, nothing_to_build):
+    with receiver() as (address, received):
+        monkeypatch.setenv(
+            "CIRIS_NOTIFY", f"http://{address}/hook jsons://no-such-host.invalid json://{address}/x"
+        )
+        assert invoke(sample).exit_code == 0 and received == []
+        failed = invoke(sample, "--vars", "{ciris_scoring_period: week}")
+        assert failed.exit_code == 2 and "notification 2 (jsons) was not sent" in failed.stderr
+        assert received[0]["outcome"] == "refused" and "week" in received[0]["text"]
+        assert "week" in received[1]["message"] and received[1]["type"] == "failure"  # by Apprise
+        tested = invoke(sample, "--notify-test")
+        assert tested.exit_code == 1 and len(received) == 4 and "arrive here" in received[2]["text"]
+
+
+@pytest.mark.parametrize("address", ["", "x", "ftp://example.org", "https://", "http://[::1", "slack://"])
+def test_an_address_of_no_service_is_refused_before_the_run(sample, marts, address):
+    before = newest(marts)
+    refused = invoke(sample, "--notify", address)
+    assert refused.exit_code == 2 and "notification 1" in refused.stderr
+    assert newest(marts) == before
+
+
+@contextmanager
+def receiver() -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """A server on loopback that keeps the JSON it gets, except at /404. Yield its address and what it got."""
+    received: list[dict[str, Any]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if self.path != "/404":
+                received.append(body)
+            self.send_response(404 if self.path == "/404" else 200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{server.server_port}", received
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 @pytest.mark.parametrize("command", ["", "'open"])

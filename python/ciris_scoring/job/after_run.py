@@ -1,10 +1,9 @@
 """End of a run: fleet table, report, new alerts for another program, JSON summary."""
 
 import contextlib
-import json
 import shlex
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -15,15 +14,24 @@ import psycopg
 from ciris_scoring.basics.errors import CommandFailed, InputError
 from ciris_scoring.basics.relations import Relations
 from ciris_scoring.basics.terminal import say
+from ciris_scoring.job.notify import (
+    Channel,
+    News,
+    Verdicts,
+    changes,
+    message_of,
+    read_verdicts,
+    send,
+    to_json,
+)
 from ciris_scoring.job.run_log import RunRecord
 from ciris_scoring.marts import fleet
 from ciris_scoring.marts.alerts import Alert, alerts
 from ciris_scoring.marts.marts import Marts, read_only
 from ciris_scoring.serve.fleet_table import fleet_tables
 
-Severities = dict[tuple[str, int, str], str]
-READ_BEFORE = ("fct_fleet_capacity", "fct_capacity_alerts", "fct_record_signs")
-"""Marts that must be readable before the run to find out which alerts are new."""
+READ_BEFORE = ("fct_fleet_capacity", "fct_capacity_alerts", "fct_record_signs", "fct_capacity_scores")
+"""Marts that must be readable before the run to find out what is new."""
 
 
 @dataclass
@@ -33,6 +41,7 @@ class AfterRun:
     :param record: record of the run.
     :param report_file: file to write a report to.
     :param alert_command: program to start if there are new alerts; it reads them as JSON from standard input.
+    :param channels: where to send what is new.
     :param for_machines: print only one JSON object on stdout, whether the run succeeds or fails.
     """
 
@@ -40,12 +49,15 @@ class AfterRun:
     report_file: Path | None = None
     alert_command: str | None = None
     for_machines: bool = False
-    new_alerts: list[Alert] = field(default_factory=list)
-    _known: Severities = field(default_factory=dict)
+    channels: Sequence[Channel] = ()
+    news: News = field(default_factory=News)
+    _known: dict[tuple[str, int, str], Alert] = field(default_factory=dict)
+    _verdicts: Verdicts = field(default_factory=dict)
 
     @contextlib.contextmanager
     def summed_up(self) -> Iterator[None]:
-        """Check the alert command, run the block, and print the JSON summary at its end, even after an error.
+        """Check the alert command, run the block, and at its end, even after an error, print the JSON summary and send
+        what is new.
 
         :raises InputError: the command is empty or has an unclosed quote.
         :raises CirisError: the block raised it.
@@ -59,6 +71,7 @@ class AfterRun:
         finally:
             if self.for_machines:
                 click.echo(self._summary())
+            send(self.channels, message_of(self.record, self.news))
 
     def _check_command(self) -> None:
         try:
@@ -69,21 +82,27 @@ class AfterRun:
             raise InputError("--on-alert names no command.", "Write one, such as --on-alert ./tell.sh")
 
     def read_alerts(self, connection: psycopg.Connection, relations: Relations) -> None:
-        """Read the alerts that were published before the run."""
+        """Read the alerts and verdicts that were published before the run."""
         marts = Marts(connection, relations)
         newest = fleet.newest(marts) if all(map(marts.may_read, READ_BEFORE)) else None
         if newest is not None:
-            self._known = {_key(alert): alert.severity for alert in alerts(marts, newest.as_of)}
+            self._known = {_key(alert): alert for alert in alerts(marts, newest.as_of)}
+            self._verdicts = read_verdicts(marts, newest.as_of)
 
     def show_fleet(self, connection: psycopg.Connection, relations: Relations, moment: datetime) -> None:
-        """Print the fleet table, and find the alerts that are new or became critical."""
+        """Print the fleet table, and find the alerts that are new, became critical or are closed, and the verdicts that
+        changed."""
         with read_only(connection):
-            found = alerts(Marts(connection, relations), moment)
+            marts = Marts(connection, relations)
+            found = alerts(marts, moment)
+            self.news.changed_verdicts = changes(self._verdicts, read_verdicts(marts, moment))
             tables = None if self.for_machines else fleet_tables(connection, relations, moment)
         for alert in found:
             before = self._known.get(_key(alert))
-            if before is None or (alert.severity == "critical" and before != "critical"):
-                self.new_alerts.append(alert)
+            if before is None or (alert.severity == "critical" and before.severity != "critical"):
+                self.news.new_alerts.append(alert)
+        raised = {_key(alert) for alert in found}
+        self.news.closed_alerts = [alert for key, alert in self._known.items() if key not in raised]
         if tables is not None:
             click.echo(tables)
 
@@ -97,13 +116,13 @@ class AfterRun:
 
             report.write(report.read_report(connection, relations, None, json=False), self.report_file)
             say(f"The report is in {self.report_file}.")
-        if self.alert_command is not None and self.new_alerts:
+        if self.alert_command is not None and self.news.new_alerts:
             self._start(self.alert_command)
 
     def _start(self, command: str) -> None:
-        document = {"as_of": self.record.as_of, "alerts": [asdict(alert) for alert in self.new_alerts]}
+        document = {"as_of": self.record.as_of, "alerts": [asdict(alert) for alert in self.news.new_alerts]}
         try:
-            done = subprocess.run(shlex.split(command), input=_json(document).encode(), check=False)
+            done = subprocess.run(shlex.split(command), input=to_json(document).encode(), check=False)
         except OSError as error:
             raise CommandFailed(
                 f"The scores are published, but the command of --on-alert cannot be started: {error}",
@@ -121,15 +140,8 @@ class AfterRun:
         run = asdict(self.record)
         run["scoring_run_id"] = run.pop("run_id")
         del run["state_digest"]
-        return _json(run | {"new_alerts": [asdict(alert) for alert in self.new_alerts]})
+        return to_json(run | {"new_alerts": [asdict(alert) for alert in self.news.new_alerts]})
 
 
 def _key(alert: Alert) -> tuple[str, int, str]:
     return alert.agent_id_hash, alert.window_days, alert.kind
-
-
-def _json(document: object) -> str:
-    def text(value: object) -> str:
-        return value.isoformat() if isinstance(value, datetime) else str(value)
-
-    return json.dumps(document, default=text, indent=2)

@@ -1,0 +1,33 @@
+"""Score the fleet every day, with an Airflow task for each model and one for its tests (Cosmos).
+
+Airflow 3 and the package ciris-scoring are in one environment: `pip install astronomer-cosmos` and the wheel. Copy this
+file into the folder of the DAGs. Its project is made by `ciris-scoring init FOLDER`, which has a profiles.yml, too.
+"""
+
+import os
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from cosmos import DbtDag, ProfileConfig, ProjectConfig, RenderConfig
+from cosmos.constants import TestBehavior
+
+PROJECT = Path(os.environ.get("CIRIS_PROJECT", "/srv/ciris-scoring"))
+
+ciris_scoring = DbtDag(
+    dag_id="ciris_scoring",
+    schedule="20 1 * * *",  # UTC, twenty minutes after the end of the day that is scored
+    start_date=datetime(2026, 1, 1),
+    catchup=False,  # the next run scores everything since the last one
+    max_active_runs=1,
+    default_args={"retries": 2, "retry_delay": timedelta(minutes=1)},
+    project_config=ProjectConfig(PROJECT),
+    profile_config=ProfileConfig(
+        profile_name="ciris_scoring",
+        target_name=os.environ.get("CIRIS_TARGET", "dev"),
+        profiles_yml_filepath=PROJECT / "profiles.yml",
+    ),
+    # int_runs publishes only if the tests of all models have passed in this run.
+    render_config=RenderConfig(test_behavior=TestBehavior.AFTER_EACH),
+    # All processes of a run share this text, also when Airflow starts one again.
+    operator_args={"env": {"CIRIS_RUN": "{{ run_id }}"}, "append_env": True},
+)

@@ -1,0 +1,24 @@
+"""Score the fleet every day with Prefect, as one dbt build whose models are Prefect's tasks.
+
+`pip install prefect prefect-dbt` and the wheel of ciris-scoring. Start with `python score_fleet.py`, which waits for
+the next time to score. The project is made by `ciris-scoring init FOLDER`.
+"""
+
+import os
+from pathlib import Path
+
+from prefect import flow
+from prefect_dbt import PrefectDbtRunner, PrefectDbtSettings
+
+PROJECT = Path(os.environ.get("CIRIS_PROJECT", "/srv/ciris-scoring"))
+
+
+@flow(name="ciris-scoring", retries=2, retry_delay_seconds=60)
+def score() -> None:
+    """Build, test and publish all marts. A failed model or test fails the flow; published scores stay as they are."""
+    settings = PrefectDbtSettings(project_dir=PROJECT, profiles_dir=PROJECT)
+    PrefectDbtRunner(settings=settings).invoke(["build"])
+
+
+if __name__ == "__main__":
+    score.serve(name="daily", cron="20 1 * * *", limit=1)

@@ -1,0 +1,187 @@
+"""Run the examples of schedulers with the real programs, and compare with one `dbt build`.
+
+`python tests/programs/examples.py [airflow] [dagster] [prefect] [cron] [github-actions]` installs each scheduler in an
+environment of its own, and lets it score the sample. All marts must be those of one `dbt build`. While Airflow builds
+int_windows its process is killed, which must not change the marts, and started again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+import tests_path  # noqa: F401
+from ciris_scoring.lab import embedded
+from ciris_scoring.lab.simulation.sample import load_sample, sample_info
+from ciris_scoring.project_files import copy_project
+from pipeline import mart_differences
+from process_per_model import KILLED, wait_for_statement
+from release import REPOSITORY, committed, environment, printed
+
+EXAMPLES = REPOSITORY / "examples"
+PACKAGES = {
+    "airflow": ("apache-airflow>=3.1,<4", "astronomer-cosmos>=1.14,<2"),
+    "dagster": ("dagster>=1.11,<2", "dagster-dbt"),
+    "prefect": ("prefect>=3.4,<4", "prefect-dbt"),
+    "cron": (),
+    "github-actions": ("zizmor>=1.20,<2", "check-jsonschema>=0.33,<0.38"),
+}
+SILENT = {
+    "AIRFLOW__COSMOS__ENABLE_TELEMETRY": "False",
+    "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+    "DAGSTER_DISABLE_TELEMETRY": "yes",
+    "DO_NOT_TRACK": "1",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+}
+"""The schedulers send nothing to their makers."""
+SCORE = {
+    # A fixed time gives both runs the same id, as if Airflow had started the killed tasks again.
+    "airflow": "from datetime import datetime, UTC; from ciris_scoring_dag import ciris_scoring as dag;"
+    " run = dag.test(logical_date=datetime(2026, 6, 15, tzinfo=UTC), run_after=datetime(2026, 6, 15, tzinfo=UTC));"
+    " assert run.state == 'success', run.state",
+    "dagster": "from score_fleet import definitions; from dagster import DagsterInstance;"
+    " job = definitions.resolve_job_def('score'); assert job.execute_in_process().success",
+    "prefect": "from score_fleet import score; score()",
+}
+
+
+class Place:
+    """A database with the sample, in which each scheduler has a schema of its own."""
+
+    def __init__(self, folder: Path, server: embedded.Server, connection: psycopg.Connection[Any]):
+        self.folder, self.server, self.connection = folder, server, connection
+        load_sample(connection)
+        wheels = folder / "wheels"
+        printed(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", wheels, committed(folder))
+        [self.wheel] = wheels.glob("*.whl")
+        dbt = Path(sys.executable).parent / "dbt"
+        printed(dbt, "build", "--quiet", cwd=self.project("whole"), env=self.variables("whole"))
+
+    def project(self, name: str) -> Path:
+        """Create a project as `ciris-scoring init` does, with the as-of of the sample."""
+        folder = self.folder / name / "project"
+        copy_project(REPOSITORY, folder)
+        embedded.write_profile(folder, self.server, schema=name)
+        settings = folder / "dbt_project.yml"
+        as_of = sample_info()["as_of"]
+        settings.write_text(
+            settings.read_text("utf-8").replace("ciris_as_of: null", f'ciris_as_of: "{as_of}"'), "utf-8"
+        )
+        return folder
+
+    def variables(self, name: str) -> dict[str, str]:
+        """Return the environment of a scheduler."""
+        home = self.folder / name
+        own = {
+            "CIRIS_PROJECT": str(home / "project"),
+            "HOME": str(home),
+            "AIRFLOW_HOME": str(home),
+            "AIRFLOW__CORE__DAGS_FOLDER": str(EXAMPLES / "airflow"),
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": "600",
+            "DAGSTER_HOME": str(home),
+            "PREFECT_HOME": str(home),
+            "PYTHONPATH": str(EXAMPLES / name),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        return {**os.environ, **SILENT, **own, "PATH": f"{home / 'environment/bin'}:{os.environ['PATH']}"}
+
+    def check(self, name: str) -> None:
+        """Compare the marts of a scheduler with those of one build."""
+        wrong = mart_differences(self.connection, "whole", name)
+        log = self.connection.execute(f"select outcome from {name}.fct_scoring_runs").fetchall()
+        assert log == [("published",)] and not wrong, (log, wrong)
+
+
+def killed(place: Place, command: list[str], variables: Mapping[str, str], folder: Path) -> None:
+    """Start a scheduler, kill it while it builds a model, and check that it has published nothing."""
+    with open(folder / "killed.log", "w") as log:
+        process = subprocess.Popen(
+            command, env=variables, cwd=folder, stdout=log, stderr=log, start_new_session=True
+        )
+        wait_for_statement(place.connection, KILLED)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    [[n]] = place.connection.execute(
+        "select count(*) from pg_tables where schemaname = 'airflow' and tablename like 'fct%'"
+    ).fetchall()
+    assert n == 0, "A killed run has published marts."
+
+
+def with_scheduler(place: Place, name: str, programs: Path) -> None:
+    """Score the sample with a scheduler."""
+    place.project(name)
+    folder, variables = place.folder / name, place.variables(name)
+    command = [str(programs / "python"), "-c", SCORE[name]]
+    if name == "dagster":
+        printed(programs / "dbt", "parse", "--quiet", cwd=folder / "project", env=variables)
+    if name == "airflow":
+        printed(programs / "airflow", "db", "migrate", env=variables)
+        killed(place, command, variables, folder)
+    printed(*command, env=variables, cwd=folder)
+    place.check(name)
+
+
+def with_cron(place: Place, name: str, programs: Path) -> None:
+    """Check the units with systemd, and start what the service starts."""
+    project, units = place.project(name), place.folder / name
+    for unit in sorted((EXAMPLES / name).glob("ciris-scoring.*")):
+        text = unit.read_text("utf-8").replace("/srv/ciris-scoring/.venv/bin", str(programs))
+        (units / unit.name).write_text(text, "utf-8")
+        if shutil.which("systemd-analyze"):
+            printed("systemd-analyze", "verify", units / unit.name)
+    [command] = [
+        line for line in text_lines(units / "ciris-scoring.service") if line.startswith("ExecStart=")
+    ]
+    printed(*command.removeprefix("ExecStart=").split(), cwd=project, env=place.variables(name))
+    place.check(name)
+
+
+def with_github_actions(place: Place, name: str, programs: Path) -> None:
+    """Check the workflow with linters, and run its command in a project."""
+    [workflow] = (EXAMPLES / name).glob("*.yml")
+    printed(programs / "check-jsonschema", "--builtin-schema", "vendor.github-workflows", workflow)
+    printed(programs / "zizmor", "--offline", "--config", REPOSITORY / ".github/zizmor.yml", workflow)
+    [command] = [line for line in text_lines(workflow) if line.startswith("- run: ciris-scoring")]
+    project = place.project(name)
+    printed(*command.removeprefix("- run: ").split(), cwd=project, env=place.variables(name))
+    assert (project / "ciris-report.html").exists()
+    place.check(name)
+
+
+def text_lines(file: Path) -> list[str]:
+    """Return the lines of a file without indentation."""
+    return [line.strip() for line in file.read_text("utf-8").splitlines()]
+
+
+def main() -> None:
+    """Run the examples that are named, or all."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="EXAMPLE", help="examples. [default: all]")
+    with (
+        embedded.throw_away() as server,
+        tempfile.TemporaryDirectory() as name,
+        psycopg.connect(server.conninfo(), autocommit=True, options="-c timezone=UTC") as connection,
+    ):
+        place = Place(Path(name), server, connection)
+        for example in parser.parse_args().names or PACKAGES:
+            programs = environment(
+                place.folder / example / "environment", str(place.wheel), *PACKAGES[example]
+            )
+            run = {"cron": with_cron, "github-actions": with_github_actions}.get(example, with_scheduler)
+            run(place, example, programs)
+            print(f"{example}: all marts are those of one dbt build", flush=True)
+
+
+if __name__ == "__main__":
+    main()

