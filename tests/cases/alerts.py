@@ -219,8 +219,8 @@ CASES = [
             *traces(ago(100), agent="twice"),
             *episodes("twice", 6, 2, 1),
         ],
-        # Three episodes in 7 days, none in the 90 days before: √(6 ln(97/7)) = 3.97. Two: √(4 ln(97/7)) = 3.24, which is
-        # not enough.
+        # Three episodes in 7 days, none in the 90 days before: √(6 ln(97/7)) = 3.97. Two: √(4 ln(97/7)) = 3.24, which
+        # is not enough.
         [
             expects({"alerts": {"episode": "warning"}}, agent="more often"),
             expects({"alerts": {}}, agent="twice"),

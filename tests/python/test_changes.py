@@ -5,9 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from reference import alarms, long_run
-from reference.intervals import RATES, Period
-from reference.scoring import DEFAULT_PARAMETERS
 
 from ciris_scoring.statistics import changes, episodes
 from ciris_scoring.statistics.inputs import Floats, Integers, Parameters, TraceSums
@@ -19,6 +16,9 @@ from ciris_scoring.statistics.windows import (
     Deferrals,
     FragileEpisodes,
 )
+from reference import alarms, long_run
+from reference.intervals import RATES, Period
+from reference.scoring import DEFAULT_PARAMETERS
 
 PARAMETERS = Parameters()
 

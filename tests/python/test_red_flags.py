@@ -169,7 +169,9 @@ def counted_scores(rows: pd.DataFrame, first, last) -> pd.DataFrame:
 
 def most_within(scores: list[Decimal]) -> int:
     """Return the largest number of scores that differ by at most 0.06."""
-    return max((sum(low <= score <= low + Decimal("0.06") for score in scores) for low in set(scores)), default=0)
+    return max(
+        (sum(low <= score <= low + Decimal("0.06") for score in scores) for low in set(scores)), default=0
+    )
 
 
 def expected_of_scores(rows: pd.DataFrame, window: int) -> dict[tuple[str, str], tuple[float, str]]:

@@ -18,7 +18,7 @@ from ciris_scoring.basics.normal import normal_share
 from ciris_scoring.statistics.change_points import Estimate, frequencies, means, rates
 from ciris_scoring.statistics.design_effects import FLEET_WEIGHT, LEAST_EFFECT
 from ciris_scoring.statistics.inputs import Booleans, Floats, Integers, Parameters, TraceSums
-from ciris_scoring.statistics.residuals import EFFECTS, FIELDS_PER_TRACE, RATES, rate_counts, ratio
+from ciris_scoring.statistics.residuals import FIELDS_PER_TRACE, RATES, rate_counts, ratio
 from ciris_scoring.statistics.resilience import sigmoid
 from ciris_scoring.statistics.rolling import day_sums, running_totals
 from ciris_scoring.statistics.windows import (

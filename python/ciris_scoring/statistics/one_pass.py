@@ -13,13 +13,13 @@ from psycopg import sql
 from ciris_scoring.statistics.attribution import Components as LossComponents
 from ciris_scoring.statistics.attribution import losses
 from ciris_scoring.statistics.blocks import Block, blocks
+from ciris_scoring.statistics.changes import behaviour_changes
 from ciris_scoring.statistics.design_effects import (
     FleetValues,
     empty_fleet_sums,
     fleet_values,
     joined_sums,
 )
-from ciris_scoring.statistics.changes import behaviour_changes
 from ciris_scoring.statistics.episodes import event_changes, excess
 from ciris_scoring.statistics.factors import Components, components
 from ciris_scoring.statistics.inputs import Floats, Integers, Places, Rows, TraceSums

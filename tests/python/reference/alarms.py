@@ -1,5 +1,5 @@
-"""Reference implementation of the alerts ``falling`` (since a day) and ``episode`` (``docs/certainty.md`` §4), one agent
-and as-of at a time.
+"""Reference implementation of the alerts ``falling`` (since a day) and ``episode`` (``docs/certainty.md`` §4), one
+agent and as-of at a time.
 
 It uses the standard library only, and follows the text: lists of days, no running totals, no arrays.
 """
