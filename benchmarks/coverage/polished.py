@@ -217,7 +217,7 @@ def replayer(times: int) -> Polish:
 def fix_confidence(fleet: Fleet, agent: str, since: datetime) -> Fleet:
     """Set the plausibility of each trace to 0.85 ± 0.03, in the column and in the components."""
     rows = _mine(fleet, agent, since)
-    values = np.round(np.random.default_rng(1).uniform(0.82, 0.88, rows.sum()), 4)
+    values = np.round(np.random.default_rng(1).uniform(0.82, 0.88, int(rows.sum())), 4)
 
     def fixed(value: float) -> Callable[[dict[str, Any]], None]:
         def edit(content: dict[str, Any]) -> None:

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ciris_scoring.statistics.design_effects import FLEET_WEIGHT
 from ciris_scoring.statistics.inputs import Booleans, Floats, Integers, Parameters, TraceSums
-from ciris_scoring.statistics.long_run import LEAST_VARIANCE, Present
+from ciris_scoring.statistics.long_run import DAYS_PER_DEGREE, LEAST_VARIANCE, Present
 from ciris_scoring.statistics.residuals import FIELDS_PER_TRACE, RATES, rate_counts, ratio
 from ciris_scoring.statistics.windows import CONFIDENCE_UNITS, running_total
 
@@ -28,6 +29,8 @@ MOST_BEFORE, MOST_AFTER = 0.9, 0.95
 LEAST_GROWTH = 0.02
 """Smallest growth of the loss of a component, or of a gap, that is looked for in one component alone."""
 
+UNITS = np.array([1 / FIELDS_PER_TRACE if rate == "i_coverage" else 1.0 for rate in RATES])
+"""Traces per bad event of each rate."""
 PARTS = (*RATES, "ece")
 """The components that are compared, in the order of the arrays."""
 
@@ -66,14 +69,14 @@ def behaviour_changes(
     judged, successes = (values.sum(axis=-1) for values in (sums.n_judged, sums.n_successes))
     confidence = np.rint(sums.sum_confidence * CONFIDENCE_UNITS).astype(np.int64).sum(axis=-1)
     per_period = np.concatenate([y, n, np.stack([judged, successes, confidence], axis=-1)], axis=-1)
-    counts = _since(running_total(per_period), present, periods_per_day)
+    total = running_total(per_period)
+    counts = _since(total, present, periods_per_day)
 
     def of(first: int, last: int, unit: Floats | float = 1.0) -> _Counts:
         return _Counts(*(values[..., first:last] * unit for values in counts))
 
     width = len(RATES)
-    units = np.array([1 / FIELDS_PER_TRACE if rate == "i_coverage" else 1.0 for rate in RATES])
-    bad, trials = of(0, width, units), of(width, 2 * width)
+    bad, trials = of(0, width, UNITS), of(width, 2 * width)
     if not parameters.replay_enabled:
         trials.before[:, RATES.index("i_replay")] = 0
     checked, good, confident = (
@@ -87,9 +90,13 @@ def behaviour_changes(
         ]
     )
 
-    alone, all_rates = _of_rates(bad, trials, present.effect[:, :width], weights)
+    columns = [[*range(width), -2], [*range(width, 2 * width), -3]]
+    weekly = _weekly_effects(*(total[..., of] for of in columns), present, periods_per_day)
+    effect = np.maximum(present.effect, weekly)
+
+    alone, all_rates = _of_rates(bad, trials, effect[:, :width], weights)
     best = np.maximum(alone, all_rates)
-    for gap, gap_ratio in _of_gaps(excess, checked, good.before, present.effect[:, width]):
+    for gap, gap_ratio in _of_gaps(excess, checked, good.before, effect[:, width]):
         best = np.maximum(best, gap_ratio)
         if gap == GAPS[0]:
             best = np.maximum(best, all_rates + gap_ratio)
@@ -122,6 +129,31 @@ def _since(total: Integers, present: Present, periods_per_day: int) -> _Counts:
     earlier = total[present.agent[:, None], starts]
     recent = total[present.agent, present.as_of][:, None] - earlier[:, :-1]
     return _Counts(recent.astype(np.float64), (earlier[:, -2] - earlier[:, -1]).astype(np.float64))
+
+
+def _weekly_effects(bad: Integers, trials: Integers, present: Present, periods_per_day: int) -> Floats:
+    """Return design effects of the base from differences of neighbouring weeks, (n, 8), because behaviour may wander
+    from day to day.
+
+    :param bad: running totals of bad events, (agents, periods + 1, 8).
+    :param trials: the same of trials.
+    """
+    back = RECENT_DAYS + 7 * np.arange(BASE_DAYS // 7, -1, -1)
+    at = np.maximum(present.as_of[:, None] - back * periods_per_day, 0)
+    y, n = (
+        np.diff(totals[present.agent[:, None], at], axis=1).astype(np.float64) for totals in (bad, trials)
+    )
+    y = y * np.append(UNITS, 1.0)
+    rate = ratio(y, n)
+    both = (n[:, 1:] > 0) & (n[:, :-1] > 0)
+    squares = np.where(
+        both, ratio(n[:, 1:] * n[:, :-1], n[:, 1:] + n[:, :-1]) * np.diff(rate, axis=1) ** 2, 0.0
+    )
+    degrees = both.sum(axis=1) / DAYS_PER_DEGREE
+    share = ratio(y.sum(axis=1), n.sum(axis=1))
+    variance = share * (1 - share)
+    observed = squares.sum(axis=1) / DAYS_PER_DEGREE + FLEET_WEIGHT * present.effect * variance
+    return ratio(observed, (degrees + FLEET_WEIGHT) * variance)
 
 
 def _of_rates(bad: _Counts, trials: _Counts, effect: Floats, weights: Floats) -> tuple[Floats, Floats]:

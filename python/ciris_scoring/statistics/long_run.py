@@ -8,6 +8,7 @@ not part of the steady score: it describes a difference between two windows, not
 Sums are int64, so a result does not depend on where the arrays begin or on the order of agents.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -160,9 +161,15 @@ def long_run(
 
     integrity = [part(rate) for rate in ("i_chain", "i_coverage", "i_replay")]
     always = [part("d_identity"), part("k_contradiction"), part("u_unsafe"), part("s_score"), gap]
+    of_hours = np.sqrt(hours.variance)
+    given_number = {
+        j: resilience_by_number(hours.mean + j * of_hours, variance, modes, parameters)
+        for j in (-THREE_POINTS, 0.0, THREE_POINTS)
+    }
+    hours_changed = 1 - (1 - frequency.recent) * (1 - hours.recent)
     result = []
     for days in window_days:
-        r = _loss_of_episodes(frequency, hours, variance, modes, days, parameters)
+        r = _Part(*_loss_of_episodes(frequency, given_number, days), hours_changed)
         q = _loss_of_deferrals(often, lost, days)
         result.append(_together(always, integrity, r, q, unmeasured[:, at["s_score"]], parameters))
     return result
@@ -459,39 +466,36 @@ def _loss_of_deferrals(often: Estimate, lost: Estimate, window_days: int) -> _Pa
 
 
 def _loss_of_episodes(
-    often: Estimate,
-    hours: Estimate,
-    variance: Floats,
-    modes: Floats,
-    window_days: int,
-    parameters: Parameters,
-) -> _Part:
-    """Return −ln of the expected R, by three-point quadrature over frequency and mean logarithm of hours."""
+    often: Estimate, given_number: Mapping[float, list[Floats]], window_days: int
+) -> tuple[Floats, Floats]:
+    """Return −ln of the expected R and its variance, by three-point quadrature over frequency and mean logarithm of
+    hours.
+
+    :param given_number: expected R by number of episodes, for each point of the mean logarithm.
+    """
     of_frequency = np.sqrt(np.log1p(often.variance / often.mean**2))
-    of_hours = np.sqrt(hours.variance)
 
     def loss(i: float, j: float) -> Floats:
         n = window_days * often.mean * np.exp(i * of_frequency - of_frequency**2 / 2)
-        r = expected_resilience(n, hours.mean + j * of_hours, variance, modes, parameters)
-        result: Floats = 0 - np.log(r)
+        result: Floats = 0 - np.log(expected_resilience(n, given_number[j]))
         return result
 
-    middle = loss(0, 0)
+    middle = loss(0, 0.0)
     mean, spread = middle.copy(), np.zeros_like(middle)
     for fewer, more in (
-        (loss(-THREE_POINTS, 0), loss(THREE_POINTS, 0)),
+        (loss(-THREE_POINTS, 0.0), loss(THREE_POINTS, 0.0)),
         (loss(0, -THREE_POINTS), loss(0, THREE_POINTS)),
     ):
         shift = (fewer + more - 2 * middle) / 6
         mean += shift
         spread += ((fewer - middle) ** 2 + (more - middle) ** 2) / 6 - shift**2
-    return _Part(mean, np.maximum(spread, 0), 1 - (1 - often.recent) * (1 - hours.recent))
+    return mean, np.maximum(spread, 0)
 
 
-def expected_resilience(
-    n: Floats, log_mean: Floats, log_variance: Floats, modes: Floats, parameters: Parameters
-) -> Floats:
-    """Return the expected R of a window without drift, whose number of episodes is a Poisson variable with mean n.
+def resilience_by_number(
+    log_mean: Floats, log_variance: Floats, modes: Floats, parameters: Parameters
+) -> list[Floats]:
+    """Return the expected R of a window with 0, 1, ... ``MOST_EPISODES`` episodes and without drift.
 
     The mean duration of k log-normal episodes is taken as log-normal with the same mean and variance (Fenton 1960, IRE
     Transactions on Communications Systems 8, 57–67). The share of relapses is its expectation if the failure modes are
@@ -501,17 +505,25 @@ def expected_resilience(
     def r(x: Floats) -> Floats:
         return sigmoid(x, parameters.norm_k, parameters.norm_x0)
 
-    share = np.exp(-n)
-    left = 1 - share
-    result = share * r(np.ones(1))
+    result = [np.broadcast_to(r(np.ones(1)), log_mean.shape)]
     for k in range(1, MOST_EPISODES + 1):
-        share = share * n / k
         of_mean = np.log1p(np.expm1(log_variance) / k)
         centre = log_mean + (log_variance - of_mean) / 2 - np.log(parameters.mttr_scale_hours)
         relapses = 1 - modes * (1 - (1 - 1 / modes) ** k) / k
-        expected = np.zeros_like(n)
+        expected = np.zeros_like(log_mean)
         for node, weight in zip(NODES, NODE_WEIGHTS, strict=True):
             expected += weight * r((1 - relapses) / (1 + np.exp(centre + np.sqrt(of_mean) * node)))
+        result.append(expected)
+    return result
+
+
+def expected_resilience(n: Floats, given_number: list[Floats]) -> Floats:
+    """Return the expected R of a window whose number of episodes is a Poisson variable with mean n."""
+    share = np.exp(-n)
+    left = 1 - share
+    result = share * given_number[0]
+    for k, expected in enumerate(given_number[1:], 1):
+        share = share * n / k
         result = result + (share if k < MOST_EPISODES else np.maximum(left, 0)) * expected
         left = left - share
     return result

@@ -108,7 +108,8 @@ def _most_within(counts: Integers) -> Integers:
     """Return the largest number of traces in any range of ``CLOSE`` thousandths, from counts by value (agents, ...)."""
     total = np.cumsum(counts, axis=1)
     total[:, CLOSE + 1 :] -= total[:, : -CLOSE - 1].copy()
-    return total.max(axis=1)
+    result: Integers = total.max(axis=1)
+    return result
 
 
 def _of_one_score(agent: Integers, period: Integers, score: Integers, n_agents: int) -> _Values:

@@ -6,6 +6,7 @@ It uses the standard library only, and follows the text: lists of days, no runni
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any, NamedTuple
 
@@ -42,9 +43,10 @@ def change(periods: list[Period], as_of: int, icc: dict[str, float], p: Any, per
     doubled = [0.0] * RECENT
     counts = {name: [_daily(day, name) for day in days] for name in RATES}
     for name, of in counts.items():
-        effect = _effect(
+        daily = _effect(
             _ninety_one(periods, as_of, per_day, name), icc[name], 0.1 if name == "i_coverage" else 1.0
         )
+        effect = _with_weeks(daily, of)
         y, n = (math.fsum(day[k] for day in of[RECENT:]) / effect for k in (0, 1))
         if not n or (name == "i_replay" and not p["replay_enabled"]):
             continue
@@ -68,7 +70,8 @@ def change(periods: list[Period], as_of: int, icc: dict[str, float], p: Any, per
     n = sum(checked[RECENT:])
     if n:
         share = sum(good[RECENT:]) / n
-        effect = _effect(list(zip(good, checked, strict=True))[:91], icc["ece"], 1.0)
+        counted = [(float(y), trials) for y, trials in zip(good, checked, strict=True)]
+        effect = _with_weeks(_effect(counted[:91], icc["ece"], 1.0), counted)
         variance = max(share * (1 - share), 0.02) * effect
         gap_before = math.fsum(excess[RECENT:]) / n
         for gap in (0.05, 0.1):
@@ -102,6 +105,25 @@ def change(periods: list[Period], as_of: int, icc: dict[str, float], p: Any, per
     kept = [math.exp(-math.fsum(loss[side] for loss in losses.values())) for side in (0, 1)]
     rises = {name: losses[name][1] - losses[name][0] if name in losses else 0.0 for name in (*RATES, "ece")}
     return Change(max(best[d - 1], 0.0), d, *kept, max(rises, key=rises.__getitem__))
+
+
+def _with_weeks(daily: float, counts: list[tuple[float, int]]) -> float:
+    """Return the larger one of a design effect and that of the twelve weeks before the last 42 days."""
+    weeks = []
+    for first in range(RECENT, RECENT + 84, 7):
+        days = counts[first : first + 7]
+        weeks.append((math.fsum(y for y, _ in days), sum(n for _, n in days)))
+    trials = sum(n for _, n in weeks)
+    share = math.fsum(y for y, _ in weeks) / trials if trials else 0.0
+    variance = share * (1 - share)
+    if variance <= 1e-15:
+        return daily
+    squares, pairs = 0.0, 0
+    for (y, n), (z, m) in itertools.pairwise(weeks):
+        if n and m:
+            squares += n * m / (n + m) * (y / n - z / m) ** 2
+            pairs += 1
+    return max(daily, (squares / 1.5 + 10 * daily * variance) / ((pairs / 1.5 + 10) * variance))
 
 
 def _ninety_one(periods: list[Period], as_of: int, per_day: int, name: str) -> list[tuple[float, int]]:
