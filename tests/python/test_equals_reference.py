@@ -323,10 +323,10 @@ def test_edges_of_alerts_and_of_steady_days_equal_reference(database: Database) 
         ("after 16 signals 12 incoherent", 7),
     }
     assert alerts["deferrals at the 132nd day", 7] == (
-        "Deferrals are judged worse since about 2026-04-20: worth 0.000 on average, in the 90 days before 1.000."
+        "Deferrals are judged worse since about 2026-04-20: a value of 0.000 on average, in the 90 days before 1.000."
     )
     assert alerts["episodes at the 132nd day", 30] == (
-        "Episodes last longer since about 2026-04-20: typically 120.0 h, in the 90 days before 0.0 h."
+        "Fragile episodes last longer since about 2026-04-20: typically 120.0 h, in the 90 days before 0.0 h."
     )
     both, last = (2, 2.0, 4, 0.75), (1, 1.0, 3, 1.0)
     assert steady == {

@@ -23,6 +23,7 @@ class Point:
     capacity_score_steady_high: float | None
     fragility_index: float | None
     category: str | None
+    category_steady: str | None
     score_status: str
     confidence: str
     c_score: float

@@ -12,6 +12,7 @@ from typing import Any
 
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics import decimals
+from ciris_scoring.basics.components import LOSS_WORDS
 from ciris_scoring.basics.connection import connect
 from ciris_scoring.basics.dbt import read_relations
 from ciris_scoring.basics.errors import InputError, shown
@@ -23,7 +24,7 @@ from ciris_scoring.marts import agents, fleet, history
 from ciris_scoring.marts.evidence import EPISODES, RULES, described, lowered
 from ciris_scoring.marts.factors import FACTORS
 from ciris_scoring.marts.marts import Marts, read_only
-from ciris_scoring.marts.words import LOSS_WORDS, named, nearest
+from ciris_scoring.marts.words import named, nearest
 
 PAGE_WIDTH = 100
 """Width of the output in columns if the width of the terminal is unknown."""
