@@ -1,10 +1,7 @@
 """The command line `ciris-scoring`."""
 
-import contextlib
 import errno
 import sys
-from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
@@ -14,7 +11,7 @@ import click
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics.errors import INTERRUPTED, CirisError, InputError, one_line
 from ciris_scoring.basics.paths import fault_of_error
-from ciris_scoring.basics.terminal import accept_any_character, coloured, plural, printable
+from ciris_scoring.basics.terminal import accept_any_character, coloured, plural, printable, progress
 from ciris_scoring.basics.termination import interrupted_by_sigterm
 from ciris_scoring.options import (
     FOLDER,
@@ -23,6 +20,7 @@ from ciris_scoring.options import (
     UsablePath,
     database_options,
     every_second,
+    extra,
     fleet_options,
     project_dir_option,
 )
@@ -68,26 +66,6 @@ def _end(ctx: click.Context, error: CirisError) -> NoReturn:
     ctx.exit(error.exit_code)
 
 
-INSTALL = "in a checkout of the repository: pip install '.[{}]'"
-"""How to install an extra. The package is not on PyPI, so pip must get a path and not a name, which could be another
-package's."""
-
-
-@contextlib.contextmanager
-def _extra(name: str) -> Iterator[None]:
-    """Import the packages of an optional extra, or of several, separated by commas.
-
-    :raises InputError: a package is missing; the hint says how to install the extra.
-    """
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise InputError(
-            f"This needs the package {error.name}, which is not installed.",
-            f"Install the extra {name.replace(',', ' and ')}, {INSTALL.format(name)}",
-        ) from error
-
-
 PATH = UsablePath(allow_dash=True)
 keys_option = click.option(
     "--keys",
@@ -108,6 +86,9 @@ def main() -> None:
 
     Progress is written to stderr, results to stdout. The exit code is 0 on success, 1 if the command failed, and 2 if
     the command line, the profile or a value was wrong and nothing was started.
+
+    To complete commands and options with the Tab key, add a line to ~/.bashrc:
+    eval "$(_CIRIS_SCORING_COMPLETE=bash_source ciris-scoring)"; for zsh and fish, zsh_source and fish_source.
     """
 
 
@@ -140,9 +121,6 @@ def main() -> None:
     "--allow-rescoring",
     is_flag=True,
     help="Allow --full-refresh, or --from and --to, to replace published scores.",
-)
-@click.option(
-    "--embedded", is_flag=True, help="Use the PostgreSQL that comes with the package, with the sample traces."
 )
 @click.option(
     "--from-batches",
@@ -193,7 +171,6 @@ def run(
     step_days: int,
     restart: bool,
     allow_rescoring: bool,
-    embedded: bool,
     batches: tuple[Path, ...],
     keys: tuple[Path, ...],
     report_file: Path | None,
@@ -227,7 +204,7 @@ def run(
     from ciris_scoring.job.after_run import AfterRun
     from ciris_scoring.job.run_log import RunRecord
 
-    with _extra("notify"):
+    with extra("notify"):
         channels = [notify.channel(address, number) for number, address in enumerate(addresses, 1)]
     if notify_test:
         if not channels:
@@ -243,24 +220,29 @@ def run(
         if report_file is not None:
             from ciris_scoring.serve.report import check_place
 
+            if report_file == Path("-"):
+                raise InputError(
+                    "--report is '-', but a run prints its own table to stdout.",
+                    "Name a file, or print the report afterwards: ciris-scoring report --output -",
+                )
             check_place(report_file)
         if first or last:
             if not (first and last):
                 raise InputError("--from and --to name a range together.", "Give both.")
-            if as_of or full_refresh or embedded or batches:
+            if as_of or full_refresh or place.embedded or batches:
                 raise InputError(
                     "--from and --to do not go with --as-of, --full-refresh, --embedded or --from-batches.",
                     "Leave those out.",
                 )
             job.run_backfill(place.project(), first, last, step_days=step_days, restart=restart, **options)
         elif batches:
-            if embedded or place.target or place.profiles_dir:
+            if place.embedded or place.target or place.profiles_dir:
                 raise InputError(
                     "--from-batches brings its own database, so --embedded, --target and --profiles-dir have no "
                     "meaning with it.",
                     "Leave those out, or load the batches into the target: ciris-scoring load.",
                 )
-            with _extra("audit,embedded"):
+            with extra("audit,embedded"):
                 from ciris_scoring.audit.from_batches import run_from_batches
             if not run_from_batches(
                 batches, keys, place.project_dir, cli_vars, as_of, full_refresh=full_refresh, **options
@@ -270,9 +252,9 @@ def run(
             raise InputError("--keys goes with --from-batches.", "Leave it out.")
         elif restart:
             raise InputError("--restart goes with --from and --to.", "Leave it out.")
-        elif embedded:
-            place.refuse_profile()
-            with _extra("embedded"):
+        elif place.embedded:
+            place.check_embedded()
+            with extra("embedded"):
                 from ciris_scoring.lab.run import run_embedded
 
             run_embedded(place.project_dir, cli_vars, as_of, full_refresh=full_refresh, **options)
@@ -349,6 +331,119 @@ def explain(
     click.echo(as_json(explanation) if for_machines else page(explanation))
 
 
+as_of_option = click.option("--as-of", metavar="TIME", help="As-of of the scores. [default: the newest]")
+window_option = click.option(
+    "--window-days", type=click.IntRange(min=1), help="Window of the scores in days. [default: the shortest]"
+)
+json_option = click.option(
+    "--json", "form", flag_value="json", help="Print a JSON object with full precision instead of a table."
+)
+csv_option = click.option("--csv", "form", flag_value="csv", help="Print CSV with full precision instead.")
+
+
+@main.command()
+@as_of_option
+@window_option
+@click.option(
+    "--threshold",
+    type=Number(0, 1),
+    help="Steady score that the permission requires. [default: that of the published verdicts]",
+)
+@json_option
+@csv_option
+@database_options
+def fleet(
+    as_of: str | None, window_days: int | None, threshold: float | None, form: str | None, place: Place
+) -> None:
+    """Show the published scores of all agents with their verdicts, those that need attention first.
+
+    The command only reads the marts; the role needs the right to do so.
+
+    \b
+    Examples:
+      ciris-scoring fleet
+      ciris-scoring fleet --as-of 2026-06-14 --window-days 30 --csv > fleet.csv
+    """
+    from ciris_scoring.serve.tables import show_fleet
+
+    click.echo(show_fleet(place.project(), as_of, window_days, threshold, form), nl=form != "csv")
+
+
+@main.command()
+@as_of_option
+@window_option
+@json_option
+@csv_option
+@database_options
+def alerts(as_of: str | None, window_days: int | None, form: str | None, place: Place) -> None:
+    """Show the alerts and red flags that are raised. Those that somebody has acknowledged are last.
+
+    The command only reads the marts; the role needs the right to do so.
+
+    \b
+    Examples:
+      ciris-scoring alerts
+      ciris-scoring alerts --json | jq '.alerts[] | select(.seen == null)'
+    """
+    from ciris_scoring.serve.tables import show_alerts
+
+    click.echo(show_alerts(place.project(), as_of, window_days, form), nl=form != "csv")
+
+
+@main.command()
+@click.argument("agent", required=False)
+@click.argument("kind", required=False)
+@click.option("--by", metavar="NAME", help="Name of the person who has seen it.")
+@click.option("--reason", metavar="TEXT", help="Reason, for others.")
+@click.option("--until", metavar="DATE", help="Last day (UTC) of the acknowledgement.")
+@click.option("--withdraw", is_flag=True, help="Withdraw the acknowledgement.")
+@click.option("--json", "for_machines", is_flag=True, help="Print a JSON object, with the log.")
+@database_options
+def acknowledge(
+    agent: str | None,
+    kind: str | None,
+    by: str | None,
+    reason: str | None,
+    until: str | None,
+    withdraw: bool,
+    for_machines: bool,
+    place: Place,
+) -> None:
+    """Mark an alert or a red flag of an agent as seen, until a day; without AGENT, list what is marked.
+
+    AGENT is as in `ciris-scoring explain`, KIND the kind of the alert or the name of the red flag. Everybody who reads
+    the alert then sees who has seen it and why, and it is listed last. Scores and verdicts stay the same. If it ends
+    and is raised again, or becomes critical, it is not marked any more.
+
+    \b
+    Examples:
+      ciris-scoring acknowledge Link broken_chain --by Ana --reason 'disk replaced' --until 2026-12-31
+      ciris-scoring acknowledge Link broken_chain --by Ana --withdraw
+      ciris-scoring acknowledge --json
+    """
+    from ciris_scoring.job import acknowledge as acknowledging
+
+    if agent is None:
+        if by or reason or until or withdraw:
+            raise InputError("AGENT and KIND are missing.", "Give both before the options.")
+        in_force, rows = acknowledging.read(place.project())
+        click.echo(acknowledging.as_json(in_force, rows) if for_machines else acknowledging.page(in_force))
+        return
+    given = {"KIND": kind, "--by": by} | ({} if withdraw else {"--reason": reason, "--until": until})
+    if missing := [name for name, value in given.items() if value is None]:
+        raise InputError(f"{' and '.join(missing)} missing.", "See ciris-scoring acknowledge --help.")
+    if withdraw and (reason or until):
+        raise InputError("--withdraw does not go with --reason and --until.", "Leave those out.")
+    row, before = acknowledging.write(place.project(), agent, str(kind), str(by), reason, until)
+    if for_machines:
+        click.echo(acknowledging.as_json([] if withdraw else [row], [row]))
+        return
+    what = f"{row.kind} of {row.agent_id_hash}"
+    click.echo(printable(f"{what}: not acknowledged any more." if withdraw else f"{what}: {row.words}."))
+    if before is not None:
+        click.echo(printable(f"Before, it was {before.words}."))
+
+
 @main.command()
 @click.argument("folder", type=FOLDER, default=".")
 def init(folder: Path) -> None:
@@ -375,9 +470,7 @@ def init(folder: Path) -> None:
     metavar="FILE",
     help="File to write; - for stdout. [default: ciris-report.html in this folder; stdout with --json]",
 )
-@click.option(
-    "--window-days", type=click.IntRange(min=1), help="Window of the scores in days. [default: the shortest]"
-)
+@window_option
 @click.option("--json", "for_machines", is_flag=True, help="Write a JSON object with full precision instead.")
 @database_options
 def report(
@@ -398,7 +491,6 @@ def report(
       ciris-scoring report --window-days 30 --output reports/fleet.html
       ciris-scoring report --json | jq '.fleet'
     """
-    from ciris_scoring.basics.terminal import say
     from ciris_scoring.serve import report as reports
 
     file = output or (Path("-") if for_machines else reports.DEFAULT_FILE)
@@ -410,7 +502,7 @@ def report(
         click.echo(text.encode())
     else:
         reports.write(text, file)
-        say(f"The report is in {file}, {len(text.encode()) / 1000:,.0f} kB.")
+        progress(f"The report is in {file}, {len(text.encode()) / 1000:,.0f} kB.")
 
 
 @main.command()
@@ -448,7 +540,7 @@ def load(
       ciris-scoring load traces/ --json | jq '.problems'
       zcat old/*.jsonl.gz | ciris-scoring load - --target prod
     """
-    with _extra("audit"):
+    with extra("audit"):
         from ciris_scoring.audit import load as loading
 
     most_problems = None if every_problem or for_machines else loading.SHOWN_PROBLEMS
@@ -476,7 +568,7 @@ def init_db(
       ciris-scoring init-db
       ciris-scoring init-db --print > sources.sql
     """
-    with _extra("audit"):
+    with extra("audit"):
         from ciris_scoring.audit.store import create_tables, statements
 
     project = place.project()
@@ -522,7 +614,7 @@ def audit(
     """
     from ciris_scoring.basics.as_of import parse_time
 
-    with _extra("audit"):
+    with extra("audit"):
         from ciris_scoring.audit import compare
 
     window = (
@@ -571,11 +663,6 @@ def audit(
     show_default=True,
     help="Size of the cache of answers in megabytes.",
 )
-@click.option(
-    "--embedded",
-    is_flag=True,
-    help="Serve the embedded PostgreSQL of `ciris-scoring run --embedded`, and start it if it is stopped.",
-)
 @database_options
 def serve(
     host: str,
@@ -584,7 +671,6 @@ def serve(
     requests_per_minute: int | None,
     origins: tuple[str, ...],
     cache_mb: int,
-    embedded: bool,
     place: Place,
 ) -> None:
     """Serve the published scores as web pages and over HTTP, until the process is stopped.
@@ -601,23 +687,12 @@ def serve(
       ciris-scoring serve --target prod --port 8080
       CIRIS_API_KEY=$(openssl rand -hex 32) ciris-scoring serve --host 0.0.0.0
     """
-    from ciris_scoring.basics.project import STATE_FOLDER, find_project
-
-    with _extra("api"):
+    with extra("api"):
         from ciris_scoring.serve.api.server import serve as serve_scores
         from ciris_scoring.serve.api.settings import settings_of
 
     settings = settings_of(host, port, no_auth, requests_per_minute, origins, cache_mb)
     place.cli_vars()  # refuse wrong variables before a server starts
-    if embedded:
-        place.refuse_profile()
-        with _extra("embedded"):
-            from ciris_scoring.lab import embedded as embedded_server
-
-        project_dir = find_project(place.project_dir)
-        profiles_dir = project_dir / STATE_FOLDER
-        embedded_server.write_profile(profiles_dir, embedded_server.start(profiles_dir))
-        place = replace(place, project_dir=project_dir, profiles_dir=profiles_dir)
     serve_scores(place.project(), settings)
 
 
@@ -634,7 +709,7 @@ def stop(delete: bool, project_dir: Path | None) -> None:
     """
     from ciris_scoring.basics.project import STATE_FOLDER, find_project
 
-    with _extra("embedded"):
+    with extra("embedded"):
         from ciris_scoring.lab import data_folder, embedded
 
     state_folder = find_project(project_dir) / STATE_FOLDER

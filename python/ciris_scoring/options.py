@@ -1,16 +1,18 @@
 """Command-line options that several commands share."""
 
+import contextlib
 import functools
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ciris_scoring.basics import terminal
 from ciris_scoring.basics.errors import InputError
 from ciris_scoring.basics.paths import fault_of_path
 
@@ -45,6 +47,24 @@ class UsablePath(click.Path):
 
 
 FOLDER = UsablePath(file_okay=False)
+INSTALL = "in a checkout of the repository: pip install '.[{}]'"
+"""How to install an extra. The package is not on PyPI, so pip must get a path and not a name, which could be another
+package's."""
+
+
+@contextlib.contextmanager
+def extra(name: str) -> Iterator[None]:
+    """Import the packages of an optional extra, or of several, separated by commas.
+
+    :raises InputError: a package is missing; the hint says how to install the extra.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"This needs the package {error.name}, which is not installed.",
+            f"Install the extra {name.replace(',', ' and ')}, {INSTALL.format(name)}",
+        ) from error
 
 
 class Number(click.FloatRange):
@@ -81,6 +101,8 @@ class Place:
     project_dir: Path | None
     variables: str | None
     """Argument of ``--vars``."""
+    embedded: bool = False
+    """Whether to use the PostgreSQL that comes with the package."""
 
     def cli_vars(self) -> dict[str, Any]:
         """Return the variables of ``--vars``.
@@ -96,16 +118,25 @@ class Place:
 
         :raises CirisError: there is no project, or its profile or a variable is wrong.
         """
-        from ciris_scoring.basics.project import load_project
+        from ciris_scoring.basics.project import STATE_FOLDER, find_project, load_project
 
-        return load_project(self.project_dir, self.profiles_dir, self.target, self.cli_vars())
+        self.check_embedded()
+        cli_vars, project_dir, profiles_dir = self.cli_vars(), self.project_dir, self.profiles_dir
+        if self.embedded:
+            with extra("embedded"):
+                from ciris_scoring.lab import embedded
 
-    def refuse_profile(self) -> None:
+            project_dir = find_project(project_dir)
+            profiles_dir = project_dir / STATE_FOLDER
+            embedded.write_profile(profiles_dir, embedded.start(profiles_dir))
+        return load_project(project_dir, profiles_dir, self.target, cli_vars)
+
+    def check_embedded(self) -> None:
         """Refuse ``--target`` and ``--profiles-dir`` together with ``--embedded``.
 
-        :raises InputError: one of the two is given.
+        :raises InputError: one of the two is given too.
         """
-        if self.target or self.profiles_dir:
+        if self.embedded and (self.target or self.profiles_dir):
             raise InputError(
                 "--embedded brings its own profile, so --target and --profiles-dir have no meaning with it.",
                 "Leave out either --embedded or the other two.",
@@ -129,6 +160,13 @@ _PLACE_OPTIONS = with_options(
         metavar="YAML",
         help="dbt variables, as a YAML dictionary: '{name: value}'.",
     ),
+    click.option(
+        "--embedded",
+        is_flag=True,
+        help="Use the PostgreSQL that comes with the package; it is started if necessary. `ciris-scoring run "
+        "--embedded` scores the sample there.",
+    ),
+    click.option("--quiet", "-q", is_flag=True, help="Print no progress, only results, warnings and errors."),
 )
 
 
@@ -142,9 +180,13 @@ def database_options(command: Command) -> Command:
         profiles_dir: Path | None,
         project_dir: Path | None,
         variables: str | None,
+        embedded: bool,
+        quiet: bool,
         **options: Any,
     ) -> None:
-        command(*arguments, place=Place(target, profiles_dir, project_dir, variables), **options)
+        terminal.be_quiet(quiet)
+        place = Place(target, profiles_dir, project_dir, variables, embedded)
+        command(*arguments, place=place, **options)
 
     return _PLACE_OPTIONS(with_place)
 
@@ -183,6 +225,6 @@ def every_second() -> Callable[[int, int], None]:
         nonlocal last
         if done == expected or time.monotonic() - last > 1:
             last = time.monotonic()
-            click.echo(f"{done:,} of {expected:,} traces written", err=True)
+            terminal.progress(f"{done:,} of {expected:,} traces written")
 
     return progress

@@ -10,6 +10,7 @@ from typing import Any
 from unittest.mock import patch
 
 from ciris_scoring.basics.project import STATE_FOLDER, load_project
+from ciris_scoring.marts import run_state
 from ciris_scoring.marts.agents import Found, find
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.serve.api import endpoints
@@ -20,13 +21,21 @@ from serving import SCORING, asking, opened
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "python/ciris_scoring/serve/api/examples.json"
 ENDPOINTS = {
+    "index": "/api/v1",
+    "scoring_index": SCORING,
     "fleet": f"{SCORING}/capacity/fleet",
     "factors": f"{SCORING}/factors/Link",
     "history": f"{SCORING}/history/Link?days=1",
     "alerts": f"{SCORING}/alerts",
     "red_flags": f"{SCORING}/red-flags?window_days=30",
     "parameters": f"{SCORING}/parameters",
-    "evidence": f"{SCORING}/evidence/Link?component=I_chain&limit=1",
+    "evidence": f"{SCORING}/evidence/Link?component=i_chain&limit=1",
+    "agents": f"{SCORING}/agents?limit=1",
+    "runs": f"{SCORING}/runs?limit=1",
+    "data_quality": f"{SCORING}/data-quality?limit=1",
+    "acknowledgements": f"{SCORING}/acknowledgements",
+    "verdict_history": f"{SCORING}/verdicts/Link?limit=1",
+    "deferrals": f"{SCORING}/deferrals/Link?limit=1",
     "healthz": "/healthz",
     "readyz": "/readyz",
 }
@@ -36,19 +45,30 @@ PROBLEMS = {
     "key-required": (f"{SCORING}/capacity/Link", Settings(key="0123456789abcdef")),
     "too-many-requests": (f"{SCORING}/capacity/Link", Settings(requests_per_minute=600)),
 }
-LONG_LISTS = ("agents", "alerts", "red_flags", "published", "loss_components", "history")
+LONG_LISTS = ("endpoints", "agents", "alerts", "red_flags", "published", "loss_components", "history")
 
 
 def examples(database: Database) -> dict[str, Any]:
     """Return all examples, as a server of the sample answers now."""
     with asking(database) as client:
         found: dict[str, Any] = {name: _cut(client.get(path).json()) for name, path in ENDPOINTS.items()}
-        found["history.csv"] = client.get(ENDPOINTS["history"], headers={"Accept": "text/csv"}).text
+        for name, path in ENDPOINTS.items():
+            as_csv = client.get(path, headers={"Accept": "text/csv"})
+            if as_csv.headers["content-type"].startswith("text/csv"):
+                found[f"{name}.csv"] = "\r\n".join(as_csv.text.split("\r\n")[:2])
     found["problems"] = {
         kind: _problem(database, path, settings) for kind, (path, settings) in PROBLEMS.items()
     }
     with patch.object(endpoints, "find", _both_called_link):  # no two agents of the sample share a name
         found["problems"]["ambiguous-agent"] = _problem(database, f"{SCORING}/capacity/Link", Settings())
+    with (
+        patch.object(Marts, "may_read", return_value=False),
+        patch.object(run_state, "has_right", return_value=False),
+    ):
+        found["problems"]["no-right"] = _problem(database, f"{SCORING}/runs", Settings())
+    found["problems"]["not-acceptable"] = _problem(
+        database, f"{SCORING}/capacity/Link", Settings(), "text/csv"
+    )
     with patch.object(Database, "is_away", True):
         found["problems"]["database-away"] = _problem(database, f"{SCORING}/capacity/Link", Settings())
     return found
@@ -59,10 +79,12 @@ def _both_called_link(marts: Marts, text: str) -> Found:
     return Found([replace(agent, agent_name="Link") for agent in found], [])
 
 
-def _problem(database: Database, path: str, settings: Settings) -> dict[str, Any]:
+def _problem(
+    database: Database, path: str, settings: Settings, accept: str = "application/json"
+) -> dict[str, Any]:
     """Return the members of a problem except its type: the answer to the first request that is refused."""
     with asking(database, settings) as client:
-        answers = (client.get(path) for _ in range(2_000))
+        answers = (client.get(path, headers={"Accept": accept}) for _ in range(2_000))
         response = next(answer for answer in answers if answer.status_code != 200)
     return {name: value for name, value in response.json().items() if name not in ("type", "title", "status")}
 

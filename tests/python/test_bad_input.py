@@ -24,6 +24,7 @@ from psycopg import sql
 from ciris_scoring.basics.dbt import forget_compiled
 from ciris_scoring.basics.errors import shown
 from ciris_scoring.basics.run_lock import run_lock
+from ciris_scoring.job import acknowledge
 from ciris_scoring.lab.embedded import SCHEMA, Server, write_profile
 from ciris_scoring.lab.simulation import simulate_fleet
 from ciris_scoring.lab.simulation.load import load_fleet
@@ -540,8 +541,17 @@ def test_a_full_refresh_that_is_allowed_is_logged(published, published_marts):
     )
     with published.connect() as connection:
         [first] = connection.execute(log).fetchall()
+        table = sql.Identifier("ciris", "ciris_acknowledgements")
+        connection.execute(sql.SQL(acknowledge.CREATE).format(table=table))
+        connection.execute(
+            "insert into ciris.ciris_acknowledgements (agent_id_hash, kind, action, seen_by)"
+            " values ('a', 'b', 'withdraw', 'c')"
+        )
+        acknowledged = connection.execute("table ciris.ciris_acknowledgements").fetchall()
         result = run(published, "--full-refresh", "--allow-rescoring", variables=CHANGED)
         assert result.exit_code == 0, result.output
+        assert connection.execute("table ciris.ciris_acknowledgements").fetchall() == acknowledged
+        connection.execute("drop table ciris.ciris_acknowledgements")
         [old, new] = connection.execute(log).fetchall()
         assert old == first
         newest = datetime.fromisoformat(NEWEST)

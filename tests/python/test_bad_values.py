@@ -42,6 +42,7 @@ COMMANDS: list[tuple[list[str], list[str]]] = [
     (["run", "--target", "prod"], ["'prod'"]),
     (["run", "--project-dir", "{folder}"], ["{folder}", "--project-dir"]),
     (["run", "--report", "{folder}"], ["it is a folder"]),
+    (["run", "--report", "-"], ["--report is '-'"]),
     (["run", "--as-of", "a\x1b[31m\nb\u202e"], ["--as-of"]),
     (["run", "--from-batches", "x", "--embedded"], ["brings its own database"]),
     (["run", "--from-batches", "x", "--target", "prod"], ["brings its own database"]),
@@ -175,8 +176,8 @@ API: list[tuple[str, list[str], str]] = [
     ("alerts", ["kind=nothing", "kind=", "kind=LOW_CAPACITY", "kind=new_identity"], "kind"),
     ("alerts", ["severity=fatal"], "severity"),
     ("evidence/Link", ["", "component=", "component=delta_drift", "component=ECE", "component=%00"], "component"),
-    ("evidence/Link", ["component=I_chain&limit=0", "component=I_chain&limit=1001"], "limit"),
-    ("evidence/Link", [f"component=I_chain&after={key}" for key in (
+    ("evidence/Link", ["component=i_chain&limit=0", "component=i_chain&limit=1001"], "limit"),
+    ("evidence/Link", [f"component=i_chain&after={key}" for key in (
         "x", "%00", "99999999999999999999.0e4a5780-478a-1488-d989-54cb42dd2a6b", "1.0e4a5780")], "after"),
 ]  # fmt: skip
 PAGES: list[tuple[str, int, str]] = [
@@ -204,8 +205,8 @@ ACCEPTED = [
     "capacity/Link/", "alerts/?window_days=30", "capacity/fleet?offset=10000000",
     "capacity/fleet?limit=10000000&offset=9999999",
     "history/Link?from=0001-01-02&to=0001-01-03", "history/Link?days=400&interval=hourly", "capacity/Link?_=2&_nocache",
-    "evidence/Link?component=I_chain&after=99999999999999999.ffffffff-ffff-ffff-ffff-ffffffffffff",
-    "evidence/Link?component=I_chain&after=0.00000000-0000-0000-0000-000000000000",
+    "evidence/Link?component=i_chain&after=99999999999999999.ffffffff-ffff-ffff-ffff-ffffffffffff",
+    "evidence/Link?component=i_chain&after=0.00000000-0000-0000-0000-000000000000",
     "capacity/Link?as_of=2026-06-15T02:00:00%2B02:00",
 ]  # fmt: skip
 AGENTS = [
@@ -217,7 +218,7 @@ HOSTILE = [
     "%F0%9F%92%A9" * 2_000, "%E2%80%AE",
     *map(quote, ("' or 1=1 --", "'; drop table ciris.dim_agents; --", "1); select pg_sleep(9) --", "%s", "{schema}")),
 ]  # fmt: skip
-NEEDED = {"agent_id": "Link", "component": "I_chain"}
+NEEDED = {"agent_id": "Link", "component": "i_chain"}
 
 
 @pytest.fixture(scope="module")
@@ -275,13 +276,13 @@ def test_extreme_but_valid_requests_are_answered(port):
 def test_malformed_agents_are_unknown(port):
     for endpoint in ("capacity", "factors", "history", "evidence"):
         for agent in AGENTS:
-            query = "?component=I_chain" if endpoint == "evidence" else ""
+            query = "?component=i_chain" if endpoint == "evidence" else ""
             problem(ask(port, f"{SCORING}/{endpoint}/{agent}{query}"), 404)
 
 
 def test_no_parameter_of_an_endpoint_or_a_page_does_harm(port):
     n_parameters = 0
-    for route in (*endpoints.scoring.routes, *api_pages.router.routes):
+    for route in (*endpoints.api.routes, *api_pages.router.routes):
         names = [field.alias for field in route.dependant.query_params]
         for name in (*names, *(field.alias for field in route.dependant.path_params)):
             n_parameters += 1

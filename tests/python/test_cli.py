@@ -412,7 +412,7 @@ def test_a_run_builds_scores_and_prints_the_table(sources, small_project, monkey
 @pytest.mark.parametrize(
     ("failing", "expected_error", "expected_hint"),
     [
-        ("hook", "dbt stopped: Parameter tau is 0, but must be positive.", "dbt's log is"),
+        ("hook", "Error: Parameter tau is 0, but must be positive.", "dbt's log is"),
         ("model", "dbt stopped at model int_resilience (models/intermediate/int_resilience.sql): "
          "division by zero", "The marts stay as they were."),
         ("test", "dbt stopped at test agent_is_known (models/small.yml): Got 1 result", "The marts stay as they were."),

@@ -954,7 +954,7 @@ def test_the_rights_that_docs_name_are_enough(project, database, tmp_path):
         connection.execute("drop role if exists loader")
         connection.execute("create role loader")
         try:
-            as_loader = replace(project, credentials=project.credentials.replace(role="loader"))
+            as_loader = replace(project, credentials=replace(project.credentials, role="loader"))
             with pytest.raises(DatabaseError, match="permission denied"):
                 load(as_loader, [path], [keys])
             assert command(database, "init-db").exit_code == 0

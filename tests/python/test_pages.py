@@ -437,7 +437,7 @@ def test_report_without_scores_is_refused(database, tmp_path):
     file = tmp_path / "fleet.html"
     file.write_text("older")
     result = invoke("report", database, "--output", file)
-    assert result.exit_code == 1 and "no score is published there" in result.stderr
+    assert result.exit_code == 1 and "No score is published" in result.stderr
     assert file.read_text() == "older"
 
 

@@ -405,7 +405,7 @@ def test_copies_are_removed_with_the_rights_that_docs_name(project, database, tm
             connection.execute(
                 "grant select, insert, update, delete on all tables in schema cirislens to remover"
             )
-            as_remover = replace(project, credentials=project.credentials.replace(role="remover"))
+            as_remover = replace(project, credentials=replace(project.credentials, role="remover"))
             assert reasons(load(as_remover, [path], [keys])) == ["replayed_signature"]
             assert len(traces(database)) == 1
         finally:

@@ -19,6 +19,7 @@ from ciris_scoring.basics.connection import connect
 from ciris_scoring.basics.errors import InputError
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.terminal import aligned, plural, printable, say
+from ciris_scoring.basics.terminal import progress as show_progress
 
 CHUNK_SIZE = 2**20
 """Bytes of documents that one process verifies and one transaction writes. A document is never split."""
@@ -218,7 +219,7 @@ class Progress:
         if self.done and self._total:
             left = max(0.0, seconds * (self._total / self.done - 1))
             line += f", {min(1.0, self.done / self._total):.0%} of the files, about {left:,.0f} s left"
-        say(line)
+        show_progress(line)
 
 
 def report(summary: Summary) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from ciris_scoring.basics.connection import SETTINGS_NOT_TO_INHERIT, hint_of
 from ciris_scoring.basics.errors import DbtFailed, RunRefused
+from ciris_scoring.basics.profile import NeedsDbt
 from ciris_scoring.basics.project import (
     PARSED_VARIABLES,
     PREFIX,
@@ -19,7 +20,7 @@ from ciris_scoring.basics.project import (
     vars_text,
     without_garbage_collection,
 )
-from ciris_scoring.basics.relations import Relations, relations_of
+from ciris_scoring.basics.relations import Relations, relations_of, relations_of_files
 
 CHECK_INTERVAL = "client_connection_check_interval"
 _LONG_ROW = re.compile(r"(Failing row contains \(.{160})[^$]*\)")
@@ -57,11 +58,15 @@ def parse(project: Project) -> Any:
 
 
 def read_relations(project: Project) -> Relations:
-    """Return the relations of a project's models, without keeping the manifest of about 100 MB.
+    """Return the relations of a project's models. dbt parses the project only if another project uses the package, or
+    if the project names relations in its own way.
 
     :raises DbtFailed: the project does not parse.
     """
-    return relations_of(parse(project), project.schema)
+    try:
+        return relations_of_files(project.project_dir, project.schema)
+    except NeedsDbt:
+        return relations_of(parse(project), project.schema)
 
 
 def forget_compiled(manifest: Any) -> None:
@@ -121,7 +126,8 @@ def invoke(
         # A compilation error comes from the checks: they are hooks, which dbt compiles before it builds anything.
         kind = RunRefused if isinstance(outcome.exception, CompilationError) else DbtFailed
         hint = _FOLDERS_HINT if isinstance(outcome.exception, OSError) else _log_hint(project)
-        raise kind(f"dbt stopped: {core(str(outcome.exception))}", hint)
+        message = core(str(outcome.exception))
+        raise kind(message if kind is RunRefused else f"dbt stopped: {message}", hint)
     if not outcome.success:
         raise _failure(project, outcome.result.results)
     return outcome.result
@@ -149,12 +155,10 @@ def _failure(project: Project, results: list[Any]) -> DbtFailed:
     )
     # The models in models/intermediate/run check settings before any trace is read.
     is_refused = node.resource_type == "operation" or (speaks and "run" in node.fqn)
-    kind = RunRefused if is_refused else DbtFailed
-    return kind(
-        f"dbt stopped at {node.resource_type.replace('_', ' ')} {node.name} "
-        f"({node.original_file_path}){others}: {core(first.message or first.status)}",
-        hint,
-    )
+    message = core(first.message or first.status)
+    at = f"dbt stopped at {node.resource_type.replace('_', ' ')} {node.name} ({node.original_file_path}){others}"
+    # A refusal is about a setting, not about the node that found it.
+    return RunRefused(f"{message} ({at})", hint) if is_refused else DbtFailed(f"{at}: {message}", hint)
 
 
 def _log_hint(project: Project) -> str:

@@ -1,7 +1,4 @@
-"""The dbt project and its profile, read by dbt's own loader.
-
-Importing dbt takes a second, so it is imported inside the functions, and `--help` stays fast.
-"""
+"""The dbt project and its profile, read without dbt if possible, because importing dbt takes seconds."""
 
 import contextlib
 import difflib
@@ -13,7 +10,7 @@ import re
 import shlex
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +19,7 @@ from psycopg import sql
 
 from ciris_scoring.basics.errors import InputError, ProfileError, one_line, shown
 from ciris_scoring.basics.paths import fault_of_path
+from ciris_scoring.basics.profile import Credentials, NeedsDbt, load_yaml, read_target
 from ciris_scoring.basics.relations import PACKAGE
 from ciris_scoring.basics.source_schema import DEFAULT_SCHEMA, SOURCE_TABLES
 
@@ -41,6 +39,8 @@ LONGEST_NAME = 63
 """Number of bytes to which PostgreSQL cuts longer names."""
 UNFIT_IN_NAMES = re.compile('["%\\0\ud800-\udfff]')
 """Characters that dbt or psycopg cannot quote in a name."""
+SYSTEM_SCHEMA = re.compile("pg_.*|information_schema")
+"""Schemas of PostgreSQL itself. A superuser could write tables into some of them, but a dump does not contain them."""
 
 SET_BY_US = frozenset(f"{PREFIX}{name}" for name in ("run_record", "backfill", "lock_holder_pid"))
 """Variables that only the command line sets."""
@@ -54,8 +54,7 @@ class Project:
     profiles_dir: Path
     profile_name: str
     target_name: str
-    credentials: Any = field(repr=False)
-    """dbt's PostgresCredentials."""
+    credentials: Credentials
     cli_vars: Mapping[str, Any]
     """Variables given on the command line, by their full names."""
     variables: Mapping[str, Any]
@@ -119,9 +118,9 @@ def find_project(project_dir: Path | None = None) -> Path:
     :param project_dir: the folder. [default: this folder, or the nearest one above it with a dbt_project.yml]
     :raises ProfileError: it has no dbt_project.yml.
     """
-    from dbt.cli.resolvers import default_project_dir
-
-    folder = (project_dir or default_project_dir()).resolve()
+    here = Path.cwd()
+    above = (folder for folder in (here, *here.parents) if (folder / "dbt_project.yml").exists())
+    folder = (project_dir or next(above, here)).resolve()
     if not (folder / "dbt_project.yml").is_file():
         raise ProfileError(
             f"There is no dbt_project.yml in {folder}.",
@@ -141,14 +140,13 @@ def without_garbage_collection() -> Iterator[None]:
         gc.enable()
 
 
-@without_garbage_collection()
 def load_project(
     project_dir: Path | None = None,
     profiles_dir: Path | None = None,
     target: str | None = None,
     cli_vars: Mapping[str, Any] | None = None,
 ) -> Project:
-    """Find the project and the profile as dbt does, and read both with dbt's loader.
+    """Find the project and the profile as dbt does, and read both.
 
     :param project_dir: see :func:`find_project`.
     :param profiles_dir: folder of profiles.yml. [default: DBT_PROFILES_DIR, this folder if it has a profiles.yml,
@@ -158,17 +156,11 @@ def load_project(
     :raises ProfileError: project or profile is missing, cannot be read, or is not for PostgreSQL.
     :raises InputError: a variable does not exist in the project, or is not a valid name of a schema or table.
     """
-    from dbt.cli.resolvers import default_profiles_dir
-    from dbt.config.runtime import load_profile
-    from dbt.config.runtime import load_project as load_dbt_project
-    from dbt.flags import set_from_args
-    from dbt_common.clients.system import get_env
-    from dbt_common.context import set_invocation_context
-    from dbt_common.exceptions import DbtBaseException
-
     cli_vars = dict(cli_vars or {})
     project_dir = find_project(project_dir)
-    profiles_dir = profiles_dir or Path(os.environ.get("DBT_PROFILES_DIR") or default_profiles_dir())
+    here = Path.cwd()
+    default = here if (here / "profiles.yml").exists() else Path.home() / ".dbt"
+    profiles_dir = profiles_dir or Path(os.environ.get("DBT_PROFILES_DIR") or default)
     if fault := fault_of_path(profiles_dir / "profiles.yml"):
         raise ProfileError(
             f"The profile cannot be looked up: {fault}",
@@ -181,6 +173,75 @@ def load_project(
             f"{_profiles_of_embedded(project_dir)}Copy {_example(project_dir)} to {profiles_dir / 'profiles.yml'} and "
             "fill in your PostgreSQL, or try the sample without one: ciris-scoring run --embedded",
         )
+    try:
+        found = _read(project_dir, profiles_dir, target, cli_vars)
+    except NeedsDbt:
+        found = _read_by_dbt(project_dir, profiles_dir, target, cli_vars)
+    own = {name: value for name, value in _scoped(found.own_vars).items() if name.startswith(PREFIX)}
+    set_there = _scoped(found.vars)
+    _check_names(cli_vars, own, set_there, is_root=found.is_root)
+    in_force = {**own, **set_there, **cli_vars}
+    _check_schemas_and_tables(
+        {
+            f"variable {name}": in_force[name]
+            for name in sorted(own.keys() & PARSED_VARIABLES - {f"{PREFIX}time_spine"})
+        }
+        | {"the schema of the profile": found.credentials.schema}
+    )
+    return Project(
+        project_dir=project_dir,
+        profiles_dir=profiles_dir,
+        profile_name=found.profile_name,
+        target_name=found.target_name,
+        credentials=found.credentials,
+        cli_vars=cli_vars,
+        variables={name.removeprefix(PREFIX): in_force[name] for name in own},
+    )
+
+
+@dataclass(frozen=True)
+class _Files:
+    """What the files of the project and of the profile say."""
+
+    profile_name: str
+    target_name: str
+    credentials: Credentials
+    vars: Mapping[str, Any]
+    """Variables that the root project sets."""
+    own_vars: Mapping[str, Any]
+    """Variables that the package sets."""
+    is_root: bool
+    """Whether the root project is the package."""
+
+
+def _read(project_dir: Path, profiles_dir: Path, target: str | None, cli_vars: Mapping[str, Any]) -> _Files:
+    """Read project and profile without dbt.
+
+    :raises NeedsDbt: another project uses the package, or a file is wrong or has something that only dbt can read.
+    """
+    project = load_yaml(project_dir / "dbt_project.yml")
+    variables = project.get("vars", {})
+    if project.get("name") != PACKAGE or not isinstance(variables, dict):
+        raise NeedsDbt("another project uses the package")
+    names = read_target(profiles_dir / "profiles.yml", project.get("profile"), target, cli_vars)
+    return _Files(*names, variables, variables, is_root=True)
+
+
+@without_garbage_collection()
+def _read_by_dbt(
+    project_dir: Path, profiles_dir: Path, target: str | None, cli_vars: dict[str, Any]
+) -> _Files:
+    """Read project and profile with dbt's loader.
+
+    :raises ProfileError: project or profile cannot be read, or is not for PostgreSQL.
+    """
+    from dbt.config.runtime import load_profile
+    from dbt.config.runtime import load_project as load_dbt_project
+    from dbt.flags import set_from_args
+    from dbt_common.clients.system import get_env
+    from dbt_common.context import set_invocation_context
+    from dbt_common.exceptions import DbtBaseException
+
     try:
         set_invocation_context(get_env())
         set_from_args(Namespace(profiles_dir=str(profiles_dir), project_dir=str(project_dir)), None)
@@ -199,25 +260,14 @@ def load_project(
             f"{profile.credentials.type}; the project needs PostgreSQL.",
             "Name another target with --target.",
         )
-    own = {name: value for name, value in _scoped(package).items() if name.startswith(PREFIX)}
-    set_there = _scoped(project)
-    _check_names(cli_vars, own, set_there, is_root=package is project)
-    in_force = {**own, **set_there, **cli_vars}
-    _check_schemas_and_tables(
-        {
-            f"variable {name}": in_force[name]
-            for name in sorted(own.keys() & PARSED_VARIABLES - {f"{PREFIX}time_spine"})
-        }
-        | {"the schema of the profile": profile.credentials.schema}
-    )
-    return Project(
-        project_dir=project_dir,
-        profiles_dir=profiles_dir,
-        profile_name=profile.profile_name,
-        target_name=profile.target_name,
-        credentials=profile.credentials,
-        cli_vars=cli_vars,
-        variables={name.removeprefix(PREFIX): in_force[name] for name in own},
+    settings = {one.name: getattr(profile.credentials, one.name) for one in fields(Credentials)}
+    return _Files(
+        profile.profile_name,
+        profile.target_name,
+        Credentials(**settings),
+        project.vars.to_dict(),
+        package.vars.to_dict(),
+        is_root=package is project,
     )
 
 
@@ -238,10 +288,9 @@ def _example(project_dir: Path) -> Path:
     return own if own.is_file() else project_dir / "dbt_packages" / PACKAGE / own.name
 
 
-def _scoped(project: Any) -> dict[str, Any]:
+def _scoped(variables: Mapping[str, Any]) -> dict[str, Any]:
     """Return the variables that a dbt project sets for the package. Those below the package's name override global
     ones."""
-    variables = project.vars.to_dict()
     return {**variables, **(variables.get(PACKAGE) or {})}
 
 
@@ -271,6 +320,11 @@ def _check_schemas_and_tables(names: Mapping[str, Any]) -> None:
                 f"{name[:1].upper()}{name[1:]} is {shown(value)}, but must be a name.",
                 f"Give text of 1 to {LONGEST_NAME} bytes without double quotes, per cent signs and NUL. Quote it if it "
                 "looks like a number.",
+            )
+        if "schema" in name and SYSTEM_SCHEMA.fullmatch(value):
+            raise InputError(
+                f"{name[:1].upper()}{name[1:]} is {shown(value)}, a schema of PostgreSQL itself.",
+                "Name another schema.",
             )
 
 

@@ -1,12 +1,15 @@
-"""Relations of the models in the database, according to dbt's manifest."""
+"""Relations of the models in the database, according to the project's files or to dbt's manifest."""
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from psycopg import sql
 
 from ciris_scoring.basics.errors import ProfileError
+from ciris_scoring.basics.profile import NeedsDbt, load_yaml
 
 PACKAGE = "ciris_scoring"
 """Name of this dbt project, also where another project uses it as a package."""
@@ -66,3 +69,71 @@ def relations_of(manifest: Any, target_schema: str) -> Relations:
         if node.package_name == PACKAGE and node.resource_type in ("model", "seed")
     ]
     return Relations(target_schema, _Places({node.name: Place(node.schema, node.alias) for node in nodes}))
+
+
+OWN_NAMES = re.compile(r"macro\s+\w*generate_(schema|alias|database)_name")
+"""A macro by which a project gives relations other names than dbt does."""
+PACKAGE_FILES = ("packages.yml", "dependencies.yml")
+NAMING = ("schema", "alias")
+"""Settings of dbt_project.yml that name relations. The package's models do not set them."""
+
+
+def relations_of_files(project_dir: Path, target_schema: str) -> Relations:
+    """Return the relations by dbt's own rule: the schema of the target, with the setting `schema` as suffix. Disabled
+    models are among them.
+
+    :raises NeedsDbt: another project uses the package, or the project names relations in another way.
+    """
+    project = load_yaml(project_dir / "dbt_project.yml")
+    has_packages = any((project_dir / name).exists() for name in PACKAGE_FILES)
+    macros = _files(project_dir, project.get("macro-paths", ["macros"]), {".sql"})
+    if (
+        project.get("name") != PACKAGE
+        or has_packages
+        or any(OWN_NAMES.search(_text(file)) for _, file in macros)
+    ):
+        raise NeedsDbt("relations may have other names than dbt's own")
+    places = _Places()
+    for section, folders, suffixes in (
+        ("models", "model-paths", {".sql", ".py"}),
+        ("seeds", "seed-paths", {".csv"}),
+    ):
+        for folder, file in _files(project_dir, project.get(folders, [section]), suffixes):
+            path = (PACKAGE, *file.relative_to(folder).parent.parts, file.stem)
+            settings = _settings(project.get(section, {}), path)
+            schema = f"{target_schema}_{settings['schema'].strip()}" if settings["schema"] else target_schema
+            places[file.stem] = Place(schema, settings["alias"] or file.stem)
+    return Relations(target_schema, places)
+
+
+def _files(project_dir: Path, folders: Any, suffixes: set[str]) -> Iterator[tuple[Path, Path]]:
+    """Yield the files of a kind, each with the folder of the project that it is below."""
+    if not isinstance(folders, list) or not all(isinstance(folder, str) for folder in folders):
+        raise NeedsDbt("the folders of the project are not a list")
+    for folder in folders:
+        for file in sorted((project_dir / folder).rglob("*")):
+            if file.suffix in suffixes:
+                yield project_dir / folder, file
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise NeedsDbt(f"{file} cannot be read") from error
+
+
+def _settings(level: Any, path: Iterable[str]) -> dict[str, Any]:
+    """Return the settings of `NAMING` for a node. A setting at a deeper level of the path overrides one above it."""
+    found: dict[str, Any] = dict.fromkeys(NAMING)
+    for name in (None, *path):
+        level = level if name is None else level.get(name)
+        if not isinstance(level, dict):
+            break
+        for setting in NAMING:
+            value = level.get(f"+{setting}", level.get(setting))
+            if isinstance(value, str) and "{" in value:
+                raise NeedsDbt(f"{setting} is a template")
+            if value is not None and not isinstance(value, dict):
+                found[setting] = value
+    return found

@@ -4,7 +4,8 @@ import os
 import shutil
 import sys
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import click
@@ -16,8 +17,33 @@ def coloured(text: str, **style: Any) -> str:
     return text if os.environ.get("NO_COLOR") else click.style(text, **style)
 
 
+def painted(text: str, colour: str | None) -> str:
+    """Return text in a colour if stdout is a terminal, else plain text."""
+    return coloured(text, fg=colour) if colour and sys.stdout.isatty() else text
+
+
+_quiet = False
+
+
+def be_quiet(quiet: bool) -> None:
+    """Set whether progress is left out."""
+    global _quiet
+    _quiet = quiet
+
+
+def is_quiet() -> bool:
+    """Return whether progress is left out."""
+    return _quiet
+
+
+def progress(line: str) -> None:
+    """Print a line of progress on stderr, unless the command is quiet."""
+    if not _quiet:
+        say(line)
+
+
 def say(line: str) -> None:
-    """Print a line on stderr, such as progress or a warning."""
+    """Print a line on stderr, such as a warning."""
     click.echo(printable(line), err=True)
 
 
@@ -41,12 +67,18 @@ def columns() -> int | None:
     return shutil.get_terminal_size().columns
 
 
-def aligned(headings: Sequence[str], rows: Iterable[Sequence[str]], right: Iterable[str] = ()) -> list[str]:
+def aligned(
+    headings: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    right: Iterable[str] = (),
+    paint: Mapping[str, Callable[[str], str]] = MappingProxyType({}),
+) -> list[str]:
     """Return rows as lines with aligned columns, two spaces apart, below the headings and a rule.
 
     :param headings: headings of the columns.
     :param rows: cells of printable text, one for each heading.
     :param right: headings of the columns to align to the right.
+    :param paint: functions that colour the padded cells of a column, by its heading.
     """
     rows = list(rows)
     right = set(right)
@@ -54,12 +86,31 @@ def aligned(headings: Sequence[str], rows: Iterable[Sequence[str]], right: Itera
 
     def line(cells: Sequence[str]) -> str:
         padded = [
-            (wcwidth.rjust if heading in right else wcwidth.ljust)(cell, columns)
+            paint.get(heading, str)((wcwidth.rjust if heading in right else wcwidth.ljust)(cell, columns))
             for heading, cell, columns in zip(headings, cells, widths, strict=True)
         ]
         return "  ".join(padded).rstrip()
 
     return [line(headings), "  ".join("-" * columns for columns in widths), *map(line, rows)]
+
+
+def wrapped(line: str, columns: int) -> list[str]:
+    """Break printable text into lines at spaces. Lines after the first are indented by six columns more than it.
+
+    A word that is longer than a line is broken.
+    """
+    first = line[: len(line) - len(line.lstrip())]
+    room = max(columns, len(first) + 20)
+    lines, text = [], first
+    for word in line.split():
+        if text.strip() and width(text) + 1 + width(word) > room:
+            lines.append(text)
+            text = f"{first}      "
+        text += (" " if text.strip() else "") + word
+        while width(text) > room:
+            lines.append(wcwidth.clip(text, 0, room))
+            text = f"{first}      {text[len(lines[-1]) :]}"
+    return [*lines, text]
 
 
 def width(text: str) -> int:

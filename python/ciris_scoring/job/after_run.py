@@ -13,7 +13,7 @@ import psycopg
 
 from ciris_scoring.basics.errors import CommandFailed, InputError
 from ciris_scoring.basics.relations import Relations
-from ciris_scoring.basics.terminal import say
+from ciris_scoring.basics.terminal import progress
 from ciris_scoring.job.notify import (
     Channel,
     News,
@@ -117,7 +117,7 @@ class AfterRun:
             from ciris_scoring.serve import report
 
             report.write(report.read_report(connection, relations, None, json=False), self.report_file)
-            say(f"The report is in {self.report_file}.")
+            progress(f"The report is in {self.report_file}.")
         if self.alert_command is not None and self.news.new_alerts:
             self._start(self.alert_command)
 
@@ -128,13 +128,13 @@ class AfterRun:
         except OSError as error:
             raise CommandFailed(
                 f"The scores are published, but the command of --on-alert cannot be started: {error}",
-                "Correct it; the alerts are in fct_capacity_alerts.",
+                "Correct it; `ciris-scoring alerts` shows the alerts.",
             ) from error
         if done.returncode != 0:
             raise CommandFailed(
                 f"The scores are published, but the command of --on-alert ended with exit code {done.returncode}: "
                 f"{command}",
-                "Correct it; the alerts are in fct_capacity_alerts.",
+                "Correct it; `ciris-scoring alerts` shows the alerts.",
             )
 
     def _summary(self) -> str:

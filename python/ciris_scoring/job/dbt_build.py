@@ -10,7 +10,7 @@ import click
 from ciris_scoring.basics.dbt import core, invoke, parse
 from ciris_scoring.basics.project import PREFIX, Project
 from ciris_scoring.basics.relations import PACKAGE, relations_of
-from ciris_scoring.basics.terminal import coloured, printable, say
+from ciris_scoring.basics.terminal import coloured, is_quiet, printable, say
 
 _SHOWN = {
     "success": "ok",
@@ -92,6 +92,7 @@ class _Progress:
         kind = node.resource_type.replace("_", " ")
         label = coloured(f"{status:<7}", fg=_COLOURS.get(status))
         note = f"  {printable(core(result.message))}" if status in ("WARN", "FAIL", "ERROR") else ""
-        click.echo(
-            f"  {count}  {label}  {result.execution_time:6.1f} s  {kind} {node.node_name}{note}", err=True
-        )
+        if note or not is_quiet():
+            click.echo(
+                f"  {count}  {label}  {result.execution_time:6.1f} s  {kind} {node.node_name}{note}", err=True
+            )

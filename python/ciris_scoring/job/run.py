@@ -15,7 +15,8 @@ from ciris_scoring.basics.project import PREFIX, Project
 from ciris_scoring.basics.relations import Relations
 from ciris_scoring.basics.run_lock import run_lock
 from ciris_scoring.basics.source_shape import tables_read, traced_times
-from ciris_scoring.basics.terminal import say as report
+from ciris_scoring.basics.terminal import progress as report
+from ciris_scoring.basics.terminal import say
 from ciris_scoring.job.after_run import AfterRun
 from ciris_scoring.job.backfill import plan_backfill, unfinished_run
 from ciris_scoring.job.dbt_build import DbtBuild
@@ -85,7 +86,7 @@ def _run(
                 moment = score(connection, build, pid)
         after_run.show_fleet(connection, relations, moment)
         for line in remarks(connection, relations):
-            report(line)
+            say(line)
         after_run.hand_on(connection, relations)
     report(f"Done in {time.monotonic() - started:.0f} s.")
     return relations

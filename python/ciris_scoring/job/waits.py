@@ -12,7 +12,7 @@ from ciris_scoring.basics.connection import connect
 from ciris_scoring.basics.errors import CirisError, one_line
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.sessions import SESSIONS
-from ciris_scoring.basics.terminal import printable, say
+from ciris_scoring.basics.terminal import printable, progress
 
 LOOK_SECONDS = 0.5
 """Interval in seconds at which waiting sessions are read."""
@@ -92,7 +92,7 @@ def _look(connection: psycopg.Connection, waits: dict[int, _Wait]) -> None:
             wait.text, wait.is_said = text, False
         if not wait.is_said and now - wait.began >= SAY_SECONDS:
             wait.is_said = True
-            say(printable(f"  Waiting for {now - wait.began:.0f} s: {text}"))
+            progress(printable(f"  Waiting for {now - wait.began:.0f} s: {text}"))
 
 
 def _text(

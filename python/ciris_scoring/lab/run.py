@@ -16,7 +16,7 @@ from ciris_scoring.basics.connection import connect
 from ciris_scoring.basics.project import STATE_FOLDER, find_project, load_project
 from ciris_scoring.basics.relations import Relations
 from ciris_scoring.basics.terminal import plural, printable
-from ciris_scoring.basics.terminal import say as report
+from ciris_scoring.basics.terminal import progress as report
 from ciris_scoring.job.after_run import AfterRun
 from ciris_scoring.job.run import run
 from ciris_scoring.lab import embedded

@@ -66,6 +66,11 @@ class Found:
         return f"{agents} once had this name: {hashes}{more}."
 
 
+def all_agents(marts: Marts) -> list[Agent]:
+    """Read all agents, ordered by hash."""
+    return marts.rows(Agent, 'select {columns} from {dim_agents} order by agent_id_hash collate "C"')
+
+
 @dataclass(frozen=True, slots=True)
 class _Match(Agent):
     is_exact: bool

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from ciris_scoring.marts.acknowledgements import Acknowledgement
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.verdict import AS_OF_MEANT, raised
 
@@ -23,12 +24,14 @@ class Alert:
     message: str
     since: datetime | None = None
     """See `Raised.since`."""
+    seen: Acknowledgement | None = None
+    """Acknowledgement that is in force, or None."""
 
 
 def alerts(
     marts: Marts, as_of: datetime, window_days: int | None = None, *, agents: Sequence[str] | None = None
 ) -> list[Alert]:
-    """Read the alerts at an as-of, critical alerts first.
+    """Read the alerts at an as-of, critical alerts first, acknowledged ones last.
 
     :param as_of: as-of of the alerts. At the newest as-of, alerts of later runs that scored no agent are included.
     :param window_days: read only the alerts of this window.
@@ -53,17 +56,17 @@ def alerts(
         window_days=window_days,
         agents=agents,
     )
-    since = {
-        (window, one.agent_id_hash, one.name): one.since
+    raised_now = {
+        (window, one.agent_id_hash, one.name): one
         for window in {alert.window_days for alert in found}
         for of_agent in raised(marts, window, as_of, agents=agents).values()
         for one in of_agent
         if not one.is_red_flag
     }
-    return [
-        replace(alert, since=since.get((alert.window_days, alert.agent_id_hash, alert.kind)))
-        for alert in found
-    ]
+    for number, alert in enumerate(found):
+        if one := raised_now.get((alert.window_days, alert.agent_id_hash, alert.kind)):
+            found[number] = replace(alert, since=one.since, seen=one.seen)
+    return sorted(found, key=lambda alert: alert.seen is not None)
 
 
 def closed_alerts(marts: Marts, as_of: datetime, window_days: int, first: datetime) -> list[Alert]:

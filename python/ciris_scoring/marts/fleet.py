@@ -89,7 +89,7 @@ class Score:
     last_traced_at: datetime | None
     """Time of the agent's last trace, or null if that is at or after the as-of."""
     raised: Sequence[Raised] = ()
-    """Alerts and red flags of the agent, critical alerts first."""
+    """Alerts and red flags of the agent, critical alerts first, acknowledged ones last."""
     cause: str = ""
     """Main cause of the score, in one sentence."""
     chain_cause: str = ""
@@ -250,14 +250,16 @@ def attention(score: Score, threshold: float | None = None) -> tuple[object, ...
 
     The order is: a fall of the window's score by more than `FALL`, verdict, number of critical alerts, number of alerts
     and red flags, lower confidence bound, hash.
+    Acknowledged alerts and red flags are not counted.
     """
-    critical = sum(one.severity == "critical" for one in score.raised)
+    unseen = [one for one in score.raised if one.seen is None]
+    critical = sum(one.severity == "critical" for one in unseen)
     low = score.capacity_score_steady_low
     return (
         not score.has_fallen,
         verdicts.VERDICTS.index(score.verdict(threshold).verdict),
         -critical,
-        -len(score.raised),
+        -len(unseen),
         1.0 if low is None else low,
         score.agent_id_hash,
     )

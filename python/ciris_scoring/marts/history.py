@@ -24,6 +24,7 @@ class Point:
     fragility_index: float | None
     category: str | None
     category_steady: str | None
+    verdict: str | None
     score_status: str
     confidence: str
     c_score: float
@@ -103,6 +104,44 @@ def capacities(
         {"agents": list(agents), "window_days": window_days, "first": first, "last": last},
     )
     return {row["agent_id_hash"]: list(zip(row["as_ofs"], row["capacities"], strict=True)) for row in found}
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictPeriod:
+    """Consecutive as-ofs at which an agent had the same published verdict, with the steady score at the last one."""
+
+    verdict: str | None
+    first_as_of: datetime
+    last_as_of: datetime
+    n_as_ofs: int
+    capacity_score_steady: float | None
+    category_steady: str | None
+
+
+def verdict_periods(marts: Marts, agent_id_hash: str, window_days: int) -> list[VerdictPeriod]:
+    """Read the history of an agent's verdict, the newest period first."""
+    return marts.rows(
+        VerdictPeriod,
+        """
+        with numbered as (
+            select
+                *,
+                row_number() over (order by as_of) - row_number() over (partition by verdict order by as_of) as island
+            from {fct_capacity_scores}
+            where agent_id_hash = %(agent)s and window_days = %(window_days)s
+        )
+
+        select
+            verdict, min(as_of) as first_as_of, max(as_of) as last_as_of, count(*)::integer as n_as_ofs,
+            (array_agg(capacity_score_steady order by as_of desc))[1] as capacity_score_steady,
+            (array_agg(category_steady order by as_of desc))[1] as category_steady
+        from numbered
+        group by verdict, island
+        order by last_as_of desc
+        """,
+        agent=agent_id_hash,
+        window_days=window_days,
+    )
 
 
 def as_ofs(marts: Marts, agent_id_hash: str) -> dict[int, list[datetime]]:

@@ -72,8 +72,9 @@ class Marts:
         """
         if missing := self.missing():
             raise DatabaseError(
-                f"There is no {self.relations.places[missing[0]]}: no score is published there.",
-                "Score the fleet first with ciris-scoring run, or name another --target.",
+                f"No score is published in schema {self.relations.marts_schema} yet.",
+                "Score the fleet first with ciris-scoring run, or name another --target. What is missing is "
+                f"{self.relations.places[missing[0]]}.",
             )
 
 

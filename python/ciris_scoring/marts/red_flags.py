@@ -1,10 +1,12 @@
 """Red flags of selective reporting. They are reasons for a review and do not change a score."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
+from ciris_scoring.marts.acknowledgements import Acknowledgement
 from ciris_scoring.marts.marts import Marts
+from ciris_scoring.marts.verdict import raised
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,16 +19,20 @@ class RedFlag:
     field: str | None
     z: float | None
     message: str
+    since: datetime | None = None
+    """See `Raised.since`."""
+    seen: Acknowledgement | None = None
+    """Acknowledgement that is in force, or None."""
 
 
 def red_flags(
     marts: Marts, as_of: datetime, window_days: int, *, agents: Sequence[str] | None = None
 ) -> list[RedFlag]:
-    """Read the red flags that are raised at an as-of, ordered by agent.
+    """Read the red flags that are raised at an as-of, ordered by agent, acknowledged ones last.
 
     :param agents: read only the red flags of the agents with these hashes.
     """
-    return marts.rows(
+    found = marts.rows(
         RedFlag,
         """
         select {columns}
@@ -41,3 +47,13 @@ def red_flags(
         window_days=window_days,
         agents=agents,
     )
+    raised_now = {
+        (one.agent_id_hash, one.name): one
+        for of_agent in raised(marts, window_days, as_of, agents=agents).values()
+        for one in of_agent
+        if one.is_red_flag
+    }
+    for number, row in enumerate(found):
+        if one := raised_now.get((row.agent_id_hash, row.red_flag)):
+            found[number] = replace(row, since=one.since, seen=one.seen)
+    return sorted(found, key=lambda row: row.seen is not None)

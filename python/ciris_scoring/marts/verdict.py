@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from ciris_scoring.basics.kinds import ALERTS, FLAGS, KINDS
 from ciris_scoring.basics.normal import normal_share
+from ciris_scoring.marts import acknowledgements
+from ciris_scoring.marts.acknowledgements import Acknowledgement
 from ciris_scoring.marts.marts import Marts, grouped
 
 VerdictName = Literal["review", "withhold", "keep", "wait", "grant"]
@@ -67,6 +69,8 @@ class Raised:
     unknown."""
     until: datetime
     """Last of the consecutive as-ofs."""
+    seen: Acknowledgement | None = None
+    """Acknowledgement that is in force, or None."""
 
     @property
     def is_red_flag(self) -> bool:
@@ -200,7 +204,7 @@ def raised(
     first: datetime | None = None,
     agents: Sequence[str] | None = None,
 ) -> Mapping[str, list[Raised]]:
-    """Read the alerts and red flags of agents, in the order: critical alerts, red flags, warnings.
+    """Read the alerts and red flags of agents, in the order: critical alerts, red flags, warnings, acknowledged ones.
 
     :param as_of: as-of of the alerts. At the newest as-of, alerts of later runs that scored no agent are included.
     :param first: read also alerts and red flags that ended at or after this as-of. None reads only those that are
@@ -270,4 +274,10 @@ def raised(
         agents=None if agents is None else list(agents),
         as_ofs=AS_OFS,
     )
-    return grouped(found)
+    seen = acknowledgements.in_force(acknowledgements.log(marts, agents))
+    marked = [_marked(one, seen.get((one.agent_id_hash, one.name))) for one in found]
+    return grouped(sorted(marked, key=lambda one: one.seen is not None))
+
+
+def _marked(one: Raised, seen: Acknowledgement | None) -> Raised:
+    return replace(one, seen=seen) if seen is not None and seen.applies(one.severity, one.since) else one

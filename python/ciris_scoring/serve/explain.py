@@ -5,7 +5,7 @@ structure of an explanation.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
@@ -18,23 +18,24 @@ from ciris_scoring.basics.dbt import read_relations
 from ciris_scoring.basics.errors import InputError, shown
 from ciris_scoring.basics.kinds import KINDS
 from ciris_scoring.basics.project import Project
-from ciris_scoring.basics.terminal import aligned, columns, fitted, plural, printable, width
+from ciris_scoring.basics.terminal import aligned, columns, fitted, plural, printable, width, wrapped
 from ciris_scoring.marts import agent as agent_reading
 from ciris_scoring.marts import agents, fleet, history
 from ciris_scoring.marts.evidence import EPISODES, RULES, described, lowered
 from ciris_scoring.marts.factors import FACTORS
 from ciris_scoring.marts.marts import Marts, read_only
-from ciris_scoring.marts.words import named, nearest
+from ciris_scoring.marts.words import named, nearest, widened_by, window_words
+from ciris_scoring.serve.fleet_table import painted_verdict
 
 PAGE_WIDTH = 100
 """Width of the output in columns if the width of the terminal is unknown."""
-NARROWEST, WIDEST = 70, 140
+NARROWEST_TABLE, WIDEST = 70, 140
 BAR_WIDTH = 20
 MAX_LISTED = 5
 """Number of most recent renames and episodes that are listed. Older ones are only counted."""
 MAX_TRACES = 10
 REASONS = "what lowered the score"
-MIN_TRACE_ID_WIDTH = 24
+MIN_TRACE_ID_WIDTH = 12
 BESIDE_TRACE_ID = 32
 """Columns of a trace line for points, time and spaces."""
 MAX_AGENTS = 10
@@ -47,10 +48,10 @@ NOT_COMPARABLE = {
     "no_score": "one of the two has too few traces for a score",
 }
 RULE = (
-    "How points are shared out: equally among the traces of the window that lowered the component; those",
-    "of missing fields by the number of fields, those of slow recovery by the hours of the episodes that",
-    "a trace began. Incoherent signals may have come before the window. Fixed cost, drift, overconfidence",
-    "and deferrals judged poor belong to no single trace.",
+    "How points are shared out: equally among the traces of the window that lowered the component; those of missing "
+    "fields by the number of fields, those of slow recovery by the hours of the episodes that a trace began. "
+    "Incoherent signals may have come before the window. Fixed cost, drift, overconfidence and deferrals judged poor "
+    "belong to no single trace."
 )
 
 Row = dict[str, Any]
@@ -79,7 +80,7 @@ def explain(
     with connect(project) as connection, read_only(connection):
         marts = Marts(connection, read_relations(project))
         marts.require()
-        agent_id_hash, note = _find_agent(marts, agent)
+        agent_id_hash, note = find_agent(marts, agent)
         as_ofs = history.as_ofs(marts, agent_id_hash)
         score = _find_score(marts, agent_id_hash, as_ofs, moment, window_days)
         of_window = as_ofs[score["window_days"]]
@@ -108,6 +109,11 @@ def as_json(explanation: Mapping[str, Any]) -> str:
 # --- reading -------------------------------------------------------------------------------------------------------
 
 # The points are null if the score is null, because nothing is attributed then.
+TRACE = """
+        trace_check_id, trace_id, traced_at, selected_action, audit_sequence_number,
+        previous_audit_sequence_number, is_chain_gap, is_chain_rewind, is_chain_duplicate, is_signature_verified,
+        is_key_registered, is_link_valid, n_fields_present, failed_comparisons
+"""
 COSTS = """
 attribution as (
     select loss_component, points_lost
@@ -126,20 +132,15 @@ costs as (
     select
         sum(points order by loss_component collate "C") as points,
         array_agg(loss_component order by points desc nulls last, loss_component collate "C") as loss_components,
-        trace_check_id, trace_id, traced_at, selected_action, audit_sequence_number,
-        previous_audit_sequence_number, is_chain_gap, is_chain_rewind, is_chain_duplicate, is_signature_verified,
-        is_key_registered, is_link_valid, n_fields_present, failed_comparisons
+        {TRACE}
     from shares
     where points is null or points > 0
-    group by
-        trace_check_id, trace_id, traced_at, selected_action, audit_sequence_number,
-        previous_audit_sequence_number, is_chain_gap, is_chain_rewind, is_chain_duplicate, is_signature_verified,
-        is_key_registered, is_link_valid, n_fields_present, failed_comparisons
+    group by {TRACE}
 )
-"""
+""".replace("{TRACE}", TRACE)
 
 
-def _find_agent(marts: Marts, agent: str) -> tuple[str, str | None]:
+def find_agent(marts: Marts, agent: str) -> tuple[str, str | None]:
     """Return the hash of the agent that a text identifies, and a note about agents that had its name before."""
     if not agents.is_possible(agent):
         raise InputError(f"{shown(agent)} is no agent.", "Give a hash, the beginning of one, or a name.")
@@ -161,7 +162,7 @@ def _find_agent(marts: Marts, agent: str) -> tuple[str, str | None]:
         f"No agent is named {shown(agent)}, and no agent hash starts with it.",
         f"The nearest names are {', '.join(map(shown, nearest))}."
         if nearest
-        else "dim_agents lists the agents; no name is near.",
+        else "No name is similar; `ciris-scoring fleet` lists the agents.",
     )
 
 
@@ -226,16 +227,17 @@ def _loss_components(marts: Marts, score: Row) -> list[Row]:
     }
     return [
         {
-            **{
-                name: getattr(loss_component, name)
-                for name in ("factor", "loss_component", "loss", "points_lost", "rank")
-            },
+            **_of_row(loss_component, "factor", "loss_component", "loss", "points_lost", "rank"),
             "n_traces": counts.get(loss_component.loss_component, 0)
             if loss_component.loss_component in RULES
             else None,
         }
         for loss_component in agent_reading.attribution(marts, *_key(score))
     ]
+
+
+def _of_row(row: Any, *names: str) -> Row:
+    return {name: getattr(row, name) for name in names}
 
 
 def _comparisons(marts: Marts, score: Row) -> list[Row]:
@@ -252,10 +254,7 @@ def _comparisons(marts: Marts, score: Row) -> list[Row]:
         {
             **comparison,
             "loss_components": [
-                {
-                    name: getattr(loss_component, name)
-                    for name in ("factor", "loss_component", "loss_change", "points", "rank")
-                }
+                _of_row(loss_component, "factor", "loss_component", "loss_change", "points", "rank")
                 for loss_component in agent_reading.changes(
                     marts, *_key(score), compared_with=comparison["compared_with"]
                 )
@@ -356,14 +355,23 @@ def _traces(marts: Marts, score: Row) -> dict[str, Any]:
 
 
 def _verdict(marts: Marts, score: Row, threshold: float | None, *, is_newest: bool) -> Row:
-    """Return the verdict on a permission, and the alerts and red flags that are raised."""
+    """Return the main cause of the score, the verdict on a permission, and the alerts and red flags that are raised."""
     newest = fleet.newest(marts, score["window_days"])
     at = newest.as_of if newest and is_newest else score["as_of"]
     key = (score["as_of"], score["window_days"])
     [found] = fleet.scores(marts, *key, agent_id_hash=score["agent_id_hash"], raised_at=at)
     return {
+        "cause": found.cause,
+        "chain_cause": found.chain_cause,
         "verdict": asdict(found.verdict(threshold)),
-        "raised": [{**asdict(one), "reviews": one.reviews} for one in found.raised],
+        "raised": [
+            {
+                **asdict(one),
+                "reviews": one.reviews,
+                "seen": one.seen and {**asdict(one.seen), "words": one.seen.words},
+            }
+            for one in found.raised
+        ],
     }
 
 
@@ -383,29 +391,44 @@ def _red_flags(marts: Marts, score: Row) -> list[Row]:
 # --- the page ------------------------------------------------------------------------------------------------------
 
 
+class TableLine(str):
+    """A line of a table, which is not wrapped."""
+
+
 def page_width() -> int:
-    """Return the width of the output: that of the terminal, within limits."""
-    return max(NARROWEST, min(columns() or PAGE_WIDTH, WIDEST))
+    """Return the width of prose: that of the terminal, up to a limit."""
+    return min(columns() or PAGE_WIDTH, WIDEST)
+
+
+def _table(*arguments: Any) -> list[str]:
+    return list(map(TableLine, aligned(*arguments)))
 
 
 def page(explanation: Mapping[str, Any]) -> str:
-    """Format an explanation as text of the terminal's width, without colours or control characters."""
+    """Format an explanation as text without control characters. Prose has the width of the terminal."""
     sections = [
         [
-            *_score_lines(explanation["score"], explanation["verdict"], explanation["agent_note"]),
+            *_score_lines(explanation),
             *_remedy_lines(explanation["raised"]),
         ],
-        _part_lines(explanation["loss_components"], explanation["score"]),
-        _change_lines(explanation["comparisons"], explanation["since"]),
+        _part_lines(explanation),
+        _change_lines(explanation),
         _event_lines(explanation["events"]),
         _trace_lines(explanation),
         _red_flag_lines(explanation["red_flags"]),
     ]
     lines = [line for section in sections if section for line in (*section, "")]
-    return "\n".join(fitted(printable(line), page_width()) for line in lines[:-1])
+    room, verdict = page_width(), explanation["verdict"]["verdict"]
+    text = "\n".join(
+        line if isinstance(line, TableLine) else "\n".join(wrapped(printable(line), room))
+        for line in lines[:-1]
+    )
+    before = f"\nVerdict at {explanation['verdict']['threshold']:g}: "
+    return text.replace(f"{before}{verdict}", f"{before}{painted_verdict(verdict)}", 1)
 
 
-def _score_lines(score: Row, judged: Row, note: str | None) -> list[str]:
+def _score_lines(explanation: Mapping[str, Any]) -> list[str]:
+    score, judged, note = (explanation[name] for name in ("score", "verdict", "agent_note"))
     low, high = score.get("capacity_score_low"), score.get("capacity_score_high")
     lines = [
         _agent(score["agent_id_hash"], score["agent_name"]),
@@ -413,9 +436,8 @@ def _score_lines(score: Row, judged: Row, note: str | None) -> list[str]:
         f"{plural(score['n_traces'], 'trace')}",
         *([note] if note else []),
         "",
-        *_wrapped(
-            judged["reason"].split("; "), f"Verdict at {judged['threshold']:g}: {judged['verdict']}: ", "; "
-        ),
+        explanation["cause"],
+        f"Verdict at {judged['threshold']:g}: {judged['verdict']}: {judged['reason']}",
         *_steady_lines(score),
     ]
     if score["capacity_score"] is None:
@@ -424,26 +446,19 @@ def _score_lines(score: Row, judged: Row, note: str | None) -> list[str]:
         )
     else:
         lines.append(
-            f"Capacity {decimals.score(score['capacity_score'])}, {score['category']}. Status {score['score_status']}, "
-            f"confidence {score['confidence']}."
+            f"{window_words(score['window_days']).capitalize()} alone: {decimals.score(score['capacity_score'])}. "
+            f"Status {score['score_status']}, confidence {score['confidence']}."
         )
         if low is None or high is None:
             lines.append("95 % interval: no interval published.")
         else:
-            categories = {score.get("category_low"): None, score.get("category_high"): None}
-            lines.append(
-                f"95 % interval: {decimals.bound(low)} to {decimals.bound(high)}, "
-                f"{' to '.join(map(str, categories))}."
-            )
-            driver = score.get("interval_driver")
-            lines.append(
-                f"The category is {score.get('category_certainty')}."
-                + (f" What widens the interval most: {named(driver)}." if driver else "")
-            )
-    factors = "  ".join(f"{name} {decimals.score(score[column])}" for name, column in FACTORS.items())
+            lines.append(f"95 % interval: {decimals.bound(low)} to {decimals.bound(high)}.")
+            if driver := score.get("interval_driver"):
+                lines.append(f"The interval is wide mainly because {widened_by(driver)}.")
+    factors = ", ".join(f"{name} {decimals.score(score[column])}" for name, column in FACTORS.items())
     lines.append(f"Factors: {factors}; weakest {score['weakest_factor']}.")
     if score["unmeasured_components"]:
-        lines += _wrapped(map(named, score["unmeasured_components"]), "Too little data to measure: ")
+        lines.append(f"Too little data to measure: {', '.join(map(named, score['unmeasured_components']))}")
     return lines
 
 
@@ -461,19 +476,23 @@ def _steady_lines(score: Row) -> list[str]:
     return [
         f"Steady score, to decide by: {decimals.score(steady)}, {score['category_steady']}, "
         f"{score['category_steady_certainty']}; 95 % interval: {low} to {high}.",
-        *(_wrapped(changes, "Difference from this window by events: ") if changes else ()),
+        *([f"Difference from this window by events: {', '.join(changes)}"] if changes else ()),
     ]
 
 
-def _part_lines(loss_components: Sequence[Row], score: Row) -> list[str]:
-    if score["capacity_score"] is None:
+def _part_lines(explanation: Mapping[str, Any]) -> list[str]:
+    loss_components, words = (
+        explanation["loss_components"],
+        {**LOSS_WORDS, "i_chain": explanation["chain_cause"]},
+    )
+    if explanation["score"]["capacity_score"] is None:
         return []
     if not loss_components:
         return ["The loss components are not published yet: a run is writing them, or was stopped."]
     costly = [row for row in loss_components if row["points_lost"] > 0]
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
-            LOSS_WORDS[row["loss_component"]],
+            words[row["loss_component"]],
             row["loss_component"],
             row["factor"],
             decimals.score(row["points_lost"]),
@@ -482,15 +501,26 @@ def _part_lines(loss_components: Sequence[Row], score: Row) -> list[str]:
         )
         for row in costly
     ]
-    headings = ("loss component", "column", "factor", "points", f"of 1 ({BAR_WIDTH} #)", "traces")
+    headings: tuple[str, ...] = (
+        "loss component",
+        "column",
+        "factor",
+        "points",
+        f"of 1 ({BAR_WIDTH} #)",
+        "traces",
+    )
     rest = [named(row["loss_component"]) for row in loss_components if row["points_lost"] == 0]
-    lines = ["Points lost, by loss component", *aligned(headings, rows, {"points", "traces"})]
-    return [*lines, *(_wrapped(rest, "Nothing lost by: ") if rest else [])]
+    table = _table(headings, rows, {"points", "traces"})
+    if max(map(width, table)) > page_width():  # without the bars
+        headings, *rows = ((*row[:4], *row[5:]) for row in (headings, *rows))
+        table = _table(headings, rows, {"points", "traces"})
+    lines = ["Points lost, by loss component", *table]
+    return [*lines, *([f"Nothing lost by: {', '.join(rest)}"] if rest else [])]
 
 
-def _change_lines(comparisons: Sequence[Row], since: Row | None) -> list[str]:
-    lines = ["What changed"]
-    for row in (*comparisons, *([since] if since else [])):
+def _change_lines(explanation: Mapping[str, Any]) -> list[str]:
+    lines, since = ["What changed"], explanation["since"]
+    for row in (*explanation["comparisons"], *([since] if since else [])):
         what = f"Since {as_of_time.text(row['compared_as_of'])}, {COMPARED[row['compared_with']]}: "
         reason = row["not_comparable_because"]
         if reason:
@@ -501,14 +531,16 @@ def _change_lines(comparisons: Sequence[Row], since: Row | None) -> list[str]:
         if row["loss_components"]:
             moved = sorted(row["loss_components"], key=lambda loss_component: -abs(loss_component["points"]))
             told = [
-                f"{named(loss_component['loss_component'])} {decimals.change(loss_component['points'])}"
+                f"{named(loss_component['loss_component'], explanation['chain_cause'])} "
+                f"{decimals.change(loss_component['points'])}"
                 for loss_component in moved
                 if abs(loss_component["points"]) >= 0.001
             ]
-            lines += _wrapped(told or ["no loss component moved by 0.001 or more"], "    by loss component: ")
+            moves = ", ".join(told) or "no loss component moved by 0.001 or more"
+            lines.append(f"    by loss component: {moves}")
         elif row.get("factors"):
             told = [f"{name} {decimals.change(row['factors'][column])}" for name, column in FACTORS.items()]
-            lines += _wrapped(told, "    by factor: ")
+            lines.append(f"    by factor: {', '.join(told)}")
             if not reason:
                 lines.append(
                     "    (by loss component only one window before and one as-of before: fct_score_changes)"
@@ -557,7 +589,8 @@ def _trace_lines(explanation: Mapping[str, Any]) -> list[str]:
         for row in traces
     ]
     reasons_width = max(map(width, (REASONS, *reasons)))
-    id_width = max(MIN_TRACE_ID_WIDTH, page_width() - BESIDE_TRACE_ID - reasons_width)
+    room = max(page_width(), NARROWEST_TABLE) - BESIDE_TRACE_ID - reasons_width
+    id_width = max(MIN_TRACE_ID_WIDTH, room)
     rows = [
         (
             "-" if row["points"] is None else decimals.cut(row["points"], 4),
@@ -567,27 +600,31 @@ def _trace_lines(explanation: Mapping[str, Any]) -> list[str]:
         )
         for row, reason in zip(traces, reasons, strict=True)
     ]
-    table = aligned(("points", "time", "trace", REASONS), rows, {"points"})
+    table = _table(("points", "time", "trace", REASONS), rows, {"points"})
     if explanation["score"]["capacity_score"] is None:
         return [
             f"Traces that lower most loss components, {len(rows)} of {n:,}; newest first where equal",
             *table,
         ]
-    return [f"Traces that cost most, {len(rows)} of {n:,}; newest first where equal", *table, *RULE]
+    return [f"Traces that cost most, {len(rows)} of {n:,}; newest first where equal", *table, RULE]
 
 
 def _red_flag_lines(red_flags: Sequence[Row]) -> list[str]:
     lines = ["Red flags of selective reporting (reasons to look)"]
     for row in red_flags:
         of = f" of {row['field']}" if row["field"] else ""
-        lines += _wrapped(printable(row["message"]).split(" "), f"  {row['red_flag']}{of}: ", " ")
+        lines.append(f"  {row['red_flag']}{of}: {row['message']}")
     return lines if red_flags else [*lines, "  None."]
 
 
 def _remedy_lines(raised: Sequence[Row]) -> list[str]:
-    """Return the remedy for each alert and red flag that is raised."""
-    kinds = [KINDS[name] for name in dict.fromkeys(one["name"] for one in raised) if name in KINDS]
-    return [line for kind in kinds for line in _wrapped(kind.ask.split(" "), f"About {kind.title}: ", " ")]
+    """Return the remedy for each alert and red flag that is raised, or who has seen it."""
+    lines = []
+    for one in {one["name"]: one for one in raised}.values():
+        if one["name"] in KINDS:
+            kind = KINDS[one["name"]]
+            lines.append(f"About {kind.title}: {one['seen']['words'] if one['seen'] else kind.ask}")
+    return lines
 
 
 def _agent(agent_id_hash: str, name: str | None) -> str:
@@ -601,15 +638,3 @@ def _name(name: str | None, columns: int) -> str:
 
 def _range(row: Row) -> str:
     return f"{as_of_time.text(row['first_at'])} to {as_of_time.text(row['last_at'])}"
-
-
-def _wrapped(items: Iterable[str], first: str, between: str = ", ") -> list[str]:
-    """Wrap items over several lines. Lines after the first are indented."""
-    lines, line = [], first
-    for item in items:
-        joined = line + ("" if line in (first, "      ") else between) + item
-        if width(joined) > page_width() - 1 and line not in (first, "      "):
-            lines.append(line + between.rstrip())
-            joined = "      " + item
-        line = joined
-    return [*lines, line]

@@ -9,7 +9,7 @@ import psycopg
 
 from ciris_scoring.basics import as_of, decimals
 from ciris_scoring.basics.relations import Relations
-from ciris_scoring.basics.terminal import aligned, columns, fitted, printable, width
+from ciris_scoring.basics.terminal import aligned, columns, fitted, painted, printable, width
 from ciris_scoring.marts import fleet
 from ciris_scoring.marts.agents import HASH_SHOWN
 from ciris_scoring.marts.alerts import Alert, alerts
@@ -17,10 +17,15 @@ from ciris_scoring.marts.factors import FACTORS, Estimate
 from ciris_scoring.marts.fleet import Score
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.parameters import windows
+from ciris_scoring.marts.red_flags import RedFlag
 from ciris_scoring.marts.verdict import VERDICTS
 
 MAX_ROWS = 40
-"""Maximum number of agents in the table of a window. The others are only counted."""
+"""Maximum number of agents in the table of a window after a run. The others are only counted."""
+MAX_CAUSES = 10
+"""Number of the first agents whose cause is given if they are under review or a permission is withheld."""
+VERDICT_COLOURS = {"review": "yellow", "withhold": "red", "wait": "cyan", "grant": "green"}
+"""Colour of each verdict on a terminal."""
 
 AGENT_WIDTH = 20
 RAISED_WIDTH = 24
@@ -42,13 +47,31 @@ def _factor(column: str) -> Callable[[Score], str]:
 
 
 def _raised(is_red_flag: bool) -> Callable[[Score], str]:
-    return lambda score: _listed([one.name for one in score.raised if one.is_red_flag == is_red_flag])
+    """Return the function that lists the alerts or the red flags of a score, and counts those that are acknowledged."""
+
+    def cell(score: Score) -> str:
+        found = [one for one in score.raised if one.is_red_flag == is_red_flag]
+        n_seen = sum(one.seen is not None for one in found)
+        names = [one.name for one in found if one.seen is None]
+        return _listed(names + ([f"{n_seen} seen"] if n_seen else []))
+
+    return cell
+
+
+def _sure(score: Score, threshold: float | None) -> str:
+    """Return the probability that the steady score reaches the threshold."""
+    probability = score.verdict(threshold).probability
+    return "-" if probability is None else f"{min(max(round(100 * probability), 1), 99)} %"
+
+
+def painted_verdict(text: str) -> str:
+    """Return a verdict in its colour if stdout is a terminal."""
+    return painted(text, VERDICT_COLOURS.get(text.strip()))
 
 
 COLUMNS = (
-    Column("verdict", lambda score: score.verdict().verdict, 0),
-    Column("steady", lambda score: _limited(score, "capacity_score_steady"), 0),
-    Column("window", lambda score: _limited(score, "capacity_score"), 4),
+    Column("score", lambda score: _limited(score, "capacity_score_steady"), 0),
+    Column("alone", lambda score: _limited(score, "capacity_score"), 4),
     Column("category", lambda score: score.category_steady or "-", 5),
     Column("status", lambda score: score.score_status, 3),
     *(Column(name, _factor(column), 1) for name, column in FACTORS.items()),
@@ -58,43 +81,64 @@ COLUMNS = (
 )
 
 
-def fleet_tables(connection: psycopg.Connection, relations: Relations, moment: datetime) -> str:
+def fleet_tables(
+    connection: psycopg.Connection,
+    relations: Relations,
+    moment: datetime,
+    window_days: int | None = None,
+    threshold: float | None = None,
+    most: int | None = MAX_ROWS,
+) -> str:
     """Format the fleet at an as-of as one table per window. Agents that need attention most come first.
 
     :param connection: connection that may read the marts.
     :param relations: relations of the marts.
     :param moment: as-of of the rows.
+    :param window_days: only this window.
+    :param threshold: steady score that the permission requires, or None for the threshold of the published verdicts.
+    :param most: maximum number of agents in a table; None for all.
     :returns: the tables in the width of the terminal, or one sentence if no agent has a row.
     :raises psycopg.Error: the marts cannot be read.
     """
     marts = Marts(connection, relations)
     tables = []
     for window in windows(marts):
+        if window_days not in (None, window.window_days):
+            continue
         scores = fleet.scores(marts, moment, window.window_days)
         raised = alerts(marts, moment, window.window_days)
         if scores or raised:
-            tables.append(_window_table(window.window_days, moment, scores, raised))
+            tables.append(_window_table(window.window_days, moment, scores, raised, threshold, most))
     if not tables:
         return f"No agent has a trace in a scoring window at {as_of.text(moment)}: the fleet table is empty."
     return "\n\n".join(tables)
 
 
-def _window_table(window: int, moment: datetime, scores: list[Score], raised: list[Alert]) -> str:
+def _window_table(
+    window: int,
+    moment: datetime,
+    scores: list[Score],
+    raised: list[Alert],
+    threshold: float | None,
+    most: int | None,
+) -> str:
     bearers = Counter(map(_outlined, scores))
-    scores = sorted(scores, key=fleet.attention)
-    counted = Counter(score.verdict().verdict for score in scores)
+    scores = sorted(scores, key=lambda score: fleet.attention(score, threshold))
+    counted = Counter(score.verdict(threshold).verdict for score in scores)
     summary = f"Fleet at {as_of.text(moment)}, window of {window} days, {len(scores)} agents"
     if scores:  # all scores have the same threshold
         verdicts = ", ".join(f"{name} {counted[name]}" for name in VERDICTS)
-        summary += f"; for a threshold of {scores[0].verdict_threshold:g}: {verdicts}"
+        summary += f"; for a threshold of {scores[0].verdict(threshold).threshold:g}: {verdicts}"
     lines = [summary, ""]
-    shown = scores[:MAX_ROWS]
-    cells = [
+    shown = scores[:most]
+    cells: list[tuple[str, list[str], int]] = [
         (
             "agent",
             [shown_label(score, is_alone=bearers[_outlined(score)] == 1) for score in shown],
             0,
         ),
+        ("verdict", [score.verdict(threshold).verdict for score in shown], 0),
+        ("sure", [_sure(score, threshold) for score in shown], 0),
         *((column.heading, [column.cell(score) for score in shown], column.goes) for column in COLUMNS),
     ]
     cells = [column for column in cells if column[0] not in ("alerts", "red_flags") or any(column[1])]
@@ -106,9 +150,16 @@ def _window_table(window: int, moment: datetime, scores: list[Score], raised: li
         cells = [column for column in cells if column[2] != first]
     names = [name for name, *_ in cells]
     rows = list(zip(*(texts for _, texts, _ in cells), strict=True))
-    lines += aligned(names, rows, FACTORS) if rows else ["No agent has a trace in this window."]
-    if len(scores) > MAX_ROWS:
-        lines.append(f"... and {len(scores) - MAX_ROWS} more agents that need less attention.")
+    table = aligned(names, rows, {*FACTORS, "sure"}, {"verdict": painted_verdict})
+    lines += table if rows else ["No agent has a trace in this window."]
+    if len(scores) > len(shown):
+        lines.append(f"... and {len(scores) - len(shown)} more agents that need less attention.")
+    why = [
+        f"{printable(shown_label(score))}: {printable(score.cause)}"
+        for score in shown[:MAX_CAUSES]
+        if score.verdict(threshold).verdict in ("review", "withhold")
+    ]
+    lines += ["", *why] if why else []
     scored = {score.agent_id_hash for score in scores}
     without_row = [alert for alert in raised if alert.agent_id_hash not in scored]
     for alert in without_row[:MAX_ROWS]:
@@ -139,12 +190,12 @@ def _limited(score: Score, column: str) -> str:
     )
 
 
-def _outlined(row: Score | Alert) -> tuple[str | None, str]:
+def _outlined(row: Score | Alert | RedFlag) -> tuple[str | None, str]:
     """Return the name and the beginning of the hash of an agent, which form its label."""
     return row.agent_name, row.agent_id_hash[:HASH_SHOWN]
 
 
-def shown_label(row: Score | Alert, *, is_alone: bool = True) -> str:
+def shown_label(row: Score | Alert | RedFlag, *, is_alone: bool = True) -> str:
     """Return the label of an agent in ``AGENT_WIDTH`` columns. If it is too long, the name is truncated, not the
     hash.
 

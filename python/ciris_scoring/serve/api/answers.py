@@ -5,7 +5,7 @@ import gzip
 import hashlib
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -160,12 +160,12 @@ class Answers:
             self._n_bytes -= oldest.n_bytes
 
 
-def prefers_csv(accept: str | None) -> bool:
-    """Return whether the Accept header prefers CSV to JSON."""
-    if accept is None or "text/" not in accept.lower():
-        return False
-    qualities = {CSV: 0.0, JSON: 0.0}
-    how_close = {CSV: 0, JSON: 0}
+def preferred(accept: str | None, offered: Sequence[str]) -> str | None:
+    """Return the media type that an Accept header prefers, the first of those that it likes equally, or None if it
+    accepts none."""
+    if accept is None:
+        return offered[0]
+    liked: dict[str, tuple[int, float]] = dict.fromkeys(offered, (0, 0.0))
     for entry in accept.lower().split(","):
         media_range, *parameters = (part.strip() for part in entry.split(";"))
         quality = 1.0
@@ -176,12 +176,13 @@ def prefers_csv(accept: str | None) -> bool:
                     quality = float(value)
                 except ValueError:
                     quality = 0.0
-        for media_type in qualities:
+        for media_type in offered:
             ranges = ("*/*", media_type.split("/")[0] + "/*", media_type)
             closeness = ranges.index(media_range) + 1 if media_range in ranges else 0
-            if closeness > how_close[media_type]:
-                how_close[media_type], qualities[media_type] = closeness, quality
-    return qualities[CSV] > qualities[JSON]
+            if closeness > liked[media_type][0]:
+                liked[media_type] = closeness, quality
+    best = max(offered, key=lambda media_type: liked[media_type][1])
+    return best if liked[best][1] > 0 else None
 
 
 def _takes_gzip(accept_encoding: str | None) -> bool:
@@ -201,7 +202,7 @@ def _gzipped(body: bytes) -> bytes | None:
 def _asked_of(request: Request) -> Hashable:
     """Return the cache key of a request: path, preference for CSV, and query without parameters that begin with "_"."""
     query = [one for one in request.scope["query_string"].split(b"&") if one and not one.startswith(b"_")]
-    return request.scope["path"], *query, prefers_csv(request.headers.get("accept"))
+    return request.scope["path"], *query, preferred(request.headers.get("accept"), (JSON, CSV))
 
 
 def _etag(publication: Publication, key: Hashable) -> str:

@@ -112,7 +112,7 @@ MESSAGES = {
     "greater_than_equal": "is {input}; the least is {ge}",
     "less_than_equal": "is {input}; the most is {le}",
     "literal_error": "is {input}; allowed are {expected}",
-    "string_pattern_mismatch": "is {input}, which does not fit {pattern}",
+    "string_pattern_mismatch": "is {input}, which does not have the form of its example",
     "string_too_short": "is empty",
     "string_too_long": "is {input}, longer than {max_length} characters",
 }

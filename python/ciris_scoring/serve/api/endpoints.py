@@ -1,28 +1,30 @@
 """The endpoints of the API: parameters, and the functions that read the answers."""
 
-import csv
-import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi.routing import APIRoute
 from pydantic import WithJsonSchema
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics.errors import InputError
+from ciris_scoring.marts.acknowledgements import Acknowledgement, in_force
+from ciris_scoring.marts.acknowledgements import log as read_acknowledgements
 from ciris_scoring.marts.agent import EXEMPT_ACTIONS, NON_EXEMPT_ACTIONS, attribution
-from ciris_scoring.marts.agents import WHOLE_HASH, find, is_possible, near, whole_hash
+from ciris_scoring.marts.agents import WHOLE_HASH, all_agents, find, is_possible, near, whole_hash
 from ciris_scoring.marts.alerts import alerts as read_alerts
+from ciris_scoring.marts.deferrals import Deferral, judged_deferrals
 from ciris_scoring.marts.evidence import RULES, read_evidence
-from ciris_scoring.marts.fleet import Score, capacity_over_time
+from ciris_scoring.marts.fleet import Score, attention, capacity_over_time
 from ciris_scoring.marts.fleet import scores as read_scores
-from ciris_scoring.marts.history import Point
+from ciris_scoring.marts.history import VerdictPeriod, verdict_periods
 from ciris_scoring.marts.history import as_ofs as read_as_ofs
 from ciris_scoring.marts.history import histories as read_histories
 from ciris_scoring.marts.marts import Marts
@@ -30,24 +32,17 @@ from ciris_scoring.marts.parameters import categories as read_categories
 from ciris_scoring.marts.parameters import parameters as read_parameters
 from ciris_scoring.marts.parameters import windows as read_windows
 from ciris_scoring.marts.publication import Publication, read_publication
+from ciris_scoring.marts.quality import Issue, issues
 from ciris_scoring.marts.red_flags import red_flags as read_red_flags
-from ciris_scoring.marts.verdict import AlertKind, RaisedName, RedFlagName, VerdictName
-from ciris_scoring.marts.words import FACTOR_WORDS, published_words, weighs_most
+from ciris_scoring.marts.run_state import run_records
+from ciris_scoring.marts.verdict import VERDICTS, AlertKind, RaisedName, RedFlagName, VerdictName
+from ciris_scoring.marts.words import FACTOR_WORDS, published_words
 from ciris_scoring.serve.api import models
-from ciris_scoring.serve.api.answers import CSV, JSON, Answers, prefers_csv
+from ciris_scoring.serve.api.answers import CSV, JSON, Answers, preferred
+from ciris_scoring.serve.api.columns import Described
 from ciris_scoring.serve.api.examples import described, problems
-from ciris_scoring.serve.api.lens import (
-    CSV_COLUMNS,
-    LENS_NAMES,
-    SORTED_BY,
-    Lens,
-    csv_row,
-    lens_name,
-    name_of,
-    point,
-)
+from ciris_scoring.serve.api.lens import SORTED_BY, Lens, csv_of, lens_name, name_of, point
 from ciris_scoring.serve.api.problems import LONGEST_SHOWN, Problem, bad_parameter, shown
-from ciris_scoring.serve.spreadsheet import csv_cell
 
 MOST_DAYS = 400
 DEFAULT_DAYS = 30
@@ -67,16 +62,21 @@ LENS_PARAMETERS = {
     "decay_rate": "decay_per_day",
     "signal_weight": "w_corroborated",
 }
-MARTS_NAMES = {theirs: ours for ours, theirs in LENS_NAMES.items()} | {"sigma": "s_score"}
-"""Components in the marts by their name in the lens. Both names of S use the evidence of s_score."""
-EVIDENCE = f"^({'|'.join(sorted({*RULES, *MARTS_NAMES, 'sigma'} - {'ECE', 'Q_deferral'}))})$"
-"""Pattern of components that have evidence, with their names in the marts and in the lens."""
-SORTED = f"^-?({'|'.join(SORTED_BY)})$"
+QUALITY_DAYS = 14
+ONE_FIELD = "|".join(models.FleetScore.model_fields)
+# Components that have evidence, and sort keys of the fleet.
+if TYPE_CHECKING:
+    Component: TypeAlias = str
+    Sort: TypeAlias = str
+else:
+    Component = Literal[tuple(sorted(RULES))]
+    Sort = Literal[tuple(sign + name for name in ("attention", "verdict", *SORTED_BY) for sign in ("", "-"))]
 
 Found = TypeVar("Found")
+Handler = Callable[..., Awaitable[Response]]
 
 router = APIRouter()
-scoring = APIRouter(prefix="/api/v1/scoring", tags=["scoring"])
+api = APIRouter(prefix="/api/v1", tags=["scoring"])
 
 AgentId = Annotated[
     str,
@@ -142,6 +142,20 @@ async def _answers(request: Request) -> Answers:
 TheAnswers = Annotated[Answers, Depends(_answers)]
 
 
+async def acceptable(request: Request) -> None:
+    """Refuse requests that accept no media type of the answer.
+
+    :raises Problem: the Accept header names none.
+    """
+    offered = _offered(request.scope["route"])
+    if preferred(request.headers.get("accept"), offered) is None:
+        raise Problem("not-acceptable", f"The answer can be {' or '.join(offered)}.", allowed=offered)
+
+
+def _offered(route: Any) -> list[str]:
+    return list(route.responses[200]["content"])
+
+
 async def known_parameters(request: Request) -> None:
     """Refuse unknown query parameters. Names that begin with "_" are allowed, because clients add them to avoid
     caches.
@@ -174,9 +188,9 @@ def _window(publication: Publication, window_days: int | None) -> int:
         return publication.window_days[0]
     if window_days not in publication.window_days:
         published = " and ".join(map(str, publication.window_days))
-        raise Problem(
-            "no-score",
-            f"No score with a window of {window_days} days is published; the published windows are {published}.",
+        raise bad_parameter(
+            "window_days",
+            f"is {window_days}, which is not a published window; there are {published}.",
             allowed=publication.window_days,
         )
     return window_days
@@ -217,17 +231,56 @@ class Asked:
         cache = self.answers.cache()
         return Lens(marts, self.publication, cache, threshold, self.as_of or self.publication.as_of)
 
-    async def answer(self, build: "Callable[[Marts, Asked], models.Answer]") -> Response:
+    async def answer(self, build: "Callable[[Marts, Asked], models.Answer]", rows: str = "") -> Response:
         """Return the answer that `build` creates, from the cache if possible.
 
         :param build: function of the marts and this object. The object is passed again with the publication that the
         transaction sees, because a new one may have been published since the request.
+        :param rows: member of the answer that is its list. It is the answer if `Accept` prefers CSV.
+        """
+        as_csv = rows and preferred(self.request.headers.get("accept"), (JSON, CSV)) == CSV
+
+        def of_one_publication(marts: Marts) -> models.Answer | bytes:
+            answer = build(marts, replace(self, publication=read_publication(marts)))
+            if not as_csv:
+                return answer
+            return csv_of(answer, rows).encode()
+
+        media_type = f"{CSV}; charset=utf-8" if as_csv else JSON
+        return await self.answers.answer(self.request, self.publication, of_one_publication, media_type)
+
+    async def listing(
+        self,
+        model: type[models.Answer],
+        read: "Callable[[Marts, Asked], Sequence[Any] | None]",
+        limit: int | None,
+        offset: int,
+    ) -> Response:
+        """Return an answer with one page of rows.
+
+        :param read: function that reads all rows. It returns None if the role of the server may not read them.
         """
 
-        def of_one_publication(marts: Marts) -> models.Answer:
-            return build(marts, replace(self, publication=read_publication(marts)))
+        members, total = models.LISTS[model]
 
-        return await self.answers.answer(self.request, self.publication, of_one_publication)
+        def build(marts: Marts, asked: Asked) -> models.Answer:
+            found = read(marts, asked)
+            if found is None:
+                raise Problem("no-right", "The role of the server has no right to read this mart.")
+            return model.model_validate(
+                {
+                    "as_of": asked.as_of or asked.publication.as_of,
+                    "window_days": asked.window_days,
+                    total: len(found),
+                    "offset": offset,
+                    "limit": limit,
+                    "next": _next_page(asked.request, limit, offset, found),
+                    members: _page(found, limit, offset),
+                    "cache": asked.answers.cache(),
+                }
+            )
+
+        return await self.answer(build, members)
 
 
 async def _asked(
@@ -317,7 +370,11 @@ def _not_then(has_none: str, as_of: datetime, published: list[datetime]) -> Prob
 # --- scores -----------------------------------------------------------------------------------------------------------
 
 
-@scoring.get("/capacity/fleet", summary="The fleet", **described("fleet", models.Fleet, problems(404, 422)))
+@api.get(
+    "/scoring/capacity/fleet",
+    summary="The fleet",
+    **described("fleet", models.Fleet, problems(404), csv=True),
+)
 async def fleet(
     asked: TheAsked,
     category: Annotated[
@@ -332,20 +389,33 @@ async def fleet(
     ] = None,
     threshold: AskedThreshold = None,
     sort: Annotated[
-        str,
+        Sort,
         Query(
-            pattern=SORTED,
-            description="Field by which `agents` is sorted; a minus before it means descending.",
+            description="Field by which `agents` is sorted; a minus before it means descending. attention: the agents "
+            "that need attention most come first, in the order of the fleet's page; verdict: the most urgent first."
         ),
     ] = "-composite_score",
+    fields: Annotated[
+        str | None,
+        Query(
+            description="Members of each item of `agents`, separated by commas. By default, all.",
+            examples=["agent_name,verdict,capacity_score_steady,change"],
+        ),
+        WithJsonSchema({"type": "string", "pattern": f"^({ONE_FIELD})(,({ONE_FIELD}))*$"}),
+    ] = None,
     limit: AskedLimit = None,
     offset: AskedOffset = 0,
 ) -> Response:
     """Scores and verdicts of all agents at an as-of, and numbers of the whole fleet.
 
     `agents` has the agents with a score, `unscored` those without one and the number of traces that are missing.
-    `limit` and `offset` apply to both lists.
+    `limit` and `offset` apply to both lists. As CSV, the answer is `agents`.
     """
+    wanted = None if fields is None else fields.split(",")
+    known = list(models.FleetScore.model_fields)
+    if wanted is not None and (unknown := [name for name in wanted if name not in known]):
+        message = f"names {', '.join(map(shown, unknown[:MOST_UNKNOWN]))}; `allowed` lists the members."
+        raise bad_parameter("fields", message, allowed=known)
 
     def fits(score: Score) -> bool:
         return (
@@ -361,7 +431,12 @@ async def fleet(
         at = _fleet_as_of(lens, asked)
         scores = read_scores(marts, at, asked.window_days) if at else []
         chosen = sorted(filter(fits, scores), key=lambda score: score.agent_id_hash)
-        chosen.sort(key=SORTED_BY[sort.removeprefix("-")], reverse=sort.startswith("-"))
+        by = sort.removeprefix("-")
+        judging: dict[str, Callable[[Score], Any]] = {
+            "attention": lambda score: attention(score, threshold),
+            "verdict": lambda score: VERDICTS.index(score.verdict(threshold).verdict),
+        }
+        chosen.sort(key={**SORTED_BY, **judging}[by], reverse=sort.startswith("-"))
         page = _page(chosen, limit, offset)
         unscored = []
         if category is None and verdict in (None, "wait"):
@@ -370,6 +445,9 @@ async def fleet(
                 for agent in lens.unscored(at, asked.window_days, raised)
                 if status in (None, agent.score_status)
             ]
+        agents = [models.FleetScore.model_validate(members) for members in lens.members(page)]
+        for agent in agents if wanted is not None else ():
+            agent.model_fields_set.intersection_update(wanted or ())
         return models.Fleet(
             timestamp=datetime.now(UTC),
             as_of=at,
@@ -379,20 +457,20 @@ async def fleet(
             offset=offset,
             limit=limit,
             next=_next_page(asked.request, limit, offset, chosen, unscored),
-            agents=[models.FleetScore.model_validate(members) for members in lens.members(page)],
+            agents=agents,
             total_unscored_count=len(unscored),
             unscored=_page(unscored, limit, offset),
             summary=lens.summary(at, asked.window_days, scores),
             cache=lens.cache,
         )
 
-    return await asked.answer(build)
+    return await asked.answer(build, "agents")
 
 
-@scoring.get(
-    "/capacity/{agent_id:path}",
+@api.get(
+    "/scoring/capacity/{agent_id:path}",
     summary="The score of an agent",
-    **described("capacity", models.Score, problems(404, 409, 422)),
+    **described("capacity", models.Score, problems(404, 409)),
 )
 async def capacity(agent_id: AgentId, asked: TheAsked, threshold: AskedThreshold = None) -> Response:
     """Score and verdict of an agent at an as-of. Use the hash of an agent that is called `fleet`."""
@@ -406,10 +484,10 @@ async def capacity(agent_id: AgentId, asked: TheAsked, threshold: AskedThreshold
     return await asked.answer(build)
 
 
-@scoring.get(
-    "/factors/{agent_id:path}",
+@api.get(
+    "/scoring/factors/{agent_id:path}",
     summary="The factors of a score",
-    **described("factors", models.FactorsAnswer, problems(404, 409, 422)),
+    **described("factors", models.FactorsAnswer, problems(404, 409)),
 )
 async def factors(agent_id: AgentId, asked: TheAsked, threshold: AskedThreshold = None) -> Response:
     """The five factors of an agent's score: formulas, components, and the largest losses."""
@@ -433,7 +511,7 @@ async def factors(agent_id: AgentId, asked: TheAsked, threshold: AskedThreshold 
             for one in attribution(marts, [score.agent_id_hash], score.as_of, asked.window_days)
         ]
         said = {
-            "words": weighs_most(score, loss_components, asked.publication.min_traces),
+            "words": score.cause,
             "loss_components": loss_components,
         }
         return models.FactorsAnswer.model_validate({**members, "weighs_most": said, "cache": lens.cache})
@@ -469,10 +547,10 @@ def _span(
     return begin, begin + min(timedelta(days=days or MOST_DAYS), end - begin), end
 
 
-@scoring.get(
-    "/history/{agent_id:path}",
+@api.get(
+    "/scoring/history/{agent_id:path}",
     summary="Scores over time",
-    **described("history", models.History, problems(404, 409, 422), csv=True),
+    **described("history", models.History, problems(404, 409), csv=True),
 )
 async def history(
     request: Request,
@@ -509,23 +587,15 @@ async def history(
     ] = "daily",
 ) -> Response:
     """Scores of an agent over time, each with its five factors. The answer is CSV if `Accept` prefers text/csv."""
-    known = await answers.publication()
-    _window(known, window_days)
+    asked = await _asked(request, answers, window_days)
     asked_span = time_asked("from", first), time_asked("to", last)
-    as_csv = prefers_csv(request.headers.get("accept"))
 
-    def read(marts: Marts) -> tuple[Score, str | None, list[Point], tuple[datetime, datetime, datetime]]:
-        publication = read_publication(marts)
-        window = _window(publication, window_days)
-        span = begin, end, _ = _span(publication, days, *asked_span)
-        score, note = _score(Lens(marts, publication, answers.cache()), agent_id, window)
+    def build(marts: Marts, asked: Asked) -> models.History:
+        begin, end, whole = _span(asked.publication, days, *asked_span)
+        score, note = _score(asked.lens(marts), agent_id, asked.window_days)
         daily_at = MIDNIGHT if interval == "daily" else None
         agents = [score.agent_id_hash]
-        histories = read_histories(marts, agents, window, first=begin, last=end, daily_at=daily_at)
-        return score, note, histories[score.agent_id_hash], span
-
-    def build_json(marts: Marts) -> models.History:
-        score, note, points, (begin, end, whole) = read(marts)
+        points = read_histories(marts, agents, asked.window_days, first=begin, last=end, daily_at=daily_at)
         return models.History.model_validate(
             {
                 "agent_id_hash": score.agent_id_hash,
@@ -539,7 +609,7 @@ async def history(
                 "current_as_of": score.as_of,
                 "current_score": score.capacity_score,
                 "current_category": score.category,
-                "history": [point(row) for row in points],
+                "history": [point(row) for row in points[score.agent_id_hash]],
                 "next": None
                 if end >= whole
                 else _next(request, **{"from": as_of_time.text(end + timedelta(seconds=1))}),
@@ -548,26 +618,13 @@ async def history(
             }
         )
 
-    def build_csv(marts: Marts) -> bytes:
-        score, _, points, _ = read(marts)
-        written = io.StringIO()
-        writer = csv.DictWriter(written, CSV_COLUMNS, extrasaction="ignore")
-        writer.writeheader()
-        for row in points:
-            writer.writerow(
-                {name: csv_cell(value) for name, value in csv_row(row, score.window_days).items()}
-            )
-        return written.getvalue().encode()
-
-    if as_csv:
-        return await answers.answer(request, known, build_csv, f"{CSV}; charset=utf-8")
-    return await answers.answer(request, known, build_json)
+    return await asked.answer(build, "history")
 
 
 # --- alerts and parameters --------------------------------------------------------------------------------------------
 
 
-@scoring.get("/alerts", summary="Alerts", **described("alerts", models.Alerts, problems(404, 422)))
+@api.get("/scoring/alerts", summary="Alerts", **described("alerts", models.Alerts, problems(404)))
 async def alerts(
     asked: TheAsked,
     threshold: Annotated[
@@ -624,7 +681,15 @@ async def alerts(
     return await asked.answer(build)
 
 
-@scoring.get("/red-flags", summary="Red flags", **described("red_flags", models.RedFlags, problems(404, 422)))
+def _listed(path: str, name: str, model: type[models.Answer], *statuses: int) -> Callable[[Handler], Handler]:
+    """Return the decorator of an endpoint that lists rows, also as CSV."""
+    summary = name.replace("_", " ").capitalize()
+    return api.get(
+        f"/scoring/{path}", summary=summary, **described(name, model, problems(*statuses), csv=True)
+    )
+
+
+@_listed("red-flags", "red_flags", models.RedFlags, 404)
 async def red_flags(
     asked: TheAsked,
     red_flag: Annotated[RedFlagName | None, Query(description="Return only this red flag.")] = None,
@@ -633,32 +698,87 @@ async def red_flags(
 ) -> Response:
     """Red flags of selective reporting at an as-of. They are reasons to look and do not change a score."""
 
-    def build(marts: Marts, asked: Asked) -> models.RedFlags:
-        lens = asked.lens(marts)
-        at = _fleet_as_of(lens, asked)
-        found = [
-            one
+    def read(marts: Marts, asked: Asked) -> list[Any]:
+        at = _fleet_as_of(asked.lens(marts), asked)
+        return [
+            {**asdict(one), "agent_name": name_of(one)}
             for one in (read_red_flags(marts, at, asked.window_days) if at else [])
             if red_flag in (None, one.red_flag)
         ]
-        return models.RedFlags(
-            as_of=at,
-            window_days=asked.window_days,
-            total_red_flag_count=len(found),
-            offset=offset,
-            limit=limit,
-            next=_next_page(asked.request, limit, offset, found),
-            red_flags=[
-                models.RedFlag.model_validate({**asdict(one), "agent_name": name_of(one)})
-                for one in _page(found, limit, offset)
-            ],
-            cache=lens.cache,
-        )
 
-    return await asked.answer(build)
+    return await asked.listing(models.RedFlags, read, limit, offset)
 
 
-@scoring.get("/parameters", summary="Parameters", **described("parameters", models.Parameters, problems()))
+@_listed("agents", "agents", models.Agents)
+async def agents(asked: TheAsked, limit: AskedLimit = None, offset: AskedOffset = 0) -> Response:
+    """All agents that have sent traces, with their names and the times of their traces."""
+    return await asked.listing(models.Agents, lambda marts, _: all_agents(marts), limit, offset)
+
+
+@_listed("runs", "runs", models.Runs, 403)
+async def runs(asked: TheAsked, limit: AskedLimit = 100, offset: AskedOffset = 0) -> Response:
+    """The log of runs, the newest first."""
+    return await asked.listing(models.Runs, lambda marts, _: run_records(marts, DEEPEST), limit, offset)
+
+
+@_listed("data-quality", "data_quality", models.DataQuality, 403)
+async def data_quality(asked: TheAsked, limit: AskedLimit = None, offset: AskedOffset = 0) -> Response:
+    """Traces that were repaired, set aside or refused: counts of all days, and of the last 14 days up to the as-of."""
+
+    def read(marts: Marts, asked: Asked) -> list[Issue] | None:
+        at = asked.as_of or asked.publication.as_of or datetime.now(UTC)
+        return issues(marts, (at - timedelta(microseconds=1)).date(), QUALITY_DAYS)
+
+    return await asked.listing(models.DataQuality, read, limit, offset)
+
+
+@_listed("acknowledgements", "acknowledgements", models.Acknowledgements)
+async def acknowledgements(
+    asked: TheAsked,
+    log: Annotated[
+        bool, Query(description="Return also those that are over, replaced or withdrawn.")
+    ] = False,
+    limit: AskedLimit = None,
+    offset: AskedOffset = 0,
+) -> Response:
+    """Acknowledgements of alerts and red flags that are in force. `ciris-scoring acknowledge` writes them."""
+
+    def read(marts: Marts, asked: Asked) -> list[Acknowledgement]:
+        found = read_acknowledgements(marts)
+        return found if log else list(in_force(found).values())
+
+    return await asked.listing(models.Acknowledgements, read, limit, offset)
+
+
+@_listed("verdicts/{agent_id:path}", "verdict_history", models.VerdictHistory, 404, 409)
+async def verdict_history(
+    agent_id: AgentId, asked: TheAsked, limit: AskedLimit = None, offset: AskedOffset = 0
+) -> Response:
+    """Periods in which an agent had the same published verdict, the newest first."""
+
+    def read(marts: Marts, asked: Asked) -> list[VerdictPeriod]:
+        agent_id_hash, _, _ = _one_agent(asked.lens(marts), agent_id)
+        return verdict_periods(marts, agent_id_hash, asked.window_days)
+
+    return await asked.listing(models.VerdictHistory, read, limit, offset)
+
+
+@_listed("deferrals/{agent_id:path}", "deferrals", models.Deferrals, 404, 409)
+async def deferrals(
+    agent_id: AgentId, asked: TheAsked, limit: AskedLimit = None, offset: AskedOffset = 0
+) -> Response:
+    """Deferrals that the component q_deferral of a score is computed from, the lowest value first."""
+
+    def read(marts: Marts, asked: Asked) -> list[Deferral]:
+        score, _ = _score(asked.lens(marts), agent_id, asked.window_days, asked.as_of)
+        return judged_deferrals(marts, score.agent_id_hash, score.as_of, score.window_start)
+
+    return await asked.listing(models.Deferrals, read, limit, offset)
+
+
+@api.get(
+    "/scoring/parameters", summary="Parameters", **described("parameters", models.Parameters, problems())
+)
 async def parameters(request: Request, answers: TheAnswers) -> Response:
     """Parameters, categories and windows that scores are computed with."""
 
@@ -699,33 +819,32 @@ async def parameters(request: Request, answers: TheAnswers) -> Response:
 # --- evidence ---------------------------------------------------------------------------------------------------------
 
 
-@scoring.get(
-    "/evidence/{agent_id:path}",
+@api.get(
+    "/scoring/evidence/{agent_id:path}",
     summary="The traces behind a component",
-    **described("evidence", models.Evidence, problems(404, 409, 422)),
+    **described("evidence", models.Evidence, problems(404, 409), csv=True),
 )
 async def evidence(
     agent_id: AgentId,
     asked: TheAsked,
     component: Annotated[
-        str,
+        Component,
         Query(
-            pattern=EVIDENCE,
-            description="Name of the component. No single trace lowers delta_drift, ECE or Q_deferral.",
-            examples=["I_chain"],
+            description="Name of the component in the marts. No single trace lowers delta_drift or ece; "
+            "`deferrals` has the deferrals behind q_deferral.",
+            examples=["i_chain"],
         ),
     ],
     after: After = None,
     limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of traces in the answer.")] = 100,
 ) -> Response:
     """Traces that lowered a component of a score, the newest first."""
-    name = MARTS_NAMES.get(component, component)
 
     def build(marts: Marts, asked: Asked) -> models.Evidence:
         lens = asked.lens(marts)
         score, note = _score(lens, agent_id, asked.window_days, asked.as_of)
         key = (score.agent_id_hash, score.as_of, score.window_start)
-        traces = read_evidence(marts, name, *key, after=after, limit=limit + 1)
+        traces = read_evidence(marts, component, *key, after=after, limit=limit + 1)
         page = traces[:limit]
         return models.Evidence(
             agent_id_hash=score.agent_id_hash,
@@ -734,14 +853,14 @@ async def evidence(
             as_of=score.as_of,
             window_days=asked.window_days,
             window_start=score.window_start,
-            component=lens_name(name),
-            lowered_by_unit=RULES[name].unit,
+            component=component,
+            lowered_by_unit=RULES[component].unit,
             traces=[models.EvidenceTrace.model_validate(trace) for trace in page],
             next=_next(asked.request, after=page[-1].key) if len(traces) > limit else None,
             cache=lens.cache,
         )
 
-    return await asked.answer(build)
+    return await asked.answer(build, "traces")
 
 
 # --- the server itself ------------------------------------------------------------------------------------------------
@@ -782,8 +901,30 @@ async def readyz(answers: TheAnswers) -> Response:
     )
 
 
-def _unkept(answer: models.Described) -> Response:
+def _unkept(answer: Described) -> Response:
     return Response(answer.body(), media_type=JSON, headers={"Cache-Control": "no-store"})
 
 
-router.include_router(scoring)
+def _index(prefix: str) -> models.Index:
+    """Return the endpoints under a path."""
+    endpoints = [
+        models.Endpoint(
+            path=route.path.replace(":path}", "}"),
+            summary=route.summary or "",
+            description=route.description,
+            media_types=_offered(route),
+        )
+        for route in api.routes
+        if isinstance(route, APIRoute) and route.path.startswith(prefix)
+    ]
+    return models.Index(documentation="/openapi.json", endpoints=endpoints)
+
+
+@api.get("", summary="The endpoints", **described("index", models.Index, problems()))
+@api.get("/scoring", summary="The endpoints", **described("scoring_index", models.Index, problems()))
+async def index(request: Request) -> Response:
+    """The endpoints of the API, each with its content and media types."""
+    return _unkept(_index(request.scope["route"].path))
+
+
+router.include_router(api, dependencies=[Depends(acceptable)])

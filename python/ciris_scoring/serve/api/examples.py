@@ -17,7 +17,9 @@ EXAMPLES["capacity"] = {**EXAMPLES["fleet"]["agents"][0], "cache": EXAMPLES["fle
 PROBLEM_SCHEMA = {"$ref": "#/components/schemas/ProblemDocument"}
 PROBLEMS = {
     401: ("key-required", "No API key, or a wrong one."),
+    403: ("no-right", "The role of the server may not read this mart."),
     404: ("unknown-agent", "No such agent, or it has no such score."),
+    406: ("not-acceptable", "`Accept` names no media type that there is."),
     409: ("ambiguous-agent", "Several agents may be meant; `agents` lists them."),
     422: ("bad-parameter", "A parameter is not acceptable; `errors` says which."),
     429: ("too-many-requests", "Too many requests of this client."),
@@ -46,13 +48,18 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Describe the problems that an endpoint can return, in addition to those of all endpoints."""
     return {
         304: {"description": "Nothing has changed since the answer with this ETag."},
-        **{status: _problem(status) for status in sorted({*statuses, 401, 429, 503})},
+        **{status: _problem(status) for status in sorted({*statuses, 401, 406, 422, 429, 503})},
     }
 
 
 def _problem(status: int) -> dict[str, Any]:
     kind, meaning = PROBLEMS[status]
-    example = {"type": TYPE + kind, "title": TITLES[kind][1], "status": status, **EXAMPLES["problems"][kind]}
+    example = {
+        "type": TYPE + kind,
+        "title": TITLES[kind][1],
+        "status": status,
+        **EXAMPLES["problems"].get(kind, {}),
+    }
     return {
         "description": meaning,
         "headers": HEADERS.get(status, {}),
@@ -64,9 +71,9 @@ def described(
     name: str, model: type[BaseModel], responses: Mapping[int | str, dict[str, Any]], *, csv: bool = False
 ) -> dict[str, Any]:
     """Return FastAPI's description of an endpoint: shape and example of the answer, and problems."""
-    content: dict[str, Any] = {"application/json": {"example": EXAMPLES[name]}}
+    content: dict[str, Any] = {"application/json": {"example": EXAMPLES.get(name)}}
     if csv:
-        content["text/csv"] = {"schema": {"type": "string"}, "example": EXAMPLES[f"{name}.csv"]}
+        content["text/csv"] = {"schema": {"type": "string"}, "example": EXAMPLES.get(f"{name}.csv")}
     answer: dict[str, Any] = {"description": "The answer.", "content": content}
     if 304 in responses:
         answer["headers"] = TAGGED

@@ -18,17 +18,20 @@ from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.publication import Publication
 from ciris_scoring.marts.verdict import VERDICTS
 from ciris_scoring.serve.api import models
+from ciris_scoring.serve.api.columns import Described
+from ciris_scoring.serve.spreadsheet import csv_text
 
 LENS_NAMES = {one.component: one.lens_name for one in COMPONENT_ROWS if one.lens_name}
 """Names of components in the lens, by their names in the marts. All other components have the same name in both."""
 SORTED_BY: Mapping[str, Callable[[Score], Any]] = {
     "composite_score": lambda score: score.capacity_score,
+    "change": lambda score: score.change or 0,
     "capacity_score_steady": lambda score: score.capacity_score_steady or 0,
     "agent_name": lambda score: name_of(score),
     "total_traces": lambda score: score.n_traces,
     **{factor: attrgetter(column) for factor, column in FACTORS.items()},
 }
-"""Sort keys for the fleet."""
+"""Sort keys for the fleet that do not depend on the threshold."""
 NO_TRACES = "no_traces"
 """Status of an agent without a trace in the window. The marts have no such status."""
 
@@ -44,29 +47,10 @@ def name_of(row: Any) -> str:
     return name
 
 
-def _alike(row: Score | Point, model: type[models.Described]) -> dict[str, Any]:
-    """Return the values of a row that a model has under the same names."""
-    return {name: getattr(row, name) for name in model.model_fields if hasattr(row, name)}
-
-
-def _outlined(row: Score | Point, model: type[models.Outline]) -> dict[str, Any]:
-    """Return the values of a score that a model has. The lens calls the score itself `composite_score`."""
-    return {**_alike(row, model), "agent_name": name_of(row), "composite_score": row.capacity_score}
-
-
-def judged(score: Score, threshold: float | None, model: type[models.Judged]) -> dict[str, Any]:
-    """Return the values of a score that a model has, with its verdict.
-
-    :param threshold: steady score that the permission requires, or None for the threshold of the published verdict.
-    """
-    found = score.verdict(threshold)
-    return {
-        **_outlined(score, model),
-        "verdict": found.verdict,
-        "verdict_reason": found.reason,
-        "verdict_threshold": found.threshold,
-        "probability_at_threshold": found.probability,
-    }
+def _members(row: Score | Point, model: type[Described]) -> dict[str, Any]:
+    """Return the values of a row that a model has. The lens calls the score itself `composite_score`."""
+    values = {name: getattr(row, name) for name in model.model_fields if hasattr(row, name)}
+    return {**values, "agent_name": name_of(row), "composite_score": row.capacity_score}
 
 
 @dataclass(frozen=True)
@@ -93,10 +77,7 @@ class Lens:
         non_exempt = agent_reading.non_exempt_traces(*key)
         for score in scores:
             yield {
-                **judged(score, self.threshold, models.ScoreBase),
-                "interval_driver": score.interval_driver and lens_name(score.interval_driver),
-                "missing_traces": self._missing(score.n_traces),
-                "unmeasured_components": [lens_name(name) for name in score.unmeasured_components],
+                **self.judged(score, models.ScoreBase),
                 "factors": {
                     name: {
                         "score": factor.value,
@@ -109,12 +90,30 @@ class Lens:
                     for name, factor in score.factors.items()
                 },
                 "metadata": {
-                    **_alike(score, models.Metadata),
+                    "as_of": score.as_of,
+                    "window_days": score.window_days,
+                    "window_start": score.window_start,
+                    "parameter_set_id": score.parameter_set_id,
+                    "scored_at": score.scored_at,
                     "window_end": score.as_of,
                     "total_traces": score.n_traces,
                     "non_exempt_traces": non_exempt.get(score.agent_id_hash, 0),
                 },
             }
+
+    def judged(self, score: Score, model: type[models.ScoreBase]) -> dict[str, Any]:
+        """Return the values of a score that a model has, with its verdict."""
+        found = score.verdict(self.threshold)
+        return {
+            **_members(score, model),
+            "interval_driver": score.interval_driver and lens_name(score.interval_driver),
+            "unmeasured_components": [lens_name(name) for name in score.unmeasured_components],
+            "missing_traces": self._missing(score.n_traces),
+            "verdict": found.verdict,
+            "verdict_reason": found.reason,
+            "verdict_threshold": found.threshold,
+            "probability_at_threshold": found.probability,
+        }
 
     def unscored(
         self, as_of: datetime | None, window_days: int, raised: str | None = None
@@ -166,7 +165,7 @@ class Lens:
         return [
             models.AlertedAgent.model_validate(
                 {
-                    **judged(score, self.threshold, models.AlertedAgent),
+                    **self.judged(score, models.AlertedAgent),
                     "non_exempt_traces": non_exempt.get(score.agent_id_hash, 0),
                 }
             )
@@ -181,35 +180,27 @@ def point(row: Point) -> models.Point:
     """Convert a score to a point of a history."""
     return models.Point.model_validate(
         {
-            **_outlined(row, models.Point),
+            **_members(row, models.Point),
             "factors": {factor: getattr(row, column) for factor, column in FACTORS.items()},
         }
     )
 
 
-CSV_COLUMNS = (
-    *(
-        "agent_id_hash",
-        "agent_name",
-        "as_of",
-        "window_days",
-        "n_traces",
-        "composite_score",
-        "capacity_score_low",
-    ),
-    *(
-        "capacity_score_high",
-        "capacity_score_steady",
-        "capacity_score_steady_low",
-        "capacity_score_steady_high",
-    ),
-    *("fragility_index", "category", "score_status", "confidence", *FACTORS),
-    *("weakest_factor", "parameter_set_id", "scored_at"),
-)
+def csv_of(answer: models.Answer, rows: str) -> str:
+    """Return the list of an answer as CSV. Factors and metadata are columns, and each row names agent and window.
 
-
-def csv_row(row: Point, window_days: int) -> dict[str, Any]:
-    """Convert a score to a row of a CSV. It has more keys than `CSV_COLUMNS`."""
-    written = point(row).model_dump()
-    more = {"agent_id_hash": row.agent_id_hash, "window_days": window_days}
-    return {**written, **written["factors"], **more}
+    :param rows: member of the answer that is the list.
+    """
+    document = answer.model_dump(exclude_unset=True)
+    shared = {name: document[name] for name in ("agent_id_hash", "window_days") if name in document}
+    found = []
+    for item in document[rows]:
+        row = {name: value for name, value in item.items() if name not in ("factors", "metadata", "raised")}
+        for factor, value in item.get("factors", {}).items():
+            row[factor] = value["score"] if isinstance(value, dict) else value
+        if "raised" in item:
+            row["raised"] = [one["name"] for one in item["raised"]]
+        found.append((shared if rows == "history" else {}) | row | item.get("metadata", {}))
+    names = dict.fromkeys(name for row in found for name in row)
+    first = [name for name in ("agent_id_hash", "agent_name", "as_of", "window_days") if name in names]
+    return csv_text(list(dict.fromkeys([*first, *names])), found)

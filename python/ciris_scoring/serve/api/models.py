@@ -3,67 +3,46 @@
 Names and nesting are those of the CIRIS lens API.
 """
 
-from datetime import UTC, datetime
-from typing import Annotated, Generic, Literal, TypeVar
+from datetime import date
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema
+from pydantic import ConfigDict, Field, create_model
 
 from ciris_scoring.basics.kinds import ALERTS, FLAGS
+from ciris_scoring.marts import (
+    agent,
+    agents,
+    alerts,
+    deferrals,
+    evidence,
+    fleet,
+    history,
+    red_flags,
+    run_state,
+)
+from ciris_scoring.marts import parameters as marts_parameters
+from ciris_scoring.marts.factors import FACTORS
 from ciris_scoring.marts.verdict import VerdictName
+from ciris_scoring.serve.api.columns import Described, Moment, of_row
 
 Value = TypeVar("Value")
 FactorName = Literal["C", "I_int", "R", "I_inc", "S"]
 Category = Literal["high_fragility", "moderate", "healthy", "high_capacity"]
 Status = Literal["final", "provisional", "insufficient_data"]
+Severity = Literal["critical", "warning", "red_flag"]
 Confidence = Literal["insufficient", "low", "medium", "high"]
 
-Moment = Annotated[
-    datetime,
-    PlainSerializer(lambda moment: moment.astimezone(UTC).isoformat(), return_type=str, when_used="json"),
-    WithJsonSchema({"type": "string", "format": "date-time"}),
-]
-"""A time in UTC with the offset +00:00. Python before 3.11 cannot parse the suffix Z."""
-Certainty = Annotated[
-    Literal["certain", "uncertain"] | None,
-    Field(
-        description="certain if both confidence bounds are in the category, else uncertain; null if the score is null."
-    ),
-]
 Hash = Annotated[str, Field(description="Identifier of the agent, which never changes.")]
-Name = Annotated[
-    str, Field(description="Last name that the agent sent, or its hash if it never sent one. Not unique.")
-]
-Note = Annotated[
-    str | None,
-    Field(description="Other agents that once had the requested name; null if there are none."),
-]
+Name = Annotated[str, Field(description="Last name that the agent sent, else its hash. Not unique.")]
+Note = Annotated[str | None, Field(description="Other agents that once had the name; null if none.")]
 Share = Annotated[float, Field(ge=0, le=1)]
-Since = Annotated[
-    Moment | None,
-    Field(
-        description="First as-of from which it was raised without a break; null if that is the oldest as-of, or 400 "
-        "as-ofs ago or more."
-    ),
-]
-Next = Annotated[
-    str | None,
-    Field(description="Address of the next page, relative to the requested one; null on the last page."),
-]
-AsOf = Annotated[
-    Moment, Field(description="Period end (UTC) that the score belongs to; only traces before it count.")
-]
+SINCE = "First as-of from which it was raised without a break; null if that is the oldest, or 400 as-ofs ago."
+Since = Annotated[Moment | None, Field(description=SINCE)]
+Next = Annotated[str | None, Field(description="Relative address of the next page; null on the last.")]
+AsOf = Annotated[Moment, Field(description="Period end (UTC) of the score; only traces before it count.")]
+AsOfShown = Annotated[Moment | None, Field(description="As-of (UTC); null if no score is published.")]
 WindowDays = Annotated[int, Field(description="Length of the scoring window in days.")]
 Timestamp = Annotated[Moment, Field(description="Time when this answer was made (UTC).")]
-
-
-class Described(BaseModel):
-    """Base class of all models. Unknown members are not allowed."""
-
-    model_config = ConfigDict(extra="forbid", from_attributes=True)
-
-    def body(self) -> bytes:
-        """Serialize the model, without members that were not set."""
-        return self.model_dump_json(by_alias=True, exclude_unset=True).encode()
 
 
 class Cache(Described):
@@ -83,18 +62,11 @@ class FactorScore(Described):
     """A factor of a score."""
 
     score: Share = Field(description="Value of the factor, higher is better.")
-    score_low: Share | None = Field(
-        description="Lower bound of its 95 % interval; null in rows published before intervals existed."
-    )
+    score_low: Share | None = Field(description="Lower bound of its 95 % interval; null in old rows.")
     score_high: Share | None = Field(description="Upper bound; null if the lower bound is null.")
-    components: dict[str, float | None] = Field(
-        description="Components, inputs and counts of the factor by name; null if not measured."
-    )
+    components: dict[str, float | None] = Field(description="Components and inputs; null if not measured.")
     trace_count: int = Field(description="Traces in the window.")
-    confidence: Confidence = Field(
-        description="Amount of data, by traces in the window: insufficient below 10, low below 30, medium below 100, "
-        "else high."
-    )
+    confidence: Confidence = Field(description="Amount of data, by traces in the window.")
 
 
 class ByFactor(Described, Generic[Value]):
@@ -117,9 +89,7 @@ class DetailedFactor(FactorScore):
     name: str = Field(description="Name of the factor for people.")
     formula: str = Field(description="Formula of the factor.")
     description: str = Field(description="Property of the agent that the factor measures.")
-    notes: list[str] = Field(
-        default_factory=list, description="Notes on how to read the factor; only for R and I_inc."
-    )
+    notes: list[str] = Field(default_factory=list, description="How to read the factor; for R and I_inc.")
 
 
 class DetailedFactors(ByFactor[DetailedFactor]):
@@ -134,12 +104,8 @@ class Metadata(Described):
     window_start: Moment = Field(description="First moment of the window.")
     window_end: Moment = Field(description="End of the window, which is the as-of.")
     total_traces: int = Field(description="Traces in the window, each counted once.")
-    non_exempt_traces: int = Field(
-        description="Traces in the window whose action is SPEAK, TOOL, MEMORIZE or FORGET."
-    )
-    parameter_set_id: str = Field(
-        description="Short hash of all parameters that the score was computed with."
-    )
+    non_exempt_traces: int = Field(description="Traces in the window whose action is non-exempt.")
+    parameter_set_id: str = Field(description="Short hash of all parameters of the score.")
     scored_at: Moment = Field(description="Time when the score was computed.")
 
 
@@ -149,101 +115,80 @@ class DetailedMetadata(Metadata):
     non_exempt_actions: list[str] = Field(description="Actions that affect others or the agent's memory.")
 
 
-class Outline(Described):
-    """Base class of all models of a score, which can be null."""
+class Acknowledgement(Described):
+    """An acknowledgement of an alert or red flag, or a withdrawal."""
 
-    agent_name: Name
-    composite_score: Share | None = Field(
-        description="Product of the five factors, capacity_score in the marts; null with too few traces."
-    )
-    capacity_score_low: Share | None = Field(
-        description="Lower bound of its 95 % interval; null if the score is null."
-    )
-    capacity_score_high: Share | None = Field(
-        description="Upper bound of its 95 % interval; null if the score is null."
-    )
-    capacity_score_steady: Share | None = Field(
-        description="Long-run score, to decide by: the expected score of a window under the agent's present behaviour."
-    )
-    capacity_score_steady_low: Share | None = Field(
-        description="Lower bound of its 95 % interval; null if the steady score is null."
-    )
-    capacity_score_steady_high: Share | None = Field(
-        description="Upper bound of its 95 % interval; null if the steady score is null."
-    )
-    fragility_index: float | None = Field(
-        description="1/(epsilon + composite_score), lower is better; null if the score is null."
-    )
-    category: Category | None = Field(description="Category of the score; null if the score is null.")
-    score_status: Status = Field(
-        description="insufficient_data: too few traces; provisional: too little history; final."
-    )
-    weakest_factor: FactorName = Field(description="Factor with the smallest value.")
+    acknowledgement_id: int = Field(description="Number of the acknowledgement.")
+    agent_id_hash: Hash
+    kind: str = Field(description="Kind of the alert, or name of the red flag.")
+    action: Literal["acknowledge", "withdraw"] = Field(description="acknowledge or withdraw.")
+    severity: Severity | None = Field(description="Highest severity that was seen; null for a withdrawal.")
+    seen_by: str = Field(description="Name of the person.")
+    reason: str | None = Field(description="Reason of the acknowledgement; null for a withdrawal.")
+    until: date | None = Field(description="Last day (UTC) of the acknowledgement; null for a withdrawal.")
+    written_at: Moment = Field(description="Time when it was written.")
+    role_name: str = Field(description="Role of the database session that wrote it.")
 
 
-class Scored(Outline):
-    """Base class of models of a score that is not null."""
-
-    composite_score: Share = Field(description="Product of the five factors.")
-    fragility_index: float = Field(description="1/(epsilon + composite_score), lower is better.")
-    category: Category = Field(description="Category of the score.")
+Seen = Annotated[Acknowledgement | None, Field(description="Acknowledgement in force; null if none.")]
 
 
 class Raised(Described):
     """An alert or red flag that is raised for an agent."""
 
     name: str = Field(description="Kind of the alert, or name of the red flag.")
-    severity: Literal["critical", "warning", "red_flag"] = Field(
-        description="Severity of an alert; red_flag for a red flag."
-    )
+    severity: Severity = Field(description="Severity of an alert; red_flag for a red flag.")
     since: Since
     reviews: bool = Field(description="Whether a person must review the agent before the score decides.")
+    seen: Seen
 
 
-class Judged(Outline):
-    """Base class of models of a score with its verdict."""
+SCORES = ("fct_capacity_scores", "fct_score_comparisons", "dim_agents")
+OF_LENS = (
+    "capacity_score",
+    "n_traces",
+    *("as_of", "window_days", "window_start", "parameter_set_id", "scored_at"),
+)
+"""Columns that the lens has under other names, or in `metadata`."""
+OF_FACTORS = tuple(column + end for column in FACTORS.values() for end in ("", "_low", "_high"))
+COMPOSITE = "Product of the five factors, capacity_score in the marts; null with too few traces."
+CompositeScore = Annotated[Share | None, Field(description=COMPOSITE)]
 
-    agent_id_hash: Hash
+
+@of_row(fleet.Score, *SCORES, without=(*OF_LENS, *OF_FACTORS))
+class ScoreBase(Described):
+    """Base class of a score of an agent at an as-of, with its verdict."""
+
+    agent_name: Name
+    composite_score: CompositeScore
+    category: Category | None = Field(description="Category of composite_score; null if that is null.")
+    category_steady: Category | None = Field(description="Category of the agent, by capacity_score_steady.")
+    score_status: Status = Field(description="Whether there are enough traces and history for a final score.")
+    confidence: Confidence = Field(description="Amount of data, by traces in the window.")
+    weakest_factor: FactorName = Field(description="Factor with the smallest value.")
     verdict: VerdictName = Field(
         description="Advice about a permission with the threshold: grant it, withhold it, keep it as it is, review the "
         "raised alerts and red flags first, or wait for a score."
     )
     verdict_reason: str = Field(description="Reason for the verdict, in one sentence.")
+    cause: str = Field(description="Main cause of the score, in one sentence.")
+    chain_cause: str = Field(description="Name of the loss component I_chain: its largest cause.")
+    final_from: Moment | None = Field(description="Day on which a provisional score is final; else null.")
     verdict_threshold: Share = Field(
         description="Steady score that the permission requires: the requested threshold, else the published one."
     )
     probability_at_threshold: Share | None = Field(
         description="Probability that the long-run score reaches the threshold; null without a steady score."
     )
-    raised: list[Raised] = Field(description="Alerts, the critical ones first, and red flags.")
+    missing_traces: int = Field(description="Number of traces that are missing for a score, or 0.")
+    last_traced_at: Moment | None = Field(description="Last trace; null if it is not before the as-of.")
+    raised: list[Raised] = Field(description="Alerts and red flags; acknowledged ones last.")
 
 
-class ScoreBase(Judged):
-    """Base class of a score of an agent at an as-of."""
+class FleetScore(ScoreBase):
+    """A score of an agent in the fleet. With `fields`, only the requested members."""
 
-    category_steady: Category | None = Field(
-        description="Category of capacity_score_steady; null if that is null."
-    )
-    category_steady_certainty: Certainty
-    steady_missing_because: str | None = Field(
-        description="Reason why capacity_score_steady is null: too_few_traces; null if it is not null."
-    )
-    capacity_score_geometric: Share | None = Field(description="Weighted geometric mean of the factors.")
-    category_certainty: Certainty
-    interval_driver: str | None = Field(
-        description="Component that widens the interval most; null if there is none."
-    )
-    confidence: Confidence = Field(description="Amount of data, by traces in the window.")
-    missing_traces: int = Field(
-        description="Number of traces that are missing for a score; 0 if there is one."
-    )
-    unmeasured_components: list[str] = Field(
-        description="Components with too little data, which have their neutral value."
-    )
-
-
-class FleetScore(Scored, ScoreBase):
-    """A score of an agent in the fleet; it is never null."""
+    model_config = ConfigDict(json_schema_extra=lambda schema: schema.pop("required", None))
 
     factors: Factors = Field(description="The five factors.")
     metadata: Metadata = Field(description="Data and parameters that the score was computed from.")
@@ -257,25 +202,19 @@ class Score(ScoreBase, Answer):
     metadata: Metadata = Field(description="Data and parameters that the score was computed from.")
 
 
+@of_row(agents.Unscored, "fct_capacity_scores", "dim_agents")
 class Unscored(Described):
     """An agent without a score at the as-of."""
 
-    agent_id_hash: Hash
     agent_name: Name
-    score_status: Literal["insufficient_data", "no_traces"] = Field(
-        description="insufficient_data: too few traces in the window; no_traces: none."
-    )
-    n_traces: int = Field(description="Traces in the window.")
+    score_status: Literal["insufficient_data", "no_traces"] = Field(description="Too few traces, or none.")
     missing_traces: int = Field(description="Number of traces that are missing for a score.")
-    last_traced_at: Moment | None = Field(description="Time of the agent's last trace.")
 
 
 class Summary(Described):
     """The whole fleet at the as-of; filters do not apply."""
 
-    verdicts: dict[VerdictName, int] = Field(
-        description="Agents by verdict, including those without a score."
-    )
+    verdicts: dict[VerdictName, int] = Field(description="Agents by verdict, also those without a score.")
     high_capacity: int = Field(description="Agents in category high_capacity.")
     healthy: int = Field(description="Agents in category healthy.")
     moderate: int = Field(description="Agents in category moderate.")
@@ -283,12 +222,8 @@ class Summary(Described):
     final: int = Field(description="Agents with status final.")
     provisional: int = Field(description="Agents with status provisional.")
     insufficient_data: int = Field(description="Agents with traces, but too few for a score.")
-    mean_capacity_score: Share | None = Field(
-        description="Mean over agents with a score; null if no agent has one."
-    )
-    median_capacity_score: Share | None = Field(
-        description="Median over agents with a score; null if no agent has one."
-    )
+    mean_capacity_score: Share | None = Field(description="Mean of the scores; null if there is none.")
+    median_capacity_score: Share | None = Field(description="Median of the scores; null if there is none.")
     min_capacity_score: Share | None = Field(description="Lowest score; null if no agent has one.")
 
 
@@ -296,7 +231,7 @@ class Fleet(Answer):
     """Scores of all agents at an as-of."""
 
     timestamp: Timestamp
-    as_of: Moment | None = Field(description="As-of of the scores (UTC); null if no score is published.")
+    as_of: AsOfShown
     window_days: WindowDays
     agent_count: int = Field(description="Length of `agents`.")
     total_agent_count: int = Field(description="Scored agents that match the filters, on all pages.")
@@ -304,30 +239,21 @@ class Fleet(Answer):
     limit: int | None = Field(description="Maximum length of each list; null for all.")
     next: Next
     agents: list[FleetScore] = Field(description="Agents with a score.")
-    total_unscored_count: int = Field(
-        description="Agents without a score that match the filters, on all pages."
-    )
+    total_unscored_count: int = Field(description="Agents without a score that match, on all pages.")
     unscored: list[Unscored] = Field(description="Agents without a score; empty if a category is requested.")
     summary: Summary = Field(description="Numbers of the whole fleet.")
 
 
+@of_row(agent.ComponentLoss, "fct_score_attribution", without=("agent_id_hash", "score_left"))
 class ComponentLoss(Described):
     """Loss of a score by one loss component."""
-
-    loss_component: str = Field(description="Loss component: a component, or r_ceiling, the fixed cost.")
-    factor: FactorName = Field(description="Factor that the loss component belongs to.")
-    points_lost: float = Field(description="Points that it takes from a score of 1.")
-    loss: float | None = Field(description="Its share of -ln(composite_score); null if infinite.")
-    rank: int = Field(description="Rank by points, from 1 for the largest loss.")
 
 
 class WeighsMost(Described):
     """Loss components of a score."""
 
     words: str = Field(description="The largest losses in one sentence.")
-    loss_components: list[ComponentLoss] = Field(
-        description="All loss components, the largest loss first; empty without a score."
-    )
+    loss_components: list[ComponentLoss] = Field(description="Loss components, the largest loss first.")
 
 
 class FactorsAnswer(ScoreBase, Answer):
@@ -343,17 +269,13 @@ class PointFactors(ByFactor[Share]):
     """The five factors at an as-of."""
 
 
-class Point(Outline):
+@of_row(history.Point, *SCORES, without=("agent_id_hash", "capacity_score", *FACTORS.values()))
+class Point(Described):
     """A score of the agent at an as-of, with its name at the time."""
 
-    as_of: AsOf
-    confidence: Confidence = Field(description="Amount of data, by traces in the window.")
-    n_traces: int = Field(description="Traces in the window.")
+    agent_name: Name
+    composite_score: CompositeScore
     factors: PointFactors = Field(description="The five factors.")
-    parameter_set_id: str = Field(
-        description="Short hash of all parameters that the score was computed with."
-    )
-    scored_at: Moment = Field(description="Time when the score was computed.")
 
 
 class History(Answer):
@@ -371,43 +293,33 @@ class History(Answer):
     )
     current_as_of: AsOf
     current_score: Share | None = Field(description="Newest score of the agent; null with too few traces.")
-    current_category: Category | None = Field(
-        description="Category of the newest score; null if that is null."
-    )
-    history: list[Point] = Field(
-        description="Scores, the oldest first. An as-of without a trace in its window has none."
-    )
+    current_category: Category | None = Field(description="Category of the newest score.")
+    history: list[Point] = Field(description="Scores, the oldest first; none without a trace in the window.")
     note: str = Field(description="Note on how the as-ofs of the history were chosen.")
     next: Next
 
 
-class AlertedAgent(Scored, Judged):
+class AlertedAgent(ScoreBase):
     """An agent below the threshold."""
 
-    category_certainty: Certainty
     non_exempt_traces: int = Field(description="Traces in the window whose action is non-exempt.")
 
 
+@of_row(alerts.Alert, "fct_capacity_alerts")
 class Alert(Described):
     """An alert at the as-of."""
 
-    agent_id_hash: Hash
     agent_name: Name
-    as_of: AsOf
-    window_days: WindowDays
     kind: str = Field(description=f"One of {', '.join(ALERTS)}.")
-    severity: str = Field(description="critical or warning.")
     since: Since
-    value: float | None = Field(description="Measured value.")
-    threshold: float | None = Field(description="Value that it was compared with.")
-    message: str = Field(description="The alert in one sentence.")
+    seen: Seen
 
 
 class Alerts(Answer):
     """Agents and alerts that need attention."""
 
     timestamp: Timestamp
-    as_of: Moment | None = Field(description="As-of of the scores (UTC); null if no score is published.")
+    as_of: AsOfShown
     threshold: Share = Field(description="Agents with a score below this are listed in `agents`.")
     window_days: WindowDays
     alert_count: int = Field(description="Length of `agents`. The name is that of the lens API.")
@@ -420,52 +332,19 @@ class Alerts(Answer):
     alerts: list[Alert] = Field(description="Alerts of the window at the as-of, critical ones first.")
 
 
+@of_row(red_flags.RedFlag, "fct_record_signs")
 class RedFlag(Described):
     """A red flag of selective reporting."""
 
-    agent_id_hash: Hash
     agent_name: Name
     red_flag: str = Field(description=f"One of {', '.join(FLAGS)}.")
-    field: str | None = Field(
-        description="Trace field that it refers to; null if it refers to the whole record."
-    )
-    z: float | None = Field(
-        description="Standard errors above the value that it is compared with; null if there is none."
-    )
-    message: str = Field(description="The red flag in one sentence.")
+    since: Since
+    seen: Seen
 
 
-class RedFlags(Answer):
-    """Red flags of selective reporting at an as-of. They are reasons to look and do not change a score."""
-
-    as_of: Moment | None = Field(description="As-of of the scores (UTC); null if no score is published.")
-    window_days: WindowDays
-    total_red_flag_count: int = Field(description="Red flags that match the filters, on all pages.")
-    offset: int = Field(description="Number of red flags skipped at the start of the list.")
-    limit: int | None = Field(description="Maximum length of the list; null for all.")
-    next: Next
-    red_flags: list[RedFlag] = Field(description="Red flags, ordered by agent.")
-
-
+@of_row(marts_parameters.Parameter, "dim_scoring_parameters")
 class Published(Described):
     """A parameter in force."""
-
-    name: str = Field(
-        validation_alias="parameter_name", description="Name, as in the variable ciris_scoring_parameters."
-    )
-    value: str | None = Field(
-        validation_alias="parameter_value",
-        description="Value in force; null for the sampling salt, which is not published.",
-    )
-    default: str | None = Field(
-        validation_alias="default_value", description="Value if it is not overridden."
-    )
-    allowed_range: str = Field(description="Values that are accepted, in words.")
-    meaning: str = Field(description="Effect of the parameter, in one sentence.")
-    section: str = Field(
-        validation_alias="specification_section",
-        description="Section of docs/scoring.md that defines the parameter.",
-    )
 
 
 class LensParameters(Described):
@@ -481,24 +360,14 @@ class LensParameters(Described):
     coherence_window_days: int = Field(description="Lookback horizon of its coherence state in days.")
 
 
+@of_row(marts_parameters.Category, "dim_capacity_categories", without=("colour",))
 class CategoryBounds(Described):
     """A category of scores."""
 
-    category: Category = Field(description="Name of the category in the marts.")
-    label: str = Field(description="Name of the category for people.")
-    guidance: str = Field(description="Action that the specification advises for agents in the category.")
-    lower_bound: float | None = Field(description="Lowest score of the category; null if there is no limit.")
-    upper_bound: float | None = Field(
-        description="Scores of the category are below this; null if there is no limit."
-    )
 
-
+@of_row(marts_parameters.Window, "dim_scoring_windows")
 class Window(Described):
     """A published window."""
-
-    window_days: WindowDays
-    baseline_days: int = Field(description="Length of the baseline before the window in days.")
-    coherence_days: int = Field(description="Lookback horizon of the coherence state in days.")
 
 
 class RateLimit(Described):
@@ -517,47 +386,18 @@ class Parameters(Answer):
     non_exempt_actions: list[str] = Field(description="Actions that affect others or the agent's memory.")
     exempt_actions: list[str] = Field(description="The other actions.")
     categories: dict[Category, str] = Field(description="Guidance by category.")
-    category_bounds: list[CategoryBounds] = Field(
-        description="Categories with their bounds, the lowest first."
-    )
+    category_bounds: list[CategoryBounds] = Field(description="Categories, the lowest first.")
     windows: list[Window] = Field(description="Windows, the reference window first.")
     rate_limit: RateLimit = Field(description="Limit of requests.")
 
 
+@of_row(evidence.Trace, "fct_trace_checks", without=("trace_check_id", "loss_component"))
 class EvidenceTrace(Described):
     """A trace that lowered a component."""
 
     key: str = Field(description="Key of the trace. As `after` it selects the traces after this one.")
-    trace_id: str | None = Field(description="Identifier of the trace; null if it has none.")
-    traced_at: Moment = Field(description="Time of the trace (UTC).")
-    lowered_by: float = Field(
-        description="Amount by which the trace lowered the component, in `lowered_by_unit`."
-    )
-    agent_name: str | None = Field(description="Name of the agent in the trace.")
-    previous_agent_name: str | None = Field(description="Name of the agent before the trace.")
-    selected_action: str | None = Field(description="Action of the trace.")
-    audit_sequence_number: int | None = Field(description="Audit number of the trace.")
-    previous_audit_sequence_number: int | None = Field(description="Audit number of the previous trace.")
-    is_chain_gap: bool | None = Field(description="Whether the audit number jumped forward.")
-    is_chain_rewind: bool | None = Field(description="Whether the audit number went back.")
-    is_chain_duplicate: bool | None = Field(description="Whether the audit number repeats the previous one.")
-    is_signature_verified: bool | None = Field(description="Whether the trace has a verified signature.")
-    is_key_registered: bool | None = Field(
-        description="Whether the signing key was registered and valid at the time."
-    )
-    is_link_valid: bool | None = Field(description="Whether the audit number follows the previous one.")
-    n_fields_present: int | None = Field(description="Number of the ten required fields that are not null.")
-    missing_fields: list[str] | None = Field(
-        description="Required fields that are null; null if none is missing."
-    )
-    failed_comparisons: list[str] | None = Field(
-        description="Replay comparisons that failed; null if the trace was not sampled."
-    )
-    entropy_level: float | None = Field(description="Uncertainty of the decision, in [0, 1].")
-    action_success: bool | None = Field(description="Whether the action succeeded.")
-    failure_mode: str | None = Field(
-        description="Failure mode of the fragile episode that the trace began; null if it began none."
-    )
+    lowered_by: float = Field(description="How much it lowered the component, in `lowered_by_unit`.")
+    failure_mode: str | None = Field(description="Failure mode of the episode that it began; null if none.")
 
 
 class Evidence(Answer):
@@ -568,13 +408,105 @@ class Evidence(Answer):
     agent_note: Note
     as_of: AsOf
     window_days: WindowDays
-    window_start: Moment = Field(
-        description="First moment of the window. Fragile episodes may have begun before it."
-    )
+    window_start: Moment = Field(description="First moment of the window; episodes may be older.")
     component: str = Field(description="Name of the component.")
     lowered_by_unit: str = Field(description="Unit of `lowered_by`.")
     traces: list[EvidenceTrace] = Field(description="A page of traces, the newest first.")
     next: Next
+
+
+class _Listing(Answer):
+    as_of: AsOfShown
+    window_days: WindowDays
+    offset: int = Field(description="Number of items skipped at the start of the list.")
+    limit: int | None = Field(description="Maximum length of the list; null for all.")
+    next: Next
+
+
+LISTS: dict[type[Answer], tuple[str, str]] = {}
+"""Members of an answer with one list: the list, and the number of items on all pages."""
+
+
+def _listing(name: str, members: str, item: type[Described], doc: str) -> type[Answer]:
+    """Return the model of an answer with one list.
+
+    :param members: name of the list, the plural of an item's name.
+    """
+    one = members.removesuffix("s")
+    total = f"total_{one}_count"
+    fields: dict[str, Any] = {
+        total: (int, Field(description="Items that match the filters, on all pages.")),
+        members: (list[item], Field(description="A page of items.")),  # type: ignore[valid-type]
+    }
+    model: type[Answer] = create_model(name, __base__=_Listing, __doc__=doc, **fields)
+    LISTS[model] = members, total
+    return model
+
+
+@of_row(agents.Agent, "dim_agents")
+class Agent(Described):
+    """An agent that has sent traces."""
+
+
+@of_row(run_state.RunRecord, "fct_scoring_runs", without=("is_at_work",))
+class Run(Described):
+    """A run and its outcome."""
+
+    as_of: Moment | None = Field(description="Newest as-of that the run was to score; null if unknown.")
+
+
+class Issue(Described):
+    """Data that was repaired, set aside or refused, by issue."""
+
+    issue: str = Field(description="Name of the issue, as in fct_data_quality.")
+    n: int = Field(description="Number of occurrences.")
+    n_agents: int = Field(description="Agents with the issue.")
+    newest: str | None = Field(description="Newest day (UTC) with the issue; null if it has no time.")
+    days: list[date] = Field(description="Recent days (UTC) with the issue.")
+    of_days: list[int] = Field(description="Number of occurrences on each of the days.")
+
+
+@of_row(history.VerdictPeriod, "fct_capacity_scores")
+class VerdictPeriod(Described):
+    """Consecutive as-ofs with the same published verdict, and the steady score at the last one."""
+
+    first_as_of: Moment = Field(description="First as-of with the verdict.")
+    last_as_of: Moment = Field(description="Last as-of with the verdict.")
+    n_as_ofs: int = Field(description="Number of as-ofs.")
+
+
+@of_row(deferrals.Deferral, "fct_deferral_verdicts")
+class Deferral(Described):
+    """A deferral that the component q_deferral is computed from."""
+
+
+RedFlags = _listing("RedFlags", "red_flags", RedFlag, "Red flags of selective reporting at an as-of.")
+Agents = _listing("Agents", "agents", Agent, "All agents that have sent traces.")
+Runs = _listing("Runs", "runs", Run, "The log of runs, the newest first.")
+DataQuality = _listing("DataQuality", "issues", Issue, "Data that was repaired, set aside or refused.")
+VerdictHistory = _listing(
+    "VerdictHistory", "verdicts", VerdictPeriod, "Periods with the same published verdict, the newest first."
+)
+Deferrals = _listing("Deferrals", "deferrals", Deferral, "Deferrals behind the component q_deferral.")
+Acknowledgements = _listing(
+    "Acknowledgements", "acknowledgements", Acknowledgement, "Acknowledgements of alerts and red flags."
+)
+
+
+class Endpoint(Described):
+    """An endpoint of the API."""
+
+    path: str = Field(description="Path, with parameters in braces.")
+    summary: str = Field(description="Content in a few words.")
+    description: str = Field(description="Content in sentences.")
+    media_types: list[str] = Field(description="Media types of the answer, for the header Accept.")
+
+
+class Index(Described):
+    """What there is."""
+
+    documentation: str = Field(description="Path of the OpenAPI document.")
+    endpoints: list[Endpoint] = Field(description="Endpoints.")
 
 
 class Health(Described):
@@ -588,12 +520,8 @@ class Ready(Described):
 
     status: Literal["ready"] = Field(description="Always ready. Otherwise the answer is 503.")
     as_of: Moment | None = Field(description="Newest as-of; null if no score is published.")
-    as_of_age_seconds: float | None = Field(
-        description="Seconds since the newest as-of; null if no score is published."
-    )
-    scored_at: Moment | None = Field(
-        description="Time when the newest score was computed; null if no score is published."
-    )
+    as_of_age_seconds: float | None = Field(description="Seconds since the newest as-of; null if none.")
+    scored_at: Moment | None = Field(description="Time when the newest score was computed; null if none.")
     parameter_set_id: str = Field(description="Short hash of the parameters in force.")
 
 
@@ -619,18 +547,9 @@ class ProblemDocument(Described):
     status: int = Field(description="HTTP status of the answer.")
     detail: str = Field(description="Description of this occurrence.")
     errors: list[ParameterError] | None = Field(default=None, description="With 422: the refused parameters.")
-    allowed: list[str | int] | None = Field(
-        default=None, description="With 404 and 422: the values that are allowed."
-    )
-    as_ofs: list[Moment] | None = Field(
-        default=None, description="With 404 for an as-of: the nearest as-ofs that exist, the oldest first."
-    )
-    agents: list[MeantAgent] | None = Field(
-        default=None,
-        description="With 409: agents that the text matches; with 404: agents with a similar name.",
-    )
-    agents_not_shown: int | None = Field(
-        default=None, description="With 409: number of matching agents that are not listed."
-    )
+    allowed: list[str | int] | None = Field(default=None, description="With 406 and 422: allowed values.")
+    as_ofs: list[Moment] | None = Field(default=None, description="With 404: the nearest as-ofs that exist.")
+    agents: list[MeantAgent] | None = Field(default=None, description="With 404 and 409: agents meant.")
+    agents_not_shown: int | None = Field(default=None, description="With 409: agents that are not listed.")
     limit: int | None = Field(default=None, description="With 429: requests per minute.")
     retry_after: int | None = Field(default=None, description="With 429: seconds to wait.")

@@ -14,7 +14,7 @@ from ciris_scoring.marts.agents import Unscored, unscored
 from ciris_scoring.marts.fleet import FleetCapacity, Score
 from ciris_scoring.marts.marts import Marts, grouped
 from ciris_scoring.marts.parameters import windows
-from ciris_scoring.marts.verdict import Verdict
+from ciris_scoring.marts.verdict import Verdict, title
 from ciris_scoring.serve.pages import charts
 from ciris_scoring.serve.pages.words import shown
 
@@ -95,10 +95,17 @@ class FleetView:
         return self.categories[category]
 
     def to_do(self, score: Score) -> Iterator[str]:
-        """Yield what to do about an agent: for its most urgent alert or red flag, and what other windows raise."""
-        first = next((one for one in score.raised if one.reviews), next(iter(score.raised), None))
+        """Yield what to do about an agent: for its most urgent alert or red flag, and what other windows raise.
+
+        A low score comes last, because it is the effect of what else was raised.
+        """
+        unseen = [one for one in score.raised if one.seen is None]
+        first = min(unseen, key=lambda one: (not one.reviews, one.name == "low_capacity"), default=None)
         if first is not None and first.name in KINDS:
             yield KINDS[first.name].ask
+        for one in score.raised:
+            if one.seen is not None:
+                yield f"{title(one.name)}: {one.seen.words}."
         yield from self.elsewhere.get(score.agent_id_hash, ())
 
     def line(self, column: str) -> str:
@@ -149,7 +156,10 @@ def read_fleet(
     raised = {
         kind: dict(
             Counter(
-                one.name for s in scores for one in s.raised if one.is_red_flag == is_red_flag
+                one.name
+                for s in scores
+                for one in s.raised
+                if one.is_red_flag == is_red_flag and one.seen is None
             ).most_common()
         )
         for kind, is_red_flag in (("alerts", False), ("red_flags", True))

@@ -1,0 +1,136 @@
+"""The tables of `ciris-scoring fleet` and `ciris-scoring alerts`: as text, JSON and CSV."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from ciris_scoring.basics import as_of as as_of_time
+from ciris_scoring.basics.connection import connect
+from ciris_scoring.basics.dbt import read_relations
+from ciris_scoring.basics.errors import DatabaseError, InputError
+from ciris_scoring.basics.project import Project
+from ciris_scoring.basics.terminal import aligned, columns, plural, printable, wrapped
+from ciris_scoring.marts import fleet
+from ciris_scoring.marts.alerts import Alert
+from ciris_scoring.marts.alerts import alerts as read_alerts
+from ciris_scoring.marts.marts import Marts, read_only
+from ciris_scoring.marts.parameters import windows
+from ciris_scoring.marts.red_flags import RedFlag, red_flags
+from ciris_scoring.marts.words import published_words
+from ciris_scoring.serve.fleet_table import WIDE, fleet_tables, shown_label
+from ciris_scoring.serve.spreadsheet import csv_text, fleet_row
+
+ALERT_COLUMNS = (
+    *("severity", "agent_id_hash", "agent_name", "kind", "field", "as_of", "window_days", "since"),
+    *("value", "threshold", "z", "message", "seen"),
+)
+"""Columns of alerts and red flags as CSV."""
+
+
+def show_fleet(
+    project: Project, as_of: str | None, window_days: int | None, threshold: float | None, form: str | None
+) -> str:
+    """Return the scores of all agents, those that need attention most first.
+
+    :param form: json, csv, or None for a table.
+    :raises InputError: the window or the as-of is not published.
+    """
+    with connect(project) as connection, read_only(connection):
+        marts = Marts(connection, read_relations(project))
+        moment, window = _published(marts, as_of, window_days)
+        if form is None:
+            return fleet_tables(connection, marts.relations, moment, window, threshold, most=None)
+        scores = fleet.scores(marts, moment, window)
+    scores.sort(key=lambda score: fleet.attention(score, threshold))
+    rows = [fleet_row(score, threshold) for score in scores]
+    if form == "csv":
+        return csv_text(list(rows[0]) if rows else [], rows)
+    return _json({"as_of": moment, "window_days": window, "agents": rows})
+
+
+def show_alerts(project: Project, as_of: str | None, window_days: int | None, form: str | None) -> str:
+    """Return the alerts and red flags that are raised, those that are acknowledged last.
+
+    :param form: json, csv, or None for a table.
+    :raises InputError: the window or the as-of is not published.
+    """
+    with connect(project) as connection, read_only(connection):
+        marts = Marts(connection, read_relations(project))
+        moment, window = _published(marts, as_of, window_days)
+        found = read_alerts(marts, moment)
+        flags = red_flags(marts, moment, window)
+    others = sum(alert.window_days != window for alert in found)
+    found = [alert for alert in found if alert.window_days == window]
+    if form == "json":
+        alert_rows, flag_rows = (list(map(asdict, rows)) for rows in (found, flags))
+        return _json({"as_of": moment, "window_days": window, "alerts": alert_rows, "red_flags": flag_rows})
+    if form == "csv":
+        return csv_text(ALERT_COLUMNS, [_row(one, moment, window) for one in _by_seen(found, flags)])
+    return _table(_by_seen(found, flags), moment, window, others)
+
+
+def _by_seen(found: Sequence[Alert], flags: Sequence[RedFlag]) -> list[Alert | RedFlag]:
+    return sorted([*found, *flags], key=lambda one: one.seen is not None)
+
+
+def _row(one: Alert | RedFlag, moment: datetime, window: int) -> dict[str, Any]:
+    row = asdict(one) | {"seen": one.seen and one.seen.words}
+    if isinstance(one, RedFlag):
+        row |= {"severity": "red_flag", "kind": one.red_flag, "as_of": moment, "window_days": window}
+    return row
+
+
+def _table(rows: Sequence[Alert | RedFlag], moment: datetime, window: int, others: int) -> str:
+    seen = sum(one.seen is not None for one in rows)
+    counted = plural(len(rows) - seen, "alert or red flag", "alerts and red flags")
+    lines = [f"{as_of_time.text(moment)}, window of {window} days: {counted}, {seen} acknowledged"]
+    room = columns() or WIDE
+    cells = []
+    for one in rows:
+        kind, severity = (one.kind, one.severity) if isinstance(one, Alert) else (one.red_flag, "red flag")
+        since = "" if one.since is None else as_of_time.text(one.since)
+        cells.append((severity, shown_label(one), kind, since))
+    table = aligned(("severity", "agent", "kind", "since"), cells) if cells else []
+    lines += ["", *table[:2]] if cells else []
+    for line, one in zip(table[2:], rows, strict=True):
+        lines.append(line)
+        lines += wrapped(f"    {printable(one.message)}", room)
+        lines += wrapped(f"    {printable(one.seen.words)}", room) if one.seen else []
+    if others:
+        lines += ["", f"Other windows: {plural(others, 'alert')}; see --window-days."]
+    return "\n".join(lines)
+
+
+def _published(marts: Marts, as_of: str | None, window_days: int | None) -> tuple[datetime, int]:
+    """Return the as-of and the window to show, by default the newest and the shortest.
+
+    :raises InputError: there is no score at the as-of, or for the window.
+    :raises DatabaseError: no score is published.
+    """
+    marts.require()
+    lengths = [window.window_days for window in windows(marts)]
+    window = lengths[0] if window_days is None else window_days
+    if window not in lengths:
+        raise InputError(
+            f"--window-days is {window}, which is not a published window.",
+            f"Give one of {', '.join(map(str, lengths))}.",
+        )
+    as_ofs = [row.as_of for row in fleet.capacity_over_time(marts, window)]
+    if not as_ofs:
+        raise DatabaseError("No score is published yet.", "Score the fleet first with ciris-scoring run.")
+    moment = as_ofs[-1] if as_of is None else as_of_time.parse_time(as_of, "--as-of")
+    if moment not in as_ofs:
+        raise InputError(
+            f"--as-of is {as_of_time.text(moment)}, for which no score is published.",
+            published_words(as_ofs, moment),
+        )
+    return moment, window
+
+
+def _json(document: object) -> str:
+    def text(value: object) -> str:
+        return value.astimezone(UTC).isoformat() if isinstance(value, datetime) else str(value)
+
+    return json.dumps(document, indent=2, default=text, allow_nan=False)

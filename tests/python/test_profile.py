@@ -1,0 +1,144 @@
+"""Tests of project and profile as they are read without dbt: the same as dbt reads, or left to dbt."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from dbt.config.renderer import ProfileRenderer
+from dbt_common.context import set_invocation_context
+
+from ciris_scoring.basics import project as projects
+from ciris_scoring.basics.dbt import parse
+from ciris_scoring.basics.profile import NeedsDbt, rendered
+from ciris_scoring.basics.project import load_project
+from ciris_scoring.basics.relations import relations_of, relations_of_files
+from ciris_scoring.lab.embedded import SCHEMA
+from ciris_scoring.project_files import copy_project
+from conftest import REPOSITORY, Database
+
+ENVIRONMENT = {"HOST": "db", "PORT": "6432", "YES": "True", "DBT_ENV_SECRET_A": "a{{b", "EMPTY": ""}
+VARIABLES = {"name": "of --vars"}
+OUTPUT = {
+    **{"type": "postgres", "host": "{{ env_var('HOST') }}", "port": "{{ env_var('PORT') | as_number }}"},
+    **{
+        "user": "u",
+        "pass": "x{{ env_var('DBT_ENV_SECRET_A') }}y",
+        "dbname": "d",
+        "schema": "s",
+        "threads": 4,
+    },
+}
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    set_invocation_context(dict(ENVIRONMENT))
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        *("plain", 5, None, True, "", "a # b", "{{ env_var('HOST') }}", "x-{{ env_var('HOST') }}-y"),
+        *("{{ env_var('PORT') }}", "{{ env_var('PORT') | as_number }}", "{{ env_var('PORT') | int }}"),
+        *("{{ env_var('NONE', 5432) }}", "{{ env_var('NONE', '5432') }}", "{{ env_var('EMPTY') }}"),
+        *(
+            "{{ env_var('YES') | as_bool }}",
+            "{{ env_var('YES') | as_native }}",
+            "{{ env_var('YES') | as_text }}",
+        ),
+        *("{{ var('name') }}", "{{ var('other', 'default') }}", "{% if true %}a{% endif %}", "{# note #}b"),
+        *("{{ env_var('PORT') | as_number }}0", "{{ '7' | as_number }}", "{{ [1, 2] }}", "{{ 'A' | lower }}"),
+        *("{{ env_var('DBT_ENV_SECRET_A') }}", "x{{ env_var('DBT_ENV_SECRET_A') }}y"),
+    ],
+)
+def test_template_is_rendered_as_by_dbt(template):
+    expected = ProfileRenderer(VARIABLES).render_value(template)
+    found = rendered(template, VARIABLES)
+    assert (type(found), found) == (type(expected), expected)
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        *("{{ env_var('NONE') }}", "{{ var('other') }}", "{{ unknown }}", "{{ open", "{{ run_started_at }}"),
+        *(
+            "{{ env_var('HOST') | as_number }}",
+            "{{ env_var('HOST') | as_bool }}",
+        ),
+    ],
+)
+def test_template_that_fails_or_needs_more_is_left_to_dbt(template):
+    with pytest.raises(NeedsDbt):
+        rendered(template, VARIABLES)
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_left_to_dbt"),
+    [
+        ({}, False),
+        ({"role": "r", "sslmode": "require", "keepalives_idle": 5, "retries": 2}, False),
+        ({"port": 70_000}, True),
+        ({"port": "5432"}, True),
+        ({"user": 5}, True),
+        ({"host": None}, True),
+        ({"password": "twice"}, True),
+        ({"threads": "many"}, True),
+        ({"type": "oracle"}, True),
+    ],
+    ids=str,
+)
+def test_profile_is_read_as_by_dbt_or_left_to_it(tmp_path, changed, is_left_to_dbt):
+    outputs = {"dev": OUTPUT | changed, "other": {"type": "{{ broken"}}
+    profile = {"ciris_scoring": {"target": "{{ var('which', 'dev') }}", "outputs": outputs}}
+    (tmp_path / "profiles.yml").write_text(yaml.safe_dump(profile))
+    arguments = (REPOSITORY, tmp_path, None, dict(VARIABLES))
+    if is_left_to_dbt:
+        with pytest.raises(NeedsDbt):
+            projects._read(*arguments)
+    else:
+        assert projects._read(*arguments) == projects._read_by_dbt(*arguments)
+
+
+def test_relations_are_those_of_dbt_or_left_to_it(database: Database, tmp_path: Path):
+    folder = tmp_path / "project"
+    copy_project(REPOSITORY, folder)
+    file = folder / "dbt_project.yml"
+    text = file.read_text().replace(
+        "    marts:\n", "    marts:\n      dim_agents: {+alias: agents, +schema: null}\n"
+    )
+    file.write_text(text.replace("+schema: intermediate", "+schema: middle"))
+    project = load_project(folder, database.profiles_dir)
+    expected = relations_of(parse(project), project.schema)
+    found = relations_of_files(folder, project.schema)
+    assert dict(found.places) == dict(expected.places)
+    assert (found.places["dim_agents"].identifier, found.places["int_runs"].schema) == (
+        "agents",
+        f"{SCHEMA}_middle",
+    )
+    (folder / "macros/names.sql").write_text("{% macro generate_alias_name(a, b) %}x{% endmacro %}")
+    with pytest.raises(NeedsDbt):
+        relations_of_files(folder, project.schema)
+
+
+@pytest.mark.parametrize(
+    "command", ["explain Link", "report --output -", "fleet", "alerts", "acknowledge --json"]
+)
+def test_command_starts_without_importing_dbt(scored_sample: Database, command):
+    program = (
+        "import sys; from ciris_scoring.cli import main; main(sys.argv[1:], standalone_mode=False);"
+        "heavy = {'dbt', 'dbt_common', 'numpy', 'pandas', 'psycopg2', 'fastapi'} & sys.modules.keys();"
+        "sys.exit(f'imported {heavy}' if heavy else 0)"
+    )
+    place = ["--profiles-dir", scored_sample.profiles_dir, "--project-dir", REPOSITORY]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *command.split(), *map(str, place)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
