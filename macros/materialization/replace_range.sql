@@ -233,7 +233,8 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
 
 {#- SQL that adds columns and constraints that the table of an earlier version lacks. The columns are null in older
     rows, and older rows may violate the constraints. A column that the model no longer has becomes null in new
-    rows. -#}
+    rows. A check that it no longer has is dropped, so a check that allows more than before needs a new name. Names
+    that `rules_of_model` gives contain a blank. -#}
 {% macro bring_up_to_date(table) %}
   {%- set row = run_query("
     select
@@ -242,6 +243,8 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
       array(select a.attname || ' not null' from pg_attribute as a
         where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attnotnull)
       || array(select k.conname::text from pg_constraint as k where k.conrelid = c.oid) as rules,
+      array(select k.conname::text from pg_constraint as k
+        where k.conrelid = c.oid and k.contype = 'c' and k.conname like '% %') as checks,
       c.relreplident <> 'd' or exists (
         select 1 from pg_index as i where i.indrelid = c.oid and i.indisprimary
       ) as names_rows
@@ -253,6 +256,9 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
   {%- endfor -%}
   {%- for name in columns if name not in columns_of_model() and name ~ ' not null' in rules -%}
     {%- do changes.append('alter ' ~ adapter.quote(name) ~ ' drop not null') -%}
+  {%- endfor -%}
+  {%- for name in fromjson(row['checks']) if name not in rules_of_model() | map(attribute='name') | list -%}
+    {%- do changes.append('drop constraint ' ~ adapter.quote(name)) -%}
   {%- endfor -%}
   {%- for rule in rules_of_model() if rule.name not in rules -%}
     {%- do changes.append('add constraint "' ~ rule.name ~ '" check (' ~ rule.condition ~ ') not valid') -%}

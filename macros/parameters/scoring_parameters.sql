@@ -7,7 +7,7 @@
     'mu_c': {'kind': 'number', 'default': 10, 'minimum': 5, 'maximum': 20, 'section': '3',
       'meaning': 'Sensitivity of C to overridden actions: C falls by exp(-mu_c * k_contradiction).'},
     'integrity_floor': {'kind': 'number', 'default': 0, 'minimum': 0, 'maximum': 1, 'section': '4',
-      'meaning': 'Smallest value of I_int in the two composites; the published factor is never floored.'},
+      'meaning': 'Floor for I_int in the product; the factor itself is shown unfloored.'},
     'require_registered_keys': {'kind': 'boolean', 'default': true, 'section': '4',
       'meaning': 'Whether a chain-valid trace needs a registered key that is neither revoked nor expired.'},
     'replay_enabled': {'kind': 'boolean', 'default': true, 'section': '4',

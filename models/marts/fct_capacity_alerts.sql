@@ -23,6 +23,7 @@ with factors as (
         as_of,
         window_days,
         n_traces,
+        n_traces - n_key_registered as n_untrusted,
         capacity_score_high < {{ scoring_parameter('low_capacity_threshold') }}::double precision as is_certainly_low,
         episode_z > {{ scoring_parameter('episode_z') }} as is_longer,
         n_recoveries + n_open_episodes >= 2
@@ -83,6 +84,22 @@ broken_chain as (
         end as message
     from factors
     where chain_gaps + chain_rewinds + chain_duplicates > 0
+
+),
+
+untrusted_key as (
+
+    select
+        agent_id_hash,
+        agent_name,
+        as_of,
+        window_days,
+        'critical' as severity,
+        n_untrusted::double precision as value,
+        0::double precision as threshold,
+        {{ alert_sentence('untrusted_key') }} as message
+    from factors
+    where n_untrusted > 0
 
 ),
 

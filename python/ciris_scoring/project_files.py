@@ -6,7 +6,7 @@ from pathlib import Path
 
 PARTS = (
     *("dbt_project.yml", "selectors.yml", "profiles.yml.example", "analyses", "models", "macros", "seeds"),
-    *("dashboards", "docs/glossary.md", "tests/generic", "tests/singular"),
+    *("dashboards", "docs/glossary.md", "tests/singular"),
 )
 """Files and folders of the dbt project, relative to its folder."""
 

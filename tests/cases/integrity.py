@@ -29,7 +29,10 @@ CASES = [
         ],
         # Traces at T - 4, T - 3 and T - 2 days. A key that ends at T - 3 verifies only the first.
         [
-            expects({"key_rate": 1 / 3, "i_chain": 1 / 3}, agent="revoked"),
+            expects(
+                {"key_rate": 1 / 3, "i_chain": 1 / 3, "alerts": {"untrusted_key": "critical"}},
+                agent="revoked",
+            ),
             expects({"key_rate": 1 / 3, "i_chain": 1 / 3}, agent="expired"),
             expects({"key_rate": 1 / 3, "i_chain": 1 / 3}, agent="twice"),
             expects({"key_rate": 1 / 3, "i_chain": 1 / 3, "link_rate": 1}, agent="unknown"),

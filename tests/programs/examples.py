@@ -91,6 +91,7 @@ class Place:
             "AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": "600",
             "DAGSTER_HOME": str(home),
             "PREFECT_HOME": str(home),
+            "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "600",
             "PYTHONPATH": str(EXAMPLES / name),
             "PYTHONDONTWRITEBYTECODE": "1",
         }

@@ -18,6 +18,12 @@ def cells(page: str) -> list[list[str]]:
     return [[text_of(cell).strip() for cell in re.split(r"<t[dh][^>]*>", row)[1:]] for row in rows]
 
 
+def with_names(page: str) -> str:
+    """Append to each term the name in the marts that it has as its tooltip, such as "drift (delta_drift)"."""
+    page = re.sub(r"<span title=(\w+)>(.*?)</span>", r"\2 (\1)", page)
+    return re.sub(r"(<t[dh][^>]*) title=(\w+)>(.*?)(?=<t[dh])", r"\1>\3 (\2)", page)
+
+
 class Parsed(HTMLParser):
     """Parsed page with its elements."""
 

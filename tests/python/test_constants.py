@@ -38,7 +38,7 @@ ALLOWED = {
 
 
 def sql_files() -> Iterator[Path]:
-    for folder in ("macros", "models", "tests/singular", "tests/generic", "analyses"):
+    for folder in ("macros", "models", "tests/singular", "analyses"):
         yield from (REPOSITORY / folder).rglob("*.sql")
 
 

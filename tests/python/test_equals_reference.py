@@ -327,9 +327,14 @@ def test_edges_of_alerts_and_of_steady_days_equal_reference(database: Database) 
         ("after 4 signals 12 incoherent", 7),
         ("after 16 signals 12 incoherent", 7),
     }
-    judged_worse = "Deferrals are judged worse: 12, worth 0.000 on average; 20 days before: 4, worth 1.000."
+    judged_worse = (
+        "Deferrals are judged worse: 12 with a value of 0.000 on average; in the 20 days before 4 with 1.000."
+    )
     assert alerts["deferrals at the 27th day", 7] == judged_worse
-    longer = "Episodes last longer: 1, 120.0 h on average; 20 days before: 6, 0.0 h."
+    longer = (
+        "Fragile episodes last longer: 1 with 120.0 h on average, up to now if still open; in the 20 days before 6 "
+        "with 0.0 h."
+    )
     assert alerts["episodes at the 50th day", 30] == longer
     both, last = (2, 2.0, 4, 0.75), (1, 1.0, 3, 1.0)
     assert steady == {

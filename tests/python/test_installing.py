@@ -34,8 +34,8 @@ def wrong(text: str) -> list[str]:
 def texts() -> dict[str, str]:
     """Return the project's text files by path, except this one."""
     folders = (
-        *(".github", "analyses", "benchmarks", "dashboards", "docs", "integration_tests", "macros"),
-        *("models", "python", "seeds", "tests"),
+        *(".github", "analyses", "benchmarks", "dashboards", "docs"),
+        *("examples", "integration_tests", "macros", "models", "python", "seeds", "tests"),
     )
     paths = [path for folder in folders for path in (REPOSITORY / folder).rglob("*")]
     endings = {".md", ".py", ".sql", ".yml", ".yaml", ".html", ".css", ".js", ".csv", ".txt", ".json"}

@@ -201,7 +201,7 @@ def test_a_page_is_made_where_the_locale_is_not_utf8() -> None:
 
 SQL_FILES = [
     path
-    for folder in ("models", "macros", "analyses", "tests/singular", "tests/generic", "python/ciris_scoring")
+    for folder in ("models", "macros", "analyses", "tests/singular", "python/ciris_scoring")
     for path in (REPOSITORY / folder).rglob("*")
     if path.suffix in (".sql", ".py")
 ]

@@ -108,22 +108,22 @@ SURE = "91 % sure that it reaches 0.6"
         ((0.5999, 0.6), "final", [], "keep", SURE),
         ((0.5, 0.5999), "final", [], "withhold", SURE),
         ((0.6, 0.65), "final", ["low_capacity warning"], "grant", SURE),
-        ((0.6, 0.65), "final", ["low_capacity critical"], "review", f"{SURE}; low capacity since 2 May"),
+        ((0.6, 0.65), "final", ["low_capacity critical"], "review", f"{SURE}; low capacity since 2026-05-02"),
         (
             (0.5, 0.65),
             "final",
             ["falling warning", "shared_key red_flag"],
             "review",
-            f"{SURE}; falling since 2 May; key of another agent since 2 May",
+            f"{SURE}; falling since 2026-05-02; key of another agent since 2026-05-02",
         ),
-        ((0.5, 0.55), "final", ["silent warning"], "withhold", f"{SURE}; silent since 2 May"),
+        ((0.5, 0.55), "final", ["silent warning"], "withhold", f"{SURE}; silent since 2026-05-02"),
         ((0.6, 0.65), "provisional", [], "wait", f"{SURE}, but provisional: too little history"),
         (
             (None, None),
             "insufficient_data",
             ["episode warning"],
             "wait",
-            "too few traces for a score; episode since 2 May",
+            "too few traces for a score; episode since 2026-05-02",
         ),
         ((None, None), "final", [], "wait", "no steady score, which a rescore fills"),
     ],
@@ -147,13 +147,36 @@ def test_verdict_follows_from_probability_status_and_what_is_raised(
 def test_agent_page_says_what_lowered_the_score_and_what_the_verdict_is(marts):
     page = Parsed(pages.agent_page(marts, MARTS, "Link", now=NOW))
     falling = read(marts, "select message from fct_capacity_alerts where kind = 'falling'")
-    parts = {row["message"].partition("What cost most: ")[2] for row in falling}
+    parts = {row["message"].partition("Largest new loss: ")[2] for row in falling}
     assert parts and parts <= {f"{named(part)}." for part in LOSS_WORDS}
-    assert "What it could mend: broken chain of evidence (i_chain) 0.205, deferrals judged poor" in page.text
+    assert "Largest losses it can repair: missing audit numbers, 0.205; deferrals judged poor" in page.text
+    assert "The record is not continuous: 28 gaps, 5 rewinds and 6 repeated numbers" in page.text
     assert "Withhold at threshold 0.6: 18 % sure that it reaches 0.6; broken chain." in page.text
     at_last = Parsed(pages.agent_page(marts, MARTS, "Link", now=NOW, threshold=0.7))
     assert "Withhold at threshold 0.7: at most 1 % sure that it reaches 0.7; broken chain." in at_last.text
     assert "y1=30% y2=30% class=threshold" in at_last.html and "href=#level" in at_last.html
+
+
+WHY = {
+    "Mire": "Review: Stuck in a fragile episode (rigidity) since 2026-06-09 09:04, 135 h. … Ask whoever runs the agent",
+    "Link": "Withhold: The record is not continuous: 28 gaps, 5 rewinds and 6 repeated numbers … where the missing",
+    "Latch": "Withhold: Signs with a key that is unknown, revoked or expired, since 2026-05-31 01:26 (312 traces). …",
+    "Sprout": "Wait: New: first trace 2026-06-10 06:40. No large loss; … final from 2026-06-25",
+    "Fable": "Grant: No large loss; most by decisions that do not replay, 0.046.",
+    "Haven": "Grant: No large loss; … In 30 days: deferrals left open since 2026-06-14.",
+    "Hush": "Review: No trace since 2026-06-11 19:42. … whether it still acts",
+    "Bravo": "Withhold: 2 of 5 deferrals were rejected.",
+    "Driftwood": "Grant: Drifts away from its own behaviour before, most in alignment",
+    "Paradox": "Withhold: 13 of 141 traces were overridden by the conscience.",
+}
+
+
+def test_fleet_page_says_why_and_what_to_do(marts):
+    rows = {row[0].split()[0]: row for row in Parsed(pages.fleet_page(marts, MARTS)).table_rows(16)}
+    for name, said in WHY.items():
+        shown = f"{rows[name][1].split()[0]}: {rows[name][2]}"
+        assert all(part in shown for part in said.split(" …")), shown
+    assert rows["Latch"][8].startswith("Low capacity Untrusted key")
 
 
 def test_agents_of_one_name_are_folded_with_their_range(marts):
@@ -169,7 +192,7 @@ def test_agents_of_one_name_are_folded_with_their_range(marts):
     lowest, median, highest = map(shown, sorted(row["steady"] for row in rows))
     page = pages.fleet_page(marts, MARTS)
     assert page.count("data-f=0") == 4 and "Ally</bdi> × 3" in page
-    assert f"3 steady scores from {lowest} to {highest}, median {median}" in page
+    assert f"3 scores from {lowest} to {highest}, median {median}" in page
 
 
 def test_unknown_and_ambiguous_agents_get_a_message(marts):
@@ -211,8 +234,9 @@ def test_events_are_told_once_for_neighbouring_days(marts):
 def test_unfinished_run_is_reported(marts, scored):
     """While a run is at work, and after it ended without a publication."""
     assert "class=state" not in pages.fleet_page(marts, MARTS)
-    assert "class=old>Data 3 days old" in pages.fleet_page(marts, MARTS, now=AS_OF + timedelta(days=3))
-    assert "class=old>Data" not in pages.fleet_page(marts, MARTS, now=NOW)
+    old = pages.fleet_page(marts, MARTS, now=AS_OF + timedelta(days=3))
+    assert "class=old>The verdicts below are 3 days old" in old
+    assert "class=old>The" not in pages.fleet_page(marts, MARTS, now=NOW)
     marts.execute(
         f"insert into {SCHEMA}_intermediate.int_runs (run_id, started_at, command, as_of)"
         f" select gen_random_uuid(), now(), 'dbt', as_of + interval '1 day' from {SCHEMA}_intermediate.int_scoring_run"
@@ -225,7 +249,7 @@ def test_unfinished_run_is_reported(marts, scored):
         "update fct_fleet_capacity set as_of = as_of + interval '23 hours' where as_of = %s",
         [AS_OF - timedelta(days=1)],
     )
-    assert "class=old>Data 3 hours old" in pages.fleet_page(marts, MARTS, now=NOW)
+    assert "class=old>The verdicts below are 3 hours old" in pages.fleet_page(marts, MARTS, now=NOW)
 
 
 def test_too_few_traces_say_how_many_are_missing(marts):
@@ -236,9 +260,9 @@ def test_too_few_traces_say_how_many_are_missing(marts):
     )
     [lacking] = read(marts, query, as_of)
     missing = 30 - lacking["n_traces"]
-    rows = Parsed(pages.fleet_page(marts, MARTS, as_of=as_of)).table_rows(12)
+    rows = Parsed(pages.fleet_page(marts, MARTS, as_of=as_of)).table_rows(16)
     [row] = [row for row in rows if row[0].startswith(lacking["agent_name"])]
-    assert row[1:3] == ["Wait", "–"] and row[7] == f"too few traces, {missing} missing"
+    assert row[1].split()[0] == "Wait" and row[3] == "–" and row[7] == f"too few traces, {missing} missing"
     assert f"{missing} too few" in pages.agent_page(marts, MARTS, lacking["agent_id_hash"], as_of=as_of)
 
 
@@ -246,7 +270,7 @@ def test_message_explains_why_nothing_is_published(marts, database):
     with database.connect() as empty:
         for page in (pages.fleet_page, pages.alerts_page, pages.parameters_page):
             assert "No score is published yet" in page(empty, MARTS)
-    assert "for windows of 7 or 30 days" in instead(pages.fleet_page, marts, MARTS, window_days=8).html
+    assert "Published: 7 and 30 days" in instead(pages.fleet_page, marts, MARTS, window_days=8).html
     marts.execute("delete from fct_capacity_scores; delete from fct_fleet_capacity")
     assert "No agent has sent a trace" in pages.fleet_page(marts, MARTS)
     assert json.loads(report.as_json(Marts(marts, MARTS), None))["agents"] == []
@@ -620,36 +644,33 @@ def test_the_table_is_sorted_filtered_and_folded(browser, hostile):
     with opened(browser, hostile["report"]) as page:
         assert "owned" not in page.title()
         verdicts = [said for said, _ in words.VERDICTS.values()]
-        assert column(page, 2) == sorted(column(page, 2), key=verdicts.index)
-        assert page.get_by_role("columnheader", name="Verdict").get_attribute("aria-sort") == "ascending"
-        heading = page.get_by_role("columnheader", name="Steady")
+        fallen = sum(float(text.replace("−", "-")) < -0.3 for text in column(page, 6) if text[0] in "+−")
+        assert fallen and column(page, 2)[fallen:] == sorted(column(page, 2)[fallen:], key=verdicts.index)
+        heading = page.get_by_role("columnheader", name="Score")
         heading.get_by_role("button").click()
-        rising = column(page, 3)
+        rising = column(page, 4)
         assert len(rising) == 14 and rising == sorted(rising)
         heading.get_by_role("button").focus()
         page.keyboard.press("Enter")
         assert heading.get_attribute("aria-sort") == "descending"
-        assert column(page, 3) == sorted(rising, reverse=True)
+        assert column(page, 4) == sorted(rising, reverse=True)
         page.get_by_role("columnheader", name="Category").get_by_role("button").click()
-        assert (
-            column(page, 8)[0] == "High"
-            and "Fragility" in page.locator("#agents tbody td").all_inner_texts()[6]
-        )
+        assert page.locator("#agents tbody td:nth-child(8)").first.inner_text() == "High Fragility"
         page.get_by_label("Search").fill("ALLY")
-        assert len(column(page, 3)) == 3 and page.locator("#shown").inner_text() == "3 of 14 agents"
+        assert len(column(page, 4)) == 3 and page.locator("#shown").inner_text() == "3 of 14 agents"
         page.get_by_label("fold agents of one name").check()
         assert page.locator("#agents tbody tr:visible").all_inner_texts()[0].startswith("Ally × 3")
-        assert len(column(page, 3)) == 1
+        assert len(column(page, 4)) == 1
         page.get_by_label("Search").fill("")
-        assert len(column(page, 3)) == 12
+        assert len(column(page, 4)) == 12
         page.get_by_label("fold agents of one name").uncheck()
         page.locator("#category").select_option("High Fragility")
-        assert all(float(value) < 0.3 for value in column(page, 3)) and column(page, 3)
+        assert all(float(value) < 0.3 for value in column(page, 4)) and column(page, 4)
         page.locator("#category").select_option("all")
         page.locator("#alerts").select_option("any")
-        assert 0 < len(column(page, 3)) < 14
+        assert 0 < len(column(page, 4)) < 14
         page.locator("#alerts").select_option("Broken chain")
-        assert len(column(page, 3)) == 1
+        assert len(column(page, 4)) == 1
         page.get_by_label("Search").fill("nobody at all")
         assert page.locator("#shown").inner_text() == "None of 14 agents fits"
         page.get_by_role("region", name="Agents per verdict").get_by_role("link").nth(1).click()
@@ -683,13 +704,13 @@ def test_a_large_fleet_is_shown_page_by_page(browser, scored, marts, tmp_path):
 def test_a_link_opens_the_section_of_an_agent(browser, scored):
     with opened(browser, scored.report_file) as page:
         section = page.locator(f"[id='{LINK}']")
-        assert not section.get_by_text("What it could mend").is_visible()
+        assert not section.get_by_text("What the score is made of").is_visible()
         page.locator("#agents").get_by_role("link", name="Link").click()
-        section.get_by_text("What it could mend").wait_for(state="visible")
+        section.get_by_text("What the score is made of").wait_for(state="visible")
         assert section.locator("svg.over").bounding_box()["height"] > 100
         assert section.locator("use.line").evaluate("use => use.getBoundingClientRect().width") > 300
     with opened(browser, scored.report_file, f"#{LINK}") as page:
-        page.locator(f"[id='{LINK}']").get_by_text("What it could mend").wait_for(state="visible")
+        page.locator(f"[id='{LINK}']").get_by_text("What the score is made of").wait_for(state="visible")
 
 
 def test_report_is_readable_without_javascript(browser, scored):

@@ -23,7 +23,7 @@ from ciris_scoring.marts.words import COMPONENT_WORDS, LOSS_WORDS
 from ciris_scoring.serve.api.database import Database as ServedDatabase
 from ciris_scoring.serve.pages import pages, words
 from conftest import Database
-from html_text import cells
+from html_text import cells, with_names
 from pipeline import MARTS
 from serving import LINK, asking, running, visited
 
@@ -72,6 +72,11 @@ def test_a_component_leads_to_its_traces(client):
     assert components == (RULES.keys() - {"s_score"}) | {"sigma", "q_deferral"}
     for link in links:
         if "q_deferral" in link:
+            listed = csv.DictReader(
+                io.StringIO(client.get(f"/{link.replace('evidence?', 'evidence.csv?')}").text)
+            )
+            shown = cells(client.get(f"/{link}").text)[1:]
+            assert [row["deferral_id"] for row in listed] == [row[1] for row in shown] and shown
             continue
         answer = client.get(f"/{link.replace('evidence?', 'evidence.csv?')}")
         assert answer.headers["content-type"] == "text/csv; charset=utf-8"
@@ -102,7 +107,7 @@ def test_evidence_says_why_a_trace_counts(client):
         ("Latch", "i_chain"): r".*key not registered / chain \(key\)",
         ("Paradox", "k_contradiction"): "action_was_overridden: true / overridden",
         ("Proteus", "d_identity"): "(Haven → Proteus|Proteus → Morpheus) / renamed",
-        ("Mire", "mttr_hours"): "failure mode .+ / fragile from here",
+        ("Mire", "mttr_hours"): "failure mode .+ / a fragile episode began",
         ("Echo", "rho_regression"): "failure mode .+ / relapse",
         ("Fable", "i_replay"): "does not follow: .+ / not replayable",
         ("Paradox", "sigma"): "signature not verified / incoherent signal",
@@ -201,11 +206,11 @@ def test_compare_page_shows_both_agents(client, marts):
     assert choices.count("<option") == 13 and choices.count("&amp;other_id=") == 10
 
     def beside(page: str) -> dict[str, list[str]]:
-        return {row[0].split()[-1]: row for row in cells(page) if row[0]}
+        return {row[0].split()[-1].strip("()"): row for row in cells(with_names(page)) if row[0]}
 
     rows = beside(client.get("/compare?agent_id=Link&other_id=Latch").text)
     turned = beside(client.get("/compare?agent_id=Latch&other_id=Link").text)
-    for name in ("days", "i_chain"):
+    for name in ("week", "i_chain"):
         left, right = (float(cell.split()[0]) for cell in rows[name][1:3])
         differences = [float(row[name][3].replace("−", "-")) for row in (rows, turned)]
         assert differences == pytest.approx([right - left, left - right], abs=2e-3)
@@ -217,7 +222,7 @@ def test_compare_page_shows_both_agents(client, marts):
         [LINK],
     )
     without = beside(pages.compare_page(marts, MARTS, "Link", "Latch"))
-    assert (without["days"][3:], without["score"][3:]) == ([rows["days"][3], "–"], ["–", rows["score"][4]])
+    assert (without["week"][3:], without["run"][3:]) == ([rows["week"][3], "–"], ["–", rows["run"][4]])
 
 
 def test_every_component_has_a_description(client, marts):
@@ -226,7 +231,7 @@ def test_every_component_has_a_description(client, marts):
     assert (names, parts) == (COMPONENT_WORDS.keys(), LOSS_WORDS.keys())
     page = re.sub("<wbr>", "", client.get("/agent?agent_id=Link").text)
     for name, said in COMPONENT_WORDS.items():
-        assert name == "sigma_max" or re.search(rf"{said}(</a>)? <small>{name}</small>", page), name
+        assert name == "sigma_max" or re.search(rf"title={name}>(<a[^>]*>)?{said}<", page), name
     glossary = client.get("/glossary").text
     assert not [name for name in KINDS if f" id=g-{name.replace('_', '-')}>" not in glossary]
     issues = [name for [name] in marts.execute("select distinct issue from fct_data_quality")]
@@ -244,13 +249,13 @@ def address(client: TestClient) -> Iterator[str]:
 
 def test_chart_shows_labels_on_mouse_touch_and_keyboard(browser, address):
     with visited(browser, address + PAGES["agent"], has_touch=True) as page:
-        chart = page.get_by_role("slider", name="Steady score")
+        chart = page.get_by_role("slider", name="Score")
         box = chart.bounding_box()
         page.mouse.move(box["x"] + box["width"] - 1, box["y"] + 40)
         said = page.locator(".told")
         newest = said.inner_text()
         assert re.fullmatch(
-            r"2026-06-15 00:00: steady 0\.571 \[0\.50, 0\.62\], window 0\.538 \[0\.31, 0\.67\], 162 traces",
+            r"2026-06-15 00:00: score 0\.571 \[0\.50, 0\.62\], this week 0\.538 \[0\.31, 0\.67\], 162 traces",
             newest,
         )
         page.touchscreen.tap(box["x"] + 1, box["y"] + 40)
@@ -283,7 +288,7 @@ def test_url_restores_the_view(browser, address):
         page.get_by_label("Search").fill("r")
         rows = page.locator("#agents tbody tr:visible th").all_inner_texts()
         sent = page.url
-        assert "sort=-Traces" in sent
+        assert "sort=-traces" in sent
         page.get_by_role("link", name="30 days").first.click()
         assert "window_days=30" in page.url and "search=r" in page.url and "as_of=2026-06-10" in page.url
         assert page.get_by_label("Search").input_value() == "r"

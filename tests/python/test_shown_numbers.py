@@ -36,7 +36,7 @@ from ciris_scoring.serve.fleet_table import fleet_tables
 from ciris_scoring.serve.pages import words as page_words
 from ciris_scoring.serve.report import read_report
 from conftest import REPOSITORY, Database
-from html_text import cells, text_of
+from html_text import cells, text_of, with_names
 from pipeline import MARTS, score
 from serving import SCORING, asking, opened
 from test_dashboards import PANELS, expanded
@@ -167,16 +167,12 @@ class Expected:
         for score_ in self.rows("scores"):
             key = {name: score_[name] for name in ("agent_id_hash", "as_of", "window_days")}
             found = of[tuple(key.values())]
-            alerts, red_flags = (
-                [row["title"] for row in found if row["is_alert"] is one] for one in (True, False)
-            )
             names = sorted(row["name"] for row in found)
             yield {
                 **key,
                 "agent_name": score_["agent_name"],
                 "names": names,
-                "alerts": " ".join(alerts),
-                "red_flags": " ".join(red_flags),
+                "raised": " ".join(row["title"] for row in found),
             }
 
 
@@ -425,10 +421,10 @@ def label_of(cell: str) -> str:
 
 
 def fleet_rows(at: At, page: str) -> Iterator[Shown]:
-    for row in (row for row in cells(page) if len(row) == 12 and row[0] != "Agent"):
+    for row in (row for row in cells(page) if len(row) == 16 and row[0] != "Agent"):
         key = {"shown_label": label_of(row[0]), **at.key}
-        yield Shown("scores", key, "verdict", row[1].lower())
-        yield from limited("scores", key, "capacity_score_steady", row[2])
+        yield Shown("scores", key, "verdict", row[1].split()[0].lower())
+        yield from limited("scores", key, "capacity_score_steady", row[3])
         yield from limited("scores", key, "capacity_score", row[4])
         if row[5] in page_words.NOT_COMPARABLE.values():
             [reason] = [name for name, said in page_words.NOT_COMPARABLE.items() if said == row[5]]
@@ -436,16 +432,19 @@ def fleet_rows(at: At, page: str) -> Iterator[Shown]:
         else:
             yield Shown("comparisons", key, "change", row[5])
         yield Shown("scores", key, "steady_label", row[7] if "missing" not in row[7] else None)
-        yield Shown("titles", key, "alerts", " ".join(row[8].split()))
-        yield Shown("titles", key, "red_flags", " ".join(row[9].split()))
-        yield Shown("scores", key, "n_traces", row[10])
-        yield Shown("scores", key, "silent", None if row[11] == "–" else row[11])
+        yield Shown("titles", key, "raised", " ".join(row[8].split()))
+        yield Shown("scores", key, "n_traces", row[9])
+        yield Shown("scores", key, "silent", None if row[10] == "–" else row[10])
+        for column, value in zip(FACTORS.values(), row[11:], strict=True):
+            yield Shown("scores", key, column, value)
     said = [said for said, _ in page_words.VERDICTS.values()]
     for verdict, n in zip(VERDICTS, re.findall(r"<b class=big>(.*?)</b>", page), strict=True):
         if n != "0":
             yield Shown("verdicts", {**at.key, "verdict": verdict}, "n", n)
-    shown = [row[1] for row in cells(page) if len(row) == 12 and row[0] != "Agent"]
-    assert shown == sorted(shown, key=said.index), "the agents that need attention come first"
+    rows = [row for row in cells(page) if len(row) == 16 and row[0] != "Agent"]
+    fallen = [row[5].startswith("−") and float(row[5][1:]) >= 0.3 for row in rows]
+    order = [(not fell, said.index(row[1].split()[0])) for fell, row in zip(fallen, rows, strict=True)]
+    assert order == sorted(order), "the agents that need attention come first"
 
 
 def fleet_page(at: At) -> Iterator[Shown]:
@@ -456,9 +455,12 @@ def section(page: str, key: Mapping[str, Any], *, whole: bool) -> Iterator[Shown
     """Yield what a section about an agent shows: score, loss components, factors and components."""
     for title, value, bounds in re.findall(r"<div><b>(.*?)</b><b>(.*?)</b> <i>(.*?)</i>", page):
         yield from limited("scores", key, FACTORS[text_of(title)], f"{value} {bounds}")
-    for row in cells(page):
-        if row[0].startswith("Score"):
-            yield Shown("scores", key, "capacity_score", row[-2])
+    for row in cells(with_names(page)):
+        if row[0] in ("Score (long run)", "This week", "These 30 days"):
+            column = "capacity_score_steady" if row[0].startswith("Score") else "capacity_score"
+            yield Shown("scores", key, column, row[-2])
+        elif row[0].startswith(("This week", "These 30 days")):
+            continue  # what bridges the two scores
         elif whole and len(row) == 4:
             yield Shown("attribution", {**key, "loss_component": part_of(row[0])}, "points_lost", row[2])
         elif whole and len(row) == 3 and part_of(row[0]):
@@ -466,7 +468,7 @@ def section(page: str, key: Mapping[str, Any], *, whole: bool) -> Iterator[Shown
             yield Shown("changes", change, "points", row[2])
         elif len(row) == 2:
             bounds, value, most = re.fullmatch(r"(?:\[(.*)\] )?(\S+)(?: of (\S+))?", row[1]).groups()  # type: ignore[union-attr]
-            component = {**key, "component": row[0].split()[-1]}
+            component = {**key, "component": part_of(row[0])}
             yield Shown("components", component, "component_value", value)
             for end, bound in zip(("low", "high"), (bounds or ", ").split(", "), strict=True):
                 if not bound.startswith("over"):
@@ -477,7 +479,7 @@ def section(page: str, key: Mapping[str, Any], *, whole: bool) -> Iterator[Shown
 
 def part_of(words: str) -> str | None:
     """Return the loss component in words such as "slow recovery (mttr_hours)"."""
-    found = re.search(r"\((\w+)\)$", words)
+    found = re.search(r"\((\w+)\)", words)
     return found and found[1]
 
 
@@ -512,8 +514,15 @@ def alerts_page(at: At) -> Iterator[Shown]:
 
 
 def red_flags_page(at: At) -> Iterator[Shown]:
-    for agent, title, message, z in (row for row in cells(at.page("/red-flags")) if row[0] != "Agent"):
-        key = {"shown_label": label_of(agent), **at.key, "red_flag": title.split()[-1], "message": message}
+    for agent, title, message, z in (
+        row for row in cells(with_names(at.page("/red-flags"))) if row[0] != "Agent"
+    ):
+        key = {
+            "shown_label": label_of(agent),
+            **at.key,
+            "red_flag": part_of(title),
+            "message": message.partition("\n")[0].strip(),
+        }
         yield Shown("fct_record_signs", key, "z", z)
 
 
@@ -529,7 +538,12 @@ def deferrals_page(at: At) -> Iterator[Shown]:
 
 
 def compare_page(at: At) -> Iterator[Shown]:
-    columns = {"score": "capacity_score_steady", "days": "capacity_score", "Traces": "n_traces"}
+    columns = {
+        "run)": "capacity_score_steady",
+        "Traces": "n_traces",
+        "week": "capacity_score",
+        "days": "capacity_score",
+    }
     first, *others = at.agents
     for other in others:
         for row in cells(at.page("/compare", agent_id=f"hash:{first}", other_id=f"hash:{other}")):
@@ -599,7 +613,7 @@ def report_json(at: At) -> Iterator[Shown]:
         key = at.of(one["agent_id_hash"])
         nested = ("loss_components", "changes", "components", "history", "raised", "verdict")
         compared = ("compared_as_of", "score_before", "change", "not_comparable_because")
-        later = ("missing_traces", "last_traced_at")
+        later = ("missing_traces", "last_traced_at", "final_from", "cause", "chain_cause")
         yield from members("scores", key, one, *nested, *compared, *later)
         yield from members("comparisons", key, {name: one[name] for name in compared})
         yield Shown("scores", key, "verdict", one["verdict"]["verdict"])

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import psycopg
 import pytest
 from click.testing import Result
+from dbt.cli.main import dbtRunner
 from dbt.contracts.graph.nodes import ParsedNode
 
 from ciris_scoring.basics.connection import connect
@@ -27,8 +28,6 @@ BEFORE, NEWEST = "2026-06-14T00:00:00Z", "2026-06-15T00:00:00Z"
 INTERMEDIATE = f"{SCHEMA}_intermediate"
 SKIPPED = {
     *["scoring_windows", "capacity_categories", "deferral_outcomes", "components"],
-    *["nulls_and_ranges_of_scoring_windows", "nulls_and_ranges_of_capacity_categories"],
-    *["nulls_and_ranges_of_deferral_outcomes", "nulls_and_ranges_of_components"],
     *["int_scoring_parameters", "dim_scoring_parameters", "dim_scoring_windows", "dim_capacity_categories"],
     "dim_days",
     *["stg_cirislens__trace_events", "stg_cirislens__event_traces"],
@@ -190,6 +189,27 @@ def test_change_of_code_or_variables_builds_all_nodes(database, tmp_path, monkey
     monkeypatch.setenv("CIRIS_MART_READERS", "bi")
     found.append(digest())
     assert len(set(found)) == len(found)
+
+
+def test_wrong_values_of_seeds_are_not_written(database, tmp_path, monkeypatch):
+    folder = tmp_path / "project"
+    copy_project(REPOSITORY, folder)
+    monkeypatch.setenv("DBT_TARGET_PATH", str(tmp_path / "target"))
+    wrong = {
+        "scoring_windows": ("0,30,30", "scoring_windows_window_days_check"),
+        "capacity_categories": (",None,None,,", 'null value in column "category"'),
+        "deferral_outcomes": ("EXPIRED,true,NaN", "deferral_outcomes_correctness_check"),
+        "components": ("a,C,,lower,,false,false,,,", 'null value in column "has_interval"'),
+    }
+    for seed, (row, _) in wrong.items():
+        with (folder / f"seeds/{seed}.csv").open("a") as file:
+            file.write(f"{row}\n")
+    options = ["--project-dir", str(folder), "--profiles-dir", str(database.profiles_dir)]
+    built = dbtRunner().invoke(["seed", *options, "--quiet"])
+    messages = {result.node.name: result.message for result in built.result}
+    assert not built.success
+    for seed, (_, expected) in wrong.items():
+        assert expected in messages[seed]
 
 
 def test_view_dropped_during_a_run_is_rebuilt_by_the_next(states, database):

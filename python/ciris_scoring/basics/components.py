@@ -4,7 +4,7 @@ dbt loads the file as a table. Its macros get the rows from this module, through
 """
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,3 +38,6 @@ def _read() -> Iterator[Component]:
 
 COMPONENT_ROWS = tuple(_read())
 """All rows in the order of the file, which is the public order of components."""
+
+LOSS_WORDS: Mapping[str, str] = {one.component: one.loss_words for one in COMPONENT_ROWS if one.loss_words}
+"""Description of each loss component, by its name in the marts."""

@@ -39,6 +39,8 @@ class Kind:
     """Person to ask, and the question."""
     look_at: str
     """Data to look at."""
+    evidence: str = ""
+    """Component whose traces or deferrals are behind the kind, if there is one."""
     counted: str = ""
     """Name of the things that a red flag counts."""
     counts: Mapping[str, str] = field(default_factory=dict)

@@ -87,7 +87,8 @@ class AfterRun:
         newest = fleet.newest(marts) if all(map(marts.may_read, READ_BEFORE)) else None
         if newest is not None:
             self._known = {_key(alert): alert for alert in alerts(marts, newest.as_of)}
-            self._verdicts = read_verdicts(marts, newest.as_of)
+            if self.channels:
+                self._verdicts = read_verdicts(marts, newest.as_of)
 
     def show_fleet(self, connection: psycopg.Connection, relations: Relations, moment: datetime) -> None:
         """Print the fleet table, and find the alerts that are new, became critical or are closed, and the verdicts that
@@ -95,7 +96,8 @@ class AfterRun:
         with read_only(connection):
             marts = Marts(connection, relations)
             found = alerts(marts, moment)
-            self.news.changed_verdicts = changes(self._verdicts, read_verdicts(marts, moment))
+            if self.channels:
+                self.news.changed_verdicts = changes(self._verdicts, read_verdicts(marts, moment))
             tables = None if self.for_machines else fleet_tables(connection, relations, moment)
         for alert in found:
             before = self._known.get(_key(alert))

@@ -67,3 +67,34 @@ def alerts(
         if one := raised_now.get((alert.window_days, alert.agent_id_hash, alert.kind)):
             found[number] = replace(alert, since=one.since, seen=one.seen)
     return sorted(found, key=lambda alert: alert.seen is not None)
+
+
+def closed_alerts(marts: Marts, as_of: datetime, window_days: int, first: datetime) -> list[Alert]:
+    """Read the alerts that were raised at an as-of from first on and no longer are, the last closed first.
+
+    Each is the row of the last as-of at which the alert was raised.
+    """
+    return marts.rows(
+        Alert,
+        f"""
+        with {AS_OF_MEANT},
+
+        last as (
+            select distinct on (agent_id_hash, kind) {{columns}}
+            from {{fct_capacity_alerts}}
+            where
+                window_days = %(window_days)s
+                and as_of >= %(first)s
+                and as_of <= (select meant.as_of from meant)
+            order by agent_id_hash, kind, as_of desc
+        )
+
+        select {{columns}}
+        from last
+        where as_of < (select meant.as_of from meant)
+        order by as_of desc, agent_id_hash collate "C", kind collate "C"
+        """,
+        as_of=as_of,
+        window_days=window_days,
+        first=first,
+    )

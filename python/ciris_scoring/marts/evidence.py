@@ -34,7 +34,9 @@ RULES: Mapping[str, Rule] = {
     "i_replay": Rule("(is_replay_sampled and is_replayable is false)::integer", "traces", "not replayable"),
     "u_unsafe": Rule("is_unsafe::integer", "traces", "unsafe"),
     "s_score": Rule("(is_signal and not is_coherent_signal)::integer", "traces", "incoherent signal"),
-    "mttr_hours": Rule("hours", "hours until recovery, or until the as-of", "fragile from here", True),
+    "mttr_hours": Rule(
+        "hours", "hours the episode lasted, up to now if still open", "a fragile episode began", True
+    ),
     # Counts an episode if the agent recovered from the same failure mode earlier in the window.
     "rho_regression": Rule("(mode_recovered_before >= %(window_start)s)::integer", "traces", "relapse", True),
 }

@@ -1,14 +1,21 @@
 """Scores of all agents at an as-of, and the capacity of the fleet over time."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from ciris_scoring.basics.components import LOSS_WORDS
+from ciris_scoring.basics.terminal import plural
 from ciris_scoring.marts import verdict as verdicts
+from ciris_scoring.marts.causes import causes
 from ciris_scoring.marts.factors import FACTORS, Estimate
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.verdict import Raised, Verdict
+
+FALL = 0.3
+"""Change of a window's score that makes the agent one of the first in the order by attention."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +61,13 @@ class Score:
     capacity_score_steady_low: float | None
     capacity_score_steady_high: float | None
     category_steady: str | None
+    category_steady_low: str | None
+    category_steady_high: str | None
     category_steady_certainty: str | None
     mttr_hours_steady_minus_weekly: float | None
     q_deferral_steady_minus_weekly: float | None
     steady_missing_because: str | None
+    n_steady_deferrals: int | None
     r_ceiling_loss: float | None
     grant_score: float | None
     withhold_score: float | None
@@ -68,6 +78,8 @@ class Score:
     scored_at: datetime
     missing_traces: int | None
     """Number of traces that are missing to reach min_traces, or null if there is a score."""
+    final_from: datetime | None
+    """First day on which a provisional score is final, or null if the score is not provisional."""
     compared_as_of: datetime | None
     """The as-of one window earlier."""
     score_before: float | None
@@ -78,6 +90,15 @@ class Score:
     """Time of the agent's last trace, or null if that is at or after the as-of."""
     raised: Sequence[Raised] = ()
     """Alerts and red flags of the agent, critical alerts first, acknowledged ones last."""
+    cause: str = ""
+    """Main cause of the score, in one sentence."""
+    chain_cause: str = ""
+    """Name of the loss component i_chain: its largest cause."""
+
+    def named(self, loss_component: str) -> str:
+        """Return the name of a loss component of this score."""
+        component = loss_component.lower()
+        return self.chain_cause if component == "i_chain" else LOSS_WORDS[component]
 
     def verdict(self, threshold: float | None = None) -> Verdict:
         """Return the verdict on a permission.
@@ -94,7 +115,36 @@ class Score:
             self.r_ceiling_loss,
             (self.verdict_threshold, self.probability_at_threshold),
         )
-        return verdicts.verdict(threshold, steady, self.score_status, self.raised)
+        found = verdicts.verdict(threshold, steady, self.score_status, self.raised)
+        if found.verdict == "wait" and self.final_from is not None:
+            return replace(found, reason=f"{found.reason}; final from {self.final_from:%Y-%m-%d}")
+        if found.verdict == "keep":
+            return replace(
+                found, reason=f"{found.reason}; {self._missing(steady.evidence_for_grant(threshold))}"
+            )
+        return found
+
+    def _missing(self, times: float | None) -> str:
+        """Return what a grant needs.
+
+        :param times: see `Steady.evidence_for_grant`.
+        """
+        if times is None:
+            return "a grant needs a higher score"
+        if self.interval_driver == "q_deferral" and self.n_steady_deferrals:
+            more = math.ceil((times - 1) * self.n_steady_deferrals)
+            return f"a grant needs about {plural(more, 'judged deferral')} more"
+        return f"a grant needs about {times:.1f} times as many traces"
+
+    @property
+    def new_since(self) -> datetime | None:
+        """As-of of the newest alert or red flag, or None if none began at a known time."""
+        return max((one.since for one in self.raised if one.since is not None), default=None)
+
+    @property
+    def has_fallen(self) -> bool:
+        """Whether the score of the window fell by more than `FALL` in one window."""
+        return self.change is not None and self.change < -FALL
 
     @property
     def factors(self) -> dict[str, Estimate]:
@@ -135,24 +185,32 @@ def scores(
             limit %(limit)s
         ),
 
-        min_traces as (
-            select parameter_value::numeric::integer as n
+        parameters as (
+            select
+                max(parameter_value) filter (where parameter_name = 'min_traces')::numeric::integer as min_traces,
+                max(parameter_value) filter (where parameter_name = 'warm_up_days')::numeric::integer as warm_up_days
             from {dim_scoring_parameters}
-            where parameter_name = 'min_traces'
+            where parameter_name in ('min_traces', 'warm_up_days')
         ),
 
         described as (
             select
                 chosen.*,
                 case
-                    when chosen.capacity_score is null then greatest((select n from min_traces) - chosen.n_traces, 0)
+                    when chosen.capacity_score is null then greatest(parameters.min_traces - chosen.n_traces, 0)
                 end as missing_traces,
+                case
+                    when chosen.score_status = 'provisional'
+                        then date_trunc('day', agents.first_traced_at, 'UTC')
+                            + make_interval(hours => 24 * (1 + chosen.window_days + parameters.warm_up_days))
+                end as final_from,
                 compared.compared_as_of,
                 compared.score_before,
                 compared.change,
                 compared.not_comparable_because,
                 case when agents.last_traced_at < chosen.as_of then agents.last_traced_at end as last_traced_at
             from chosen
+            cross join parameters
             left join {dim_agents} as agents on chosen.agent_id_hash = agents.agent_id_hash
             left join {fct_score_comparisons} as compared
                 on
@@ -174,19 +232,31 @@ def scores(
     )
     agents = [score.agent_id_hash for score in found] if agent_id_hash or below or limit else None
     raised = verdicts.raised(marts, window_days, raised_at or as_of, agents=agents)
-    return [replace(score, raised=raised[score.agent_id_hash]) for score in found]
+    silent = {agent for agent, of_agent in raised.items() if any(one.name == "silent" for one in of_agent)}
+    caused = causes(marts, [score.agent_id_hash for score in found], as_of, window_days, silent)
+    return [
+        replace(
+            score,
+            raised=raised[score.agent_id_hash],
+            cause=caused[score.agent_id_hash].sentence,
+            chain_cause=caused[score.agent_id_hash].chain,
+        )
+        for score in found
+    ]
 
 
 def attention(score: Score, threshold: float | None = None) -> tuple[object, ...]:
     """Return the sort key of a score, so that the agents that need attention most come first.
 
-    The order is: verdict, number of critical alerts, number of alerts and red flags, lower confidence bound, hash.
+    The order is: a fall of the window's score by more than `FALL`, verdict, number of critical alerts, number of alerts
+    and red flags, lower confidence bound, hash.
     Acknowledged alerts and red flags are not counted.
     """
     unseen = [one for one in score.raised if one.seen is None]
     critical = sum(one.severity == "critical" for one in unseen)
     low = score.capacity_score_steady_low
     return (
+        not score.has_fallen,
         verdicts.VERDICTS.index(score.verdict(threshold).verdict),
         -critical,
         -len(unseen),

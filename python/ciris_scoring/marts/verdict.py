@@ -90,10 +90,8 @@ class Raised:
 
     @property
     def words(self) -> str:
-        """Title and first date, for example "new identity since 3 March"."""
-        since = "" if self.since is None else f" since {self.since.day} {self.since:%B}"
-        other_year = self.since is not None and self.since.year != self.until.year
-        return title(self.name) + since + (f" {self.since:%Y}" if other_year else "")
+        """Title and first date, for example "new identity since 2026-03-03"."""
+        return title(self.name) + ("" if self.since is None else f" since {self.since:%Y-%m-%d}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,18 +133,38 @@ class Steady:
             return float(threshold <= 0)
         if self.score >= self.high or self.score <= 0:
             return float(self.score >= threshold)
-        at, at_score, at_high = (
-            math.log(max(-math.log(score) - self.fixed_loss, LEAST_LOSS))
-            for score in (threshold, self.score, self.high)
-        )
+        at, at_score, at_high = map(self._log_loss, (threshold, self.score, self.high))
         return float(normal_share((at - at_score) / ((at_score - at_high) / 1.96)))
+
+    def evidence_for_grant(self, threshold: float) -> float | None:
+        """Return how many times its evidence an agent would need for a grant if its score stayed as it is, or None if
+        no evidence is enough. The standard error falls with the square root of the evidence."""
+        if (
+            not self.score
+            or self.score <= threshold
+            or not self.grant_score
+            or self.fixed_loss is None
+            or not threshold
+        ):
+            return None
+        at, at_score, at_grant = map(self._log_loss, (threshold, self.score, self.grant_score))
+        return ((at_grant - at_score) / (at - at_score)) ** 2
+
+    def _log_loss(self, score: float) -> float:
+        """Return the logarithm of the loss beyond the fixed one, which is nearly normal (certainty.md §4b)."""
+        return math.log(max(-math.log(score) - (self.fixed_loss or 0), LEAST_LOSS))
+
+
+def sure(probability: float) -> str:
+    """Return the probability in words, for example "92 % sure"."""
+    percent = min(max(round(100 * probability), 1), 99)
+    bound = {1: "at most ", 99: "at least "}.get(percent, "")
+    return f"{bound}{percent} % sure"
 
 
 def sureness(probability: float, threshold: float) -> str:
     """Return the probability in words, for example "92 % sure that it reaches 0.6"."""
-    percent = min(max(round(100 * probability), 1), 99)
-    bound = {1: "at most ", 99: "at least "}.get(percent, "")
-    return f"{bound}{percent} % sure that it reaches {threshold:g}"
+    return f"{sure(probability)} that it reaches {threshold:g}"
 
 
 def verdict(threshold: float, steady: Steady, status: str, raised: Sequence[Raised] = ()) -> Verdict:

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics import decimals
-from ciris_scoring.basics.components import COMPONENT_ROWS
+from ciris_scoring.basics.components import COMPONENT_ROWS, LOSS_WORDS
 from ciris_scoring.marts.agent import ComponentLoss
 from ciris_scoring.marts.fleet import Score
 
@@ -63,9 +63,6 @@ FACTOR_WORDS = {
 }
 
 FACTOR_NAMES = {factor: words.name.capitalize() for factor, words in FACTOR_WORDS.items()}
-
-LOSS_WORDS: Mapping[str, str] = {one.component: one.loss_words for one in COMPONENT_ROWS if one.loss_words}
-"""Description of each loss component, by its name in the marts."""
 
 COMPONENT_WORDS: Mapping[str, str] = {
     one.component: one.component_words for one in COMPONENT_ROWS if one.component_words

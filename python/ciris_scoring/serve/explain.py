@@ -12,6 +12,7 @@ from typing import Any
 
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics import decimals
+from ciris_scoring.basics.components import LOSS_WORDS
 from ciris_scoring.basics.connection import connect
 from ciris_scoring.basics.dbt import read_relations
 from ciris_scoring.basics.errors import InputError, shown
@@ -23,7 +24,7 @@ from ciris_scoring.marts import agents, fleet, history
 from ciris_scoring.marts.evidence import EPISODES, RULES, described, lowered
 from ciris_scoring.marts.factors import FACTORS
 from ciris_scoring.marts.marts import Marts, read_only
-from ciris_scoring.marts.words import LOSS_WORDS, named, nearest
+from ciris_scoring.marts.words import named, nearest
 from ciris_scoring.serve.fleet_table import painted_verdict
 
 PAGE_WIDTH = 100
@@ -361,6 +362,8 @@ def _verdict(marts: Marts, score: Row, threshold: float | None, *, is_newest: bo
     [found] = fleet.scores(marts, *key, agent_id_hash=score["agent_id_hash"], raised_at=at)
     return {
         "verdict": asdict(found.verdict(threshold)),
+        "cause": found.cause,
+        "chain_cause": found.chain_cause,
         "raised": [
             {
                 **asdict(one),
@@ -405,10 +408,10 @@ def page(explanation: Mapping[str, Any]) -> str:
     """Format an explanation as text without control characters. Prose has the width of the terminal."""
     sections = [
         [
-            *_score_lines(explanation["score"], explanation["verdict"], explanation["agent_note"]),
+            *_score_lines(explanation),
             *_remedy_lines(explanation["raised"]),
         ],
-        _part_lines(explanation["loss_components"], explanation["score"]),
+        _part_lines(explanation),
         _change_lines(explanation["comparisons"], explanation["since"]),
         _event_lines(explanation["events"]),
         _trace_lines(explanation),
@@ -424,7 +427,8 @@ def page(explanation: Mapping[str, Any]) -> str:
     return text.replace(f"{before}{verdict}", f"{before}{painted_verdict(verdict)}", 1)
 
 
-def _score_lines(score: Row, judged: Row, note: str | None) -> list[str]:
+def _score_lines(explanation: Mapping[str, Any]) -> list[str]:
+    score, judged, note = (explanation[name] for name in ("score", "verdict", "agent_note"))
     low, high = score.get("capacity_score_low"), score.get("capacity_score_high")
     lines = [
         _agent(score["agent_id_hash"], score["agent_name"]),
@@ -432,6 +436,7 @@ def _score_lines(score: Row, judged: Row, note: str | None) -> list[str]:
         f"{plural(score['n_traces'], 'trace')}",
         *([note] if note else []),
         "",
+        *([explanation["cause"]] if explanation["cause"] else []),
         f"Verdict at {judged['threshold']:g}: {judged['verdict']}: {judged['reason']}",
         *_steady_lines(score),
     ]
@@ -482,15 +487,16 @@ def _steady_lines(score: Row) -> list[str]:
     ]
 
 
-def _part_lines(loss_components: Sequence[Row], score: Row) -> list[str]:
-    if score["capacity_score"] is None:
+def _part_lines(explanation: Mapping[str, Any]) -> list[str]:
+    loss_components = explanation["loss_components"]
+    if explanation["score"]["capacity_score"] is None:
         return []
     if not loss_components:
         return ["The loss components are not published yet: a run is writing them, or was stopped."]
     costly = [row for row in loss_components if row["points_lost"] > 0]
     rows: list[tuple[str, ...]] = [
         (
-            LOSS_WORDS[row["loss_component"]],
+            {**LOSS_WORDS, "i_chain": explanation["chain_cause"]}[row["loss_component"]],
             row["loss_component"],
             row["factor"],
             decimals.score(row["points_lost"]),

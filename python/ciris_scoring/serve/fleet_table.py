@@ -9,7 +9,7 @@ import psycopg
 
 from ciris_scoring.basics import as_of, decimals
 from ciris_scoring.basics.relations import Relations
-from ciris_scoring.basics.terminal import aligned, columns, fitted, painted, printable, width
+from ciris_scoring.basics.terminal import aligned, columns, fitted, painted, printable, width, wrapped
 from ciris_scoring.marts import fleet
 from ciris_scoring.marts.agents import HASH_SHOWN
 from ciris_scoring.marts.alerts import Alert, alerts
@@ -94,7 +94,7 @@ def fleet_tables(
     :param moment: as-of of the rows.
     :param window_days: only this window.
     :param threshold: steady score that the permission requires, or None for the threshold of the published verdicts.
-    :param most: maximum number of agents in a table; None for all.
+    :param most: maximum number of agents in a table; None for all, with the main cause of each score below.
     :returns: the tables in the width of the terminal, or one sentence if no agent has a row.
     :raises psycopg.Error: the marts cannot be read.
     """
@@ -150,6 +150,12 @@ def _window_table(
     rows = list(zip(*(texts for _, texts, _ in cells), strict=True))
     table = aligned(names, rows, {*FACTORS, "sure"}, {"verdict": painted_verdict})
     lines += table if rows else ["No agent has a trace in this window."]
+    if most is None:
+        caused = [score for score in shown if score.cause and score.verdict(threshold).verdict != "grant"]
+        labels = [shown_label(score, is_alone=bearers[_outlined(score)] == 1) for score in caused]
+        lines += [""] * bool(caused)
+        for label, score in zip(labels, caused, strict=True):
+            lines += wrapped(f"{label}: {printable(score.cause)}", room)
     if len(scores) > len(shown):
         lines.append(f"... and {len(scores) - len(shown)} more agents that need less attention.")
     scored = {score.agent_id_hash for score in scores}

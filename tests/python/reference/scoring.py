@@ -1417,8 +1417,8 @@ def alerts(fleet_bounds: FleetBounds, as_ofs: list[datetime], windows=REFERENCE_
     """scoring.md §8 and certainty.md §4: return the alerts of a fleet at the as-ofs.
 
     Reading of ``value``: the capacity_score (low_capacity); the number of gaps, rewinds and duplicates in the window
-    (broken_chain); D (falling); hours or quality in the window (episode); the number of traces in the W before the
-    silent days (silent).
+    (broken_chain); the number of traces whose key was not registered (untrusted_key); D (falling); hours or quality in
+    the window (episode); the number of traces in the W before the silent days (silent).
     """
     fleet = fleet_bounds.fleet
     p = fleet.parameters
@@ -1456,6 +1456,9 @@ def alerts(fleet_bounds: FleetBounds, as_ofs: list[datetime], windows=REFERENCE_
                 if broken > 0:
                     severity = "critical" if _is_rewritten(agent, row, end, length, p) else "warning"
                     alert("broken_chain", severity, name, end, window, broken)
+                untrusted = round((1 - row["components"]["key_rate"]) * row["n_traces"])
+                if untrusted > 0:
+                    alert("untrusted_key", "critical", name, end, window, untrusted)
                 before = fleet.score(name, end - length, window)
                 before_capacity = None if before is None else before["capacity_score"]
                 fall = None

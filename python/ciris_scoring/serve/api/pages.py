@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import date
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
@@ -65,6 +66,8 @@ class TableState:
         category: Chosen = None,
         alerts: Chosen = None,
         red_flags: Chosen = None,
+        new: Chosen = None,
+        factors: Chosen = None,
         page: Chosen = None,
         fold: Chosen = None,
         sort: Chosen = None,
@@ -211,10 +214,11 @@ async def alerts_page(
     at: At,
     kind: Annotated[AlertKind | None, EMPTY_IS_NONE, Query()] = None,
     severity: Annotated[Literal["critical", "warning"] | None, EMPTY_IS_NONE, Query()] = None,
+    new: Annotated[date | None, EMPTY_IS_NONE, Query()] = None,
     offset: Offset = 0,
 ) -> Response:
-    """Serve the alerts, optionally of one kind or severity."""
-    asked = {"kind": kind, "severity": severity, "offset": offset, **at}
+    """Serve the alerts, optionally of one kind or severity, or only new ones."""
+    asked = {"kind": kind, "severity": severity, "new": new, "offset": offset, **at}
     return await _answer(request, answers, pages.alerts_page, "alerts", **asked)
 
 

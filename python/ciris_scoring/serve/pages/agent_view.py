@@ -15,12 +15,10 @@ from ciris_scoring.marts.marts import Marts, grouped
 from ciris_scoring.marts.red_flags import RedFlag, red_flags
 from ciris_scoring.marts.verdict import Raised, Verdict, raised
 from ciris_scoring.serve.pages import charts
-from ciris_scoring.serve.pages.words import interval, shown
+from ciris_scoring.serve.pages.words import interval, shown, window
 
-SAID_UNLESS_ZERO = frozenset(
-    {"chain_gaps", "chain_rewinds", "chain_duplicates", "n_open_episodes", "rho_regression", "sigma"}
-)
-"""Components without an interval that the report shows if they are not 0."""
+FEW = 5
+"""Number of events below which a loss component says on how many it rests."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,7 @@ class AgentView:
     def week(self) -> str:
         """SVG path of the window's score over time."""
         return charts.line(
-            self.frame, [(point.as_of, point.capacity_score) for point in self.points], charts.FINE
+            self.frame, [(point.as_of, point.capacity_score) for point in self.points], charts.MEDIUM
         )
 
     @property
@@ -67,9 +65,10 @@ class AgentView:
                 (
                     p.as_of,
                     p.capacity_score_steady,
-                    f"steady {shown(p.capacity_score_steady)} "
+                    f"score {shown(p.capacity_score_steady)} "
                     f"{interval(p.capacity_score_steady_low, p.capacity_score_steady_high)}, "
-                    f"window {shown(p.capacity_score)} {interval(p.capacity_score_low, p.capacity_score_high)}, "
+                    f"{window(self.score.window_days)} {shown(p.capacity_score)} "
+                    f"{interval(p.capacity_score_low, p.capacity_score_high)}, "
                     f"{plural(p.n_traces, 'trace')}",
                 )
                 for p in self.points
@@ -98,6 +97,39 @@ class AgentView:
         return [part for part in self.lost if part.loss_component != "r_ceiling"]
 
     @property
+    def bridge(self) -> list[tuple[str, float]]:
+        """What the score of the long run has more or less than that of the window, by name, the largest first."""
+        s = self.score
+        if s.capacity_score is None or s.capacity_score_steady is None:
+            return []
+        of_r, deferrals = s.mttr_hours_steady_minus_weekly or 0, s.q_deferral_steady_minus_weekly or 0
+        of_resilience = [part for part in self.avoidable if part.factor == "R"]
+        parts = {
+            s.named(of_resilience[0].loss_component) if of_resilience else "resilience": of_r,
+            s.named("q_deferral"): deferrals,
+            "other": s.capacity_score_steady - s.capacity_score - of_r - deferrals,
+        }
+        return sorted(
+            ((name, points) for name, points in parts.items() if abs(points) >= 0.001),
+            key=lambda one: -abs(one[1]),
+        )
+
+    def few(self, loss_component: str) -> str:
+        """Return the number of events behind a loss component if it rests on fewer than `FEW`, or an empty text."""
+        of_name = {component.component: component.component_value for component in self.components}
+        value = of_name.get(loss_component)
+        if loss_component == "q_deferral":
+            n, noun = of_name.get("n_judged_deferrals"), "deferral"
+        elif loss_component in ("d_identity", "k_contradiction", "u_unsafe") and value is not None:
+            n, noun = value * self.score.n_traces, "trace"
+        elif loss_component in ("i_chain", "i_replay") and value is not None:
+            of = self.score.n_traces if loss_component == "i_chain" else of_name.get("n_replayed") or 0
+            n, noun = (1 - value) * of, "trace"
+        else:
+            return ""
+        return plural(round(n), noun) if n is not None and round(n) < FEW else ""
+
+    @property
     def moved(self) -> list[ComponentChange]:
         """Loss components that changed the score by 0.001 or more in one window, the largest change first."""
         return sorted(
@@ -110,27 +142,11 @@ class AgentView:
         of_name = {component.component: component.component_value for component in self.components}
         return of_name.get("sigma_max")
 
-    def components_of(self, factor: str, *, whole: bool = True) -> list[Component]:
+    def components_of(self, factor: str) -> list[Component]:
         """Return the components of a factor, those with an interval first. sigma_max is shown with sigma and not
-        returned.
-
-        :param whole: whether to return all of them. If not, components that cost nothing and counts of 0 are skipped.
-        """
-        spared = (
-            set() if whole else {part.loss_component for part in self.loss_components if not part.points_lost}
-        )
-        found = [
-            component
-            for component in self.components
-            if component.factor == factor
-            and component.component not in {"sigma_max", *spared}
-            and (
-                whole
-                or component.component_low is not None
-                or (component.component in SAID_UNLESS_ZERO and component.component_value)
-            )
-        ]
-        return sorted(found, key=lambda component: component.component_low is None)
+        returned."""
+        found = (one for one in self.components if one.factor == factor and one.component != "sigma_max")
+        return sorted(found, key=lambda one: one.component_low is None)
 
 
 def read_agents(

@@ -8,7 +8,7 @@ from itertools import pairwise
 FINE = 200
 """Height of the coordinates of a large chart's line. The template scales them."""
 MEDIUM = 50
-"""Height of the coordinates of the interval behind the line, which needs less precision."""
+"""Height of the coordinates of the interval and of the window's line, which need less precision."""
 COARSE = 25
 """Height of the coordinates of a small chart."""
 

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from ciris_scoring.basics.terminal import plural
 from ciris_scoring.marts.factors import FACTORS, Estimate
 from ciris_scoring.serve.pages import charts
 from ciris_scoring.serve.pages.agent_view import AgentView
+from ciris_scoring.serve.pages.words import window
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,9 @@ def compared(left: AgentView, right: AgentView) -> list[Compared]:
     def of_scores(name: str, kind: str, column: str) -> Compared:
         return Compared(name, kind, *(Estimate.of(view.score, column) for view in (left, right)))
 
-    week = f"Score of {plural(left.score.window_days, 'day')}"
+    week = window(left.score.window_days).capitalize()
     rows = [
-        of_scores("Steady score", "score", "capacity_score_steady"),
+        of_scores("Score (long run)", "score", "capacity_score_steady"),
         of_scores(week, "score", "capacity_score"),
     ]
     for factor, column in FACTORS.items():

@@ -1,16 +1,19 @@
 """Data of the fleet's page, read from the marts."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from ciris_scoring.basics.kinds import KINDS
 from ciris_scoring.basics.terminal import plural
 from ciris_scoring.marts import fleet as fleet_reading
 from ciris_scoring.marts import history as history_reading
+from ciris_scoring.marts import verdict as verdicts_reading
 from ciris_scoring.marts.agents import Unscored, unscored
 from ciris_scoring.marts.fleet import FleetCapacity, Score
 from ciris_scoring.marts.marts import Marts, grouped
+from ciris_scoring.marts.parameters import windows
 from ciris_scoring.marts.verdict import Verdict
 from ciris_scoring.serve.pages import charts
 from ciris_scoring.serve.pages.words import shown
@@ -19,6 +22,9 @@ HISTORY_DAYS = 60
 """Default days of history in the charts."""
 RANGES = (30, 60, 180, 365)
 """Days of history that the pages of the server offer."""
+
+NEW_SINCE = (("since the day before", 1), ("in the last week", 7))
+"""Recent periods in which alerts are called new, with their days."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +61,12 @@ class FleetView:
     verdicts: Mapping[str, Verdict]
     """Verdicts of all agents by hash."""
     spreads: list[Spread]
+    categories: Counter[str | None]
+    """Numbers of agents by category of the steady score."""
+    elsewhere: Mapping[str, Sequence[str]]
+    """Sentences about alerts and red flags that only another window has, by agent hash."""
+    new: Sequence[tuple[str, datetime, int]]
+    """Names of recent periods, with their first as-of and the number of agents with an alert or red flag since."""
     raised: Mapping[str, Mapping[str, int]]
     """Numbers of agents by alert and by red flag, under the keys `alerts` and `red_flags`, the most frequent first."""
     without_trace: list[Unscored]
@@ -77,6 +89,17 @@ class FleetView:
     def n_with(self, verdict: str) -> int:
         """Return the number of agents with a verdict."""
         return sum(one.verdict == verdict for one in self.verdicts.values())
+
+    def n_in(self, category: str | None) -> int:
+        """Return the number of agents in a category, by the steady score; None for those without a steady score."""
+        return self.categories[category]
+
+    def to_do(self, score: Score) -> Iterator[str]:
+        """Yield what to do about an agent: for its most urgent alert or red flag, and what other windows raise."""
+        first = next((one for one in score.raised if one.reviews), next(iter(score.raised), None))
+        if first is not None and first.name in KINDS:
+            yield KINDS[first.name].ask
+        yield from self.elsewhere.get(score.agent_id_hash, ())
 
     def line(self, column: str) -> str:
         """Return the SVG path of a column of fct_fleet_capacity over time."""
@@ -132,6 +155,11 @@ def read_fleet(
         for kind, is_red_flag in (("alerts", False), ("red_flags", True))
     }
     spreads = spreads_of(scores)
+    categories = Counter(score.category_steady for score in scores)
+    new = [
+        (said, since, sum(s.new_since is not None and s.new_since > since for s in scores))
+        for said, since in ((said, as_of - timedelta(days=back)) for said, back in NEW_SINCE)
+    ]
     scores.sort(key=lambda score: fleet_reading.attention(score, threshold))
     scores = scores[:limit]
     hashes = [score.agent_id_hash for score in scores]
@@ -142,9 +170,29 @@ def read_fleet(
         scores=scores,
         verdicts=verdicts,
         spreads=[spread for spread in spreads if limit is None or spread.agent_name in names],
+        categories=categories,
+        elsewhere=_elsewhere(marts, as_of, window_days, scores),
+        new=new,
         raised=raised,
         without_trace=[agent for agent in unscored(marts, as_of, window_days) if agent.score_status is None],
         over_time=over_time,
         capacities=history_reading.capacities(marts, hashes, window_days, first, as_of),
         frame=charts.Frame.of([row.as_of for row in over_time]),
     )
+
+
+def _elsewhere(
+    marts: Marts, as_of: datetime, window_days: int, scores: Iterable[Score]
+) -> Mapping[str, list[str]]:
+    """Return sentences about alerts and red flags that agents have only in another window, by agent hash."""
+    here = {score.agent_id_hash: {one.name for one in score.raised} for score in scores}
+    found: dict[str, list[str]] = {}
+    for other in windows(marts):
+        if other.window_days == window_days:
+            continue
+        for agent, of_agent in verdicts_reading.raised(marts, other.window_days, as_of).items():
+            more = [one.words for one in of_agent if one.name not in here.get(agent, ())]
+            if more:
+                sentence = f"In {plural(other.window_days, 'day')}: {', '.join(more)}."
+                found.setdefault(agent, []).append(sentence)
+    return found

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import date, datetime
 from urllib.parse import urlencode
 
 from ciris_scoring.basics import as_of as as_of_time
@@ -49,14 +49,14 @@ class ServedLinks:
         have."""
         return f"agent?{self._query(agent_id=whole_hash(agent_id_hash), window_days=window_days)}"
 
-    def _query(self, **values: str | int) -> str:
+    def _query(self, **values: str | int | date) -> str:
         as_of = {} if self.as_of is None else {"as_of": as_of_time.text(self.as_of)}
         more = {"days": self.days, "threshold": self.threshold}
         return urlencode(
             {**values, **as_of, **{name: value for name, value in more.items() if value is not None}}
         )
 
-    def alerts(self, window_days: int, **more: str | int) -> str:
+    def alerts(self, window_days: int, **more: str | int | date) -> str:
         """Return the link to the alerts.
 
         :param more: additional parameters of the query.

@@ -6,10 +6,9 @@ they render a page with a message.
 
 import csv
 import io
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from dataclasses import astuple, dataclass, field, replace
+from datetime import date, datetime, timedelta
 from functools import partial, wraps
 from importlib.metadata import version
 from typing import Any, NamedTuple
@@ -20,8 +19,8 @@ from ciris_scoring.basics.relations import Relations
 from ciris_scoring.basics.terminal import plural
 from ciris_scoring.marts import agents as agents_reading
 from ciris_scoring.marts import fleet, history
-from ciris_scoring.marts.alerts import alerts
-from ciris_scoring.marts.deferrals import judged_deferrals
+from ciris_scoring.marts.alerts import Alert, alerts, closed_alerts
+from ciris_scoring.marts.deferrals import Deferral, judged_deferrals
 from ciris_scoring.marts.evidence import RULES, count_evidence, read_evidence
 from ciris_scoring.marts.fleet import Neighbours, Score
 from ciris_scoring.marts.marts import Marts, grouped
@@ -32,11 +31,11 @@ from ciris_scoring.marts.run_state import RunRecord, run_records, unfinished
 from ciris_scoring.marts.words import nearest, published_words
 from ciris_scoring.serve.pages.agent_view import read_agents
 from ciris_scoring.serve.pages.compare_view import both_told, compared
-from ciris_scoring.serve.pages.fleet_view import HISTORY_DAYS, RANGES, read_fleet
+from ciris_scoring.serve.pages.fleet_view import HISTORY_DAYS, NEW_SINCE, RANGES, read_fleet
 from ciris_scoring.serve.pages.links import Links, ReportLinks, ServedLinks
 from ciris_scoring.serve.pages.render import now as current_time
 from ciris_scoring.serve.pages.render import render
-from ciris_scoring.serve.pages.words import OUTCOMES, natural
+from ciris_scoring.serve.pages.words import OUTCOMES, natural, raised
 from ciris_scoring.serve.spreadsheet import csv_cell
 
 MAX_AGENTS = 500
@@ -53,6 +52,8 @@ EVIDENCE_COLUMNS = (
 )
 ALERTS_OF_A_KIND = 8
 ALERTS_ON_A_PAGE = 50
+DAYS_OF_CLOSED = 7
+"""Days for which the page of alerts lists an alert that is no longer raised."""
 RUNS_SHOWN = 100
 DAYS_OF_ISSUES = 14
 DEFERRALS = "q_deferral"
@@ -88,7 +89,7 @@ def message_page(heading: str, lines: Sequence[str], links: Links | None = None,
 def _without_scores(template: str, links: Links | None, **values: Any) -> str:
     """Render a page that has no scores."""
     nothing: dict[str, Any] = {
-        **dict.fromkeys(("as_of", "window_days", "unfinished", "frame", "is_old")),
+        **dict.fromkeys(("as_of", "window_days", "unfinished", "frame", "is_old", "age")),
         **{"categories": [], "windows": [], "notes": []},
     }
     return render(template, **{**nothing, "links": links or ServedLinks(), **values})
@@ -135,9 +136,11 @@ class _Page:
             raise Instead(message_page(NO_SCORES, _unpublished(unfinished(marts)), links=links))
         newest = fleet.newest(marts, window_days)
         if newest is None and window_days is not None and fleet.newest(marts) is not None:
-            published = " or ".join(str(window.window_days) for window in windows(marts))
-            lines = [f"Scores are published for windows of {published} days."]
-            raise Instead(message_page("No such window", lines, links=links, way_back="./"), 404)
+            published = " and ".join(str(window.window_days) for window in windows(marts))
+            title = f"No {window_days}-day scores"
+            raise Instead(
+                message_page(title, [f"Published: {published} days."], links=links, way_back="./"), 404
+            )
         if newest is None:
             begun = unfinished(marts)
             lines = ["The last run found nothing to score.", *(_unpublished(begun) if begun else [])]
@@ -175,8 +178,9 @@ class _Page:
 
     def render(self, template: str, **values: Any) -> str:
         """Render a template with these values and those of the layout."""
-        is_old = self.now - self.neighbours.newest > 2 * self.neighbours.period(self.as_of)
-        of_layout = {**vars(self), "frame": None, "ranges_offered": RANGES, "is_old": is_old}
+        age = self.now - self.neighbours.newest
+        is_old = age > 2 * self.neighbours.period(self.as_of)
+        of_layout = {**vars(self), "frame": None, "ranges_offered": RANGES, "is_old": is_old, "age": age}
         return render(template, **{**of_layout, **values})
 
     def instead(self, heading: str, lines: Sequence[str], status: int, **more: Any) -> Instead:
@@ -259,7 +263,8 @@ def _score_of(page: _Page, asked: str) -> Score:
         lines = [f"{len(found)} agents have or had this name, or have a hash that begins so. Which one?"]
         if len(found) > MAX_CHOICES:
             lines.append(f"These are the first {MAX_CHOICES}.")
-        raise page.instead("Several agents are meant", lines, 409, choices=found[:MAX_CHOICES])
+        title = f"{len(found)} agents match “{asked}”"
+        raise page.instead(title, lines, 409, choices=found[:MAX_CHOICES])
     [chosen] = found
     agent_id_hash = chosen.agent_id_hash
     as_ofs = history.as_ofs(page.marts, agent_id_hash).get(page.window_days)
@@ -358,7 +363,10 @@ def evidence_page(page: _Page, agent: str, component: str, after: str | None = N
     if component == DEFERRALS:
         score = _score_of(page, agent)
         deferrals = judged_deferrals(page.marts, score.agent_id_hash, score.as_of, score.window_start)
-        return page.render("deferrals.html", score=score, deferrals=deferrals)
+        csv_link = page.served.evidence(
+            score.agent_id_hash, component, score.as_of, page.window_days, page="evidence.csv"
+        )
+        return page.render("deferrals.html", score=score, deferrals=deferrals, csv_link=csv_link)
     score, key = _evidence_of(page, agent, component)
     traces = read_evidence(*key, after=after, limit=EVIDENCE_ON_A_PAGE + 1)
     shown = traces[:EVIDENCE_ON_A_PAGE]
@@ -367,7 +375,6 @@ def evidence_page(page: _Page, agent: str, component: str, after: str | None = N
         "evidence.html",
         component=component,
         score=score,
-        unit=RULES[key.loss_component].unit,
         traces=shown,
         n_traces=count_evidence(*key),
         after=after,
@@ -379,10 +386,16 @@ def evidence_page(page: _Page, agent: str, component: str, after: str | None = N
 
 @_of_scores
 def evidence_csv(page: _Page, agent: str, component: str) -> str:
-    """Write all traces that lowered a component as CSV. The parameters are those of `evidence_page`."""
-    _, key = _evidence_of(page, agent, component)
+    """Write all traces or deferrals that lowered a component as CSV. The parameters are those of `evidence_page`."""
     written = io.StringIO()
     writer = csv.writer(written)
+    if component == DEFERRALS:
+        score = _score_of(page, agent)
+        writer.writerow(Deferral.__match_args__)
+        for deferral in judged_deferrals(page.marts, score.agent_id_hash, score.as_of, score.window_start):
+            writer.writerow(map(csv_cell, astuple(deferral)))
+        return written.getvalue()
+    _, key = _evidence_of(page, agent, component)
     writer.writerow(EVIDENCE_COLUMNS)
     after = None
     while traces := read_evidence(*key, after=after, limit=EVIDENCE_AT_ONCE):
@@ -467,32 +480,60 @@ def quality_page(page: _Page) -> str:
 
 
 @_of_scores
-def alerts_page(page: _Page, kind: str | None = None, severity: str | None = None, offset: int = 0) -> str:
-    """Render the alerts: the first ones of each kind, or one page of a single kind.
+def alerts_page(
+    page: _Page,
+    kind: str | None = None,
+    severity: str | None = None,
+    new: date | None = None,
+    offset: int = 0,
+) -> str:
+    """Render the alerts, the newest first: the first ones of each kind, or one page of a single kind.
 
     :param kind: render only alerts of this kind.
     :param severity: render only alerts of this severity.
+    :param new: render only alerts that began after this day (UTC).
     :param offset: number of alerts to skip.
     """
     found = alerts(page.marts, page.as_of, page.window_days)
-    found.sort(key=lambda alert: (alert.severity, alert.kind, natural(alert.agent_name or "")))
-    counted = Counter((alert.kind, alert.severity) for alert in found)
-    chosen = [one for one in found if kind in (None, one.kind) and severity in (None, one.severity)]
+    found.sort(key=lambda alert: natural(alert.agent_name or ""))
+    found.sort(key=lambda alert: (alert.since is not None, alert.since), reverse=True)
+    found.sort(key=lambda alert: (alert.severity, alert.kind))
+
+    def counted(kind: str | None, severity: str | None, new: date | None) -> list[Alert]:
+        return [
+            one
+            for one in found
+            if kind in (None, one.kind)
+            and severity in (None, one.severity)
+            and (new is None or (one.since is not None and one.since.date() > new))
+        ]
+
+    chosen = counted(kind, severity, new)
     if offset and (kind is None or offset >= len(chosen)):
         lines = [f"There are {plural(len(chosen), 'alert')} of this kind and severity; offset is {offset}."]
         if kind is None:
             lines = ["Only alerts of one kind are shown page by page: give kind beside offset."]
         raise page.instead("There is no such page", lines, 404)
+    today = page.as_of.date()
+    asked = {"kind": kind, "severity": severity, "new": new}
+    chips: dict[str, dict[str, Any]] = {"All": dict.fromkeys(asked)}
+    chips |= {one: {**asked, "severity": one} for one in ("critical", "warning")}
+    chips |= {raised(one): {**asked, "kind": one} for one in sorted({alert.kind for alert in found})}
+    chips |= {said: {**asked, "new": today - timedelta(days=days)} for said, days in NEW_SINCE}
     return page.render(
         "alerts.html",
         n_alerts=len(found),
-        counted=counted,
+        chips=[(said, of, len(counted(**of)), of == asked) for said, of in chips.items()],
         chosen=grouped(chosen, "kind"),
-        kind=kind,
-        severity=severity,
+        closed=closed_alerts(
+            page.marts, page.as_of, page.window_days, page.as_of - timedelta(days=DAYS_OF_CLOSED)
+        ),
+        asked=asked,
         offset=offset,
         most=ALERTS_OF_A_KIND if kind is None else ALERTS_ON_A_PAGE,
-        link=partial(page.served.alerts, page.window_days),
+        link=lambda **of: page.served.alerts(
+            page.window_days, **{name: value for name, value in of.items() if value is not None}
+        ),
         at_link=lambda links: links.alerts(page.window_days),
     )
 
@@ -527,7 +568,6 @@ def report_page(page: _Page) -> str:
         now=None,
         frame=view.frame,
         days=None,
-        is_old=False,
         view=view,
         threshold=view.threshold,
         agents=views,
@@ -541,7 +581,10 @@ def report_page(page: _Page) -> str:
 def _unpublished(begun: RunRecord | None) -> list[str]:
     """Return sentences that explain why nothing is published."""
     if begun is None:
-        return ["Score the fleet with: ciris-scoring run"]
+        return [
+            "Score the fleet with: ciris-scoring run (with the same --profiles-dir).",
+            "No data yet? ciris-scoring simulate",
+        ]
     since = f"{begun.started_at:%Y-%m-%d %H:%M} UTC"
     if begun.is_at_work:
         return [f"A run is at work since {since}. Its scores appear when it has ended."]

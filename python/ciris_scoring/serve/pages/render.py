@@ -15,11 +15,13 @@ from markupsafe import Markup, escape
 
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics import decimals
-from ciris_scoring.basics.kinds import ALERTS, FLAGS
+from ciris_scoring.basics.components import LOSS_WORDS
+from ciris_scoring.basics.kinds import ALERTS, FLAGS, KINDS
 from ciris_scoring.basics.terminal import fitted, plural
 from ciris_scoring.marts.agents import HASH_SHOWN, whole_hash
 from ciris_scoring.marts.glossary import glossary
-from ciris_scoring.marts.words import COMPONENT_WORDS, FACTOR_NAMES, LOSS_WORDS, named
+from ciris_scoring.marts.verdict import sure
+from ciris_scoring.marts.words import COMPONENT_WORDS, FACTOR_NAMES, named
 from ciris_scoring.serve.pages import words
 from ciris_scoring.serve.pages.charts import percent
 from ciris_scoring.serve.pages.words import NO_NUMBER
@@ -34,7 +36,6 @@ COUNTS = ("n_", "chain_")
 LONGEST_HOURS = 720
 """Largest upper bound of hours until recovery that is shown. With few episodes the bound can be years."""
 COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
-LONG_COMPONENT = 20
 LONG_WORD = 16
 """Words in a name may be broken if they have more characters than this."""
 NAME_WIDTH = 40
@@ -87,11 +88,9 @@ def _environment() -> Environment:
     )
     environment.filters |= {
         "ago": words.ago,
-        "amount": lambda value: f"{value:.1f}".removesuffix(".0"),
         "capitalised": lambda text: text[:1].upper() + text[1:],
         "in_words": lambda component: COMPONENT_WORDS.get(component, component),
         "named": named,
-        "breakable": _breakable,
         "change": _change,
         "coded": _coded,
         "component": _component,
@@ -104,6 +103,7 @@ def _environment() -> Environment:
         "plain": _plain,
         "seconds": lambda value: NO_NUMBER if value is None else f"{value:,.0f}",
         "score": words.shown,
+        "sure": sure,
         "short": lambda value: NO_NUMBER if value is None else decimals.bound(value),
         "time": lambda moment: f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
     }
@@ -112,6 +112,7 @@ def _environment() -> Environment:
         "COMPONENT_WORDS": COMPONENT_WORDS,
         "FLAGS": FLAGS,
         "ICON": Markup(ICON),
+        "KINDS": KINDS,
         "FACTOR_NAMES": FACTOR_NAMES,
         "HASH_SHOWN": HASH_SHOWN,
         "LOSS_WORDS": LOSS_WORDS,
@@ -135,14 +136,6 @@ def _name(text: str) -> Markup:
     title = "" if shown == whole else Markup(' title="{}"').format(whole)
     long = Markup(" class=long") if any(len(word) > LONG_WORD for word in shown.split()) else ""
     return Markup("<bdi{}{}>{}</bdi>").format(long, title, shown)
-
-
-def _breakable(component: str) -> Markup:
-    """Format a component's name. A long one may be broken after the underscore nearest to its middle."""
-    if len(component) <= LONG_COMPONENT or "_" not in component:
-        return escape(component)
-    at = min((i for i, c in enumerate(component) if c == "_"), key=lambda i: abs(2 * i - len(component)))
-    return escape(component[: at + 1]) + Markup("<wbr>") + escape(component[at + 1 :])
 
 
 def _coded(text: str) -> Markup:

@@ -26,7 +26,6 @@ function openTarget() {
 }
 addEventListener("hashchange", openTarget);
 openTarget();
-addEventListener("beforeprint", () => all("details").forEach((details) => { details.open = true; }));
 
 // Keep the state of the table in the URL, so that the view can be shared.
 const address = new URLSearchParams(location.search);
@@ -84,31 +83,31 @@ for (const chart of all("svg[data-told]")) {
 
 const table = document.getElementById("agents");
 if (table) {
-  const PAGE = 25;
+  const PAGE = 25, PRINTED = 30;
   const body = table.tBodies[0], rows = [...body.rows], tools = all(".tools[hidden]");
   const byId = (id) => document.getElementById(id);
-  const [search, verdict, category, alerts, red_flags, fold] =
-    ["search", "verdict", "category", "alerts", "red_flags", "fold"].map(byId);
-  const column = Object.fromEntries([...table.tHead.rows[0].cells].map((cell, at) => [cell.textContent.trim(), at]));
+  const names = ["search", "verdict", "category", "alerts", "red_flags", "new", "factors", "fold"];
+  const inputs = Object.fromEntries(names.map((name) => [name, byId(name)]).filter(([, input]) => input));
+  const {search, verdict, category, fold} = inputs;
+  const headings = [...table.tHead.rows[0].cells];
+  const column = Object.fromEntries(headings.map((cell, at) => [cell.dataset.sort, at]));
   const number = (text) => {
     const found = text.replace(/[,\s]/g, "").replace("−", "-").match(/^[+-]?\d+(\.\d+)?/);
     return found ? Number(found[0]) : NaN;
   };
   const collator = new Intl.Collator("en", {numeric: true, sensitivity: "base"});
   // Verdicts and categories are sorted in the order of their filter's options.
-  const orders = {[column.Verdict]: verdict, [column.Category]: category};
-  const inputs = {search, verdict, category, alerts, red_flags, fold};
-  for (const [name, input] of Object.entries(inputs)) if (!input) delete inputs[name];
+  const orders = {[column.verdict]: verdict, [column.category]: category};
   const valueOf = (input) => input.type === "checkbox" ? (input.checked ? "yes" : "") : input.value;
   let page = 0;
 
   // Rows without a value are last in both directions.
   function sortBy(at, heading, falling) {
-    const numeric = heading.classList.contains("n"), order = orders[at] && [...orders[at].options].map((option) => option.text);
+    const numeric = heading.classList.contains("n"), order = orders[at] && [...orders[at].options].map((option) => option.value);
     const sign = falling ? -1 : 1;
     const keyed = rows.map((row, place) => {
-      const cell = row.classList.contains("fold") && at > 2 ? null : row.cells[at];
-      const text = cell ? (cell.querySelector("bdi") ?? cell).textContent.trim() : "";
+      const cell = row.classList.contains("fold") && at > 3 ? null : row.cells[at];
+      const text = cell ? (cell.querySelector("bdi, b") ?? cell).textContent.trim() : "";
       return {row, place, key: order ? (text ? order.indexOf(text) : -1) : numeric ? number(text) : text};
     });
     const lacks = ({key}) => order ? key < 0 : numeric ? Number.isNaN(key) : key === "";
@@ -117,10 +116,10 @@ if (table) {
     body.append(...keyed.map(({row}) => row));
     all("th[aria-sort]", table.tHead).forEach((other) => other.removeAttribute("aria-sort"));
     heading.setAttribute("aria-sort", falling ? "descending" : "ascending");
-    remember({sort: (falling ? "-" : "") + heading.textContent.trim()});
+    remember({sort: (falling ? "-" : "") + heading.dataset.sort});
   }
-  [...table.tHead.rows[0].cells].forEach((heading, at) => {
-    if ("nosort" in heading.dataset) return;
+  headings.forEach((heading, at) => {
+    if (!heading.dataset.sort) return;
     const button = document.createElement("button");
     button.type = "button";
     button.append(...heading.childNodes);
@@ -128,27 +127,30 @@ if (table) {
     button.addEventListener("click", () => {
       sortBy(at, heading, heading.getAttribute("aria-sort") === "ascending");
       page = 0;
-      filter();
+      changed();
     });
   });
 
-  const marked = (cell, wanted) => !wanted || all("b", cell).some((mark) => wanted === "any" || mark.textContent === wanted);
-  function filter(whole = false) {
-    const wanted = search.value.trim().toLocaleLowerCase(), members = {}, found = [];
-    let agents = 0;
-    for (const row of body.rows) {
-      row.hidden = true;
-      if (row.classList.contains("fold")) continue;
-      agents += 1;
-      if ((wanted && !row.cells[0].textContent.toLocaleLowerCase().includes(wanted))
-        || !marked(row.cells[column.Verdict], verdict.value) || !marked(row.cells[column.Category], category.value)
-        || !marked(row.cells[column.Alerts], alerts.value) || !marked(row.cells[column["Red flags"]], red_flags.value)) continue;
-      found.push(row);
+  const CELLS = {verdict: "td:nth-child(2) b", category: "td:nth-child(8) b", alerts: ".sev:not(.red_flag)", red_flags: ".sev.red_flag"};
+  const marked = (row, name, wanted) => !wanted || all(CELLS[name], row).some((mark) => wanted === "any" || mark.textContent === wanted);
+  const agentRows = () => [...body.rows].filter((row) => !row.classList.contains("fold"));
+  function chosen() {
+    const wanted = search.value.trim().toLocaleLowerCase(), since = inputs.new.value;
+    return agentRows().filter((row) => row.cells[0].textContent.toLocaleLowerCase().includes(wanted)
+      && (!since || (row.dataset.new ?? "") > since)
+      && Object.keys(CELLS).every((name) => marked(row, name, inputs[name].value)));
+  }
+  function filter(printed = false) {
+    const members = {}, found = chosen(), agents = agentRows().length;
+    table.classList.add("scripted");
+    table.classList.toggle("factors", inputs.factors.checked);
+    for (const row of body.rows) row.hidden = true;
+    for (const row of found) {
       if (fold?.checked && row.dataset.f !== undefined) members[row.dataset.f] = true;
     }
     const shown = found.filter((row) => !(fold?.checked && row.dataset.f !== undefined));
     page = Math.max(0, Math.min(page, Math.ceil(shown.length / PAGE) - 1));
-    const first = whole ? 0 : page * PAGE, last = whole ? shown.length : Math.min(first + PAGE, shown.length);
+    const first = printed ? 0 : page * PAGE, last = Math.min(first + (printed ? PRINTED : PAGE), shown.length);
     for (const row of shown.slice(first, last)) row.hidden = false;
     for (const row of rows) if (row.classList.contains("fold")) row.hidden = !members[row.dataset.f];
     for (const link of all("[data-choose]"))
@@ -157,6 +159,7 @@ if (table) {
     byId("shown").value = found.length ? `${found.length} of ${agents} agents` : `None of ${agents} agents fits`;
     byId("pages").hidden = shown.length <= PAGE;
     byId("range").textContent = `${first + 1} to ${last} of ${shown.length}`;
+    byId("printed").textContent = `Rows ${byId("range").textContent}; the fleet has ${agents} agents.`;
     byId("earlier").disabled = page === 0;
     byId("later").disabled = last === shown.length;
   }
@@ -192,11 +195,26 @@ if (table) {
   });
   tools.forEach((one) => { one.hidden = false; });
   page = Number(address.get("page") || 1) - 1 || 0;
-  const sort = address.get("sort") ?? "", heading = [...table.tHead.rows[0].cells].find((cell) =>
-    cell.querySelector("button") && cell.textContent.trim() === sort.replace(/^-/, ""));
+  const sort = address.get("sort") ?? "", heading = headings.find((cell) =>
+    cell.dataset.sort && cell.dataset.sort === sort.replace(/^-/, ""));
   if (heading) sortBy(heading.cellIndex, heading, sort.startsWith("-"));
   filter();
-  if (address.size) remember(Object.fromEntries(address));
+  remember(Object.fromEntries(["sort", "page", ...names].filter((name) => address.has(name)).map((name) => [name, address.get(name)])));
+  // Download the rows that the filters choose, in the order of the table. Text that a spreadsheet would take for a
+  // formula gets an apostrophe.
+  byId("csv").addEventListener("click", () => {
+    const columns = headings.map((_, at) => at).filter((at) => headings[at].offsetParent);
+    const text = (cell) => cell.innerText.replace(/\s+/g, " ").replace("−", "-").trim();
+    const quoted = (cell) => `"${text(cell).replace(/^(?![+-]?\d)[=+\-@]/, "'$&").replaceAll('"', '""')}"`;
+    const shown = chosen(), hidden = shown.map((row) => row.hidden);
+    for (const row of shown) row.hidden = false;
+    const lines = [table.tHead.rows[0], ...shown].map((row) => columns.map((at) => quoted(row.cells[at])).join(","));
+    shown.forEach((row, at) => { row.hidden = hidden[at]; });
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([lines.join("\r\n") + "\r\n"], {type: "text/csv"}));
+    link.download = "fleet.csv";
+    link.click();
+  });
   addEventListener("beforeprint", () => filter(true));
   addEventListener("afterprint", () => filter());
 }

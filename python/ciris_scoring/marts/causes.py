@@ -1,0 +1,324 @@
+"""Main cause of each score in one sentence, from the agent's events and losses."""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from ciris_scoring.basics import decimals
+from ciris_scoring.basics.components import LOSS_WORDS
+from ciris_scoring.basics.terminal import fitted, plural
+from ciris_scoring.marts.marts import Marts
+
+LARGE = 0.05
+"""Points that a loss component must cost to be called large."""
+MANY_NAMED = 1000
+"""Largest number of agents whose single events are looked up. In larger fleets those with the largest losses are."""
+LONGEST_NAME = 24
+"""Columns of a name or a failure mode in a sentence."""
+CHAIN_CAUSES = {
+    "key": "untrusted key",
+    "signature": "unverified signatures",
+    "gap": "missing audit numbers",
+    "rewind": "audit numbers that go back",
+    "duplicate": "repeated audit numbers",
+    "link": "traces without audit number or hash",
+}
+"""Name of the loss component `i_chain` by its largest cause."""
+
+
+class Cause(NamedTuple):
+    """Main cause of a score."""
+
+    sentence: str
+    chain: str
+    """Name of the loss component `i_chain`: its largest cause."""
+
+
+Row = Mapping[str, Any]
+
+FACTS = """
+    with largest as (
+        select distinct on (agent_id_hash) agent_id_hash, loss_component, points_lost
+        from {fct_score_attribution}
+        where
+            agent_id_hash = any(%(agents)s) and as_of = %(as_of)s and window_days = %(window_days)s
+            and loss_component <> 'r_ceiling'
+        order by agent_id_hash, rank
+    )
+
+    select
+        scores.*, agents.first_traced_at, agents.last_traced_at,
+        largest.loss_component, coalesce(largest.points_lost, 0) as points_lost
+    from {fct_capacity_scores} as scores
+    left join {dim_agents} as agents on scores.agent_id_hash = agents.agent_id_hash
+    left join largest on scores.agent_id_hash = largest.agent_id_hash
+    where
+        scores.agent_id_hash = any(%(agents)s) and scores.as_of = %(as_of)s and scores.window_days = %(window_days)s
+    order by points_lost desc
+"""
+# The longest of the fragile episodes that were open in the window, and the number of them.
+LONGEST_EPISODES = """
+    with events as (
+        select
+            agent_id_hash, traced_at, is_fragility_detected, coalesce(idma_phase, 'unknown') as mode,
+            lead(traced_at) over (
+                partition by agent_id_hash
+                order by traced_at, audit_sequence_number, trace_id collate "C", trace_check_id
+            ) as recovered_at
+        from {fct_trace_checks}
+        where
+            agent_id_hash = any(%(agents)s)
+            and traced_at < %(as_of)s
+            and is_counted
+            and (is_fragility_detected or is_fragility_recovered)
+    )
+
+    select distinct on (agent_id_hash)
+        agent_id_hash, traced_at, recovered_at, mode,
+        count(*) over (partition by agent_id_hash) as n,
+        (extract(epoch from coalesce(recovered_at, %(as_of)s) - traced_at) / 3600)::double precision as hours
+    from events
+    where
+        is_fragility_detected
+        and (recovered_at is null or recovered_at >= %(as_of)s - make_interval(hours => 24 * %(window_days)s))
+    order by agent_id_hash, (coalesce(recovered_at, %(as_of)s) - traced_at) desc, traced_at
+"""
+# Traces with an untrusted key since the last one with a registered key.
+UNTRUSTED = """
+    select checks.agent_id_hash, min(checks.traced_at) as first_at, count(*) as n
+    from {fct_trace_checks} as checks
+    join (
+        select agent_id_hash, max(traced_at) filter (where is_key_registered) as last_registered_at
+        from {fct_trace_checks}
+        where agent_id_hash = any(%(agents)s) and traced_at < %(as_of)s and is_counted
+        group by agent_id_hash
+    ) as registered on checks.agent_id_hash = registered.agent_id_hash
+    where
+        checks.agent_id_hash = any(%(agents)s)
+        and checks.traced_at < %(as_of)s
+        and checks.is_counted
+        and (registered.last_registered_at is null or checks.traced_at > registered.last_registered_at)
+    group by checks.agent_id_hash
+"""
+LAST_RENAMES = """
+    select distinct on (agent_id_hash) agent_id_hash, traced_at, previous_agent_name, agent_name
+    from {fct_trace_checks}
+    where
+        agent_id_hash = any(%(agents)s)
+        and traced_at >= %(as_of)s - make_interval(hours => 24 * %(window_days)s)
+        and traced_at < %(as_of)s
+        and is_counted
+        and is_identity_change
+    order by agent_id_hash, traced_at desc
+"""
+POOR_DEFERRALS = """
+    select
+        agent_id_hash,
+        count(*) as n,
+        count(*) filter (where status = 'REJECTED') as n_rejected,
+        count(*) filter (where deferral_value = 0 and status <> 'REJECTED') as n_wrong,
+        count(*) filter (where deferral_value > 0 and deferral_value < 1) as n_unanswered
+    from {fct_deferral_verdicts}
+    where
+        agent_id_hash = any(%(agents)s)
+        and is_judged
+        and created_at >= %(as_of)s - make_interval(hours => 24 * %(window_days)s)
+        and created_at < %(as_of)s
+        and judged_from < %(as_of)s
+    group by agent_id_hash
+"""
+
+
+def at(moment: datetime) -> str:
+    """Format a time (UTC) to the minute."""
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}"
+
+
+def causes(
+    marts: Marts, agents: Sequence[str], as_of: datetime, window_days: int, silent: Collection[str]
+) -> dict[str, Cause]:
+    """Read the main cause of agents' scores at an as-of, by agent hash.
+
+    :param agents: agent hashes.
+    :param silent: hashes of the agents with the alert `silent`.
+    """
+    key = {"as_of": as_of, "window_days": window_days}
+    facts = marts.dicts(FACTS, {"agents": list(agents), **key})
+    chains = {fact["agent_id_hash"]: _chain_cause(fact) for fact in facts}
+    looked_up: dict[str, list[str]] = defaultdict(list)
+    for fact in facts[:MANY_NAMED]:
+        component, agent = fact["loss_component"], fact["agent_id_hash"]
+        query = UNTRUSTED if component == "i_chain" and chains[agent] == "key" else EVENTS_OF.get(component)
+        if query:
+            looked_up[query].append(agent)
+    events = {
+        row["agent_id_hash"]: row
+        for query, of in looked_up.items()
+        for row in marts.dicts(query, {"agents": of, **key})
+    }
+    found = {}
+    for fact in facts:
+        agent = fact["agent_id_hash"]
+        sentence = _sentence({**fact, "chain": chains[agent]}, events.get(agent))
+        if agent in silent and fact["last_traced_at"]:
+            sentence = f"No trace since {at(fact['last_traced_at'])}. {sentence}"
+        found[agent] = Cause(sentence, CHAIN_CAUSES.get(chains[agent], LOSS_WORDS["i_chain"]))
+    return found
+
+
+def _chain_cause(fact: Row) -> str:
+    """Return the key in `CHAIN_CAUSES` of what made most traces invalid in the chain, or "" if none is."""
+    n = fact["n_traces"]
+    broken = {
+        "gap": fact["chain_gaps"],
+        "rewind": fact["chain_rewinds"],
+        "duplicate": fact["chain_duplicates"],
+    }
+    counts = {
+        "key": round((1 - fact["key_rate"]) * n),
+        "signature": round((1 - fact["signature_rate"]) * n),
+        **broken,
+        "link": round((1 - fact["link_rate"]) * n) - sum(broken.values()),
+    }
+    cause = max(counts, key=lambda cause: counts[cause])
+    return cause if counts[cause] else ""
+
+
+def _sentence(fact: Row, event: Row | None) -> str:
+    first = fact["first_traced_at"]
+    begun = f"New: first trace {at(first)}. " if first and fact["score_status"] == "provisional" else ""
+    if fact["capacity_score"] is None:
+        return f"{begun}{plural(fact['n_traces'], 'trace')}, too few for a score."
+    if not fact["points_lost"]:
+        return f"{begun}Nothing lowers the score."
+    component = fact["loss_component"]
+    if fact["points_lost"] < LARGE:
+        name = CHAIN_CAUSES[fact["chain"]] if component == "i_chain" else LOSS_WORDS[component]
+        return f"{begun}No large loss; most by {name}, {decimals.score(fact['points_lost'])}."
+    return begun + SENTENCES[component](fact, event or {})
+
+
+def _of(n: int, whole: int, noun: str, singular: str, many: str) -> str:
+    """Return for example "1 of 5 deferrals was rejected"."""
+    return f"{n:,} of {plural(whole, noun)} {singular if n == 1 else many}"
+
+
+def _share(fact: Row, column: str, noun: str = "trace") -> tuple[int, int, str]:
+    return round(fact[column] * fact["n_traces"]), fact["n_traces"], noun
+
+
+def _slow_recovery(fact: Row, episode: Row) -> str:
+    if not episode:
+        return f"Fragile episodes last {decimals.cut(fact['mttr_hours'], 1)} h on average."
+    mode, began, hours = (
+        fitted(episode["mode"], LONGEST_NAME),
+        at(episode["traced_at"]),
+        f"{episode['hours']:,.0f} h",
+    )
+    if episode["recovered_at"] is None:
+        return f"Stuck in a fragile episode ({mode}) since {began}, {hours}."
+    n = plural(episode["n"], "fragile episode")
+    return f"{n}; the longest ({mode}) began {began} and lasted {hours}."
+
+
+def _relapses(fact: Row, episode: Row) -> str:
+    n = f"{plural(episode['n'], 'fragile episode')}; " if episode else ""
+    share = round(100 * fact["rho_regression"])
+    return f"{n}{share} % of the recoveries were followed by a relapse into the same failure mode."
+
+
+def _chain(fact: Row, untrusted: Row) -> str:
+    cause = fact["chain"]
+    if cause == "key":
+        if not untrusted:
+            return f"{_of(*_share({**fact, 'n': 1 - fact['key_rate']}, 'n'), 'has', 'have')} an untrusted signing key."
+        n = plural(untrusted["n"], "trace")
+        return (
+            f"Signs with a key that is unknown, revoked or expired, since {at(untrusted['first_at'])} ({n})."
+        )
+    if cause == "signature":
+        return f"{_of(*_share({**fact, 'n': 1 - fact['signature_rate']}, 'n'), 'has', 'have')} no valid signature."
+    if cause == "link":
+        return f"{_of(*_share({**fact, 'n': 1 - fact['link_rate']}, 'n'), 'lacks', 'lack')} the audit number or hash."
+    gaps, rewinds = plural(fact["chain_gaps"], "gap"), plural(fact["chain_rewinds"], "rewind")
+    repeated = plural(fact["chain_duplicates"], "repeated number")
+    return f"The record is not continuous: {gaps}, {rewinds} and {repeated} in the audit numbers."
+
+
+def _deferrals(fact: Row, poor: Row) -> str:
+    n = fact["n_judged_deferrals"]
+    if poor and poor["n_rejected"]:
+        return f"{_of(poor['n_rejected'], n, 'deferral', 'was', 'were')} rejected."
+    if poor and poor["n_wrong"]:
+        return f"{_of(poor['n_wrong'], n, 'deferral', 'was', 'were')} not needed."
+    if poor and poor["n_unanswered"]:
+        return f"{_of(poor['n_unanswered'], n, 'deferral', 'has', 'have')} no written answer."
+    return f"Deferrals were judged worth {decimals.score(fact['q_deferral'])} on average ({plural(n, 'deferral')})."
+
+
+def _renamed(fact: Row, renamed: Row) -> str:
+    n = plural(round(fact["d_identity"] * fact["n_traces"]), "time")
+    last = (
+        f", last {at(renamed['traced_at'])} from {fitted(renamed['previous_agent_name'] or '', LONGEST_NAME)} "
+        f"to {fitted(renamed['agent_name'] or '', LONGEST_NAME)}"
+        if renamed
+        else ""
+    )
+    return f"Changed its name {n}{last}."
+
+
+def _drift(fact: Row, _: Row) -> str:
+    of = {
+        "plausibility": fact["delta_csdma_plausibility_score"],
+        "alignment": fact["delta_dsdma_domain_alignment"],
+        "coherence": fact["delta_coherence_level"],
+    }
+    most = max(of, key=lambda name: of[name] or 0)
+    return f"Drifts away from its own behaviour before, most in {most} ({decimals.score(fact['delta_drift'])} of 1)."
+
+
+def _counted(column: str, singular: str, many: str, noun: str = "trace") -> Callable[[Row, Row], str]:
+    return lambda fact, _: f"{_of(*_share(fact, column, noun), singular, many)}."
+
+
+SENTENCES: Mapping[str, Callable[[Row, Row], str]] = {
+    "d_identity": _renamed,
+    "k_contradiction": _counted(
+        "k_contradiction", "was overridden by the conscience", "were overridden by the conscience"
+    ),
+    "i_chain": _chain,
+    "i_coverage": lambda fact, _: (
+        f"{decimals.cut(10 * (1 - fact['i_coverage']), 1)} of 10 fields are missing in an average trace."
+    ),
+    "i_replay": lambda fact, _: (
+        _of(
+            round((1 - fact["i_replay"]) * fact["n_replayed"]),
+            fact["n_replayed"],
+            "sampled decision",
+            "does",
+            "do",
+        )
+        + " not follow from the recorded inputs."
+    ),
+    "delta_drift": _drift,
+    "mttr_hours": _slow_recovery,
+    "rho_regression": _relapses,
+    "ece": lambda fact, _: (
+        f"Its confidence differs from its success by {decimals.score(fact['ece'])} on average."
+    ),
+    "u_unsafe": _counted("u_unsafe", "acted unsafely", "acted unsafely"),
+    "q_deferral": _deferrals,
+    "s_score": lambda fact, _: (
+        f"{round(100 * (1 - fact['sigma'] / fact['sigma_max'])) if fact['sigma_max'] else 0} % of "
+        f"{plural(fact['n_signals'], 'coherence signal')} were incoherent or not verified."
+    ),
+}
+"""Sentence about each loss component, from the row of the score and the events of the agent."""
+EVENTS_OF = {
+    "mttr_hours": LONGEST_EPISODES,
+    "rho_regression": LONGEST_EPISODES,
+    "d_identity": LAST_RENAMES,
+    "q_deferral": POOR_DEFERRALS,
+}
+"""Query of the events behind a loss component."""
