@@ -68,7 +68,10 @@ class FleetView:
     new: Sequence[tuple[str, datetime, int]]
     """Names of recent periods, with their first as-of and the number of agents with an alert or red flag since."""
     raised: Mapping[str, Mapping[str, int]]
-    """Numbers of agents by alert and by red flag, under the keys `alerts` and `red_flags`, the most frequent first."""
+    """Numbers of agents by alert and by red flag, under the keys `alerts` and `red_flags`, the most frequent first.
+    Acknowledged ones are not counted."""
+    n_seen: int
+    """Number of alerts and red flags that are acknowledged."""
     without_trace: list[Unscored]
     """Agents that sent traces before the window, but none in it."""
     over_time: list[FleetCapacity]
@@ -146,10 +149,11 @@ def read_fleet(
     over_time = fleet_reading.capacity_over_time(marts, window_days, first=first, last=as_of, daily=True)
     scores = fleet_reading.scores(marts, as_of, window_days)
     verdicts = {score.agent_id_hash: score.verdict(threshold) for score in scores}
+    standing = [one for score in scores for one in score.raised]
     raised = {
         kind: dict(
             Counter(
-                one.name for s in scores for one in s.raised if one.is_red_flag == is_red_flag
+                one.name for one in standing if one.is_red_flag == is_red_flag and one.seen is None
             ).most_common()
         )
         for kind, is_red_flag in (("alerts", False), ("red_flags", True))
@@ -174,6 +178,7 @@ def read_fleet(
         elsewhere=_elsewhere(marts, as_of, window_days, scores),
         new=new,
         raised=raised,
+        n_seen=sum(one.seen is not None for one in standing),
         without_trace=[agent for agent in unscored(marts, as_of, window_days) if agent.score_status is None],
         over_time=over_time,
         capacities=history_reading.capacities(marts, hashes, window_days, first, as_of),

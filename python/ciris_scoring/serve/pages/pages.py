@@ -498,6 +498,7 @@ def alerts_page(
     found.sort(key=lambda alert: natural(alert.agent_name or ""))
     found.sort(key=lambda alert: (alert.since is not None, alert.since), reverse=True)
     found.sort(key=lambda alert: (alert.severity, alert.kind))
+    found.sort(key=lambda alert: alert.seen is not None)
 
     def counted(kind: str | None, severity: str | None, new: date | None) -> list[Alert]:
         return [
