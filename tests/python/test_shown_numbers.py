@@ -103,7 +103,7 @@ COMPUTED = {
             ('i_replay', (1 - i_replay) * n_replayed), ('u_unsafe', u_unsafe * n_traces)
         ) as of_component (component, amount)
     """,
-    "issue days": "select issue, to_char(period_start at time zone 'UTC', 'FMDD Mon') as day, sum(n) as n"
+    "issue days": "select issue, to_char(period_start at time zone 'UTC', 'MM-DD') as day, sum(n) as n"
     " from fct_data_quality group by 1, 2",
 }
 
@@ -245,7 +245,7 @@ NAMES = {
     "section": "specification_section", "value": "parameter_value", "default": "default_value",
 }  # fmt: skip
 """Columns of the marts by their name in the API, if the two differ."""
-NOT_OF_MARTS = {"verdict_reason", "agent_note"}
+NOT_OF_MARTS = {"verdict_reason", "agent_note", "cause", "chain_cause", "final_from"}
 LENS_PARAMETERS = {
     "lambda_C": "lambda_c", "mu_C": "mu_c", "decay_rate": "decay_per_day", "signal_weight": "w_corroborated",
     "min_traces": "min_traces",
@@ -568,14 +568,11 @@ def runs_page(at: At) -> Iterator[Shown]:
 
 def quality_page(at: At) -> Iterator[Shown]:
     (_, _, _, _, *days), *rows = cells(at.page("/quality"))
-    named = [days[0]]
-    for day in days[1:]:
-        named.append(day if " " in day else f"{day} {named[-1].split()[1]}")
     for row in rows:
         issue = row[0].removesuffix(" no fault").split()[-1]
         yield Shown("issues", {"issue": issue}, "n", row[1])
         yield Shown("issues", {"issue": issue}, "n_agents", row[2].replace("–", "0"))
-        for day, n in zip(named, row[4:], strict=True):
+        for day, n in zip(days, row[4:], strict=True):
             if n:
                 yield Shown("issue days", {"issue": issue, "day": day}, "n", n)
 
@@ -613,7 +610,7 @@ def report_json(at: At) -> Iterator[Shown]:
         key = at.of(one["agent_id_hash"])
         nested = ("loss_components", "changes", "components", "history", "raised", "verdict")
         compared = ("compared_as_of", "score_before", "change", "not_comparable_because")
-        later = ("missing_traces", "last_traced_at", "final_from", "cause", "chain_cause")
+        later = ("missing_traces", "last_traced_at")
         yield from members("scores", key, one, *nested, *compared, *later)
         yield from members("comparisons", key, {name: one[name] for name in compared})
         yield Shown("scores", key, "verdict", one["verdict"]["verdict"])
@@ -666,7 +663,7 @@ def of_text(page: str, key: Mapping[str, Any]) -> Iterator[Shown]:
     interval = rf"\.? 95 % interval: {number} to {number}"
     for column, words in (
         ("capacity_score_steady", rf"Steady score[^:]*: {number}[^;]*;"),
-        ("capacity_score", rf"Capacity {number}, .*?"),
+        ("capacity_score", rf"alone: {number}\. Status.*?"),
     ):
         if found := re.search(words + interval, page):
             yield from limited("scores", key, column, "{} [{}, {}]".format(*found.groups()))
@@ -687,7 +684,8 @@ def tables(at: At) -> Iterator[Shown]:
     with patch.dict("os.environ", {"COLUMNS": "300"}):
         found = fleet_tables(at.connection, MARTS, at.as_of).split("\n\nFleet")
     [table] = [one for one in found if f"window of {at.window_days} days" in one]
-    summary, _, headings, _, *lines = table.splitlines()
+    summary, rows, *_ = table.split("\n\n")
+    headings, _, *lines = rows.splitlines()
     for verdict, n in re.findall(rf"({'|'.join(VERDICTS)}) (\d+)", summary):
         if n != "0":
             yield Shown("verdicts", {**at.key, "verdict": verdict}, "n", n)
@@ -702,8 +700,8 @@ def tables(at: At) -> Iterator[Shown]:
                 if is_right_aligned
                 else line[start:].partition("  ")[0].strip()
             )
-            if name in ("steady", "window"):
-                column = "capacity_score_steady" if name == "steady" else "capacity_score"
+            if name in ("score", "alone"):
+                column = "capacity_score_steady" if name == "score" else "capacity_score"
                 yield from limited("scores", key, column, cell)
             elif name not in ("alerts", "red_flags"):
                 yield Shown("scores", key, names.get(name, name), None if cell == "-" else cell)
@@ -732,7 +730,8 @@ def panels(at: At) -> Iterator[Shown]:
             for end in ("value", "low", "high"):
                 key = at.of(agent, component=row["component"])
                 yield Shown("components", key, f"component_{end}", row[end])
-        for title in ("Steady score and its 95 % interval", "Capacity and its 95 % interval"):
+        long_run, week = "Score (long run) and its", "Score of the window alone and its"
+        for title in (title for title in PANELS if title.startswith((long_run, week))):
             for row in panel_rows(at, title, agent):
                 key = {**at.of(agent), "as_of": row.pop("time")}
                 prefix = "capacity_score_steady" if "steady" in row else "capacity_score"

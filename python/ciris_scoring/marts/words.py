@@ -5,10 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ciris_scoring.basics import as_of as as_of_time
-from ciris_scoring.basics import decimals
 from ciris_scoring.basics.components import COMPONENT_ROWS, LOSS_WORDS
-from ciris_scoring.marts.agent import ComponentLoss
-from ciris_scoring.marts.fleet import Score
+from ciris_scoring.basics.terminal import plural
 
 
 @dataclass(frozen=True)
@@ -69,13 +67,22 @@ COMPONENT_WORDS: Mapping[str, str] = {
 }
 """Description of each value in fct_factor_components, by component."""
 
+WIDENED_BY: Mapping[str, str] = {
+    "q_deferral": "few deferrals were judged",
+    "mttr_hours": "there were few fragile episodes",
+}
+"""Reason for a wide interval, by the loss component that widens it most."""
 
-def named(loss_component: str) -> str:
+
+def named(loss_component: str, chain_cause: str = "") -> str:
     """Return the description of a loss component followed by its name in parentheses.
 
     :param loss_component: name of the component, in the spelling of the marts or of the API.
+    :param chain_cause: description of i_chain, see `Score.chain_cause`.
     """
     words = LOSS_WORDS.get(loss_component.lower())
+    if loss_component.lower() == "i_chain" and chain_cause:
+        words = chain_cause
     return f"{words} ({loss_component})" if words else loss_component
 
 
@@ -102,24 +109,11 @@ def nearest(as_ofs: Sequence[datetime], wanted: datetime) -> list[datetime]:
     return before + [as_of for as_of in as_ofs if as_of > wanted][:1]
 
 
-def weighs_most(score: Score, loss_components: Sequence[ComponentLoss], min_traces: int) -> str:
-    """Return a sentence that names the largest losses of a score. Numbers are truncated, not rounded.
+def window_words(window_days: int) -> str:
+    """Return the name of a window in sentences and headings."""
+    return "this week" if window_days == 7 else f"these {plural(window_days, 'day')}"
 
-    :param loss_components: loss components, the largest loss first; empty if there is no score.
-    :param min_traces: number of traces that a score requires.
-    """
-    if score.capacity_score is None:
-        return f"No score yet: {score.n_traces} of the {min_traces} traces that a score needs."
-    costly = [
-        loss_component
-        for loss_component in loss_components
-        if loss_component.points_lost > 0 and loss_component.loss_component != "r_ceiling"
-    ]
-    if not costly:
-        return "Nothing took anything from the score."
-    first, *others = costly
-    missing = decimals.score(1 - score.capacity_score)
-    words = f"Of the {missing} missing from 1, {named(first.loss_component)} cost {decimals.score(first.points_lost)}"
-    return words + (
-        f", {named(others[0].loss_component)} {decimals.score(others[0].points_lost)}." if others else "."
-    )
+
+def widened_by(component: str) -> str:
+    """Return why an interval is wide, from the loss component that widens it most."""
+    return WIDENED_BY.get(component, f"of {LOSS_WORDS[component]}")

@@ -24,7 +24,7 @@ from ciris_scoring.marts import agents, fleet, history
 from ciris_scoring.marts.evidence import EPISODES, RULES, described, lowered
 from ciris_scoring.marts.factors import FACTORS
 from ciris_scoring.marts.marts import Marts, read_only
-from ciris_scoring.marts.words import named, nearest
+from ciris_scoring.marts.words import named, nearest, widened_by, window_words
 from ciris_scoring.serve.fleet_table import painted_verdict
 
 PAGE_WIDTH = 100
@@ -355,15 +355,15 @@ def _traces(marts: Marts, score: Row) -> dict[str, Any]:
 
 
 def _verdict(marts: Marts, score: Row, threshold: float | None, *, is_newest: bool) -> Row:
-    """Return the verdict on a permission, and the alerts and red flags that are raised."""
+    """Return the main cause of the score, the verdict on a permission, and the alerts and red flags that are raised."""
     newest = fleet.newest(marts, score["window_days"])
     at = newest.as_of if newest and is_newest else score["as_of"]
     key = (score["as_of"], score["window_days"])
     [found] = fleet.scores(marts, *key, agent_id_hash=score["agent_id_hash"], raised_at=at)
     return {
-        "verdict": asdict(found.verdict(threshold)),
         "cause": found.cause,
         "chain_cause": found.chain_cause,
+        "verdict": asdict(found.verdict(threshold)),
         "raised": [
             {
                 **asdict(one),
@@ -412,7 +412,7 @@ def page(explanation: Mapping[str, Any]) -> str:
             *_remedy_lines(explanation["raised"]),
         ],
         _part_lines(explanation),
-        _change_lines(explanation["comparisons"], explanation["since"]),
+        _change_lines(explanation),
         _event_lines(explanation["events"]),
         _trace_lines(explanation),
         _red_flag_lines(explanation["red_flags"]),
@@ -436,7 +436,7 @@ def _score_lines(explanation: Mapping[str, Any]) -> list[str]:
         f"{plural(score['n_traces'], 'trace')}",
         *([note] if note else []),
         "",
-        *([explanation["cause"]] if explanation["cause"] else []),
+        explanation["cause"],
         f"Verdict at {judged['threshold']:g}: {judged['verdict']}: {judged['reason']}",
         *_steady_lines(score),
     ]
@@ -446,22 +446,15 @@ def _score_lines(explanation: Mapping[str, Any]) -> list[str]:
         )
     else:
         lines.append(
-            f"Capacity {decimals.score(score['capacity_score'])}, {score['category']}. Status {score['score_status']}, "
-            f"confidence {score['confidence']}."
+            f"{window_words(score['window_days']).capitalize()} alone: {decimals.score(score['capacity_score'])}. "
+            f"Status {score['score_status']}, confidence {score['confidence']}."
         )
         if low is None or high is None:
             lines.append("95 % interval: no interval published.")
         else:
-            categories = {score.get("category_low"): None, score.get("category_high"): None}
-            lines.append(
-                f"95 % interval: {decimals.bound(low)} to {decimals.bound(high)}, "
-                f"{' to '.join(map(str, categories))}."
-            )
-            driver = score.get("interval_driver")
-            lines.append(
-                f"The category is {score.get('category_certainty')}."
-                + (f" What widens the interval most: {named(driver)}." if driver else "")
-            )
+            lines.append(f"95 % interval: {decimals.bound(low)} to {decimals.bound(high)}.")
+            if driver := score.get("interval_driver"):
+                lines.append(f"The interval is wide mainly because {widened_by(driver)}.")
     factors = ", ".join(f"{name} {decimals.score(score[column])}" for name, column in FACTORS.items())
     lines.append(f"Factors: {factors}; weakest {score['weakest_factor']}.")
     if score["unmeasured_components"]:
@@ -488,7 +481,10 @@ def _steady_lines(score: Row) -> list[str]:
 
 
 def _part_lines(explanation: Mapping[str, Any]) -> list[str]:
-    loss_components = explanation["loss_components"]
+    loss_components, words = (
+        explanation["loss_components"],
+        {**LOSS_WORDS, "i_chain": explanation["chain_cause"]},
+    )
     if explanation["score"]["capacity_score"] is None:
         return []
     if not loss_components:
@@ -496,7 +492,7 @@ def _part_lines(explanation: Mapping[str, Any]) -> list[str]:
     costly = [row for row in loss_components if row["points_lost"] > 0]
     rows: list[tuple[str, ...]] = [
         (
-            {**LOSS_WORDS, "i_chain": explanation["chain_cause"]}[row["loss_component"]],
+            words[row["loss_component"]],
             row["loss_component"],
             row["factor"],
             decimals.score(row["points_lost"]),
@@ -522,9 +518,9 @@ def _part_lines(explanation: Mapping[str, Any]) -> list[str]:
     return [*lines, *([f"Nothing lost by: {', '.join(rest)}"] if rest else [])]
 
 
-def _change_lines(comparisons: Sequence[Row], since: Row | None) -> list[str]:
-    lines = ["What changed"]
-    for row in (*comparisons, *([since] if since else [])):
+def _change_lines(explanation: Mapping[str, Any]) -> list[str]:
+    lines, since = ["What changed"], explanation["since"]
+    for row in (*explanation["comparisons"], *([since] if since else [])):
         what = f"Since {as_of_time.text(row['compared_as_of'])}, {COMPARED[row['compared_with']]}: "
         reason = row["not_comparable_because"]
         if reason:
@@ -535,7 +531,8 @@ def _change_lines(comparisons: Sequence[Row], since: Row | None) -> list[str]:
         if row["loss_components"]:
             moved = sorted(row["loss_components"], key=lambda loss_component: -abs(loss_component["points"]))
             told = [
-                f"{named(loss_component['loss_component'])} {decimals.change(loss_component['points'])}"
+                f"{named(loss_component['loss_component'], explanation['chain_cause'])} "
+                f"{decimals.change(loss_component['points'])}"
                 for loss_component in moved
                 if abs(loss_component["points"]) >= 0.001
             ]

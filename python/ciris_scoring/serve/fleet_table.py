@@ -9,7 +9,7 @@ import psycopg
 
 from ciris_scoring.basics import as_of, decimals
 from ciris_scoring.basics.relations import Relations
-from ciris_scoring.basics.terminal import aligned, columns, fitted, painted, printable, width, wrapped
+from ciris_scoring.basics.terminal import aligned, columns, fitted, painted, printable, width
 from ciris_scoring.marts import fleet
 from ciris_scoring.marts.agents import HASH_SHOWN
 from ciris_scoring.marts.alerts import Alert, alerts
@@ -22,6 +22,8 @@ from ciris_scoring.marts.verdict import VERDICTS
 
 MAX_ROWS = 40
 """Maximum number of agents in the table of a window after a run. The others are only counted."""
+MAX_CAUSES = 10
+"""Number of the first agents whose cause is given if they are under review or a permission is withheld."""
 VERDICT_COLOURS = {"review": "yellow", "withhold": "red", "wait": "cyan", "grant": "green"}
 """Colour of each verdict on a terminal."""
 
@@ -68,8 +70,8 @@ def painted_verdict(text: str) -> str:
 
 
 COLUMNS = (
-    Column("steady", lambda score: _limited(score, "capacity_score_steady"), 0),
-    Column("window", lambda score: _limited(score, "capacity_score"), 4),
+    Column("score", lambda score: _limited(score, "capacity_score_steady"), 0),
+    Column("alone", lambda score: _limited(score, "capacity_score"), 4),
     Column("category", lambda score: score.category_steady or "-", 5),
     Column("status", lambda score: score.score_status, 3),
     *(Column(name, _factor(column), 1) for name, column in FACTORS.items()),
@@ -94,7 +96,7 @@ def fleet_tables(
     :param moment: as-of of the rows.
     :param window_days: only this window.
     :param threshold: steady score that the permission requires, or None for the threshold of the published verdicts.
-    :param most: maximum number of agents in a table; None for all, with the main cause of each score below.
+    :param most: maximum number of agents in a table; None for all.
     :returns: the tables in the width of the terminal, or one sentence if no agent has a row.
     :raises psycopg.Error: the marts cannot be read.
     """
@@ -136,7 +138,7 @@ def _window_table(
             0,
         ),
         ("verdict", [score.verdict(threshold).verdict for score in shown], 0),
-        ("sure", [_sure(score, threshold) for score in shown], 2),
+        ("sure", [_sure(score, threshold) for score in shown], 0),
         *((column.heading, [column.cell(score) for score in shown], column.goes) for column in COLUMNS),
     ]
     cells = [column for column in cells if column[0] not in ("alerts", "red_flags") or any(column[1])]
@@ -150,14 +152,14 @@ def _window_table(
     rows = list(zip(*(texts for _, texts, _ in cells), strict=True))
     table = aligned(names, rows, {*FACTORS, "sure"}, {"verdict": painted_verdict})
     lines += table if rows else ["No agent has a trace in this window."]
-    if most is None:
-        caused = [score for score in shown if score.cause and score.verdict(threshold).verdict != "grant"]
-        labels = [shown_label(score, is_alone=bearers[_outlined(score)] == 1) for score in caused]
-        lines += [""] * bool(caused)
-        for label, score in zip(labels, caused, strict=True):
-            lines += wrapped(f"{label}: {printable(score.cause)}", room)
     if len(scores) > len(shown):
         lines.append(f"... and {len(scores) - len(shown)} more agents that need less attention.")
+    why = [
+        f"{printable(shown_label(score))}: {printable(score.cause)}"
+        for score in shown[:MAX_CAUSES]
+        if score.verdict(threshold).verdict in ("review", "withhold")
+    ]
+    lines += ["", *why] if why else []
     scored = {score.agent_id_hash for score in scores}
     without_row = [alert for alert in raised if alert.agent_id_hash not in scored]
     for alert in without_row[:MAX_ROWS]:

@@ -36,7 +36,7 @@ from ciris_scoring.marts.quality import Issue, issues
 from ciris_scoring.marts.red_flags import red_flags as read_red_flags
 from ciris_scoring.marts.run_state import run_records
 from ciris_scoring.marts.verdict import VERDICTS, AlertKind, RaisedName, RedFlagName, VerdictName
-from ciris_scoring.marts.words import FACTOR_WORDS, published_words, weighs_most
+from ciris_scoring.marts.words import FACTOR_WORDS, published_words
 from ciris_scoring.serve.api import models
 from ciris_scoring.serve.api.answers import CSV, JSON, Answers, preferred
 from ciris_scoring.serve.api.columns import Described
@@ -512,7 +512,7 @@ async def factors(agent_id: AgentId, asked: TheAsked, threshold: AskedThreshold 
             for one in attribution(marts, [score.agent_id_hash], score.as_of, asked.window_days)
         ]
         said = {
-            "words": weighs_most(score, loss_components, asked.publication.min_traces),
+            "words": score.cause,
             "loss_components": loss_components,
         }
         return models.FactorsAnswer.model_validate({**members, "weighs_most": said, "cache": lens.cache})

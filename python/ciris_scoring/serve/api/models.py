@@ -155,7 +155,7 @@ COMPOSITE = "Product of the five factors, capacity_score in the marts; null with
 CompositeScore = Annotated[Share | None, Field(description=COMPOSITE)]
 
 
-@of_row(fleet.Score, *SCORES, without=(*OF_LENS, *OF_FACTORS, "chain_cause"))
+@of_row(fleet.Score, *SCORES, without=(*OF_LENS, *OF_FACTORS))
 class ScoreBase(Described):
     """Base class of a score of an agent at an as-of, with its verdict."""
 
@@ -171,6 +171,9 @@ class ScoreBase(Described):
         "raised alerts and red flags first, or wait for a score."
     )
     verdict_reason: str = Field(description="Reason for the verdict, in one sentence.")
+    cause: str = Field(description="Main cause of the score, in one sentence.")
+    chain_cause: str = Field(description="Name of the loss component I_chain: its largest cause.")
+    final_from: Moment | None = Field(description="Day on which a provisional score is final; else null.")
     verdict_threshold: Share = Field(
         description="Steady score that the permission requires: the requested threshold, else the published one."
     )
@@ -180,8 +183,6 @@ class ScoreBase(Described):
     missing_traces: int = Field(description="Number of traces that are missing for a score, or 0.")
     last_traced_at: Moment | None = Field(description="Last trace; null if it is not before the as-of.")
     raised: list[Raised] = Field(description="Alerts and red flags; acknowledged ones last.")
-    cause: str = Field(description="Main cause of the score, in one sentence.")
-    final_from: Moment | None = Field(description="When a provisional score is final; null for others.")
 
 
 class FleetScore(ScoreBase):

@@ -14,8 +14,9 @@ from ciris_scoring.marts.history import Event, Point, events, histories
 from ciris_scoring.marts.marts import Marts, grouped
 from ciris_scoring.marts.red_flags import RedFlag, red_flags
 from ciris_scoring.marts.verdict import Raised, Verdict, raised
+from ciris_scoring.marts.words import window_words
 from ciris_scoring.serve.pages import charts
-from ciris_scoring.serve.pages.words import interval, shown, window
+from ciris_scoring.serve.pages.words import interval, shown
 
 FEW = 5
 """Number of events below which a loss component says on how many it rests."""
@@ -67,7 +68,7 @@ class AgentView:
                     p.capacity_score_steady,
                     f"score {shown(p.capacity_score_steady)} "
                     f"{interval(p.capacity_score_steady_low, p.capacity_score_steady_high)}, "
-                    f"{window(self.score.window_days)} {shown(p.capacity_score)} "
+                    f"{window_words(self.score.window_days)} {shown(p.capacity_score)} "
                     f"{interval(p.capacity_score_low, p.capacity_score_high)}, "
                     f"{plural(p.n_traces, 'trace')}",
                 )

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from ciris_scoring.marts.factors import FACTORS, Estimate
+from ciris_scoring.marts.words import window_words
 from ciris_scoring.serve.pages import charts
 from ciris_scoring.serve.pages.agent_view import AgentView
-from ciris_scoring.serve.pages.words import window
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def compared(left: AgentView, right: AgentView) -> list[Compared]:
     def of_scores(name: str, kind: str, column: str) -> Compared:
         return Compared(name, kind, *(Estimate.of(view.score, column) for view in (left, right)))
 
-    week = window(left.score.window_days).capitalize()
+    week = window_words(left.score.window_days).capitalize()
     rows = [
         of_scores("Score (long run)", "score", "capacity_score_steady"),
         of_scores(week, "score", "capacity_score"),

@@ -14,7 +14,7 @@ from ciris_scoring.marts.agents import Unscored, unscored
 from ciris_scoring.marts.fleet import FleetCapacity, Score
 from ciris_scoring.marts.marts import Marts, grouped
 from ciris_scoring.marts.parameters import windows
-from ciris_scoring.marts.verdict import Verdict
+from ciris_scoring.marts.verdict import Verdict, title
 from ciris_scoring.serve.pages import charts
 from ciris_scoring.serve.pages.words import shown
 
@@ -68,10 +68,7 @@ class FleetView:
     new: Sequence[tuple[str, datetime, int]]
     """Names of recent periods, with their first as-of and the number of agents with an alert or red flag since."""
     raised: Mapping[str, Mapping[str, int]]
-    """Numbers of agents by alert and by red flag, under the keys `alerts` and `red_flags`, the most frequent first.
-    Acknowledged ones are not counted."""
-    n_seen: int
-    """Number of alerts and red flags that are acknowledged."""
+    """Numbers of agents by alert and by red flag, under the keys `alerts` and `red_flags`, the most frequent first."""
     without_trace: list[Unscored]
     """Agents that sent traces before the window, but none in it."""
     over_time: list[FleetCapacity]
@@ -98,10 +95,17 @@ class FleetView:
         return self.categories[category]
 
     def to_do(self, score: Score) -> Iterator[str]:
-        """Yield what to do about an agent: for its most urgent alert or red flag, and what other windows raise."""
-        first = next((one for one in score.raised if one.reviews), next(iter(score.raised), None))
+        """Yield what to do about an agent: for its most urgent alert or red flag, and what other windows raise.
+
+        A low score comes last, because it is the effect of what else was raised.
+        """
+        unseen = [one for one in score.raised if one.seen is None]
+        first = min(unseen, key=lambda one: (not one.reviews, one.name == "low_capacity"), default=None)
         if first is not None and first.name in KINDS:
             yield KINDS[first.name].ask
+        for one in score.raised:
+            if one.seen is not None:
+                yield f"{title(one.name)}: {one.seen.words}."
         yield from self.elsewhere.get(score.agent_id_hash, ())
 
     def line(self, column: str) -> str:
@@ -149,11 +153,13 @@ def read_fleet(
     over_time = fleet_reading.capacity_over_time(marts, window_days, first=first, last=as_of, daily=True)
     scores = fleet_reading.scores(marts, as_of, window_days)
     verdicts = {score.agent_id_hash: score.verdict(threshold) for score in scores}
-    standing = [one for score in scores for one in score.raised]
     raised = {
         kind: dict(
             Counter(
-                one.name for one in standing if one.is_red_flag == is_red_flag and one.seen is None
+                one.name
+                for s in scores
+                for one in s.raised
+                if one.is_red_flag == is_red_flag and one.seen is None
             ).most_common()
         )
         for kind, is_red_flag in (("alerts", False), ("red_flags", True))
@@ -178,7 +184,6 @@ def read_fleet(
         elsewhere=_elsewhere(marts, as_of, window_days, scores),
         new=new,
         raised=raised,
-        n_seen=sum(one.seen is not None for one in standing),
         without_trace=[agent for agent in unscored(marts, as_of, window_days) if agent.score_status is None],
         over_time=over_time,
         capacities=history_reading.capacities(marts, hashes, window_days, first, as_of),

@@ -21,7 +21,7 @@ from ciris_scoring.basics.terminal import fitted, plural
 from ciris_scoring.marts.agents import HASH_SHOWN, whole_hash
 from ciris_scoring.marts.glossary import glossary
 from ciris_scoring.marts.verdict import sure
-from ciris_scoring.marts.words import COMPONENT_WORDS, FACTOR_NAMES, named
+from ciris_scoring.marts.words import COMPONENT_WORDS, FACTOR_NAMES, named, widened_by, window_words
 from ciris_scoring.serve.pages import words
 from ciris_scoring.serve.pages.charts import percent
 from ciris_scoring.serve.pages.words import NO_NUMBER
@@ -63,6 +63,7 @@ def render(template: str, **values: Any) -> str:
             f"style-src '{digest(style)}'",
             f"script-src '{digest(script)}'",
             "img-src data:",
+            "connect-src 'self'" if values.get("now") else "connect-src 'none'",
             "base-uri 'none'",
             "form-action 'self'",
         ]
@@ -119,6 +120,8 @@ def _environment() -> Environment:
         "glossary": glossary,
         "plural": plural,
         "whole_hash": whole_hash,
+        "widened_by": widened_by,
+        "window_words": window_words,
         "words": words,
     }
     return environment

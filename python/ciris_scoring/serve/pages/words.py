@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from ciris_scoring.basics import decimals
-from ciris_scoring.basics.components import LOSS_WORDS
 from ciris_scoring.basics.terminal import plural
 from ciris_scoring.marts.verdict import title
 
@@ -62,11 +61,6 @@ OUTCOMES: Mapping[str, str] = {
     "interrupted": "was interrupted",
 }
 """Text for the outcome of a run that did not publish."""
-WIDENED_BY: Mapping[str, str] = {
-    "q_deferral": "few deferrals were judged",
-    "mttr_hours": "there were few fragile episodes",
-}
-"""Reason for a wide interval, by the loss component that widens it most."""
 NOT_COMPARABLE: Mapping[str, str] = {
     "no_earlier_score": "not scored then",
     "other_parameter_set": "other parameters then",
@@ -108,16 +102,6 @@ def raised(name: str) -> str:
     """Return the title of an alert or a red flag, capitalized."""
     said = title(name)
     return said[:1].upper() + said[1:]
-
-
-def window(window_days: int) -> str:
-    """Return the name of a window in sentences and headings."""
-    return "this week" if window_days == 7 else f"these {plural(window_days, 'day')}"
-
-
-def widened_by(component: str) -> str:
-    """Return why an interval is wide, from the loss component that widens it most."""
-    return WIDENED_BY.get(component, f"of {LOSS_WORDS[component]}")
 
 
 def since(moment: datetime | None, as_of: datetime) -> str:
