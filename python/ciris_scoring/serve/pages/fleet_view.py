@@ -104,9 +104,12 @@ class FleetView:
         )
 
     def to_do(self, score: Score) -> Iterator[str]:
-        """Yield what to do about an agent: for its most urgent alert or red flag, and what other windows raise."""
+        """Yield what to do about an agent: for its most urgent alert or red flag, and what other windows raise.
+
+        A low score comes last, because it is the effect of what else was raised.
+        """
         unseen = [one for one in score.raised if one.seen is None]
-        first = next((one for one in unseen if one.reviews), next(iter(unseen), None))
+        first = min(unseen, key=lambda one: (not one.reviews, one.name == "low_capacity"), default=None)
         if first is not None and first.name in KINDS:
             yield KINDS[first.name].ask
         for one in score.raised:
