@@ -8,51 +8,94 @@ import numpy as np
 from benchmarks.coverage.behaviour import Behaviour as Doing
 from benchmarks.coverage.behaviour import DayEffects, Facts, draw, realised
 from benchmarks.coverage.cases import WINDOWS
-from benchmarks.coverage.events import STEADY_DAYS, Events, compared, row_facts, within
+from benchmarks.coverage.events import Events, row_facts
+from ciris_scoring.statistics.changes import behaviour_changes
 from ciris_scoring.statistics.design_effects import FleetValues, fleet_values
-from ciris_scoring.statistics.episodes import chance_of_as_many, longer, share_rose
-from ciris_scoring.statistics.inputs import Booleans, Floats, Integers, Parameters, PeriodSums, Rows
+from ciris_scoring.statistics.episodes import event_changes
+from ciris_scoring.statistics.inputs import Booleans, Integers, Parameters, PeriodSums, Rows, TraceSums
 from ciris_scoring.statistics.intervals import Intervals, compute_intervals, sum_fleet
-from ciris_scoring.statistics.rate_components import PARTS, RateComponents, rate_components
+from ciris_scoring.statistics.long_run import Present, design_effects
+from ciris_scoring.statistics.rate_components import RateComponents, rate_components
 
 PARAMETERS = Parameters()
 
 LEAST_FALL = 0.15 / 3
 """A third of ``falling_threshold``."""
-WEEK, MONTH = (2.8, 3.8), (3.2, 4.3)
-"""Required standard deviations of the sum of all components and of one component, against the week and the month
-before."""
+TOGETHER, ALONE = 2.8, 3.8
+"""``falling_z_together`` and ``falling_z_alone``."""
 LEAST_LOSS_OF_ONE = 0.02
-EPISODE_Z, EPISODE_CHANCE = 2.935, 0.0017
+RATIO = 8.0
+"""``falling_ratio``."""
+EPISODE_Z = 3.3
+LOW_CAPACITY = 0.3
+"""``low_capacity_threshold``."""
+EARLIEST = max(WINDOWS)
+"""Days before the first watched as-of that are scored too, because each window is compared with the one before it."""
 
 
 class Raised(NamedTuple):
     """Whether each alert is raised; arrays of (agents, as-ofs)."""
 
-    against_week: Booleans
-    against_month: Booleans
+    week: Booleans
+    """The window of 7 days costs more than the one before it: part of ``falling``."""
+    month: Booleans
+    """The same for the window of 30 days."""
+    changed: Booleans
+    """Behaviour costs more since a day: part of ``falling`` in both windows."""
     episode: Booleans
-    """Whether ``episode`` is raised in the window of 7 days. The two fields above are of that window too."""
-    episode_month: Booleans
-    """Whether ``episode`` is raised in the window of 30 days."""
+    low: tuple[Booleans, Booleans]
+    """Whether ``low_capacity`` is critical, in each window."""
+
+    def reviews(self) -> tuple[Booleans, Booleans]:
+        """Return whether an alert asks for a review, in each window."""
+        of_both = self.changed | self.episode
+        return self.week | of_both | self.low[0], self.month | of_both | self.low[1]
 
 
 def watched(
     doing: Doing, events: Events, facts: Facts, effects: DayEffects, first: int, rng: np.random.Generator
-) -> tuple[PeriodSums, tuple[Intervals, Intervals], FleetValues, Raised]:
+) -> tuple[PeriodSums, tuple[Intervals, Intervals], FleetValues, Present, Raised]:
     """Draw the behaviour of agents, and compute scores and alerts at each as-of after ``first`` days.
 
-    :returns: sums of the traces, scores of the week and of the month, (agents, as-ofs, ...), values of the fleet, and
-        alerts.
+    :returns: sums of the traces, scores of the week and of the month, (agents, as-ofs, ...), values of the fleet, the
+        pairs of agents and as-ofs, and alerts.
     """
     sums = draw(realised(doing, effects, rng), facts, effects, rng)
-    as_ofs = np.arange(first - 7, facts.n_traces.shape[1] + 1)
-    (week, month), fleet = _scored(sums, events, as_ofs)
-    cvs = fleet.episode_cv[:, as_ofs]
-    episodes = (_episode(events, as_ofs, days, cv)[:, 7:] for days, cv in zip(WINDOWS, cvs, strict=True))
-    raised = Raised(*_falling(week, month), *episodes)
-    week, month = (Intervals._make(values[:, 7:] for values in limits) for limits in (week, month))
-    return sums, (week, month), fleet, raised
+    as_ofs = np.arange(first - EARLIEST, facts.n_traces.shape[1] + 1)
+    scores, fleet = _scored(sums, events, as_ofs)
+    week, month = (Intervals._make(values[:, EARLIEST:] for values in limits) for limits in scores)
+    present = pairs(sums, fleet, as_ofs[EARLIEST:])
+    shape = week.capacity_score.shape
+    change = behaviour_changes(trace_sums(sums), present, PARAMETERS, 1)
+    changed = (change.ratio >= RATIO) & (change.kept_before - change.kept_now >= LEAST_FALL)
+    first_period = np.zeros(len(sums.n_traces), dtype=np.int64)
+    worse = event_changes(events.episodes, events.deferrals, first_period, present, 1)
+    raised = Raised(
+        *(_falling(limits, days) for limits, days in zip(scores, WINDOWS, strict=True)),
+        changed.reshape(shape) & ~np.isnan(week.capacity_score),
+        (worse.z >= EPISODE_Z).reshape(shape),
+        (week.capacity_score_high < LOW_CAPACITY, month.capacity_score_high < LOW_CAPACITY),
+    )
+    return sums, (week, month), fleet, present, raised
+
+
+def trace_sums(sums: PeriodSums) -> TraceSums:
+    """Return the sums that the long run and changes need."""
+    return TraceSums(*(getattr(sums, name) for name in TraceSums._fields))
+
+
+def pairs(sums: PeriodSums, fleet: FleetValues, as_ofs: Integers) -> Present:
+    """Return all pairs of an agent and an as-of."""
+    agent, at = (index.ravel() for index in np.indices((len(sums.n_traces), len(as_ofs))))
+    as_of, none = as_ofs[at], np.zeros(len(agent), dtype=np.int64)
+    return Present(
+        agent,
+        as_of,
+        none,
+        none.astype(np.float64),
+        design_effects(trace_sums(sums), agent, as_of, fleet.icc[0, as_of], 1),
+        fleet.episode_cv[0, as_of],
+    )
 
 
 def _scored(
@@ -86,47 +129,28 @@ def _scored(
     return (week, month), values
 
 
-def is_falling(before: RateComponents, now: RateComponents, z: tuple[float, float] = WEEK) -> Booleans:
-    """Return whether ``falling`` is raised, (...,). Components that are unmeasured on one side are ignored."""
+def is_falling(before: RateComponents, now: RateComponents) -> Booleans:
+    """Return whether a window costs more than the one before it, (...,). Components that are unmeasured on one side are
+    ignored."""
     change = now.loss - before.loss
     variance = before.worse_sd**2 + now.better_sd**2
     both = ~np.isnan(change)
     fall = np.exp(-np.sum(before.loss, axis=-1, where=both)) - np.exp(-np.sum(now.loss, axis=-1, where=both))
-    together = np.sum(change, axis=-1, where=both) >= z[0] * np.sqrt(np.sum(variance, axis=-1, where=both))
-    alone = np.any((change > LEAST_LOSS_OF_ONE) & (change >= z[1] * np.sqrt(variance)), axis=-1)
+    together = np.sum(change, axis=-1, where=both) >= TOGETHER * np.sqrt(
+        np.sum(variance, axis=-1, where=both)
+    )
+    alone = np.any((change > LEAST_LOSS_OF_ONE) & (change >= ALONE * np.sqrt(variance)), axis=-1)
     raised: Booleans = (fall >= LEAST_FALL) & (together | alone)
     return raised
 
 
-def _falling(weeks: Intervals, months: Intervals) -> tuple[Booleans, Booleans]:
-    """Return whether ``falling`` is raised against the week and against the month, from the eighth as-of on.
-
-    The as-ofs must be consecutive days.
-    """
-    week, month = rate_components(weeks, PARAMETERS), rate_components(months, PARAMETERS)
-    without_drift = np.where(np.array(PARTS) == "delta_drift", np.nan, month.loss)[:, :-7]
-    now = RateComponents(*(values[:, 7:] for values in week))
-    before, month = (RateComponents(*(values[:, :-7] for values in of)) for of in (week, month))
-    is_scored = ~np.isnan(weeks.capacity_score)
-    comparable = is_scored[:, 7:] & is_scored[:, :-7]
-    against_month = is_falling(month._replace(loss=without_drift), now, MONTH)
-    return is_falling(before, now) & comparable, against_month & comparable
-
-
-def _episode(events: Events, as_ofs: Integers, window_days: int, episode_cv: Floats) -> Booleans:
-    """Return whether ``episode`` is raised at each as-of."""
-    shape = (len(events.n_episodes), len(as_ofs))
-    episodes = compared(events, as_ofs, window_days)
-    cv = np.broadcast_to(episode_cv, shape).ravel()
-    with np.errstate(invalid="ignore"):
-        lasts_longer = longer(episodes, cv) > EPISODE_Z
-    chance = chance_of_as_many(episodes, np.full(cv.size, window_days), STEADY_DAYS)
-    more_often = (episodes.n >= 2) & (chance <= EPISODE_CHANCE)
-    lost = events.n_deferrals - events.worth
-    n, n_before = (
-        within(events.n_deferrals, as_ofs, *days)
-        for days in ((window_days, 0), (window_days + STEADY_DAYS, window_days))
+def _falling(limits: Intervals, days: int) -> Booleans:
+    """Return whether each window costs more than the one ``days`` before it, from as-of number ``EARLIEST`` on."""
+    of = rate_components(limits, PARAMETERS)
+    now, before = (
+        RateComponents(*(values[:, EARLIEST - back : values.shape[1] - back] for values in of))
+        for back in (0, days)
     )
-    share = within(lost, as_ofs, window_days) / np.maximum(n, 1)
-    earlier = within(lost, as_ofs, window_days + STEADY_DAYS, window_days) / np.maximum(n_before, 1)
-    return (lasts_longer | more_often).reshape(shape) | share_rose(share, n, earlier, n_before, EPISODE_Z)
+    is_scored = ~np.isnan(limits.capacity_score)
+    comparable = is_scored[:, EARLIEST:] & is_scored[:, EARLIEST - days : is_scored.shape[1] - days]
+    return is_falling(before, now) & comparable

@@ -24,7 +24,7 @@ WRONG_GRANTS, WRONG_DENIALS = 0.025, 0.085
 REVIEWED_FOR_LOST = 0.05
 CALM = watch.KINDS[:4]
 """Kinds of days with a stated maximum share of agent-days with an alert."""
-FALLING, EPISODE, EPISODE_MONTH = 0.005, 0.004, 0.006
+MOST_RAISED = {"falling": 0.005, "falling, 30 days": 0.005, "episode": 0.0045}
 FOUND = 0.75
 """Minimum share of drops by 0.2 that are found within 28 days."""
 
@@ -129,7 +129,7 @@ def judge_calm(measured: Sequence[Row]) -> Iterator[Verdict]:
     for row in measured:
         kind, n = row["unchanged, days"], row["traces"]
         if kind in CALM:
-            for alert, most in (("falling", FALLING), ("episode", EPISODE), ("of 30 days", EPISODE_MONTH)):
+            for alert, most in MOST_RAISED.items():
                 yield at_most(f"{alert} on {kind} days, {n} traces", row[alert], most)
 
 

@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ciris_scoring.statistics.episodes import Episodes
 from ciris_scoring.statistics.inputs import LEAST_LOG_HOURS, Floats, Integers
 from ciris_scoring.statistics.windows import MICROSECONDS_PER_HOUR, VALUE_UNITS, Deferrals, FragileEpisodes
 
@@ -17,8 +16,6 @@ MODES = 5
 
 WORTH: Floats = np.array([1.0, 0.5, 0.0])
 """Values of a resolved deferral."""
-
-STEADY_DAYS = 90
 
 
 class EventRates(NamedTuple):
@@ -126,16 +123,3 @@ def row_facts(events: Events, as_ofs: Integers, window_days: int) -> list[NDArra
         np.where(judged > 0, worth / np.maximum(judged, 1), 1.0),
         judged,
     ]
-
-
-def compared(events: Events, as_ofs: Integers, window_days: int) -> Episodes:
-    """Return the episodes of each window and of the steady days before it, in the format of the statistics."""
-    now, before = (window_days, 0), (window_days + STEADY_DAYS, window_days)
-    columns = (
-        (events.n_episodes, now),
-        (events.log_hours, now),
-        (events.n_episodes, before),
-        (events.log_hours, before),
-        (events.log_hours_squared, before),
-    )
-    return Episodes(*(within(values, as_ofs, *days).ravel() for values, days in columns))

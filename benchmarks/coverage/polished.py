@@ -215,17 +215,24 @@ def replayer(times: int) -> Polish:
 
 
 def fix_confidence(fleet: Fleet, agent: str, since: datetime) -> Fleet:
-    """Set the plausibility of each trace to 0.85, in the column and in the components."""
+    """Set the plausibility of each trace to 0.85 ± 0.03, in the column and in the components."""
     rows = _mine(fleet, agent, since)
+    values = np.round(np.random.default_rng(1).uniform(0.82, 0.88, int(rows.sum())), 4)
 
-    def fixed(content: dict[str, Any]) -> None:
-        if "csdma_plausibility_score" in content:
-            content["csdma_plausibility_score"] = 0.85
-        if isinstance(content.get("csdma"), dict):
-            content["csdma"]["plausibility_score"] = 0.85
+    def fixed(value: float) -> Callable[[dict[str, Any]], None]:
+        def edit(content: dict[str, Any]) -> None:
+            if "csdma_plausibility_score" in content:
+                content["csdma_plausibility_score"] = value
+            if isinstance(content.get("csdma"), dict):
+                content["csdma"]["plausibility_score"] = value
 
-    results = [_edited_json(value, fixed) for value in fleet.traces.loc[rows, "dma_results"]]
-    return _with(fleet, rows, csdma_plausibility_score="0.85", dma_results=results)
+        return edit
+
+    results = [
+        _edited_json(results, fixed(value))
+        for results, value in zip(fleet.traces.loc[rows, "dma_results"], values.tolist(), strict=True)
+    ]
+    return _with(fleet, rows, csdma_plausibility_score=values.astype(str), dma_results=results)
 
 
 def dilute(fleet: Fleet, agent: str, since: datetime) -> Fleet:

@@ -13,8 +13,8 @@ from benchmarks.coverage.truth import truth
 from ciris_scoring.statistics.inputs import Floats
 
 DAYS_WATCHED = 28
-BEFORE = 120
-"""Days before the first as-of: the longest window and the steady days before it."""
+BEFORE = 135
+"""Days before the first as-of: the lookback horizon of changes, and three days."""
 
 DAYS = BEFORE + DAYS_WATCHED
 FLEET = 100
@@ -51,7 +51,8 @@ def _raised(of: Agents, effects: DayEffects, rng: np.random.Generator) -> Raised
 
 
 def _together(fleets: list[Raised]) -> Raised:
-    return Raised(*map(np.concatenate, zip(*fleets, strict=True)))
+    *alarms, low = zip(*fleets, strict=True)
+    return Raised(*map(np.concatenate, alarms), tuple(map(np.concatenate, zip(*low, strict=True))))
 
 
 # --- Kinds of days ---------------------------------------------------------------------------------------------------
@@ -72,10 +73,10 @@ def unchanged(kind: str, n: int, agents: int, seed: int) -> dict[str, Any]:
         "unchanged, days": kind,
         "traces": n,
         "agent-days": found.episode.size,
-        "falling": np.mean(found.against_week | found.against_month),
-        "by the week alone": np.mean(found.against_week),
+        "falling": np.mean(found.week | found.changed),
+        "by the week alone": np.mean(found.week),
+        "falling, 30 days": np.mean(found.month | found.changed),
         "episode": np.mean(found.episode),
-        "of 30 days": np.mean(found.episode_month),
     }
 
 
@@ -185,7 +186,7 @@ def seen(planted: Planted, days_differ: bool, agents: int, seed: int) -> dict[st
         icc = rng.uniform(0, MOST_ICC if days_differ else 0.0, FLEET)
         fleets.append(_raised(changed, DayEffects(icc), rng))
     found = _together(fleets)
-    raised = found.against_week | found.against_month | found.episode
+    raised = found.week | found.changed | found.episode
     first = np.argmax(raised, axis=1)[raised.any(axis=1)] + 1
     return {
         "seen": planted.name,
@@ -193,7 +194,6 @@ def seen(planted: Planted, days_differ: bool, agents: int, seed: int) -> dict[st
         "days": "differ" if days_differ else "alike",
         "agents": len(raised),
         **{f"in {days} days": np.mean(raised[:, :days].any(axis=1)) for days in (7, 14, 28)},
-        "by the week alone": np.mean(found.against_week.any(axis=1)),
-        "episode, 30 days": np.mean(found.episode_month.any(axis=1)),
+        "by the week alone": np.mean(found.week.any(axis=1)),
         "median day": np.median(first) if first.size else np.nan,
     }

@@ -11,15 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.coverage.alarms import PARAMETERS, watched
+from benchmarks.coverage.alarms import PARAMETERS, trace_sums, watched
 from benchmarks.coverage.behaviour import RATES, Behaviour, DayEffects, only_traces
 from benchmarks.coverage.cases import CORROBORATED, MOST_ICC, WINDOWS, plausible
 from benchmarks.coverage.events import MODES, EventRates, Events, draw_events, durations, within
 from benchmarks.coverage.truth import truth
 from ciris_scoring.basics.normal import normal_share
-from ciris_scoring.statistics.design_effects import FleetValues
 from ciris_scoring.statistics.episodes import excess
-from ciris_scoring.statistics.inputs import Booleans, Floats, Integers, PeriodSums, TraceSums, Window
+from ciris_scoring.statistics.inputs import Booleans, Floats, Integers, PeriodSums, Window
 from ciris_scoring.statistics.long_run import LongRun, Present
 from ciris_scoring.statistics.long_run import long_run as estimate
 from ciris_scoring.statistics.resilience import resilience_score, sigmoid
@@ -68,7 +67,7 @@ class Standing(NamedTuple):
     stretch: Integers
     """Index of the agent's period of constant behaviour."""
     alarm: Booleans
-    """Whether ``falling`` or ``episode`` is raised."""
+    """Whether ``falling``, ``episode`` or a critical ``low_capacity`` is raised."""
     probability: Floats | None = None
     """Probability that the long run reaches the threshold, of a steady score."""
     lost: Booleans | None = None
@@ -151,13 +150,12 @@ def a_year(seed: int, number: int) -> dict[str, Standing]:
     n_traces = rng.poisson(per_week / 7 * rng.gamma(8.0, 1 / 8, lives.stretch.shape))
     facts = only_traces(n_traces, rng.binomial(n_traces, CORROBORATED))
     effects = DayEffects(rng.uniform(0, MOST_ICC, AGENTS))
-    sums, (week, month), fleet, raised = watched(behaviour, events, facts, effects, BEFORE + 1, rng)
-    alarm = raised.against_week | raised.against_month
-    alarms = (alarm | raised.episode, alarm | raised.episode_month)
+    sums, (week, month), _, present, raised = watched(behaviour, events, facts, effects, BEFORE + 1, rng)
+    alarms = raised.reviews()
     stretch = lives.stretch[:, BEFORE:]
     expected = [long_run(lives, window, rng)[agent, stretch] for window in WINDOWS.values()]
     lost = [_critical_gaps(n_traces, days, rng)[:, BEFORE:] for days in WINDOWS]
-    steady = _steady(sums, events, fleet, BEFORE + 1 + np.arange(stretch.shape[1]))
+    steady = _steady(sums, events, present)
     return {
         "7 days": Standing(*week[:3], expected[0], stretch, alarms[0]),
         "30 days": Standing(*month[:3], expected[1], stretch, alarms[1]),
@@ -192,27 +190,21 @@ def _critical_gaps(n_traces: Integers, window_days: int, rng: np.random.Generato
     return critical.reshape(agents, days)
 
 
-def _steady(sums: PeriodSums, events: Events, fleet: FleetValues, as_ofs: Integers) -> list[LongRun]:
+def _steady(sums: PeriodSums, events: Events, present: Present) -> list[LongRun]:
     """Return the steady scores of each window, (agents, as-ofs)."""
-    shape = (len(sums.n_traces), len(as_ofs))
-    agent, at = (index.ravel() for index in np.indices(shape))
-    none, icc, cv = (
-        np.zeros(agent.size, dtype=np.int64),
-        fleet.icc[0, as_ofs[at]],
-        fleet.episode_cv[0, as_ofs[at]],
-    )
+    agents = len(sums.n_traces)
     found = estimate(
-        TraceSums(*(getattr(sums, name) for name in TraceSums._fields)),
+        trace_sums(sums),
         0,
         events.episodes,
         events.deferrals,
-        np.zeros(shape[0], dtype=np.int64),
-        Present(agent, as_ofs[at], none, none.astype(np.float64), icc, cv),
+        np.zeros(agents, dtype=np.int64),
+        present,
         tuple(WINDOWS),
         PARAMETERS,
         1,
     )
-    return [LongRun(*(values.reshape(shape + values.shape[1:]) for values in one)) for one in found]
+    return [LongRun(*(values.reshape(agents, -1, *values.shape[1:]) for values in one)) for one in found]
 
 
 def _probability(of: LongRun) -> Floats:

@@ -53,8 +53,8 @@
   (({{ microseconds }})::numeric / nullif({{ n }}, 0) / 3600000000)::double precision
 {%- endmacro %}
 
-{#- R and its components, also over the last steady_days and over the steady_days before the window (scoring.md §5).
-    Drift and R are computed in numpy. Without an episode mttr_hours is 0, but mttr_hours_before is null. -#}
+{#- R and its components, also over the last steady_days (scoring.md §5). Drift and R are computed in numpy. Without an
+    episode mttr_hours is 0. -#}
 {% macro resilience_columns() -%}
   delta_drift,
   delta_csdma_plausibility_score,
@@ -72,9 +72,7 @@
     'steady_recovery_microseconds + open_microseconds', 'steady_n_recoveries + n_open_episodes'
   ) }}, 0) as mttr_hours_steady,
   (steady_n_recoveries + n_open_episodes)::integer as n_steady_episodes,
-  r_score_steady,
-  {{ mean_time_to_recovery('before_recovery_microseconds', 'before_n_recoveries') }} as mttr_hours_before,
-  before_n_recoveries::integer as n_episodes_before
+  r_score_steady
 {%- endmacro %}
 
 {#- scoring.md §6: ECE (Naeini, Cooper and Hauskrecht 2015, AAAI) = sum over bins of (n_bin / N) * |mean confidence -
@@ -98,8 +96,8 @@
   ((1 - {{ ece }}) * {{ q_deferral }} * (1 - {{ u_unsafe }}))
 {%- endmacro %}
 
-{#- I_inc and its components, also over the last steady_days and over the steady_days before the window. Without a
-    checked trace ece is unmeasured and 0. Without a deferral q_deferral is 1, but q_deferral_before is null. -#}
+{#- I_inc and its components, also over the last steady_days. Without a checked trace ece is unmeasured and 0. Without a
+    deferral q_deferral is 1. -#}
 {% macro incompleteness_awareness_columns() -%}
   {%- set ece = 'coalesce(' ~ expected_calibration_error('excess_confidence', 'n_judged') ~ ', 0)' -%}
   {%- set q_deferral = 'coalesce(value_of_judged_deferrals / nullif(n_judged_deferrals, 0), 1)' -%}
@@ -114,9 +112,7 @@
   {{ q_deferral_steady }} as q_deferral_steady,
   n_steady_deferrals,
   expected_q_deferral,
-  i_inc_score_steady,
-  value_of_earlier_deferrals / nullif(n_earlier_deferrals, 0) as q_deferral_before,
-  n_earlier_deferrals as n_deferrals_before
+  i_inc_score_steady
 {%- endmacro %}
 
 {#- S and its components (scoring.md §7), computed in numpy. Without a signal S is unmeasured and 0. -#}

@@ -55,6 +55,11 @@
   to_char({{ moment }} at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')
 {%- endmacro %}
 
+{#- Day of a time in UTC as text, such as 2026-06-15. -#}
+{% macro utc_day(moment) -%}
+  to_char({{ moment }} at time zone 'UTC', 'YYYY-MM-DD')
+{%- endmacro %}
+
 {#- SQL literal of a time: of a text by utc_text, or of a Python datetime in UTC; null for none. -#}
 {% macro utc_literal(moment) %}
   {%- if moment is none -%} {{ return('null::timestamptz') }} {%- endif -%}

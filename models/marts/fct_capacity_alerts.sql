@@ -10,9 +10,6 @@
     whose verdicts need them. Grain and key: agent, as-of, window, kind. agent_name is null if the agent never sent one.
     -#}
 {%- set least_fall = '(' ~ scoring_parameter('falling_threshold') ~ '::numeric / 3)::double precision' %}
-{%- set least_z = 'case when later.window_days = earlier.window_days then {} else {} end' %}
-{%- set of_all = (scoring_parameter('falling_z_together'), scoring_parameter('falling_month_z_together')) %}
-{%- set of_one = (scoring_parameter('falling_z_alone'), scoring_parameter('falling_month_z_alone')) %}
 -- depends_on: {{ ref('int_scoring_run') }}
 -- depends_on: {{ ref('int_agents') }}
 with factors as (
@@ -25,10 +22,19 @@ with factors as (
         n_traces,
         n_traces - n_key_registered as n_untrusted,
         capacity_score_high < {{ scoring_parameter('low_capacity_threshold') }}::double precision as is_certainly_low,
-        episode_z > {{ scoring_parameter('episode_z') }} as is_longer,
-        n_recoveries + n_open_episodes >= 2
-        and episode_chance <= {{ scoring_parameter('episode_chance') }} as is_more_often,
-        deferrals_are_worse as is_judged_worse,
+        first_traced_at <= as_of - {{ days(constant('change_days', 0) ~ ' + ' ~ scoring_parameter('warm_up_days')) }}
+        and n_traces >= {{ scoring_parameter('min_traces') }} as is_comparable,
+        change_ratio,
+        {{ utc_day('(as_of - ' ~ days('change_days') ~ ')') }} as change_began,
+        change_kept_before,
+        change_kept_now,
+        change_component,
+        episode_z,
+        episode_kind,
+        episode_days,
+        {{ utc_day('(as_of - ' ~ days('episode_days') ~ ')') }} as episode_began,
+        episode_now,
+        episode_before,
         n_missing_numbers,
         n_chain_rewinds + n_chain_duplicates > 0
         or (
@@ -103,7 +109,7 @@ untrusted_key as (
 
 ),
 
--- Episodes or deferrals that are worse than in the steady_days before the window. The alert falling ignores them.
+-- Episodes or deferrals that are worse than before. The alert falling ignores them.
 episode as (
 
     select
@@ -112,63 +118,42 @@ episode as (
         as_of,
         window_days,
         'warning' as severity,
-        case when is_longer then mttr_hours when is_more_often then n_episodes else q_deferral end as value,
-        case
-            when is_longer then mttr_hours_before
-            when is_more_often then n_episodes_before
-            else q_deferral_before
-        end as threshold,
-        {%- set values = {
-            'hours': 'round(mttr_hours::numeric, 1)', 'hours_before': 'round(mttr_hours_before::numeric, 1)',
-            'value': shown_score('q_deferral'), 'value_before': shown_score('q_deferral_before'),
-            'steady_days': scoring_parameter('steady_days'),
-        } %}
-        concat_ws(
-            ' ',
-            case when is_longer then {{ alert_sentence('episode', values, 'longer') }} end,
-            case when is_more_often then {{ alert_sentence('episode', values, 'more_often') }} end,
-            case when is_judged_worse then {{ alert_sentence('episode', values, 'judged_worse') }} end
-        ) as message
+        episode_now as value,
+        episode_before as threshold,
+        case episode_kind
+            {%- for kind, shown in {
+                'longer': 'round({}::numeric, 1)', 'more_often': 'round({}::numeric, 1)::real',
+                'judged_worse': shown_score('{}'),
+            }.items() %}
+            when '{{ kind }}' then {{ alert_sentence('episode', {
+                'began': 'episode_began', 'now': shown.replace('{}', 'episode_now'),
+                'before': shown.replace('{}', 'episode_before'),
+            }, kind) }}
+            {%- endfor %}
+        end as message
     from factors
-    where is_longer or is_more_often or is_judged_worse
+    where episode_z >= {{ scoring_parameter('episode_z') }}
 
 ),
 
--- Score without episodes and deferrals, now and before, if the earlier score is not provisional. Each window is
--- compared with the one before it; a week also with the 30 days before it.
-falling as (
+-- Scores without episodes and deferrals, in the window and in the one before it, if the earlier one is not provisional.
+fallen as (
 
-    select distinct on (later.agent_id_hash, later.as_of, later.window_days)
+    select
         later.agent_id_hash,
-        later.agent_name,
         later.as_of,
         later.window_days,
-        'warning' as severity,
-        changed.kept_before - changed.kept_now as value,
-        {{ least_fall }} as threshold,
-        {%- set earlier_window =
-            "case earlier.window_days when 7 then 'week' when 30 then 'month' else earlier.window_days || ' days' end" %}
-        {%- set greatest_loss_component -%}
-        case changed.greatest_loss_component
-            {%- for row in part_rows() %}
-            when '{{ row.component }}' then '{{ row.loss_words }} ({{ row.component }})'
-            {%- endfor %}
-        end
-        {%- endset %}
-        {{ alert_sentence('falling', {
-            'earlier_window': earlier_window, 'kept_now': shown_score('changed.kept_now'),
-            'kept_before': shown_score('changed.kept_before'), 'greatest_loss_component': greatest_loss_component,
-        }) }} as message
+        {{ utc_day('later.window_start') }} as began,
+        changed.kept_before,
+        changed.kept_now,
+        changed.component
     from {{ ref('int_windows') }} as later
     inner join {{ ref('int_windows') }} as earlier
         on
             later.agent_id_hash = earlier.agent_id_hash
+            and later.window_days = earlier.window_days
             and later.window_start = earlier.as_of
             and earlier.as_of >= {{ windows_from() }}
-            and (
-                later.window_days = earlier.window_days
-                or (later.window_days = 7 and earlier.window_days = 30)
-            )
             and later.first_traced_at
             <= earlier.as_of - {{ days('earlier.window_days + ' ~ scoring_parameter('warm_up_days')) }}
     cross join lateral (
@@ -176,14 +161,14 @@ falling as (
             exp(-sum(losses.loss_before)) as kept_before,
             exp(-sum(losses.loss_now)) as kept_now,
             sum(losses.loss_change) >= sqrt(sum(losses.variance))
-            * {{ least_z.format(*of_all) }}
+            * {{ scoring_parameter('falling_z_together') }}
             as together,
             bool_or(
                 losses.loss_change > 0.02 and losses.loss_change >= sqrt(losses.variance)
-                * {{ least_z.format(*of_one) }}
+                * {{ scoring_parameter('falling_z_alone') }}
             ) as alone,
             (array_agg(losses.loss_component order by losses.loss_change desc, losses.loss_order asc))[1]
-            as greatest_loss_component
+            as component
         from (
             select
                 *,
@@ -197,20 +182,63 @@ falling as (
                 later.rate_components_better_sd
             ) with ordinality as losses (loss_component, loss_before, worse_sd, loss_now, better_sd, loss_order)
         ) as losses
-        where
-            num_nulls(losses.loss_before, losses.loss_now) = 0
-            and (losses.loss_component <> 'delta_drift' or later.window_days = earlier.window_days)
+        where num_nulls(losses.loss_before, losses.loss_now) = 0
     ) as changed
     where
         {{ in_scored_range('later.as_of') }}
         and num_nulls(later.capacity_score_low, earlier.capacity_score_low) = 0
         and (changed.together or changed.alone)
         and changed.kept_before - changed.kept_now >= {{ least_fall }}
-    order by
-        later.agent_id_hash,
-        later.as_of,
-        later.window_days,
-        earlier.window_days
+
+),
+
+-- Behaviour that costs more since a day, or else than in the window before.
+falling as (
+
+    select
+        factors.agent_id_hash,
+        factors.agent_name,
+        factors.as_of,
+        factors.window_days,
+        'warning' as severity,
+        found.kept_before - found.kept_now as value,
+        {{ least_fall }} as threshold,
+        {%- set component -%}
+        case found.component
+            {%- for row in part_rows() %}
+            when '{{ row.component }}' then '{{ row.loss_words }} ({{ row.component }})'
+            {%- endfor %}
+        end
+        {%- endset %}
+        {%- set values = {
+            'began': 'found.began', 'kept_now': shown_score('found.kept_now'),
+            'kept_before': shown_score('found.kept_before'), 'component': component,
+            'window_days': 'factors.window_days',
+        } %}
+        case
+            when changed.is_raised then {{ alert_sentence('falling', values, 'changed') }}
+            else {{ alert_sentence('falling', values, 'compared') }}
+        end as message
+    from factors
+    left join fallen
+        on
+            factors.agent_id_hash = fallen.agent_id_hash
+            and factors.as_of = fallen.as_of
+            and factors.window_days = fallen.window_days
+    cross join lateral (
+        select
+            factors.is_comparable
+            and factors.change_ratio >= {{ scoring_parameter('falling_ratio') }}
+            and factors.change_kept_before - factors.change_kept_now >= {{ least_fall }} as is_raised
+    ) as changed
+    cross join lateral (
+        select
+            case when changed.is_raised then factors.change_began else fallen.began end as began,
+            case when changed.is_raised then factors.change_kept_before else fallen.kept_before end as kept_before,
+            case when changed.is_raised then factors.change_kept_now else fallen.kept_now end as kept_now,
+            case when changed.is_raised then factors.change_component else fallen.component end as component
+    ) as found
+    where found.began is not null
 
 ),
 

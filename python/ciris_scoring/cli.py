@@ -220,6 +220,11 @@ def run(
         if report_file is not None:
             from ciris_scoring.serve.report import check_place
 
+            if report_file == Path("-"):
+                raise InputError(
+                    "--report is '-', but a run prints its own table to stdout.",
+                    "Name a file, or print the report afterwards: ciris-scoring report --output -",
+                )
             check_place(report_file)
         if first or last:
             if not (first and last):

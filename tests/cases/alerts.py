@@ -28,6 +28,7 @@ def some(k: int, n: int, value: Any, other: Any) -> list[Any]:
 
 OVERRIDDEN = {"action_was_overridden": some(12, 100, True, False)}
 TWENTY = {"action_was_overridden": some(20, 100, True, False)}
+SIX = {"action_was_overridden": some(6, 100, True, False)}
 
 
 def episodes(agent: str, first: float, n: int, hours: float) -> list[Source]:
@@ -50,8 +51,7 @@ def judged(agent: str, n: int, days: float, us: int, status: str) -> list[Source
     return [deferral(ago(days, us=us), status, agent=agent) for _ in range(n)]
 
 
-ALL_WRONG = (15, 16, 18, 24, 29)
-"""Numbers of deferrals for which the upper bound of a share of 1 would be rounded to more than 1."""
+ALL_WRONG = (1, 15, 29)
 
 CASES = [
     Case(
@@ -176,7 +176,24 @@ CASES = [
         [expects({"alerts": {}})],
     ),
     Case(
-        "4 episode: longer than in the 90 days before the window",
+        "4 falling: more overrides since ten days than in the 90 days before the last 42",
+        [
+            row
+            for agent, first in (("old", ago(49)), ("young", ago(49, us=-1)))
+            for row in [
+                *traces(first, 200, agent=agent, every=SECONDS),
+                *traces(ago(10), 100, agent=agent, every=SECONDS, **SIX),
+                *traces(ago(1), 100, agent=agent, every=SECONDS, **SIX),
+            ]
+        ],
+        # 12 of 200, at 6 times 0.5 / 200: 12 ln 6 + 188 ln(0.985 / 0.9975) = 19.1. Both weeks are alike.
+        [
+            expects({"alerts": {"falling": "warning"}}, agent="old"),
+            expects({"alerts": {}}, agent="young"),
+        ],
+    ),
+    Case(
+        "4 episode: longer than in the 90 days before",
         [
             *traces(ago(100), agent="longer"),
             *episodes("longer", 97, 15, 0.05),
@@ -184,8 +201,8 @@ CASES = [
             *traces(ago(100), agent="as long"),
             *episodes("as long", 97, 15, 20),
             *episodes("as long", 6, 3, 20),
-            *traces(ago(100), agent="too long ago"),
-            *episodes("too long ago", 98, 15, 0.05),
+            *traces(ago(140), agent="too long ago"),
+            *episodes("too long ago", 133, 15, 0.05),
             *episodes("too long ago", 6, 1, 20),
         ],
         [
@@ -195,22 +212,22 @@ CASES = [
         ],
     ),
     Case(
-        "4 episode: more often than in the 90 days before the window",
+        "4 episode: more often than in the 90 days before",
         [
             *traces(ago(100), agent="more often"),
             *episodes("more often", 6, 3, 1),
             *traces(ago(100), agent="twice"),
             *episodes("twice", 6, 2, 1),
         ],
-        # Three of three episodes in 7 of 97 days: (7/97)^3 = 0.0004, at most 0.0017. Two of two: 0.0052, which is not
-        # enough.
+        # Three episodes in 7 days, none in the 90 days before: √(6 ln(97/7)) = 3.97. Two: √(4 ln(97/7)) = 3.24, which
+        # is not enough.
         [
             expects({"alerts": {"episode": "warning"}}, agent="more often"),
             expects({"alerts": {}}, agent="twice"),
         ],
     ),
     Case(
-        "4 episode: deferrals judged worse than in the 90 days before the window",
+        "4 episode: deferrals judged worse than in the 90 days before",
         [
             row
             for agent in ("worse", "few", "as good", "two", "earlier")
@@ -218,13 +235,13 @@ CASES = [
         ],
         [
             expects({"q_deferral": 0, "alerts": {"episode": "warning"}}, agent="worse"),
-            # Five of five is significant compared with none of eight, but not with five of thirteen.
+            # Five of five compared with 0.25 of 8.5: √(2 (5 ln(1/s) + ...)) = 3.97, with s = 5.25/13.5.
             expects({"q_deferral": 0, "alerts": {"episode": "warning"}}, agent="few"),
             expects({"q_deferral": 1, "alerts": {}}, agent="as good"),
             expects({"q_deferral": 0, "alerts": {}}, agent="two"),
             expects({"q_deferral": 0, "alerts": {}}, agent="earlier"),
         ],
-        # T - 97 days is the first time in the 90 days before the window.
+        # T - 97 days is the first time in the 90 days before the last 7, T - 132 days before the last 42.
         deferrals=[
             *judged("worse", 20, 97, 0, "RESOLVED"),
             *judged("worse", 20, 4, 0, "REJECTED"),
@@ -234,14 +251,13 @@ CASES = [
             *judged("as good", 20, 4, 0, "RESOLVED"),
             *judged("two", 2, 97, 0, "RESOLVED"),
             *judged("two", 2, 4, 0, "REJECTED"),
-            *judged("earlier", 20, 97, 1, "RESOLVED"),
+            *judged("earlier", 20, 132, 1, "RESOLVED"),
             *judged("earlier", 20, 4, 0, "REJECTED"),
         ],
     ),
     Case(
         "4 episode is not raised if all deferrals were wrong before, too",
         [row for n in ALL_WRONG for row in [*traces(ago(99), agent=str(n)), *traces(ago(5), agent=str(n))]],
-        # The upper bound of a share of 1 must be exactly 1, because a square root is taken.
         [expects({"q_deferral": 0, "alerts": {}}, agent=str(n)) for n in ALL_WRONG],
         deferrals=[
             row

@@ -102,6 +102,8 @@ def test_server_shows_acknowledgement_at_once_and_stays_read_only(sample_copy: D
         assert [one["seen"]["reason"] for one in second["raised"]] == ["disk replaced"]
         assert (second["verdict"], second["verdict_reason"]) == (first["verdict"], first["verdict_reason"])
         assert client.post(f"{SCORING}/alerts").status_code == 405
+        for path in ("/", "/alerts", "/agent?agent_id=Link"):
+            assert "seen by Ana until" in client.get(path).text, path
 
 
 def test_mark_ends_with_the_day_and_with_the_alert(sample_copy: Database):

@@ -112,11 +112,21 @@ def test_what_is_no_name_of_a_schema_is_refused(database: Database, name: object
     assert "63 bytes" in hint
 
 
-def test_unfit_schema_of_the_profile_is_refused(database: Database) -> None:
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [("50%", "but must be a name."), ("information_schema", "a schema of PostgreSQL itself.")],
+)
+def test_unfit_schema_of_the_profile_is_refused(database: Database, name: str, fault: str) -> None:
     profile = database.profiles_dir / "profiles.yml"
-    profile.write_text(profile.read_text().replace("schema: ciris", "schema: 50%"))
+    profile.write_text(profile.read_text().replace("schema: ciris", f"schema: {name}"))
     error, _ = refused(invoke("init-db", *at(database)), 2)
-    assert error == "Error: The schema of the profile is '50%', but must be a name."
+    assert error == f"Error: The schema of the profile is '{name}', {fault}"
+
+
+@pytest.mark.parametrize("name", ["information_schema", "pg_catalog"])
+def test_schema_of_postgresql_itself_is_refused_as_source(database: Database, name: str) -> None:
+    error, _ = refused(invoke("init-db", *at(database), "--vars", f"ciris_source_schema: {name}"), 2)
+    assert error == f"Error: Variable ciris_source_schema is '{name}', a schema of PostgreSQL itself."
 
 
 def test_variables_that_are_nested_too_deeply_are_refused(database: Database) -> None:

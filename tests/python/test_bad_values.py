@@ -42,6 +42,7 @@ COMMANDS: list[tuple[list[str], list[str]]] = [
     (["run", "--target", "prod"], ["'prod'"]),
     (["run", "--project-dir", "{folder}"], ["{folder}", "--project-dir"]),
     (["run", "--report", "{folder}"], ["it is a folder"]),
+    (["run", "--report", "-"], ["--report is '-'"]),
     (["run", "--as-of", "a\x1b[31m\nb\u202e"], ["--as-of"]),
     (["run", "--from-batches", "x", "--embedded"], ["brings its own database"]),
     (["run", "--from-batches", "x", "--target", "prod"], ["brings its own database"]),

@@ -420,7 +420,7 @@ def test_a_run_builds_scores_and_prints_the_table(sources, small_project, monkey
 )  # fmt: skip
 def test_a_run_stops_at_the_first_failure(sources, small_project, failing, expected_error, expected_hint):
     first = invoke("run", *at(sources, small_project), "--as-of", "2026-06-14")
-    assert first.exit_code == 0
+    assert first.exit_code == 0, first.output
     with sources.connect() as connection:
         before = connection.execute("select * from ciris.fct_capacity_scores").fetchall()
         options = ["--as-of", "2026-06-15", "--vars", f"{{failing: {failing}}}"]

@@ -6,22 +6,15 @@ from click.testing import CliRunner
 
 from benchmarks.__main__ import main
 from benchmarks.coverage import command, watch, year
-from benchmarks.coverage.alarms import (
-    EPISODE_Z,
-    MONTH,
-    PARAMETERS,
-    WEEK,
-    is_falling,
-)
+from benchmarks.coverage.alarms import PARAMETERS, is_falling
 from benchmarks.coverage.behaviour import CONFIDENCE_IN_BIN, Behaviour, Facts
 from benchmarks.coverage.cases import PERFECT, WINDOWS, Case, cells, special_cases
 from benchmarks.coverage.command import judge_calm, judge_cells, judge_seen, judge_special, judge_year
-from benchmarks.coverage.events import EventRates, Events, compared, draw_events, row_facts
+from benchmarks.coverage.events import EventRates, Events, draw_events, row_facts
 from benchmarks.coverage.measure import measure
 from benchmarks.coverage.truth import truth
 from benchmarks.coverage.watch import KINDS, PLANTED
 from benchmarks.coverage.year import Lives, Standing, held
-from ciris_scoring.statistics.episodes import Episodes, chance_of_as_many, longer, share_rose
 from ciris_scoring.statistics.intervals import COMPONENTS, FACTORS, GOOD_SHARES, Intervals
 from ciris_scoring.statistics.rate_components import PARTS, RateComponents, rate_components
 from ciris_scoring.statistics.resilience import drift
@@ -183,18 +176,8 @@ def test_falling_equals_hand_computed_values():
     after = behaviour_of([now(0.0481), now(0.0479), now(0.059), now(0.057), now(0.027, 0), now(0.025, 0)])
     assert before.loss[0].sum() == pytest.approx(0.2 + np.log1p(np.exp(-2.5)))
     assert is_falling(before, after).tolist() == [True, False, True, False, True, False]
-    assert is_falling(before, after, MONTH).tolist() == [False, False, False, False, True, False]
-    assert WEEK < MONTH
     unmeasured = np.where(np.array(PARTS) == "k_contradiction", np.nan, after.loss)
     assert not is_falling(before, after._replace(loss=unmeasured)).any()
-
-
-def test_significant_rise_of_a_share_is_found():
-    """Shares of 0.8 and 0.75 of 6 episodes are compared with 0.1 of 40."""
-    shares = share_rose(
-        np.array([0.8, 0.75]), np.array([6, 6]), np.array([0.1, 0.1]), np.array([40, 40]), EPISODE_Z
-    )
-    assert shares.tolist() == [True, False]
 
 
 def test_events_of_windows_equal_hand_computed_values():
@@ -218,9 +201,6 @@ def test_events_of_windows_equal_hand_computed_values():
         [1.0, 1.0, 0.75, 0.75],
         [1, 1, 2, 2],
     ]
-    found = compared(events, np.array([8]), 3)
-    assert (found.n[0], found.n_before[0]) == (1, 2)
-    assert (found.log_hours[0], found.log_hours_before[0]) == pytest.approx((np.log(4), np.log(2)))
     assert len(drawn.episodes.agent) == drawn.n_episodes.sum()
     assert drawn.deferrals.value.sum() / 1e9 == pytest.approx(drawn.worth.sum())
     assert drawn.n_episodes.sum() / 10_000 == pytest.approx(0.2, abs=0.02)
@@ -308,24 +288,6 @@ def test_missed_figures_of_steady_score_are_reported():
     assert [verdict.met for verdict in missed] == [False] * 4
 
 
-def test_longer_and_more_frequent_episodes_equal_hand_computed_values():
-    """Nine episodes of an hour, then three of x hours: s² = 10 ln 2 / 18, z = ln x / √(s² (1/3 + 1/9)).
-
-    The probability that both of two episodes in 7 + 90 days fall into the week is (7/97)². For at least two of three
-    it is 3 p² (1 − p) + p³.
-    """
-    n, before = np.array([3, 3, 0, 2]), np.array([9, 9, 9, 0])
-    hours = np.array([3 * np.log(7.0), 0.0, 0.0, 2.0])
-    nothing = np.zeros(4)
-    found = longer(Episodes(n, hours, before, nothing, nothing), np.ones(4))
-    assert found[0] == pytest.approx(np.log(7) / np.sqrt(10 * np.log(2) / 18 * (1 / 3 + 1 / 9)))
-    assert found[1] == 0 and np.isnan(found[2:]).all()
-    both = Episodes(np.array([2, 2, 0]), nothing[:3], np.array([0, 1, 5]), nothing[:3], nothing[:3])
-    p = 7 / 97
-    chance = chance_of_as_many(both, np.full(3, 7), 90)
-    assert chance == pytest.approx([p * p, 3 * p * p * (1 - p) + p**3, 1.0])
-
-
 def test_missed_figures_are_reported():
     cell = dict.fromkeys((*FACTORS, "score", "ece"), 0.95) | {"case": "a cell", "traces": 600}
     assert [verdict.met for verdict in judge_cells([cell])] == [True] * 3
@@ -337,11 +299,11 @@ def test_missed_figures_are_reported():
         "unchanged, days": KINDS[0],
         "traces": 100,
         "falling": 0.005,
-        "episode": 0.004,
-        "of 30 days": 0.006,
+        "falling, 30 days": 0.005,
+        "episode": 0.0045,
     }
     assert [one.met for one in judge_calm([quiet, {"unchanged, days": KINDS[-1], "traces": 9}])] == [True] * 3
-    noisy = quiet | {"falling": 0.0051, "episode": 0.0041, "of 30 days": 0.0061}
+    noisy = quiet | {"falling": 0.0051, "falling, 30 days": 0.0051, "episode": 0.0046}
     assert [verdict.met for verdict in judge_calm([noisy])] == [False] * 3
     found = {"seen": PLANTED[0].name, "days": "alike", "in 28 days": 0.74}
     assert [verdict.met for verdict in judge_seen([found, found | {"seen": "another"}])] == [False]

@@ -166,8 +166,6 @@ EDGE_PARAMETERS = {
     "falling_threshold": 0,
     "falling_z_alone": 0.2,
     "falling_z_together": 10,
-    "falling_month_z_alone": 10,
-    "falling_month_z_together": 10,
     "warm_up_days": 0,
     "min_traces": 10,
     "require_registered_keys": False,
@@ -225,8 +223,8 @@ def worsening(agent: str, n_incomplete: int, n_signals: int, n_incoherent: int) 
 def eventful(
     agent: str, episodes: list[tuple[datetime, timedelta]], deferrals: list[tuple[datetime, int, str]]
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return two traces a day for 60 days, with episodes (end, duration) and deferrals (time, number, status)."""
-    moments = [(EDGE - 60 * DAY + i * DAY / 2, None) for i in range(2 * 60)]
+    """Return a trace a day for 140 days, with episodes (end, duration) and deferrals (time, number, status)."""
+    moments = [(EDGE - 140 * DAY + i * DAY, None) for i in range(140)]
     for end, length in episodes:
         moments += [(end - length, True), (end, False)]
     moments.sort(key=lambda moment: moment[0])
@@ -252,17 +250,13 @@ def eventful(
 
 
 def test_edges_of_alerts_and_of_steady_days_equal_reference(database: Database) -> None:
-    """With 20 steady days, the comparison for a window of 7 days begins on day 27, for a window of 30 on day 50.
+    """The comparison of events begins on day 132. The shortest recent time is 4 days.
 
     A component that alone loses less than 0.02 raises no alert. `falling` compares the lower bound of the earlier S
     with the upper bound of the later one; with the opposite bounds, 8 incoherent signals of 35 would raise it.
     """
     fleet = {}
-    for name, edge in {
-        "the 27th day": EDGE - 27 * DAY,
-        "the 50th day": EDGE - 50 * DAY,
-        "the window": EDGE - 7 * DAY,
-    }.items():
+    for name, edge in {"the 132nd day": EDGE - 132 * DAY, "the 4th day": EDGE - 4 * DAY}.items():
         for side, at, step in (("at", edge, HOUR), ("before", edge - INSTANT, -HOUR)):
             agent = f"deferrals {side} {name}"
             fleet[agent] = eventful(agent, [], [(at, 4, "RESOLVED"), (EDGE - DAY, 12, "REJECTED")])
@@ -314,28 +308,26 @@ def test_edges_of_alerts_and_of_steady_days_equal_reference(database: Database) 
             connection, SCHEMA, EDGE, as_ofs=[EDGE, EDGE - 7 * DAY], parameters=EDGE_PARAMETERS
         )
     assert wrong == []
+    of_events = (
+        "deferrals at the 132nd day",
+        "deferrals before the 4th day",
+        "episodes at the 132nd day",
+        "episodes before the 4th day",
+        "episodes at the 4th day",  # seven in four days, none before
+        "alike",
+    )
     assert alerts.keys() == {
-        ("deferrals at the 27th day", 7),
-        ("deferrals at the 50th day", 30),
-        ("deferrals before the window", 7),
-        ("episodes at the 27th day", 7),
-        ("episodes at the 50th day", 30),
-        ("episodes before the window", 7),
-        ("episodes at the window", 7),  # seven in the week, none before it
-        ("alike", 30),
+        *((agent, window) for agent in of_events for window in (7, 30)),
         ("incomplete 7", 7),
         ("after 4 signals 12 incoherent", 7),
         ("after 16 signals 12 incoherent", 7),
     }
-    judged_worse = (
-        "Deferrals are judged worse: 12 with a value of 0.000 on average; in the 20 days before 4 with 1.000."
+    assert alerts["deferrals at the 132nd day", 7] == (
+        "Deferrals are judged worse since about 2026-04-20: a value of 0.000 on average, in the 90 days before 1.000."
     )
-    assert alerts["deferrals at the 27th day", 7] == judged_worse
-    longer = (
-        "Fragile episodes last longer: 1 with 120.0 h on average, up to now if still open; in the 20 days before 6 "
-        "with 0.0 h."
+    assert alerts["episodes at the 132nd day", 30] == (
+        "Fragile episodes last longer since about 2026-04-20: typically 120.0 h, in the 90 days before 0.0 h."
     )
-    assert alerts["episodes at the 50th day", 30] == longer
     both, last = (2, 2.0, 4, 0.75), (1, 1.0, 3, 1.0)
     assert steady == {
         ("steady at the 20th day", 7): both,

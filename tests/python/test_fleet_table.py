@@ -90,6 +90,7 @@ def test_what_needs_attention_comes_first(connection):
         *(
             "Odd (dddddddd)",
             "review",
+            "66 %",
             "0.700 [0.70, 0.90]",
             "0.500 [0.40, 0.60]",
             "healthy",
@@ -101,7 +102,7 @@ def test_what_needs_attention_comes_first(connection):
     assert lines[5].endswith(
         "  0.100 [0.10, 0.29]  0.500 [0.40, 0.60]  healthy   final              S        low_capacity, +2"
     )
-    assert lines[7].split() == ["New", "(aaaaaaaa)", "wait", "-", "-", "-", "insufficient_data", "S"]
+    assert lines[7].split() == ["New", "(aaaaaaaa)", "wait", "-", "-", "-", "-", "insufficient_data", "S"]
 
 
 def test_an_alert_for_an_agent_without_a_row_is_not_lost(connection):

@@ -162,9 +162,16 @@ def counted_scores(rows: pd.DataFrame, first, last) -> pd.DataFrame:
             "pairs": together,
             "over_chance": together / chance if chance else math.nan,
             "plausible": scores["kept"].notna().sum(),
-            "commonest": scores["kept"].value_counts().max() if scores["kept"].notna().any() else 0,
+            "close": most_within(scores["kept"].dropna().tolist()),
         }
     return pd.DataFrame.from_dict(of_agents, orient="index")
+
+
+def most_within(scores: list[Decimal]) -> int:
+    """Return the largest number of scores that differ by at most 0.06."""
+    return max(
+        (sum(low <= score <= low + Decimal("0.06") for score in scores) for low in set(scores)), default=0
+    )
 
 
 def expected_of_scores(rows: pd.DataFrame, window: int) -> dict[tuple[str, str], tuple[float, str]]:
@@ -173,12 +180,12 @@ def expected_of_scores(rows: pd.DataFrame, window: int) -> dict[tuple[str, str],
     enough = found[(found["n"] >= 100) & found["over_chance"].notna()]
     least = max(3, 2 * enough["over_chance"].median())
     repeated = enough[(enough["pairs"] >= 10) & (enough["over_chance"] >= least)]
-    share = found["commonest"] / found["plausible"]
+    share = found["close"] / found["plausible"]
     median = share[found["plausible"] >= 30].median()
     constant = [
         agent
-        for agent, x, n in found[["commonest", "plausible"]].itertuples()
-        if x >= 10 and x / n - median >= 0.25 and excess(x, n, median * 4 * n, 4 * n) >= 3
+        for agent, x, n in found[["close", "plausible"]].itertuples()
+        if x >= 10 and x / n - median >= 0.4 and excess(x, n, median * 4 * n, 4 * n) >= 3
     ]
     return {
         **{(agent, "repeated_records"): (v, "fleet_median") for agent, v in repeated["over_chance"].items()},
@@ -299,8 +306,8 @@ def of_pairs(pairs: int, traces: int = 100, alone: int = 550) -> dict[str, int]:
     return {"n_triples": traces, "equal_pairs": pairs, **scores}
 
 
-def of_plausibility(commonest: int, n: int) -> dict[str, int]:
-    return {"n_plausibilities": n, "n_commonest_plausibility": commonest}
+def of_plausibility(close: int, n: int) -> dict[str, int]:
+    return {"n_plausibilities": n, "n_close_plausibilities": close}
 
 
 REPEATED = "Of 100 traces 21 pairs have the same plausibility, alignment and coherence, 3.1 times what chance gives; "
@@ -362,12 +369,12 @@ JUDGED = {
     ),
     # In the whole fleet scores are correlated: five times chance, but less than twice the median.
     "repeated by the whole fleet": ([of_pairs(34), of_pairs(20), of_pairs(20)], {}, None),
-    # The median of agents with at least 30 traces is 0.25. The first is 25 points above it, the second 5. The third
-    # has 9 of 9 traces; the last has too few traces for the median.
+    # The median of agents with at least 30 traces is 0.25. The first is 42.5 points above it, the second 35. The third
+    # has 9 of 9 traces, too few for the flag and for the median.
     "constant value": (
-        [of_plausibility(*counts) for counts in [(20, 40), (12, 40), (9, 9), (8, 40), (8, 40), (10, 20)]],
-        {(0, "constant_value", None): (0.5, 0.25, "fleet_median", 3.0860669992418384)},
-        "20 of 40 traces have the same plausibility (50.0 %); the fleet's median: 25.0 %.",
+        [of_plausibility(*counts) for counts in [(27, 40), (24, 40), (9, 9), (8, 40), (8, 40), (10, 40)]],
+        {(0, "constant_value", None): (0.675, 0.25, "fleet_median", 5.093668684415178)},
+        "27 of 40 traces have plausibilities within 0.06 (67.5 %); the fleet's median: 25.0 %.",
     ),
     # From 14 traces a day to 29. A baseline of less than 7 days is not used; the fleet's median of two equal agents
     # is not exceeded.

@@ -1,9 +1,7 @@
 {#- I_inc = (1 - ECE) * Q_deferral * (1 - U_unsafe) (scoring.md §6). ECE is the sum over bins of (n_bin / N) * |mean
     confidence - success rate|. Q_deferral is the mean value of the window's judged deferrals, 1 without one. U_unsafe
     is the share of traces that failed under high entropy.
-    The steady value uses the frequency and mean value of deferrals of the last steady_days (certainty.md §4b).
-    Grain and key: agent, as-of, window. ECE is 0 (unmeasured) without a trace that has confidence and outcome.
-    q_deferral_before is null without a judged deferral in the steady_days before the window. -#}
+    Grain and key: agent, as-of, window. ECE is 0 (unmeasured) without a trace that has confidence and outcome. -#}
 select
     agent_id_hash,
     as_of,

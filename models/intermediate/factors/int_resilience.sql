@@ -2,7 +2,7 @@
     (scoring.md §5). MTTR is the mean duration of the episodes that ended in the window and of the open one. rho is the
     share of recoveries that were followed by an episode of the same failure mode. int_windows computes drift and R.
     Grain and key: agent, as-of, window. The drift of a metric is null with too few values; delta_drift is 0 if no
-    metric is measurable. mttr_hours_before is null without an episode in the steady_days before the window. -#}
+    metric is measurable. -#}
 select
     agent_id_hash,
     as_of,

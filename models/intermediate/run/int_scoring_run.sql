@@ -33,7 +33,10 @@ memory as (
 
     select
         max({{ days('window_days') }}) as longest_window,
-        max({{ days('window_days + greatest(baseline_days, coherence_days)') }}) as longest_horizon
+        greatest(
+            max({{ days('window_days + greatest(baseline_days, coherence_days)') }}),
+            {{ days(constant('trace_days', 0)) }}
+        ) as longest_horizon
     from scoring_windows
 
 ),

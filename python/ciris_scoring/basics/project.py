@@ -39,6 +39,8 @@ LONGEST_NAME = 63
 """Number of bytes to which PostgreSQL cuts longer names."""
 UNFIT_IN_NAMES = re.compile('["%\\0\ud800-\udfff]')
 """Characters that dbt or psycopg cannot quote in a name."""
+SYSTEM_SCHEMA = re.compile("pg_.*|information_schema")
+"""Schemas of PostgreSQL itself. A superuser could write tables into some of them, but a dump does not contain them."""
 
 SET_BY_US = frozenset(f"{PREFIX}{name}" for name in ("run_record", "backfill", "lock_holder_pid"))
 """Variables that only the command line sets."""
@@ -318,6 +320,11 @@ def _check_schemas_and_tables(names: Mapping[str, Any]) -> None:
                 f"{name[:1].upper()}{name[1:]} is {shown(value)}, but must be a name.",
                 f"Give text of 1 to {LONGEST_NAME} bytes without double quotes, per cent signs and NUL. Quote it if it "
                 "looks like a number.",
+            )
+        if "schema" in name and SYSTEM_SCHEMA.fullmatch(value):
+            raise InputError(
+                f"{name[:1].upper()}{name[1:]} is {shown(value)}, a schema of PostgreSQL itself.",
+                "Name another schema.",
             )
 
 

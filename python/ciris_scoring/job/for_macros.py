@@ -9,10 +9,10 @@ from statistics import NormalDist
 from types import MappingProxyType
 from typing import Any
 
-from ciris_scoring.basics import as_of, connection, decimals, normal, run_lock, source_schema, source_shape
+from ciris_scoring.basics import as_of, connection, decimals, run_lock, source_schema, source_shape
 from ciris_scoring.basics.kinds import ALERTS
 from ciris_scoring.marts import agent, agents, evidence
-from ciris_scoring.statistics import inputs, reading, red_flags, resilience, ties, writing
+from ciris_scoring.statistics import changes, inputs, long_run, reading, red_flags, resilience, ties, writing
 
 CONSTANTS: Mapping[str, Any] = MappingProxyType(
     {
@@ -38,9 +38,10 @@ CONSTANTS: Mapping[str, Any] = MappingProxyType(
         "scores_with_intervals": writing.SCORES_WITH_BOUNDS,
         "score_decimals": decimals.SCORE_DECIMALS,
         "normal_quantile": NormalDist().inv_cdf,
-        "erfc": normal.ERFC,
+        "trace_days": long_run.TRACE_WINDOWS[-1],
         # Alerts and red flags
         "alerts": ALERTS,
+        "change_days": changes.RECENT_DAYS,
         "record_red_flag_fields": red_flags.FIELDS,
         "newest_first": reading.NEWEST_FIRST,
         "absent_score": ties.ABSENT,

@@ -12,11 +12,13 @@ The other modules are pure functions on the arrays of :mod:`inputs` and need no 
 
 - :mod:`windows`: sums and counts of each window. :mod:`factors`: the components that are quotients of these sums.
 - :mod:`resilience`: drift and R. :mod:`coherence`: S. :mod:`attribution`: the loss of each loss component.
-- :mod:`rate_components` and :mod:`episodes`: the numbers that the alerts ``falling`` and ``episode`` compare.
+- :mod:`long_run`: the steady score, with :mod:`change_points`.
+- :mod:`changes`, :mod:`rate_components` and :mod:`episodes`: the numbers that the alerts ``falling`` and ``episode``
+  compare.
 - :mod:`ties`: traces with equal scores. :mod:`red_flags` and :mod:`red_flag_rows`: red flags of selective reporting.
 - :mod:`intervals`: confidence bounds of components, factors and score. It uses :mod:`rolling` (sums over windows),
-  :mod:`residuals` and :mod:`design_effects` (variation between days), :mod:`component_bounds`, :mod:`combination` and
-  :mod:`steady`.
+  :mod:`residuals` and :mod:`design_effects` (variation between days), :mod:`component_bounds` and
+  :mod:`combination`.
 
 "Bounds" in names means the lower and the upper confidence bound of a 95 % interval.
 """

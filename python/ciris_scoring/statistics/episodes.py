@@ -1,105 +1,160 @@
-"""Compare a window's fragile episodes and deferrals with the agent's own before the window, for the alert ``episode``.
+"""Find when an agent's fragile episodes or deferrals became worse, for the alert ``episode`` (certainty.md §4).
 
-The method is described in certainty.md §4. Durations are compared by their logarithms, so that one long episode does
-not decide.
+The events of the last 4, 7, 14, 28 and 42 days are each compared with those of up to 90 days before, by signed roots of
+likelihood ratios, which are about standard normal without a change. Durations are compared by their logarithms, so that
+one long episode does not decide.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from ciris_scoring.statistics.component_bounds import wilson
 from ciris_scoring.statistics.design_effects import FLEET_WEIGHT
-from ciris_scoring.statistics.inputs import Booleans, Floats, Integers, Level
+from ciris_scoring.statistics.inputs import Floats, Integers
+from ciris_scoring.statistics.long_run import Present, days_observed, deferral_sums, episode_sums
 from ciris_scoring.statistics.residuals import ratio
+from ciris_scoring.statistics.windows import Deferrals, FragileEpisodes
 
-TINY = 1e-300
-"""Smallest argument of a logarithm; where a count is 0, its term is 0."""
+RECENT_WINDOWS, BASE_DAYS = (4, 7, 14, 28, 42), 90
+"""Lengths in days of the windows that are compared, and of the days before each."""
+LEAST_EPISODES = 2
+"""Smallest number of episodes that can be more often than before."""
+WORSE_BEFORE, DEFERRALS_BEFORE = 0.25, 0.5
+"""Loss and number of deferrals that are added to those before, because few deferrals say little."""
 
-
-class Episodes(NamedTuple):
-    """Episodes of n windows and of the steady days before each window; (n,) each."""
-
-    n: Integers
-    """Number of episodes that ended in the window, and the open one."""
-    log_hours: Floats
-    """Sum of the natural logarithms of their durations in hours."""
-    n_before: Integers
-    """Number of episodes that ended in the steady days before the window."""
-    log_hours_before: Floats
-    log_hours_squared_before: Floats
+KINDS = ("longer", "more_often", "judged_worse")
+"""Ways in which events can be worse."""
 
 
-def longer(episodes: Episodes, episode_cv: Floats) -> Floats:
-    """Compute by how many standard deviations the durations of a window exceed those before it.
+class EventChange(NamedTuple):
+    """The most significant change for the worse of n pairs of an agent and an as-of; (n,) each. ``now`` and ``before``
+    are NaN if nothing is worse."""
 
-    This is a two-sample z of the mean logarithms (certainty.md §4, "Longer"). The variance is the agent's own, shrunk
-    towards the fleet's with the weight of ``FLEET_WEIGHT`` degrees of freedom.
+    z: Floats
+    """Signed root of its likelihood ratio; 0 without events."""
+    kind: Integers
+    """Index of ``KINDS``."""
+    days: Integers
+    """Length of its window in days."""
+    now: Floats
+    """Typical hours of an episode (exp of the mean logarithm), number of episodes, or mean value of deferrals."""
+    before: Floats
+    """The same before the window; the number of episodes is per as many days as the window has."""
 
-    :param episode_cv: (n,) the fleet's coefficient of variation of durations.
-    :returns: (n,) standard deviations; NaN without an episode in the window or before it.
+
+class Sides(NamedTuple):
+    """Sums of the windows and of the days before each; (n, windows) each."""
+
+    now: Floats
+    before: Floats
+
+
+def event_changes(
+    episodes: FragileEpisodes,
+    deferrals: Deferrals,
+    first_period: Integers,
+    present: Present,
+    periods_per_day: int,
+) -> EventChange:
+    """Find the most significant change for the worse of episodes or deferrals. The arguments are those of
+    :func:`long_run`."""
+    n_windows = len(RECENT_WINDOWS)
+    starts = (*RECENT_WINDOWS, *(days + BASE_DAYS for days in RECENT_WINDOWS))
+
+    def sides(values: Floats | Integers, of_open: Floats | Integers) -> Sides:
+        recent, all_days = values[:, :n_windows] * 1.0, values[:, n_windows:] * 1.0
+        return Sides(recent + np.reshape(of_open, (-1, 1)), all_days - recent)
+
+    found = episode_sums(episodes, present, starts, periods_per_day)
+    n, logs = sides(found.n, present.n_open), sides(found.log_hours, present.open_log_hours)
+    squares, none = sides(found.log_hours_squared, np.zeros(1)), np.zeros(1)
+    observed = sides(days_observed(first_period, present, starts, periods_per_day), none)
+    judged, value = (sides(of, none) for of in deferral_sums(deferrals, present, starts, periods_per_day))
+    lost = Sides(judged.now - value.now, judged.before - value.before)
+
+    z = np.stack(
+        [
+            longer(n, logs, squares.before, present.episode_cv[:, None]),
+            np.where(n.now >= LEAST_EPISODES, excess(n.now, observed.now, n.before, observed.before), 0.0),
+            share_rose(
+                *(lost.now, judged.now),
+                *(lost.before + WORSE_BEFORE, judged.before + DEFERRALS_BEFORE),
+            ),
+        ],
+        axis=1,
+    )
+    as_many_days = ratio(observed.now, observed.before)
+    now, before = (
+        np.stack(values, axis=1)
+        for values in zip(
+            [np.exp(ratio(side, count)) for side, count in zip(logs, n, strict=True)],
+            (n.now, n.before * as_many_days),
+            [ratio(side, count, np.nan) for side, count in zip(value, judged, strict=True)],
+            strict=True,
+        )
+    )
+    best = np.argmax(z.reshape(len(z), -1), axis=1)
+    kind, window = np.divmod(best, n_windows)
+    of_best = np.arange(len(z)), kind, window
+    is_worse = z[of_best] > 0
+    return EventChange(
+        z[of_best],
+        kind,
+        np.array(RECENT_WINDOWS)[window],
+        np.where(is_worse, now[of_best], np.nan),
+        np.where(is_worse, before[of_best], np.nan),
+    )
+
+
+def longer(n: Sides, log_hours: Sides, squares_before: Floats, episode_cv: Floats) -> Floats:
+    """Compute the signed root of the likelihood ratio of longer durations.
+
+    This is the root of ν ln(1 + t²/ν), with t of the two mean logarithms and ν degrees of freedom. The variance is the
+    agent's own, shrunk towards the fleet's with the weight of ``FLEET_WEIGHT`` degrees of freedom.
+
+    :param squares_before: sums of the squared logarithms of the hours before.
+    :param episode_cv: the fleet's coefficient of variation of durations.
+    :returns: 0 without an episode on one of the sides, or if durations are not longer.
     """
-    known = (episodes.n > 0) & (episodes.n_before > 0)
-    n, n_before = (np.where(known, some, 1) for some in (episodes.n, episodes.n_before))
-    spread = np.maximum(episodes.log_hours_squared_before - episodes.log_hours_before**2 / n_before, 0)
-    variance = (FLEET_WEIGHT * np.log1p(episode_cv**2) + spread) / (FLEET_WEIGHT + n_before - 1)
-    rise = episodes.log_hours / n - episodes.log_hours_before / n_before
-    return np.where(known, rise / np.sqrt(variance * (1 / n + 1 / n_before)), np.nan)
+    known = (n.now > 0) & (n.before > 0)
+    now, before = (np.where(known, of, 1.0) for of in n)
+    spread = np.maximum(squares_before - log_hours.before**2 / before, 0)
+    variance = (FLEET_WEIGHT * np.log1p(episode_cv**2) + spread) / (FLEET_WEIGHT + before - 1)
+    rise = log_hours.now / now - log_hours.before / before
+    t = np.maximum(rise / np.sqrt(variance * (1 / now + 1 / before)), 0)
+    degrees = FLEET_WEIGHT + before - 1
+    return np.where(known, np.sqrt(degrees * np.log1p(t * t / degrees)), 0.0)
 
 
-def chance_of_as_many(episodes: Episodes, window_days: Integers, steady_days: int) -> Floats:
-    """Compute the probability that chance puts as many episodes into the window, or more.
-
-    Given the total, the number in the window is binomial if the rate is constant (Przyborowski and Wilenski 1940,
-    Biometrika 31; certainty.md §4, "More often").
-
-    :param window_days: (n,) length of each window in days.
-    :param steady_days: length of the time before it in days.
-    :returns: (n,) P(Bin(n + n_before, W / (W + steady_days)) ≥ n).
-    """
-    total = episodes.n + episodes.n_before
-    odds = np.log(window_days / steady_days)
-    log_term = total * np.log(steady_days / (window_days + steady_days))
-    fewer = np.zeros(len(total))
-    for k in range(int(episodes.n.max(initial=0))):
-        fewer += np.where(k < episodes.n, np.exp(log_term), 0.0)
-        log_term = log_term + np.log(np.maximum(total - k, 1) / (k + 1)) + odds
-    result: Floats = np.maximum(1 - fewer, 0.0)
+def _log_term(count: Floats, expected: Floats) -> Floats:
+    """Return count · ln(count / expected); 0 where the count is 0."""
+    some = count > 0
+    result: Floats = np.where(some, count * np.log(ratio(np.where(some, count, 1.0), expected, 1.0)), 0.0)
     return result
 
 
-def excess(n: Integers, exposure: Floats, n_before: Integers, exposure_before: Floats) -> Floats:
+def excess(n: Floats, exposure: Floats, n_before: Floats, exposure_before: Floats) -> Floats:
     """Compute the signed root of the likelihood ratio of two Poisson rates (certainty.md §4).
 
-    It is about a standard deviation where the rate did not rise.
-
-    :param n: (n,) events.
-    :param exposure: (n,) days or trials in which they happened.
-    :param n_before: (n,) events before, in ``exposure_before``.
-    :returns: (n,) 0 where the rate is not higher than before, or where nothing is known of the time before.
+    :param n: events.
+    :param exposure: days or trials in which they happened.
+    :param n_before: events before, in ``exposure_before``.
+    :returns: 0 where the rate is not higher than before, or where nothing is known of the time before.
     """
     share = ratio(exposure, exposure + exposure_before, 1.0)
     expected, expected_before = (n + n_before) * share, (n + n_before) * (1 - share)
-    deviance = sum(
-        some * np.log(np.maximum(ratio(some, by_chance, 1.0), TINY))
-        for some, by_chance in ((n, expected), (n_before, expected_before))
-    )
-    return np.where(n > expected, np.sqrt(np.maximum(2 * deviance, 0)), 0.0)
+    deviance = 2 * (_log_term(n, expected) + _log_term(n_before, expected_before))
+    return np.where(n > expected, np.sqrt(np.maximum(deviance, 0)), 0.0)
 
 
-def share_rose(share: Floats, n: Integers, before: Floats, n_before: Integers, z: float) -> Booleans:
-    """Return whether a share of bad events exceeds the earlier share by more than chance explains.
+def share_rose(bad: Floats, n: Floats, bad_before: Floats, n_before: Floats) -> Floats:
+    """Compute the signed root of the likelihood ratio of two shares bad/n and bad_before/n_before.
 
-    The earlier share enters with its Wilson upper bound at z/√2, and the window's share with the standard error at that
-    bound, because both may be based on few events (certainty.md §4, "Judged worse").
-
-    :param share: (n,) share in the window, of ``n`` events.
-    :param before: (n,) share before the window, of ``n_before`` events.
-    :param z: number of standard deviations.
-    :returns: (n,); False where one of the two has no event.
+    :returns: 0 where the share is not larger than before.
     """
-    half = Level(z / np.sqrt(2), z / np.sqrt(2))
-    highest = wilson(before, n_before.astype(np.float64), half, before <= 0, before >= 1).upper
-    spread = np.sqrt(highest * (1 - highest) / np.maximum(n, 1))
-    result: Booleans = (n > 0) & (n_before > 0) & (share - highest > z * spread)
-    return result
+    share = ratio(bad + bad_before, n + n_before)
+    deviance = sum(
+        _log_term(some, trials * share) + _log_term(trials - some, trials * (1 - share))
+        for some, trials in ((bad, n), (bad_before, n_before))
+    )
+    return np.where(bad > n * share, np.sqrt(np.maximum(2 * deviance, 0)), 0.0)

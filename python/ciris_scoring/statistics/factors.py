@@ -10,7 +10,7 @@ import numpy as np
 
 from ciris_scoring.statistics.inputs import Floats, Integers, Parameters
 from ciris_scoring.statistics.residuals import FIELDS_PER_TRACE, ratio
-from ciris_scoring.statistics.windows import CONFIDENCE_UNITS, MICROSECONDS_PER_HOUR, Columns, log_hours
+from ciris_scoring.statistics.windows import CONFIDENCE_UNITS, MICROSECONDS_PER_HOUR, Columns
 
 
 class Components(NamedTuple):
@@ -25,9 +25,6 @@ class Components(NamedTuple):
     """Number of episodes in ``mttr_hours``: those that ended in the window, and the open one."""
     rho_regression: Floats
     q_deferral: Floats
-    q_deferral_before: Floats
-    log_hours: Floats
-    """Sum of the logarithms of the durations of these episodes; of the open one, the duration up to the as-of."""
 
 
 def components(columns: Columns, parameters: Parameters) -> Components:
@@ -49,8 +46,6 @@ def components(columns: Columns, parameters: Parameters) -> Components:
         n_episodes=n_episodes,
         rho_regression=ratio(regressions, columns["n_recoveries"]),
         q_deferral=ratio(columns["value_of_judged_deferrals"], columns["n_judged_deferrals"], 1.0),
-        q_deferral_before=ratio(columns["value_of_earlier_deferrals"], columns["n_earlier_deferrals"], 1.0),
-        log_hours=columns["log_recovery_hours"] + np.where(n_open > 0, log_hours(open_time), 0.0),
     )
 
 

@@ -155,7 +155,6 @@ class Parameters(NamedTuple):
     w_uncorroborated: float = 0.5
     min_traces: int = 30
     steady_days: int = 90
-    episode_z: float = 2.935
 
 
 class Level(NamedTuple):

@@ -8,6 +8,7 @@ not part of the steady score: it describes a difference between two windows, not
 Sums are int64, so a result does not depend on where the arrays begin or on the order of agents.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from ciris_scoring.basics.normal import normal_share
 from ciris_scoring.statistics.change_points import Estimate, frequencies, means, rates
 from ciris_scoring.statistics.design_effects import FLEET_WEIGHT, LEAST_EFFECT
 from ciris_scoring.statistics.inputs import Booleans, Floats, Integers, Parameters, TraceSums
-from ciris_scoring.statistics.residuals import EFFECTS, FIELDS_PER_TRACE, RATES, rate_counts, ratio
+from ciris_scoring.statistics.residuals import FIELDS_PER_TRACE, RATES, rate_counts, ratio
 from ciris_scoring.statistics.resilience import sigmoid
 from ciris_scoring.statistics.rolling import day_sums, running_totals
 from ciris_scoring.statistics.windows import (
@@ -30,6 +31,7 @@ from ciris_scoring.statistics.windows import (
     Deferrals,
     FragileEpisodes,
     log_hours,
+    running_total,
 )
 
 TRACE_WINDOWS = (3, 7, 14, 28, 56, 90, 132)
@@ -61,7 +63,7 @@ LEAST_VARIANCE = 0.02
 DAYS_PER_DEGREE = 1.5
 """Pairs of neighbouring days per degree of freedom of their squared differences, for normal values (von Neumann 1941,
 Annals of Mathematical Statistics 12, 367–395)."""
-VARIATION_UNITS = 2.0**30
+VARIATION_UNITS = 2.0**40
 """Units per 1 of a squared difference."""
 
 SPREAD = (0.63, 2.2)
@@ -93,8 +95,8 @@ class Present(NamedTuple):
     """Number of open episodes, 0 or 1."""
     open_log_hours: Floats
     """Logarithm of the hours of the open episode up to the as-of; 0 without one."""
-    icc: Floats
-    """(n, 11) the fleet's correlations of the traces of a day, in the order of ``EFFECTS``."""
+    effect: Floats
+    """(n, 8) design effects of the rates and of successes, of :func:`design_effects`."""
     episode_cv: Floats
     """The fleet's coefficient of variation of durations."""
 
@@ -159,9 +161,15 @@ def long_run(
 
     integrity = [part(rate) for rate in ("i_chain", "i_coverage", "i_replay")]
     always = [part("d_identity"), part("k_contradiction"), part("u_unsafe"), part("s_score"), gap]
+    of_hours = np.sqrt(hours.variance)
+    given_number = {
+        j: resilience_by_number(hours.mean + j * of_hours, variance, modes, parameters)
+        for j in (-THREE_POINTS, 0.0, THREE_POINTS)
+    }
+    hours_changed = 1 - (1 - frequency.recent) * (1 - hours.recent)
     result = []
     for days in window_days:
-        r = _loss_of_episodes(frequency, hours, variance, modes, days, parameters)
+        r = _Part(*_loss_of_episodes(frequency, given_number, days), hours_changed)
         q = _loss_of_deferrals(often, lost, days)
         result.append(_together(always, integrity, r, q, unmeasured[:, at["s_score"]], parameters))
     return result
@@ -229,10 +237,6 @@ def _nested(totals: Integers, present: Present, windows: tuple[int, ...], period
     return result
 
 
-def _running(per_period: Integers) -> Integers:
-    return np.concatenate([np.zeros_like(per_period[:, :1]), np.cumsum(per_period, axis=1)], axis=1)
-
-
 def _rate_sums(
     sums: TraceSums, present: Present, parameters: Parameters, periods_per_day: int
 ) -> tuple[Floats, Floats, Booleans]:
@@ -250,65 +254,59 @@ def _rate_sums(
         axis=-1,
     )
     found = _nested(
-        _running(np.concatenate([y, n, signals], axis=-1)), present, TRACE_WINDOWS, periods_per_day
-    )
-    bad, trials = found[..., :width].astype(np.float64), found[..., width : 2 * width].astype(np.float64)
+        running_total(np.concatenate([y, n, signals], axis=-1)), present, TRACE_WINDOWS, periods_per_day
+    ).astype(np.float64)
+    bad, trials = found[..., :width], found[..., width : 2 * width]
     bad[..., RATES.index("i_coverage")] /= FIELDS_PER_TRACE
     unmeasured = trials[:, -1] == 0
     unmeasured[:, RATES.index("i_replay")] |= not parameters.replay_enabled
-    effect = _design_effects(
-        y, n, bad[:, EFFECT_WINDOW], trials[:, EFFECT_WINDOW], RATES, present, periods_per_day
-    )
 
     # Signals count with their weights; the weights' own variation lowers the effective number.
-    weights = np.array([parameters.w_corroborated, parameters.w_uncorroborated])
-    at = RATES.index("s_score")
-    bad[..., at] = found[..., -4:-2] @ weights
-    trials[..., at] = found[..., -2:] @ weights
-    in_window = found[:, EFFECT_WINDOW, -2:]
-    effect[:, at] *= ratio(in_window @ weights**2, in_window @ weights, 1.0)
+    effect, at = present.effect[:, : len(RATES)].copy(), RATES.index("s_score")
+    high, low = parameters.w_corroborated, parameters.w_uncorroborated
+    bad[..., at] = high * found[..., -4] + low * found[..., -3]
+    trials[..., at] = high * found[..., -2] + low * found[..., -1]
+    squares = high**2 * found[:, EFFECT_WINDOW, -2] + low**2 * found[:, EFFECT_WINDOW, -1]
+    effect[:, at] *= ratio(squares, trials[:, EFFECT_WINDOW, at], 1.0)
     return bad / effect[:, None], trials / effect[:, None], unmeasured
 
 
-def _design_effects(
-    y: Integers,
-    n: Integers,
-    bad: Floats,
-    trials: Floats,
-    names: tuple[str, ...],
-    present: Present,
-    periods_per_day: int,
+def design_effects(
+    sums: TraceSums, agent: Integers, as_of: Integers, icc: Floats, periods_per_day: int
 ) -> Floats:
-    """Return design effects, (n, q), from differences of neighbouring days, so that a change counts once.
+    """Return the design effects of the rates and of successes over 90 days, (n, 8), from differences of neighbouring
+    days, so that a change counts once.
 
-    :param y: (agents, periods, q) bad events.
-    :param n: (agents, periods, q) trials.
-    :param bad: (n, q) bad events in the window of ``EFFECT_WINDOW``, in traces.
-    :param trials: (n, q) trials there.
+    :param agent: (n,) agents.
+    :param as_of: (n,) numbers of periods of ``sums`` before the as-of.
+    :param icc: (n, 11) the fleet's correlations of the traces of a day, in the order of ``EFFECTS``.
     """
-    unit = np.array([1 / FIELDS_PER_TRACE if name == "i_coverage" else 1.0 for name in names])
-    days_y, days_n = day_sums(y, periods_per_day), day_sums(n, periods_per_day)
-    rate = ratio(days_y * unit, days_n)
-    both = (days_n[:, periods_per_day:] > 0) & (days_n[:, :-periods_per_day] > 0)
-    step = rate[:, periods_per_day:] - rate[:, :-periods_per_day]
+    y, n = rate_counts(sums)
+    successes, judged = (values.sum(axis=-1, keepdims=True) for values in (sums.n_successes, sums.n_judged))
+    unit = np.append([FIELDS_PER_TRACE if name == "i_coverage" else 1 for name in RATES], 1)
+    days_y = day_sums(np.concatenate([y, successes], axis=-1), periods_per_day)
+    days_n = day_sums(np.concatenate([n, judged], axis=-1), periods_per_day)
+    rate = ratio(days_y, days_n * unit)
     n_now, n_before = days_n[:, periods_per_day:], days_n[:, :-periods_per_day]
+    both = (n_now > 0) & (n_before > 0)
+    step = rate[:, periods_per_day:] - rate[:, :-periods_per_day]
     squares = np.where(both, ratio(n_now * n_before, n_now + n_before) * step**2, 0.0)
-    per_day = np.zeros((*days_n.shape[:2], 3 * len(names)), dtype=np.int64)
-    per_day[:, periods_per_day:] = np.concatenate(
-        [np.rint(squares * VARIATION_UNITS).astype(np.int64), both, n_now * n_now], axis=-1
+    variation = np.zeros((2, *days_n.shape), dtype=np.int64)
+    variation[0, :, periods_per_day:] = np.rint(squares * VARIATION_UNITS)
+    variation[1, :, periods_per_day:] = both
+    totals = running_totals(
+        np.concatenate([*variation, days_n * days_n, days_y, days_n], axis=-1), periods_per_day
     )
-    totals = running_totals(per_day, periods_per_day)
-    start = np.maximum(present.as_of - TRACE_WINDOWS[EFFECT_WINDOW] * periods_per_day, 0)
-    in_window = (totals[present.agent, present.as_of] - totals[present.agent, start]).astype(np.float64)
-    observed, pairs, squared = np.split(in_window, 3, axis=-1)
+    start = np.maximum(as_of - TRACE_WINDOWS[EFFECT_WINDOW] * periods_per_day, 0)
+    in_window = (totals[agent, as_of] - totals[agent, start]).astype(np.float64)
+    observed, pairs, squared, bad, trials = np.split(in_window, 5, axis=-1)
     observed /= VARIATION_UNITS * DAYS_PER_DEGREE
     degrees = pairs / DAYS_PER_DEGREE
-    share = ratio(bad, trials)
+    share = ratio(bad, trials * unit)
     variance = share * (1 - share)
-    at = [EFFECTS.index(name) for name in names]
-    fleet = np.maximum(LEAST_EFFECT.min(), 1 + (ratio(squared, trials) - 1) * present.icc[:, at])
+    fleet = np.maximum(LEAST_EFFECT.min(), 1 + (ratio(squared, trials) - 1) * icc[:, : len(RATES) + 1])
     own = ratio(observed + FLEET_WEIGHT * fleet * variance, (degrees + FLEET_WEIGHT) * variance, 0.0)
-    result: Floats = np.maximum(np.where(variance > 0, own, fleet), LEAST_EFFECT[at])
+    result: Floats = np.maximum(np.where(variance > 0, own, fleet), LEAST_EFFECT[: len(RATES) + 1])
     return result
 
 
@@ -316,19 +314,15 @@ def _calibration(sums: TraceSums, present: Present, periods_per_day: int) -> _Pa
     """Return the loss by ECE: the expected absolute gaps of the bins, whose gaps are normal."""
     confidence = np.rint(sums.sum_confidence * CONFIDENCE_UNITS).astype(np.int64)
     per_period = np.concatenate([sums.n_judged, sums.n_successes, confidence], axis=-1)
-    found = _nested(_running(per_period), present, TRACE_WINDOWS, periods_per_day).astype(np.float64)
+    found = _nested(running_total(per_period), present, TRACE_WINDOWS, periods_per_day).astype(np.float64)
     judged, successes, confident = np.split(found, 3, axis=-1)
     excess = confident / CONFIDENCE_UNITS - successes
-    in_window = (values[:, EFFECT_WINDOW].sum(axis=-1, keepdims=True) for values in (successes, judged))
-    all_bins = (values.sum(axis=-1, keepdims=True) for values in (sums.n_successes, sums.n_judged))
-    y, n, bad, trials = (*all_bins, *in_window)
-    effect = _design_effects(y, n, bad, trials, ("ece",), present, periods_per_day)
     of_bin, good = judged[:, SUCCESS_WINDOW], successes[:, SUCCESS_WINDOW]
     total = of_bin.sum(axis=-1, keepdims=True)
     share = ratio(of_bin, total)
     overall = (good.sum(axis=-1, keepdims=True) + 2) / (total + 4)
     success = (good + 2 * share + 2 * overall) / (of_bin + 4 * share + 2)
-    variance = (np.maximum(success * (1 - success), LEAST_VARIANCE) * effect)[:, None]
+    variance = (np.maximum(success * (1 - success), LEAST_VARIANCE) * present.effect[:, -1:])[:, None]
     mean, spread, recent = means(judged / variance, excess / variance, GAP_MEAN, GAP_VARIANCE, TRACE_WINDOWS)
     newest = judged[:, SHARE_WINDOW]
     newest = np.where(newest.sum(axis=-1, keepdims=True) > 0, newest, judged[:, -1])
@@ -346,13 +340,16 @@ def _calibration(sums: TraceSums, present: Present, periods_per_day: int) -> _Pa
 # --- Episodes and deferrals ----------------------------------------------------------------------------------------
 
 
-def _positions(agent: Integers, period: Integers, present: Present, ends: Integers) -> NDArray[np.intp]:
-    """Return for each pair and end the number of events before it, (n, ends).
+def _positions(
+    agent: Integers, period: Integers, present: Present, days: tuple[int, ...], periods_per_day: int
+) -> NDArray[np.intp]:
+    """Return for each pair the number of events before each time, (n, days).
 
     :param agent: (m,) agents of the events, which are ordered by agent and period.
     :param period: (m,) periods of the events.
-    :param ends: (n, ends) periods.
+    :param days: times in days before the as-of.
     """
+    ends = present.as_of[:, None] - np.array(days) * periods_per_day
     low = min(int(period.min(initial=0)), int(ends.min(initial=0)))
     width = max(int(period.max(initial=0)), int(ends.max(initial=0))) - low + 1
     return np.searchsorted(
@@ -360,51 +357,79 @@ def _positions(agent: Integers, period: Integers, present: Present, ends: Intege
     )
 
 
-def _event_windows(
-    agent: Integers, period: Integers, amounts: list[Integers], present: Present, periods_per_day: int
-) -> tuple[NDArray[np.intp], list[Integers]]:
-    """Return the positions of the first event of each nested window, with that after the last as their last column, and
-    the sums of the amounts over the windows, (n, windows) each."""
-    ends = present.as_of[:, None] - np.array((*EVENT_WINDOWS, 0)) * periods_per_day
-    positions = _positions(agent, period, present, ends)
-    totals = [np.concatenate([[0], np.cumsum(amount)]) for amount in amounts]
-    return positions, [total[positions[:, -1:]] - total[positions[:, :-1]] for total in totals]
+def _sums_since(positions: NDArray[np.intp], amounts: Integers) -> Integers:
+    """Return the sums of the amounts from each position to the last one, (n, days)."""
+    total = np.concatenate([[0], np.cumsum(amounts)])
+    result: Integers = total[positions[:, -1:]] - total[positions[:, :-1]]
+    return result
 
 
-def _days_observed(first_period: Integers, present: Present, periods_per_day: int) -> Floats:
-    """Return the days of each nested window since the agent's first trace, (n, windows)."""
-    days = (present.as_of - first_period[present.agent]) / periods_per_day
-    return np.minimum(np.array(EVENT_WINDOWS, dtype=np.float64), days[:, None])
+class EpisodeSums(NamedTuple):
+    """Episodes that ended since given days before the as-of of n pairs; (n, days) each."""
+
+    n: Integers
+    log_hours: Floats
+    """Sums of the natural logarithms of their durations in hours."""
+    log_hours_squared: Floats
+    repeats: Integers
+    """Number of those whose failure mode is that of the one before, which also ended since."""
+
+
+def episode_sums(
+    episodes: FragileEpisodes, present: Present, days: tuple[int, ...], periods_per_day: int
+) -> EpisodeSums:
+    """Return sums over the episodes that ended since given days before the as-of."""
+    ended = episodes.ended()
+    order = np.lexsort((ended.detected_microseconds, ended.recovered, ended.agent))
+    agent, recovered, mode = ended.agent[order], ended.recovered[order], ended.mode[order]
+    hours = log_hours(ended.microseconds[order])
+    again = np.zeros(len(agent) + 1, dtype=np.int64)
+    again[1:-1] = (agent[1:] == agent[:-1]) & (mode[1:] == mode[:-1])
+    positions = _positions(agent, recovered, present, (*days, 0), periods_per_day)
+    n = positions[:, -1:] - positions[:, :-1]
+    # The first episode may repeat the mode of an earlier one.
+    first_repeats = np.where(n > 0, again[positions[:, :-1]], 0)
+    return EpisodeSums(
+        n,
+        _sums_since(positions, np.rint(hours * LOG_UNITS).astype(np.int64)) / LOG_UNITS,
+        _sums_since(positions, np.rint(hours * hours * SQUARE_UNITS).astype(np.int64)) / SQUARE_UNITS,
+        _sums_since(positions, again[:-1]) - first_repeats,
+    )
+
+
+def deferral_sums(
+    deferrals: Deferrals, present: Present, days: tuple[int, ...], periods_per_day: int
+) -> tuple[Integers, Floats]:
+    """Return number and value of the deferrals whose outcome was known since given days before the as-of, (n, days)."""
+    known = np.maximum(deferrals.created, deferrals.judged)
+    order = np.lexsort((known, deferrals.agent))
+    order = order[known[order] < NEVER]
+    positions = _positions(deferrals.agent[order], known[order], present, (*days, 0), periods_per_day)
+    n = positions[:, -1:] - positions[:, :-1]
+    return n, _sums_since(positions, deferrals.value[order]) / VALUE_UNITS
+
+
+def days_observed(
+    first_period: Integers, present: Present, days: tuple[int, ...], periods_per_day: int
+) -> Floats:
+    """Return how many of the given days before the as-of lie after the agent's first trace, (n, days)."""
+    age = (present.as_of - first_period[present.agent]) / periods_per_day
+    return np.minimum(np.array(days, dtype=np.float64), age[:, None])
 
 
 def _episodes(
     episodes: FragileEpisodes, first_period: Integers, present: Present, periods_per_day: int
 ) -> tuple[Estimate, Estimate, Floats, Floats]:
     """Return frequency, mean logarithm of hours, its variance between episodes, and the effective number of modes."""
-    ended = episodes.ended()
-    order = np.lexsort((ended.detected_microseconds, ended.recovered, ended.agent))
-    agent, recovered, mode = ended.agent[order], ended.recovered[order], ended.mode[order]
-    hours = log_hours(ended.microseconds[order])
-    logs, squares = (
-        np.rint(values * units).astype(np.int64)
-        for values, units in ((hours, LOG_UNITS), (hours * hours, SQUARE_UNITS))
-    )
-    again = np.zeros(len(agent), dtype=np.int64)
-    again[1:] = (agent[1:] == agent[:-1]) & (mode[1:] == mode[:-1])
-    positions, (log_sum, square_sum, repeats) = _event_windows(
-        *(agent, recovered, [logs, squares, again]), present, periods_per_day
-    )
-    n = (positions[:, -1:] - positions[:, :-1]).astype(np.float64)
-    is_first_again = np.append(again, 0)[positions[:, len(EVENT_WINDOWS) - 1]]
-    same = repeats[:, -1] - np.where(n[:, -1] > 0, is_first_again, 0)
-    modes = (np.maximum(n[:, -1] - 1, 0) + MODE_PAIRS) / (same + SAME_MODE)
-
-    total = log_sum / LOG_UNITS
-    spread = np.maximum(square_sum[:, -1] / SQUARE_UNITS - ratio(total[:, -1] ** 2, n[:, -1]), 0.0)
-    degrees = np.maximum(n[:, -1] - 1, 0)
+    found = episode_sums(episodes, present, EVENT_WINDOWS, periods_per_day)
+    longest = found.n[:, -1].astype(np.float64)
+    degrees = np.maximum(longest - 1, 0)
+    modes = (degrees + MODE_PAIRS) / (found.repeats[:, -1] + SAME_MODE)
+    spread = np.maximum(found.log_hours_squared[:, -1] - ratio(found.log_hours[:, -1] ** 2, longest), 0.0)
     variance = (FLEET_WEIGHT * np.log1p(present.episode_cv**2) + spread) / (FLEET_WEIGHT + degrees)
-    n, total = n + present.n_open[:, None], total + present.open_log_hours[:, None]
-    days = _days_observed(first_period, present, periods_per_day)
+    n = (found.n + present.n_open[:, None]).astype(np.float64)
+    total = found.log_hours + present.open_log_hours[:, None]
+    days = days_observed(first_period, present, EVENT_WINDOWS, periods_per_day)
     return (
         frequencies(n, days, EVENT_WEIGHT, EPISODES_PER_DAY, EVENT_WINDOWS),
         means(
@@ -423,17 +448,11 @@ def _deferrals(
     deferrals: Deferrals, first_period: Integers, present: Present, periods_per_day: int
 ) -> tuple[Estimate, Estimate]:
     """Return frequency of judged deferrals, by when their outcome was known, and the mean that each loses."""
-    known = np.maximum(deferrals.created, deferrals.judged)
-    order = np.lexsort((known, deferrals.agent))
-    order = order[known[order] < NEVER]
-    positions, (value,) = _event_windows(
-        *(deferrals.agent[order], known[order], [deferrals.value[order]]), present, periods_per_day
-    )
-    n = (positions[:, -1:] - positions[:, :-1]).astype(np.float64)
-    days = _days_observed(first_period, present, periods_per_day)
+    n, value = deferral_sums(deferrals, present, EVENT_WINDOWS, periods_per_day)
+    days = days_observed(first_period, present, EVENT_WINDOWS, periods_per_day)
     return (
-        frequencies(n, days, EVENT_WEIGHT, DEFERRALS_PER_DAY, EVENT_WINDOWS),
-        rates(n - value / VALUE_UNITS, n, QUALITY_EVENTS, QUALITY_MEAN, EVENT_WINDOWS),
+        frequencies(n.astype(np.float64), days, EVENT_WEIGHT, DEFERRALS_PER_DAY, EVENT_WINDOWS),
+        rates(n - value, n.astype(np.float64), QUALITY_EVENTS, QUALITY_MEAN, EVENT_WINDOWS),
     )
 
 
@@ -447,39 +466,36 @@ def _loss_of_deferrals(often: Estimate, lost: Estimate, window_days: int) -> _Pa
 
 
 def _loss_of_episodes(
-    often: Estimate,
-    hours: Estimate,
-    variance: Floats,
-    modes: Floats,
-    window_days: int,
-    parameters: Parameters,
-) -> _Part:
-    """Return −ln of the expected R, by three-point quadrature over frequency and mean logarithm of hours."""
+    often: Estimate, given_number: Mapping[float, list[Floats]], window_days: int
+) -> tuple[Floats, Floats]:
+    """Return −ln of the expected R and its variance, by three-point quadrature over frequency and mean logarithm of
+    hours.
+
+    :param given_number: expected R by number of episodes, for each point of the mean logarithm.
+    """
     of_frequency = np.sqrt(np.log1p(often.variance / often.mean**2))
-    of_hours = np.sqrt(hours.variance)
 
     def loss(i: float, j: float) -> Floats:
         n = window_days * often.mean * np.exp(i * of_frequency - of_frequency**2 / 2)
-        r = expected_resilience(n, hours.mean + j * of_hours, variance, modes, parameters)
-        result: Floats = 0 - np.log(r)
+        result: Floats = 0 - np.log(expected_resilience(n, given_number[j]))
         return result
 
-    middle = loss(0, 0)
+    middle = loss(0, 0.0)
     mean, spread = middle.copy(), np.zeros_like(middle)
     for fewer, more in (
-        (loss(-THREE_POINTS, 0), loss(THREE_POINTS, 0)),
+        (loss(-THREE_POINTS, 0.0), loss(THREE_POINTS, 0.0)),
         (loss(0, -THREE_POINTS), loss(0, THREE_POINTS)),
     ):
         shift = (fewer + more - 2 * middle) / 6
         mean += shift
         spread += ((fewer - middle) ** 2 + (more - middle) ** 2) / 6 - shift**2
-    return _Part(mean, np.maximum(spread, 0), 1 - (1 - often.recent) * (1 - hours.recent))
+    return mean, np.maximum(spread, 0)
 
 
-def expected_resilience(
-    n: Floats, log_mean: Floats, log_variance: Floats, modes: Floats, parameters: Parameters
-) -> Floats:
-    """Return the expected R of a window without drift, whose number of episodes is a Poisson variable with mean n.
+def resilience_by_number(
+    log_mean: Floats, log_variance: Floats, modes: Floats, parameters: Parameters
+) -> list[Floats]:
+    """Return the expected R of a window with 0, 1, ... ``MOST_EPISODES`` episodes and without drift.
 
     The mean duration of k log-normal episodes is taken as log-normal with the same mean and variance (Fenton 1960, IRE
     Transactions on Communications Systems 8, 57–67). The share of relapses is its expectation if the failure modes are
@@ -489,17 +505,25 @@ def expected_resilience(
     def r(x: Floats) -> Floats:
         return sigmoid(x, parameters.norm_k, parameters.norm_x0)
 
-    share = np.exp(-n)
-    left = 1 - share
-    result = share * r(np.ones(1))
+    result = [np.broadcast_to(r(np.ones(1)), log_mean.shape)]
     for k in range(1, MOST_EPISODES + 1):
-        share = share * n / k
         of_mean = np.log1p(np.expm1(log_variance) / k)
         centre = log_mean + (log_variance - of_mean) / 2 - np.log(parameters.mttr_scale_hours)
         relapses = 1 - modes * (1 - (1 - 1 / modes) ** k) / k
-        expected = np.zeros_like(n)
+        expected = np.zeros_like(log_mean)
         for node, weight in zip(NODES, NODE_WEIGHTS, strict=True):
             expected += weight * r((1 - relapses) / (1 + np.exp(centre + np.sqrt(of_mean) * node)))
+        result.append(expected)
+    return result
+
+
+def expected_resilience(n: Floats, given_number: list[Floats]) -> Floats:
+    """Return the expected R of a window whose number of episodes is a Poisson variable with mean n."""
+    share = np.exp(-n)
+    left = 1 - share
+    result = share * given_number[0]
+    for k, expected in enumerate(given_number[1:], 1):
+        share = share * n / k
         result = result + (share if k < MOST_EPISODES else np.maximum(left, 0)) * expected
         left = left - share
     return result

@@ -13,13 +13,14 @@ from psycopg import sql
 from ciris_scoring.statistics.attribution import Components as LossComponents
 from ciris_scoring.statistics.attribution import losses
 from ciris_scoring.statistics.blocks import Block, blocks
+from ciris_scoring.statistics.changes import behaviour_changes
 from ciris_scoring.statistics.design_effects import (
     FleetValues,
     empty_fleet_sums,
     fleet_values,
     joined_sums,
 )
-from ciris_scoring.statistics.episodes import Episodes, chance_of_as_many, excess, longer, share_rose
+from ciris_scoring.statistics.episodes import event_changes, excess
 from ciris_scoring.statistics.factors import Components, components
 from ciris_scoring.statistics.inputs import Floats, Integers, Places, Rows, TraceSums
 from ciris_scoring.statistics.intervals import (
@@ -29,7 +30,7 @@ from ciris_scoring.statistics.intervals import (
     compute_intervals,
     sum_fleet,
 )
-from ciris_scoring.statistics.long_run import Present, long_run
+from ciris_scoring.statistics.long_run import Present, design_effects, long_run
 from ciris_scoring.statistics.rate_components import rate_components
 from ciris_scoring.statistics.reading import (
     Batch,
@@ -56,6 +57,7 @@ from ciris_scoring.statistics.windows import (
 )
 from ciris_scoring.statistics.writing import (
     add_rows,
+    change_columns,
     create_tables,
     finish_block,
     long_run_columns,
@@ -151,27 +153,11 @@ def _compute_rows(
         chunk.sums, rows, windows, parameters, fleet, periods_per_day=setting.periods_per_day
     )
     window_days = np.array([window.window_days for window in windows])[places.window]
-    compared = Episodes(
-        n=made.n_episodes,
-        log_hours=made.log_hours,
-        n_before=columns["before_n_recoveries"],
-        log_hours_before=columns["before_log_recovery_hours"],
-        log_hours_squared_before=columns["before_log_recovery_hours_squared"],
-    )
     return {
         **columns,
-        "episode_z": longer(compared, fleet.episode_cv[places.window, places.as_of]),
-        "episode_chance": chance_of_as_many(compared, window_days, parameters.steady_days),
         "chain_gap_z": _chain_gap_z(chunk, columns, window_days, setting.periods_per_day),
-        "deferrals_are_worse": share_rose(
-            1 - made.q_deferral,
-            columns["n_judged_deferrals"],
-            1 - made.q_deferral_before,
-            columns["n_earlier_deferrals"],
-            parameters.episode_z,
-        ).astype(np.int64),
         **count_ties(scored, rows, windows, setting.periods_per_day)._asdict(),
-        **_long_run_columns(chunk, deferrals, episodes, first_period, columns, fleet, setting),
+        **_columns_of_pairs(chunk, deferrals, episodes, first_period, columns, fleet, setting),
         **statistics_columns(
             rows,
             fleet,
@@ -182,7 +168,7 @@ def _compute_rows(
     }
 
 
-def _long_run_columns(
+def _columns_of_pairs(
     chunk: Batch,
     deferrals: Deferrals,
     episodes: FragileEpisodes,
@@ -191,30 +177,33 @@ def _long_run_columns(
     fleet: FleetValues,
     setting: Setting,
 ) -> Columns:
-    """Return the columns of the steady score. Rows of the same agent and as-of share an estimate."""
+    """Return the columns of the steady score and of changes. Rows of the same agent and as-of share them."""
     agent, as_of, window = chunk.places
     is_first = np.append(True, (agent[1:] != agent[:-1]) | (as_of[1:] != as_of[:-1]))[: len(agent)]
     first, pair = np.flatnonzero(is_first), np.cumsum(is_first) - 1
-    n_open = columns["n_open_episodes"][first]
-    found = long_run(
-        TraceSums.after(chunk.older, chunk.sums),
-        chunk.older.n_traces.shape[1],
-        episodes,
-        deferrals,
-        first_period,
-        Present(
-            agent=agent[first],
-            as_of=as_of[first],
-            n_open=n_open,
-            open_log_hours=np.where(n_open > 0, log_hours(columns["open_microseconds"][first]), 0.0),
-            icc=fleet.icc[0, as_of[first]],
-            episode_cv=fleet.episode_cv[0, as_of[first]],
-        ),
-        tuple(one.window_days for one in setting.windows),
-        setting.parameters,
-        setting.periods_per_day,
+    n_open, n_older = columns["n_open_episodes"][first], chunk.older.n_traces.shape[1]
+    sums = TraceSums.after(chunk.older, chunk.sums)
+    parameters, per_day = setting.parameters, setting.periods_per_day
+    traced = agent[first], as_of[first] + n_older
+    present = Present(
+        agent=agent[first],
+        as_of=as_of[first],
+        n_open=n_open,
+        open_log_hours=np.where(n_open > 0, log_hours(columns["open_microseconds"][first]), 0.0),
+        effect=design_effects(sums, *traced, fleet.icc[0, as_of[first]], per_day),
+        episode_cv=fleet.episode_cv[0, as_of[first]],
     )
-    return long_run_columns(found, pair, window, columns["n_traces"] >= setting.parameters.min_traces)
+    events = episodes, deferrals, first_period, present
+    window_days = tuple(one.window_days for one in setting.windows)
+    found = long_run(sums, n_older, *events, window_days, parameters, per_day)
+    return {
+        **long_run_columns(found, pair, window, columns["n_traces"] >= parameters.min_traces),
+        **change_columns(
+            behaviour_changes(sums, present._replace(as_of=traced[1]), parameters, per_day),
+            event_changes(*events, per_day),
+            pair,
+        ),
+    }
 
 
 GAP_DAYS = 90

@@ -21,6 +21,9 @@ def day_sums(per_period: Integers, periods_per_day: int) -> Integers:
     """
     agents, periods, *inner = per_period.shape
     totals = np.zeros((agents, periods + 1, *inner), dtype=np.int64)
+    if periods_per_day == 1:
+        totals[:, 1:] = per_period
+        return totals
     np.cumsum(per_period, axis=1, out=totals[:, 1:])
     days = totals.copy()
     days[:, periods_per_day:] -= totals[:, :-periods_per_day]

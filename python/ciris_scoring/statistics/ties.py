@@ -1,4 +1,4 @@
-"""Traces of a window with equal scores (certainty.md §5): equal pairs, and the commonest plausibility.
+"""Traces of a window with equal or close scores (certainty.md §5): equal pairs, and close plausibilities.
 
 Equal pairs are not additive over periods, so the traces of each window are counted. Counts are integers, so a row's
 result does not depend on how agents and rows are divided into chunks.
@@ -12,6 +12,9 @@ from ciris_scoring.statistics.inputs import Integers, Rows, Window
 
 ABSENT = 1001
 """Value in a triple for a score that the trace does not have."""
+
+CLOSE = 60
+"""Thousandths by which close plausibilities differ at most."""
 
 BASE = ABSENT + 1
 """Base of the triples: a triple is a number of three digits in this base."""
@@ -37,8 +40,8 @@ class Ties(NamedTuple):
 
     n_plausibilities: Integers
     """Traces with a plausibility."""
-    n_commonest_plausibility: Integers
-    """Traces that have the commonest plausibility of the window."""
+    n_close_plausibilities: Integers
+    """Largest number of these traces whose plausibilities differ by at most ``CLOSE``."""
     n_triples: Integers
     """Traces with all three scores."""
     equal_pairs: Integers
@@ -73,7 +76,7 @@ def count_ties(scored: Scored, rows: Rows, windows: tuple[Window, ...], periods_
         first = as_of - windows[window].window_days * periods_per_day
         counts = plausibilities.counts(first, as_of)
         result.n_plausibilities[at] = plausibilities.by_agent(counts)[of_row]
-        result.n_commonest_plausibility[at] = counts.reshape(n_agents, BASE).max(axis=1)[of_row]
+        result.n_close_plausibilities[at] = _most_within(counts.reshape(n_agents, BASE))[of_row]
         for values, pairs in zip(kinds, result[3:], strict=True):
             counts = values.counts(first, as_of)
             pairs[at] = values.by_agent(counts * (counts - 1) // 2)[of_row]
@@ -99,6 +102,14 @@ class _Values(NamedTuple):
     def by_agent(self, amounts: Integers) -> Integers:
         """Return the sum of amounts per value, by agent."""
         return np.diff(np.concatenate([[0], np.cumsum(amounts)])[self.starts])
+
+
+def _most_within(counts: Integers) -> Integers:
+    """Return the largest number of traces in any range of ``CLOSE`` thousandths, from counts by value (agents, ...)."""
+    total = np.cumsum(counts, axis=1)
+    total[:, CLOSE + 1 :] -= total[:, : -CLOSE - 1].copy()
+    result: Integers = total.max(axis=1)
+    return result
 
 
 def _of_one_score(agent: Integers, period: Integers, score: Integers, n_agents: int) -> _Values:

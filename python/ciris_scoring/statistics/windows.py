@@ -57,11 +57,10 @@ COUNTS = (
     *("n_judged", "n_trivial", "n_renumbered", "n_shared_key", "n_new_keys"),
     *("baseline_n_traces", "baseline_n_trivial", "baseline_n_renumbered", "baseline_n_shared_key"),
     *("baseline_n_new_keys", "n_recoveries", "recovery_microseconds", "steady_n_recoveries"),
-    *("steady_recovery_microseconds", "before_n_recoveries", "before_recovery_microseconds"),
+    "steady_recovery_microseconds",
     *(
         "n_judged_deferrals",
         "n_steady_deferrals",
-        "n_earlier_deferrals",
         "n_open_episodes",
         "open_microseconds",
     ),
@@ -77,9 +76,9 @@ COUNTS = (
 """Columns of integers."""
 
 REAL_SUMS = (
-    *("replay_success_weight", "log_recovery_hours", "log_recovery_hours_squared"),
-    *("before_log_recovery_hours", "before_log_recovery_hours_squared", "value_of_judged_deferrals"),
-    *("value_of_steady_deferrals", "value_of_earlier_deferrals"),
+    "replay_success_weight",
+    "value_of_judged_deferrals",
+    "value_of_steady_deferrals",
 )
 """Columns of real numbers."""
 
@@ -251,9 +250,6 @@ def _in_units(columns: Columns, places: Places, periods_per_day: int) -> Columns
     for name in REAL_SUMS:
         if name.startswith("value_of_"):
             columns[name] = columns[name] / VALUE_UNITS
-    for name in ("log_recovery_hours", "before_log_recovery_hours"):
-        columns[name] = columns[name] / LOG_UNITS
-        columns[f"{name}_squared"] = columns[f"{name}_squared"] / SQUARE_UNITS
     return columns
 
 
@@ -315,8 +311,6 @@ def _of_deferrals(
         "value_of_judged_deferrals": known(length, 0, value),
         "n_steady_deferrals": known(long, 0),
         "value_of_steady_deferrals": known(long, 0, value),
-        "n_earlier_deferrals": known(length + steady, length),
-        "value_of_earlier_deferrals": known(length + steady, length, value),
         "n_escalated_deferrals": known(length, 0, is_escalated),
         "n_raised_deferrals": raised(length, 0),
         "n_older_deferrals": raised(*due),
@@ -337,13 +331,9 @@ def _of_episodes(
     """
     is_open = _counted(episodes.agent, episodes.detected + 1, episodes.recovered + 1, shape)
     ended = episodes.ended()
-    hours = log_hours(ended.microseconds)
-    logs = np.rint(hours * LOG_UNITS).astype(np.int64)
-    squares = np.rint(hours * hours * SQUARE_UNITS).astype(np.int64)
-    ranges = {"": (length, 0), "steady_": (max(length, steady), 0), "before_": (length + steady, length)}
 
-    def recovered(since: int, until: int, amount: Integers | int = 1) -> Integers:
-        return _counted(ended.agent, ended.recovered + until + 1, ended.recovered + since + 1, shape, amount)
+    def recovered(since: int, amount: Integers | int = 1) -> Integers:
+        return _counted(ended.agent, ended.recovered + 1, ended.recovered + since + 1, shape, amount)
 
     columns = {
         "n_open_episodes": is_open,
@@ -352,12 +342,9 @@ def _of_episodes(
             episodes.detected_microseconds,
         ),
     }
-    for prefix, (since, until) in ranges.items():
-        columns[f"{prefix}n_recoveries"] = recovered(since, until)
-        columns[f"{prefix}recovery_microseconds"] = recovered(since, until, ended.microseconds)
-        if prefix != "steady_":
-            columns[f"{prefix}log_recovery_hours"] = recovered(since, until, logs)
-            columns[f"{prefix}log_recovery_hours_squared"] = recovered(since, until, squares)
+    for prefix, since in {"": length, "steady_": max(length, steady)}.items():
+        columns[f"{prefix}n_recoveries"] = recovered(since)
+        columns[f"{prefix}recovery_microseconds"] = recovered(since, ended.microseconds)
     return columns | _of_modes(episodes, ended, length, shape)
 
 

@@ -8,7 +8,10 @@ from psycopg import sql
 from ciris_scoring.basics.components import COMPONENT_ROWS
 from ciris_scoring.basics.statements import column_list
 from ciris_scoring.statistics.blocks import Block
+from ciris_scoring.statistics.changes import PARTS as changing_components
+from ciris_scoring.statistics.changes import Change
 from ciris_scoring.statistics.design_effects import FleetValues
+from ciris_scoring.statistics.episodes import KINDS, EventChange
 from ciris_scoring.statistics.fixed_copy import write_numbers
 from ciris_scoring.statistics.inputs import (
     METHOD_VERSION,
@@ -47,11 +50,23 @@ STEADY_COLUMNS = (
 )
 """Columns of the steady score but its bounds."""
 STEADY_BOUNDS = ("capacity_score_steady_low", "capacity_score_steady_high")
+CHANGE = tuple(f"change_{name}" for name in Change._fields)
+EVENT_CHANGE = tuple(f"episode_{name}" for name in EventChange._fields)
 
 DELTAS = tuple(f"delta_{metric}" for metric in METRICS)
 RATE_COMPONENTS = tuple(f"rate_components_{name}" for name in RateComponents._fields)
 
-INTEGERS = {*COUNTS, *COUNT_ARRAYS, "n_measured_metrics", "driver", "deferrals_are_worse", *Ties._fields}
+NAMED = {"change_component": changing_components, "episode_kind": KINDS, "driver": COMPONENTS}
+"""Columns of positions in these lists."""
+INTEGERS = {
+    *COUNTS,
+    *COUNT_ARRAYS,
+    "n_measured_metrics",
+    "change_days",
+    "episode_days",
+    *NAMED,
+    *Ties._fields,
+}
 ARRAYS = {*COUNT_ARRAYS}
 
 
@@ -139,6 +154,15 @@ def long_run_columns(
     return dict(zip((*STEADY_COLUMNS, *STEADY_BOUNDS), columns.T, strict=True))
 
 
+def change_columns(behaviour: Change, events: EventChange, pair: Integers) -> Columns:
+    """Return the columns of changes for the worse.
+
+    :param pair: (n,) position of each row in the arrays of both.
+    """
+    columns = zip((*CHANGE, *EVENT_CHANGE), (*behaviour, *events), strict=True)
+    return {name: values[pair] for name, values in columns}
+
+
 def finish_block(session: Session, setting: Setting, block: Block, agents: Sequence[str]) -> None:
     """Move the rows of ``ciris_numbers`` into ``ciris_windows``, with agents, as-ofs and windows in place of
     numbers."""
@@ -174,9 +198,16 @@ def windows_query(relations: Relations, setting: Setting) -> str:
         return sql.SQL("nullif({}, 'NaN') as {}").format(column, sql.Identifier(name))
 
     parts = {f"{name}_{part}" for name in RATE_COMPONENTS for part in rate_components_parts}
-    hidden = parts | {"driver", "deferrals_are_worse"}
     columns = [
-        *(value(name) for name in column_names() if name not in hidden),
+        *(value(name) for name in column_names() if name not in parts | {*NAMED}),
+        *(
+            sql.SQL("({}::text[])[{} + 1] as {}").format(
+                sql.Literal("{" + ",".join(values) + "}"),
+                sql.Identifier("finished", name),
+                sql.Identifier("interval_driver" if name == "driver" else name),
+            )
+            for name, values in NAMED.items()
+        ),
         *(
             sql.SQL("array[{}] as {}").format(
                 sql.SQL(", ").join(
@@ -201,8 +232,6 @@ def windows_query(relations: Relations, setting: Setting) -> str:
                 )
             ) / 86400 as baseline_days,
             windows.coherence_days, {columns},
-            finished.deferrals_are_worse = 1 as deferrals_are_worse,
-            ({components}::text[])[finished.driver + 1] as interval_driver,
             {z_worse}::float8 as z_worse, {z_better}::float8 as z_better, {version} as method_version,
             now() as computed_at
         from pg_temp.ciris_windows as finished
@@ -216,7 +245,6 @@ def windows_query(relations: Relations, setting: Setting) -> str:
         """).format(
         columns=sql.SQL(", ").join(columns),
         period=sql.Literal(setting.period),
-        components=sql.Literal("{" + ",".join(COMPONENTS) + "}"),
         z_worse=sql.Literal(SCORE_LEVEL.z_worse),
         z_better=sql.Literal(SCORE_LEVEL.z_better),
         version=sql.Literal(METHOD_VERSION),
@@ -248,11 +276,9 @@ def column_names() -> list[str]:
         "driver",
         *(f"{effect}_correlation" for effect in EFFECTS),
         "episode_cv",
-        "episode_z",
-        "episode_chance",
         "chain_gap_z",
+        *(*CHANGE, *EVENT_CHANGE),
         *Ties._fields,
-        "deferrals_are_worse",
         *(f"{one.component}_loss" for one in COMPONENT_ROWS if one.loss_order),
         *(f"{name}_{part}" for name in RATE_COMPONENTS for part in rate_components_parts),
     ]

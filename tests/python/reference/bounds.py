@@ -12,7 +12,7 @@ from fractions import Fraction
 from statistics import NormalDist
 from typing import Any
 
-from reference import intervals, long_run
+from reference import alarms, intervals, long_run
 from reference.scoring import (
     _DAY,
     _DRIFT_METRICS,
@@ -165,16 +165,12 @@ class FleetBounds:
         begun = intervals.counted(periods, *place, p, self.per_day)
         found = intervals.bounds(periods, facts, *place, icc, episode_cv, p, self.per_day, begun)
         fleet_icc, fleet_cv = self.shared(end, REFERENCE_WINDOWS[0])
+        events, index = self._events(name, end), self._index(end)
         found["long_run"] = long_run.long_run(
-            periods,
-            self._events(name, end),
-            self._index(end),
-            fleet_icc,
-            fleet_cv,
-            window.window_days,
-            p,
-            self.per_day,
+            periods, events, index, fleet_icc, fleet_cv, window.window_days, p, self.per_day
         )
+        found["change"] = alarms.change(periods, index, fleet_icc, p, self.per_day)
+        found["worse_events"] = alarms.worse_events(events, fleet_cv)
         return found
 
     def _events(self, name: str, end: int) -> long_run.Events:

@@ -79,10 +79,8 @@ DEFAULT_PARAMETERS: dict[str, Any] = {
     "falling_threshold": 0.15,
     "falling_z_together": 2.8,
     "falling_z_alone": 3.8,
-    "falling_month_z_together": 3.2,
-    "falling_month_z_alone": 4.3,
-    "episode_z": 2.935,
-    "episode_chance": 0.0017,
+    "falling_ratio": 8,
+    "episode_z": 3.3,
     "silent_days": 2,
     "silent_min_traces": 30,
 }
@@ -1311,12 +1309,11 @@ _GOOD = ("i_chain", "i_coverage", "i_replay", "s_score")
 _BEHAVIOUR = ("d_identity", "k_contradiction", *_GOOD, "delta_drift", "ece", "u_unsafe")
 
 
-def _fall(before, before_bounds, now, now_bounds, p, rule="falling", parts=_BEHAVIOUR) -> float | None:
-    """certainty.md §4, ``falling``: return D if the alert is raised, otherwise None.
+def _fall(before, before_bounds, now, now_bounds, p) -> float | None:
+    """certainty.md §4, ``falling``: return D if a window costs more than the one before it, otherwise None.
 
     :param before: row of the earlier window, as ``Fleet.score`` returns it; ``now`` is the later one.
     :param before_bounds: (value, low, high) by component.
-    :param rule: prefix of the comparison's parameters.
     """
 
     def loss(part, value):
@@ -1332,68 +1329,18 @@ def _fall(before, before_bounds, now, now_bounds, p, rule="falling", parts=_BEHA
     if before["score_status"] == "provisional":
         return None
     sums, alone = [0.0, 0.0, 0.0], False
-    for part in parts:
+    for part in _BEHAVIOUR:
         if part in before["unmeasured_components"] or part in now["unmeasured_components"]:
             continue
         was, was_worse = (loss(part, before_bounds[part][i]) for i in (0, 1 if part in _GOOD else 2))
         now_is, now_better = (loss(part, now_bounds[part][i]) for i in (0, 2 if part in _GOOD else 1))
         variance = ((was_worse - was) / 1.96) ** 2 + ((now_is - now_better) / 1.96) ** 2
         change = now_is - was
-        alone |= change > 0.02 and change >= float(p[f"{rule}_z_alone"]) * math.sqrt(variance)
+        alone |= change > 0.02 and change >= float(p["falling_z_alone"]) * math.sqrt(variance)
         sums = [a + b for a, b in zip(sums, (was, now_is, variance), strict=True)]
-    together = sums[1] - sums[0] >= float(p[f"{rule}_z_together"]) * math.sqrt(sums[2])
+    together = sums[1] - sums[0] >= float(p["falling_z_together"]) * math.sqrt(sums[2])
     fall = math.exp(-sums[0]) - math.exp(-sums[1])
     return fall if (together or alone) and fall >= float(p["falling_threshold"]) / 3 else None
-
-
-def _rose(share: float, n: int, before: float, n_before: int, most: float) -> bool:
-    """certainty.md §4, episode: return whether a share exceeds the Wilson bound of the earlier share by more than
-    chance."""
-    if not n or not n_before:
-        return False
-    z = most / math.sqrt(2)
-    middle = before + z * z / (2 * n_before)
-    half = z * math.sqrt(before * (1 - before) / n_before + (z / (2 * n_before)) ** 2)
-    highest = min(1.0, (middle + half) / (1 + z * z / n_before))
-    return share - highest > most * math.sqrt(highest * (1 - highest) / n)
-
-
-def _worse_events(
-    fleet: Fleet, name: str, end: int, window: Window, row: Mapping[str, Any], cv: float
-) -> float | None:
-    """certainty.md §4, episode: return the worse of hours and deferral quality in the window, or None if neither is
-    worse than on the days before the window.
-    """
-    parts = row["components"]
-    start = end - window.window_days * _DAY
-    first = start - fleet.parameters["steady_days"] * _DAY
-    episodes = fleet.agents[name].episodes
-    p = fleet.parameters
-    now = [e.recovered - e.detected for e in _ended(episodes, start, end)]
-    now += [
-        end - e.detected for e in episodes if e.detected < end and (e.recovered is None or e.recovered >= end)
-    ]
-    before = [e.recovered - e.detected for e in _ended(episodes, first, start)]
-    logs, logs_before = ([math.log(max(us / _HOUR, 0.01)) for us in some] for some in (now, before))
-    n, n_before = len(now), len(before)
-    if n and n_before:
-        mean, mean_before = sum(logs) / n, sum(logs_before) / n_before
-        spread = math.fsum((log - mean_before) ** 2 for log in logs_before)
-        variance = (10 * math.log1p(cv * cv) + spread) / (10 + n_before - 1)
-        z = (mean - mean_before) / math.sqrt(variance * (1 / n + 1 / n_before))
-        if z > float(p["episode_z"]):
-            return parts["mttr_hours"]
-    if n >= 2:
-        share = Fraction(window.window_days, window.window_days + p["steady_days"])
-        total = n + n_before
-        fewer = sum(math.comb(total, k) * share**k * (1 - share) ** (total - k) for k in range(n))
-        if 1 - fewer <= _exact(p["episode_chance"]):
-            return n
-    quality, n_quality = _deferral_quality(fleet.deferrals_of[name], first, start, known_by=end)
-    share, n_judged = 1 - parts["q_deferral"], parts["n_judged_deferrals"]
-    if _rose(share, n_judged, 1 - float(quality), n_quality, float(p["episode_z"])):
-        return parts["q_deferral"]
-    return None
 
 
 def _is_rewritten(agent: Agent, row: Mapping[str, Any], end: int, length: int, p: Mapping[str, Any]) -> bool:
@@ -1417,8 +1364,8 @@ def alerts(fleet_bounds: FleetBounds, as_ofs: list[datetime], windows=REFERENCE_
     """scoring.md §8 and certainty.md §4: return the alerts of a fleet at the as-ofs.
 
     Reading of ``value``: the capacity_score (low_capacity); the number of gaps, rewinds and duplicates in the window
-    (broken_chain); the number of traces whose key was not registered (untrusted_key); D (falling); hours or quality in
-    the window (episode); the number of traces in the W before the silent days (silent).
+    (broken_chain); the number of traces whose key was not registered (untrusted_key); D (falling); hours, episodes or
+    quality since the change (episode); the number of traces in the W before the silent days (silent).
     """
     fleet = fleet_bounds.fleet
     p = fleet.parameters
@@ -1465,20 +1412,21 @@ def alerts(fleet_bounds: FleetBounds, as_ofs: list[datetime], windows=REFERENCE_
                 if capacity is not None and before_capacity is not None:
                     earlier = fleet_bounds.row(name, end - length, window, before)["components"]
                     fall = _fall(before, earlier, row, found["components"], p)
-                month = next((w for w in windows if w.window_days == 30), None)
-                if fall is None and capacity is not None and window.window_days == 7 and month is not None:
-                    before = fleet.score(name, end - length, month)
-                    if before is not None and before["capacity_score"] is not None:
-                        earlier = fleet_bounds.row(name, end - length, month, before)["components"]
-                        parts = [part for part in _BEHAVIOUR if part != "delta_drift"]
-                        fall = _fall(before, earlier, row, found["components"], p, "falling_month", parts)
+                change = found["change"]
+                drop = change.kept_before - change.kept_now
+                is_old = agent.times[0] <= end - (42 + p["warm_up_days"]) * _DAY
+                if (
+                    capacity is not None
+                    and is_old
+                    and change.ratio >= p["falling_ratio"]
+                    and drop >= float(p["falling_threshold"]) / 3
+                ):
+                    fall = drop
                 if fall is not None:
                     alert("falling", "warning", name, end, window, fall)
-            if row is not None:
-                cv = fleet_bounds.shared(end, window)[1]
-                worse = _worse_events(fleet, name, end, window, row, cv)
-                if worse is not None:
-                    alert("episode", "warning", name, end, window, worse)
+                worse = found["worse_events"]
+                if worse.z >= p["episode_z"]:
+                    alert("episode", "warning", name, end, window, worse.now)
             silence = end - p["silent_days"] * _DAY
             n_before = len(agent.between(silence - length, silence))
             if len(agent.between(silence, end)) == 0 and n_before >= p["silent_min_traces"]:

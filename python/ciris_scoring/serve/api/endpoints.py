@@ -121,17 +121,6 @@ AskedThreshold = Annotated[
         description="Steady score that the permission requires. The default is that of the published verdicts.",
     ),
 ]
-AskedLimit = Annotated[
-    int | None,
-    Query(
-        ge=1,
-        le=DEEPEST,
-        description="Maximum length of each list of the answer. By default, lists are complete.",
-    ),
-]
-AskedOffset = Annotated[
-    int, Query(ge=0, le=DEEPEST, description="Number of items to skip at the start of each list.")
-]
 
 
 async def _answers(request: Request) -> Answers:
@@ -178,6 +167,42 @@ async def known_parameters(request: Request) -> None:
             ],
             allowed=known,
         )
+
+
+def _next(request: Request, **more: str | int) -> str:
+    """Return the URL of the next page, relative to the requested one."""
+    asked = {name: value for name, value in request.query_params.items() if not name.startswith("_")}
+    return f"?{urlencode({**asked, **more})}"
+
+
+@dataclass(frozen=True)
+class Page:
+    """Page of the lists of an answer."""
+
+    limit: Annotated[
+        int | None,
+        Query(
+            ge=1,
+            le=DEEPEST,
+            description="Maximum length of each list of the answer. By default, lists are complete.",
+        ),
+    ] = None
+    offset: Annotated[
+        int, Query(ge=0, le=DEEPEST, description="Number of items to skip at the start of each list.")
+    ] = 0
+
+    def of(self, found: Sequence[Found]) -> list[Found]:
+        """Return the page of a list."""
+        return list(found[self.offset : None if self.limit is None else self.offset + self.limit])
+
+    def members(self, request: Request, *lists: Sequence[object]) -> dict[str, Any]:
+        """Return the members that describe the page of an answer's lists; `next` is None on the last page."""
+        end = None if self.limit is None else self.offset + self.limit
+        following = None if end is None or end >= max(map(len, lists)) else _next(request, offset=end)
+        return {"offset": self.offset, "limit": self.limit, "next": following}
+
+
+ThePage = Annotated[Page, Depends()]
 
 
 # --- parameters of requests ------------------------------------------------------------------------------------------
@@ -253,8 +278,7 @@ class Asked:
         self,
         model: type[models.Answer],
         read: "Callable[[Marts, Asked], Sequence[Any] | None]",
-        limit: int | None,
-        offset: int,
+        page: Page,
     ) -> Response:
         """Return an answer with one page of rows.
 
@@ -272,10 +296,8 @@ class Asked:
                     "as_of": asked.as_of or asked.publication.as_of,
                     "window_days": asked.window_days,
                     total: len(found),
-                    "offset": offset,
-                    "limit": limit,
-                    "next": _next_page(asked.request, limit, offset, found),
-                    members: _page(found, limit, offset),
+                    members: page.of(found),
+                    **page.members(asked.request, found),
                     "cache": asked.answers.cache(),
                 }
             )
@@ -343,24 +365,6 @@ def _fleet_as_of(lens: Lens, asked: Asked) -> datetime | None:
     return asked.as_of
 
 
-def _next(request: Request, **more: str | int) -> str:
-    """Return the URL of the next page, relative to the requested one."""
-    asked = {name: value for name, value in request.query_params.items() if not name.startswith("_")}
-    return f"?{urlencode({**asked, **more})}"
-
-
-def _page(found: Sequence[Found], limit: int | None, offset: int) -> list[Found]:
-    """Return one page of a list."""
-    return list(found[offset : None if limit is None else offset + limit])
-
-
-def _next_page(request: Request, limit: int | None, offset: int, *lists: Sequence[object]) -> str | None:
-    """Return the URL of the next page of an answer's lists, or None if there is none."""
-    if limit is None or offset + limit >= max(map(len, lists)):
-        return None
-    return _next(request, offset=offset + limit)
-
-
 def _not_then(has_none: str, as_of: datetime, published: list[datetime]) -> Problem:
     near = sorted(sorted(published, key=lambda other: abs(other - as_of))[:MOST_NEAR])
     detail = f"{has_none} at {as_of_time.text(as_of)}. {published_words(published, as_of)}"
@@ -377,6 +381,7 @@ def _not_then(has_none: str, as_of: datetime, published: list[datetime]) -> Prob
 )
 async def fleet(
     asked: TheAsked,
+    page: ThePage,
     category: Annotated[
         models.Category | None, Query(description="Return only agents of this category.")
     ] = None,
@@ -403,8 +408,6 @@ async def fleet(
         ),
         WithJsonSchema({"type": "string", "pattern": f"^({ONE_FIELD})(,({ONE_FIELD}))*$"}),
     ] = None,
-    limit: AskedLimit = None,
-    offset: AskedOffset = 0,
 ) -> Response:
     """Scores and verdicts of all agents at an as-of, and numbers of the whole fleet.
 
@@ -437,7 +440,7 @@ async def fleet(
             "verdict": lambda score: VERDICTS.index(score.verdict(threshold).verdict),
         }
         chosen.sort(key={**SORTED_BY, **judging}[by], reverse=sort.startswith("-"))
-        page = _page(chosen, limit, offset)
+        shown_scores = page.of(chosen)
         unscored = []
         if category is None and verdict in (None, "wait"):
             unscored = [
@@ -445,21 +448,19 @@ async def fleet(
                 for agent in lens.unscored(at, asked.window_days, raised)
                 if status in (None, agent.score_status)
             ]
-        agents = [models.FleetScore.model_validate(members) for members in lens.members(page)]
+        agents = [models.FleetScore.model_validate(members) for members in lens.members(shown_scores)]
         for agent in agents if wanted is not None else ():
             agent.model_fields_set.intersection_update(wanted or ())
         return models.Fleet(
             timestamp=datetime.now(UTC),
             as_of=at,
             window_days=asked.window_days,
-            agent_count=len(page),
+            agent_count=len(agents),
             total_agent_count=len(chosen),
-            offset=offset,
-            limit=limit,
-            next=_next_page(asked.request, limit, offset, chosen, unscored),
+            **page.members(asked.request, chosen, unscored),
             agents=agents,
             total_unscored_count=len(unscored),
-            unscored=_page(unscored, limit, offset),
+            unscored=page.of(unscored),
             summary=lens.summary(at, asked.window_days, scores),
             cache=lens.cache,
         )
@@ -627,6 +628,7 @@ async def history(
 @api.get("/scoring/alerts", summary="Alerts", **described("alerts", models.Alerts, problems(404)))
 async def alerts(
     asked: TheAsked,
+    page: ThePage,
     threshold: Annotated[
         float | None,
         Query(
@@ -640,8 +642,6 @@ async def alerts(
         Literal["critical", "warning"] | None, Query(description="Return only alerts of this severity.")
     ] = None,
     verdict_threshold: AskedThreshold = None,
-    limit: AskedLimit = None,
-    offset: AskedOffset = 0,
 ) -> Response:
     """Agents below a threshold, the lowest score first, and alerts of the window at the as-of, critical ones first.
 
@@ -658,7 +658,7 @@ async def alerts(
             for alert in (read_alerts(marts, at, asked.window_days) if at else [])
             if kind in (None, alert.kind) and severity in (None, alert.severity)
         ]
-        agents = _page(below, limit, offset)
+        agents = page.of(below)
         return models.Alerts(
             timestamp=datetime.now(UTC),
             as_of=at,
@@ -668,12 +668,10 @@ async def alerts(
             total_agent_count=len(below),
             agents=agents,
             total_alert_count=len(found),
-            offset=offset,
-            limit=limit,
-            next=_next_page(asked.request, limit, offset, below, found),
+            **page.members(asked.request, below, found),
             alerts=[
                 models.Alert.model_validate({**asdict(alert), "agent_name": name_of(alert)})
-                for alert in _page(found, limit, offset)
+                for alert in page.of(found)
             ],
             cache=lens.cache,
         )
@@ -692,9 +690,8 @@ def _listed(path: str, name: str, model: type[models.Answer], *statuses: int) ->
 @_listed("red-flags", "red_flags", models.RedFlags, 404)
 async def red_flags(
     asked: TheAsked,
+    page: ThePage,
     red_flag: Annotated[RedFlagName | None, Query(description="Return only this red flag.")] = None,
-    limit: AskedLimit = None,
-    offset: AskedOffset = 0,
 ) -> Response:
     """Red flags of selective reporting at an as-of. They are reasons to look and do not change a score."""
 
@@ -706,40 +703,39 @@ async def red_flags(
             if red_flag in (None, one.red_flag)
         ]
 
-    return await asked.listing(models.RedFlags, read, limit, offset)
+    return await asked.listing(models.RedFlags, read, page)
 
 
 @_listed("agents", "agents", models.Agents)
-async def agents(asked: TheAsked, limit: AskedLimit = None, offset: AskedOffset = 0) -> Response:
+async def agents(asked: TheAsked, page: ThePage) -> Response:
     """All agents that have sent traces, with their names and the times of their traces."""
-    return await asked.listing(models.Agents, lambda marts, _: all_agents(marts), limit, offset)
+    return await asked.listing(models.Agents, lambda marts, _: all_agents(marts), page)
 
 
 @_listed("runs", "runs", models.Runs, 403)
-async def runs(asked: TheAsked, limit: AskedLimit = 100, offset: AskedOffset = 0) -> Response:
+async def runs(asked: TheAsked, page: ThePage) -> Response:
     """The log of runs, the newest first."""
-    return await asked.listing(models.Runs, lambda marts, _: run_records(marts, DEEPEST), limit, offset)
+    return await asked.listing(models.Runs, lambda marts, _: run_records(marts, DEEPEST), page)
 
 
 @_listed("data-quality", "data_quality", models.DataQuality, 403)
-async def data_quality(asked: TheAsked, limit: AskedLimit = None, offset: AskedOffset = 0) -> Response:
+async def data_quality(asked: TheAsked, page: ThePage) -> Response:
     """Traces that were repaired, set aside or refused: counts of all days, and of the last 14 days up to the as-of."""
 
     def read(marts: Marts, asked: Asked) -> list[Issue] | None:
         at = asked.as_of or asked.publication.as_of or datetime.now(UTC)
         return issues(marts, (at - timedelta(microseconds=1)).date(), QUALITY_DAYS)
 
-    return await asked.listing(models.DataQuality, read, limit, offset)
+    return await asked.listing(models.DataQuality, read, page)
 
 
 @_listed("acknowledgements", "acknowledgements", models.Acknowledgements)
 async def acknowledgements(
     asked: TheAsked,
+    page: ThePage,
     log: Annotated[
         bool, Query(description="Return also those that are over, replaced or withdrawn.")
     ] = False,
-    limit: AskedLimit = None,
-    offset: AskedOffset = 0,
 ) -> Response:
     """Acknowledgements of alerts and red flags that are in force. `ciris-scoring acknowledge` writes them."""
 
@@ -747,33 +743,29 @@ async def acknowledgements(
         found = read_acknowledgements(marts)
         return found if log else list(in_force(found).values())
 
-    return await asked.listing(models.Acknowledgements, read, limit, offset)
+    return await asked.listing(models.Acknowledgements, read, page)
 
 
 @_listed("verdicts/{agent_id:path}", "verdict_history", models.VerdictHistory, 404, 409)
-async def verdict_history(
-    agent_id: AgentId, asked: TheAsked, limit: AskedLimit = None, offset: AskedOffset = 0
-) -> Response:
+async def verdict_history(agent_id: AgentId, asked: TheAsked, page: ThePage) -> Response:
     """Periods in which an agent had the same published verdict, the newest first."""
 
     def read(marts: Marts, asked: Asked) -> list[VerdictPeriod]:
         agent_id_hash, _, _ = _one_agent(asked.lens(marts), agent_id)
         return verdict_periods(marts, agent_id_hash, asked.window_days)
 
-    return await asked.listing(models.VerdictHistory, read, limit, offset)
+    return await asked.listing(models.VerdictHistory, read, page)
 
 
 @_listed("deferrals/{agent_id:path}", "deferrals", models.Deferrals, 404, 409)
-async def deferrals(
-    agent_id: AgentId, asked: TheAsked, limit: AskedLimit = None, offset: AskedOffset = 0
-) -> Response:
+async def deferrals(agent_id: AgentId, asked: TheAsked, page: ThePage) -> Response:
     """Deferrals that the component q_deferral of a score is computed from, the lowest value first."""
 
     def read(marts: Marts, asked: Asked) -> list[Deferral]:
         score, _ = _score(asked.lens(marts), agent_id, asked.window_days, asked.as_of)
         return judged_deferrals(marts, score.agent_id_hash, score.as_of, score.window_start)
 
-    return await asked.listing(models.Deferrals, read, limit, offset)
+    return await asked.listing(models.Deferrals, read, page)
 
 
 @api.get(

@@ -1,0 +1,199 @@
+"""Find when an agent's behaviour became worse, for the alert ``falling`` (certainty.md §4).
+
+A window-limited CUSUM (Page 1954, Biometrika 41, 100–115; Lai 1995, Journal of the Royal Statistical Society B 57,
+613–658): for each of the last ``RECENT_DAYS``, the log likelihood ratio of a change on that day against no change. The
+behaviour without a change is that of up to ``BASE_DAYS`` before these days. No state is carried from day to day.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from ciris_scoring.statistics.design_effects import FLEET_WEIGHT
+from ciris_scoring.statistics.inputs import Booleans, Floats, Integers, Parameters, TraceSums
+from ciris_scoring.statistics.long_run import DAYS_PER_DEGREE, LEAST_VARIANCE, Present
+from ciris_scoring.statistics.residuals import FIELDS_PER_TRACE, RATES, rate_counts, ratio
+from ciris_scoring.statistics.windows import CONFIDENCE_UNITS, running_total
+
+RECENT_DAYS, BASE_DAYS = 42, 90
+"""Days in which a change is looked for, and days before them. Together they are the lookback horizon of traces."""
+TIMES = (2, 3, 6)
+"""How many times as high a rate is after a change."""
+GAPS = (0.05, 0.10)
+"""By how much the gap between confidence and success grows in a change."""
+ABOVE = 0.7
+"""Standard errors that are added to the rate or the gap before a change, because it is an estimate."""
+MOST_BEFORE, MOST_AFTER = 0.9, 0.95
+"""Largest rate before and after a change."""
+LEAST_GROWTH = 0.02
+"""Smallest growth of the loss of a component, or of a gap, that is looked for in one component alone."""
+
+UNITS = np.array([1 / FIELDS_PER_TRACE if rate == "i_coverage" else 1.0 for rate in RATES])
+"""Traces per bad event of each rate."""
+PARTS = (*RATES, "ece")
+"""The components that are compared, in the order of the arrays."""
+
+
+class Change(NamedTuple):
+    """The most likely change for the worse of n pairs of an agent and an as-of; (n,) each."""
+
+    ratio: Floats
+    """Log likelihood ratio of the change against no change; 0 if no change is at least as likely."""
+    days: Integers
+    """Days from the change to the as-of, 1 to ``RECENT_DAYS``."""
+    kept_before: Floats
+    """Product of what the components leave of the score, in the base."""
+    kept_now: Floats
+    """The same since the change."""
+    component: Integers
+    """The component that lost most, as an index of ``PARTS``."""
+
+
+class _Counts(NamedTuple):
+    """Sums of n pairs; ``now`` since each of the recent days, (n, days, ...), ``before`` in the base, (n, ...)."""
+
+    now: Floats
+    before: Floats
+
+
+def behaviour_changes(
+    sums: TraceSums, present: Present, parameters: Parameters, periods_per_day: int
+) -> Change:
+    """Find the most likely change for the worse in the last ``RECENT_DAYS``.
+
+    :param sums: sums of the agents over at least ``RECENT_DAYS + BASE_DAYS`` before each as-of, or over their history.
+    :param present: the pairs. ``as_of`` is the number of periods of ``sums`` before it.
+    """
+    y, n = rate_counts(sums)
+    judged, successes = (values.sum(axis=-1) for values in (sums.n_judged, sums.n_successes))
+    confidence = np.rint(sums.sum_confidence * CONFIDENCE_UNITS).astype(np.int64).sum(axis=-1)
+    per_period = np.concatenate([y, n, np.stack([judged, successes, confidence], axis=-1)], axis=-1)
+    total = running_total(per_period)
+    counts = _since(total, present, periods_per_day)
+
+    def of(first: int, last: int, unit: Floats | float = 1.0) -> _Counts:
+        return _Counts(*(values[..., first:last] * unit for values in counts))
+
+    width = len(RATES)
+    bad, trials = of(0, width, UNITS), of(width, 2 * width)
+    if not parameters.replay_enabled:
+        trials.before[:, RATES.index("i_replay")] = 0
+    checked, good, confident = (
+        _Counts(*(values[..., 0] for values in of(at, at + 1))) for at in range(2 * width, 2 * width + 3)
+    )
+    excess = _Counts(*(a / CONFIDENCE_UNITS - b for a, b in zip(confident, good, strict=True)))
+    weights = np.array(
+        [
+            {"d_identity": parameters.lambda_c, "k_contradiction": parameters.mu_c}.get(rate, 1.0)
+            for rate in RATES
+        ]
+    )
+
+    columns = [[*range(width), -2], [*range(width, 2 * width), -3]]
+    weekly = _weekly_effects(*(total[..., of] for of in columns), present, periods_per_day)
+    effect = np.maximum(present.effect, weekly)
+
+    alone, all_rates = _of_rates(bad, trials, effect[:, :width], weights)
+    best = np.maximum(alone, all_rates)
+    for gap, gap_ratio in _of_gaps(excess, checked, good.before, effect[:, width]):
+        best = np.maximum(best, gap_ratio)
+        if gap == GAPS[0]:
+            best = np.maximum(best, all_rates + gap_ratio)
+    day = np.argmax(best, axis=1)
+    pair = np.arange(len(day))
+
+    before, now = (
+        _losses(*values, weights)
+        for values in (
+            (bad.before, trials.before, excess.before, checked.before),
+            tuple(of.now[pair, day] for of in (bad, trials, excess, checked)),
+        )
+    )
+    measured = np.column_stack([trials.before, checked.before]) > 0
+    measured &= np.column_stack([trials.now[pair, day], checked.now[pair, day]]) > 0
+    before, now = np.where(measured, before, 0.0), np.where(measured, now, 0.0)
+    return Change(
+        ratio=np.maximum(best[pair, day], 0.0),
+        days=day + 1,
+        kept_before=np.exp(-before.sum(axis=-1)),
+        kept_now=np.exp(-now.sum(axis=-1)),
+        component=np.argmax(now - before, axis=-1),
+    )
+
+
+def _since(total: Integers, present: Present, periods_per_day: int) -> _Counts:
+    """Return the sums since each recent day, and those of the base, from running totals (agents, periods + 1, q)."""
+    back = np.append(np.arange(1, RECENT_DAYS + 1), RECENT_DAYS + BASE_DAYS)
+    starts = np.maximum(present.as_of[:, None] - back * periods_per_day, 0)
+    earlier = total[present.agent[:, None], starts]
+    recent = total[present.agent, present.as_of][:, None] - earlier[:, :-1]
+    return _Counts(recent.astype(np.float64), (earlier[:, -2] - earlier[:, -1]).astype(np.float64))
+
+
+def _weekly_effects(bad: Integers, trials: Integers, present: Present, periods_per_day: int) -> Floats:
+    """Return design effects of the base from differences of neighbouring weeks, (n, 8), because behaviour may wander
+    from day to day.
+
+    :param bad: running totals of bad events, (agents, periods + 1, 8).
+    :param trials: the same of trials.
+    """
+    back = RECENT_DAYS + 7 * np.arange(BASE_DAYS // 7, -1, -1)
+    at = np.maximum(present.as_of[:, None] - back * periods_per_day, 0)
+    y, n = (
+        np.diff(totals[present.agent[:, None], at], axis=1).astype(np.float64) for totals in (bad, trials)
+    )
+    y = y * np.append(UNITS, 1.0)
+    rate = ratio(y, n)
+    both = (n[:, 1:] > 0) & (n[:, :-1] > 0)
+    squares = np.where(
+        both, ratio(n[:, 1:] * n[:, :-1], n[:, 1:] + n[:, :-1]) * np.diff(rate, axis=1) ** 2, 0.0
+    )
+    degrees = both.sum(axis=1) / DAYS_PER_DEGREE
+    share = ratio(y.sum(axis=1), n.sum(axis=1))
+    variance = share * (1 - share)
+    observed = squares.sum(axis=1) / DAYS_PER_DEGREE + FLEET_WEIGHT * present.effect * variance
+    return ratio(observed, (degrees + FLEET_WEIGHT) * variance)
+
+
+def _of_rates(bad: _Counts, trials: _Counts, effect: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Return the log likelihood ratios of a change on each day, (n, days): the largest of one rate alone, and that of
+    a doubling of all rates."""
+    y, n = bad.before / effect, trials.before / effect
+    rate = np.minimum(ratio(y + ABOVE * np.sqrt(y) + 0.5, n, MOST_BEFORE), MOST_BEFORE)
+    y_now, n_now = bad.now / effect[:, None], trials.now / effect[:, None]
+    largest = np.full(y_now.shape[:2], -np.inf)
+    for times in TIMES:
+        higher = np.minimum(times * rate, MOST_AFTER)
+        of_bad, of_good = np.log(higher / rate), np.log((1 - higher) / (1 - rate))
+        found = y_now * (of_bad - of_good)[:, None] + n_now * of_good[:, None]
+        found = np.where((n > 0)[:, None], found, 0.0)
+        if times == TIMES[0]:
+            all_rates = found.sum(axis=-1)
+        matters = (higher - rate) * weights > LEAST_GROWTH
+        largest = np.maximum(largest, np.where(matters[:, None], found, -np.inf).max(axis=-1))
+    return largest, all_rates
+
+
+def _of_gaps(
+    excess: _Counts, checked: _Counts, good_before: Floats, effect: Floats
+) -> Iterator[tuple[float, Floats]]:
+    """Yield changes of the gap with their log likelihood ratios on each day, (n, days); 0 where the change would not
+    make the gap larger."""
+    n = checked.before
+    share = ratio(good_before, n)
+    variance = np.maximum(share * (1 - share), LEAST_VARIANCE) * effect
+    before, error = ratio(excess.before, n), np.sqrt(ratio(variance, n))
+    for gap in GAPS:
+        for sign in (1, -1):
+            level = before + sign * ABOVE * error
+            grows: Booleans = (n > 0) & (np.abs(level + sign * gap) > np.abs(level) + LEAST_GROWTH)
+            found = sign * (excess.now - checked.now * level[:, None]) - checked.now * gap / 2
+            yield gap, np.where(grows[:, None], gap * found / variance[:, None], 0.0)
+
+
+def _losses(bad: Floats, trials: Floats, excess: Floats, checked: Floats, weights: Floats) -> Floats:
+    """Return the losses of ``PARTS``, (n, 8)."""
+    rate = np.minimum(ratio(bad, trials), MOST_AFTER)
+    of_rates = np.where(np.isin(RATES, ("d_identity", "k_contradiction")), weights * rate, -np.log(1 - rate))
+    return np.column_stack([of_rates, -np.log(1 - np.minimum(np.abs(ratio(excess, checked)), MOST_AFTER))])
