@@ -95,6 +95,11 @@ class FleetView:
         return self.categories[category]
 
     @property
+    def n_seen(self) -> int:
+        """Number of acknowledged alerts and red flags, which `raised` does not count."""
+        return sum(one.seen is not None for score in self.scores for one in score.raised)
+
+    @property
     def nearest(self) -> Score | None:
         """Score that is most likely to reach the threshold, if no agent has the verdict `grant`."""
         if self.n_with("grant"):
