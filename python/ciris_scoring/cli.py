@@ -286,6 +286,13 @@ def check(for_machines: bool, place: Place) -> None:
     sys.exit(fitness.exit_code)
 
 
+permission_option = click.option(
+    "--permission",
+    metavar="NAME",
+    help="Permission of permissions.csv, in place of --threshold and --window-days. [default: its first one]",
+)
+
+
 @main.command()
 @click.argument("agent")
 @click.option("--as-of", metavar="TIME", help="As-of of the score. [default: the agent's newest]")
@@ -300,6 +307,7 @@ def check(for_machines: bool, place: Place) -> None:
     type=Number(0, 1),
     help="Steady score that the permission requires. [default: that of the published verdict]",
 )
+@permission_option
 @click.option("--json", "for_machines", is_flag=True, help="Print a JSON object with full precision.")
 @database_options
 def explain(
@@ -308,6 +316,7 @@ def explain(
     window_days: int | None,
     since: str | None,
     threshold: float | None,
+    permission: str | None,
     for_machines: bool,
     place: Place,
 ) -> None:
@@ -327,7 +336,7 @@ def explain(
     from ciris_scoring.serve.explain import explain as read_explanation
 
     project = place.project()
-    explanation = read_explanation(project, agent, as_of, window_days, since, threshold)
+    explanation = read_explanation(project, agent, as_of, window_days, since, threshold, permission)
     click.echo(as_json(explanation) if for_machines else page(explanation))
 
 
@@ -349,11 +358,17 @@ csv_option = click.option("--csv", "form", flag_value="csv", help="Print CSV wit
     type=Number(0, 1),
     help="Steady score that the permission requires. [default: that of the published verdicts]",
 )
+@permission_option
 @json_option
 @csv_option
 @database_options
 def fleet(
-    as_of: str | None, window_days: int | None, threshold: float | None, form: str | None, place: Place
+    as_of: str | None,
+    window_days: int | None,
+    threshold: float | None,
+    permission: str | None,
+    form: str | None,
+    place: Place,
 ) -> None:
     """Show the published scores of all agents with their verdicts, those that need attention first.
 
@@ -366,7 +381,8 @@ def fleet(
     """
     from ciris_scoring.serve.tables import show_fleet
 
-    click.echo(show_fleet(place.project(), as_of, window_days, threshold, form), nl=form != "csv")
+    text = show_fleet(place.project(), as_of, window_days, threshold, permission, form)
+    click.echo(text, nl=form != "csv")
 
 
 @main.command()

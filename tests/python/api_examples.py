@@ -33,6 +33,7 @@ ENDPOINTS = {
     "agents": f"{SCORING}/agents?limit=1",
     "runs": f"{SCORING}/runs?limit=1",
     "data_quality": f"{SCORING}/data-quality?limit=1",
+    "permissions": f"{SCORING}/permissions",
     "acknowledgements": f"{SCORING}/acknowledgements",
     "verdict_history": f"{SCORING}/verdicts/Link?limit=1",
     "deferrals": f"{SCORING}/deferrals/Link?limit=1",

@@ -42,6 +42,8 @@ class Relations:
     target_schema: str
     """Schema of the target. The lock of a run has its name, and messages use it."""
     places: Mapping[str, Place]
+    permissions: Place | None = None
+    """Seed permissions.csv, which this project does not have, but a user's project may."""
 
     def __getitem__(self, name: str) -> sql.Identifier:
         return sql.Identifier(*self.places[name])
@@ -68,7 +70,12 @@ def relations_of(manifest: Any, target_schema: str) -> Relations:
         for node in manifest.nodes.values()
         if node.package_name == PACKAGE and node.resource_type in ("model", "seed")
     ]
-    return Relations(target_schema, _Places({node.name: Place(node.schema, node.alias) for node in nodes}))
+    seeds = (node for node in manifest.nodes.values() if node.resource_type == "seed")
+    return Relations(
+        target_schema,
+        _Places({node.name: Place(node.schema, node.alias) for node in nodes}),
+        next((Place(node.schema, node.alias) for node in seeds if node.name == "permissions"), None),
+    )
 
 
 OWN_NAMES = re.compile(r"macro\s+\w*generate_(schema|alias|database)_name")
@@ -103,7 +110,7 @@ def relations_of_files(project_dir: Path, target_schema: str) -> Relations:
             settings = _settings(project.get(section, {}), path)
             schema = f"{target_schema}_{settings['schema'].strip()}" if settings["schema"] else target_schema
             places[file.stem] = Place(schema, settings["alias"] or file.stem)
-    return Relations(target_schema, places)
+    return Relations(target_schema, places, places.get("permissions"))
 
 
 def _files(project_dir: Path, folders: Any, suffixes: set[str]) -> Iterator[tuple[Path, Path]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import psycopg
 
-from ciris_scoring.basics.errors import CommandFailed, InputError
+from ciris_scoring.basics.errors import CommandFailed, DatabaseError, InputError
 from ciris_scoring.basics.relations import Relations
 from ciris_scoring.basics.terminal import progress
 from ciris_scoring.job.notify import (
@@ -98,7 +98,10 @@ class AfterRun:
             found = alerts(marts, moment)
             if self.channels:
                 self.news.changed_verdicts = changes(self._verdicts, read_verdicts(marts, moment))
-            tables = None if self.for_machines else fleet_tables(connection, relations, moment)
+            try:
+                tables = None if self.for_machines else fleet_tables(connection, relations, moment)
+            except DatabaseError as error:
+                tables = f"The fleet table is not shown. {error.message} {error.hint}"
         for alert in found:
             before = self._known.get(_key(alert))
             if before is None or (alert.severity == "critical" and before.severity != "critical"):

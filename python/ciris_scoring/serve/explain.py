@@ -20,7 +20,7 @@ from ciris_scoring.basics.kinds import KINDS
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.terminal import aligned, columns, fitted, plural, printable, width, wrapped
 from ciris_scoring.marts import agent as agent_reading
-from ciris_scoring.marts import agents, fleet, history
+from ciris_scoring.marts import agents, fleet, history, permissions
 from ciris_scoring.marts.evidence import EPISODES, RULES, described, lowered
 from ciris_scoring.marts.factors import FACTORS
 from ciris_scoring.marts.marts import Marts, read_only
@@ -64,6 +64,7 @@ def explain(
     window_days: int | None,
     since: str | None,
     threshold: float | None = None,
+    permission: str | None = None,
 ) -> dict[str, Any]:
     """Read the explanation of a score. docs/serving.md describes its structure.
 
@@ -72,6 +73,7 @@ def explain(
     :param window_days: window of the score; None for the shortest window in which the agent has a score.
     :param since: earlier as-of to compare with.
     :param threshold: steady score that the permission requires, or None for the threshold of the published verdict.
+    :param permission: name of a permission, which decides threshold and window.
     :raises InputError: the agent or a score does not exist, or the agent is ambiguous.
     :raises DatabaseError: nothing is published, or the database returns an error.
     """
@@ -80,12 +82,18 @@ def explain(
     with connect(project) as connection, read_only(connection):
         marts = Marts(connection, read_relations(project))
         marts.require()
+        of_seed = permissions.permissions(marts)
+        if permission is not None:
+            chosen = permissions.named(of_seed, permission, threshold, window_days)
+            threshold, window_days = chosen.threshold, chosen.window_days
         agent_id_hash, note = find_agent(marts, agent)
         as_ofs = history.as_ofs(marts, agent_id_hash)
         score = _find_score(marts, agent_id_hash, as_ofs, moment, window_days)
         of_window = as_ofs[score["window_days"]]
+        chosen = permissions.meant(of_seed, [], threshold, score["window_days"])
         return {
-            **_verdict(marts, score, threshold, is_newest=score["as_of"] == of_window[-1]),
+            "permission": chosen.name,
+            **_verdict(marts, score, chosen.threshold, is_newest=score["as_of"] == of_window[-1]),
             "score": score,
             "agent_note": note,
             "loss_components": _loss_components(marts, score),
@@ -423,8 +431,13 @@ def page(explanation: Mapping[str, Any]) -> str:
         line if isinstance(line, TableLine) else "\n".join(wrapped(printable(line), room))
         for line in lines[:-1]
     )
-    before = f"\nVerdict at {explanation['verdict']['threshold']:g}: "
+    before = f"\n{_heading(explanation)}: "
     return text.replace(f"{before}{verdict}", f"{before}{painted_verdict(verdict)}", 1)
+
+
+def _heading(explanation: Mapping[str, Any]) -> str:
+    name = explanation["permission"]
+    return f"Verdict{f' for {name}' if name else ''} at {explanation['verdict']['threshold']:g}"
 
 
 def _score_lines(explanation: Mapping[str, Any]) -> list[str]:
@@ -437,7 +450,7 @@ def _score_lines(explanation: Mapping[str, Any]) -> list[str]:
         *([note] if note else []),
         "",
         explanation["cause"],
-        f"Verdict at {judged['threshold']:g}: {judged['verdict']}: {judged['reason']}",
+        f"{_heading(explanation)}: {judged['verdict']}: {judged['reason']}",
         *_steady_lines(score),
     ]
     if score["capacity_score"] is None:

@@ -17,6 +17,7 @@ from ciris_scoring.marts.factors import FACTORS, Estimate
 from ciris_scoring.marts.fleet import Score
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.parameters import windows
+from ciris_scoring.marts.permissions import Permission, meant, permissions
 from ciris_scoring.marts.red_flags import RedFlag
 from ciris_scoring.marts.verdict import VERDICTS
 
@@ -102,13 +103,14 @@ def fleet_tables(
     """
     marts = Marts(connection, relations)
     tables = []
+    named = permissions(marts)
     for window in windows(marts):
         if window_days not in (None, window.window_days):
             continue
         scores = fleet.scores(marts, moment, window.window_days)
         raised = alerts(marts, moment, window.window_days)
         if scores or raised:
-            tables.append(_window_table(window.window_days, moment, scores, raised, threshold, most))
+            tables.append(_window_table(window.window_days, moment, scores, raised, named, threshold, most))
     if not tables:
         return f"No agent has a trace in a scoring window at {as_of.text(moment)}: the fleet table is empty."
     return "\n\n".join(tables)
@@ -119,17 +121,26 @@ def _window_table(
     moment: datetime,
     scores: list[Score],
     raised: list[Alert],
+    named: list[Permission],
     threshold: float | None,
     most: int | None,
 ) -> str:
+    of_window = [one for one in named if one.window_days == window]
+    chosen = meant(of_window, [window], threshold, window)
+    threshold = chosen.threshold
     bearers = Counter(map(_outlined, scores))
     scores = sorted(scores, key=lambda score: fleet.attention(score, threshold))
-    counted = Counter(score.verdict(threshold).verdict for score in scores)
     summary = f"Fleet at {as_of.text(moment)}, window of {window} days, {len(scores)} agents"
     if scores:  # all scores have the same threshold
-        verdicts = ", ".join(f"{name} {counted[name]}" for name in VERDICTS)
-        summary += f"; for a threshold of {scores[0].verdict(threshold).threshold:g}: {verdicts}"
-    lines = [summary, ""]
+        of = f"{chosen.name}, a threshold" if chosen.name else "a threshold"
+        summary += f"; for {of} of {scores[0].verdict(threshold).threshold:g}: {_counted(scores, threshold)}"
+    lines = [summary]
+    for one in of_window:
+        if one != chosen:
+            lines.append(
+                f"For {one.name}, a threshold of {one.threshold:g}: {_counted(scores, one.threshold)}"
+            )
+    lines.append("")
     shown = scores[:most]
     cells: list[tuple[str, list[str], int]] = [
         (
@@ -168,6 +179,11 @@ def _window_table(
     if len(without_row) > MAX_ROWS:
         lines.append(f"... and {len(without_row) - MAX_ROWS} more alerts for agents without a score.")
     return "\n".join(lines)
+
+
+def _counted(scores: list[Score], threshold: float | None) -> str:
+    counted = Counter(score.verdict(threshold).verdict for score in scores)
+    return ", ".join(f"{name} {counted[name]}" for name in VERDICTS)
 
 
 def _listed(items: list[str]) -> str:

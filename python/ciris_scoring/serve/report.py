@@ -22,6 +22,7 @@ from ciris_scoring.marts import agent, fleet, history
 from ciris_scoring.marts.alerts import alerts
 from ciris_scoring.marts.marts import Marts, grouped, read_only
 from ciris_scoring.marts.parameters import categories, parameters, windows
+from ciris_scoring.marts.permissions import Permission, meant, permissions, verdicts
 from ciris_scoring.serve.pages.pages import MAX_AGENTS, report_page
 
 DEFAULT_FILE = Path("ciris-report.html")
@@ -64,6 +65,11 @@ def _check_published(marts: Marts, window_days: int | None) -> None:
 
 def as_json(marts: Marts, window_days: int | None) -> str:
     """Create the report as a JSON object with full precision. docs/serving.md describes its structure."""
+    named = permissions(marts)
+    threshold = None
+    if named:
+        chosen = meant(named, [one.window_days for one in windows(marts)], None, window_days)
+        window_days, threshold = chosen.window_days, chosen.threshold
     newest = fleet.newest(marts, window_days)
     as_of, window = newest or (None, window_days)
     document: dict[str, Any] = {
@@ -78,11 +84,13 @@ def as_json(marts: Marts, window_days: int | None) -> str:
         "windows": [asdict(published) for published in windows(marts)],
     }
     if newest is not None:
-        document |= _fleet(marts, *newest)
+        document |= _fleet(marts, *newest, named, threshold)
     return json.dumps(document, default=_text, allow_nan=False)
 
 
-def _fleet(marts: Marts, as_of: datetime, window_days: int) -> dict[str, Any]:
+def _fleet(
+    marts: Marts, as_of: datetime, window_days: int, named: list[Permission], threshold: float | None
+) -> dict[str, Any]:
     capacity = fleet.capacity(marts, as_of, window_days)
     scores = fleet.scores(marts, as_of, window_days, limit=MAX_AGENTS)
     hashes = [score.agent_id_hash for score in scores]
@@ -93,12 +101,18 @@ def _fleet(marts: Marts, as_of: datetime, window_days: int) -> dict[str, Any]:
         "components": grouped(agent.components(*key)),
         "history": history.histories(marts, hashes, window_days, last=as_of),
     }
+    by_permission = verdicts(
+        named, {one.window_days: fleet.scores(marts, as_of, one.window_days) for one in named}
+    )
     return {
         "fleet": capacity and asdict(capacity),
         "agents": [
             {
                 **asdict(score),
-                "verdict": asdict(score.verdict()),
+                "verdict": asdict(score.verdict(threshold)),
+                "permissions": [
+                    {**asdict(one), **asdict(verdict)} for one, verdict in by_permission[score.agent_id_hash]
+                ],
                 **{name: _rows(found[score.agent_id_hash]) for name, found in behind.items()},
             }
             for score in scores

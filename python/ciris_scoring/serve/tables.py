@@ -17,6 +17,7 @@ from ciris_scoring.marts.alerts import Alert
 from ciris_scoring.marts.alerts import alerts as read_alerts
 from ciris_scoring.marts.marts import Marts, read_only
 from ciris_scoring.marts.parameters import windows
+from ciris_scoring.marts.permissions import meant, named, permissions
 from ciris_scoring.marts.red_flags import RedFlag, red_flags
 from ciris_scoring.marts.words import published_words
 from ciris_scoring.serve.fleet_table import WIDE, fleet_tables, shown_label
@@ -30,16 +31,30 @@ ALERT_COLUMNS = (
 
 
 def show_fleet(
-    project: Project, as_of: str | None, window_days: int | None, threshold: float | None, form: str | None
+    project: Project,
+    as_of: str | None,
+    window_days: int | None,
+    threshold: float | None,
+    permission: str | None,
+    form: str | None,
 ) -> str:
     """Return the scores of all agents, those that need attention most first.
 
+    :param permission: name of a permission, which decides threshold and window.
     :param form: json, csv, or None for a table.
-    :raises InputError: the window or the as-of is not published.
+    :raises InputError: the window or the as-of is not published, or there is no such permission.
     """
     with connect(project) as connection, read_only(connection):
         marts = Marts(connection, read_relations(project))
-        moment, window = _published(marts, as_of, window_days)
+        marts.require()
+        found = permissions(marts)
+        if permission is not None:
+            chosen = named(found, permission, threshold, window_days)
+        else:
+            published = [window.window_days for window in windows(marts)]
+            chosen = meant(found, published, threshold, window_days)
+        threshold = chosen.threshold
+        moment, window = _published(marts, as_of, chosen.window_days)
         if form is None:
             return fleet_tables(connection, marts.relations, moment, window, threshold, most=None)
         scores = fleet.scores(marts, moment, window)

@@ -105,6 +105,8 @@ class Database:
                         # The first statement of the transaction fails if the session was cut.
                         with connection.transaction():
                             return reading(connection)
+                    except DatabaseError as error:
+                        raise Problem("internal", f"{error.message} {error.hint}") from error
                     except psycopg.Error as error:
                         if not connection.closed:
                             raise _refusal(error) from error

@@ -31,6 +31,8 @@ from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.parameters import categories as read_categories
 from ciris_scoring.marts.parameters import parameters as read_parameters
 from ciris_scoring.marts.parameters import windows as read_windows
+from ciris_scoring.marts.permissions import Permission, meant, named, published_permission
+from ciris_scoring.marts.permissions import permissions as read_permissions
 from ciris_scoring.marts.publication import Publication, read_publication
 from ciris_scoring.marts.quality import Issue, issues
 from ciris_scoring.marts.red_flags import red_flags as read_red_flags
@@ -119,6 +121,14 @@ AskedThreshold = Annotated[
         ge=0,
         le=1,
         description="Steady score that the permission requires. The default is that of the published verdicts.",
+    ),
+]
+AskedPermission = Annotated[
+    str | None,
+    Query(
+        description="Name of a permission, which decides threshold and window. By default, the first permission with "
+        "the window decides the threshold.",
+        max_length=200,
     ),
 ]
 
@@ -245,16 +255,35 @@ class Asked:
     publication: Publication
     asked_window: int | None
     as_of: datetime | None
+    threshold: float | None = None
+    """Steady score that the permission requires, or None for the threshold of the published verdicts."""
+
+    def deciding(self, marts: Marts, threshold: float | None, permission: str | None) -> "Asked":
+        """Return the request with the threshold and the window of the permission that it means.
+
+        :raises Problem: there is no such permission, or it has another threshold or window.
+        """
+        found = read_permissions(marts)
+        if permission is None:
+            chosen = meant(found, [], threshold, self.window_days)
+        else:
+            try:
+                chosen = named(found, permission, threshold, self.asked_window)
+            except InputError as error:
+                allowed = [one.name for one in found]
+                message = f"is {shown(permission)}. {error.message} {error.hint}"
+                raise bad_parameter("permission", message, allowed=allowed) from None
+        return replace(self, asked_window=chosen.window_days, threshold=chosen.threshold)
 
     @property
     def window_days(self) -> int:
         """The requested window, by default the reference window."""
         return _window(self.publication, self.asked_window)
 
-    def lens(self, marts: Marts, threshold: float | None = None) -> Lens:
+    def lens(self, marts: Marts) -> Lens:
         """Return the marts with the shapes of the lens API."""
         cache = self.answers.cache()
-        return Lens(marts, self.publication, cache, threshold, self.as_of or self.publication.as_of)
+        return Lens(marts, self.publication, cache, self.threshold, self.as_of or self.publication.as_of)
 
     async def answer(self, build: "Callable[[Marts, Asked], models.Answer]", rows: str = "") -> Response:
         """Return the answer that `build` creates, from the cache if possible.
@@ -393,6 +422,7 @@ async def fleet(
         RaisedName | None, Query(description="Return only agents with this alert or red flag.")
     ] = None,
     threshold: AskedThreshold = None,
+    permission: AskedPermission = None,
     sort: Annotated[
         Sort,
         Query(
@@ -420,7 +450,7 @@ async def fleet(
         message = f"names {', '.join(map(shown, unknown[:MOST_UNKNOWN]))}; `allowed` lists the members."
         raise bad_parameter("fields", message, allowed=known)
 
-    def fits(score: Score) -> bool:
+    def fits(score: Score, threshold: float | None) -> bool:
         return (
             score.capacity_score is not None
             and category in (None, score.category)
@@ -430,14 +460,16 @@ async def fleet(
         )
 
     def build(marts: Marts, asked: Asked) -> models.Fleet:
-        lens = asked.lens(marts, threshold)
+        asked = asked.deciding(marts, threshold, permission)
+        lens = asked.lens(marts)
         at = _fleet_as_of(lens, asked)
         scores = read_scores(marts, at, asked.window_days) if at else []
-        chosen = sorted(filter(fits, scores), key=lambda score: score.agent_id_hash)
+        fitting = [score for score in scores if fits(score, asked.threshold)]
+        chosen = sorted(fitting, key=lambda score: score.agent_id_hash)
         by = sort.removeprefix("-")
         judging: dict[str, Callable[[Score], Any]] = {
-            "attention": lambda score: attention(score, threshold),
-            "verdict": lambda score: VERDICTS.index(score.verdict(threshold).verdict),
+            "attention": lambda score: attention(score, asked.threshold),
+            "verdict": lambda score: VERDICTS.index(score.verdict(asked.threshold).verdict),
         }
         chosen.sort(key={**SORTED_BY, **judging}[by], reverse=sort.startswith("-"))
         shown_scores = page.of(chosen)
@@ -473,11 +505,14 @@ async def fleet(
     summary="The score of an agent",
     **described("capacity", models.Score, problems(404, 409)),
 )
-async def capacity(agent_id: AgentId, asked: TheAsked, threshold: AskedThreshold = None) -> Response:
+async def capacity(
+    agent_id: AgentId, asked: TheAsked, threshold: AskedThreshold = None, permission: AskedPermission = None
+) -> Response:
     """Score and verdict of an agent at an as-of. Use the hash of an agent that is called `fleet`."""
 
     def build(marts: Marts, asked: Asked) -> models.Score:
-        lens = asked.lens(marts, threshold)
+        asked = asked.deciding(marts, threshold, permission)
+        lens = asked.lens(marts)
         score, note = _score(lens, agent_id, asked.window_days, asked.as_of)
         [members] = lens.members([score])
         return models.Score.model_validate({**members, "agent_note": note, "cache": lens.cache})
@@ -490,11 +525,14 @@ async def capacity(agent_id: AgentId, asked: TheAsked, threshold: AskedThreshold
     summary="The factors of a score",
     **described("factors", models.FactorsAnswer, problems(404, 409)),
 )
-async def factors(agent_id: AgentId, asked: TheAsked, threshold: AskedThreshold = None) -> Response:
+async def factors(
+    agent_id: AgentId, asked: TheAsked, threshold: AskedThreshold = None, permission: AskedPermission = None
+) -> Response:
     """The five factors of an agent's score: formulas, components, and the largest losses."""
 
     def build(marts: Marts, asked: Asked) -> models.FactorsAnswer:
-        lens = asked.lens(marts, threshold)
+        asked = asked.deciding(marts, threshold, permission)
+        lens = asked.lens(marts)
         score, note = _score(lens, agent_id, asked.window_days, asked.as_of)
         [members] = lens.members([score])
         members["agent_note"] = note
@@ -642,6 +680,7 @@ async def alerts(
         Literal["critical", "warning"] | None, Query(description="Return only alerts of this severity.")
     ] = None,
     verdict_threshold: AskedThreshold = None,
+    permission: AskedPermission = None,
 ) -> Response:
     """Agents below a threshold, the lowest score first, and alerts of the window at the as-of, critical ones first.
 
@@ -650,7 +689,8 @@ async def alerts(
 
     def build(marts: Marts, asked: Asked) -> models.Alerts:
         most = asked.publication.low_capacity_threshold if threshold is None else threshold
-        lens = asked.lens(marts, verdict_threshold)
+        asked = asked.deciding(marts, verdict_threshold, permission)
+        lens = asked.lens(marts)
         at = _fleet_as_of(lens, asked)
         below = lens.below(most, at, asked.window_days)
         found = [
@@ -727,6 +767,16 @@ async def data_quality(asked: TheAsked, page: ThePage) -> Response:
         return issues(marts, (at - timedelta(microseconds=1)).date(), QUALITY_DAYS)
 
     return await asked.listing(models.DataQuality, read, page)
+
+
+@_listed("permissions", "permissions", models.Permissions)
+async def permissions(asked: TheAsked, page: ThePage) -> Response:
+    """The permissions that verdicts are about: those of permissions.csv, else that of the published verdicts."""
+
+    def read(marts: Marts, asked: Asked) -> list[Permission]:
+        return read_permissions(marts) or [published_permission(marts, asked.publication.window_days[0])]
+
+    return await asked.listing(models.Permissions, read, page)
 
 
 @_listed("acknowledgements", "acknowledgements", models.Acknowledgements)

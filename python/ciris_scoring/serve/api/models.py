@@ -115,6 +115,16 @@ class DetailedMetadata(Metadata):
     non_exempt_actions: list[str] = Field(description="Actions that affect others or the agent's memory.")
 
 
+class Permission(Described):
+    """A permission that verdicts are about."""
+
+    name: str | None = Field(description="Name in permissions.csv; null without this file.")
+    threshold: Share | None = Field(
+        description="Steady score that the permission requires; null if no score is published."
+    )
+    window_days: WindowDays
+
+
 class Acknowledgement(Described):
     """An acknowledgement of an alert or red flag, or a withdrawal."""
 
@@ -488,6 +498,7 @@ VerdictHistory = _listing(
     "VerdictHistory", "verdicts", VerdictPeriod, "Periods with the same published verdict, the newest first."
 )
 Deferrals = _listing("Deferrals", "deferrals", Deferral, "Deferrals behind the component q_deferral.")
+Permissions = _listing("Permissions", "permissions", Permission, "The permissions that verdicts are about.")
 Acknowledgements = _listing(
     "Acknowledgements", "acknowledgements", Acknowledgement, "Acknowledgements of alerts and red flags."
 )

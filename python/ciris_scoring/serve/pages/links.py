@@ -36,6 +36,10 @@ class ServedLinks:
         """Return the same links for another as-of."""
         return replace(self, as_of=as_of)
 
+    def deciding(self, threshold: float | None) -> "ServedLinks":
+        """Return the same links for another threshold."""
+        return replace(self, threshold=threshold)
+
     def over(self, days: int) -> "ServedLinks":
         """Return the same links for another number of days of history."""
         return replace(self, days=days)

@@ -19,12 +19,14 @@ from ciris_scoring.basics.relations import Relations
 from ciris_scoring.basics.terminal import plural
 from ciris_scoring.marts import agents as agents_reading
 from ciris_scoring.marts import fleet, history
+from ciris_scoring.marts import permissions as permissions_reading
 from ciris_scoring.marts.alerts import Alert, alerts, closed_alerts
 from ciris_scoring.marts.deferrals import Deferral, judged_deferrals
 from ciris_scoring.marts.evidence import RULES, count_evidence, read_evidence
 from ciris_scoring.marts.fleet import Neighbours, Score
 from ciris_scoring.marts.marts import Marts, grouped
 from ciris_scoring.marts.parameters import categories, parameters, windows
+from ciris_scoring.marts.permissions import Permission
 from ciris_scoring.marts.quality import issues
 from ciris_scoring.marts.red_flags import red_flags
 from ciris_scoring.marts.run_state import RunRecord, run_records, unfinished
@@ -114,6 +116,9 @@ class _Page:
     asked_threshold: float | None
     """Steady score that the permission requires, or None for the threshold of the published verdicts."""
     neighbours: Neighbours
+    permissions: list[Permission]
+    permission: str | None
+    """Name of the permission that the verdicts are about; None if it has none."""
     notes: list[str] = field(default_factory=list)
     """Sentences at the top of the page."""
 
@@ -134,6 +139,12 @@ class _Page:
         """
         if marts.missing():
             raise Instead(message_page(NO_SCORES, _unpublished(unfinished(marts)), links=links))
+        named = permissions_reading.permissions(marts)
+        permission = None
+        if named:
+            lengths = [window.window_days for window in windows(marts)]
+            meant = permissions_reading.meant(named, lengths, threshold, window_days)
+            permission, threshold, window_days = meant.name, meant.threshold, meant.window_days
         newest = fleet.newest(marts, window_days)
         if newest is None and window_days is not None and fleet.newest(marts) is not None:
             published = " and ".join(str(window.window_days) for window in windows(marts))
@@ -168,6 +179,8 @@ class _Page:
             asked=asked,
             asked_threshold=threshold,
             neighbours=fleet.neighbours(marts, as_of, newest.window_days),
+            permissions=named,
+            permission=permission,
         )
 
     @property
@@ -242,6 +255,7 @@ def fleet_page(page: _Page) -> str:
         threshold=view.threshold,
         frame=view.frame,
         at_link=lambda links: links.fleet(page.window_days),
+        permission_link=lambda one: page.served.deciding(one.threshold).fleet(one.window_days),
         range_link=lambda days: page.served.over(days).fleet(page.window_days),
     )
 
@@ -297,19 +311,27 @@ def agent_page(page: _Page, agent: str) -> str:
     """
     score = _score_of(page, agent)
     [view] = read_agents(page.marts, [score], page.asked_threshold, page.as_of, page.days)
-    others = (
-        one
-        for window in page.windows
-        if window != page.window_days
-        for one in fleet.scores(
+    others = {
+        window: fleet.scores(
             page.marts, score.as_of, window, agent_id_hash=score.agent_id_hash, raised_at=page.as_of
         )
-    )
+        for window in page.windows
+        if window != page.window_days
+    }
     return page.render(
         "agent.html",
         view=view,
         threshold=view.verdict.threshold,
-        elsewhere={one.window_days: one.verdict(page.asked_threshold) for one in others},
+        elsewhere={
+            window: one.verdict(page.asked_threshold)
+            for window, scores in others.items()
+            for one in scores
+            if not page.permissions
+        },
+        by_permission=permissions_reading.verdicts(page.permissions, {**others, page.window_days: [score]}),
+        permission_link=lambda one: page.served.deciding(one.threshold).agent(
+            score.agent_id_hash, one.window_days
+        ),
         frame=view.frame,
         at_link=lambda links: links.agent(score.agent_id_hash, page.window_days),
         agent_link=lambda window: page.links.agent(score.agent_id_hash, window),
@@ -561,6 +583,10 @@ def report_page(page: _Page) -> str:
     """
     view = read_fleet(page.marts, page.as_of, page.window_days, page.asked_threshold, MAX_AGENTS)
     views = read_agents(page.marts, view.scores, page.asked_threshold, page.as_of, page.days, view.frame)
+    scores = {
+        window: view.scores if window == page.window_days else fleet.scores(page.marts, page.as_of, window)
+        for window in {one.window_days for one in page.permissions}
+    }
     links = ReportLinks.to([score.agent_id_hash for score in view.scores])
     return page.render(
         "report.html",
@@ -572,6 +598,7 @@ def report_page(page: _Page) -> str:
         view=view,
         threshold=view.threshold,
         agents=views,
+        by_permission=permissions_reading.verdicts(page.permissions, scores),
         parameters=parameters(page.marts),
         score_windows=windows(page.marts),
         version=version("ciris-scoring"),

@@ -1,0 +1,199 @@
+"""Permissions by name: the optional seed permissions.csv, with a threshold and a window for each (deciding.md)."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from psycopg import sql
+
+from ciris_scoring.basics.connection import has_right
+from ciris_scoring.basics.errors import DatabaseError, InputError, shown
+from ciris_scoring.basics.relations import Place
+from ciris_scoring.basics.terminal import plural
+from ciris_scoring.marts.fleet import Score
+from ciris_scoring.marts.marts import Marts
+from ciris_scoring.marts.parameters import windows
+from ciris_scoring.marts.verdict import Verdict
+
+TABLE = "permissions"
+COLUMNS = ("name", "threshold", "window_days")
+LONGEST_NAME = 40
+MOST_PERMISSIONS = 20
+REMEDY = "Correct permissions.csv and run `dbt seed`."
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """A permission, which an agent gets if its steady score in a window is likely to reach a threshold."""
+
+    name: str | None
+    """Name in the seed, or None if no permission of the seed has this threshold and window."""
+    threshold: float | None
+    """Steady score that the permission requires, or None for the threshold of the published verdicts."""
+    window_days: int
+
+    @property
+    def words(self) -> str:
+        """Threshold and window, for example "threshold 0.6, 7 days"."""
+        return f"threshold {self.threshold:g}, {plural(self.window_days, 'day')}"
+
+
+def permissions(marts: Marts) -> list[Permission]:
+    """Read the permissions of the seed in the order of window, threshold and name; none if there is no seed.
+
+    The seed is where dbt puts it, if the project has it. Otherwise, it is in the schema of the marts or that of the
+    seeds, for readers without the file.
+
+    :raises DatabaseError: a row is wrong, or the role may not read the seed.
+    """
+    relations = marts.relations
+    schemas = (relations.marts_schema, relations.places["scoring_windows"].schema)
+    places = [
+        *([relations.permissions] if relations.permissions else []),
+        *(Place(one, TABLE) for one in schemas),
+    ]
+    for place in dict.fromkeys(places):
+        if not _is_seed(marts, place):
+            continue
+        if not has_right(marts.connection, *place):
+            raise DatabaseError(
+                f"The role has no right to read {place}, which names the permissions.",
+                f"Let its owner grant it: grant usage on schema {place.schema} and grant select on {place}.",
+            )
+        query = sql.SQL("select name::text, threshold::text, window_days::text from {}")
+        rows = marts.connection.execute(query.format(sql.Identifier(*place))).fetchall()
+        found = checked([dict(zip(COLUMNS, row, strict=True)) for row in rows], _published(marts))
+        return sorted(found, key=lambda one: (one.window_days, one.threshold, one.name))
+    return []
+
+
+def published_permission(marts: Marts, window_days: int) -> Permission:
+    """Return the permission without a name that the newest published verdicts are about."""
+    query = "select verdict_threshold from {fct_capacity_scores} order by as_of desc limit 1"
+    found = marts.dicts(query, {})
+    return Permission(None, found[0]["verdict_threshold"] if found else None, window_days)
+
+
+def _is_seed(marts: Marts, place: Place) -> bool:
+    """Return whether a relation is the seed. A table with other columns is not."""
+    query = """
+        select count(*)
+        from pg_attribute as a
+        join pg_class as c on a.attrelid = c.oid
+        join pg_namespace as n on c.relnamespace = n.oid
+        where
+            n.nspname = %(schema)s and c.relname = %(table)s and a.attname = any(%(columns)s) and not a.attisdropped
+    """
+    return bool(
+        marts.value(query, schema=place.schema, table=place.identifier, columns=list(COLUMNS)) == len(COLUMNS)
+    )
+
+
+def _published(marts: Marts) -> list[int]:
+    return [window.window_days for window in windows(marts)]
+
+
+def checked(rows: Sequence[Mapping[str, str | None]], published: Iterable[int]) -> list[Permission]:
+    """Return the permissions that rows of the seed describe.
+
+    :param rows: texts by column.
+    :param published: lengths of the published windows in days.
+    :raises DatabaseError: a row is wrong; the message names row, value and remedy.
+    """
+    found: dict[str, Permission] = {}
+    allowed = list(published)
+    if len(rows) > MOST_PERMISSIONS:
+        raise DatabaseError(f"permissions.csv has {len(rows)} rows, more than {MOST_PERMISSIONS}.", REMEDY)
+    for number, row in enumerate(rows, 1):
+        name, threshold, window_days = (row[column] for column in COLUMNS)
+        where = f"Row {number} of permissions.csv"
+        if not name or name != name.strip() or not name.isprintable() or len(name) > LONGEST_NAME:
+            must = f"must be 1 to {LONGEST_NAME} printable characters without spaces around them"
+            raise DatabaseError(f"{where} has the name {shown(name)}, which {must}.", REMEDY)
+        if name in found:
+            raise DatabaseError(f"{where} has the name {shown(name)} of an earlier row.", REMEDY)
+        where += f", {shown(name)},"
+        value = _number(threshold)
+        if value is None or not 0 <= value <= 1:
+            raise DatabaseError(
+                f"{where} has the threshold {shown(threshold)}, which must be a number in [0, 1].", REMEDY
+            )
+        days = _number(window_days)
+        if days is None or days not in allowed:
+            raise DatabaseError(
+                f"{where} has the window_days {shown(window_days)}, which is not a published window; there are "
+                f"{' and '.join(map(str, allowed))}.",
+                REMEDY,
+            )
+        found[name] = Permission(name, value, int(days))
+    return list(found.values())
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return None
+
+
+def named(
+    found: Sequence[Permission], name: str, threshold: float | None = None, window_days: int | None = None
+) -> Permission:
+    """Return the permission with a name.
+
+    :raises InputError: there is none, or it has another threshold or window than the ones that were also given.
+    """
+    for one in found:
+        if one.name == name:
+            if threshold not in (None, one.threshold) or window_days not in (None, one.window_days):
+                raise InputError(
+                    f"Permission {shown(name)} has {one.words}, but another threshold or window is given too.",
+                    "Leave out threshold and window, which the permission decides.",
+                )
+            return one
+    known = ", ".join(str(permission.name) for permission in found)
+    raise InputError(
+        f"No permission is named {shown(name)}.",
+        f"There are {known}." if known else "permissions.csv names none; docs/deciding.md describes it.",
+    )
+
+
+def meant(
+    found: Sequence[Permission], published: Sequence[int], threshold: float | None, window_days: int | None
+) -> Permission:
+    """Return the permission with a threshold and a window.
+
+    :param found: permissions of the seed.
+    :param published: lengths of the published windows in days, in ascending order.
+    :param threshold: None for the first permission with this window, else the published threshold.
+    :param window_days: None for the window of the first permission, else the shortest.
+    """
+    if window_days is None:
+        window_days = found[0].window_days if found and threshold is None else published[0]
+    for permission in found:
+        if permission.window_days == window_days and threshold in (None, permission.threshold):
+            return permission
+    return Permission(None, threshold, window_days)
+
+
+def state(marts: Marts) -> str:
+    """Return a text that changes with the seed."""
+    try:
+        found = permissions(marts)
+    except DatabaseError as error:
+        return f" {error.message}"
+    return f" {found}" if found else ""
+
+
+def verdicts(
+    found: Sequence[Permission], scores: Mapping[int, Sequence[Score]]
+) -> Mapping[str, list[tuple[Permission, Verdict]]]:
+    """Return the verdict for each permission, by agent hash.
+
+    :param scores: scores of one as-of by window.
+    """
+    judged: dict[str, list[tuple[Permission, Verdict]]] = defaultdict(list)
+    for permission in found:
+        for score in scores.get(permission.window_days, ()):
+            judged[score.agent_id_hash].append((permission, score.verdict(permission.threshold)))
+    return judged

@@ -1,0 +1,186 @@
+"""Tests of permissions by name: the optional seed permissions.csv, and what readers show with and without it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+import yaml
+from click.testing import Result
+from starlette.testclient import TestClient
+
+import command_line
+from ciris_scoring.basics.project import load_project
+from ciris_scoring.lab.embedded import SCHEMA
+from ciris_scoring.serve.api.settings import Settings
+from conftest import REPOSITORY, Database
+from serving import LINK, SCORING, asking, opened
+
+BESIDE_SEEDS = f"{SCHEMA}_intermediate"
+"""Schema of the seeds of a checkout."""
+TOOL_USE, AUTONOMY = ("Tool use", 0.6, 7), ("Autonomy", 0.85, 30)
+
+
+@pytest.fixture
+def client(sample_copy: Database) -> Iterator[TestClient]:
+    with (
+        opened(load_project(REPOSITORY, sample_copy.profiles_dir)) as served,
+        asking(served, Settings(version_seconds=0)) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def connection(sample_copy: Database) -> Iterator[psycopg.Connection]:
+    with sample_copy.connect() as connection:
+        yield connection
+        for schema in (SCHEMA, BESIDE_SEEDS):
+            connection.execute(f"drop table if exists {schema}.permissions")
+
+
+def seed(connection: psycopg.Connection, *rows: tuple[object, ...], schema: str = SCHEMA) -> None:
+    """Write the seed as text, because dbt guesses the types of the columns."""
+    connection.execute(f"create table {schema}.permissions (name text, threshold text, window_days text)")
+    for row in rows:
+        connection.execute(f"insert into {schema}.permissions values (%s, %s, %s)", row)
+
+
+def asked(sample: Database, *arguments: str) -> Result:
+    return command_line.invoke(*arguments, *command_line.at(sample))
+
+
+def test_without_seed_there_is_one_permission_without_name(client: TestClient, sample_copy: Database):
+    answer = client.get(f"{SCORING}/permissions").json()
+    assert answer["permissions"] == [{"name": None, "threshold": 0.6, "window_days": 7}]
+    assert "aria-label=Permissions" not in client.get("/").text
+    assert "14 agents; for a threshold of 0.6: " in asked(sample_copy, "fleet").stdout
+    assert "\nVerdict at 0.6: " in asked(sample_copy, "explain", "Link").stdout
+    _, hint = command_line.refused(asked(sample_copy, "fleet", "--permission", "Tool use"), 2)
+    assert "docs/deciding.md" in hint
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, BESIDE_SEEDS])
+def test_every_reader_shows_permissions_of_both_schemas(
+    client: TestClient, connection: psycopg.Connection, sample_copy: Database, schema: str
+):
+    seed(connection, AUTONOMY, TOOL_USE, schema=schema)
+    names = {"name", "threshold", "window_days"}
+    answer = client.get(f"{SCORING}/permissions").json()["permissions"]
+    assert [tuple(one[name] for name in ("name", "threshold", "window_days")) for one in answer] == [
+        TOOL_USE,
+        AUTONOMY,
+    ]
+    assert all(one.keys() == names for one in answer)
+
+    by_address = {"threshold": AUTONOMY[1], "window_days": AUTONOMY[2]}
+    expected = client.get(f"{SCORING}/capacity/fleet", params=by_address).json()["agents"]
+    found = client.get(f"{SCORING}/capacity/fleet", params={"permission": "Autonomy"}).json()
+    assert (found["window_days"], found["agents"]) == (30, expected)
+    one = client.get(f"{SCORING}/capacity/Link", params={"permission": "Autonomy"}).json()
+    assert (one["verdict"], one["verdict_threshold"]) == ("withhold", 0.85)
+
+    for params in ({"permission": "autonomy"}, {"permission": "Autonomy", "window_days": 7}):
+        refusal = client.get(f"{SCORING}/capacity/fleet", params=params)
+        assert (refusal.status_code, refusal.json()["allowed"]) == (422, ["Tool use", "Autonomy"])
+
+    assert "Verdicts for <b>Tool use</b>:" in client.get("/").text
+    page = client.get("/", params=by_address).text
+    assert "Verdicts for <b>Autonomy</b>:" in page
+    assert 'href="./?window_days=7&amp;threshold=0.6">Tool use</a>' in page
+    agent = client.get("/agent", params={"agent_id": "Link"}).text
+    assert "<b>Withhold</b> for Tool use at" in agent
+    assert "<p class=facts>Tool use: <b" in agent
+    assert "· Autonomy: <b" in agent
+
+    assert "for Tool use, a threshold of 0.6: " in asked(sample_copy, "fleet").stdout
+    table = asked(sample_copy, "fleet", "--permission", "Autonomy").stdout
+    assert "window of 30 days, 14 agents; for Autonomy, a threshold of 0.85: " in table
+    explained = asked(sample_copy, "explain", "Link", "--permission", "Autonomy").stdout
+    assert "\nVerdict for Autonomy at 0.85: withhold" in explained
+    report = json.loads(asked(sample_copy, "report", "--json").stdout)
+    of_link = next(one["permissions"] for one in report["agents"] if one["agent_id_hash"] == LINK)
+    assert [(one["name"], one["threshold"], one["verdict"]) for one in of_link] == [
+        ("Tool use", 0.6, "withhold"),
+        ("Autonomy", 0.85, "withhold"),
+    ]
+    assert asked(sample_copy, "report", "--output", "-").stdout.count("<p class=facts>Tool use: <b") == 14
+
+
+def test_changed_seed_is_noticed_by_the_server(client: TestClient, connection: psycopg.Connection):
+    assert client.get("/").status_code == 200
+    seed(connection, TOOL_USE)
+    assert "Verdicts for <b>Tool use</b>:" in client.get("/").text
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([("", "0.6", "7")], "Row 1 of permissions.csv has the name ''"),
+        ([(None, "0.6", "7")], "Row 1 of permissions.csv has the name null"),
+        ([("a" * 41, "0.6", "7")], "1 to 40 printable characters"),
+        ([TOOL_USE, TOOL_USE], "Row 2 of permissions.csv has the name 'Tool use' of an earlier row"),
+        ([TOOL_USE, ("Files", "1.1", "7")], "Row 2 of permissions.csv, 'Files', has the threshold '1.1'"),
+        ([("Files", "0,6", "7")], "has the threshold '0,6', which must be a number in [0, 1]"),
+        ([("Files", "nan", "7")], "has the threshold 'nan'"),
+        ([("Files", None, "7")], "has the threshold null"),
+        (
+            [("Files", "0.6", "8")],
+            "has the window_days '8', which is not a published window; there are 7 and 30",
+        ),
+        ([(f"p{i}", "0.6", "7") for i in range(21)], "permissions.csv has 21 rows, more than 20"),
+    ],
+)
+def test_wrong_row_is_named_with_value_and_remedy(
+    connection: psycopg.Connection,
+    sample_copy: Database,
+    rows: list[tuple[object, ...]],
+    words: str,
+):
+    seed(connection, *rows)
+    error, hint = command_line.refused(asked(sample_copy, "fleet"))
+    assert words in error
+    assert "dbt seed" in hint
+
+
+def test_wrong_row_leaves_other_answers(client: TestClient, connection: psycopg.Connection):
+    seed(connection, ("Files", "2", "7"))
+    for path in (f"{SCORING}/capacity/fleet", "/"):
+        answer = client.get(path)
+        assert answer.status_code == 500
+        assert "has the threshold" in answer.text
+        assert "dbt seed" in answer.text
+    for path in (f"{SCORING}/agents", f"{SCORING}/history/Link", "/readyz"):
+        assert client.get(path).status_code == 200
+
+
+def test_other_table_of_this_name_is_not_the_seed(client: TestClient, connection: psycopg.Connection):
+    connection.execute(f"create table {SCHEMA}.permissions (name text, granted_to text)")
+    assert client.get(f"{SCORING}/permissions").json()["permissions"][0]["name"] is None
+
+
+def test_reader_without_right_is_told_the_grant(
+    connection: psycopg.Connection, sample_copy: Database, tmp_path: Path
+):
+    seed(connection, TOOL_USE, schema=BESIDE_SEEDS)
+    connection.execute(
+        f"create role onlooker login; grant usage on schema {SCHEMA} to onlooker;"
+        f"grant select on all tables in schema {SCHEMA} to onlooker"
+    )
+    try:
+        profile = yaml.safe_load((sample_copy.profiles_dir / "profiles.yml").read_text())
+        profile["ciris_scoring"]["outputs"]["dev"]["user"] = "onlooker"
+        (tmp_path / "profiles.yml").write_text(yaml.safe_dump(profile))
+        place = ("--profiles-dir", tmp_path, "--project-dir", REPOSITORY)
+        error, hint = command_line.refused(command_line.invoke("fleet", *place))
+        assert f"no right to read {BESIDE_SEEDS}.permissions" in error
+        assert f"grant select on {BESIDE_SEEDS}.permissions" in hint
+        connection.execute(
+            f"grant usage on schema {BESIDE_SEEDS} to onlooker;"
+            f"grant select on {BESIDE_SEEDS}.permissions to onlooker"
+        )
+        assert "for Tool use, " in command_line.invoke("fleet", *place).stdout
+    finally:
+        connection.execute("drop owned by onlooker; drop role onlooker")
