@@ -9,7 +9,7 @@ import psycopg
 
 from ciris_scoring.basics import as_of, decimals
 from ciris_scoring.basics.relations import Relations
-from ciris_scoring.basics.terminal import aligned, columns, fitted, painted, printable, width
+from ciris_scoring.basics.terminal import aligned, columns, fitted, painted, printable, width, wrapped
 from ciris_scoring.marts import fleet
 from ciris_scoring.marts.agents import HASH_SHOWN
 from ciris_scoring.marts.alerts import Alert, alerts
@@ -138,7 +138,7 @@ def _window_table(
             0,
         ),
         ("verdict", [score.verdict(threshold).verdict for score in shown], 0),
-        ("sure", [_sure(score, threshold) for score in shown], 0),
+        ("sure", [_sure(score, threshold) for score in shown], 2),
         *((column.heading, [column.cell(score) for score in shown], column.goes) for column in COLUMNS),
     ]
     cells = [column for column in cells if column[0] not in ("alerts", "red_flags") or any(column[1])]
@@ -159,7 +159,7 @@ def _window_table(
         for score in shown[:MAX_CAUSES]
         if score.verdict(threshold).verdict in ("review", "withhold")
     ]
-    lines += ["", *why] if why else []
+    lines += ["", *(line for cause in why for line in wrapped(cause, room))] if why else []
     scored = {score.agent_id_hash for score in scores}
     without_row = [alert for alert in raised if alert.agent_id_hash not in scored]
     for alert in without_row[:MAX_ROWS]:
