@@ -24,7 +24,7 @@ LEAST_FALL = 0.15 / 3
 TOGETHER, ALONE = 2.8, 3.8
 """``falling_z_together`` and ``falling_z_alone``."""
 LEAST_LOSS_OF_ONE = 0.02
-RATIO = 8.0
+RATIO = 8.5
 """``falling_ratio``."""
 EPISODE_Z = 3.3
 LOW_CAPACITY = 0.3
@@ -43,13 +43,14 @@ class Raised(NamedTuple):
     changed: Booleans
     """Behaviour costs more since a day: part of ``falling`` in both windows."""
     episode: Booleans
-    low: tuple[Booleans, Booleans]
-    """Whether ``low_capacity`` is critical, in each window."""
+    low_week: Booleans
+    """``low_capacity`` is critical in the window of 7 days."""
+    low_month: Booleans
 
     def reviews(self) -> tuple[Booleans, Booleans]:
         """Return whether an alert asks for a review, in each window."""
         of_both = self.changed | self.episode
-        return self.week | of_both | self.low[0], self.month | of_both | self.low[1]
+        return self.week | of_both | self.low_week, self.month | of_both | self.low_month
 
 
 def watched(
@@ -71,10 +72,12 @@ def watched(
     first_period = np.zeros(len(sums.n_traces), dtype=np.int64)
     worse = event_changes(events.episodes, events.deferrals, first_period, present, 1)
     raised = Raised(
-        *(_falling(limits, days) for limits, days in zip(scores, WINDOWS, strict=True)),
-        changed.reshape(shape) & ~np.isnan(week.capacity_score),
-        (worse.z >= EPISODE_Z).reshape(shape),
-        (week.capacity_score_high < LOW_CAPACITY, month.capacity_score_high < LOW_CAPACITY),
+        week=_falling(scores[0], 7),
+        month=_falling(scores[1], 30),
+        changed=changed.reshape(shape) & ~np.isnan(week.capacity_score),
+        episode=(worse.z >= EPISODE_Z).reshape(shape),
+        low_week=week.capacity_score_high < LOW_CAPACITY,
+        low_month=month.capacity_score_high < LOW_CAPACITY,
     )
     return sums, (week, month), fleet, present, raised
 

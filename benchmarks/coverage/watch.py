@@ -51,8 +51,7 @@ def _raised(of: Agents, effects: DayEffects, rng: np.random.Generator) -> Raised
 
 
 def _together(fleets: list[Raised]) -> Raised:
-    *alarms, low = zip(*fleets, strict=True)
-    return Raised(*map(np.concatenate, alarms), tuple(map(np.concatenate, zip(*low, strict=True))))
+    return Raised(*map(np.concatenate, zip(*fleets, strict=True)))
 
 
 # --- Kinds of days ---------------------------------------------------------------------------------------------------

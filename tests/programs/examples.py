@@ -71,7 +71,7 @@ class Place:
         """Create a project as `ciris-scoring init` does, with the as-of of the sample."""
         folder = self.folder / name / "project"
         copy_project(REPOSITORY, folder)
-        embedded.write_profile(folder, self.server, schema=name)
+        embedded.write_profile(folder, self.server, schema=name.replace("-", "_"))
         settings = folder / "dbt_project.yml"
         as_of = sample_info()["as_of"]
         settings.write_text(
@@ -99,8 +99,9 @@ class Place:
 
     def check(self, name: str) -> None:
         """Compare the marts of a scheduler with those of one build."""
-        wrong = mart_differences(self.connection, "whole", name)
-        log = self.connection.execute(f"select outcome from {name}.fct_scoring_runs").fetchall()
+        schema = name.replace("-", "_")
+        wrong = mart_differences(self.connection, "whole", schema)
+        log = self.connection.execute(f"select outcome from {schema}.fct_scoring_runs").fetchall()
         assert log == [("published",)] and not wrong, (log, wrong)
 
 

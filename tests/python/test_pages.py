@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import csv
 import hashlib
 import json
 import os
@@ -671,6 +672,15 @@ def test_the_table_is_sorted_filtered_and_folded(browser, hostile):
         assert 0 < len(column(page, 4)) < 14
         page.locator("#alerts").select_option("Broken chain")
         assert len(column(page, 4)) == 1
+        with page.expect_download() as download:
+            page.locator("#csv").click()
+        headings, row = csv.reader(download.value.path().open(encoding="utf-8"))
+        assert headings[:3] == ["Agent", "Verdict", "Why"] and "The record is not continuous" in row[2]
+        page.locator("#clear").click()
+        page.get_by_label("New since").fill("2026-06-08")
+        assert 0 < len(column(page, 4)) < 14
+        page.locator("#factors").check()
+        assert page.get_by_role("columnheader", name="I_int").is_visible()
         page.get_by_label("Search").fill("nobody at all")
         assert page.locator("#shown").inner_text() == "None of 14 agents fits"
         page.get_by_role("region", name="Agents per verdict").get_by_role("link").nth(1).click()
@@ -697,6 +707,11 @@ def test_a_large_fleet_is_shown_page_by_page(browser, scored, marts, tmp_path):
         page.locator("#verdict").select_option("all")
         page.get_by_label("Search").fill("unit")
         page.get_by_role("columnheader", name="Agent").get_by_role("button").click()
+        page.emulate_media(media="print")
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        assert page.locator("#printed").inner_text().startswith("Rows 1 to ")
+        page.emulate_media(media="screen")
+        page.evaluate("dispatchEvent(new Event('afterprint'))")
         names = page.locator("#agents tbody tr:visible th bdi").all_inner_texts()
         assert list(dict.fromkeys(names)) == ["Unit", "Unit 9", "Unit 10"]
 

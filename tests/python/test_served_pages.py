@@ -83,7 +83,8 @@ def test_a_component_leads_to_its_traces(client):
         assert answer.headers["content-disposition"].startswith("attachment; filename=")
         rows = list(csv.DictReader(io.StringIO(answer.text)))
         component = re.search(r"component=(\w+)", link)[1]
-        api = client.get(f"/api/v1/scoring/evidence/{LINK}", params={"component": component, "limit": 1000})
+        asked = {"params": {"component": component, "limit": 1000}, "headers": {"accept": "application/json"}}
+        api = client.get(f"/api/v1/scoring/evidence/{LINK}", **asked)
         for column in ("traced_at", "trace_id", "selected_action", "audit_sequence_number"):
             expected = [str(trace[column]) for trace in api.json()["traces"]]
             assert [row[column] for row in rows] == expected, column
@@ -288,7 +289,7 @@ def test_url_restores_the_view(browser, address):
         page.get_by_label("Search").fill("r")
         rows = page.locator("#agents tbody tr:visible th").all_inner_texts()
         sent = page.url
-        assert "sort=-traces" in sent
+        assert "sort=-traces" in sent and "page=" not in sent
         page.get_by_role("link", name="30 days").first.click()
         assert "window_days=30" in page.url and "search=r" in page.url and "as_of=2026-06-10" in page.url
         assert page.get_by_label("Search").input_value() == "r"

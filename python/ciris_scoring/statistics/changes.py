@@ -90,8 +90,8 @@ def behaviour_changes(
         ]
     )
 
-    columns = [[*range(width), -2], [*range(width, 2 * width), -3]]
-    weekly = _weekly_effects(*(total[..., of] for of in columns), present, periods_per_day)
+    of_bad, of_trials = [*range(width), -2], [*range(width, 2 * width), -3]
+    weekly = _weekly_effects(total[..., of_bad], total[..., of_trials], present, periods_per_day)
     effect = np.maximum(present.effect, weekly)
 
     alone, all_rates = _of_rates(bad, trials, effect[:, :width], weights)
@@ -103,15 +103,13 @@ def behaviour_changes(
     day = np.argmax(best, axis=1)
     pair = np.arange(len(day))
 
-    before, now = (
-        _losses(*values, weights)
-        for values in (
-            (bad.before, trials.before, excess.before, checked.before),
-            tuple(of.now[pair, day] for of in (bad, trials, excess, checked)),
-        )
+    before = _losses(bad.before, trials.before, excess.before, checked.before, weights)
+    bad_now, trials_now, excess_now, checked_now = (
+        of.now[pair, day] for of in (bad, trials, excess, checked)
     )
+    now = _losses(bad_now, trials_now, excess_now, checked_now, weights)
     measured = np.column_stack([trials.before, checked.before]) > 0
-    measured &= np.column_stack([trials.now[pair, day], checked.now[pair, day]]) > 0
+    measured &= np.column_stack([trials_now, checked_now]) > 0
     before, now = np.where(measured, before, 0.0), np.where(measured, now, 0.0)
     return Change(
         ratio=np.maximum(best[pair, day], 0.0),
@@ -162,7 +160,7 @@ def _of_rates(bad: _Counts, trials: _Counts, effect: Floats, weights: Floats) ->
     y, n = bad.before / effect, trials.before / effect
     rate = np.minimum(ratio(y + ABOVE * np.sqrt(y) + 0.5, n, MOST_BEFORE), MOST_BEFORE)
     y_now, n_now = bad.now / effect[:, None], trials.now / effect[:, None]
-    largest = np.full(y_now.shape[:2], -np.inf)
+    largest, all_rates = np.full(y_now.shape[:2], -np.inf), np.zeros(y_now.shape[:2])
     for times in TIMES:
         higher = np.minimum(times * rate, MOST_AFTER)
         of_bad, of_good = np.log(higher / rate), np.log((1 - higher) / (1 - rate))

@@ -62,7 +62,8 @@ def event_changes(
     starts = (*RECENT_WINDOWS, *(days + BASE_DAYS for days in RECENT_WINDOWS))
 
     def sides(values: Floats | Integers, of_open: Floats | Integers) -> Sides:
-        recent, all_days = values[:, :n_windows] * 1.0, values[:, n_windows:] * 1.0
+        recent: Floats = values[:, :n_windows].astype(np.float64)
+        all_days: Floats = values[:, n_windows:].astype(np.float64)
         return Sides(recent + np.reshape(of_open, (-1, 1)), all_days - recent)
 
     found = episode_sums(episodes, present, starts, periods_per_day)

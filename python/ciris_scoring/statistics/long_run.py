@@ -352,9 +352,10 @@ def _positions(
     ends = present.as_of[:, None] - np.array(days) * periods_per_day
     low = min(int(period.min(initial=0)), int(ends.min(initial=0)))
     width = max(int(period.max(initial=0)), int(ends.max(initial=0))) - low + 1
-    return np.searchsorted(
+    result: NDArray[np.intp] = np.searchsorted(
         agent * width + period - low, present.agent[:, None] * width + ends - low, side="left"
     )
+    return result
 
 
 def _sums_since(positions: NDArray[np.intp], amounts: Integers) -> Integers:

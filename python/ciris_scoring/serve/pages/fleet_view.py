@@ -94,6 +94,20 @@ class FleetView:
         """Return the number of agents in a category, by the steady score; None for those without a steady score."""
         return self.categories[category]
 
+    @property
+    def n_seen(self) -> int:
+        """Number of acknowledged alerts and red flags, which `raised` does not count."""
+        return sum(one.seen is not None for score in self.scores for one in score.raised)
+
+    @property
+    def nearest(self) -> Score | None:
+        """Score that is most likely to reach the threshold, if no agent has the verdict `grant`."""
+        if self.n_with("grant"):
+            return None
+        return max(
+            self.scores, key=lambda one: self.verdicts[one.agent_id_hash].probability or 0, default=None
+        )
+
     def to_do(self, score: Score) -> Iterator[str]:
         """Yield what to do about an agent: for its most urgent alert or red flag, and what other windows raise.
 

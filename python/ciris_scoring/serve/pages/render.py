@@ -56,14 +56,15 @@ def render(template: str, **values: Any) -> str:
     style = environment.get_template("style.css").render(
         categories=[category for category in values["categories"] if COLOUR.fullmatch(category.colour)]
     )
-    script = _asset("table.js")
+    is_served = values.get("now") is not None
+    script = _asset("table.js") + (_asset("newer.js") if is_served else "")
     policy = "; ".join(
         [
             "default-src 'none'",
             f"style-src '{digest(style)}'",
             f"script-src '{digest(script)}'",
             "img-src data:",
-            "connect-src 'self'" if values.get("now") else "connect-src 'none'",
+            "connect-src 'self'" if is_served else "connect-src 'none'",
             "base-uri 'none'",
             "form-action 'self'",
         ]

@@ -14,15 +14,6 @@ function tellAges() {
 tellAges();
 setInterval(tellAges, 30000);
 
-// Say that newer scores are published. Nothing on the page changes by itself.
-const {newest} = document.getElementById("main").dataset;
-if (newest) setInterval(async () => {
-  try {
-    const {as_of} = await (await fetch("readyz")).json();
-    document.getElementById("newer").hidden = !(Date.parse(as_of) > Date.parse(newest));
-  } catch { /* the server is away */ }
-}, 60000);
-
 // Open the collapsed section that contains the target of a link.
 function openTarget() {
   const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));

@@ -1,0 +1,8 @@
+// Say that newer scores are published. Nothing on the page changes by itself.
+const {newest} = document.getElementById("main").dataset;
+if (newest) setInterval(async () => {
+  try {
+    const {as_of} = await (await fetch("readyz")).json();
+    document.getElementById("newer").hidden = !(Date.parse(as_of) > Date.parse(newest));
+  } catch { /* the server is away */ }
+}, 60000);
