@@ -140,7 +140,8 @@ def test_the_table_fits_the_terminal(connection, monkeypatch, room):
     assert max(map(width, lines)) <= room
     headings = lines[1].split()
     assert {"agent", "verdict", "score", "alerts"} <= set(headings)
-    assert ("I_int" in headings, "alone" in headings) == (room == 200, room > 70)
+    found = ["I_int" in headings, "alone" in headings, "sure" in headings]
+    assert found == [room == 200, room > 100, room > 70]
 
 
 def test_agents_with_equal_names_and_hash_beginnings_are_distinguished(connection):
