@@ -24,7 +24,7 @@ LEAST_FALL = 0.15 / 3
 TOGETHER, ALONE = 2.8, 3.8
 """``falling_z_together`` and ``falling_z_alone``."""
 LEAST_LOSS_OF_ONE = 0.02
-RATIO = 8.0
+RATIO = 8.5
 """``falling_ratio``."""
 EPISODE_Z = 3.3
 LOW_CAPACITY = 0.3

@@ -68,7 +68,7 @@
       'meaning': 'Alert falling: standard deviations by which all rate components together became worse.'},
     'falling_z_alone': {'kind': 'number', 'default': 3.8, 'minimum': 0, 'maximum': 10, 'section': '8',
       'meaning': 'Alert falling: standard deviations by which one rate component became worse, if all together did not.'},
-    'falling_ratio': {'kind': 'number', 'default': 8, 'minimum': 0, 'maximum': 1000, 'section': '8',
+    'falling_ratio': {'kind': 'number', 'default': 8.5, 'minimum': 0, 'maximum': 1000, 'section': '8',
       'meaning': 'Alert falling: least log likelihood ratio of a change for the worse in the last 42 days.'},
     'episode_z': {'kind': 'number', 'default': 3.3, 'minimum': 0, 'maximum': 10, 'section': '8',
       'meaning': 'Alert episode: least signed root of the likelihood ratio of episodes or deferrals that became worse.'},

@@ -79,7 +79,7 @@ DEFAULT_PARAMETERS: dict[str, Any] = {
     "falling_threshold": 0.15,
     "falling_z_together": 2.8,
     "falling_z_alone": 3.8,
-    "falling_ratio": 8,
+    "falling_ratio": 8.5,
     "episode_z": 3.3,
     "silent_days": 2,
     "silent_min_traces": 30,
