@@ -13,6 +13,7 @@ from ciris_scoring.basics.terminal import aligned, columns, fitted, painted, pri
 from ciris_scoring.marts import fleet
 from ciris_scoring.marts.agents import HASH_SHOWN
 from ciris_scoring.marts.alerts import Alert, alerts
+from ciris_scoring.marts.causes import NOTHING
 from ciris_scoring.marts.factors import FACTORS, Estimate
 from ciris_scoring.marts.fleet import Score
 from ciris_scoring.marts.marts import Marts
@@ -71,8 +72,8 @@ def painted_verdict(text: str) -> str:
 
 COLUMNS = (
     Column("score", lambda score: _limited(score, "capacity_score_steady"), 0),
-    Column("alone", lambda score: _limited(score, "capacity_score"), 4),
-    Column("category", lambda score: score.category_steady or "-", 5),
+    Column("alone", lambda score: _limited(score, "capacity_score"), 5),
+    Column("category", lambda score: score.category_steady or "-", 4),
     Column("status", lambda score: score.score_status, 3),
     *(Column(name, _factor(column), 1) for name, column in FACTORS.items()),
     Column("weakest", lambda score: score.weakest_factor, 2),
@@ -155,11 +156,12 @@ def _window_table(
     if len(scores) > len(shown):
         lines.append(f"... and {len(scores) - len(shown)} more agents that need less attention.")
     why = [
-        f"{printable(shown_label(score))}: {printable(score.cause)}"
+        line
         for score in shown[:MAX_CAUSES]
-        if score.verdict(threshold).verdict in ("review", "withhold")
+        if score.verdict(threshold).verdict in ("review", "withhold") and score.cause != NOTHING
+        for line in wrapped(printable(f"{shown_label(score)}: {score.cause}"), room)
     ]
-    lines += ["", *(line for cause in why for line in wrapped(cause, room))] if why else []
+    lines += ["", *why] if why else []
     scored = {score.agent_id_hash for score in scores}
     without_row = [alert for alert in raised if alert.agent_id_hash not in scored]
     for alert in without_row[:MAX_ROWS]:
