@@ -80,7 +80,9 @@ def test_what_needs_attention_comes_first(connection):
         window_days=7,
         red_flag="shared_key",
     )
-    lines = fleet_tables(connection, MARTS, AS_OF).splitlines()
+    text, _, causes = fleet_tables(connection, MARTS, AS_OF).rpartition("\n\n")
+    assert [line.split()[0] for line in causes.splitlines()] == ["Odd", "(cccccccc):"]
+    lines = text.splitlines()
     assert lines[0] == (
         "Fleet at 2026-06-15T00:00:00Z, window of 7 days, 5 agents; for a threshold of 0.6: "
         "review 1, withhold 1, keep 1, wait 1, grant 1"

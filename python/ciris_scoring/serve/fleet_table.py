@@ -139,7 +139,7 @@ def _window_table(
             0,
         ),
         ("verdict", [score.verdict(threshold).verdict for score in shown], 0),
-        ("sure", [_sure(score, threshold) for score in shown], 6),
+        ("sure", [_sure(score, threshold) for score in shown], 2),
         *((column.heading, [column.cell(score) for score in shown], column.goes) for column in COLUMNS),
     ]
     cells = [column for column in cells if column[0] not in ("alerts", "red_flags") or any(column[1])]
