@@ -436,8 +436,8 @@ def _score_lines(explanation: Mapping[str, Any]) -> list[str]:
         f"{plural(score['n_traces'], 'trace')}",
         *([note] if note else []),
         "",
-        explanation["cause"],
         f"Verdict at {judged['threshold']:g}: {judged['verdict']}: {judged['reason']}",
+        explanation["cause"],
         *_steady_lines(score),
     ]
     if score["capacity_score"] is None:
