@@ -16,10 +16,9 @@ from benchmarks.coverage.behaviour import RATES, Behaviour, DayEffects, only_tra
 from benchmarks.coverage.cases import CORROBORATED, MOST_ICC, WINDOWS, plausible
 from benchmarks.coverage.events import MODES, EventRates, Events, draw_events, durations, within
 from benchmarks.coverage.truth import truth
-from ciris_scoring.basics.normal import normal_share
 from ciris_scoring.statistics.episodes import excess
 from ciris_scoring.statistics.inputs import Booleans, Floats, Integers, PeriodSums, Window
-from ciris_scoring.statistics.long_run import LongRun, Present
+from ciris_scoring.statistics.long_run import LongRun, Present, normal_shares
 from ciris_scoring.statistics.long_run import long_run as estimate
 from ciris_scoring.statistics.resilience import resilience_score, sigmoid
 
@@ -211,7 +210,8 @@ def _probability(of: LongRun) -> Floats:
     """Return the probability that the long run reaches the threshold."""
     fixed = float(-np.log(sigmoid(1.0, PARAMETERS.norm_k, PARAMETERS.norm_x0)))
     at_threshold, at_score = (np.log(-np.log(value) - fixed) for value in (THRESHOLD, of.score))
-    return normal_share((at_threshold - at_score) / of.log_sd)
+    result: Floats = normal_shares((at_threshold - at_score) / of.log_sd)
+    return result
 
 
 def together(years: Sequence[dict[str, Standing]]) -> dict[str, Standing]:

@@ -184,7 +184,7 @@ PAGES: list[tuple[str, int, str]] = [
     *((f"{path}windowdays=30", 422, "windowdays") for path in (
         "/?", "/agent?agent_id=Link&", "/alerts?", "/parameters?", "/healthz?", "/readyz?", "/metrics?", "/docs?")),
     ("/?threshold=2", 422, "threshold"),
-    ("/?window_days=8", 404, "for windows of 7 or 30 days"),
+    ("/?window_days=8", 404, "Published: 7 and 30 days."),
     ("/agent?agent_id=nobody", 404, "There is no such agent"),
     ("/agent?agent_id=Link&window_days=5", 404, "No 5-day scores"),
     ("/alerts?window_days=5", 404, "No 5-day scores"),

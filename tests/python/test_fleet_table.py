@@ -80,12 +80,14 @@ def test_what_needs_attention_comes_first(connection):
         window_days=7,
         red_flag="shared_key",
     )
-    lines = fleet_tables(connection, MARTS, AS_OF).splitlines()
+    text, _, causes = fleet_tables(connection, MARTS, AS_OF).rpartition("\n\n")
+    assert [line.split()[0] for line in causes.splitlines()] == ["Odd", "(cccccccc):"]
+    lines = text.splitlines()
     assert lines[0] == (
         "Fleet at 2026-06-15T00:00:00Z, window of 7 days, 5 agents; for a threshold of 0.6: "
         "review 1, withhold 1, keep 1, wait 1, grant 1"
     )
-    assert [line.split()[0] for line in lines[4:]] == ["Odd", "(cccccccc)", "Even", "New", "Good"]
+    assert [line.split()[0] for line in lines[4:9]] == ["Odd", "(cccccccc)", "Even", "New", "Good"]
     assert re.split("  +", lines[4]) == [
         *(
             "Odd (dddddddd)",
@@ -137,8 +139,9 @@ def test_the_table_fits_the_terminal(connection, monkeypatch, room):
     _, *lines = fleet_tables(connection, MARTS, AS_OF).splitlines()
     assert max(map(width, lines)) <= room
     headings = lines[1].split()
-    assert {"agent", "verdict", "steady", "alerts"} <= set(headings)
-    assert ("I_int" in headings, "window" in headings) == (room == 200, room > 70)
+    assert {"agent", "verdict", "score", "alerts"} <= set(headings)
+    found = ["I_int" in headings, "alone" in headings, "sure" in headings]
+    assert found == [room == 200, room > 100, room > 70]
 
 
 def test_agents_with_equal_names_and_hash_beginnings_are_distinguished(connection):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ciris_scoring.cli import INSTALL
+from ciris_scoring.options import INSTALL
 from command_line import invoke
 from conftest import REPOSITORY
 

@@ -83,7 +83,8 @@ def test_a_component_leads_to_its_traces(client):
         assert answer.headers["content-disposition"].startswith("attachment; filename=")
         rows = list(csv.DictReader(io.StringIO(answer.text)))
         component = re.search(r"component=(\w+)", link)[1]
-        asked = {"params": {"component": component, "limit": 1000}, "headers": {"accept": "application/json"}}
+        params = {"component": pages.OF_PARTS.get(component, component), "limit": 1000}
+        asked = {"params": params, "headers": {"accept": "application/json"}}
         api = client.get(f"/api/v1/scoring/evidence/{LINK}", **asked)
         for column in ("traced_at", "trace_id", "selected_action", "audit_sequence_number"):
             expected = [str(trace[column]) for trace in api.json()["traces"]]

@@ -65,7 +65,10 @@ class Shown(NamedTuple):
 # Values that readers compute from the marts, by names that are no marts.
 COMPUTED = {
     "scores": """
-        select scores.*, greatest(30 - n_traces, 0) as missing_traces, categories.label as steady_label,
+        select scores.*, greatest(30 - n_traces, 0) as missing_traces,
+            case when probability_at_threshold is not null
+                then least(greatest(round(100 * probability_at_threshold), 1), 99) || ' %%' end as sure,
+            categories.label as steady_label,
             case when agents.last_traced_at < as_of then
                 to_char(extract(epoch from as_of - agents.last_traced_at) / 86400, 'FM9990.0') || ' d' end as silent,
             (
@@ -245,7 +248,8 @@ NAMES = {
     "section": "specification_section", "value": "parameter_value", "default": "default_value",
 }  # fmt: skip
 """Columns of the marts by their name in the API, if the two differ."""
-NOT_OF_MARTS = {"verdict_reason", "agent_note", "cause", "chain_cause", "final_from"}
+NOT_OF_MARTS = {"verdict_reason", "agent_note", "cause", "chain_cause", "final_from", "seen"}
+COMPARED = ("compared_as_of", "score_before", "change", "not_comparable_because")
 LENS_PARAMETERS = {
     "lambda_C": "lambda_c", "mu_C": "mu_c", "decay_rate": "decay_per_day", "signal_weight": "w_corroborated",
     "min_traces": "min_traces",
@@ -276,7 +280,8 @@ def limited(mart: str, key: Mapping[str, Any], column: str, text: str) -> Iterat
 def of_score(score: Row, key: Row) -> Iterator[Shown]:
     """Yield the numbers of a score of the API, whose components have the lens's names."""
     nested = ("raised", "factors", "metadata", "weighs_most", "interval_driver", "unmeasured_components")
-    yield from members("scores", key, score, *nested)
+    yield from members("scores", key, score, *nested, *COMPARED, "last_traced_at")
+    yield from members("comparisons", key, {name: score[name] for name in COMPARED if name in score})
     yield Shown("scores", key, "interval_driver", (score["interval_driver"] or "").lower() or None)
     unmeasured = [name.lower() for name in score["unmeasured_components"]]
     yield Shown("scores", key, "unmeasured_components", unmeasured)
@@ -354,7 +359,9 @@ def api_history(at: At) -> Iterator[Shown]:
 def api_alerts(at: At) -> Iterator[Shown]:
     answer = at.get("/alerts", threshold=1)
     for one in answer["agents"]:
-        yield from members("scores", at.of(one["agent_id_hash"]), one, "raised")
+        key = at.of(one["agent_id_hash"])
+        lens_names = ("interval_driver", "unmeasured_components")
+        yield from members("scores", key, one, "raised", *COMPARED, "last_traced_at", *lens_names)
         yield from raised(one, at.of(one["agent_id_hash"]))
     assert len(answer["agents"]) == answer["alert_count"] == answer["total_agent_count"]
     assert len(answer["alerts"]) == answer["total_alert_count"]
@@ -366,13 +373,13 @@ def api_alerts(at: At) -> Iterator[Shown]:
 def api_red_flags(at: At) -> Iterator[Shown]:
     for one in at.get("/red-flags")["red_flags"]:
         key = at.of(one["agent_id_hash"], red_flag=one["red_flag"], field=one["field"])
-        yield from members("fct_record_signs", key, one)
+        yield from members("fct_record_signs", key, one, "since")
 
 
 def api_parameters(at: At) -> Iterator[Shown]:
     answer = at.get("/parameters", as_of=None, window_days=None)
     for one in answer["published"]:
-        yield from members("dim_scoring_parameters", {"parameter_name": one["name"]}, one)
+        yield from members("dim_scoring_parameters", {"parameter_name": one["parameter_name"]}, one)
     for theirs, ours in LENS_PARAMETERS.items():
         value = str(answer["parameters"][theirs])
         yield Shown("dim_scoring_parameters", {"parameter_name": ours}, "parameter_value", value)
@@ -609,10 +616,9 @@ def report_json(at: At) -> Iterator[Shown]:
     for one in report["agents"]:
         key = at.of(one["agent_id_hash"])
         nested = ("loss_components", "changes", "components", "history", "raised", "verdict")
-        compared = ("compared_as_of", "score_before", "change", "not_comparable_because")
         later = ("missing_traces", "last_traced_at")
-        yield from members("scores", key, one, *nested, *compared, *later)
-        yield from members("comparisons", key, {name: one[name] for name in compared})
+        yield from members("scores", key, one, *nested, *COMPARED, *later)
+        yield from members("comparisons", key, {name: one[name] for name in COMPARED})
         yield Shown("scores", key, "verdict", one["verdict"]["verdict"])
         yield Shown("scores", key, "verdict_threshold", one["verdict"]["threshold"])
         for raised_ in one["raised"]:

@@ -14,6 +14,7 @@ LARGE = 0.05
 """Points that a loss component must cost to be called large."""
 MANY_NAMED = 1000
 """Largest number of agents whose single events are looked up. In larger fleets those with the largest losses are."""
+NOTHING = "Nothing lowers the score."
 LONGEST_NAME = 24
 """Columns of a name or a failure mode in a sentence."""
 CHAIN_CAUSES = {
@@ -191,7 +192,7 @@ def _sentence(fact: Row, event: Row | None) -> str:
     if fact["capacity_score"] is None:
         return f"{begun}{plural(fact['n_traces'], 'trace')}, too few for a score."
     if not fact["points_lost"]:
-        return f"{begun}Nothing lowers the score."
+        return begun + NOTHING
     component = fact["loss_component"]
     if fact["points_lost"] < LARGE:
         name = CHAIN_CAUSES[fact["chain"]] if component == "i_chain" else LOSS_WORDS[component]

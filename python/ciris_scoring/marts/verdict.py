@@ -134,7 +134,7 @@ class Steady:
         if self.score >= self.high or self.score <= 0:
             return float(self.score >= threshold)
         at, at_score, at_high = map(self._log_loss, (threshold, self.score, self.high))
-        return float(normal_share((at - at_score) / ((at_score - at_high) / 1.96)))
+        return normal_share((at - at_score) / ((at_score - at_high) / 1.96))
 
     def evidence_for_grant(self, threshold: float) -> float | None:
         """Return how many times its evidence an agent would need for a grant if its score stayed as it is, or None if

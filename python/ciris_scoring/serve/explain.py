@@ -449,8 +449,8 @@ def _score_lines(explanation: Mapping[str, Any]) -> list[str]:
         f"{plural(score['n_traces'], 'trace')}",
         *([note] if note else []),
         "",
-        explanation["cause"],
         f"{_heading(explanation)}: {judged['verdict']}: {judged['reason']}",
+        explanation["cause"],
         *_steady_lines(score),
     ]
     if score["capacity_score"] is None:

@@ -9,10 +9,11 @@ import psycopg
 
 from ciris_scoring.basics import as_of, decimals
 from ciris_scoring.basics.relations import Relations
-from ciris_scoring.basics.terminal import aligned, columns, fitted, painted, printable, width
+from ciris_scoring.basics.terminal import aligned, columns, fitted, painted, printable, width, wrapped
 from ciris_scoring.marts import fleet
 from ciris_scoring.marts.agents import HASH_SHOWN
 from ciris_scoring.marts.alerts import Alert, alerts
+from ciris_scoring.marts.causes import NOTHING
 from ciris_scoring.marts.factors import FACTORS, Estimate
 from ciris_scoring.marts.fleet import Score
 from ciris_scoring.marts.marts import Marts
@@ -72,8 +73,8 @@ def painted_verdict(text: str) -> str:
 
 COLUMNS = (
     Column("score", lambda score: _limited(score, "capacity_score_steady"), 0),
-    Column("alone", lambda score: _limited(score, "capacity_score"), 4),
-    Column("category", lambda score: score.category_steady or "-", 5),
+    Column("alone", lambda score: _limited(score, "capacity_score"), 5),
+    Column("category", lambda score: score.category_steady or "-", 4),
     Column("status", lambda score: score.score_status, 3),
     *(Column(name, _factor(column), 1) for name, column in FACTORS.items()),
     Column("weakest", lambda score: score.weakest_factor, 2),
@@ -149,7 +150,7 @@ def _window_table(
             0,
         ),
         ("verdict", [score.verdict(threshold).verdict for score in shown], 0),
-        ("sure", [_sure(score, threshold) for score in shown], 0),
+        ("sure", [_sure(score, threshold) for score in shown], 6),
         *((column.heading, [column.cell(score) for score in shown], column.goes) for column in COLUMNS),
     ]
     cells = [column for column in cells if column[0] not in ("alerts", "red_flags") or any(column[1])]
@@ -166,9 +167,10 @@ def _window_table(
     if len(scores) > len(shown):
         lines.append(f"... and {len(scores) - len(shown)} more agents that need less attention.")
     why = [
-        f"{printable(shown_label(score))}: {printable(score.cause)}"
+        line
         for score in shown[:MAX_CAUSES]
-        if score.verdict(threshold).verdict in ("review", "withhold")
+        if score.verdict(threshold).verdict in ("review", "withhold") and score.cause != NOTHING
+        for line in wrapped(printable(f"{shown_label(score)}: {score.cause}"), room)
     ]
     lines += ["", *why] if why else []
     scored = {score.agent_id_hash for score in scores}

@@ -50,15 +50,15 @@ def change(periods: list[Period], as_of: int, icc: dict[str, float], p: Any, per
         y, n = (math.fsum(day[k] for day in of[RECENT:]) / effect for k in (0, 1))
         if not n or (name == "i_replay" and not p["replay_enabled"]):
             continue
+        since = [[math.fsum(day[k] for day in of[:d]) for k in (0, 1)] for d in range(1, RECENT + 1)]
         before = min((y + 0.7 * math.sqrt(y) + 0.5) / n, 0.9)
         for times in (2, 3, 6):
             after = min(times * before, 0.95)
-            ratios = []
-            for d in range(1, RECENT + 1):
-                bad, trials = (math.fsum(day[k] for day in of[:d]) / effect for k in (0, 1))
-                ratios.append(
-                    bad * math.log(after / before) + (trials - bad) * math.log((1 - after) / (1 - before))
-                )
+            ratios = [
+                (bad * math.log(after / before) + (trials - bad) * math.log((1 - after) / (1 - before)))
+                / effect
+                for bad, trials in since
+            ]
             if times == 2:
                 doubled = [a + b for a, b in zip(doubled, ratios, strict=True)]
             if (after - before) * weight.get(name, 1) > 0.02:

@@ -124,6 +124,7 @@ class FleetBounds:
         }
         self._shared: dict[tuple[int, int], tuple[dict[str, float], float]] = {}
         self._rows: dict[tuple[str, int, Window], dict[str, Any]] = {}
+        self._changes: dict[tuple[str, int], tuple[alarms.Change, alarms.Worse]] = {}
 
     def shared(self, end: int, window: Window) -> tuple[dict[str, float], float]:
         """Return intraclass correlations and variation of episodes over the agents with a row."""
@@ -169,9 +170,17 @@ class FleetBounds:
         found["long_run"] = long_run.long_run(
             periods, events, index, fleet_icc, fleet_cv, window.window_days, p, self.per_day
         )
-        found["change"] = alarms.change(periods, index, fleet_icc, p, self.per_day)
-        found["worse_events"] = alarms.worse_events(events, fleet_cv)
         return found
+
+    def changes(self, name: str, end: int) -> tuple[alarms.Change, alarms.Worse]:
+        """Return the changes for the worse of behaviour and of events, which are the same for all windows."""
+        if (name, end) not in self._changes:
+            icc, cv = self.shared(end, REFERENCE_WINDOWS[0])
+            self._changes[name, end] = (
+                alarms.change(self.periods[name], self._index(end), icc, self.fleet.parameters, self.per_day),
+                alarms.worse_events(self._events(name, end), cv),
+            )
+        return self._changes[name, end]
 
     def _events(self, name: str, end: int) -> long_run.Events:
         """Return the episodes and deferrals of an agent that are known at an as-of, with their ages."""

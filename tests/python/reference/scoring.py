@@ -1412,7 +1412,7 @@ def alerts(fleet_bounds: FleetBounds, as_ofs: list[datetime], windows=REFERENCE_
                 if capacity is not None and before_capacity is not None:
                     earlier = fleet_bounds.row(name, end - length, window, before)["components"]
                     fall = _fall(before, earlier, row, found["components"], p)
-                change = found["change"]
+                change, worse = fleet_bounds.changes(name, end)
                 drop = change.kept_before - change.kept_now
                 is_old = agent.times[0] <= end - (42 + p["warm_up_days"]) * _DAY
                 if (
@@ -1424,7 +1424,6 @@ def alerts(fleet_bounds: FleetBounds, as_ofs: list[datetime], windows=REFERENCE_
                     fall = drop
                 if fall is not None:
                     alert("falling", "warning", name, end, window, fall)
-                worse = found["worse_events"]
                 if worse.z >= p["episode_z"]:
                     alert("episode", "warning", name, end, window, worse.now)
             silence = end - p["silent_days"] * _DAY
