@@ -202,6 +202,25 @@ def test_report_and_explain_find_marts_of_the_root_project(consumer):
     assert explain(project, agent, None, None, None)["score"]["agent_id_hash"] == agent
 
 
+def test_permissions_are_a_seed_of_the_root_project(consumer, marts):
+    """The seed is in the schema of the root project's seeds, which is not that of the marts."""
+    file = consumer.folder / "seeds" / "permissions.csv"
+    file.parent.mkdir()
+    file.write_text("name,threshold,window_days\nTool use,1,7\nAutonomy,0.85,30\n")
+    try:
+        assert consumer.dbt("seed", "--select", "permissions").success
+        [[schema]] = marts.execute(
+            "select schemaname from pg_tables where tablename = 'permissions'"
+        ).fetchall()
+        assert schema == SCHEMA
+        [[agent]] = marts.execute("select min(agent_id_hash) from trust.scored_agents").fetchall()
+        explained = explain(consumer.load(), agent, None, None, None, permission="Tool use")
+        assert (explained["permission"], explained["verdict"]["threshold"]) == ("Tool use", 1)
+    finally:
+        shutil.rmtree(file.parent)
+        marts.execute(f"drop schema if exists {SCHEMA} cascade")
+
+
 def test_models_of_the_root_project_build_when_ours_are_refused(consumer, marts):
     """Their models build whatever stops ours: an older as-of, missing sources, published scores, or a run at work."""
     theirs = ("--select", "package:consumer")
