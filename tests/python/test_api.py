@@ -695,15 +695,19 @@ OPERATIONS = [
     "alerts",
     "red_flags",
     "evidence",
-    *("agents", "runs", "data_quality", "acknowledgements", "verdict_history", "deferrals"),
+    *("agents", "runs", "data_quality", "permissions", "acknowledgements", "verdict_history", "deferrals"),
     *WITHOUT_PARAMETERS,
 ]
 
 
 def is_within_schema(case: schemathesis.Case) -> bool:
-    """A schema cannot express that `to` must not be before `from`, nor which windows are published."""
+    """A schema cannot express that `to` must not be before `from`, nor which windows and permissions there are."""
     asked = case.query or {}
-    return not {"from", "to"} <= set(asked) and str(asked.get("window_days")) in ("None", "7", "30")
+    return (
+        not {"from", "to"} <= set(asked)
+        and "permission" not in asked
+        and str(asked.get("window_days")) in ("None", "7", "30")
+    )
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
@@ -775,7 +779,7 @@ def test_missing_resources_and_methods_are_refused_as_problems(client):
     assert [agent["agent_name"] for agent in near] == ["Link"]
     problem = refused(client, f"{SCORING}/capacity/Link?as_at=2026-06-10&_=1&utm", 422, "bad-parameter")
     assert [error["parameter"] for error in problem["errors"]] == ["as_at", "utm"]
-    assert set(problem["allowed"]) == {"window_days", "as_of", "threshold"}
+    assert set(problem["allowed"]) == {"window_days", "as_of", "threshold", "permission"}
 
 
 def test_bug_is_reported_in_the_log_only(app, monkeypatch):

@@ -271,7 +271,7 @@ class Asked:
                 chosen = named(found, permission, threshold, self.asked_window)
             except InputError as error:
                 allowed = [one.name for one in found]
-                message = f"is {shown(permission)}. {error.message} {error.hint}"
+                message = f"is not acceptable. {error.message} {error.hint}"
                 raise bad_parameter("permission", message, allowed=allowed) from None
         return replace(self, asked_window=chosen.window_days, threshold=chosen.threshold)
 
