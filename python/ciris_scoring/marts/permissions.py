@@ -1,7 +1,7 @@
 """Permissions by name: the optional seed permissions.csv, with a threshold and a window for each (deciding.md)."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from psycopg import sql
@@ -62,7 +62,7 @@ def permissions(marts: Marts) -> list[Permission]:
             )
         query = sql.SQL("select name::text, threshold::text, window_days::text from {}")
         rows = marts.connection.execute(query.format(sql.Identifier(*place))).fetchall()
-        found = checked([dict(zip(COLUMNS, row, strict=True)) for row in rows], _published(marts))
+        found = _checked(rows, [window.window_days for window in windows(marts)])
         return sorted(found, key=lambda one: (one.window_days, one.threshold, one.name))
     return []
 
@@ -89,23 +89,17 @@ def _is_seed(marts: Marts, place: Place) -> bool:
     )
 
 
-def _published(marts: Marts) -> list[int]:
-    return [window.window_days for window in windows(marts)]
-
-
-def checked(rows: Sequence[Mapping[str, str | None]], published: Iterable[int]) -> list[Permission]:
+def _checked(rows: Sequence[Sequence[str | None]], published: Sequence[int]) -> list[Permission]:
     """Return the permissions that rows of the seed describe.
 
-    :param rows: texts by column.
+    :param rows: texts of the columns.
     :param published: lengths of the published windows in days.
     :raises DatabaseError: a row is wrong; the message names row, value and remedy.
     """
     found: dict[str, Permission] = {}
-    allowed = list(published)
     if len(rows) > MOST_PERMISSIONS:
         raise DatabaseError(f"permissions.csv has {len(rows)} rows, more than {MOST_PERMISSIONS}.", REMEDY)
-    for number, row in enumerate(rows, 1):
-        name, threshold, window_days = (row[column] for column in COLUMNS)
+    for number, (name, threshold, window_days) in enumerate(rows, 1):
         where = f"Row {number} of permissions.csv"
         if not name or name != name.strip() or not name.isprintable() or len(name) > LONGEST_NAME:
             must = f"must be 1 to {LONGEST_NAME} printable characters without spaces around them"
@@ -119,10 +113,10 @@ def checked(rows: Sequence[Mapping[str, str | None]], published: Iterable[int]) 
                 f"{where} has the threshold {shown(threshold)}, which must be a number in [0, 1].", REMEDY
             )
         days = _number(window_days)
-        if days is None or days not in allowed:
+        if days is None or days not in published:
             raise DatabaseError(
                 f"{where} has the window_days {shown(window_days)}, which is not a published window; there are "
-                f"{' and '.join(map(str, allowed))}.",
+                f"{' and '.join(map(str, published))}.",
                 REMEDY,
             )
         found[name] = Permission(name, value, int(days))
