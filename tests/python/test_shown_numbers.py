@@ -615,7 +615,7 @@ def report_json(at: At) -> Iterator[Shown]:
     yield from members("fct_fleet_capacity", at.key, report["fleet"])
     for one in report["agents"]:
         key = at.of(one["agent_id_hash"])
-        nested = ("loss_components", "changes", "components", "history", "raised", "verdict")
+        nested = ("loss_components", "changes", "components", "history", "raised", "verdict", "permissions")
         later = ("missing_traces", "last_traced_at")
         yield from members("scores", key, one, *nested, *COMPARED, *later)
         yield from members("comparisons", key, {name: one[name] for name in COMPARED})

@@ -41,16 +41,15 @@ class Permission:
 def permissions(marts: Marts) -> list[Permission]:
     """Read the permissions of the seed in the order of window, threshold and name; none if there is no seed.
 
-    The seed is where dbt puts it, if the project has it. Otherwise, it is in the schema of the marts or that of the
-    seeds, for readers without the file.
+    The seed is where dbt puts it, if the project has it. Otherwise, it is in the schema of the marts or in another one
+    of this project, for readers without the file.
 
     :raises DatabaseError: a row is wrong, or the role may not read the seed.
     """
     relations = marts.relations
-    schemas = (relations.marts_schema, relations.places["scoring_windows"].schema)
     places = [
         *([relations.permissions] if relations.permissions else []),
-        *(Place(one, TABLE) for one in schemas),
+        *(Place(one, TABLE) for one in (relations.marts_schema, *relations.schemas)),
     ]
     for place in dict.fromkeys(places):
         if not _is_seed(marts, place):
