@@ -350,8 +350,10 @@ MARTS = {
 
 
 def without_limits(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row without the confidence bounds, the long run and what derives from them, which depend on all agents of
-    the fleet."""
+    """Return a row without the confidence bounds, the long run and what derives from them.
+
+    They depend on all agents of the fleet.
+    """
     of_limits = ("_low", "_high", "design_effect", "interval_driver", "_certainty", "verdict", "review_for")
     of_fleet = (*of_limits, "grant_score", "withhold_score", "probability_at_threshold")
     return {
