@@ -308,8 +308,9 @@ PROJECT = {
             30 as n_traces, 'medium' as confidence, '{}'::text[] as unmeasured_components, 'set' as parameter_set_id,
             r_score as capacity_score, 0.5::float8 as capacity_score_low, r_score as capacity_score_high,
             r_score as capacity_score_geometric, 1::float8 as fragility_index, 'final' as score_status,
-            {% for end in ['', '_low', '_high', '_certainty'] %} 'high_capacity' as category{{ end }}, {% endfor %}
-            'high_capacity' as category_steady, 'certain' as category_steady_certainty,
+            {% for end in ['', '_low', '_high', '_certainty'] %}
+                'high_capacity' as category{{ end }}, 'high_capacity' as category_steady{{ end }},
+            {% endfor %}
             null::text as interval_driver, 'R' as weakest_factor, null::text as steady_missing_because,
             {% for factor in ['c', 'i_int', 'i_inc', 's'] %}
                 {% for end in ['', '_low', '_high'] %} 1::float8 as {{ factor }}_score{{ end }}, {% endfor %}
@@ -319,8 +320,14 @@ PROJECT = {
             r_score as capacity_score_steady_high, 0::float8 as mttr_hours_steady_minus_weekly,
             0::float8 as q_deferral_steady_minus_weekly, 0.6::float8 as verdict_threshold, now() as scored_at,
             0.07::float8 as r_ceiling_loss, 0.9::float8 as probability_at_threshold,
-            r_score as grant_score, r_score as withhold_score
+            r_score as grant_score, r_score as withhold_score, 0 as n_steady_deferrals,
+            {% for rate in ['key', 'signature', 'link'] %} 1::float8 as {{ rate }}_rate, {% endfor %}
+            0 as chain_gaps, 0 as chain_rewinds, 0 as chain_duplicates
         from {{ ref('int_resilience') }}
+        """,
+    "models/marts/fct_score_attribution.sql": """
+        select agent_id_hash, as_of, window_days, 'mttr_hours' as loss_component, 0::float8 as points_lost, 1 as rank
+        from {{ ref('fct_capacity_scores') }} where false
         """,
     "models/marts/fct_fleet_capacity.sql": """
         select distinct as_of, window_days from {{ ref('fct_capacity_scores') }}
@@ -331,8 +338,10 @@ PROJECT = {
         from {{ ref('fct_capacity_scores') }} where false
         """,
     "models/marts/dim_agents.sql": """
-        select agent_id_hash, as_of as last_traced_at from {{ ref('fct_capacity_scores') }}
+        select agent_id_hash, as_of - interval '60 days' as first_traced_at, as_of as last_traced_at
+        from {{ ref('fct_capacity_scores') }}
         """,
+    "models/intermediate/scoring_windows.sql": "select 7 as window_days",
     "models/marts/dim_scoring_windows.sql": "select 7 as window_days, 23 as baseline_days, 30 as coherence_days",
     "models/marts/dim_scoring_parameters.sql": "select 'min_traces' as parameter_name, '30' as parameter_value",
     "models/marts/fct_capacity_alerts.sql": """
@@ -390,11 +399,11 @@ def test_a_run_builds_scores_and_prints_the_table(sources, small_project, monkey
         "Fleet at 2026-06-15T00:00:00Z, window of 7 days, 1 agents; for a threshold of 0.6: review 0,"
     )
     assert re.split("  +", lines[4])[:5] == [
-        *("Ægir (agent)", "grant", "0.924 [0.61, 0.92]", "0.924 [0.50, 0.92]", "high_capacity"),
+        *("Ægir (agent)", "grant", "90 %", "0.924 [0.61, 0.92]", "0.924 [0.50, 0.92]"),
     ]
     stderr = result.stderr
     assert re.search(r"as of 2026-06-15T00:00:00Z, held by \d+\n", stderr)
-    assert re.search(r"\d of 13  ok +\d\.\d s  model int_", stderr)
+    assert re.search(r"\d of 15  ok +\d\.\d s  model int_", stderr)
     assert re.search(r"WARN +\d\.\d s  test agent_is_welcome  Got 1 result", stderr)
     assert "\x1b" not in result.output
     assert os.environ["PGOPTIONS"] == "-c work_mem=8MB"

@@ -141,7 +141,7 @@ def test_the_table_fits_the_terminal(connection, monkeypatch, room):
     headings = lines[1].split()
     assert {"agent", "verdict", "score", "alerts"} <= set(headings)
     found = ["I_int" in headings, "alone" in headings, "sure" in headings]
-    assert found == [room == 200, room > 100, room > 70]
+    assert found == [room == 200, room > 70, room > 70]
 
 
 def test_agents_with_equal_names_and_hash_beginnings_are_distinguished(connection):

@@ -350,9 +350,17 @@ MARTS = {
 
 
 def without_limits(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row without confidence bounds and derived columns, which depend on all agents of the fleet."""
+    """Return a row without the confidence bounds, the long run and what derives from them.
+
+    They depend on all agents of the fleet.
+    """
     of_limits = ("_low", "_high", "design_effect", "interval_driver", "_certainty", "verdict", "review_for")
-    return {column: value for column, value in row.items() if not column.endswith(of_limits)}
+    of_fleet = (*of_limits, "grant_score", "withhold_score", "probability_at_threshold")
+    return {
+        column: value
+        for column, value in row.items()
+        if not column.endswith(of_fleet) and "steady" not in column
+    }
 
 
 def others(connection: psycopg.Connection, schema: str) -> dict[tuple[str, str], dict[str, Any]]:

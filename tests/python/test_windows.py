@@ -146,15 +146,14 @@ def test_numpy_computes_the_components_that_sql_publishes(database, connection):
     )
     published = connection.execute("""
         select
-            i_chain, i_coverage, i_replay, ece, mttr_hours, n_episodes, rho_regression, q_deferral,
-            coalesce(q_deferral_before, 1)
+            i_chain, i_coverage, i_replay, ece, mttr_hours, n_episodes, rho_regression, q_deferral
         from int_resilience
         inner join int_integrity using (agent_id_hash, as_of, window_days)
         inner join int_incompleteness_awareness using (agent_id_hash, as_of, window_days)
         order by agent_id_hash, as_of, window_days
         """).fetchall()
     assert len(published) == len(rows) > 50
-    for name, values in zip(Components._fields[:-1], zip(*published, strict=True), strict=True):
+    for name, values in zip(Components._fields, zip(*published, strict=True), strict=True):
         np.testing.assert_allclose(getattr(made, name), values, rtol=1e-12, atol=1e-12, err_msg=name)
         # Equality of constants would prove little.
         assert len(set(values)) > 1, name

@@ -311,8 +311,10 @@ SENTENCES: Mapping[str, Callable[[Row, Row], str]] = {
     "u_unsafe": _counted("u_unsafe", "acted unsafely", "acted unsafely"),
     "q_deferral": _deferrals,
     "s_score": lambda fact, _: (
-        f"{round(100 * (1 - fact['sigma'] / fact['sigma_max'])) if fact['sigma_max'] else 0} % of "
+        f"{round(100 * (1 - fact['sigma'] / fact['sigma_max']))} % of "
         f"{plural(fact['n_signals'], 'coherence signal')} were incoherent or not verified."
+        if fact["sigma_max"]
+        else "No coherence check is recorded."
     ),
 }
 """Sentence about each loss component, from the row of the score and the events of the agent."""
