@@ -35,6 +35,22 @@ CASES = [
         ],
     ),
     Case(
+        "4b without a signal the steady score is 0, and so are its bounds and the probability",
+        traces(ago(1), 30, coherence_passed=None),
+        [
+            expects(
+                {
+                    "s_score_steady": 0,
+                    "capacity_score_steady": 0,
+                    "capacity_score_steady_low": 0,
+                    "capacity_score_steady_high": 0,
+                    "grant_score": 0,
+                    "probability_at_threshold": 0,
+                }
+            )
+        ],
+    ),
+    Case(
         "7 a signal loses 5 % a day, and S is the mean over the period ends with one",
         [*traces(ago(2, hours=1), coherence_passed=False), *traces(ago(hours=1))],
         # Nothing is coherent at T - 2 and T - 1 days; at T it is 0.5 against 0.5 + 0.5 f^2. By the hour there are 49
