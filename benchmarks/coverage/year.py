@@ -32,7 +32,7 @@ BEFORE = 127
 CHANGES = 1.5
 """Mean number of changes of an agent over all days."""
 
-STRETCHES = 6
+SEGMENTS = 6
 """Maximum number of periods of constant behaviour."""
 
 SHARE_CHANGED = 0.4
@@ -48,7 +48,7 @@ WINDOWS_DRAWN = 400
 class Lives(NamedTuple):
     """Behaviour of agents by period of constant behaviour."""
 
-    stretch: Integers
+    segment: Integers
     """Index of the period, (agents, days)."""
     behaviour: Behaviour
     """Behaviour, (agents, periods, ...)."""
@@ -63,7 +63,7 @@ class Standing(NamedTuple):
     low: Floats
     high: Floats
     long_run: Floats
-    stretch: Integers
+    segment: Integers
     """Index of the agent's period of constant behaviour."""
     alarm: Booleans
     """Whether ``falling``, ``episode`` or a critical ``low_capacity`` is raised."""
@@ -75,25 +75,25 @@ class Standing(NamedTuple):
 
 def live(agents: int, days: int, rng: np.random.Generator) -> Lives:
     """Draw agents and their changes. Each change draws some properties again."""
-    drawn = plausible(agents * STRETCHES, 1, 0, rng)
-    n_changes = np.minimum(rng.poisson(CHANGES, agents), STRETCHES - 1)
+    drawn = plausible(agents * SEGMENTS, 1, 0, rng)
+    n_changes = np.minimum(rng.poisson(CHANGES, agents), SEGMENTS - 1)
     day_of_change = np.where(
-        np.arange(STRETCHES - 1) < n_changes[:, None], rng.integers(1, days, (agents, STRETCHES - 1)), days
+        np.arange(SEGMENTS - 1) < n_changes[:, None], rng.integers(1, days, (agents, SEGMENTS - 1)), days
     )
-    stretch = (day_of_change[:, :, None] <= np.arange(days)).sum(axis=1)
+    segment = (day_of_change[:, :, None] <= np.arange(days)).sum(axis=1)
 
     def lasting(values: NDArray[Any]) -> NDArray[Any]:
         """Return values of (agents · periods, ...) of which only some change from one period to the next."""
-        of_stretch = values.reshape(agents, STRETCHES, *values.shape[1:])
-        for i in range(1, STRETCHES):
+        of_segment = values.reshape(agents, SEGMENTS, *values.shape[1:])
+        for i in range(1, SEGMENTS):
             stays = rng.random(agents) >= SHARE_CHANGED
-            of_stretch[stays, i] = of_stretch[stays, i - 1]
-        return of_stretch
+            of_segment[stays, i] = of_segment[stays, i - 1]
+        return of_segment
 
-    n = agents * STRETCHES
+    n = agents * SEGMENTS
     episodes = np.where(rng.random(n) < 0.2, 0.0, 10.0 ** rng.uniform(-2.3, -0.8, n))
     return Lives(
-        stretch,
+        segment,
         Behaviour(
             np.stack([lasting(drawn.rates[:, 0, i]) for i in range(len(RATES))], axis=-1),
             lasting(drawn.histograms[:, 0]),
@@ -142,25 +142,25 @@ def a_year(seed: int, number: int) -> dict[str, Standing]:
     rng = np.random.default_rng([seed, number])
     lives = live(AGENTS, BEFORE + DAYS, rng)
     agent = np.arange(AGENTS)[:, None]
-    of_day = (agent, lives.stretch)
+    of_day = (agent, lives.segment)
     behaviour = Behaviour(*(values[of_day] for values in lives.behaviour))
     events = draw_events(EventRates(*(values[of_day] for values in lives.rates)), rng)
     per_week = np.clip(600 * np.exp(rng.normal(size=(AGENTS, 1))), 60, 6000)
-    n_traces = rng.poisson(per_week / 7 * rng.gamma(8.0, 1 / 8, lives.stretch.shape))
+    n_traces = rng.poisson(per_week / 7 * rng.gamma(8.0, 1 / 8, lives.segment.shape))
     facts = only_traces(n_traces, rng.binomial(n_traces, CORROBORATED))
     effects = DayEffects(rng.uniform(0, MOST_ICC, AGENTS))
     sums, (week, month), _, present, raised = watched(behaviour, events, facts, effects, BEFORE + 1, rng)
     alarms = raised.reviews()
-    stretch = lives.stretch[:, BEFORE:]
-    expected = [long_run(lives, window, rng)[agent, stretch] for window in WINDOWS.values()]
+    segment = lives.segment[:, BEFORE:]
+    expected = [long_run(lives, window, rng)[agent, segment] for window in WINDOWS.values()]
     lost = [_critical_gaps(n_traces, days, rng)[:, BEFORE:] for days in WINDOWS]
     steady = _steady(sums, events, present)
     return {
-        "7 days": Standing(*week[:3], expected[0], stretch, alarms[0]),
-        "30 days": Standing(*month[:3], expected[1], stretch, alarms[1]),
+        "7 days": Standing(*week[:3], expected[0], segment, alarms[0]),
+        "30 days": Standing(*month[:3], expected[1], segment, alarms[1]),
         **{
             f"steady, {days} days": Standing(
-                of.score, of.low, of.high, expected[at], stretch, alarms[at], _probability(of), lost[at]
+                of.score, of.low, of.high, expected[at], segment, alarms[at], _probability(of), lost[at]
             )
             for at, (days, of) in enumerate(zip(WINDOWS, steady, strict=True))
         },
@@ -231,11 +231,11 @@ def accuracy(name: str, of: Standing) -> dict[str, Any]:
     there = ~np.isnan(of.score)
     score, low, high, expected = (values[there] for values in of[:4])
     agent = np.broadcast_to(np.arange(len(of.score))[:, None], of.score.shape)[there]
-    of_stretch = agent * STRETCHES + of.stretch[there]
-    n, total = np.bincount(of_stretch), np.bincount(of_stretch, score)
-    within = score - (total / np.maximum(n, 1))[of_stretch]
+    of_segment = agent * SEGMENTS + of.segment[there]
+    n, total = np.bincount(of_segment), np.bincount(of_segment, score)
+    within = score - (total / np.maximum(n, 1))[of_segment]
     inside = (low <= expected) & (expected <= high)
-    soon = _days_since_change(of.stretch)[there] < SOON
+    soon = _days_since_change(of.segment)[there] < SOON
     return {
         "score": name,
         "coverage": np.mean(inside),
@@ -265,11 +265,11 @@ SOON = 14
 """Days after a change in which coverage is stated separately."""
 
 
-def _days_since_change(stretch: Integers) -> Integers:
+def _days_since_change(segment: Integers) -> Integers:
     """Return days since the agent's last change, (agents, days); very many before the first one."""
-    day = np.arange(stretch.shape[1])
-    changed = np.zeros(stretch.shape, dtype=bool)
-    changed[:, 1:] = stretch[:, 1:] != stretch[:, :-1]
+    day = np.arange(segment.shape[1])
+    changed = np.zeros(segment.shape, dtype=bool)
+    changed[:, 1:] = segment[:, 1:] != segment[:, :-1]
     result: Integers = day - np.maximum.accumulate(np.where(changed, day, -1_000_000), axis=1)
     return result
 

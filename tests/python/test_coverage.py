@@ -218,8 +218,8 @@ def test_long_run_score_equals_hand_computed_values():
 
     def lives(episodes: float, hours: float, deferrals: float) -> Lives:
         rates = EventRates(episodes * one, hours * one, deferrals * one, 0.5 * one)
-        stretch = np.zeros((1, 1), dtype=np.int64)
-        return Lives(stretch, good_agent(1), rates)
+        segment = np.zeros((1, 1), dtype=np.int64)
+        return Lives(segment, good_agent(1), rates)
 
     r = 1 / (1 + np.exp(-2.5))
     score = np.exp(-0.1) * (1 - (0.005 + 0.995 * 0.01)) * 0.99 * r * 0.98 * 0.995 * 0.95
