@@ -46,7 +46,7 @@
 
 {#- Standard deviation of the logarithm of that loss, from the upper bound of the 95 % interval. -#}
 {% macro log_sd(score, high, fixed_loss) -%}
-  ((ln({{ loss_beyond(score, fixed_loss) }}) - ln({{ loss_beyond(high, fixed_loss) }})) / 1.96)
+  ((ln({{ loss_beyond(score, fixed_loss) }}) - ln({{ loss_beyond(high, fixed_loss) }})) / {{ constant('normal_to_95', 1) }})
 {%- endmacro %}
 
 {#- Steady score that is reached with a given probability. -#}

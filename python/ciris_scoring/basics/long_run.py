@@ -1,6 +1,11 @@
-"""Distribution function of the standard normal distribution."""
+"""Parts of the long run that statistics, readers and SQL share (certainty.md §4b)."""
 
 import math
+
+NORMAL_TO_95 = 1.96
+"""Standard deviations from the middle of a normal distribution to the ends of its 95 % interval."""
+LEAST_LOSS = 1e-9
+"""Smallest loss beyond the fixed cost, so that its logarithm is finite."""
 
 
 def normal_share(z: float) -> float:

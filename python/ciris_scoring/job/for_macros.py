@@ -11,6 +11,7 @@ from typing import Any
 
 from ciris_scoring.basics import as_of, connection, decimals, run_lock, source_schema, source_shape
 from ciris_scoring.basics.kinds import ALERTS
+from ciris_scoring.basics.long_run import NORMAL_TO_95
 from ciris_scoring.marts import agent, agents, evidence
 from ciris_scoring.statistics import changes, inputs, long_run, reading, red_flags, resilience, ties, writing
 
@@ -38,6 +39,7 @@ CONSTANTS: Mapping[str, Any] = MappingProxyType(
         "scores_with_intervals": writing.SCORES_WITH_BOUNDS,
         "score_decimals": decimals.SCORE_DECIMALS,
         "normal_quantile": NormalDist().inv_cdf,
+        "normal_to_95": NORMAL_TO_95,
         "trace_days": long_run.TRACE_WINDOWS[-1],
         # Alerts and red flags
         "alerts": ALERTS,

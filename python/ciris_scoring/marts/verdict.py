@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from ciris_scoring.basics.kinds import ALERTS, FLAGS, KINDS
-from ciris_scoring.basics.normal import normal_share
+from ciris_scoring.basics.long_run import LEAST_LOSS, NORMAL_TO_95, normal_share
 from ciris_scoring.marts import acknowledgements
 from ciris_scoring.marts.acknowledgements import Acknowledgement
 from ciris_scoring.marts.marts import Marts, grouped
@@ -44,10 +44,6 @@ AS_OF_MEANT = """
 """CTE `meant`: the as-of whose alerts to read. It is the given as-of, except at the newest one with scores: then it
 is the newest as-of with alerts, because a later run that scored no agent can raise alerts too.
 """
-
-
-LEAST_LOSS = 1e-9
-"""Smallest loss beyond the fixed one, so that its logarithm is finite (certainty.md §4b)."""
 
 
 def title(name: str) -> str:
@@ -134,7 +130,7 @@ class Steady:
         if self.score >= self.high or self.score <= 0:
             return float(self.score >= threshold)
         at, at_score, at_high = map(self._log_loss, (threshold, self.score, self.high))
-        return normal_share((at - at_score) / ((at_score - at_high) / 1.96))
+        return normal_share((at - at_score) / ((at_score - at_high) / NORMAL_TO_95))
 
     def evidence_for_grant(self, threshold: float) -> float | None:
         """Return how many times its evidence an agent would need for a grant if its score stayed as it is, or None if
@@ -155,9 +151,14 @@ class Steady:
         return math.log(max(-math.log(score) - (self.fixed_loss or 0), LEAST_LOSS))
 
 
+def percent_sure(probability: float) -> int:
+    """Return the probability in percent, from 1 to 99."""
+    return min(max(round(100 * probability), 1), 99)
+
+
 def sure(probability: float) -> str:
     """Return the probability in words, for example "92 % sure"."""
-    percent = min(max(round(100 * probability), 1), 99)
+    percent = percent_sure(probability)
     bound = {1: "at most ", 99: "at least "}.get(percent, "")
     return f"{bound}{percent} % sure"
 

@@ -20,7 +20,7 @@ from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.parameters import windows
 from ciris_scoring.marts.permissions import Permission, meant, permissions
 from ciris_scoring.marts.red_flags import RedFlag
-from ciris_scoring.marts.verdict import VERDICTS
+from ciris_scoring.marts.verdict import VERDICTS, percent_sure
 
 MAX_ROWS = 40
 """Maximum number of agents in the table of a window after a run. The others are only counted."""
@@ -63,7 +63,7 @@ def _raised(is_red_flag: bool) -> Callable[[Score], str]:
 def _sure(score: Score, threshold: float | None) -> str:
     """Return the probability that the steady score reaches the threshold."""
     probability = score.verdict(threshold).probability
-    return "-" if probability is None else f"{min(max(round(100 * probability), 1), 99)} %"
+    return "-" if probability is None else f"{percent_sure(probability)} %"
 
 
 def painted_verdict(text: str) -> str:

@@ -14,7 +14,7 @@ from ciris_scoring.statistics.design_effects import FLEET_WEIGHT
 from ciris_scoring.statistics.inputs import Booleans, Floats, Integers, Parameters, TraceSums
 from ciris_scoring.statistics.long_run import DAYS_PER_DEGREE, LEAST_VARIANCE, Present
 from ciris_scoring.statistics.residuals import FIELDS_PER_TRACE, RATES, rate_counts, ratio
-from ciris_scoring.statistics.windows import CONFIDENCE_UNITS, running_total
+from ciris_scoring.statistics.windows import CONFIDENCE_UNITS, confidence_in_units, running_total
 
 RECENT_DAYS, BASE_DAYS = 42, 90
 """Days in which a change is looked for, and days before them. Together they are the lookback horizon of traces."""
@@ -67,7 +67,7 @@ def behaviour_changes(
     """
     y, n = rate_counts(sums)
     judged, successes = (values.sum(axis=-1) for values in (sums.n_judged, sums.n_successes))
-    confidence = np.rint(sums.sum_confidence * CONFIDENCE_UNITS).astype(np.int64).sum(axis=-1)
+    confidence = confidence_in_units(sums).sum(axis=-1)
     per_period = np.concatenate([y, n, np.stack([judged, successes, confidence], axis=-1)], axis=-1)
     total = running_total(per_period)
     counts = _since(total, present, periods_per_day)

@@ -9,9 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ciris_scoring.statistics.design_effects import FLEET_WEIGHT
 from ciris_scoring.statistics.inputs import Floats, Integers
-from ciris_scoring.statistics.long_run import Present, days_observed, deferral_sums, episode_sums
+from ciris_scoring.statistics.long_run import (
+    Present,
+    days_observed,
+    deferral_sums,
+    episode_sums,
+    variance_of_log_hours,
+)
 from ciris_scoring.statistics.residuals import ratio
 from ciris_scoring.statistics.windows import Deferrals, FragileEpisodes
 
@@ -110,8 +115,7 @@ def event_changes(
 def longer(n: Sides, log_hours: Sides, squares_before: Floats, episode_cv: Floats) -> Floats:
     """Compute the signed root of the likelihood ratio of longer durations.
 
-    This is the root of ν ln(1 + t²/ν), with t of the two mean logarithms and ν degrees of freedom. The variance is the
-    agent's own, shrunk towards the fleet's with the weight of ``FLEET_WEIGHT`` degrees of freedom.
+    This is the root of ν ln(1 + t²/ν), with t of the two mean logarithms and ν degrees of freedom of their variance.
 
     :param squares_before: sums of the squared logarithms of the hours before.
     :param episode_cv: the fleet's coefficient of variation of durations.
@@ -119,11 +123,9 @@ def longer(n: Sides, log_hours: Sides, squares_before: Floats, episode_cv: Float
     """
     known = (n.now > 0) & (n.before > 0)
     now, before = (np.where(known, of, 1.0) for of in n)
-    spread = np.maximum(squares_before - log_hours.before**2 / before, 0)
-    variance = (FLEET_WEIGHT * np.log1p(episode_cv**2) + spread) / (FLEET_WEIGHT + before - 1)
+    variance, degrees = variance_of_log_hours(before, log_hours.before, squares_before, episode_cv)
     rise = log_hours.now / now - log_hours.before / before
     t = np.maximum(rise / np.sqrt(variance * (1 / now + 1 / before)), 0)
-    degrees = FLEET_WEIGHT + before - 1
     return np.where(known, np.sqrt(degrees * np.log1p(t * t / degrees)), 0.0)
 
 

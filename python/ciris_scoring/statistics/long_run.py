@@ -15,7 +15,7 @@ import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 from numpy.typing import NDArray
 
-from ciris_scoring.basics.normal import normal_share
+from ciris_scoring.basics.long_run import LEAST_LOSS, NORMAL_TO_95, normal_share
 from ciris_scoring.statistics.change_points import Estimate, frequencies, means, rates
 from ciris_scoring.statistics.design_effects import FLEET_WEIGHT, LEAST_EFFECT
 from ciris_scoring.statistics.inputs import Booleans, Floats, Integers, Parameters, TraceSums
@@ -30,6 +30,7 @@ from ciris_scoring.statistics.windows import (
     VALUE_UNITS,
     Deferrals,
     FragileEpisodes,
+    confidence_in_units,
     log_hours,
     running_total,
 )
@@ -82,10 +83,6 @@ NODES, NODE_WEIGHTS = (
 """Gauss-Hermite quadrature for a standard normal distribution."""
 THREE_POINTS = np.sqrt(3.0)
 """Distance of the outer points of the three-point quadrature, which have the weight 1/6 each."""
-
-NORMAL_TO_95 = 1.96
-LEAST_LOSS = 1e-9
-"""Smallest loss beyond the fixed cost, so that its logarithm is finite."""
 
 
 class Present(NamedTuple):
@@ -315,8 +312,7 @@ def design_effects(
 
 def _calibration(sums: TraceSums, present: Present, periods_per_day: int) -> _Part:
     """Return the loss by ECE: the expected absolute gaps of the bins, whose gaps are normal."""
-    confidence = np.rint(sums.sum_confidence * CONFIDENCE_UNITS).astype(np.int64)
-    per_period = np.concatenate([sums.n_judged, sums.n_successes, confidence], axis=-1)
+    per_period = np.concatenate([sums.n_judged, sums.n_successes, confidence_in_units(sums)], axis=-1)
     found = _nested(running_total(per_period), present, TRACE_WINDOWS, periods_per_day).astype(np.float64)
     judged, successes, confident = np.split(found, 3, axis=-1)
     excess = confident / CONFIDENCE_UNITS - successes
@@ -421,16 +417,33 @@ def days_observed(
     return np.minimum(np.array(days, dtype=np.float64), age[:, None])
 
 
+def variance_of_log_hours(
+    n: Floats, log_hours: Floats, squares: Floats, episode_cv: Floats
+) -> tuple[Floats, Floats]:
+    """Return the variance of the logarithms of the hours of episodes, and its degrees of freedom.
+
+    The variance is the agent's own, shrunk towards the fleet's with the weight of ``FLEET_WEIGHT`` degrees of freedom.
+
+    :param n: number of episodes.
+    :param log_hours: sum of the logarithms of their hours.
+    :param squares: sum of the squares of these logarithms.
+    :param episode_cv: the fleet's coefficient of variation of durations.
+    """
+    spread = np.maximum(squares - ratio(log_hours**2, n), 0.0)
+    degrees = FLEET_WEIGHT + np.maximum(n - 1, 0)
+    return (FLEET_WEIGHT * np.log1p(episode_cv**2) + spread) / degrees, degrees
+
+
 def _episodes(
     episodes: FragileEpisodes, first_period: Integers, present: Present, periods_per_day: int
 ) -> tuple[Estimate, Estimate, Floats, Floats]:
     """Return frequency, mean logarithm of hours, its variance between episodes, and the effective number of modes."""
     found = episode_sums(episodes, present, EVENT_WINDOWS, periods_per_day)
     longest = found.n[:, -1].astype(np.float64)
-    degrees = np.maximum(longest - 1, 0)
-    modes = (degrees + MODE_PAIRS) / (found.repeats[:, -1] + SAME_MODE)
-    spread = np.maximum(found.log_hours_squared[:, -1] - ratio(found.log_hours[:, -1] ** 2, longest), 0.0)
-    variance = (FLEET_WEIGHT * np.log1p(present.episode_cv**2) + spread) / (FLEET_WEIGHT + degrees)
+    modes = (np.maximum(longest - 1, 0) + MODE_PAIRS) / (found.repeats[:, -1] + SAME_MODE)
+    variance, _ = variance_of_log_hours(
+        longest, found.log_hours[:, -1], found.log_hours_squared[:, -1], present.episode_cv
+    )
     n = (found.n + present.n_open[:, None]).astype(np.float64)
     total = found.log_hours + present.open_log_hours[:, None]
     days = days_observed(first_period, present, EVENT_WINDOWS, periods_per_day)

@@ -153,11 +153,12 @@ def _compute_rows(
         chunk.sums, rows, windows, parameters, fleet, periods_per_day=setting.periods_per_day
     )
     window_days = np.array([window.window_days for window in windows])[places.window]
+    sums = TraceSums.after(chunk.older, chunk.sums)
     return {
         **columns,
-        "chain_gap_z": _chain_gap_z(chunk, columns, window_days, setting.periods_per_day),
+        "chain_gap_z": _chain_gap_z(chunk, sums, columns, window_days, setting.periods_per_day),
         **count_ties(scored, rows, windows, setting.periods_per_day)._asdict(),
-        **_columns_of_pairs(chunk, deferrals, episodes, first_period, columns, fleet, setting),
+        **_columns_of_pairs(chunk, sums, deferrals, episodes, first_period, columns, fleet, setting),
         **statistics_columns(
             rows,
             fleet,
@@ -170,6 +171,7 @@ def _compute_rows(
 
 def _columns_of_pairs(
     chunk: Batch,
+    sums: TraceSums,
     deferrals: Deferrals,
     episodes: FragileEpisodes,
     first_period: Integers,
@@ -182,7 +184,6 @@ def _columns_of_pairs(
     is_first = np.append(True, (agent[1:] != agent[:-1]) | (as_of[1:] != as_of[:-1]))[: len(agent)]
     first, pair = np.flatnonzero(is_first), np.cumsum(is_first) - 1
     n_open, n_older = columns["n_open_episodes"][first], chunk.older.n_traces.shape[1]
-    sums = TraceSums.after(chunk.older, chunk.sums)
     parameters, per_day = setting.parameters, setting.periods_per_day
     traced = agent[first], as_of[first] + n_older
     present = Present(
@@ -210,12 +211,13 @@ GAP_DAYS = 90
 """Days before the window with which gaps in the audit numbers are compared (certainty.md §4)."""
 
 
-def _chain_gap_z(chunk: Batch, columns: Columns, window_days: Integers, periods_per_day: int) -> Floats:
+def _chain_gap_z(
+    chunk: Batch, sums: TraceSums, columns: Columns, window_days: Integers, periods_per_day: int
+) -> Floats:
     """Return by how many standard deviations gaps per trace exceed those before the window."""
     older, (agent, as_of, _) = chunk.older.n_traces.shape[1], chunk.places
     until = older + as_of - window_days * periods_per_day
     since = np.maximum(until - GAP_DAYS * periods_per_day, 0)
-    sums = TraceSums.after(chunk.older, chunk.sums)
     n_gaps, n_traces = (
         total[agent, until] - total[agent, since]
         for total in map(running_total, (sums.n_chain_gaps, sums.n_traces))

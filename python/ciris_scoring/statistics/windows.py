@@ -19,7 +19,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ciris_scoring.statistics.inputs import LEAST_LOG_HOURS, Floats, Integers, PeriodSums, Places, Window
+from ciris_scoring.statistics.inputs import (
+    LEAST_LOG_HOURS,
+    Floats,
+    Integers,
+    PeriodSums,
+    Places,
+    TraceSums,
+    Window,
+)
 from ciris_scoring.statistics.red_flags import DAYS_TO_JUDGE
 
 NEVER = np.iinfo(np.int64).max // 4
@@ -199,6 +207,12 @@ def window_columns(
     return _in_units(columns, places, periods_per_day)
 
 
+def confidence_in_units(sums: PeriodSums | TraceSums) -> Integers:
+    """Return sums of confidence in ``CONFIDENCE_UNITS``, which are exact; (agents, periods, bins)."""
+    result: Integers = np.rint(sums.sum_confidence * CONFIDENCE_UNITS).astype(np.int64)
+    return result
+
+
 def running_total(per_period: Integers) -> Integers:
     """Return running totals (agents, periods + 1, ...); element t covers the periods before t."""
     agents, periods, *inner = per_period.shape
@@ -229,12 +243,11 @@ def _additive(sums: PeriodSums, counts: Mapping[str, Integers]) -> dict[str, Int
             "n_signals_uncorroborated",
         ),
     )
-    confidence = np.rint(sums.sum_confidence * CONFIDENCE_UNITS).astype(np.int64)
     return {
         **{name: getattr(sums, name) for name in names},
         **counts,
         "n_judged": sums.n_judged.sum(axis=-1),
-        "excess_confidence": confidence - sums.n_successes * CONFIDENCE_UNITS,
+        "excess_confidence": confidence_in_units(sums) - sums.n_successes * CONFIDENCE_UNITS,
         "replay_whole": weight // sampled,
         "replay_rest": weight % sampled * LOG_UNITS // sampled,
     }
