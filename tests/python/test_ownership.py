@@ -35,8 +35,13 @@ grant insert on public.ran_as to public;
 create function public.planted() returns trigger language plpgsql as
 $$ begin insert into public.ran_as values (current_user); return new; end $$;
 alter function public.planted owner to {mallory};
+create domain public.planted_domain as text check (value <> 'mine');
+alter domain public.planted_domain owner to {mallory};
+create function public.planted_text(text) returns text language sql immutable as 'select $1';
+alter function public.planted_text owner to {mallory};
 create function public.planted_value() returns uuid language plpgsql as
 $$ begin insert into public.ran_as values (current_user); return gen_random_uuid(); end $$;
+alter function public.planted_value owner to {mallory};
 """
 TRIGGER = (
     "create trigger mine before insert or update or delete on ciris_intermediate.int_runs"
@@ -103,6 +108,35 @@ CASES = {
         " {mallory}.",
         "drop trigger mine on ciris_intermediate.int_runs;",
     ),
+    "constraint": Case(
+        SCHEMAS + FULL_LOG + "alter table ciris_intermediate.int_runs"
+        " add constraint mine check (public.planted_value() is not null)",
+        "Constraint mine of table ciris_intermediate.int_runs calls public.planted_value(), a function that is owned by"
+        " {mallory}.",
+        "alter table ciris_intermediate.int_runs drop constraint mine;",
+    ),
+    "default": Case(
+        SCHEMAS
+        + FULL_LOG
+        + "alter table ciris_intermediate.int_runs alter run_id set default planted_value()",
+        "The default of column run_id of table ciris_intermediate.int_runs calls public.planted_value(), a function"
+        " that is owned by {mallory}.",
+        "alter table ciris_intermediate.int_runs drop column run_id;",
+    ),
+    "index": Case(
+        SCHEMAS
+        + FULL_LOG
+        + "create index mine on ciris_intermediate.int_runs (public.planted_text(command))",
+        "Index ciris_intermediate.mine calls public.planted_text(text), a function that is owned by {mallory}.",
+        "drop index ciris_intermediate.mine;",
+    ),
+    "domain of a column": Case(
+        SCHEMAS
+        + FULL_LOG
+        + "alter table ciris_intermediate.int_runs alter version type public.planted_domain",
+        "Table ciris_intermediate.int_runs uses public.planted_domain, a type that is owned by {mallory}.",
+        "drop table ciris_intermediate.int_runs;",
+    ),
     "right to make triggers": Case(
         SCHEMAS + FULL_LOG + "grant trigger on ciris_intermediate.int_runs to {mallory}",
         "Role {mallory} has the privilege trigger on table ciris_intermediate.int_runs.",
@@ -121,6 +155,12 @@ CASES = {
         + "grant all on ciris_intermediate.int_runs to {scorer}",
         "View ciris_intermediate.int_runs is owned by {mallory}.",
         "drop view ciris_intermediate.int_runs;",
+    ),
+    "view that calls a function": Case(
+        SCHEMAS + "create view ciris.dim_agents as select public.planted_value() as a;"
+        "alter view ciris.dim_agents owner to {scorer}",
+        "View ciris.dim_agents calls public.planted_value(), a function that is owned by {mallory}.",
+        "drop view ciris.dim_agents;",
     ),
     "planted table of a mart": Case(
         SCHEMAS
@@ -211,7 +251,8 @@ CASES = {
 CLEAN = """
 drop schema if exists ciris, ciris_staging, ciris_intermediate cascade;
 drop table if exists public.ran_as, public.refers, public.child, public.parent cascade;
-drop function if exists public.planted, public.planted_value cascade;
+drop function if exists public.planted, public.planted_value, public.planted_text cascade;
+drop domain if exists public.planted_domain cascade;
 revoke pg_read_all_settings from {mallory}, {scorer};
 revoke {scorer} from {mallory};
 alter default privileges for role {scorer} revoke all on tables from public;

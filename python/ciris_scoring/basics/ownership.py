@@ -117,17 +117,98 @@ default_grants as (
 
 ),
 
-triggers as (
+-- Objects that are evaluated when a run writes a relation.
+evaluated as (
 
     select
         relations.name,
-        quote_ident(t.tgname) as trigger_name,
-        p.proowner as owner,
-        p.oid::regprocedure::text as function
+        'pg_trigger'::regclass as catalog,
+        t.oid,
+        format('Trigger %I of table %s', t.tgname, relations.name) as message,
+        format('drop trigger %I on %s;', t.tgname, relations.name) as remedy
     from relations
     inner join pg_trigger as t on relations.oid = t.tgrelid
-    inner join pg_proc as p on t.tgfoid = p.oid
     where not t.tgisinternal
+    union all
+    select
+        relations.name,
+        'pg_constraint'::regclass as catalog,
+        k.oid,
+        format('Constraint %I of table %s', k.conname, relations.name) as message,
+        format('alter table %s drop constraint %I;', relations.name, k.conname) as remedy
+    from relations
+    inner join pg_constraint as k on relations.oid = k.conrelid
+    union all
+    select
+        relations.name,
+        'pg_attrdef'::regclass as catalog,
+        d.oid,
+        format('The default of column %I of table %s', a.attname, relations.name) as message,
+        format('alter table %s drop column %I;', relations.name, a.attname) as remedy
+    from relations
+    inner join pg_attrdef as d on relations.oid = d.adrelid
+    inner join pg_attribute as a on d.adrelid = a.attrelid and d.adnum = a.attnum
+    union all
+    select
+        relations.name,
+        'pg_class'::regclass as catalog,
+        i.indexrelid as oid,
+        format('Index %s', i.indexrelid::regclass) as message,
+        format('drop index %s;', i.indexrelid::regclass) as remedy
+    from relations
+    inner join pg_index as i on relations.oid = i.indrelid
+    union all
+    select
+        relations.name,
+        'pg_class'::regclass as catalog,
+        relations.oid,
+        format('%s %s', initcap(relations.word collate "C"), relations.name) as message,
+        format('drop %s %s;', relations.word, relations.name) as remedy
+    from relations
+    union all
+    select
+        relations.name,
+        'pg_rewrite'::regclass as catalog,
+        r.oid,
+        format('%s %s', initcap(relations.word collate "C"), relations.name) as message,
+        format('drop %s %s;', relations.word, relations.name) as remedy
+    from relations
+    inner join pg_rewrite as r on relations.oid = r.ev_class
+
+),
+
+code as (
+
+    select 'pg_proc'::regclass as catalog, p.oid, p.proowner as owner, 'calls' as verb, 'a function' as word,
+        p.oid::regprocedure::text as name
+    from pg_proc as p
+    union all
+    select 'pg_operator'::regclass as catalog, o.oid, o.oprowner as owner, 'uses' as verb, 'an operator' as word,
+        o.oid::regoperator::text as name
+    from pg_operator as o
+    union all
+    select 'pg_opclass'::regclass as catalog, o.oid, o.opcowner as owner, 'uses' as verb, 'an operator class' as word,
+        quote_ident(o.opcname) as name
+    from pg_opclass as o
+    union all
+    select 'pg_type'::regclass as catalog, t.oid, t.typowner as owner, 'uses' as verb, 'a type' as word,
+        t.oid::regtype::text as name
+    from pg_type as t
+
+),
+
+calls as (
+
+    select
+        evaluated.name,
+        evaluated.message,
+        evaluated.remedy,
+        code.owner,
+        format('%s %s, %s', code.verb, code.name, code.word) as what
+    from evaluated
+    inner join pg_depend as d
+        on evaluated.catalog = d.classid and evaluated.oid = d.objid
+    inner join code on d.refclassid = code.catalog and d.refobjid = code.oid
 
 ),
 
@@ -149,7 +230,7 @@ exposed as (
         union
         select relations.owner from relations
         union
-        select triggers.owner from triggers
+        select calls.owner from calls
         union
         select foreign_keys.owner from foreign_keys
         union
@@ -232,15 +313,12 @@ faults as (
 
     select
         4 as number,
-        triggers.name,
-        format(
-            'Trigger %s of table %s calls %s, a function that is owned by %s',
-            triggers.trigger_name, triggers.name, triggers.function, quote_ident(roles.rolname)
-        ) as message,
-        format('drop trigger %s on %s;', triggers.trigger_name, triggers.name) as remedy
-    from triggers
-    inner join exposed on triggers.owner = exposed.oid
-    inner join pg_roles as roles on triggers.owner = roles.oid
+        calls.name,
+        format('%s %s that is owned by %s', calls.message, calls.what, quote_ident(roles.rolname)) as message,
+        calls.remedy
+    from calls
+    inner join exposed on calls.owner = exposed.oid
+    inner join pg_roles as roles on calls.owner = roles.oid
 
     union all
 
