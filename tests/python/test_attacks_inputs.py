@@ -103,7 +103,9 @@ def test_contradictory_keys_in_files_are_reported(database, tmp_path, other, fie
 # --- names, options and outputs --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["", " ", "50%", "%s", 'a"b', "a\0b", "\ud800", "x" * 64, "ü" * 32, 5, None])
+@pytest.mark.parametrize(
+    "name", ["", " ", "50%", "%s", 'a"b', "o'neil", "a\0b", "\ud800", "x" * 64, "ü" * 32, 5, None]
+)
 def test_what_is_no_name_of_a_schema_is_refused(database: Database, name: object) -> None:
     error, hint = refused(
         invoke("init-db", *at(database), "--vars", json.dumps({"ciris_source_schema": name})), 2
@@ -114,13 +116,17 @@ def test_what_is_no_name_of_a_schema_is_refused(database: Database, name: object
 
 @pytest.mark.parametrize(
     ("name", "fault"),
-    [("50%", "but must be a name."), ("information_schema", "a schema of PostgreSQL itself.")],
+    [
+        ("50%", "but must be a name."),
+        ("o'neil", "but must be a name."),
+        ("information_schema", "a schema of PostgreSQL itself."),
+    ],
 )
 def test_unfit_schema_of_the_profile_is_refused(database: Database, name: str, fault: str) -> None:
     profile = database.profiles_dir / "profiles.yml"
     profile.write_text(profile.read_text().replace("schema: ciris", f"schema: {name}"))
     error, _ = refused(invoke("init-db", *at(database)), 2)
-    assert error == f"Error: The schema of the profile is '{name}', {fault}"
+    assert error == f"Error: The schema of the profile is {name!r}, {fault}"
 
 
 @pytest.mark.parametrize("name", ["information_schema", "pg_catalog"])

@@ -133,10 +133,3 @@ def test_sources_unfit_for_a_cluster_are_refused(database, coordinator):
             score(database.profiles_dir, START, CITUS)
         built = coordinator.execute("select 1 from pg_class where relname = 'int_trace_checks'")
         assert built.fetchone() is None, statements
-
-
-def test_unusual_schema_names_are_quoted(database, coordinator):
-    create_source_tables(coordinator)
-    coordinator.execute("""alter schema cirislens rename to "o'neil" """)
-    with pytest.raises(CirisError, match="Source table o'neil.covenant_traces is a table of one server"):
-        score(database.profiles_dir, START, CITUS | {"ciris_source_schema": "o'neil"})

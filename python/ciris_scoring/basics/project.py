@@ -37,7 +37,7 @@ PARSED_VARIABLES = frozenset(
 
 LONGEST_NAME = 63
 """Number of bytes to which PostgreSQL cuts longer names."""
-UNFIT_IN_NAMES = re.compile('["%\\0\ud800-\udfff]')
+UNFIT_IN_NAMES = re.compile("[\"'%\\0\ud800-\udfff]")
 """Characters that dbt or psycopg cannot quote in a name."""
 SYSTEM_SCHEMA = re.compile("pg_.*|information_schema")
 """Schemas of PostgreSQL itself. A superuser could write tables into some of them, but a dump does not contain them."""
@@ -318,7 +318,7 @@ def _check_schemas_and_tables(names: Mapping[str, Any]) -> None:
         if not fits or not 0 < len(value.encode()) <= LONGEST_NAME:
             raise InputError(
                 f"{name[:1].upper()}{name[1:]} is {shown(value)}, but must be a name.",
-                f"Give text of 1 to {LONGEST_NAME} bytes without double quotes, per cent signs and NUL. Quote it if it "
+                f"Give text of 1 to {LONGEST_NAME} bytes without quotes, per cent signs and NUL. Quote it if it "
                 "looks like a number.",
             )
         if "schema" in name and SYSTEM_SCHEMA.fullmatch(value):
