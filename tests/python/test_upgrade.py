@@ -63,6 +63,23 @@ def rows_of(
         )
 
 
+def columns(connection: psycopg.Connection, schema: str) -> dict[str, list[str]]:
+    """Return the columns of each mart with their types, in order."""
+    return dict(
+        connection.execute(
+            "select table_name, array_agg(concat(column_name, ' ', udt_name) order by ordinal_position)"
+            " from information_schema.columns where table_schema = %s group by table_name",
+            [schema],
+        ).fetchall()
+    )
+
+
+def test_no_column_of_a_released_mart_is_gone_or_has_moved(upgraded: Database) -> None:
+    with upgraded.connect() as connection:
+        released, present = columns(connection, TARGET), columns(connection, SCHEMA)
+    assert {mart: present.get(mart, [])[: len(names)] for mart, names in released.items()} == released
+
+
 def test_an_increment_continues_from_a_released_version(upgraded: Database, tmp_path: Path) -> None:
     folder = tmp_path / "upgraded"
     folder.mkdir()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal, localcontext
 
 from reference.scoring import DEFAULT_PARAMETERS
 
@@ -16,9 +17,6 @@ OUTSIDE_R = ("d_identity", "k_contradiction", "i_chain", "i_coverage", "i_replay
 WITHIN_R = ("delta_drift", "mttr_hours", "rho_regression")
 PARTS = (*OUTSIDE_R, *WITHIN_R, "ece", "u_unsafe", "q_deferral", "s_score")
 INTEGRITY = ("i_chain", "i_coverage", "i_replay")
-
-SMALL = 1e-9
-"""certainty.md §2: if u changes by less than this, the derivative replaces the difference quotient."""
 
 
 @dataclass(frozen=True)
@@ -71,10 +69,27 @@ def _h(u: float, p: Mapping[str, float]) -> float:
     return math.log1p(base * math.expm1(p["norm_k"] * one_minus_x) / (1 + base))
 
 
-def _h_slope(u: float, p: Mapping[str, float]) -> float:
-    """h'(u) = k x (1 − norm(x)), x = e^−u."""
-    x = math.exp(-u)
-    return p["norm_k"] * x * (1 - math.exp(-_minus_ln_norm(x, p)))
+def _changes_within_r(
+    before: Mapping[str, float], after: Mapping[str, float], p: Mapping[str, float]
+) -> list[float]:
+    """certainty.md §2: changes of the components of R if u is finite: their changes of a, times dh/du.
+
+    It is computed with 40 digits, because large changes of a can add up to hardly any change of u.
+    """
+    scale, k, x0 = (Decimal(p[name]) for name in ("mttr_scale_hours", "norm_k", "norm_x0"))
+
+    def amounts(state: Mapping[str, float]) -> list[Decimal]:
+        drift, hours, relapse = (Decimal(state[name]) for name in WITHIN_R)
+        return [-(1 - drift).ln(), (1 + hours / scale).ln(), -(1 - relapse).ln()]
+
+    with localcontext(prec=40):
+        a0, a1 = amounts(before), amounts(after)
+        u0, u1 = sum(a0), sum(a1)
+        x = Decimal(-u0).exp()
+        odds = [1 + (-k * (Decimal(-u).exp() - x0)).exp() for u in (u0, u1)]
+        is_same = abs(u1 - u0) < Decimal("1e-20")
+        slope = k * x * (1 - 1 / odds[0]) if is_same else (odds[1].ln() - odds[0].ln()) / (u1 - u0)
+        return [float((now - then) * slope) for then, now in zip(a0, a1, strict=True)]
 
 
 def _share(total: float, amounts: list[float]) -> list[float]:
@@ -139,10 +154,7 @@ def change_of_losses(
         dh = _h(u1, p) - _h(u0, p)
         within = [dh / sum(moved) if each else 0.0 for each in moved] if any(moved) else [0.0] * 3
     else:
-        delta = [later - earlier for earlier, later in zip(a0, a1, strict=True)]
-        du = math.fsum(delta)
-        slope = _h_slope(u0, p) if abs(du) <= SMALL else (_h(u1, p) - _h(u0, p)) / du
-        within = [step * slope for step in delta]
+        within = _changes_within_r(before, after, p)
     change.update(zip(WITHIN_R, within, strict=True))
     return {part: change[part] for part in PARTS}
 
