@@ -82,6 +82,7 @@ test-next-dbt: $(FOR_TESTS) ## Test runs with dbt's newest pre-release, which st
 
 soak: $(FOR_TESTS) ## Test mutants, random histories of runs, generated fleets, malformed rows, schedulers (about 3 hours).
 	$(BIN)/python tests/programs/mutants.py
+	$(BIN)/python tests/programs/mutants.py --sample 200
 	HISTORIES=60 STEPS=30 $(BIN)/pytest -q tests/python/test_healing.py
 	FLEETS=10 $(BIN)/pytest -q tests/python/test_generated_fleets.py
 	ALL_HOURS=1 $(BIN)/pytest -q tests/python/test_long_history.py

@@ -6,40 +6,47 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
+PROJECT = Path(__file__).parents[2]
+
 
 class Mutant(NamedTuple):
-    """A mutation of a file."""
+    """A mutation of a file, which replaces one span of its text."""
 
     name: str
     file: str
-    old: str
+    text: str
+    start: int
+    end: int
     new: str
     first: str = ""
     """Check that finds the mutation, if it is not the first one."""
 
-    def applied(self, project: Path) -> str:
+    def applied(self) -> str:
         """Return the text of the file with the mutation."""
-        text = (project / self.file).read_text()
-        if (n := text.count(self.old)) != 1:
-            raise ValueError(f"{self.name}: its text occurs {n} times in {self.file}, not once")
-        return text.replace(self.old, self.new)
+        return self.text[: self.start] + self.new + self.text[self.end :]
 
 
-def read_mutants(text: str) -> list[Mutant]:
-    """Parse a list of mutations."""
+def read_mutants(listed: str) -> list[Mutant]:
+    """Parse a list of mutations. A text that does not occur exactly once in its file is an error."""
     found: list[Mutant] = []
-    file = ""
+    file = name = first = text = old = ""
     # Consecutive lines with the same mark form one text.
-    for mark, group in groupby(text.splitlines(), key=lambda line: line[:2]):
+    for mark, group in groupby(listed.splitlines(), key=lambda line: line[:2]):
         content = "\n".join(line[2:] for line in group)
         if mark == "@ ":
-            file = content
+            file, text = content, (PROJECT / content).read_text()
         elif mark == "= ":
             name, _, first = content.partition(" | ")
-            found.append(Mutant(name, file, "", "", first))
-        elif mark in ("- ", "+ "):
-            found[-1] = found[-1]._replace(**{"old" if mark == "- " else "new": content})
+        elif mark == "- ":
+            old = content
+            if (n := text.count(old)) != 1:
+                raise ValueError(f"{name}: its text occurs {n} times in {file}, not once")
+        elif mark == "+ ":
+            start = text.index(old)
+            found.append(Mutant(name, file, text, start, start + len(old), content, first))
     return found
 
 
-MUTANTS = read_mutants((Path(__file__).parent / "mutants.txt").read_text())
+def mutants_of_list() -> list[Mutant]:
+    """Return the mutations of mutants.txt."""
+    return read_mutants((Path(__file__).parent / "mutants.txt").read_text())

@@ -1,7 +1,9 @@
-"""Apply each mutation of mutants.txt to a copy of the project and run the checks. The exit code is 1 if one survives.
+"""Apply mutations to a copy of the project, one at a time, and run the checks.
 
-`python tests/programs/mutants.py` tries all of them (`make soak`). Words after it select mutations by name. Each one
-is tried in a separate process, with one server per processor, on which the sources are loaded once.
+`python tests/programs/mutants.py` tries those of mutants.txt. The exit code is 1 if one survives. With `--sample` it
+tries a random sample of the mutations by rule. A person reads the survivors: some mutations change no result, the
+others need a test. Words select mutations by name. `make soak` tries both. Each mutation is tried in a separate
+process, with one server per processor, on which the sources are loaded once.
 """
 
 from __future__ import annotations
@@ -21,14 +23,15 @@ from datetime import timedelta
 from itertools import islice
 from pathlib import Path
 from queue import Queue
+from random import Random
 
 import tests_path  # noqa: F401
 from ciris_scoring.basics.errors import CirisError
 from ciris_scoring.lab import embedded
 from ciris_scoring.lab.embedded import Server
-from mutant_list import MUTANTS, Mutant
+from mutant_list import PROJECT, Mutant, mutants_of_list
+from mutation_rules import mutants_by_rule
 
-PROJECT = Path(__file__).parents[2]
 NOT_COPIED = shutil.ignore_patterns(".git", ".venv*", ".ciris", "target", "logs", "__pycache__", ".*_cache")
 
 
@@ -37,6 +40,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("words", nargs="*", help="try only mutants whose names have one of these")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--sample", type=int, help="number of mutations by rule, in place of mutants.txt")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the sample")
     parser.add_argument(
         "--check", nargs=4, metavar=("SOCKET", "PORT", "USER", "FIRST"), help=argparse.SUPPRESS
     )
@@ -45,9 +50,10 @@ def main() -> int:
         socket_folder, port, user, first = options.check
         print(found_by(Server(socket_folder, int(port), user, Path()), first) or "SURVIVED")
         return 0
-    chosen = [m for m in MUTANTS if not options.words or any(w in m.name for w in options.words)]
-    for mutant in chosen:
-        mutant.applied(PROJECT)  # fail early if a mutation is out of date
+    listed = mutants_by_rule() if options.sample else mutants_of_list()
+    chosen = [m for m in listed if not options.words or any(w in m.name for w in options.words)]
+    if options.sample:
+        chosen = Random(options.seed).sample(chosen, min(options.sample, len(chosen)))
     survivors = []
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -66,7 +72,7 @@ def main() -> int:
             if outcome == "SURVIVED":
                 survivors.append(mutant.name)
     print(f"{len(chosen)} mutants, {len(survivors)} survived: {', '.join(survivors) or 'none'}")
-    return 1 if survivors else 0
+    return 1 if survivors and not options.sample else 0
 
 
 def try_one(places: Queue[tuple[Path, Server]], mutant: Mutant | None) -> str:
@@ -94,12 +100,11 @@ def mistake(copy: Path, mutant: Mutant | None) -> Iterator[None]:
         yield
         return
     file = copy / mutant.file
-    text = file.read_text()
-    file.write_text(mutant.applied(copy))
+    file.write_text(mutant.applied())
     try:
         yield
     finally:
-        file.write_text(text)
+        file.write_text(mutant.text)
 
 
 # --- In the copy -----------------------------------------------------------------------------------------------------

@@ -1,0 +1,235 @@
+"""Mutations by rule of the SQL and numpy code that computes the numbers. `mutants.py --sample` draws from them.
+
+Each mutation replaces one span of a file, so that the file still parses: `<` by `<=`, `min` by `max`, n by n + 1, or a
+condition of an `and` by nothing. Comments, docstrings, messages, YAML and the configuration of models are not mutated.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import NamedTuple
+
+from sqlglot.dialects.postgres import Postgres
+from sqlglot.errors import TokenError
+
+from mutant_list import PROJECT, Mutant
+
+SQL = ("models/**/*.sql", "macros/cleaning/*", "macros/formulas/*", "macros/time/*", "macros/windows/*")
+PYTHON = ("python/ciris_scoring/statistics/*.py",)
+
+
+def _swaps(pairs: str) -> dict[str, str]:
+    """Return the words of pairs, each with the other one of its pair."""
+    found = [pair.split() for pair in pairs.split(",")]
+    return dict(found) | {second: first for first, second in found}
+
+
+OPERATORS = _swaps("< <=, > >=, == !=, = <>, + -, * /, & |, and or, true false, asc desc")
+OPERATORS |= {"//": "*", "%": "//", "**": "*", "not": "", "distinct": "", "left": "inner"}
+SQL_FUNCTIONS = {"sum": "max"} | _swaps("min max, least greatest, floor ceil, bool_and bool_or, lag lead")
+FUNCTIONS = {"sum": "max", "log1p": "log", "expm1": "exp"} | _swaps(
+    "minimum maximum, min max, any all, floor ceil"
+)
+
+Edit = tuple[int, int, str]
+"""Start, end and replacement of a span."""
+
+
+def mutants_by_rule() -> Iterator[Mutant]:
+    """Yield every mutation by rule. The name says line, old text, new text and position."""
+    for patterns, rules in ((SQL, of_sql), (PYTHON, of_python)):
+        for path in sorted(path for pattern in patterns for path in PROJECT.glob(pattern)):
+            text, file = path.read_text(), str(path.relative_to(PROJECT))
+            for start, end, new in sorted(set(rules(text))):
+                words = " -> ".join(
+                    " ".join(part.split())[:50] or "nothing" for part in (text[start:end], new)
+                )
+                line = text.count("\n", 0, start) + 1
+                yield Mutant(f"{file}:{line} {words} ({start})", file, text, start, end, new)
+
+
+# --- SQL and Jinja ---------------------------------------------------------------------------------------------------
+
+BEFORE_CONDITIONS = {"where", "on", "when", "having"}
+END_OF_CONDITION = {
+    *("and", "or", "then", "when", "else", "end", "as", "where", "group", "order", "having", "window", "union"),
+    *("limit", "left", "join", "inner", "cross", "over", "filter", "returning", "rows", "range", ",", ";", ")", "]"),
+}  # fmt: skip
+JINJA = re.compile(r"\{#.*?#\}|\{\{\s*config\((?:[^\n]*\}\}\n|.*?\n\}\})|\{([{%])-?(.*?)-?[%}]\}", re.S)
+
+
+class Token(NamedTuple):
+    """A token of SQL with its position in the file."""
+
+    text: str
+    start: int
+
+    @property
+    def end(self) -> int:
+        """Return the position behind the token."""
+        return self.start + len(self.text)
+
+    @property
+    def word(self) -> str:
+        """Return the token in lower case. Some have two words, such as `order by`; the first one is enough."""
+        return self.text.lower().split()[0]
+
+
+def of_sql(text: str) -> Iterator[Edit]:
+    """Yield the edits of a file of SQL and Jinja."""
+    # An expression of Jinja is an operand of SQL. A statement of Jinja ends a condition.
+    masked = JINJA.sub(lambda m: {"{": "x" * len(m[0]), "%": ";"}.get(m[1], "").ljust(len(m[0])), text)
+    yield from _of_tokens(masked, text, 0, is_sql=True)
+    for jinja in JINJA.finditer(text):
+        if jinja[1] and not re.match(r"\s*(do |for |end)", jinja[2]):
+            yield from _of_tokens(jinja[2], text, jinja.start(2), is_sql=False)
+
+
+def _of_tokens(part: str, text: str, offset: int, is_sql: bool) -> Iterator[Edit]:
+    """Yield the edits of SQL, or of an expression of Jinja, the strings of which are SQL."""
+    ends = [Token(";", offset), Token(";", offset + len(part))]
+    tokens: list[Token] = []
+    is_between = False
+    for found in Postgres().tokenize(part):
+        token = Token(part[found.start : found.end + 1], offset + found.start)
+        # The `and` of `between` is part of an operand.
+        tokens.append(token._replace(text="...") if is_between and token.word == "and" else token)
+        is_between = token.word == "between" or (is_between and token.word != "and")
+    around = [ends[0], *tokens, ends[1], ends[1]]
+    for at, token in enumerate(tokens, 1):
+        before, after = around[at - 1], around[at + 1]
+        if token.text[0] == "'" and not is_sql:
+            with suppress(TokenError):  # a regular expression
+                yield from _of_tokens(token.text[1:-1], text, token.start + 1, is_sql=True)
+        if (new := OPERATORS.get(token.word)) is not None and not (
+            (token.word == "*" and before.word in ("(", ".", ",", ";", "select"))
+            or (token.word == "=" and not is_sql)
+            or (token.word == "left" and after.word != "join")
+            or (token.word == "distinct" and (after.word in ("on", "from") or before.word == "is"))
+            or (token.word == "not" and after.word == "materialized")
+        ):
+            yield token.start, token.end, new
+        if token.word in SQL_FUNCTIONS and after.word == "(":
+            yield token.start, token.end, SQL_FUNCTIONS[token.word]
+        if re.fullmatch(r"\d+|\d*\.\d+(e-?\d+)?|\d+(\.\d+)?e-?\d+", token.word):
+            yield token.start, token.end, _one_more(token.word)
+        if token.word in ("first", "last") and before.word == "nulls":
+            yield token.start, token.end, "last" if token.word == "first" else "first"
+        yield from _dropped(around, at, text)
+
+
+def _dropped(tokens: list[Token], at: int, text: str) -> Iterator[Edit]:
+    """Yield the edits that drop a condition, a key of an order or partition, or the default of coalesce."""
+    word, after = tokens[at].word, tokens[at + 1]
+    list_of = _list_of(tokens, at) if word == "," else ""
+    last = _end(tokens, at + 1)
+    if word in BEFORE_CONDITIONS and tokens[last].word == "and":
+        start, end = after.start, tokens[last + 1].start
+    elif (
+        word == "and"
+        or list_of in ("order", "partition")
+        or (list_of == "coalesce" and tokens[last].word == ")")
+    ):
+        start, end = tokens[at].start, tokens[last - 1].end
+    else:
+        return
+    if start < end and not re.search(r"\{%|--", text[start:end]):
+        yield start, end, ""
+
+
+def _end(tokens: list[Token], at: int) -> int:
+    """Return the index of the token that ends an expression."""
+    depth = 0
+    while at < len(tokens) - 1 and (depth > 0 or tokens[at].word not in END_OF_CONDITION):
+        depth += (tokens[at].word in ("(", "[", "case")) - (tokens[at].word in (")", "]", "end"))
+        at += 1
+    return at
+
+
+def _list_of(tokens: list[Token], at: int) -> str:
+    """Return the word before the list to which a comma belongs: order, partition, or the name of a function."""
+    depth = 0
+    while at > 1:
+        at -= 1
+        depth += (tokens[at].word in (")", "]")) - (tokens[at].word in ("(", "["))
+        if depth < 0 or (depth == 0 and tokens[at].word in ("order", "partition", "group", "select", ";")):
+            return tokens[at - (depth < 0)].word
+    return ""
+
+
+# --- Python ----------------------------------------------------------------------------------------------------------
+
+SYMBOLS: dict[type[ast.AST], str] = {
+    ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=", ast.Add: "+", ast.Sub: "-",
+    ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**", ast.BitAnd: "&", ast.BitOr: "|",
+    ast.And: "and", ast.Or: "or", ast.Not: "not", ast.Invert: "~", ast.USub: "-",
+}  # fmt: skip
+NOT_NUMBERS = {"axis", "dtype", "keepdims", "strict", "frozen", "slots", "copy"}
+
+
+def of_python(text: str) -> Iterator[Edit]:
+    """Yield the edits of a Python file."""
+    lines = text.splitlines(keepends=True)
+
+    def place(line: int, column: int) -> int:
+        before = sum(map(len, lines[: line - 1]))
+        return before + len(lines[line - 1].encode()[:column].decode())
+
+    def start(node: ast.expr) -> int:
+        return place(node.lineno, node.col_offset)
+
+    def end(node: ast.expr) -> int:
+        return place(node.end_lineno or 0, node.end_col_offset or 0)
+
+    def edits(node: ast.AST) -> Iterator[Edit]:
+        match node:
+            case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in SYMBOLS:
+                yield from between(left, op, right)
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in SYMBOLS:
+                yield from between(left, op, right)
+                if isinstance(op, ast.BitAnd):
+                    sign = text.index("&", end(left))
+                    yield sign, end(node), ""
+                    yield start(node), sign + 2, ""
+            case ast.BoolOp(op=op, values=values):
+                for left, right in zip(values, values[1:], strict=False):
+                    yield from between(left, op, right)
+                yield text.index(SYMBOLS[type(op)], end(values[-2])), end(node), ""
+            case ast.UnaryOp(op=op) if type(op) in SYMBOLS:
+                yield start(node), start(node) + len(SYMBOLS[type(op)]), ""
+            case ast.Constant(value=bool(value)):
+                yield start(node), end(node), str(not value)
+            case ast.Constant(value=int() | float()):
+                yield start(node), end(node), _one_more(text[start(node) : end(node)])
+            case ast.Call(func=ast.Name() | ast.Attribute() as called):
+                name = called.id if isinstance(called, ast.Name) else called.attr
+                if name in FUNCTIONS:
+                    yield end(called) - len(name), end(called), FUNCTIONS[name]
+
+    def between(left: ast.expr, op: ast.AST, right: ast.expr) -> Iterator[Edit]:
+        symbol = SYMBOLS[type(op)]
+        at = text.index(symbol, end(left), start(right))
+        yield at, at + len(symbol), OPERATORS[symbol]
+
+    def walk(node: ast.AST) -> Iterator[Edit]:
+        yield from edits(node)
+        for field, child in ast.iter_fields(node):
+            # Annotations are types, and the places within f-strings are known from Python 3.12 on only.
+            if field in ("annotation", "returns", "decorator_list"):
+                continue
+            for part in child if isinstance(child, list) else [child]:
+                is_skipped = isinstance(part, ast.Raise | ast.JoinedStr | ast.Assert) or (
+                    isinstance(part, ast.keyword) and part.arg in NOT_NUMBERS
+                )
+                if isinstance(part, ast.AST) and not is_skipped:
+                    yield from walk(part)
+
+    yield from walk(ast.parse(text))
+
+
+def _one_more(number: str) -> str:
+    """Return the literal of a number plus 1."""
+    return str(int(number) + 1 if re.fullmatch(r"[\d_]+", number) else float(number) + 1)
