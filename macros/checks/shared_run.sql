@@ -78,8 +78,8 @@ select
 where false
 {%- endmacro %}
 
-{#- Blocking tests before int_runs that have not passed in this shared run. dbt build and its tests are one command, so
-    that check_options finds what it leaves out. -#}
+{#- Blocking tests before int_runs that have not passed in this shared run. Not needed for a run of one process: there
+    check_options finds the tests that the command skips. -#}
 {% macro missing_tests() %}
   {%- set missing = [] -%}
   {%- if shared_run() -%}

@@ -5,8 +5,9 @@
   {{ return(setting('distribution') == 'citus') }}
 {% endmacro %}
 
-{#- Distribution of the table of a model or seed: agent, by agent beside the traces; reference, complete on every machine,
-    for joins on the workers; local, on the coordinator. -#}
+{#- Distribution of the table of a model or seed. agent: distributed by agent, so that an agent's rows are on the worker
+    that has its traces. reference: a complete copy on every machine, for joins on the workers. local: on the
+    coordinator only. -#}
 {% macro distribution_of(node) %}
   {%- set by_agent = [
       'int_trace_checks', 'int_traces_without_agent', 'int_replays', 'int_agents', 'int_agent_events',
@@ -39,13 +40,13 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- Columns that the key of a table needs beside its own. -#}
+{#- Columns that a cluster requires in the key of a table, in addition to the columns in its YAML. -#}
 {% macro distribution_columns(node) %}
   {{ return(['agent_id_hash'] if distribution_of(node) == 'agent' else []) }}
 {% endmacro %}
 
-{#- Distribution of each table in the database, by schema and name, in the words of distribution_of; other: not by agent
-    beside the traces. Empty without Citus. -#}
+{#- Distribution of each table in the database by schema and name, as in distribution_of. other: distributed in another
+    way. Empty without Citus. -#}
 {% macro distributions_found() %}
   {%- set found = {} -%}
   {%- if run_query("select to_regclass('pg_dist_partition')")[0][0] is not none -%}
@@ -79,8 +80,8 @@
   {{ return(found) }}
 {% endmacro %}
 
-{#- Refuse sources beside which no table can be distributed, and tables of earlier runs that are not distributed as this
-    run expects. A full refresh moves tables to a cluster, but not back: Citus cannot turn a view of a distributed table
+{#- Refuse sources that are not distributed by agent, and tables of earlier runs that are not distributed as this run
+    expects. A full refresh moves tables to a cluster, but not back: Citus cannot turn a view of a distributed table
     into a view of a local table. -#}
 {% macro check_distribution() %}
   {%- set found = distributions_found() -%}

@@ -23,8 +23,8 @@
   hashtextextended({{ key_id }}, 0)
 {%- endmacro %}
 
-{#- Whether the source has each trace once, put together from events. Rows of one agent and trace_id are then one trace;
-    otherwise the audit number must also be the same (scoring.md §2). -#}
+{#- Whether each trace is one row, because the run assembles it from events. Rows of one agent and trace_id are then one
+    trace; otherwise the audit number must also be the same (scoring.md §2). -#}
 {% macro is_trace_one_row() %}
   {{ return(source_shape() == 'events') }}
 {% endmacro %}

@@ -110,9 +110,9 @@
   {%- endfor %}
 {%- endmacro %}
 
-{#- Verdict about a permission (certainty.md §4b), as in ciris_scoring.marts.verdict. granted_to, withheld_above: steady
-    scores that are reached with the probabilities that a grant needs and below which a permission is withheld.
-    is_reviewed: whether an alert or red flag needs a review first. -#}
+{#- Verdict about a permission (certainty.md §4b), as in ciris_scoring.marts.verdict. granted_to: steady score that is
+    reached with ciris_grant_probability. withheld_above: the same for ciris_withhold_probability. is_reviewed: whether
+    an alert or red flag needs a review first. -#}
 {% macro verdict(threshold, granted_to, withheld_above, score_status, is_reviewed) -%}
   case
     when {{ score_status }} in ('insufficient_data', 'provisional') or {{ granted_to }} is null then 'wait'

@@ -31,7 +31,7 @@
 {% endmacro %}
 
 {#- The rows of a mart after the publication of this run, to select from, with an alias (by default the mart's name).
-    This is the mart itself if the run has staged no rows: it is published, or has not built that mart. -#}
+    This is the mart itself if the run has no staged rows, because it has published them or has not built the mart. -#}
 {% macro rows_after_run(name, alias=none) %}
   {%- set mart = ref(name) -%}
   {%- set alias = ' as ' ~ (alias or name) -%}

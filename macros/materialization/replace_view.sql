@@ -1,5 +1,6 @@
-{#- A view. An unchanged one is skipped; a changed one is replaced in place, so that views of others stay. If its
-    columns change otherwise than by new last columns, it is dropped with those views and created again. -#}
+{#- A view. An unchanged view is skipped. A changed view is replaced in place, so that other views on it stay.
+    PostgreSQL allows this only if no column changes except that new ones follow the last. Otherwise the view is dropped
+    with the views on it and created again. -#}
 {% materialization replace_view, adapter='postgres' %}
   {%- set view = this.incorporate(type='view') -%}
   {%- set old = load_cached_relation(this) -%}

@@ -1,5 +1,5 @@
-{#- A time variable as a Python datetime: ISO 8601, or what YAML makes of it; UTC without an offset. A regular
-    expression checks it, because Jinja cannot catch errors. -#}
+{#- A time variable as a Python datetime. Its value is text in ISO 8601, or a date or time that YAML has parsed. Without
+    an offset it is UTC. A regular expression checks it, because Jinja cannot catch errors. -#}
 {% macro time_variable(name) %}
   {%- set given = setting(name) -%}
   {%- set iso_8601 = '^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])'

@@ -192,7 +192,7 @@ fallen as (
 
 ),
 
--- Behaviour that costs more since a day, or else than in the window before.
+-- Rate components that lose more since a certain day or, if no such day is found, more than in the window before.
 falling as (
 
     select

@@ -106,7 +106,7 @@ factors as (
 
 ),
 
--- An optimization barrier: categories are looked up by the composites, which would be computed again for each.
+-- Optimization barrier. Without it PostgreSQL would compute the composites again for each lookup of a category.
 composed as (
 
     select

@@ -42,7 +42,7 @@ CASES = [
         [expects({"i_coverage": (8 + 9 + 9 + 9) / 40, "issues": {"blank_selected_action": 1}})],
     ),
     Case(
-        "2 upper case changes the letters a to z alone",
+        "2 upper case changes only the letters a to z",
         traces(ago(2)),
         # Full Unicode case conversion would map the long s to S and the dotless i to I. These statuses must stay
         # unknown.
@@ -128,7 +128,7 @@ CASES = [
         ],
     ),
     Case(
-        "2 ties go by audit number, nulls last, then by trace_id bytewise",
+        "2 ties are ordered by audit number, nulls last, then by trace_id bytewise",
         [
             *traces(ago(2), agent="number", audit_sequence_number=2, trace_id="a"),
             *traces(ago(2), agent="number", audit_sequence_number=1, trace_id="b"),
@@ -151,7 +151,7 @@ CASES = [
         ],
     ),
     Case(
-        "2 the previous state after ties is that of the last of them",
+        "2 after ties the previous state is that of the last tied trace",
         [
             *traces(ago(5), audit_sequence_number=2, agent_name="Bea", trace_id="a"),
             *traces(
@@ -163,7 +163,7 @@ CASES = [
         [expects({"d_identity": 2 / 3, "chain_gaps": 0, "link_rate": 1, "mttr_hours": 0})],
     ),
     Case(
-        "2 an id of 512 bytes is one, a longer one is blank",
+        "2 an id of 512 bytes is kept, a longer one counts as blank",
         [
             *traces(ago(3), 2, agent="512", trace_id="é" * 256, audit_sequence_number=1),
             *traces(ago(3), 2, agent="513", trace_id="é" * 256 + "x", audit_sequence_number=1),
@@ -174,7 +174,7 @@ CASES = [
         ],
     ),
     Case(
-        "2 a trace dated before traces_from takes no part in anything, one at that very time does",
+        "2 a trace dated before traces_from is ignored, a trace at exactly that time counts",
         [
             *traces(TRACES_FROM - timedelta(microseconds=1), agent="before", agent_name="Ann"),
             *traces(ago(1), agent="before", agent_name="Bea"),

@@ -9,7 +9,7 @@ BY_HOUR = 1 - 0.05 / 24
 
 CASES = [
     Case(
-        "7 a signal is a checked trace, and coherent when its signature was verified too",
+        "7 a signal is a checked trace, and it is coherent if its signature is verified",
         traces(
             ago(hours=1),
             6,
@@ -51,7 +51,7 @@ CASES = [
         ],
     ),
     Case(
-        "7 a signal loses 5 % a day, and S is the mean over the period ends with one",
+        "7 a signal loses 5 % a day, and S is the mean over the period ends that have a signal",
         [*traces(ago(2, hours=1), coherence_passed=False), *traces(ago(hours=1))],
         # Nothing is coherent at T - 2 and T - 1 days; at T it is 0.5 against 0.5 + 0.5 f^2. By the hour there are 49
         # ends.
@@ -75,7 +75,7 @@ CASES = [
         ],
     ),
     Case(
-        "7 memory reaches back 30 days and no further",
+        "7 signals count for 30 days, the lookback horizon",
         [
             *traces(ago(30), agent="remembered", coherence_passed=False),
             *traces(ago(30, us=1), agent="forgotten", coherence_passed=False),
@@ -113,7 +113,7 @@ CASES = [
         ],
     ),
     Case(
-        "7 corroboration goes by the mean of the other agents' means in the hour",
+        "7 corroboration compares with the mean of the other agents' means in the hour",
         [
             *traces(ago(0, 8), agent="A", coherence_level=0.5),
             *traces(ago(0, 8), 3, agent="B", coherence_level=0.7),
@@ -127,7 +127,7 @@ CASES = [
         ],
     ),
     Case(
-        "7 an agent's own mean corroborates all its signals of the hour, those without a level too",
+        "7 an agent's mean decides for all its signals of the hour, also those without a level",
         [
             *traces(ago(0, 11), 4, agent="A", coherence_level=[0.2, 0.4, None, None]),
             *traces(ago(0, 11), agent="B", coherence_level=0.3, coherence_passed=None),
@@ -138,7 +138,7 @@ CASES = [
         [expects({"sigma": 4 * 1 + 0.5}, {"sigma": 4 * BY_HOUR**10 + 0.5 * BY_HOUR**9})],
     ),
     Case(
-        "7 a difference of exactly 0.1 in thirds is within",
+        "7 a difference of exactly 0.1 between thirds is within the tolerance",
         [
             *traces(ago(0, 13), 3, agent="A", coherence_level=[0.1, 0.1, 0]),
             *traces(ago(0, 13), 3, agent="B", coherence_level=[0.1, 0.2, 0.2]),

@@ -132,7 +132,7 @@ CASES = [
         ],
     ),
     Case(
-        "8 the weakest factor is the smallest, of equals the first",
+        "8 the weakest factor is the smallest one, and ties go to the first",
         [
             *traces(ago(1), agent="I_int", signature_verified=False, coherence_passed=None),
             *traces(ago(1), agent="I_inc", coherence_passed=None, action_success=False),
@@ -177,7 +177,7 @@ CASES = [
         deferrals=[deferral(ago(90), "REJECTED"), deferral(ago(90, us=1), "REJECTED"), deferral(ago(2))],
     ),
     Case(
-        "4b episodes and deferrals of 90 days count without one in the window",
+        "4b episodes and deferrals of 90 days count even if the window has none",
         [
             *traces(ago(21, hours=9), idma_fragility_flag=True),
             *traces(ago(21)),
@@ -197,7 +197,7 @@ CASES = [
         deferrals=[deferral(ago(20), "REJECTED")],
     ),
     Case(
-        "4b an open episode is one of the 90 days",
+        "4b an open episode counts among the episodes of 90 days",
         [
             *traces(ago(21, hours=9), idma_fragility_flag=True),
             *traces(ago(21)),

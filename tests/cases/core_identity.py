@@ -17,7 +17,7 @@ CASES = [
         ],
     ),
     Case(
-        "3 a rename at the first trace of the window counts, against the name however long ago",
+        "3 a rename at the first trace of the window counts, however old the earlier name is",
         [
             *traces(ago(40), agent_name="Ann"),
             *traces(ago(20), agent_name=None),
@@ -26,7 +26,7 @@ CASES = [
         [expects({"d_identity": 1 / 4, "c_score": exp(-5 / 4)}), expects({"d_identity": 1 / 5}, window=30)],
     ),
     Case(
-        "3 the first name is no change, nor is a missing one; every other is, back again too",
+        "3 a first or missing name is not a change; every other name is, also a return to an earlier one",
         traces(ago(1), 8, agent_name=[None, "Ann", None, " ", "Ann", "Bea", None, "Ann"]),
         [expects({"d_identity": 2 / 8})],
     ),

@@ -42,14 +42,14 @@ CASES = [
         [expects({"ece": (0.9 + 0.31 + 0.51) / 6})],
     ),
     Case(
-        "6 ECE looks at traces with both a confidence and an outcome",
+        "6 ECE uses only traces with both a confidence and an outcome",
         traces(
             ago(1), 4, csdma_plausibility_score=[0.8, None, 0.1, 7], action_success=[True, False, None, False]
         ),
         [expects({"ece": 0.2})],
     ),
     Case(
-        "6 without a judged trace ECE is unmeasured and 0",
+        "6 without a checked trace ECE is unmeasured and 0",
         traces(ago(1), 2, csdma_plausibility_score=[None, 0.3], action_success=[True, None]),
         [expects({"ece": 0, "i_inc_score": 1, "unmeasured_components": ["i_replay", "delta_drift", "ece"]})],
     ),
@@ -84,7 +84,7 @@ CASES = [
         deferrals=[deferral(ago(2), "PENDING")],
     ),
     Case(
-        "6 a deferral counts where it was created in the window",
+        "6 a deferral counts if it was created in the window",
         [*traces(ago(31)), *traces(ago(1))],
         [
             expects({"n_judged_deferrals": 2, "q_deferral": 1 / 2}),
@@ -99,7 +99,7 @@ CASES = [
         ],
     ),
     Case(
-        "6 a deferral is judged once its outcome was known before T",
+        "6 a deferral is judged only if its outcome was known before T",
         traces(ago(5)),
         [
             expects({"n_judged_deferrals": 2, "q_deferral": 1 / 2}),

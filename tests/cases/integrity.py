@@ -20,7 +20,7 @@ MISSING_ONE = [
 
 CASES = [
     Case(
-        "4 a key holds until it is revoked or expires, whenever it was created",
+        "4 a key is registered until it is revoked or expires, whenever it was created",
         [
             *traces(ago(4), 3, agent="revoked", signature_key_id="revoked", every=timedelta(days=1)),
             *traces(ago(4), 3, agent="expired", signature_key_id="expired", every=timedelta(days=1)),
@@ -46,7 +46,7 @@ CASES = [
         ],
     ),
     Case(
-        "4 a number that is not one more breaks its own link alone",
+        "4 an audit number that is not one more than the previous one breaks only its own link",
         traces(ago(1), 8, audit_sequence_number=[1, 2, 4, 5, 5, 3, 4, 9]),
         # 4 and 9 are gaps, 5 is repeated, 3 is a rewind.
         [
@@ -63,7 +63,7 @@ CASES = [
         ],
     ),
     Case(
-        "4 a link needs a number and a hash; one without a number is skipped, one without a hash is not",
+        "4 a link needs a number and a hash; a trace without a number is skipped, one without a hash is not",
         traces(
             ago(1),
             7,
@@ -73,7 +73,7 @@ CASES = [
         [expects({"link_rate": 3 / 7, "i_chain": 3 / 7, "chain_gaps": 1, "chain_rewinds": 0})],
     ),
     Case(
-        "4 the first number needs no predecessor, but a hash",
+        "4 the first number needs a hash, but no predecessor",
         [
             *traces(ago(1), 2, agent="hash", audit_sequence_number=[500, 501]),
             *traces(
@@ -83,7 +83,7 @@ CASES = [
         [expects({"link_rate": 1}, agent="hash"), expects({"link_rate": 1 / 2}, agent="none")],
     ),
     Case(
-        "4 the window's first link is judged against the trace before the window",
+        "4 the window's first link is checked against the trace before the window",
         [*traces(ago(20), audit_sequence_number=1), *traces(ago(1), 2, audit_sequence_number=[3, 4])],
         [expects({"chain_gaps": 1, "link_rate": 1 / 2})],
     ),
@@ -98,7 +98,7 @@ CASES = [
         [expects({"i_chain": 1 / 4, "signature_rate": 2 / 4, "link_rate": 1, "key_rate": 1})],
     ),
     Case(
-        "4 coverage counts ten fields, each of them",
+        "4 coverage counts each of the ten fields",
         [
             *[row for i, lost in enumerate(MISSING_ONE) for row in traces(ago(1, minutes=-i), **lost)],
             *traces(ago(1, -1), coherence_level=0.5),

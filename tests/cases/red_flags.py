@@ -115,7 +115,7 @@ CASES = [
         ],
     ),
     Case(
-        "5 deferrals_left_open: 7 days to judge, and the baseline as it stood a window earlier",
+        "5 deferrals_left_open: 7 days to judge; the baseline has the state of one window earlier",
         [row for agent in ("A", "slow") for days in (60, 1) for row in traces(ago(days), agent=agent)],
         # Of the four kinds of old deferrals, one is resolved, one is resolved only after T, and one is in progress.
         # In the baseline two were resolved after T - 7 days, so they were open then: of 15, or of 5, for which the

@@ -107,7 +107,7 @@ CASES = [
         ["conscience_passed", "conscience_passed follows from its verdicts"],
     ),
     comparison(
-        "guardrails alone are no verdict",
+        "a conscience without verdicts of its checks is not compared",
         [conscience(conscience_passed=True, thought_depth_triggered=True)],
         # no comparison is made
         [NOTHING | conscience(conscience_passed=None, thought_depth_triggered=False)],
@@ -180,7 +180,7 @@ CASES = [
         ["action_success", "action_was_overridden", "coherence_passed", "conscience_passed"],
     ),
     comparison(
-        "number and hash of the row agree with the action's result, exactly",
+        "number and hash of the row agree exactly with the action's result",
         [
             {"audit_sequence_number": 5, "action_result": {"audit_sequence_number": 5}},
             {"action_result": {"audit_entry_hash": "hash"}},
@@ -196,7 +196,7 @@ CASES = [
         ["action_success", "audit_entry_hash", "audit_sequence_number"],
     ),
     comparison(
-        "something must have run, and the thought's start be an object",
+        "a replay needs at least one comparison, and a thought_start that is an object",
         [{"action_result": {"success": True}, "thought_start": {"round": 1}}],
         [
             NOTHING,
@@ -249,7 +249,7 @@ CASES = [
         ],
     ),
     Case(
-        "4 ties of the sample go by audit number, nulls last",
+        "4 ties of the sample are ordered by audit number, nulls last",
         traces(
             ago(3),
             31,

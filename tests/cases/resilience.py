@@ -112,7 +112,7 @@ CASES = [
         ],
     ),
     Case(
-        "5 pseudo-counts are shared out by all values together, a larger window counting for more",
+        "5 pseudo-counts follow the values of both windows together, so the larger window counts more",
         [
             *traces(ago(10), 90, dsdma_domain_alignment=[1] * 45 + [0] * 45),
             *traces(ago(1), 30),
@@ -204,7 +204,7 @@ CASES = [
         [expects({"mttr_hours": 4, "n_open_episodes": 1})],
     ),
     Case(
-        "5 an episode that ended just before the window is over, one detected long ago is open for so long",
+        "5 an episode that ended before the window is ignored; an open one lasts since its detection",
         [
             *flags((24 * 20, False), (24 * 10, True), (24 * 7 + 0.01, False), agent="over"),
             *traces(ago(1), agent="over"),
@@ -230,7 +230,7 @@ CASES = [
         [expects({"rho_regression": 1 / 4, "mttr_hours": 1, "r_score": norm(1 / 2 * 3 / 4)})],
     ),
     Case(
-        "5 an open episode is a later one too, of its own mode",
+        "5 an open episode also counts as a later episode of its mode",
         [
             *episode(50, 49, "a", agent="same"),
             *episode(5, None, "a", agent="same"),
@@ -243,7 +243,7 @@ CASES = [
         ],
     ),
     Case(
-        "5 an episode without a mode is of the mode unknown",
+        "5 an episode without a mode has the mode unknown",
         [*episode(50, 49, None), *episode(40, 39, "unknown"), *episode(30, 29, " ")],
         [expects({"rho_regression": 2 / 3})],
     ),
@@ -258,7 +258,7 @@ CASES = [
         [expects({"rho_regression": 1 / 2})],
     ),
     Case(
-        "5 only recoveries of the window are asked for a relapse, by any later episode",
+        "5 a relapse counts only if its recovery is in the window",
         [*episode(24 * 8, 24 * 7.5, "a"), *episode(30, 29, "a"), *episode(0, None, "a")],
         # A recovery before the window does not count, nor does an episode that begins at T.
         [expects({"rho_regression": 0}), expects({"rho_regression": 1 / 2}, window=30)],

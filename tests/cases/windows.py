@@ -50,7 +50,7 @@ CASES = [
         [expects(None, at=ago(2)), expects({"n_traces": 1}, at=ago(1))],
     ),
     Case(
-        "1 the agent's name is the last one before T, at each as-of its own",
+        "1 the agent's name is the last one before T, separately at each as-of",
         [
             *traces(ago(3), agent_name="Ann"),
             *traces(ago(2), agent_name="Bea"),
@@ -64,7 +64,7 @@ CASES = [
         ],
     ),
     Case(
-        "1 an agent without a name has none",
+        "1 the name of an agent that never sent one is null",
         traces(ago(1), agent_name=None),
         [expects({"agent_name": None, "d_identity": 0})],
     ),

@@ -1,3 +1,3 @@
 {{ config(materialized='incremental') }}
-{#- Grain: one row per visit. It has nothing to do with the scores. -#}
+{#- A model that does not read the scores. Grain: one row per visit. -#}
 select '{{ var("source_schema") }}'::text as visited

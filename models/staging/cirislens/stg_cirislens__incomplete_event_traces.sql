@@ -13,7 +13,8 @@
     (agent and trace_id), once for each time that later events were found. Only the agent may be null. Empty if the
     source holds whole traces. -#}
 {%- set events_from = events_from() -%}
-{#- The newest event that the run before last had found. Events may have been on their way during the last run. -#}
+{#- The newest event that the run before last had found. The last run may have missed events that were being written at
+    the time. -#}
 {%- set last_run = relation_as_left('int_scoring_run') if events_from is not none else none -%}
 {%- set known_until = run_query(
     "select coalesce(to_jsonb(run) ->> 'earlier_event_id', to_jsonb(run) ->> 'newest_event_id') from " ~ last_run ~ " as run"

@@ -524,7 +524,7 @@ def _part_lines(explanation: Mapping[str, Any]) -> list[str]:
     )
     rest = [named(row["loss_component"]) for row in loss_components if row["points_lost"] == 0]
     table = _table(headings, rows, {"points", "traces"})
-    if max(map(width, table)) > page_width():  # without the bars
+    if max(map(width, table)) > page_width():  # too wide, so omit the bars
         headings, *rows = ((*row[:4], *row[5:]) for row in (headings, *rows))
         table = _table(headings, rows, {"points", "traces"})
     lines = ["Points lost, by loss component", *table]

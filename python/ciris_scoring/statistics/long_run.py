@@ -261,7 +261,7 @@ def _rate_sums(
     unmeasured = trials[:, -1] == 0
     unmeasured[:, RATES.index("i_replay")] |= not parameters.replay_enabled
 
-    # Signals count with their weights; the weights' own variation lowers the effective number.
+    # Signals count with their weights. Unequal weights lower the effective number of signals.
     effect, at = present.effect[:, : len(RATES)].copy(), RATES.index("s_score")
     high, low = parameters.w_corroborated, parameters.w_uncorroborated
     bad[..., at] = high * found[..., -4] + low * found[..., -3]
