@@ -1,6 +1,7 @@
 """Compare measurements with the stated figures. Those for speed depend on the size of the fleet."""
 
 from collections.abc import Iterator, Sequence
+from math import inf
 from typing import NamedTuple
 
 import click
@@ -21,13 +22,13 @@ class Verdict(NamedTuple):
 
 
 def between(what: str, measured: float, least: float, most: float) -> Verdict:
-    """Compare with a minimum and a maximum."""
-    return Verdict(what, f"{least:g} to {most:g}", f"{measured:.4g}", least <= measured <= most)
-
-
-def at_least(what: str, measured: float, least: float) -> Verdict:
-    """Compare with a minimum."""
-    return Verdict(what, f"at least {least:g}", f"{measured:.4g}", measured >= least)
+    """Compare with a minimum and a maximum. One of them may be infinite."""
+    stated = f"{least:g} to {most:g}"
+    if most == inf:
+        stated = f"at least {least:g}"
+    elif least == -inf:
+        stated = f"at most {most:g}"
+    return Verdict(what, stated, f"{measured:.4g}", least <= measured <= most)
 
 
 def at_most(what: str, measured: float | None, most: float, unit: str = "") -> Verdict:

@@ -5,8 +5,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ciris_scoring.statistics.inputs import LEAST_LOG_HOURS, Floats, Integers
-from ciris_scoring.statistics.windows import MICROSECONDS_PER_HOUR, VALUE_UNITS, Deferrals, FragileEpisodes
+from ciris_scoring.statistics.inputs import LEAST_LOG_HOURS, Floats, Integers, Window
+from ciris_scoring.statistics.windows import (
+    MICROSECONDS_PER_HOUR,
+    VALUE_UNITS,
+    Deferrals,
+    FragileEpisodes,
+    deferral_columns,
+    episode_columns,
+)
 
 EPISODE_SIGMA = 1.2
 """Sigma of the log-normal durations. Their coefficient of variation is 1.8."""
@@ -31,16 +38,11 @@ class EventRates(NamedTuple):
 
 
 class Events(NamedTuple):
-    """Events that occurred, (agents, days) except for the last three fields."""
+    """Events that occurred, (agents, days) except for the last two fields."""
 
     n_episodes: Integers
-    hours: Floats
     log_hours: Floats
     log_hours_squared: Floats
-    n_deferrals: Integers
-    worth: Floats
-    relapses: Integers
-    """Relapses, (n, 3): agent, day of an episode, and day of the next episode of the same mode."""
     episodes: FragileEpisodes
     """The episodes. Each ends on the day on which it begins."""
     deferrals: Deferrals
@@ -59,31 +61,22 @@ def draw_events(rates: EventRates, rng: np.random.Generator) -> Events:
     agent, day = (np.repeat(of_cell, n.ravel()) for of_cell in np.indices(n.shape).reshape(2, -1))
     hours, logs = durations(rates.mean_hours[agent, day], rng)
     mode = rng.integers(0, MODES, len(agent))
-    order = np.lexsort((day, mode, agent))
-    whose = (agent * MODES + mode)[order]
-    again = whose[1:] == whose[:-1]
-    relapses = np.stack([agent[order][:-1], day[order][:-1], day[order][1:]], axis=-1)[again]
 
     def by_day(values: Floats) -> Floats:
         result = np.zeros(n.shape)
         np.add.at(result, (agent, day), values)
         return result
 
-    n_deferrals = rng.poisson(rates.deferrals)
     half = (1 - rates.good) * 2 / 3
-    outcomes = rng.multinomial(n_deferrals, np.stack([1 - 2 * half, half, half], axis=-1))
+    outcomes = rng.multinomial(rng.poisson(rates.deferrals), np.stack([1 - 2 * half, half, half], axis=-1))
     of_agent, of_day, outcome = (
         np.repeat(at, outcomes.ravel()) for at in np.indices(outcomes.shape).reshape(3, -1)
     )
     microseconds = np.rint(hours * MICROSECONDS_PER_HOUR).astype(np.int64)
     return Events(
         n,
-        by_day(hours),
         by_day(logs),
         by_day(logs**2),
-        n_deferrals,
-        outcomes @ WORTH,
-        relapses,
         FragileEpisodes(agent, day, day, mode, np.arange(len(agent)), microseconds),
         Deferrals(
             of_agent,
@@ -106,20 +99,15 @@ def row_facts(events: Events, as_ofs: Integers, window_days: int) -> list[NDArra
     """Return the values that rows take as published, (agents, as-ofs) each, in the order of ``Rows`` from
     ``mttr_hours`` on."""
     agents, days = events.n_episodes.shape
-    relapsed = np.zeros((agents, days + window_days + 2), dtype=np.int64)
-    agent, day, next_day = events.relapses.T
-    near = next_day < day + window_days
-    np.add.at(relapsed, (agent[near], next_day[near] + 1), 1)
-    np.add.at(relapsed, (agent[near], day[near] + window_days + 1), -1)
-    n, judged = (
-        within(events.n_episodes, as_ofs, window_days),
-        within(events.n_deferrals, as_ofs, window_days),
-    )
-    worth = within(events.worth, as_ofs, window_days)
+    shape = agents, days + 1
+    counted = deferral_columns(events.deferrals, Window(window_days, 0, 0), 0, 1, shape)
+    counted |= episode_columns(events.episodes, window_days, 0, shape)
+    of = {name: values[:, as_ofs] for name, values in counted.items()}
+    n, judged = of["n_recoveries"], of["n_judged_deferrals"]
     return [
-        within(events.hours, as_ofs, window_days) / np.maximum(n, 1),
+        of["recovery_microseconds"] / MICROSECONDS_PER_HOUR / np.maximum(n, 1),
         n,
-        np.cumsum(relapsed, axis=1)[:, as_ofs] / np.maximum(n, 1),
-        np.where(judged > 0, worth / np.maximum(judged, 1), 1.0),
+        (n - of["n_modes"]) / np.maximum(n, 1),
+        np.where(judged > 0, of["value_of_judged_deferrals"] / VALUE_UNITS / np.maximum(judged, 1), 1.0),
         judged,
     ]

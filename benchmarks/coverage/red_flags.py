@@ -16,7 +16,7 @@ import psycopg
 from benchmarks.coverage.polished import COMPONENTS, MANIPULATIONS, SCRUBBED, Manipulation, at_random, scrub
 from benchmarks.measure import score, throw_away_project
 from benchmarks.table import show
-from benchmarks.verdicts import Verdict, at_least, at_most
+from benchmarks.verdicts import Verdict, at_most, between
 from ciris_scoring.basics.connection import connect, one_row
 from ciris_scoring.basics.terminal import say
 from ciris_scoring.lab.simulation import PATHOLOGIES, Fleet, fleet_roster, simulate_fleet
@@ -149,7 +149,7 @@ def measure_scrubbed(seed: int, rounds: int = 8) -> list[Verdict]:
             rows += caught(SCRUBBED, rounds, 75, n, seed, lasts)
     show(rows)
     what = "caught, {manipulation} {begun}, {traces} traces"
-    return [at_least(what.format_map(row), row[COUNTS[-1]], LEAST_CAUGHT) for row in rows]
+    return [between(what.format_map(row), row[COUNTS[-1]], LEAST_CAUGHT, rounds) for row in rows]
 
 
 MEASURES: dict[str, Callable[[int], list[Verdict]]] = {

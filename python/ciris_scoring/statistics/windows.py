@@ -198,8 +198,8 @@ def window_columns(
             begin = start - window.baseline_days * periods_per_day
             parts[f"baseline_{name}"] = _between(totals[name], agent, begin, start)
         steady = steady_days * periods_per_day
-        counted = _of_deferrals(deferrals, window, steady, periods_per_day, shape)
-        counted |= _of_episodes(episodes, length, steady, shape)
+        counted = deferral_columns(deferrals, window, steady, periods_per_day, shape)
+        counted |= episode_columns(episodes, length, steady, shape)
         parts |= {name: values[agent, as_of] for name, values in counted.items()}
         for name, values in parts.items():
             column = columns.setdefault(name, np.zeros((len(places.agent), *values.shape[1:]), values.dtype))
@@ -291,7 +291,7 @@ def _counted(
     return deltas
 
 
-def _of_deferrals(
+def deferral_columns(
     deferrals: Deferrals, window: Window, steady: int, periods_per_day: int, shape: tuple[int, int]
 ) -> dict[str, Integers]:
     """Return counts and values of deferrals at each as-of T, by the range [T − since, T − until) in which they were
@@ -333,7 +333,7 @@ def _of_deferrals(
     }
 
 
-def _of_episodes(
+def episode_columns(
     episodes: FragileEpisodes, length: int, steady: int, shape: tuple[int, int]
 ) -> dict[str, Integers]:
     """Return counts and durations of fragile episodes at each as-of (scoring.md §5).
