@@ -37,11 +37,11 @@ class Raised(NamedTuple):
     """Whether each alert is raised; arrays of (agents, as-ofs)."""
 
     week: Booleans
-    """The window of 7 days costs more than the one before it: part of ``falling``."""
+    """The window of 7 days loses more than the one before it: part of ``falling``."""
     month: Booleans
     """The same for the window of 30 days."""
     changed: Booleans
-    """Behaviour costs more since a day: part of ``falling`` in both windows."""
+    """The rate components lose more since a certain day: part of ``falling`` in both windows."""
     episode: Booleans
     low_week: Booleans
     """``low_capacity`` is critical in the window of 7 days."""
@@ -133,7 +133,7 @@ def _scored(
 
 
 def is_falling(before: RateComponents, now: RateComponents) -> Booleans:
-    """Return whether a window costs more than the one before it, (...,). Components that are unmeasured on one side are
+    """Return whether a window loses more than the one before it, (...,). Components that are unmeasured on one side are
     ignored."""
     change = now.loss - before.loss
     variance = before.worse_sd**2 + now.better_sd**2
@@ -148,7 +148,7 @@ def is_falling(before: RateComponents, now: RateComponents) -> Booleans:
 
 
 def _falling(limits: Intervals, days: int) -> Booleans:
-    """Return whether each window costs more than the one ``days`` before it, from as-of number ``EARLIEST`` on."""
+    """Return whether each window loses more than the one ``days`` before it, from as-of number ``EARLIEST`` on."""
     of = rate_components(limits, PARAMETERS)
     now, before = (
         RateComponents(*(values[:, EARLIEST - back : values.shape[1] - back] for values in of))

@@ -170,13 +170,13 @@ def a_year(seed: int, number: int) -> dict[str, Standing]:
 LOSES = 0.5
 """Share of agents that lose traces on the way to the lens."""
 LOST = (-4.0, -2.0)
-"""Powers of ten between which the share of their traces with a gap before them is."""
+"""Range of the share of an agent's traces that have a gap before them, as powers of ten."""
 GAP_SHARE, GAP_Z, GAP_DAYS = 0.01, 3.09, 90
 """``chain_gap_share``, ``chain_gap_z``, and the days before the window."""
 
 
 def _critical_gaps(n_traces: Integers, window_days: int, rng: np.random.Generator) -> Booleans:
-    """Draw lost traces, and return after each day whether ``broken_chain`` is critical by them, (agents, days)."""
+    """Draw lost traces, and return for each day whether they make ``broken_chain`` critical, (agents, days)."""
     agents, days = n_traces.shape
     share = np.where(rng.random(agents) < LOSES, 10.0 ** rng.uniform(*LOST, agents), 0.0)
     gaps = rng.binomial(n_traces, share[:, None])
@@ -266,7 +266,7 @@ SOON = 14
 
 
 def _days_since_change(segment: Integers) -> Integers:
-    """Return days since the agent's last change, (agents, days); very many before the first one."""
+    """Return days since the agent's last change, (agents, days); a large number before the first one."""
     day = np.arange(segment.shape[1])
     changed = np.zeros(segment.shape, dtype=bool)
     changed[:, 1:] = segment[:, 1:] != segment[:, :-1]
@@ -295,7 +295,7 @@ def outcomes(name: str, of: Standing) -> Iterator[dict[str, Any]]:
 
 
 def held(grant: Booleans, withhold: Booleans) -> Booleans:
-    """Return who has the permission on each day. It is given by ``grant``, kept, and taken away by ``withhold``."""
+    """Return which agents have the permission on each day. ``grant`` gives it and ``withhold`` takes it away."""
     result, now = np.zeros(grant.shape, dtype=bool), np.zeros(len(grant), dtype=bool)
     for day in range(grant.shape[1]):
         now = (now | grant[:, day]) & ~withhold[:, day]

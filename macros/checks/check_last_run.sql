@@ -22,8 +22,8 @@
     {%- if last['is_full_refresh'] -%}
       {{ refuse(
         "The full refresh that began at " ~ shown_time(last['started_at']) ~ " did not end, so the tables behind the scores in "
-        ~ "schema " ~ target.schema ~ " are part old, part new. Repeat it, with the same variables: " ~ command_of(last)
-        ~ " (in plain dbt --full-refresh --vars 'ciris_allow_rescoring: true').") }}
+        ~ "schema " ~ target.schema ~ " are partly old and partly new. Repeat it, with the same variables: "
+        ~ command_of(last) ~ " (in plain dbt --full-refresh --vars 'ciris_allow_rescoring: true').") }}
     {%- elif first is not none and (backfill.get('first'), backfill.get('last')) != (first, last_as_of) -%}
       {{ refuse(
         "The backfill from " ~ first ~ " to " ~ last_as_of ~ " did not end, so in schema " ~ target.schema ~ " some "
@@ -64,7 +64,7 @@
   {%- if missing and selected_resources or not (last['built_nodes'] != '[]' or models) -%}
     {%- do refuse(
       "The run that began at " ~ shown_time(last['started_at']) ~ " did not end, so what would be built in schema "
-      ~ target.schema ~ " is part old, part new" ~ (" (" ~ missing[0] ~ " is from an earlier run)" if missing else "")
+      ~ target.schema ~ " is partly old and partly new" ~ (" (" ~ missing[0] ~ " is from an earlier run)" if missing else "")
       ~ ". Run again from the beginning: " ~ command_of(last)
       ~ ("." if last['is_full_refresh'] or last['backfill_first'] else " (in plain dbt: dbt build).")) -%}
   {%- endif -%}
@@ -122,15 +122,16 @@
 {% macro check_full_refresh(models) %}
   {%- if flags.FULL_REFRESH and not is_full_refresh() -%}
     {{ refuse(
-      "Option --full-refresh is set, but the setting full_refresh of int_scoring_run is false, so nothing would be built from "
-      ~ "nothing. Take +full_refresh of ciris_scoring out of dbt_project.yml, or leave --full-refresh out.") }}
+      "Option --full-refresh is set, but the setting full_refresh of int_scoring_run is false, so nothing "
+      ~ "would be rebuilt. Take +full_refresh of ciris_scoring out of dbt_project.yml, or leave --full-refresh out.") }}
   {%- endif -%}
   {%- for node in graph.nodes.values() if node.package_name == 'ciris_scoring' and node.resource_type in ['model', 'seed']
       and node.name != 'int_runs' and is_rebuilt(node) != is_full_refresh() -%}
     {{ refuse(
       "Setting full_refresh of " ~ node.resource_type ~ " " ~ node.name ~ " is " ~ shown(is_rebuilt(node)) ~ ", but this run "
-      ~ ("is a full refresh" if is_full_refresh() else "is not a full refresh") ~ ", and tables part old, part new would "
-      ~ "follow. Take +full_refresh of ciris_scoring out of dbt_project.yml, or write it below the project's own name.") }}
+      ~ ("is a full refresh" if is_full_refresh() else "is not a full refresh") ~ ", so the tables would be "
+      ~ "partly old and partly new. Take +full_refresh of ciris_scoring out of dbt_project.yml, or write it below the "
+      ~ "project's own name.") }}
   {%- endfor -%}
   {%- set continued = continued_run(models) -%}
   {%- if is_full_refresh() and not setting('allow_rescoring') and last_publication() is not none -%}
@@ -152,7 +153,7 @@
   {%- endif -%}
   {%- if is_full_refresh() and continued is not none and not continued['is_full_refresh'] -%}
     {{ refuse(
-      "A part of schema " ~ target.schema ~ " cannot be refreshed fully alone: it would keep only what the last run scored. "
+      "A part of schema " ~ target.schema ~ " cannot have a full refresh alone: it would keep only what the last run scored. "
       ~ "Leave --full-refresh out, or build everything: ciris-scoring run --full-refresh --allow-rescoring.") }}
   {%- endif -%}
 {% endmacro %}

@@ -151,7 +151,7 @@ def main() -> None:
     multiple=True,
     metavar="URL",
     envvar="CIRIS_NOTIFY",
-    help="Send what is new since the last run: new and closed alerts, changed verdicts, a failed or refused run. An "
+    help="Send the news since the last run: new and closed alerts, changed verdicts, a failed or refused run. An "
     "https address gets JSON; others (slack://, mailto://) need the extra notify. May be repeated. [default: the "
     "addresses in $CIRIS_NOTIFY, separated by spaces]",
 )

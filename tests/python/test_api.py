@@ -648,7 +648,7 @@ def test_openapi_document_has_descriptions_and_examples(app):
     assert undescribed == []
 
 
-def test_examples_are_what_the_server_answers(served):
+def test_examples_equal_the_answers_of_the_server(served):
     """Bounds may differ in their last digits, because numpy computes logarithms differently on other processors."""
     changing = {"timestamp", "scored_at", "as_of_age_seconds", "cached", "runs"}
 
@@ -772,8 +772,8 @@ def test_missing_resources_and_methods_are_refused_as_problems(client):
         assert response.headers["allow"] == "GET, HEAD"
     problem = refused(client, f"{SCORING}/capacity/Link?window_days=0&threshold=x", 422, "bad-parameter")
     assert {error["parameter"]: error["message"] for error in problem["errors"]} == {
-        "window_days": "is '0'; the least is 1",
-        "threshold": "is 'x', which is no number",
+        "window_days": "is '0'; the minimum is 1",
+        "threshold": "is 'x', which is not a number",
     }
     near = refused(client, f"{SCORING}/capacity/Lnik", 404, "unknown-agent")["agents"]
     assert [agent["agent_name"] for agent in near] == ["Link"]

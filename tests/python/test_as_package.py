@@ -108,7 +108,7 @@ def test_marts_are_in_the_schemas_of_the_root_project(consumer, marts):
 
 
 def test_scores_equal_those_without_a_root_project(consumer, marts):
-    """Also after an incremental run."""
+    """The same holds after an incremental run."""
     run(consumer.load(), SECOND.isoformat(), full_refresh=False, allow_rescoring=False)
     score(consumer.database.profiles_dir, SECOND, {"ciris_source_schema": "lens"})
     columns = {

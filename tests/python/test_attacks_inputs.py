@@ -106,7 +106,7 @@ def test_contradictory_keys_in_files_are_reported(database, tmp_path, other, fie
 @pytest.mark.parametrize(
     "name", ["", " ", "50%", "%s", 'a"b', "o'neil", "a\0b", "\ud800", "x" * 64, "ü" * 32, 5, None]
 )
-def test_what_is_no_name_of_a_schema_is_refused(database: Database, name: object) -> None:
+def test_invalid_schema_name_is_refused(database: Database, name: object) -> None:
     error, hint = refused(
         invoke("init-db", *at(database), "--vars", json.dumps({"ciris_source_schema": name})), 2
     )

@@ -94,14 +94,14 @@ def test_characters_unknown_to_stdout_are_replaced(sources, small_project):
 # --- profile and project ---------------------------------------------------------------------------------------------
 
 
-def test_no_profile_says_what_to_write_and_where(tmp_path):
+def test_missing_profile_error_names_file_and_example(tmp_path):
     error, hint = refused(invoke("run", "--profiles-dir", tmp_path, "--project-dir", REPOSITORY), 2)
     assert str(tmp_path / "profiles.yml") in error
     assert "profiles.yml.example" in hint
     assert "--embedded" in hint
 
 
-def test_without_a_profile_a_command_names_that_of_what_was_scored_here(small_project, monkeypatch):
+def test_missing_profile_error_names_profiles_of_scored_sample_and_batches(small_project, monkeypatch):
     monkeypatch.chdir(small_project)
     monkeypatch.setenv("DBT_PROFILES_DIR", str(small_project / "none"))
     for command in (["explain", "Link"], ["report"], ["serve", "--port", "0"]):
@@ -460,7 +460,7 @@ def test_server_lost_during_a_run_is_reported(sources, small_project, monkeypatc
 # --- the embedded server ---------------------------------------------------------------------------------------------
 
 
-def test_embedded_scores_the_sample_and_says_how_to_go_on(small_project):
+def test_embedded_scores_the_sample_and_prints_next_steps(small_project):
     state = small_project / STATE_FOLDER
     try:
         first = invoke("run", "--embedded", "--project-dir", small_project)

@@ -241,7 +241,7 @@ def test_permission_is_kept_until_it_is_withheld():
     assert held(grant, withhold).tolist() == [[False, True, True, False, True, False]]
 
 
-def test_verdict_with_review_gives_nothing_new_and_keeps_what_is_held():
+def test_review_blocks_new_grants_and_keeps_held_permissions():
     probability = np.array([[0.8, 0.6, 0.3, 0.8, 0.8]])
     alarm = np.array([[False, True, False, True, False]])
     expected = np.full((1, 5), 0.7)

@@ -119,7 +119,7 @@ def test_the_verdict_stands_first_and_is_as_wide_as_the_terminal(scored_sample, 
         *((one, MORPHEUS) for one in ("Proteus", "Morpheus (da3f0851)", "Haven (da3f0851)")),
     ],
 )
-def test_an_agent_is_a_hash_or_its_beginning_a_name_also_a_former_one_or_a_label(project, agent, meant):
+def test_agent_is_found_by_hash_prefix_name_former_name_and_label(project, agent, meant):
     assert explain(project, agent, None, None, None)["score"]["agent_id_hash"] == meant
 
 
@@ -134,7 +134,7 @@ def test_name_finds_its_current_agent_and_notes_earlier_ones(project, scored_sam
 
 
 def test_ambiguous_agents_are_listed(scored_sample, marts):
-    """Agents with one name, and an agent whose name is the hash of another one."""
+    """The test renames agents, so that some share a name, and one has the hash of another as its name."""
     marts.execute("update dim_agents set agent_name = 'Link' where agent_id_hash = %s", [MIRE])
     error, hint = refused(invoke(scored_sample, "Link"))
     assert error == (

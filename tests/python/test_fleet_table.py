@@ -63,7 +63,7 @@ def _dumps(values: object) -> str:
     return json.dumps(values, default=str)
 
 
-def test_what_needs_attention_comes_first(connection):
+def test_agents_that_need_attention_come_first(connection):
     add_score(connection, "aaaaaaaa11", "New", None)
     add_score(connection, "bbbbbbbb22", "Good", 0.8)
     add_score(connection, "cccccccc33", None, 0.1, 0.2999)
@@ -120,7 +120,7 @@ def test_empty_fleet_gives_one_sentence(connection):
     )
 
 
-def test_a_large_fleet_shows_what_needs_attention_and_counts_the_rest(connection):
+def test_large_fleet_lists_agents_that_need_attention_and_counts_the_rest(connection):
     for i in range(MAX_ROWS + 3):
         add_score(connection, f"{i:08d}", f"Agent {i}", i / 100, 0.92)
     lines = fleet_tables(connection, MARTS, AS_OF).splitlines()

@@ -90,7 +90,7 @@ def test_make_run_installs_no_tools_of_developers(tmp_path):
     assert "[dev]" in planned("pytest")
 
 
-def test_no_help_names_what_an_installed_package_does_not_bring():
+def test_help_names_no_files_that_an_installation_lacks():
     for name, command in {"": main, **main.commands}.items():
         told = CliRunner().invoke(main, [*filter(None, [name]), "--help"]).stdout
         assert command.help and not re.search(r"docs/|README|[Mm]akefile|make ", told), name

@@ -55,7 +55,7 @@ def test_the_perfect_agents_interval_ends_at_its_score():
         assert found["components"][name][1] == 0, name
 
 
-def test_no_deferral_and_no_episode_have_no_width():
+def test_intervals_of_deferrals_and_episodes_have_no_width_without_events():
     found = bounds_of(good_days())
     assert found["components"]["q_deferral"] == (1, 1, 1)
     assert found["components"]["mttr_hours"] == (0, 0, 0)
@@ -105,7 +105,7 @@ def test_published_bounds_are_at_1_96_on_both_sides():
     assert found["components"]["u_unsafe"][1:] == pytest.approx(expected, rel=1e-12)
 
 
-def test_the_published_worse_side_of_ece_is_wider_still():
+def test_published_upper_bound_of_ece_is_wider_by_its_factor():
     """All 3,000 traces are in one bin and confidence is 10 % too high: centre sqrt(g² - s²), distance 1.6 *
     1.96 * s.
     """

@@ -66,7 +66,7 @@ def test_alerts_apply_the_thresholds_of_their_files() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.id)
-def test_each_kind_says_everything(kind: Kind) -> None:
+def test_each_kind_has_all_its_texts(kind: Kind) -> None:
     """All texts are sentences, severities are known to the marts, and a red flag has a count or a function."""
     allowed = {"critical", "warning"} if kind.id in ALERTS else {"red_flag"}
     assert kind.severities and set(kind.severities) <= allowed and kind.review in ("always", "critical")

@@ -75,5 +75,5 @@ def wrong(server: Server, folder: Path) -> Iterator[str]:
                 yield f"{name}: {found}, not {EXPECTED[name]}"
 
 
-def test_what_comes_late_is_counted_and_logged(embedded_postgres: Server, tmp_path: Path) -> None:
+def test_late_data_are_counted_and_logged(embedded_postgres: Server, tmp_path: Path) -> None:
     assert list(wrong(embedded_postgres, tmp_path)) == []

@@ -277,7 +277,7 @@ def test_a_key_that_comes_later_verifies_what_is_loaded(project, database, tmp_p
 
 
 @pytest.mark.parametrize("genuine_first", [True, False])
-def test_of_two_contents_of_a_trace_the_one_that_verifies_is_loaded(
+def test_content_that_verifies_is_loaded_instead_of_one_that_does_not(
     project, database, tmp_path, genuine_first
 ):
     agent = Agent()
@@ -489,7 +489,7 @@ def test_numbers_that_no_double_holds_exactly_are_loaded_as_received(project, da
         assert loaded[column]["numbers"] == numbers, column
 
 
-def test_only_what_is_signed_is_loaded(project, database, tmp_path):
+def test_only_signed_values_are_loaded(project, database, tmp_path):
     """Agents 1.9.7 to 2.7.8 do not sign empty values, so anyone can add some, even in place of a signed value."""
     agent = Agent(TWO_FIELDS)
     first, second = agent.trace(), agent.trace()
@@ -534,7 +534,7 @@ def test_unknown_schema_version_is_tried_with_all_rules(project, database, tmp_p
 def test_invalid_key_affects_only_itself(project, database, tmp_path):
     bad = {
         "31 bytes": (standard(b"1" * 31), "32 bytes"),
-        "no point": (standard((2).to_bytes(32, "little")), "no point of the curve"),
+        "no point": (standard((2).to_bytes(32, "little")), "not a point of the curve"),
         "neutral": (standard((1).to_bytes(32, "little")), "anybody could sign"),
         "text": ("not base64!", "no base64"),
         "number": (7, "no public_key_base64"),
@@ -699,7 +699,7 @@ def test_invalid_file_affects_only_itself(database, tmp_path):
     assert len(traces(database)) == len(BAD_FILES)
 
 
-def test_of_a_truncated_batch_the_whole_traces_are_loaded(project, tmp_path):
+def test_complete_traces_of_a_truncated_batch_are_loaded(project, tmp_path):
     agent = Agent()
     keys = write_keys(tmp_path, agent)
     for share in (0.3, 0.6, 0.9, 0.99, None):

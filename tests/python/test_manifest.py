@@ -134,7 +134,7 @@ def test_no_view_reads_an_ephemeral_model(manifest: Manifest) -> None:
     assert [view.name for view in views if ephemeral & set(view.depends_on.nodes)] == []
 
 
-def test_what_dbt_writes_down_is_ascii() -> None:
+def test_texts_that_dbt_writes_to_files_are_ascii() -> None:
     """Compiled SQL contains comments, and dbt writes it in the encoding of the locale, which may be C."""
     folders = ("models", "tests/singular", "analyses")
     paths = [path for folder in folders for path in (REPOSITORY / folder).rglob("*.sql")]

@@ -108,7 +108,7 @@ def test_a_retry_after_midnight_has_the_as_of_of_its_run(states, database):
     assert differences(states, BEFORE) == []
 
 
-def test_a_run_that_read_its_sources_before_midnight_judges_the_day_between(states, database):
+def test_run_that_read_its_sources_before_midnight_checks_the_next_day_too(states, database):
     """int_source_periods was built the evening before, so it lacks the traces of the last day."""
     assert at(EVENING, database, "build").succeeded
     assert at(EVENING, database, "build").succeeded

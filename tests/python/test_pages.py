@@ -145,7 +145,7 @@ def test_verdict_follows_from_probability_status_and_what_is_raised(
         assert found.probability == pytest.approx(0.9066, abs=0.00005)
 
 
-def test_agent_page_says_what_lowered_the_score_and_what_the_verdict_is(marts):
+def test_agent_page_shows_losses_and_verdict(marts):
     page = Parsed(pages.agent_page(marts, MARTS, "Link", now=NOW))
     falling = read(marts, "select message from fct_capacity_alerts where kind = 'falling'")
     parts = {row["message"].partition("Largest new loss: ")[2] for row in falling}
@@ -172,7 +172,7 @@ WHY = {
 }
 
 
-def test_fleet_page_says_why_and_what_to_do(marts):
+def test_fleet_page_gives_cause_and_remedy(marts):
     rows = {row[0].split()[0]: row for row in Parsed(pages.fleet_page(marts, MARTS)).table_rows(16)}
     for name, said in WHY.items():
         shown = f"{rows[name][1].split()[0]}: {rows[name][2]}"
@@ -233,7 +233,7 @@ def test_events_are_told_once_for_neighbouring_days(marts):
 
 
 def test_unfinished_run_is_reported(marts, scored):
-    """While a run is at work, and after it ended without a publication."""
+    """The page says so while a run is at work, and after a run has ended without a publication."""
     assert "class=state" not in pages.fleet_page(marts, MARTS)
     old = pages.fleet_page(marts, MARTS, now=AS_OF + timedelta(days=3))
     assert "class=old>The verdicts below are 3 days old" in old

@@ -154,7 +154,7 @@ def test_no_command_runs_planted_code(planted: Roles, tmp_path: Path) -> None:
 
 
 def test_plain_dbt_runs_no_planted_code(planted: Roles) -> None:
-    """Also its tests, catalog queries and compilation."""
+    """The commands are build, test, source freshness and docs generate."""
     database = planted.target("plain")
     if not invoke("check", *at(database)).stdout.startswith("Fit"):
         assert invoke("simulate", *at(database), "--agents", 3, "--days", 9, "--end", NEWEST).exit_code == 0

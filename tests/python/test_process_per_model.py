@@ -6,7 +6,7 @@ import sys
 from pipeline import REPOSITORY
 
 
-def test_a_process_for_each_model_publishes_what_one_build_publishes():
+def test_process_per_model_publishes_the_same_marts_as_one_build():
     program = REPOSITORY / "tests/programs/process_per_model.py"
     done = subprocess.run(
         [sys.executable, str(program), "--runs", "1"], capture_output=True, text=True, check=False

@@ -116,7 +116,7 @@ PYTHON_MODEL = """
     """
 
 
-def test_a_project_without_python_models_is_built_as_ever(database, tmp_path):
+def test_project_without_python_models_is_built_as_without_the_plugin(database, tmp_path):
     options = write_project(
         tmp_path,
         {

@@ -146,7 +146,7 @@ def rows_read(roles: Roles) -> dict[str, int | None]:
 
 
 @pytest.mark.parametrize("changed", CASES.values(), ids=CASES, indirect=True)
-def test_check_refuses_what_the_server_would_hide(
+def test_check_refuses_sources_whose_rows_the_server_would_hide(
     roles: Roles, changed: Case, request: pytest.FixtureRequest
 ) -> None:
     with roles.database.connect() as connection:

@@ -59,7 +59,7 @@ def newest(marts: psycopg.Connection) -> dict:
     ).fetchone()
 
 
-def test_a_run_that_publishes_says_what_and_how_long(marts, sample):
+def test_published_run_is_logged_with_its_results(marts, sample):
     run = newest(marts)
     [[n_scores]] = [
         row.values() for row in marts.execute(f"select count(*) from {SCHEMA}.fct_capacity_scores").fetchall()

@@ -165,7 +165,7 @@ def test_agent_pages_note_earlier_agents_of_the_name(client, page):
     assert "once had this name" not in client.get(f"/{page}agent_id=Link").text
 
 
-def test_runs_page_shows_what_was_wrong_and_what_to_do(marts):
+def test_runs_page_shows_error_and_remedy(marts):
     marts.execute(
         "update int_runs set outcome = 'failed', message = 'the disk is full', remedy = 'Make room.'"
     )

@@ -62,7 +62,7 @@ class Shown(NamedTuple):
 
 # --- what the marts have ---------------------------------------------------------------------------------------------
 
-# Values that readers compute from the marts, by names that are no marts.
+# Values that readers compute from the marts, by names that are not marts.
 COMPUTED = {
     "scores": """
         select scores.*, greatest(30 - n_traces, 0) as missing_traces,

@@ -114,7 +114,7 @@ def content(connection: psycopg.Connection, schema: str, table: str) -> tuple:
     return connection.execute(sql.SQL(query).format(sql.Identifier(schema, table))).fetchone()
 
 
-def test_a_stream_loads_what_the_fleet_holds(pg_connection: psycopg.Connection) -> None:
+def test_stream_loads_the_same_rows_as_the_fleet(pg_connection: psycopg.Connection) -> None:
     whole = simulate_fleet(**SMALL)
     seen = []
     n = load_fleet(pg_connection, whole, "whole")

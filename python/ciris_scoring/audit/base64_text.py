@@ -23,11 +23,11 @@ def decode(text: str) -> bytes:
     bare = standard.rstrip("=")
     padded = bare + "=" * (-len(bare) % 4)
     if standard not in (bare, padded):
-        raise ValueError("no base64: wrong padding")
+        raise ValueError("not base64: wrong padding")
     try:
         content = base64.b64decode(padded, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise ValueError("no base64") from error
+        raise ValueError("not base64") from error
     if base64.b64encode(content).decode() != padded:
-        raise ValueError("no base64: bits left over at its end")
+        raise ValueError("not base64: bits left over at its end")
     return content

@@ -32,7 +32,7 @@ PREVIOUS = "previous_audit_sequence_number"
 
 DIFFERS, MISSING, UNFOUNDED, KEY_DIFFERS = "differs", "missing_in_database", "not_in_files", "key_differs"
 MEANINGS = {
-    DIFFERS: "the database says something else",
+    DIFFERS: "the database has other values",
     MISSING: "in the files, but not in the database",
     UNFOUNDED: "in the database, but not in the files",
     KEY_DIFFERS: "the registered key is another one, ends at another time, or is missing",
@@ -523,7 +523,7 @@ def page(result: Audit) -> list[str]:
         "",
     ]
     if result.is_confirmed:
-        lines.append("Confirmed: the database says what the files say.")
+        lines.append("Confirmed: the database agrees with the files.")
     else:
         lines.append(f"{plural(result.counts.total(), 'discrepancy', 'discrepancies')}:")
         lines += [f"  {n:,} {kind}: {MEANINGS[kind]}" for kind, n in result.counts.items()]

@@ -105,7 +105,7 @@ def _is_seal(content: Any) -> bool:
 
 def _events(content: Any) -> list[Any]:
     if not isinstance(content, dict) or not isinstance(content.get("events"), list):
-        raise Rejected(NOT_A_BATCH, "JSON, but no object with a list of events")
+        raise Rejected(NOT_A_BATCH, "JSON, but not an object with a list of events")
     events: list[Any] = content["events"]
     return events
 
@@ -167,7 +167,7 @@ def _read_event(batch: Batch, where: str, event: Any, verifier: Verifier) -> Non
         if isinstance(event, Rejected):
             raise event
         if not isinstance(event, dict):
-            raise Rejected(WRONG_TYPE, "the event is no object")
+            raise Rejected(WRONG_TYPE, "the event is not an object")
         trace = checked(event.get("trace"))
         where = f"{where}, trace {str(trace.get('trace_id'))[:128]}"
         schema = schema_of(trace)
@@ -201,7 +201,7 @@ def _read_other_event(batch: Batch, where: str, kind: str, event: dict[str, Any]
 def _deferral(event: dict[str, Any]) -> Deferral:
     agent = event.get("agent_id")
     if not isinstance(agent, str) or not agent or "\0" in agent or not agent.isprintable():
-        raise Rejected(WRONG_TYPE, "agent_id is no text that can be printed")
+        raise Rejected(WRONG_TYPE, "agent_id is not printable text")
     created_at = times.read(event.get("timestamp"), "timestamp").isoformat()
     named = repr((agent, event.get("thought_id"), event.get("task_id"), created_at))
     named_id = uuid.uuid5(_OUR_IDS, named.encode("utf-8", "backslashreplace").decode())

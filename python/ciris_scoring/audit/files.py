@@ -207,7 +207,7 @@ def _parts(content: mmap.mmap, origin: str) -> Iterator[Found]:
     """Split a large batch into smaller ones of about `PART_SIZE` bytes and yield them."""
     pieces = take_apart(content, PART_SIZE)
     if pieces is None:
-        detail = f"{len(content) / MB:,.0f} MB in one document, which is no batch of events"
+        detail = f"{len(content) / MB:,.0f} MB in one document, which is not a batch of events"
         yield Problem(origin, TOO_LARGE, detail)
         return
     events: list[bytes] = []

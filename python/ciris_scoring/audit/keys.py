@@ -98,7 +98,7 @@ def _read_rows(path: Path) -> list[Mapping[str, Any]]:
     except OSError as error:
         raise InputError(f"The file of keys {path} cannot be read: {error.strerror}.") from error
     except (Rejected, UnicodeDecodeError, csv.Error, TypeError, KeyError) as error:
-        raise InputError(f"{path} is no file of keys: {error}", f"It may be {FORMATS}.") from error
+        raise InputError(f"{path} is not a file of keys: {error}", f"It may be {FORMATS}.") from error
     return rows
 
 
@@ -108,7 +108,7 @@ def _rows(content: bytes) -> Iterator[Mapping[str, Any]]:
         if isinstance(found, dict):
             found = [{"key_id": name, "public_key_base64": text} for name, text in found.items()]
         if not all(isinstance(row, dict) for row in found):
-            raise TypeError("the list holds something that is no object")
+            raise TypeError("the list holds something that is not an object")
         yield from found
         return
     table = csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline=""), strict=True)
@@ -153,7 +153,7 @@ def public_key(content: bytes) -> Ed25519PublicKey:
     if len(content) != 32:
         raise ValueError(f"an Ed25519 public key has 32 bytes, this one {len(content):,}")
     if not _is_sound_point(content):
-        raise ValueError("no point of the curve, or one of those by which anybody could sign")
+        raise ValueError("not a point of the curve, or a weak point with which anybody could sign")
     return Ed25519PublicKey.from_public_bytes(content)
 
 

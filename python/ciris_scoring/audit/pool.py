@@ -52,7 +52,7 @@ def read_all(
                 yield waiting.popleft().result()
         except BrokenProcessPool as error:
             raise WorkerDied(
-                "A process that verifies traces was ended, perhaps for want of memory.",
+                "A process that verifies traces was killed, perhaps because memory ran out.",
                 "What was loaded so far is kept; run the same command again.",
             ) from error
         finally:

@@ -237,7 +237,7 @@ class Verifier:
                             decision_sha256=None if rule.signs_ids else decision_sha256(key, components),
                         )
             except (ValueError, OverflowError, TypeError, AttributeError) as error:
-                why_not = f"the rule {name} cannot write it down: {str(error)[:80]}"
+                why_not = f"the rule {name} cannot encode it: {str(error)[:80]}"
         if schema == UNKNOWN_SCHEMA:
             return refused(UNSUPPORTED_SCHEMA, "no known rule verifies it")
         return refused(BAD_SIGNATURE, why_not)
@@ -266,9 +266,9 @@ class Verifier:
         if agent in self._agents_of_keys and self._fingerprints[key_id] != agent:
             return FOREIGN_KEY, "the agent's hash is the fingerprint of another registered key"
         if not rule.signs_ids and (field := _unconfirmed(trace, components)):
-            return UNCONFIRMED_FIELD, f"{field} is not signed, and is not what the signed components say"
+            return UNCONFIRMED_FIELD, f"{field} is not signed, and contradicts the signed components"
         if not _second_signature_holds(trace, message + signature):
-            return BAD_SIGNATURE, "the ML-DSA-65 signature beside the Ed25519 one does not hold"
+            return BAD_SIGNATURE, "the ML-DSA-65 signature beside the Ed25519 one is not valid"
         return None
 
 

@@ -72,7 +72,7 @@ comment on column {verification}.rule is
 comment on column {verification}.reason is 'Why the trace does not verify; null where it does.';
 comment on column {verification}.detail is 'The reason in words, where there is more to say.';
 comment on column {verification}.signed_sha256 is
-'Hash of the public key and the bytes that it signed, hexadecimal; null where the signature does not hold.';
+'Hash of the public key and the bytes that it signed, hexadecimal; null where the signature is not valid.';
 comment on column {verification}.decision_sha256 is
 'Hash of public key, component times and audit entry, where the signature covers no ids; null otherwise.';
 comment on column {verification}.is_loaded is

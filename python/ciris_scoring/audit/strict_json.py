@@ -40,7 +40,7 @@ def parse(content: bytes) -> Any:
     try:
         return _DECODER.decode(content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
-        raise Rejected(INVALID_TEXT, f"no UTF-8 at byte {error.start:,}") from error
+        raise Rejected(INVALID_TEXT, f"not UTF-8 at byte {error.start:,}") from error
     except json.JSONDecodeError as error:
         at_end = error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated string")
         raise Rejected(

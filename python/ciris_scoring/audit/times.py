@@ -15,12 +15,12 @@ def read(value: object, name: str) -> datetime:
     if value is None:
         raise Rejected(MISSING_FIELD, f"no {name}")
     if not isinstance(value, str):
-        raise Rejected(BAD_TIME, f"{name} is no text")
+        raise Rejected(BAD_TIME, f"{name} is not text")
     shown = value[:40]
     try:
         time = datetime.fromisoformat(value.upper())  # RFC 3339 permits lower-case t and z
     except ValueError as error:
-        raise Rejected(BAD_TIME, f"{name} {shown!r} is no ISO 8601 time") from error
+        raise Rejected(BAD_TIME, f"{name} {shown!r} is not an ISO 8601 time") from error
     if time.tzinfo is None:
         raise Rejected(BAD_TIME, f"{name} {shown!r} has no zone")
     if not FIRST_YEAR <= time.year <= LAST_YEAR:

@@ -54,7 +54,7 @@ def checked(trace: Any) -> dict[str, Any]:
     if components is None:
         raise Rejected(MISSING_FIELD, "no components")
     if not isinstance(components, list) or not all(isinstance(part, dict) for part in components):
-        raise Rejected(WRONG_TYPE, "components is no list of objects")
+        raise Rejected(WRONG_TYPE, "components is not a list of objects")
     return trace
 
 
@@ -135,7 +135,7 @@ def escaped(text: str) -> str:
 
 def _text(column: str, longest: int | None, value: Any) -> str:
     if not isinstance(value, str):
-        raise Rejected(WRONG_TYPE, f"{column} is no text")
+        raise Rejected(WRONG_TYPE, f"{column} is not text")
     if longest is not None and len(value) > longest:
         raise Rejected(OUT_OF_RANGE, f"{column} has {len(value):,} characters, {longest} at most")
     if not value and column in REQUIRED:
@@ -151,7 +151,7 @@ def _boolean(column: str, value: Any) -> str:
 
 def _number(column: str, limit: float, value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Rejected(WRONG_TYPE, f"{column} is no number")
+        raise Rejected(WRONG_TYPE, f"{column} is not a number")
     if isinstance(value, float) and not math.isfinite(value) or abs(value) >= limit:
         raise Rejected(OUT_OF_RANGE, f"{column} is {str(value)[:40]}, which its column does not hold")
     return repr(value)
@@ -159,7 +159,7 @@ def _number(column: str, limit: float, value: Any) -> str:
 
 def _whole_number(column: str, value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise Rejected(WRONG_TYPE, f"{column} is no whole number")
+        raise Rejected(WRONG_TYPE, f"{column} is not a whole number")
     if not -(2**63) <= value < 2**63:
         raise Rejected(OUT_OF_RANGE, f"{column} is {str(value)[:40]}, which its column does not hold")
     return repr(value)
@@ -171,7 +171,7 @@ def _time(column: str, value: Any) -> str:
 
 def _component(column: str, value: Any) -> str:
     if not isinstance(value, dict):
-        raise Rejected(WRONG_TYPE, f"{column} is no object")
+        raise Rejected(WRONG_TYPE, f"{column} is not an object")
     if _is_deep(value):
         raise Rejected(TOO_DEEP, f"{column} is nested more than {DEPTH_LIMIT} deep")
     try:

@@ -12,7 +12,7 @@ SCORE_DECIMALS = 3
 
 
 def cut(value: float, places: int) -> str:
-    """Return a number with this many decimals, cut off."""
+    """Return a number as text, cut to this many decimals and not rounded."""
     return f"{Decimal(repr(value)).quantize(Decimal(1).scaleb(-places), ROUND_DOWN):f}"
 
 

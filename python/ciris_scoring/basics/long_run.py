@@ -1,4 +1,4 @@
-"""Parts of the long run that statistics, readers and SQL share (certainty.md §4b)."""
+"""Constants and a function of the steady score that statistics, readers and SQL share (certainty.md §4b)."""
 
 import math
 

@@ -201,7 +201,7 @@ def load_project(
 
 @dataclass(frozen=True)
 class _Files:
-    """What the files of the project and of the profile say."""
+    """Contents of the files of the project and of the profile."""
 
     profile_name: str
     target_name: str
@@ -340,6 +340,6 @@ def _check_names(
         nearest = difflib.get_close_matches(str(name), own, n=1)
         meant = f"; did you mean {nearest[0]}?" if nearest else "."
         raise InputError(
-            f"--vars names {shown(name)}, which is no variable of the project{meant}",
+            f"--vars names {shown(name)}, which is not a variable of the project{meant}",
             f"The variables are {', '.join(sorted(own.keys() - SET_BY_US))}.",
         )

@@ -31,7 +31,7 @@ from ciris_scoring.marts.marts import Marts, read_only
 from ciris_scoring.serve.fleet_table import fleet_tables
 
 READ_BEFORE = ("fct_fleet_capacity", "fct_capacity_alerts", "fct_record_signs", "fct_capacity_scores")
-"""Marts that must be readable before the run to find out what is new."""
+"""Marts that must be readable before the run to find new alerts and verdicts."""
 
 
 @dataclass
@@ -41,7 +41,7 @@ class AfterRun:
     :param record: record of the run.
     :param report_file: file to write a report to.
     :param alert_command: program to start if there are new alerts; it reads them as JSON from standard input.
-    :param channels: where to send what is new.
+    :param channels: channels that get the news.
     :param for_machines: print only one JSON object on stdout, whether the run succeeds or fails.
     """
 
@@ -57,7 +57,7 @@ class AfterRun:
     @contextlib.contextmanager
     def summed_up(self) -> Iterator[None]:
         """Check the alert command, run the block, and at its end, even after an error, print the JSON summary and send
-        what is new.
+        the news.
 
         :raises InputError: the command is empty or has an unclosed quote.
         :raises CirisError: the block raised it.

@@ -1,4 +1,4 @@
-"""Tell people what is new since the run before: alerts, verdicts, and runs that failed or were refused.
+"""Notify people of news since the previous run: alerts, verdicts, and runs that failed or were refused.
 
 A run sends at most one message to each channel. An http or https address gets it as JSON. Any other address is one of
 the library Apprise (extra `notify`). Addresses contain secrets, so nothing shows more than their scheme.
@@ -35,7 +35,7 @@ TEST: Message = {
 
 @dataclass
 class News:
-    """What is new since the run before."""
+    """Alerts and verdicts that are new since the previous run."""
 
     new_alerts: list[Alert] = field(default_factory=list)
     closed_alerts: list[Alert] = field(default_factory=list)
@@ -44,7 +44,7 @@ class News:
 
 @dataclass(frozen=True)
 class Channel:
-    """Where messages go."""
+    """Service or address to which messages are sent."""
 
     name: str
     send: Callable[[Message], None]
@@ -119,7 +119,7 @@ def read_verdicts(marts: Marts, as_of: datetime) -> Verdicts:
 
 
 def changes(before: Verdicts, now: Verdicts) -> list[dict[str, Any]]:
-    """Return the verdicts that differ from those before the run; of an agent that is new, too."""
+    """Return the verdicts that differ from those before the run, including those of new agents."""
     return [
         {"agent_id_hash": key[0], "agent_label": label, "window_days": key[1], "before": was, "now": verdict}
         for key, (label, verdict) in sorted(now.items())
@@ -128,7 +128,7 @@ def changes(before: Verdicts, now: Verdicts) -> list[dict[str, Any]]:
 
 
 def message_of(record: RunRecord, news: News) -> Message | None:
-    """Return the message of a run, or None if there is nothing to say."""
+    """Return the message of a run, or None if there is no news."""
     has_failed = record.outcome in ("failed", "refused") or record.exit_code == 1
     counts = [
         plural(len(rows), noun)

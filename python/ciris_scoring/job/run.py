@@ -158,7 +158,7 @@ def run_backfill(
         unfinished = unfinished_run(connection, build.relations)
         if unfinished is not None:
             moment = as_of_time.text(unfinished)
-            report(f"The run as of {moment} did not end: it comes first.")
+            report(f"The run as of {moment} did not end: it is repeated first.")
             _build(connection, build, run_variables(unfinished, pid, record), record)
         backfill = plan_backfill(
             connection,
@@ -198,7 +198,7 @@ def resolve_as_of(project: Project, given: str | None) -> datetime:
 
 
 def empty_sources(connection: psycopg.Connection, project: Project, moment: datetime) -> list[str]:
-    """Return a remark for each empty source table: what it means for a run."""
+    """Return a remark about each empty source table, with its effect on a run."""
     schema, tables = project.source_schema, tables_read(connection, project)
     remarks = []
     query = sql.SQL("select exists (select 1 from {} where traced_at < {})")

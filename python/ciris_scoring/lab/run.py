@@ -36,7 +36,7 @@ The embedded PostgreSQL keeps running; to stop it: {stop}
 
 What to look at next:
 
-  -- What the lowest score of the fleet is made of
+  -- Components of the lowest score of the fleet
   select factor, component, component_value from {fct_factor_components}
   where agent_id_hash = '{agent}' and as_of = '{as_of}' and window_days = 7
   order by factor, component;

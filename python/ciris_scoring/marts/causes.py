@@ -169,7 +169,7 @@ def causes(
 
 
 def _chain_cause(fact: Row) -> str:
-    """Return the key in `CHAIN_CAUSES` of what made most traces invalid in the chain, or "" if none is."""
+    """Return the cause of most invalid traces in the chain, as a key of `CHAIN_CAUSES`, or "" if all are valid."""
     n = fact["n_traces"]
     broken = {
         "gap": fact["chain_gaps"],

@@ -125,7 +125,7 @@ class Score:
         return found
 
     def _missing(self, times: float | None) -> str:
-        """Return what a grant needs.
+        """Return a clause that says how much more a grant needs.
 
         :param times: see `Steady.evidence_for_grant`.
         """

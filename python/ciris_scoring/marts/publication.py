@@ -42,7 +42,7 @@ select
         where parameter_name = 'low_capacity_threshold'
     ) as low_capacity_threshold
 """
-# The identity is made of the newest successful run and the runs refused since. It is null if a run since then had
+# The identity consists of the newest successful run and the runs refused since. It is null if a run since then had
 # another outcome.
 IDENTITY = """
 select case

@@ -151,7 +151,7 @@ costs as (
 def find_agent(marts: Marts, agent: str) -> tuple[str, str | None]:
     """Return the hash of the agent that a text identifies, and a note about agents that had its name before."""
     if not agents.is_possible(agent):
-        raise InputError(f"{shown(agent)} is no agent.", "Give a hash, the beginning of one, or a name.")
+        raise InputError(f"{shown(agent)} is not an agent.", "Give a hash, the beginning of one, or a name.")
     matches = agents.find(marts, agent)
     found = matches.agents
     if len(found) == 1:

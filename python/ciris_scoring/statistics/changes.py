@@ -19,9 +19,9 @@ from ciris_scoring.statistics.windows import CONFIDENCE_UNITS, confidence_in_uni
 RECENT_DAYS, BASE_DAYS = 42, 90
 """Days in which a change is looked for, and days before them. Together they are the lookback horizon of traces."""
 TIMES = (2, 3, 6)
-"""How many times as high a rate is after a change."""
+"""Factors by which a rate is higher after a change."""
 GAPS = (0.05, 0.10)
-"""By how much the gap between confidence and success grows in a change."""
+"""Growth of the gap between confidence and success in a change."""
 ABOVE = 0.7
 """Standard errors that are added to the rate or the gap before a change, because it is an estimate."""
 MOST_BEFORE, MOST_AFTER = 0.9, 0.95

@@ -225,7 +225,7 @@ def drift_bounds(metrics: Divergence, level: Level) -> TwoCentred:
             metrics.slope_limit,
         )
     )
-    slope = np.divide(slope_variance, kl, out=slope_limit / some, where=kl > TINY_DIVERGENCE)  # 4F
+    slope = np.divide(slope_variance, kl, out=slope_limit / some, where=kl > TINY_DIVERGENCE)  # this is 4F
 
     def limit(z: float, side: float) -> Floats:
         root = np.sqrt(np.maximum(slope * raw + z * z * slope * slope / 4 + null_variance, 0))

@@ -48,7 +48,7 @@ steady score of 30 days was 0.059 in place of 0.055 in the simulated year."""
 RATE_EVENTS, RATE_MEAN = 0.5, 0.02
 """Prior of a rate: half an event (Jeffreys 1946, Proceedings of the Royal Society A 186, 453–461), mean 2 %."""
 QUALITY_EVENTS, QUALITY_MEAN = 1.0, 0.2
-"""Prior of what a deferral loses: one event, mean 0.2."""
+"""Prior of the loss of a deferral: one event, mean 0.2."""
 EVENT_WEIGHT, EPISODES_PER_DAY, DEFERRALS_PER_DAY = 0.5, 0.03, 0.3
 """Prior of the frequencies: half an event, means of one episode a month and two deferrals a week."""
 LOG_HOURS_MEAN, LOG_HOURS_VARIANCE = -1.0, 2.0
@@ -56,7 +56,7 @@ LOG_HOURS_MEAN, LOG_HOURS_VARIANCE = -1.0, 2.0
 GAP_MEAN, GAP_VARIANCE = 0.03, 0.01
 """Prior of confidence minus success rate of a bin: 0.03 ± 0.1."""
 SAME_MODE, MODE_PAIRS = 1.0, 4.0
-"""Prior of the share of episodes with the failure mode of the one before: one of four."""
+"""Prior of the share of episodes that repeat the failure mode of the previous episode: one of four."""
 
 EFFECT_WINDOW = TRACE_WINDOWS.index(90)
 """Window over which the design effect is measured."""
@@ -76,7 +76,7 @@ last 14 days. Set by simulation, so that intervals contain the long run in 92 to
 those in the 14 days after a change (docs/measuring.md, "A year")."""
 
 MOST_EPISODES = 20
-"""Largest number of episodes of a window that is told apart."""
+"""Largest number of episodes in a window for which R is computed. More episodes count as this number."""
 NODES, NODE_WEIGHTS = (
     values / scale for values, scale in zip(hermegauss(7), (1.0, np.sqrt(2 * np.pi)), strict=True)
 )
@@ -464,7 +464,7 @@ def _episodes(
 def _deferrals(
     deferrals: Deferrals, first_period: Integers, present: Present, periods_per_day: int
 ) -> tuple[Estimate, Estimate]:
-    """Return frequency of judged deferrals, by when their outcome was known, and the mean that each loses."""
+    """Return the frequency of judged deferrals, dated by when their outcome became known, and their mean loss."""
     n, value = deferral_sums(deferrals, present, EVENT_WINDOWS, periods_per_day)
     days = days_observed(first_period, present, EVENT_WINDOWS, periods_per_day)
     return (
@@ -474,7 +474,7 @@ def _deferrals(
 
 
 def _loss_of_deferrals(often: Estimate, lost: Estimate, window_days: int) -> _Part:
-    """Return the loss by deferrals: a window has a judged deferral with the probability 1 − exp(−λW)."""
+    """Return the loss by deferrals. A window of W days has a judged deferral with the probability 1 − exp(−λW)."""
     none = np.exp(-window_days * often.mean)
     kept = 1 - (1 - none) * lost.mean
     variance = (window_days * none * lost.mean / kept) ** 2 * often.variance

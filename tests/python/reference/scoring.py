@@ -1310,7 +1310,7 @@ _BEHAVIOUR = ("d_identity", "k_contradiction", *_GOOD, "delta_drift", "ece", "u_
 
 
 def _fall(before, before_bounds, now, now_bounds, p) -> float | None:
-    """certainty.md §4, ``falling``: return D if a window costs more than the one before it, otherwise None.
+    """certainty.md §4, ``falling``: return D if a window loses more than the one before it, otherwise None.
 
     :param before: row of the earlier window, as ``Fleet.score`` returns it; ``now`` is the later one.
     :param before_bounds: (value, low, high) by component.

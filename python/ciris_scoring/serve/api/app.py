@@ -25,8 +25,8 @@ DESCRIPTION = """
 The CIRIS Capacity Score of a fleet of agents, read from the published marts. Nothing is computed here.
 
 - Times are UTC, numbers at full precision, null where the mart has none.
-- Paths, names and nesting are those of the CIRIS lens API, so that its clients work unchanged; what is beyond it is
-  added beside.
+- Paths, names and nesting are those of the CIRIS lens API, so that its clients work unchanged; additional members are
+  added.
 - Errors are problem documents (RFC 9457) with a stable `type`.
 - Every answer has an `ETag`: ask again with `If-None-Match`, and get 304 until something new is published.
 """
@@ -104,13 +104,13 @@ async def _answer_validation(request: Request, error: Exception) -> Response:
 
 MESSAGES = {
     "missing": "is needed",
-    "int_parsing": "is {input}, which is no whole number",
-    "int_parsing_size": "is {input}, which is no number of that size",
-    "int_from_float": "is {input}, which is no whole number",
-    "float_parsing": "is {input}, which is no number",
-    "finite_number": "is {input}, which is no number",
-    "greater_than_equal": "is {input}; the least is {ge}",
-    "less_than_equal": "is {input}; the most is {le}",
+    "int_parsing": "is {input}, which is not a whole number",
+    "int_parsing_size": "is {input}, which has too many digits",
+    "int_from_float": "is {input}, which is not a whole number",
+    "float_parsing": "is {input}, which is not a number",
+    "finite_number": "is {input}, which is not a number",
+    "greater_than_equal": "is {input}; the minimum is {ge}",
+    "less_than_equal": "is {input}; the maximum is {le}",
     "literal_error": "is {input}; allowed are {expected}",
     "string_pattern_mismatch": "is {input}, which does not have the form of its example",
     "string_too_short": "is empty",

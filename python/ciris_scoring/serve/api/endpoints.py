@@ -168,7 +168,7 @@ async def known_parameters(request: Request) -> None:
     unknown = [name for name in request.query_params if name not in known and not name.startswith("_")]
     if unknown:
         there_are = f"there are {', '.join(known)}" if known else "there is none"
-        message = f"is no parameter here; {there_are}."
+        message = f"is not a parameter here; {there_are}."
         raise Problem(
             "bad-parameter",
             f"{', '.join(map(shown, unknown[:MOST_UNKNOWN]))} {message}",
@@ -242,7 +242,8 @@ def time_asked(name: str, text: str | None) -> datetime | None:
         return as_of_time.parse_time(UNESCAPED_PLUS.sub(r"\1+\2", text), name)
     except InputError:
         raise bad_parameter(
-            name, f"is {shown(text)}, which is no ISO 8601 time, such as 2026-06-15 or 2026-06-15T06:00:00Z."
+            name,
+            f"is {shown(text)}, which is not an ISO 8601 time, such as 2026-06-15 or 2026-06-15T06:00:00Z.",
         ) from None
 
 
@@ -652,7 +653,7 @@ async def history(
                 "next": None
                 if end >= whole
                 else _next(request, **{"from": as_of_time.text(end + timedelta(seconds=1))}),
-                "note": "Published scores, as they stand; an as-of without a trace in the window has none.",
+                "note": "Published scores, unchanged; an as-of without a trace in the window has none.",
                 "cache": answers.cache(),
             }
         )

@@ -514,7 +514,7 @@ class Endpoint(Described):
 
 
 class Index(Described):
-    """What there is."""
+    """Endpoints of the API and the address of its document."""
 
     documentation: str = Field(description="Path of the OpenAPI document.")
     endpoints: list[Endpoint] = Field(description="Endpoints.")

@@ -75,7 +75,7 @@ def settings_of(
         scheme, _, rest = origin.partition("://")
         if scheme not in ("http", "https") or not rest or "/" in rest or "*" in rest:
             raise InputError(
-                f"--origin is {origin!r}, which is no origin.",
+                f"--origin is {origin!r}, which is not an origin.",
                 "Write scheme, host and port only: https://example.org",
             )
     if requests_per_minute is None:

@@ -19,7 +19,7 @@ from ciris_scoring.serve.pages import charts
 from ciris_scoring.serve.pages.words import interval, shown
 
 FEW = 5
-"""Number of events below which a loss component says on how many it rests."""
+"""If a loss component depends on fewer events than this, the page shows their number."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class AgentView:
 
     @property
     def told(self) -> list[charts.Told]:
-        """Chart labels of each as-of."""
+        """Labels of the chart, one for each as-of."""
         return charts.told(
             self.frame,
             (
@@ -99,7 +99,7 @@ class AgentView:
 
     @property
     def bridge(self) -> list[tuple[str, float]]:
-        """What the score of the long run has more or less than that of the window, by name, the largest first."""
+        """Points by which the steady score differs from the window's score, by cause, the largest first."""
         s = self.score
         if s.capacity_score is None or s.capacity_score_steady is None:
             return []
@@ -116,7 +116,7 @@ class AgentView:
         )
 
     def few(self, loss_component: str) -> str:
-        """Return the number of events behind a loss component if it rests on fewer than `FEW`, or an empty text."""
+        """Return the number of events behind a loss component if it depends on fewer than `FEW`, or an empty text."""
         of_name = {component.component: component.component_value for component in self.components}
         value = of_name.get(loss_component)
         if loss_component == "q_deferral":

@@ -24,7 +24,7 @@ RANGES = (30, 60, 180, 365)
 """Days of history that the pages of the server offer."""
 
 NEW_SINCE = (("since the day before", 1), ("in the last week", 7))
-"""Recent periods in which alerts are called new, with their days."""
+"""Recent periods in which alerts count as new, each with its length in days."""
 
 
 @dataclass(frozen=True)
@@ -109,9 +109,9 @@ class FleetView:
         )
 
     def to_do(self, score: Score) -> Iterator[str]:
-        """Yield what to do about an agent: for its most urgent alert or red flag, and what other windows raise.
-
-        A low score comes last, because it is the effect of what else was raised.
+        """Yield sentences on what to do about an agent: the question about its most urgent alert or red flag,
+        acknowledgements, and alerts of other windows. The alert low_capacity comes last, because the other alerts are
+        its cause.
         """
         unseen = [one for one in score.raised if one.seen is None]
         first = min(unseen, key=lambda one: (not one.reviews, one.name == "low_capacity"), default=None)
@@ -129,7 +129,7 @@ class FleetView:
 
     @property
     def told(self) -> list[charts.Told]:
-        """Chart labels of each as-of."""
+        """Labels of the chart, one for each as-of."""
         return charts.told(
             self.frame,
             (

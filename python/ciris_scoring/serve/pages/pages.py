@@ -451,7 +451,7 @@ def _evidence_of(page: _Page, agent: str, component: str) -> tuple[Score, _Evide
     part = OF_PARTS.get(component, component)
     if part not in RULES:
         lines = [
-            f"Single traces lower {', '.join(RULES)}; the other components are made of many traces together."
+            f"Single traces lower {', '.join(RULES)}; each other component depends on many traces together."
         ]
         raise page.instead("No single trace is behind it", lines, 404)
     score = _score_of(page, agent)

@@ -105,7 +105,7 @@ def raised(name: str) -> str:
 
 
 def since(moment: datetime | None, as_of: datetime) -> str:
-    """Return whether an alert is new, or its first as-of.
+    """Return words for the age of an alert: "ongoing", "new", or "since" and its first day.
 
     :param moment: first as-of, or None if it is too long ago to be known.
     """
