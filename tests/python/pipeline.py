@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from operator import itemgetter
 from pathlib import Path
+from statistics import fmean, median
 from typing import Any
 from unittest.mock import patch
 
@@ -246,6 +247,7 @@ def differences_from_reference(
     found_alerts = {alert(a) for a in _query(connection, query, schema, [wanted])}
     wrong += [f"alert {one} in one of the two only" for one in alerts ^ found_alerts]
     wrong += _wrong_verdicts(connection, schema, rows)
+    wrong += _wrong_fleet(connection, schema, rows)
     wrong += limit_differences(connection, schema, limits, wanted)
     hours = reference.fleet_coherence_hourly(traces, run_as_of)
     found_hours = {
@@ -285,6 +287,45 @@ def _wrong_verdicts(
         found = row["verdict"], row["verdict_threshold"], row["review_for"]
         if found != (expected := (verdict, 0.6, reviews)):
             wrong.append(f"{key(row)}: {found}, expected {expected}")
+    return wrong
+
+
+def _wrong_fleet(connection: psycopg.Connection, schema: str, rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the rows of fct_fleet_capacity that do not follow from the published scores (scoring.md §8)."""
+    groups: dict[tuple, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault((row["as_of"], row["window_days"]), []).append(row)
+    fleet = {
+        (row["as_of"], row["window_days"]): row
+        for row in _query(connection, "select * from {schema}.fct_fleet_capacity", schema)
+    }
+    wrong = []
+    for place, of_fleet in groups.items():
+        named = Counter(row["score_status"] for row in of_fleet) + Counter(
+            row["category"] for row in of_fleet
+        )
+        steady = {
+            side: Counter(row[f"category_steady_{side}"] for row in of_fleet) for side in ("low", "high")
+        }
+        scores = [row["capacity_score"] for row in of_fleet if row["capacity_score"] is not None]
+        lasting = [
+            row["capacity_score_steady"] for row in of_fleet if row["capacity_score_steady"] is not None
+        ]
+        expected = {
+            **{f"n_{name}": named[name] for name in ("final", "provisional", "insufficient_data")},
+            **{
+                f"n_{name}": named[name]
+                for name in ("high_fragility", "moderate", "healthy", "high_capacity")
+            },
+            "n_agents": len(of_fleet),
+            "mean_capacity_score": fmean(scores) if scores else None,
+            "median_capacity_score": median(scores) if scores else None,
+            "min_capacity_score": min(scores, default=None),
+            "median_capacity_score_steady": median(lasting) if lasting else None,
+            "n_steady_at_least_healthy": steady["low"]["healthy"] + steady["low"]["high_capacity"],
+            "n_steady_below_healthy": steady["high"]["high_fragility"] + steady["high"]["moderate"],
+        }
+        wrong += [f"fleet {place} {line}" for line in _unequal(expected, fleet[place])]
     return wrong
 
 
@@ -382,6 +423,14 @@ def attribution_differences(
     wrong += _unequal_rows("comparison", comparisons, found)
     found = _by_key(connection, schema, wanted, "fct_score_changes", "compared_with", "loss_component")
     wrong += _unequal_rows("change", changes, found)
+    wrong += [
+        f"change {key}: {row['loss_change']}, not exactly 0"
+        for key, row in found.items()
+        if changes[key]["loss_change"]
+        == changes[key]["points"]
+        == 0
+        != abs(row["loss_change"]) + abs(row["points"])
+    ]
     return wrong + _wrong_ranks("change", found, "points", 1)
 
 

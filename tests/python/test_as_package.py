@@ -350,9 +350,9 @@ def test_setting_of_one_node_is_found(manifest):
     marts = {"fct_score_comparisons": {"+enabled": False}}
     [override] = found_overrides(manifest, "models", {"ciris_scoring": {"marts": marts}})
     assert override["node"] == "model fct_score_comparisons" and override["n_nodes"] == 1
-    one = {"assert_scores_follow_from_their_parts": {"+severity": "warn"}}
+    one = {"assert_fragile_episodes_alternate": {"+severity": "warn"}}
     [override] = found_overrides(manifest, "data_tests", {"ciris_scoring": {"singular": one}})
-    assert override["node"] == "test assert_scores_follow_from_their_parts"
+    assert override["node"] == "test assert_fragile_episodes_alternate"
 
 
 @pytest.mark.parametrize(

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
-from ciris_scoring.lab.embedded import SCHEMA, Server
-from ciris_scoring.lab.simulation.sample import load_sample, sample_info
-from conftest import Database, fresh_database
+from ciris_scoring.lab.embedded import SCHEMA
+from ciris_scoring.lab.simulation.sample import sample_info
+from conftest import Database
 from nasty_fleet import START, nasty_fleet
 from pipeline import create_loose_sources, differences_from_reference, insert_rows, load_rows, score
 
@@ -97,31 +96,21 @@ def load(database: Database, seed: int, **size: int) -> None:
         )
 
 
-def sample_differences(database: Database, *days_before: int) -> list[str]:
-    as_of = datetime.fromisoformat(sample_info()["as_of"])
-    as_ofs = [as_of - timedelta(days=d) for d in days_before]
-    with database.connect() as connection:
-        return differences_from_reference(connection, SCHEMA, as_of, as_ofs=as_ofs)
-
-
 def test_sample_equals_reference(scored_sample: Database) -> None:
-    assert sample_differences(scored_sample, 0, 1, 7, 20, 31, 40, 44) == []
+    as_of = datetime.fromisoformat(sample_info()["as_of"])
+    as_ofs = [as_of - timedelta(days=days) for days in (0, 1, 7, 20, 31, 40, 44)]
+    with scored_sample.connect() as connection:
+        assert differences_from_reference(connection, SCHEMA, as_of, as_ofs=as_ofs) == []
 
 
-def test_sample_equals_reference_on_the_oldest_postgresql(system_postgres: Server, tmp_path: Path) -> None:
-    with fresh_database(system_postgres, tmp_path) as database:
-        with database.connect() as connection:
-            load_sample(connection)
-        score(database.profiles_dir, sample_info()["as_of"])
-        assert sample_differences(database, 0, 20, 44) == []
-
-
-def test_random_fleet_by_day_equals_reference(database: Database) -> None:
+def test_random_fleet_by_day_equals_reference(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clocks in New York changed on 2026-03-08, within the history of this fleet."""
     load(database, 1, days=40, agents=7, traces_per_day=9)
     as_of = START + timedelta(days=40)
-    score(database.profiles_dir, as_of)
+    monkeypatch.setenv("PGTZ", "America/New_York")
+    score(database.profiles_dir, as_of, {"ciris_scoring_parameters": MOST})
     with database.connect() as connection:
-        assert differences_from_reference(connection, SCHEMA, as_of) == []
+        assert differences_from_reference(connection, SCHEMA, as_of, parameters=MOST) == []
 
 
 def test_random_fleet_by_hour_equals_reference(database: Database) -> None:
@@ -134,27 +123,6 @@ def test_random_fleet_by_hour_equals_reference(database: Database) -> None:
             connection, SCHEMA, as_of, period="hour", as_ofs=as_ofs, parameters=LEAST
         )
     assert wrong == []
-
-
-def test_other_parameters_equal_reference(database: Database) -> None:
-    load(database, 4)
-    as_of = START + timedelta(days=12)
-    score(database.profiles_dir, as_of, {"ciris_scoring_parameters": OTHER_PARAMETERS})
-    with database.connect() as connection:
-        assert differences_from_reference(connection, SCHEMA, as_of, parameters=OTHER_PARAMETERS) == []
-
-
-def test_clock_change_in_time_zone_changes_nothing(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The clocks in New York changed on 2026-03-08, within the history of this fleet."""
-    load(database, 5)
-    as_of = datetime(2026, 3, 13, tzinfo=UTC)
-    assert START < datetime(2026, 3, 8, tzinfo=UTC) < as_of
-    monkeypatch.setenv("PGTZ", "America/New_York")
-    score(database.profiles_dir, as_of, {"ciris_scoring_parameters": MOST})
-    with database.connect() as connection:
-        assert differences_from_reference(connection, SCHEMA, as_of, parameters=MOST) == []
 
 
 # --- edges of alerts and of the steady score -------------------------------------------------------------------------

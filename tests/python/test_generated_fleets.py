@@ -13,7 +13,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
@@ -22,7 +21,6 @@ from cases.notation import T, ago, deferral, key, traces
 from ciris_scoring.lab.embedded import SCHEMA, Server
 from conftest import fresh_database
 from pipeline import differences_from_reference, load_rows, score
-from reference import scoring as reference
 from test_equals_reference import OTHER_PARAMETERS
 
 FLEETS = int(os.environ.get("FLEETS", "0"))
@@ -153,57 +151,6 @@ def differences(
         variables = {"ciris_scoring_parameters": PARAMETERS, "ciris_scoring_period": period}
         score(database.profiles_dir, T, variables)
         with database.connect() as connection:
-            wrong = verdict_differences(connection, fleet, period)
-            return wrong + differences_from_reference(
+            return differences_from_reference(
                 connection, SCHEMA, T, period=period, as_ofs=as_ofs, parameters=PARAMETERS
             )
-
-
-def verdict_differences(
-    connection: psycopg.Connection, fleet: dict[str, list[dict[str, Any]]], period: str
-) -> list[str]:
-    """Return the counted traces whose checks differ from the reference implementation."""
-    expected = reference.Fleet(*fleet.values(), T, PARAMETERS, period)
-    names = ("number", "is_renamed", "is_registered", "is_link_valid", "link", "fields")
-    found = connection.execute(
-        f"""
-        select
-            agent_id_hash,
-            array_agg(
-                jsonb_build_array(
-                    audit_sequence_number, is_identity_change, is_key_registered, is_link_valid,
-                    case
-                        when is_chain_gap then 'gap' when is_chain_rewind then 'rewind'
-                        when is_chain_duplicate then 'duplicate'
-                    end,
-                    n_fields_present
-                )
-                order by traced_at, audit_sequence_number, trace_id collate "C"
-            )
-        from {SCHEMA}.fct_trace_checks
-        where is_counted
-        group by agent_id_hash
-        """
-    ).fetchall()
-    wrong = [] if len(found) == len(expected.agents) else [f"verdicts of {len(found)} agents"]
-    for name, verdicts in found:
-        agent = expected.agents[name]
-        broken = ("gap", "rewind", "duplicate")
-        rows = [
-            [
-                trace.audit_sequence_number,
-                agent.identity_change[i],
-                agent.key_registered[i],
-                agent.link_valid[i],
-                agent.sequence[i] if agent.sequence[i] in broken else None,
-                reference._present_fields(trace),
-            ]
-            for i, trace in enumerate(agent.traces)
-        ]
-        wrong += [
-            f"{name} trace {i}: {dict(zip(names, is_found, strict=True))} found, not {is_expected}"
-            for i, (is_found, is_expected) in enumerate(zip(verdicts, rows, strict=False))
-            if is_found != is_expected
-        ]
-        wrong += [f"{name}: {len(verdicts)} traces, not {len(rows)}"] if len(verdicts) != len(rows) else []
-    return wrong

@@ -2,7 +2,22 @@
 -- Every counted trace is in exactly one row of int_agent_periods, and every sum there equals a direct count of
 -- int_trace_checks. Each value of a metric is in exactly one bin, and each sampled trace has a replay. Windows,
 -- factors and scores are computed from these sums.
-{%- set sums = counted_verdicts().keys() | reject('eq', 'n_recoveries') | list
+{#- The column of int_trace_checks that each counter counts. -#}
+{%- set counted = {
+    'n_identity_changes': 'is_identity_change',
+    'n_overridden': 'is_overridden',
+    'n_conscience_failed': 'is_conscience_failed',
+    'n_signature_verified': 'is_signature_verified',
+    'n_key_registered': 'is_key_registered',
+    'n_link_valid': 'is_link_valid',
+    'n_chain_valid': 'is_chain_valid',
+    'n_chain_gaps': 'is_chain_gap',
+    'n_chain_rewinds': 'is_chain_rewind',
+    'n_chain_duplicates': 'is_chain_duplicate',
+    'n_replay_sampled': 'is_replay_sampled',
+    'n_unsafe': 'is_unsafe',
+} %}
+{%- set sums = counted.keys() | list
     + ['n_traces', 'n_fields_present', 'n_signals', 'n_coherent_signals', 'n_replayed', 'n_replay_succeeded',
        'last_traced_at', 'n_judged', 'n_judged_in_bins', 'confidence', 'n_successes']
     + constant('drift_metrics') %}
@@ -42,7 +57,7 @@ direct_sums as (
         agent_id_hash,
         period_start,
         count(*) as n_traces,
-        {% for counter, verdict in counted_verdicts().items() %}
+        {% for counter, verdict in counted.items() %}
         count(*) filter (where {{ verdict }}) as {{ counter }},
         {% endfor %}
         sum(n_fields_present) as n_fields_present,
