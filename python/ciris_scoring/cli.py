@@ -332,12 +332,13 @@ def explain(
       ciris-scoring explain 4107c26f --as-of 2026-06-14 --window-days 30
       ciris-scoring explain Link --since 2026-06-01 --json
     """
-    from ciris_scoring.serve.explain import as_json, page
     from ciris_scoring.serve.explain import explain as read_explanation
+    from ciris_scoring.serve.explain import page
+    from ciris_scoring.serve.spreadsheet import json_text
 
     project = place.project()
     explanation = read_explanation(project, agent, as_of, window_days, since, threshold, permission)
-    click.echo(as_json(explanation) if for_machines else page(explanation))
+    click.echo(json_text(explanation) if for_machines else page(explanation))
 
 
 as_of_option = click.option("--as-of", metavar="TIME", help="As-of of the scores. [default: the newest]")

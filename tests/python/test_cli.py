@@ -1,4 +1,4 @@
-"""Tests of the commands: messages for errors, help texts, and the output of a run."""
+"""Tests of the commands: messages for errors, and the output of a run."""
 
 import os
 import re
@@ -45,24 +45,6 @@ def change_profile(database: Database, **changes: object) -> None:
     path.write_text(yaml.safe_dump(profile))
 
 
-# --- help ------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("command", ["run", "explain", "report", "serve", "simulate"])
-def test_help_explains_and_gives_examples(command):
-    result = invoke(command, "--help")
-    assert result.exit_code == 0
-    for expected in (
-        "Example",
-        "ciris-scoring " + command,
-        "--target",
-        "--profiles-dir",
-        "--vars",
-        "--project-dir",
-    ):
-        assert expected in result.stdout
-
-
 # --- output on the terminal ------------------------------------------------------------------------------------------
 
 
@@ -94,11 +76,12 @@ def test_characters_unknown_to_stdout_are_replaced(sources, small_project):
 # --- profile and project ---------------------------------------------------------------------------------------------
 
 
-def test_missing_profile_error_names_file_and_example(tmp_path):
-    error, hint = refused(invoke("run", "--profiles-dir", tmp_path, "--project-dir", REPOSITORY), 2)
-    assert str(tmp_path / "profiles.yml") in error
-    assert "profiles.yml.example" in hint
-    assert "--embedded" in hint
+def test_missing_profile_error_names_file_and_example(tmp_path, monkeypatch):
+    monkeypatch.setenv("DBT_PROFILES_DIR", str(tmp_path / "environment"))
+    for options, folder in ([], tmp_path / "environment"), (["--profiles-dir", tmp_path], tmp_path):
+        error, hint = refused(invoke("run", *options, "--project-dir", REPOSITORY), 2)
+        assert str(folder / "profiles.yml") in error
+        assert "profiles.yml.example" in hint and "--embedded" in hint
 
 
 def test_missing_profile_error_names_profiles_of_scored_sample_and_batches(small_project, monkeypatch):
@@ -115,12 +98,6 @@ def test_missing_profile_error_names_profiles_of_scored_sample_and_batches(small
             "Add --profiles-dir .ciris for the sample, or --profiles-dir .ciris/batches for your batches."
             in hint
         )
-
-
-def test_the_profile_is_found_through_the_environment(tmp_path, monkeypatch):
-    monkeypatch.setenv("DBT_PROFILES_DIR", str(tmp_path))
-    error, _ = refused(invoke("run", "--project-dir", REPOSITORY), 2)
-    assert str(tmp_path / "profiles.yml") in error
 
 
 @pytest.mark.parametrize(
@@ -146,12 +123,6 @@ def test_an_unusable_profile_is_explained(tmp_path, content, expected):
     error, hint = refused(invoke("run", "--profiles-dir", tmp_path, "--project-dir", REPOSITORY), 2)
     assert expected in error
     assert "profiles.yml.example" in hint
-
-
-def test_a_missing_environment_variable_is_named(database):
-    change_profile(database, host="{{ env_var('CIRIS_NO_SUCH_VARIABLE') }}")
-    error, _ = refused(invoke("run", *at(database)), 2)
-    assert "CIRIS_NO_SUCH_VARIABLE" in error
 
 
 def test_the_example_profile_works(tmp_path, monkeypatch):
@@ -181,27 +152,24 @@ def test_no_color_suppresses_colours_on_a_terminal(no_color, is_coloured):
 # --- the database ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", ["run", "simulate"])
-def test_unreachable_database_is_named(database, command):
-    change_profile(database, host="127.0.0.1", port=1)
-    error, hint = refused(invoke(command, *at(database)))
-    assert "127.0.0.1:1" in error
-    assert "Connection refused" in error
-    assert "host and port" in hint
-
-
-def test_missing_database_is_named(database):
-    change_profile(database, dbname="nowhere")
-    error, hint = refused(invoke("run", *at(database)))
-    assert 'database "nowhere" does not exist' in error
-    assert "createdb nowhere" in hint
-
-
-def test_missing_user_is_named(database):
-    change_profile(database, user="nobody_here")
-    error, hint = refused(invoke("run", *at(database)))
-    assert 'role "nobody_here" does not exist' in error
-    assert "Create the role" in hint
+@pytest.mark.parametrize(
+    ("changes", "exit_code", "expected", "remedy"),
+    [
+        (
+            {"host": "{{ env_var('CIRIS_NO_SUCH_VARIABLE') }}"},
+            2,
+            "CIRIS_NO_SUCH_VARIABLE",
+            "profiles.yml.example",
+        ),
+        ({"host": "127.0.0.1", "port": 1}, 1, "127.0.0.1:1", "host and port"),
+        ({"dbname": "nowhere"}, 1, 'database "nowhere" does not exist', "createdb nowhere"),
+        ({"user": "nobody_here"}, 1, 'role "nobody_here" does not exist', "Create the role"),
+    ],
+)
+def test_a_profile_that_does_not_connect_is_explained(database, changes, exit_code, expected, remedy):
+    change_profile(database, **changes)
+    error, hint = refused(invoke("run", *at(database)), exit_code)
+    assert expected in error and remedy in hint
 
 
 @pytest.fixture
@@ -418,27 +386,32 @@ def test_a_run_builds_scores_and_prints_the_table(sources, small_project, monkey
     assert again.stdout == result.stdout
 
 
-@pytest.mark.parametrize(
-    ("failing", "expected_error", "expected_hint"),
-    [
-        ("hook", "Error: Parameter tau is 0, but must be positive.", "dbt's log is"),
-        ("model", "dbt stopped at model int_resilience (models/intermediate/int_resilience.sql): "
-         "division by zero", "The marts stay as they were."),
-        ("test", "dbt stopped at test agent_is_known (models/small.yml): Got 1 result", "The marts stay as they were."),
-    ],
-)  # fmt: skip
-def test_a_run_stops_at_the_first_failure(sources, small_project, failing, expected_error, expected_hint):
+FAILURES = {
+    "hook": ("Error: Parameter tau is 0, but must be positive.", "dbt's log is"),
+    "model": (
+        "dbt stopped at model int_resilience (models/intermediate/int_resilience.sql): division by zero",
+        "The marts stay as they were.",
+    ),
+    "test": (
+        "dbt stopped at test agent_is_known (models/small.yml): Got 1 result",
+        "The marts stay as they were.",
+    ),
+}
+
+
+def test_a_run_stops_at_the_first_failure(sources, small_project):
     first = invoke("run", *at(sources, small_project), "--as-of", "2026-06-14")
     assert first.exit_code == 0, first.output
     with sources.connect() as connection:
         before = connection.execute("select * from ciris.fct_capacity_scores").fetchall()
-        options = ["--as-of", "2026-06-15", "--vars", f"{{failing: {failing}}}"]
-        error, hint = refused(invoke("run", *at(sources, small_project), *options))
-        assert expected_error in error
-        assert expected_hint in hint
-        assert connection.execute("select * from ciris.fct_capacity_scores").fetchall() == before
-        with run_lock(connection, "ciris"):  # the failed run has released the lock
-            pass
+        for failing, (expected_error, expected_hint) in FAILURES.items():
+            options = ["--as-of", "2026-06-15", "--vars", f"{{failing: {failing}}}"]
+            error, hint = refused(invoke("run", *at(sources, small_project), *options))
+            assert expected_error in error
+            assert expected_hint in hint
+            assert connection.execute("select * from ciris.fct_capacity_scores").fetchall() == before
+            with run_lock(connection, "ciris"):  # the failed run has released the lock
+                pass
 
 
 def test_server_lost_during_a_run_is_reported(sources, small_project, monkeypatch):
@@ -460,36 +433,7 @@ def test_server_lost_during_a_run_is_reported(sources, small_project, monkeypatc
 # --- the embedded server ---------------------------------------------------------------------------------------------
 
 
-def test_embedded_scores_the_sample_and_prints_next_steps(small_project):
-    state = small_project / STATE_FOLDER
-    try:
-        first = invoke("run", "--embedded", "--project-dir", small_project)
-        assert first.exit_code == 0, first.output
-        assert "Loaded the sample" in first.stderr
-        as_of = as_of_time.text(as_of_time.parse_time(sample_info()["as_of"], "as_of"))
-        assert f"Fleet at {as_of}" in first.stdout
-        for expected in (
-            f"stop --project-dir {shlex.quote(str(small_project))}",
-            "psql",
-            "fct_factor_components",
-            "fct_trace_checks",
-            "fct_fleet_capacity",
-        ):
-            assert expected in first.stdout
-        [psql] = re.findall(r"  psql +(.+)", first.stdout)
-        query = f"select count(*) from cirislens.covenant_traces where timestamp < '{as_of}'"
-        assert int(printed(*shlex.split(psql), "-Atc", query)) > 1000
-
-        second = invoke("run", "--embedded", "--project-dir", small_project)
-        assert second.stdout == first.stdout
-        assert re.search(r"Using the [\d,]+ traces in cirislens.covenant_traces", second.stderr)
-    finally:
-        stopped = embedded.stop(state)
-    assert stopped
-    assert not embedded.stop(state)
-
-
-def test_embedded_works_in_folders_with_special_characters(small_project, tmp_path, monkeypatch):
+def test_embedded_scores_the_sample_in_any_folder_and_prints_next_steps(small_project, tmp_path, monkeypatch):
     project = tmp_path / "long" / ('it\'s a "project" of $1, really' + "n" * 100)
     project.parent.mkdir(exist_ok=True)
     small_project.rename(project)
@@ -497,12 +441,24 @@ def test_embedded_works_in_folders_with_special_characters(small_project, tmp_pa
     monkeypatch.setattr(data_folder, "_folders_of_the_user", lambda: [elsewhere])
     state = project / STATE_FOLDER
     try:
-        result = invoke("run", "--embedded", "--project-dir", project)
-        assert result.exit_code == 0, result.output
-        [psql] = re.findall(r"  psql +(.+)", result.stdout)
-        assert printed(*shlex.split(psql), "-Atc", "select 6 * 7") == "42\n"
-        [profiles] = re.findall(r"--profiles-dir (.+) --vars", result.stdout)
+        first = invoke("run", "--embedded", "--project-dir", project)
+        assert first.exit_code == 0, first.output
+        assert "Loaded the sample" in first.stderr
+        as_of = as_of_time.text(as_of_time.parse_time(sample_info()["as_of"], "as_of"))
+        for expected in (
+            *(f"Fleet at {as_of}", f"stop --project-dir {shlex.quote(str(project))}"),
+            *("fct_factor_components", "fct_trace_checks", "fct_fleet_capacity"),
+        ):
+            assert expected in first.stdout
+        [psql] = re.findall(r"  psql +(.+)", first.stdout)
+        query = f"select count(*) from cirislens.covenant_traces where timestamp < '{as_of}'"
+        assert int(printed(*shlex.split(psql), "-Atc", query)) > 1000
+        [profiles] = re.findall(r"--profiles-dir (.+) --vars", first.stdout)
         assert shlex.split(profiles) == [str(state)]
+
+        second = invoke("run", "--embedded", "--project-dir", project)
+        assert second.stdout == first.stdout
+        assert re.search(r"Using the [\d,]+ traces in cirislens.covenant_traces", second.stderr)
     finally:
         stopped = invoke("stop", "--delete", "--project-dir", project)
         left = [*elsewhere.iterdir()]

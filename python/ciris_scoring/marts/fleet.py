@@ -142,11 +142,6 @@ class Score:
         return max((one.since for one in self.raised if one.since is not None), default=None)
 
     @property
-    def has_fallen(self) -> bool:
-        """Whether the score of the window fell by more than `FALL` in one window."""
-        return self.change is not None and self.change < -FALL
-
-    @property
     def factors(self) -> dict[str, Estimate]:
         """Values and bounds of the five factors, in the order of `FACTORS`."""
         return {name: Estimate.of(self, column) for name, column in FACTORS.items()}
@@ -256,7 +251,7 @@ def attention(score: Score, threshold: float | None = None) -> tuple[object, ...
     critical = sum(one.severity == "critical" for one in unseen)
     low = score.capacity_score_steady_low
     return (
-        not score.has_fallen,
+        score.change is None or score.change >= -FALL,
         verdicts.VERDICTS.index(score.verdict(threshold).verdict),
         -critical,
         -len(unseen),

@@ -80,11 +80,6 @@ class Raised:
         return self.severity in ("critical", "red_flag") or (kind is not None and kind.review == "always")
 
     @property
-    def is_new(self) -> bool:
-        """Whether it was raised at the last as-of but not at the one before."""
-        return self.since == self.until
-
-    @property
     def words(self) -> str:
         """Title and first date, for example "new identity since 2026-03-03"."""
         return title(self.name) + ("" if self.since is None else f" since {self.since:%Y-%m-%d}")
@@ -163,11 +158,6 @@ def sure(probability: float) -> str:
     return f"{bound}{percent} % sure"
 
 
-def sureness(probability: float, threshold: float) -> str:
-    """Return the probability in words, for example "92 % sure that it reaches 0.6"."""
-    return f"{sure(probability)} that it reaches {threshold:g}"
-
-
 def verdict(threshold: float, steady: Steady, status: str, raised: Sequence[Raised] = ()) -> Verdict:
     """Return the verdict on a permission.
 
@@ -183,7 +173,7 @@ def verdict(threshold: float, steady: Steady, status: str, raised: Sequence[Rais
     elif probability is None or steady.grant_score is None or steady.withhold_score is None:
         found, reason = "wait", "no steady score, which a rescore fills"
     else:
-        reason = sureness(probability, threshold)
+        reason = f"{sure(probability)} that it reaches {threshold:g}"
         if status == "provisional":
             found, reason = "wait", f"{reason}, but provisional: too little history"
         elif steady.withhold_score < threshold:

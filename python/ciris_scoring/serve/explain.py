@@ -4,10 +4,9 @@ All data is read from the marts in one read-only transaction. docs/serving.md, "
 structure of an explanation.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from ciris_scoring.basics import as_of as as_of_time
@@ -103,15 +102,6 @@ def explain(
             **_traces(marts, score),
             "red_flags": _red_flags(marts, score),
         }
-
-
-def as_json(explanation: Mapping[str, Any]) -> str:
-    """Return an explanation as JSON."""
-
-    def text(value: object) -> str:
-        return value.astimezone(UTC).isoformat() if isinstance(value, datetime) else str(value)
-
-    return json.dumps(explanation, indent=2, default=text, allow_nan=False)
 
 
 # --- reading -------------------------------------------------------------------------------------------------------

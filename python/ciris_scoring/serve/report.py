@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import psycopg
 
@@ -136,24 +136,22 @@ def check_place(file: Path) -> None:
     :raises InputError: the file cannot be written.
     """
     if file.is_dir():
-        raise InputError(f"The report cannot be written to {file}: it is a folder.", "Name a file.")
+        _refuse(file, "it is a folder", "Name a file.")
     if file.is_block_device():
-        raise InputError(f"The report cannot be written to {file}: it is a disk.", "Name a file.")
+        _refuse(file, "it is a disk", "Name a file.")
     if _is_special(file):
         if not os.access(file, os.W_OK):
-            raise InputError(
-                f"The report cannot be written to {file}: it is not writable.", "Name another file."
-            )
+            _refuse(file, "it is not writable")
         return
     folder = _real(file).parent
     if not folder.is_dir():
-        raise InputError(
-            f"The report cannot be written to {file}: there is no folder {folder}.", "Make it first."
-        )
+        _refuse(file, f"there is no folder {folder}", "Make it first.")
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise InputError(
-            f"The report cannot be written to {file}: {folder} is not writable.", "Name another file."
-        )
+        _refuse(file, f"{folder} is not writable")
+
+
+def _refuse(file: Path, reason: str, remedy: str = "Name another file.") -> NoReturn:
+    raise InputError(f"The report cannot be written to {file}: {reason}.", remedy)
 
 
 def write(text: str, file: Path) -> None:
@@ -194,10 +192,7 @@ def _real(file: Path) -> Path:
     """
     real = Path(os.path.realpath(file)) if file.is_symlink() else file
     if real.is_symlink():
-        raise InputError(
-            f"The report cannot be written to {file}: its symbolic links lead back to themselves.",
-            "Name another file.",
-        )
+        _refuse(file, "its symbolic links lead back to themselves")
     return real
 
 

@@ -1,10 +1,11 @@
-"""Rows of the marts as CSV for spreadsheets."""
+"""Rows of the marts as CSV for spreadsheets, and as JSON."""
 
 import csv
 import io
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from ciris_scoring.marts.fleet import Score
@@ -33,6 +34,15 @@ def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
     writer.writeheader()
     writer.writerows({name: csv_cell(value) for name, value in row.items()} for row in rows)
     return written.getvalue()
+
+
+def json_text(document: object) -> str:
+    """Return a document as JSON. Times are in UTC."""
+
+    def text(value: object) -> str:
+        return value.astimezone(UTC).isoformat() if isinstance(value, datetime) else str(value)
+
+    return json.dumps(document, indent=2, default=text, allow_nan=False)
 
 
 def fleet_row(score: Score, threshold: float | None = None) -> dict[str, Any]:

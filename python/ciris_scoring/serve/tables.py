@@ -1,9 +1,8 @@
 """The tables of `ciris-scoring fleet` and `ciris-scoring alerts`: as text, JSON and CSV."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from ciris_scoring.basics import as_of as as_of_time
@@ -21,7 +20,7 @@ from ciris_scoring.marts.permissions import meant, named, permissions
 from ciris_scoring.marts.red_flags import RedFlag, red_flags
 from ciris_scoring.marts.words import published_words
 from ciris_scoring.serve.fleet_table import WIDE, fleet_tables, shown_label
-from ciris_scoring.serve.spreadsheet import csv_text, fleet_row
+from ciris_scoring.serve.spreadsheet import csv_text, fleet_row, json_text
 
 ALERT_COLUMNS = (
     *("severity", "agent_id_hash", "agent_name", "kind", "field", "as_of", "window_days", "since"),
@@ -62,7 +61,7 @@ def show_fleet(
     rows = [fleet_row(score, threshold) for score in scores]
     if form == "csv":
         return csv_text(list(rows[0]) if rows else [], rows)
-    return _json({"as_of": moment, "window_days": window, "agents": rows})
+    return json_text({"as_of": moment, "window_days": window, "agents": rows})
 
 
 def show_alerts(project: Project, as_of: str | None, window_days: int | None, form: str | None) -> str:
@@ -80,7 +79,9 @@ def show_alerts(project: Project, as_of: str | None, window_days: int | None, fo
     found = [alert for alert in found if alert.window_days == window]
     if form == "json":
         alert_rows, flag_rows = (list(map(asdict, rows)) for rows in (found, flags))
-        return _json({"as_of": moment, "window_days": window, "alerts": alert_rows, "red_flags": flag_rows})
+        return json_text(
+            {"as_of": moment, "window_days": window, "alerts": alert_rows, "red_flags": flag_rows}
+        )
     if form == "csv":
         return csv_text(ALERT_COLUMNS, [_row(one, moment, window) for one in _by_seen(found, flags)])
     return _table(_by_seen(found, flags), moment, window, others)
@@ -142,10 +143,3 @@ def _published(marts: Marts, as_of: str | None, window_days: int | None) -> tupl
             published_words(as_ofs, moment),
         )
     return moment, window
-
-
-def _json(document: object) -> str:
-    def text(value: object) -> str:
-        return value.astimezone(UTC).isoformat() if isinstance(value, datetime) else str(value)
-
-    return json.dumps(document, indent=2, default=text, allow_nan=False)
