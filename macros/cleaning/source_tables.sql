@@ -32,6 +32,15 @@
   {{ return(none) }}
 {% endmacro %}
 
+{#- Query of columns (types by name) of a table from source_if_there, or of no rows if that is none. -#}
+{% macro rows_if_there(table, columns) -%}
+  select
+    {%- for name, type in columns.items() %}
+    {{ name if table else 'null::' ~ type ~ ' as ' ~ name }}{{ ',' if not loop.last }}
+    {%- endfor %}
+  {{ 'from ' ~ table if table else 'where false' }}
+{%- endmacro %}
+
 {#- The columns of a source table (see columns_of). -#}
 {% macro source_types(table) %}
   {{ return(columns_of(setting('source_schema'), source_table(table))) }}

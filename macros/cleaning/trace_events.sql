@@ -1,4 +1,4 @@
-{#- Position of each trace column in events and batches; audit/fields.py reads the same meta. -#}
+{#- Position of each trace column in events and batches; audit/traces.py reads the same meta. -#}
 {% macro trace_fields() %}
   {%- set fields = {} -%}
   {%- if not execute -%} {{ return(fields) }} {%- endif -%}

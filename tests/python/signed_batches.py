@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import itertools
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -58,6 +59,7 @@ NEW = Generation("3.0.0", "jcs", standard, "ciris-agent-bootstrap-{:.10}")
 GENERATIONS = (
     *(OLD, COMPACT, TWO_FIELDS, TWO_FIELDS_OF_2_7, TWO_FIELDS_OF_ENGINE, NINE_FIELDS, MIDDLE, NEW),
 )
+NO_DOUBLES = [9007199254740993, 2**60, -(2**63)]
 PROFILE = {
     "agent_role": "probe", "agent_template": "probe-default", "deployment_domain": "general",
     "deployment_type": "test", "deployment_region": None, "deployment_trust_mode": "sovereign",
@@ -120,7 +122,7 @@ class Agent:
     """An agent with a key and a counter of audit entries."""
 
     generation: Generation = MIDDLE
-    seed: int = 1
+    seed: int = field(default_factory=itertools.count(1000).__next__)
     sequence: int = field(default=0, init=False)
 
     @property
@@ -167,7 +169,7 @@ class Agent:
         moment = [(started + timedelta(seconds=second)).isoformat() for second in range(7)]
         thought = f"th_seed_{self.seed:08x}_{self.sequence:08x}"
         data = {
-            "THOUGHT_START": {"thought_depth": 0, "round_number": 0, "note": text},
+            "THOUGHT_START": {"thought_depth": 0, "round_number": 0, "note": text, "numbers": NO_DOUBLES},
             "SNAPSHOT_AND_CONTEXT": {"agent_name": "Probe"} if self.generation.named else {},
             "DMA_RESULTS": {"csdma": {"plausibility_score": 0.91}, "dsdma": {"domain_alignment": 0.87}},
             "IDMA_RESULT": {"k_eff": 2.5, "fragility_flag": False, "phase": "healthy"},

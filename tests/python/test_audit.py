@@ -116,6 +116,7 @@ def one(column: str, value: str, number: int = 7) -> str:
     [
         (one("csdma_plausibility_score", "0.99"), [("differs", {"csdma_plausibility_score"})]),
         (one("selected_action", "'DEFER'"), [("differs", {"selected_action"})]),
+        (one("selected_action", "' HandlerActionType.speak'"), []),
         (one("coherence_passed", "null"), [("differs", {"coherence_passed"})]),
         (one("signature_verified", "false"), [("differs", {"signature_verified"})]),
         (one("signature", "reverse(signature)"), [("differs", {"signature"})]),
@@ -158,25 +159,8 @@ def test_every_alteration_is_found(loaded, folder, tmp_path, statement, expected
         with copy.connect() as connection:
             assert connection.execute(statement).rowcount == 1
         exit_code, found = audit(copy, folder)
-        assert exit_code == 1
+        assert exit_code == (1 if expected else 0)
         assert [(d["kind"], set(d["differences"])) for d in found["discrepancies"]] == expected
         page = command(copy, "audit", folder, "--keys", folder / "keys.json").output
         for kind, columns in expected:
             assert kind in page and all(column in page for column in columns)
-
-
-def test_unverified_trace_loaded_as_unverified_is_confirmed(database, tmp_path):
-    agent = Agent()
-    altered = agent.trace() | {"task_id": "another"}
-    path = write(tmp_path, "batch.json", batch([agent.trace(), altered]))
-    keys = write_keys(tmp_path, agent)
-    assert command(database, "load", path, "--keys", keys).exit_code == 2
-    result = command(database, "audit", path, "--keys", keys)
-    assert result.exit_code == 2 and "Confirmed" in result.stdout and "bad_signature" in result.stdout
-
-
-def test_spellings_of_an_action_are_equal(loaded, folder, tmp_path):
-    with copy_of(loaded, tmp_path) as copy:
-        with copy.connect() as connection:
-            connection.execute(one("selected_action", "' HandlerActionType.speak'"))
-        assert audit(copy, folder)[0] == 0

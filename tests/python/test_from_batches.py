@@ -21,7 +21,7 @@ from ciris_scoring.basics.source_schema import TRACE_COLUMNS
 from ciris_scoring.cli import main
 from ciris_scoring.lab import embedded
 from ciris_scoring.lab.embedded import Server
-from conftest import REPOSITORY, Database, copy_of, fresh_database
+from conftest import REPOSITORY, Database, fresh_database
 from pipeline import kept_parsed
 from signed_batches import GENERATIONS, Agent, batch
 from test_load import command, write, write_keys
@@ -141,26 +141,9 @@ def same(value: Any, text: str) -> bool:
     return text == value if isinstance(value, str) else float(text) == float(value)
 
 
-def test_real_batches_are_confirmed_and_alterations_found(loaded, tmp_path):
+def test_real_batches_are_confirmed(loaded):
     database, _ = loaded
     folder = REAL / "agent-2.7"
-    keys = ["--keys", str(folder / "public_keys.json")]
-    result = command(database, "audit", folder, *keys, "--json")
+    result = command(database, "audit", folder, "--keys", str(folder / "public_keys.json"), "--json")
     found = json.loads(result.stdout)
     assert result.exit_code == 0 and found["traces_in_files"] == found["verified"] == 209
-    with copy_of(database, tmp_path) as copy:
-        with copy.connect() as connection:
-            connection.execute(
-                "update cirislens.covenant_traces set entropy_level = 0.7"
-                " where agent_name = 'Scout' and audit_sequence_number % 20 = 7"
-            )
-        result = command(copy, "audit", folder, *keys, "--json")
-        found = json.loads(result.stdout)
-        assert result.exit_code == 1 and found["n_discrepancies"] >= 10
-        assert {name for one in found["discrepancies"] for name in one["differences"]} == {"entropy_level"}
-
-
-def test_run_from_real_batches_loads_and_scores(own_server):
-    result = run_from(own_server, REAL)
-    assert result.exit_code == 0, result.output
-    assert "3 agents" in result.stdout

@@ -21,19 +21,16 @@ from pipeline import relation_differences, score
 
 ROLE = "scorer"
 RENAMED = ("covenant_traces", "covenant_public_keys", "covenant_trace_batches")
-# Types, defaults and keys of the lens's columns that are read, and a few columns that the lens requires.
+# Types, defaults and keys of the lens's columns that are read, and some others.
 TABLES = """
     create table cirislens.wbd_deferrals (
         deferral_id uuid primary key default gen_random_uuid(),
         agent_id varchar(255) not null,
         agent_name varchar(255),
-        trigger_type varchar(50) not null default 'UNCERTAINTY',
-        affected_principles text[],
         status varchar(50) default 'PENDING',
         resolution_summary text,
         resolved_at timestamptz,
-        created_at timestamptz default current_timestamp,
-        updated_at timestamptz default current_timestamp
+        created_at timestamptz default current_timestamp
     );
     create table cirislens.covenant_public_keys (
         key_id varchar(64) primary key,
@@ -41,17 +38,14 @@ TABLES = """
         algorithm varchar(20) default 'Ed25519' check (algorithm in ('Ed25519')),
         created_at timestamptz default current_timestamp,
         expires_at timestamptz,
-        revoked_at timestamptz,
-        added_by varchar(255)
+        revoked_at timestamptz
     );
     create table cirislens.covenant_traces (
         id bigserial,
         trace_id varchar(128) not null,
         thought_id varchar(128),
-        task_id varchar(128),
         agent_id_hash varchar(64) not null,
         agent_name varchar(255),
-        started_at timestamptz,
         thought_start jsonb,
         dma_results jsonb,
         conscience_result jsonb,
@@ -65,17 +59,13 @@ TABLES = """
         coherence_passed boolean,
         selected_action varchar(50),
         action_success boolean,
-        audit_entry_id uuid,
         audit_sequence_number bigint,
         audit_entry_hash varchar(64),
-        models_used text[],
         signature text not null,
         signer_key_id varchar(64) not null,
         signature_verified boolean default false,
         "timestamp" timestamptz not null,
-        received_at timestamptz default current_timestamp,
         idma_k_eff numeric(5, 2),
-        idma_correlation_risk numeric(5, 4),
         idma_fragility_flag boolean,
         idma_phase varchar(20),
         trace_level varchar(20) default 'generic',
@@ -89,7 +79,6 @@ TABLES = """
         traces_accepted integer not null,
         traces_rejected integer not null,
         rejection_reasons jsonb,
-        source_ip inet,
         trace_level varchar(20) default 'generic'
     );
 """

@@ -13,8 +13,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +25,7 @@ from ciris_scoring.audit import load as loading
 from ciris_scoring.audit.load import Summary, load
 from ciris_scoring.audit.reasons import Rejected
 from ciris_scoring.audit.store import VERIFICATION_TABLE
-from ciris_scoring.basics.errors import DatabaseError, InputError
+from ciris_scoring.basics.errors import InputError
 from ciris_scoring.basics.project import Project, load_project
 from ciris_scoring.basics.source_schema import SOURCE_TABLES, TRACE_COLUMNS
 from ciris_scoring.cli import main
@@ -36,7 +34,6 @@ from conftest import REPOSITORY, Database
 from signed_batches import (
     GENERATIONS,
     NEW,
-    START,
     TWO_FIELDS,
     TWO_FIELDS_OF_2_7,
     Agent,
@@ -54,6 +51,12 @@ Json = dict[str, Any]
 @pytest.fixture
 def project(database: Database) -> Project:
     return load_project(REPOSITORY, database.profiles_dir)
+
+
+@pytest.fixture(scope="module")
+def shared(module_database: Database) -> Project:
+    """A database of several tests, each of which loads traces of agents that no other test has."""
+    return load_project(REPOSITORY, module_database.profiles_dir)
 
 
 def write(folder: Path, name: str, *documents: Json | bytes) -> Path:
@@ -120,10 +123,10 @@ def test_every_generation_is_verified_and_loaded(every_database, tmp_path):
         trace["trace_id"]: (True, agent.generation.rule)
         for agent in agents for trace in sent if trace["agent_id_hash"] == agent.hash
     }  # fmt: skip
-    [row] = [row for row in traces(database) if row[0] == sent[3]["trace_id"]]
+    [row] = [row for row in traces(database) if row[0] == sent[-3]["trace_id"]]
     loaded = dict(zip(TRACE_COLUMNS, row, strict=True))
-    components = {c["event_type"]: c["data"] for c in sent[3]["components"]}
-    assert loaded["timestamp"].isoformat() == sent[3]["completed_at"]
+    components = {c["event_type"]: c["data"] for c in sent[-3]["components"]}
+    assert loaded["timestamp"].isoformat() == sent[-3]["completed_at"]
     assert (loaded["agent_name"], loaded["selected_action"], loaded["idma_phase"]) == (
         "Probe",
         "SPEAK",
@@ -169,14 +172,14 @@ def test_every_kind_of_file_is_read(project, database, tmp_path):
     assert {verdict for verdict, _ in verdicts(database).values()} == {True}
 
 
-@pytest.mark.parametrize("as_lines", [True, False])
-def test_standard_input_is_read_as_document_or_lines(database, tmp_path, as_lines):
+def test_standard_input_is_read_as_document_or_lines(database, tmp_path):
     agent = Agent()
-    documents = [batch([agent.trace()]) for _ in range(3)]
-    given = "\n".join(map(json.dumps, documents)) if as_lines else json.dumps(documents[0], indent=1)
-    result = command(database, "load", "-", "--keys", write_keys(tmp_path, agent), given=given.encode())
-    assert result.exit_code == 0, result.output
-    assert len(traces(database)) == (3 if as_lines else 1)
+    documents = [batch([agent.trace()]) for _ in range(4)]
+    keys = write_keys(tmp_path, agent)
+    for given in (json.dumps(documents[0], indent=1), "\n".join(map(json.dumps, documents[1:]))):
+        result = command(database, "load", "-", "--keys", keys, given=given.encode())
+        assert result.exit_code == 0, result.output
+    assert len(traces(database)) == 4
 
 
 def test_init_db_makes_the_source_contract_and_prints_it(database):
@@ -265,42 +268,6 @@ def test_all_problems_are_listed_where_they_are_asked_for(database, tmp_path):
             connection.execute("drop schema cirislens cascade")
     told = json.loads(command(database, "load", path, "--json").stdout)
     assert (len(told["problems"]), told["n_problems"]) == (30, 35)
-
-
-def test_a_key_that_comes_later_verifies_what_is_loaded(project, database, tmp_path):
-    agent = Agent()
-    path = write(tmp_path, "batch.json", batch([agent.trace()]))
-    assert reasons(load(project, [path], [])) == ["unknown_key"]
-    assert [verdict for verdict, _ in verdicts(database).values()] == [False]
-    assert load(project, [path], [write_keys(tmp_path, agent)]).is_clean
-    assert [verdict for verdict in verdicts(database).values()] == [(True, "sorted_json")]
-
-
-@pytest.mark.parametrize("genuine_first", [True, False])
-def test_content_that_verifies_is_loaded_instead_of_one_that_does_not(
-    project, database, tmp_path, genuine_first
-):
-    agent = Agent()
-    genuine = agent.trace()
-    forged = json.loads(
-        json.dumps(genuine).replace('"plausibility_score": 0.91', '"plausibility_score": 0.99')
-    )
-    files_ = [
-        write(tmp_path, f"{name}.json", batch([trace]))
-        for name, trace in (("genuine", genuine), ("forged", forged))
-    ]
-    keys = write_keys(tmp_path, agent)
-    for path in files_ if genuine_first else files_[::-1]:
-        load(project, [path], [keys])
-    [row] = traces(database)
-    loaded = dict(zip(TRACE_COLUMNS, row, strict=True))
-    assert (float(loaded["csdma_plausibility_score"]), loaded["signature_verified"]) == (0.91, True)
-    with database.connect() as connection:
-        query = f"select is_loaded, rule, reason from cirislens.{VERIFICATION_TABLE} order by rule"
-        assert connection.execute(query).fetchall() == [
-            (True, "sorted_json", None),
-            (False, None, "bad_signature"),
-        ]
 
 
 def test_concurrent_loads_store_each_trace_once(project, database, tmp_path):
@@ -421,7 +388,7 @@ def test_altered_traces_are_loaded_as_unverified(project, database, tmp_path):
     assert summary.n_problems == sum(not is_verified for is_verified, _ in expected.values())
 
 
-def test_unsigned_field_that_contradicts_signed_ones_is_unconfirmed(project, tmp_path):
+def test_unsigned_field_that_contradicts_signed_ones_is_unconfirmed(shared, tmp_path):
     agents = [Agent(one, seed) for seed, one in enumerate(GENERATIONS) if not one.signs_ids]
     for number, agent in enumerate(agents):
         altered = [agent.trace() for _ in range(6)]
@@ -432,61 +399,43 @@ def test_unsigned_field_that_contradicts_signed_ones_is_unconfirmed(project, tmp
         altered[4]["trace_id"] = altered[4]["trace_id"][:-1] + "1"  # one second later
         altered[5]["components"].append(altered[5]["components"].pop(0))
         path = write(tmp_path, f"{number}.json", batch([agent.trace(), *altered]))
-        summary = load(project, [path], [write_keys(tmp_path, agent)])
+        summary = load(shared, [path], [write_keys(tmp_path, agent)])
         assert reasons(summary) == [*["unconfirmed_field"] * 5, "bad_signature"]
-
-
-def test_trace_id_made_in_the_second_after_the_first_component_is_confirmed(project, tmp_path):
-    """42 of 620 real traces of agents 2.7 are like this: their id contains the time at which the component was
-    handled."""
-    agents = [Agent(one, seed) for seed, one in enumerate(GENERATIONS) if not one.signs_ids]
-    sent = [agent.trace(at=START + timedelta(milliseconds=900)) for agent in agents]
-    for trace in sent:
-        trace["trace_id"] = trace["trace_id"][:-1] + "1"
-    path = write(tmp_path, "batch.json", batch(sent))
-    assert load(project, [path], [write_keys(tmp_path, *agents)]).is_clean
 
 
 @pytest.mark.parametrize("at_once", [True, False])
 def test_a_key_signs_for_one_agent(project, database, tmp_path, at_once):
+    """A key may be registered under several ids. One agent has the traces of another id of its key moved to it."""
     pairs = [(Agent(one, 2 * seed), Agent(one, 2 * seed + 1)) for seed, one in enumerate(GENERATIONS)]
-    keys = write_keys(tmp_path, *itertools.chain(*pairs))
-    own = batch(agent.trace() for pair in pairs for agent in pair)
+    own = [agent.trace() for pair in pairs for agent in pair]
     stolen = [thief.sign(agent.trace()) for agent, thief in pairs]
+    aliases = {"another-id": standard(pairs[1][0].public_bytes)}
+    stolen.append(pairs[1][0].trace() | {"agent_id_hash": "thief", "signature_key_id": "another-id"})
+    keys = [write_keys(tmp_path, *itertools.chain(*pairs)), write(tmp_path, "aliases.json", aliases)]
     if at_once:
-        summary = load(project, [write(tmp_path, "both.jsonl", own, batch(stolen))], [keys])
+        paths = [write(tmp_path, "both.jsonl", batch(own), batch(stolen))]
+        summary = load(project, paths, keys)
     else:
-        for number, document in enumerate((own, batch(stolen))):
-            summary = load(project, [write(tmp_path, f"{number}.json", document)], [keys])
+        paths = [write(tmp_path, "0.json", batch(own)), write(tmp_path, "1.json", batch(stolen))]
+        for path in paths:
+            summary = load(project, [path], keys)
     assert reasons(summary) == ["foreign_key"] * len(stolen)
     found = verdicts(database)
     assert {found[trace["trace_id"]] for trace in stolen} == {(False, "foreign_key")}
+    options = itertools.chain(*(("--keys", key) for key in keys))
+    assert json.loads(command(database, "audit", *paths, *options, "--json").stdout)["discrepancies"] == []
 
 
-def test_real_trace_of_agent_2_7_8_verifies_by_two_fields(project, database, tmp_path):
+def test_real_trace_of_agent_2_7_8_verifies_by_two_fields(shared, tmp_path):
     """The trace is signed again with a key of the test, because the agent's key is not published."""
     trace = json.loads(gzip.decompress((DATA / "traces" / "agent-2.7.8.json.gz").read_bytes()))
     agent = Agent(TWO_FIELDS_OF_2_7)
     path = write(tmp_path, "batch.json", batch([agent.sign(trace)]))
-    summary = load(project, [path], [write_keys(tmp_path, agent)])
+    summary = load(shared, [path], [write_keys(tmp_path, agent)])
     assert summary.is_clean and summary.outcomes == {("2.7.0", "two_fields"): 1}
     assert json.loads(loading.as_json(summary))["outcomes"] == [
         {"schema": "2.7.0", "outcome": "two_fields", "traces": 1}
     ]
-
-
-def test_numbers_that_no_double_holds_exactly_are_loaded_as_received(project, database, tmp_path):
-    agent = Agent(NEW)
-    numbers = [9007199254740993, 2**60, -(2**63)]
-    trace = agent.trace()
-    for component in trace["components"]:
-        component["data"]["numbers"] = numbers
-    path = write(tmp_path, "batch.json", batch([agent.sign(trace)]))
-    assert load(project, [path], [write_keys(tmp_path, agent)]).is_clean
-    [row] = traces(database)
-    loaded = dict(zip(TRACE_COLUMNS, row, strict=True))
-    for column in ("thought_start", "dma_results", "conscience_result", "action_result"):
-        assert loaded[column]["numbers"] == numbers, column
 
 
 def test_only_signed_values_are_loaded(project, database, tmp_path):
@@ -521,16 +470,6 @@ def test_seals_beside_batches_are_skipped(database, tmp_path):
     assert command(database, "audit", folder, "--keys", tmp_path / "keys.json").exit_code == 0
 
 
-def test_unknown_schema_version_is_tried_with_all_rules(project, database, tmp_path):
-    agent = Agent(NEW)
-    trace = agent.trace() | {"trace_schema_version": "3.1.0"}
-    summary = load(
-        project, [write(tmp_path, "a.json", batch([agent.sign(trace)]))], [write_keys(tmp_path, agent)]
-    )
-    assert verdicts(database) == {trace["trace_id"]: (True, "jcs")}
-    assert "unknown schema  verified (jcs)" in " ".join(loading.report(summary))
-
-
 def test_invalid_key_affects_only_itself(project, database, tmp_path):
     bad = {
         "31 bytes": (standard(b"1" * 31), "32 bytes"),
@@ -548,17 +487,46 @@ def test_invalid_key_affects_only_itself(project, database, tmp_path):
     assert (summary.new_keys, [verdict for verdict, _ in verdicts(database).values()]) == (1, [True])
 
 
-def test_keys_as_csv_and_a_key_that_is_registered_stays(project, database, tmp_path):
+def test_a_registered_key_stays_and_contradictions_are_reported(project, database, tmp_path):
     agent, other = Agent(), Agent(seed=2)
     [(key_id, text)] = agent.keys.items()
-    header = "key_id,public_key_base64,expires_at"
-    table = write(tmp_path, "keys.csv", f"{header}\n{key_id},{text},2027-01-01T00:00:00Z\n".encode())
-    replaced = write(tmp_path, "other.json", {key_id: standard(other.public_bytes)})
+    table = f"key_id,public_key_base64,expires_at\n{key_id},{text},2027-01-01T00:00:00Z\n"
+    revoked = [{"key_id": key_id, "public_key_base64": text, "revoked_at": "2026-06-01T00:00:00Z"}]
+    of_other = {key_id: standard(other.public_bytes)}
     path = write(tmp_path, "batch.json", batch([agent.trace()]))
-    assert load(project, [path], [table]).is_clean
-    assert reasons(load(project, [path], [replaced])) == ["bad_key"]
+    paths = {
+        "first": write(tmp_path, "keys.csv", table.encode()),
+        "revoked": write(tmp_path, "revoked.json", json.dumps(revoked).encode()),
+        "other": write(tmp_path, "other.json", of_other),
+        "both": write(
+            tmp_path, "both.json", json.dumps([{**revoked[0], "revoked_at": None}, *revoked]).encode()
+        ),
+        "without ends": write_keys(tmp_path, agent),
+    }
+    registered, in_files = "registered already, with another ", "twice in the files, with another "
+    for names, expected in (
+        (["first"], []),
+        (["without ends"], []),
+        (["revoked"], [registered + "revoked_at, which a load does not change"]),
+        (["other"], [registered + "public_key_base64, which a load does not change"]),
+        (["both"], [in_files + "revoked_at"]),
+        (["first", "other"], [in_files + "public_key_base64"]),
+    ):
+        summary = load(project, [path], [paths[name] for name in names])
+        assert [(one.reason, one.detail) for one in summary.problems] == [
+            ("bad_key", said) for said in expected
+        ]
     [row] = everything(database)["covenant_public_keys"]
     assert row[:3] == (key_id, text, "ed25519") and row[4].year == 2027
+    audits = {
+        name: command(database, "audit", path, "--keys", paths[name], "--json")
+        for name in ("first", "revoked")
+    }
+    assert audits["first"].exit_code == 0
+    [found] = json.loads(audits["revoked"].stdout)["discrepancies"]
+    assert (found["kind"], found["differences"]) == ("key_differs", {
+        f"revoked_at of key {key_id}": {"database": None, "recomputed": "2026-06-01T00:00:00+00:00"}
+    })  # fmt: skip
 
 
 def test_invalid_file_of_keys_is_refused(database, tmp_path):
@@ -699,7 +667,7 @@ def test_invalid_file_affects_only_itself(database, tmp_path):
     assert len(traces(database)) == len(BAD_FILES)
 
 
-def test_complete_traces_of_a_truncated_batch_are_loaded(project, tmp_path):
+def test_complete_traces_of_a_truncated_batch_are_loaded(shared, tmp_path):
     agent = Agent()
     keys = write_keys(tmp_path, agent)
     for share in (0.3, 0.6, 0.9, 0.99, None):
@@ -707,14 +675,14 @@ def test_complete_traces_of_a_truncated_batch_are_loaded(project, tmp_path):
         between = document.index(b', {"event_type": "complete_trace"')
         end = between if share is None else int(len(document) * share)
         whole = document[:end].count(b'"signature_key_id"')
-        summary = load(project, [write(tmp_path, f"{share}.json", document[:end])], [keys])
+        summary = load(shared, [write(tmp_path, f"{share}.json", document[:end])], [keys])
         assert "truncated" in reasons(summary) and whole - 1 <= summary.new <= whole
     compressed = tmp_path / "cut.jsonl.gz"
     compressed.write_bytes(gzip.compress(document + b"\n" + document)[:-40])
-    assert "truncated" in reasons(load(project, [compressed], []))
+    assert "truncated" in reasons(load(shared, [compressed], []))
 
 
-def test_unreadable_files_are_problems(database, tmp_path):
+def test_unreadable_files_are_problems(project, database, tmp_path):
     agent = Agent()
     folder = tmp_path / "in"
     write(folder, "z.json", batch([agent.trace()]))
@@ -723,6 +691,7 @@ def test_unreadable_files_are_problems(database, tmp_path):
     (folder / "gone.json").symlink_to(folder / "nowhere")
     write(folder, "no.json.gz", b"").write_bytes(b"no gzip")
     os.mkfifo(folder / "pipe.json")
+    assert reasons(load(project, [tmp_path / "a\0b.json"], [])) == ["unreadable"]
     result = command(database, "load", folder, folder / "absent.json", "--keys", write_keys(tmp_path, agent))
     assert result.exit_code == 2, result.output
     for name in ("loop", "itself.json", "gone.json", "no.json.gz", "pipe.json", "absent.json"):
@@ -754,49 +723,58 @@ def test_a_large_document_is_read_in_parts(project, database, tmp_path, monkeypa
     assert (again.batches, again.known["received"]) == (0, 39)
 
 
-def test_documents_above_the_size_limit_are_problems(project, tmp_path, monkeypatch):
+def test_documents_above_the_size_limit_are_problems(shared, tmp_path, monkeypatch):
     monkeypatch.setattr(files, "WHOLE_LIMIT", 1000)
     monkeypatch.setattr(files, "UNPACKED_LIMIT", 100_000)
     monkeypatch.setattr(files, "MB", 1000)
     large = b'{"events": {"a": "' + b"b" * 200_000 + b'"}}'
     for name in ("a.json", "a.jsonl", "b.json.gz"):
-        assert "too_large" in reasons(load(project, [write(tmp_path, name, large)], [])), name
+        assert "too_large" in reasons(load(shared, [write(tmp_path, name, large)], [])), name
 
 
 def tiny(n: int) -> bytes:
     return b'{"events": [' + b",".join([b"{}"] * n) + b"]}"
 
 
-def test_problems_of_a_batch_are_counted_and_the_first_kept(project, tmp_path):
+def test_problems_of_a_batch_are_counted_and_the_first_kept(shared, tmp_path):
     path = write(tmp_path, "batch.json", tiny(50_000))
-    summary = load(project, [path], [], most_problems=None)
+    summary = load(shared, [path], [], most_problems=None)
     assert (summary.n_problems, len(summary.problems), summary.rejected) == (50_000, 20, 50_000)
-    again = load(project, [path], [])
+    again = load(shared, [path], [])
     assert again.known["rejected"] == 50_000 and not again.is_clean
 
 
-def test_events_beyond_the_limit_are_not_read(project, tmp_path, monkeypatch):
+def test_events_beyond_the_limit_are_not_read(shared, tmp_path, monkeypatch):
     monkeypatch.setattr(documents, "EVENTS_LIMIT", 10)
     agent = Agent()
     sent = [agent.trace() for _ in range(12)]
     keys = write_keys(tmp_path, agent)
     for content in (json.dumps(batch(sent)).encode(), json.dumps(batch(sent)).encode()[:-1]):
-        summary = load(project, [write(tmp_path, "batch.json", content)], [keys])
+        summary = load(shared, [write(tmp_path, "batch.json", content)], [keys])
         assert "too_large" in reasons(summary) and summary.rejected == 1
 
 
-@pytest.mark.parametrize("piece", [b"1", b"{}", b"[]", b'"a"', b'{"a":{}}'])
-def test_json_text_with_too_many_values_is_rejected(piece):
-    content = b"[" + b",".join([piece] * (strict_json.VALUES_LIMIT + 1)) + b"]"
+MANY = strict_json.VALUES_LIMIT + 1
+KEYS = b"{%b}" % b", ".join(b'"%d": 1' % number for number in range(strict_json.KEYS_LIMIT))
+REJECTED_JSON = [
+    *((b"[" + b",".join([piece] * MANY) + b"]", "too_large") for piece in (b"1", b"{}", b"[]", b'{"a":{}}')),
+    (KEYS[:-1] + b', "x": 1}', "too_large"),
+    (KEYS.replace(b'"99999"', b'"99998"'), "duplicate_key"),  # has no end if each pair of keys is compared
+]
+
+
+@pytest.mark.parametrize(("content", "reason"), REJECTED_JSON, ids=range(len(REJECTED_JSON)))
+def test_json_beyond_a_limit_is_rejected(content, reason):
     with pytest.raises(Rejected) as error:
         strict_json.parse(content)
-    assert error.value.reason == "too_large"
+    assert error.value.reason == reason
+    assert len(strict_json.parse(KEYS)) == strict_json.KEYS_LIMIT
 
 
 def test_a_compressed_batch_of_millions_of_values_is_one_problem(project, database, tmp_path):
     agent = Agent()
     name = "bomb.json.gz"
-    path = write(tmp_path, name, b'{"events": [' + b",".join([b"1"] * 7_900_000) + b"]}")
+    path = write(tmp_path, name, b'{"events": [' + b",".join([b"1"] * 2_000_000) + b"]}")
     assert path.stat().st_size < 20_000
     good = write(tmp_path, "good.json", batch([agent.trace()]))
     summary = load(project, [path, good], [write_keys(tmp_path, agent)], most_problems=None)
@@ -804,48 +782,20 @@ def test_a_compressed_batch_of_millions_of_values_is_one_problem(project, databa
     assert name in summary.problems[0].where
 
 
-def test_object_with_too_many_keys_is_rejected(monkeypatch):
-    monkeypatch.setattr(strict_json, "KEYS_LIMIT", 3)
-    assert strict_json.parse(b'{"a": 1, "b": 2, "c": 3}') == {"a": 1, "b": 2, "c": 3}
-    with pytest.raises(Rejected) as error:
-        strict_json.parse(b'{"a": 1, "b": 2, "c": 3, "d": 4}')
-    assert error.value.reason == "too_large"
-
-
-def test_a_duplicate_key_is_found_by_looking_at_each_key_once(monkeypatch):
-    """With n keys, of which the last is a duplicate, names are compared about n times, not n * n / 2 times."""
-    compared = 0
-
-    class Name(str):
-        def __eq__(self, other: object) -> bool:
-            nonlocal compared
-            compared += 1
-            return str.__eq__(self, other)  # type: ignore[arg-type]
-
-        __hash__ = str.__hash__
-
-    names = [Name(f"key {number}") for number in range(2000)]
-    with pytest.raises(Rejected, match="'key 1999' twice"):
-        strict_json._no_duplicates([(name, 1) for name in [*names, Name("key 1999")]])
-    assert compared < 10_000
-
-
 @pytest.mark.parametrize("ending", ["json.gz", "jsonl.gz"])
-def test_a_file_that_unpacks_to_far_more_than_batches_is_not_read_on(
-    project, database, tmp_path, monkeypatch, ending
-):
+def test_a_file_that_unpacks_to_far_more_than_batches_is_not_read_on(shared, tmp_path, monkeypatch, ending):
     monkeypatch.setattr(files, "WHOLE_LIMIT", 100_000)
     agent = Agent()
     keys = write_keys(tmp_path, agent)
     event = b'{"event_type": "startup"}'
     content = b"\n".join([event] * 100_000) if ending == "jsonl.gz" else tiny(1_000_000)
-    summary = load(project, [write(tmp_path, f"bomb.{ending}", content)], [keys])
+    summary = load(shared, [write(tmp_path, f"bomb.{ending}", content)], [keys])
     assert reasons(summary) == ["too_large"] and summary.other_events["startup"] < 90_000
     good = [batch(agent.trace() for _ in range(20)) for _ in range(1 if ending == "json.gz" else 10)]
-    assert load(project, [write(tmp_path, f"good.{ending}", *good)], [keys]).is_clean
+    assert load(shared, [write(tmp_path, f"good.{ending}", *good)], [keys]).is_clean
 
 
-def test_folders_that_links_multiply_are_read_once(project, tmp_path):
+def test_folders_that_links_multiply_are_read_once(shared, tmp_path):
     """Each folder has two links to the next one, which gives 2 to the power 40 paths."""
     agent = Agent()
     for number in range(40):
@@ -854,24 +804,20 @@ def test_folders_that_links_multiply_are_read_once(project, tmp_path):
         for name in ("a", "b"):
             (folder / name).symlink_to(tmp_path / "in" / f"{number + 1:02}")
     write(tmp_path / "in" / "40", "batch.json", batch([agent.trace()]))
-    summary = load(project, [tmp_path / "in" / "00"], [write_keys(tmp_path, agent)])
+    summary = load(shared, [tmp_path / "in" / "00"], [write_keys(tmp_path, agent)])
     assert (summary.files, summary.is_clean) == (1, True)
 
 
-def test_a_path_with_the_character_nul_is_named(project, tmp_path):
-    assert reasons(load(project, [tmp_path / "a\0b.json"], [])) == ["unreadable"]
-
-
-def test_file_with_too_many_keys_is_refused(project, tmp_path, monkeypatch):
+def test_file_with_too_many_keys_is_refused(shared, tmp_path, monkeypatch):
     monkeypatch.setattr(keys, "KEYS_LIMIT", 2)
-    agents = [Agent(seed=seed) for seed in range(3)]
-    assert load(project, [], [write_keys(tmp_path, *agents[:2])]).new_keys == 2
+    agents = [Agent() for _ in range(3)]
+    assert load(shared, [], [write_keys(tmp_path, *agents[:2])]).new_keys == 2
     for path in (
         write_keys(tmp_path, *agents),
         write(tmp_path, "keys.csv", b"key_id,public_key_base64\n" + b"a,b\n" * 3),
     ):
         with pytest.raises(InputError, match="more than 2 keys"):
-            load(project, [], [path])
+            load(shared, [], [path])
 
 
 def test_messages_do_not_quote_values_of_any_length(database, tmp_path):
@@ -902,6 +848,7 @@ def test_messages_do_not_quote_values_of_any_length(database, tmp_path):
 
 def test_memory_does_not_grow_with_the_input(database, tmp_path):
     agent = Agent()
+    """Many files and one large file need little more memory than a few files."""
     few, many = tmp_path / "few", tmp_path / "many"
     for folder, n in ((few, 20), (many, 600)):
         for number in range(n):
@@ -926,8 +873,7 @@ def test_memory_does_not_grow_with_the_input(database, tmp_path):
         return int(printed(*arguments).splitlines()[-1])
 
     base = peak(few)
-    assert peak(many) < base + 20
-    assert peak(tmp_path / "large.json") < base + 60
+    assert peak(many, tmp_path / "large.json") < base + 60
 
 
 def test_names_of_tables_are_those_of_the_project(database, tmp_path):
@@ -946,37 +892,16 @@ def test_a_cluster_is_refused(database, tmp_path):
         load(project, [tmp_path], [])
 
 
-def test_the_rights_that_docs_name_are_enough(project, database, tmp_path):
-    agent = Agent()
-    path = write(tmp_path, "batch.json", batch([agent.trace(), Agent(seed=2).trace()]))
-    keys = write_keys(tmp_path, agent)
-    with database.connect() as connection:
-        connection.execute("drop role if exists loader")
-        connection.execute("create role loader")
-        try:
-            as_loader = replace(project, credentials=replace(project.credentials, role="loader"))
-            with pytest.raises(DatabaseError, match="permission denied"):
-                load(as_loader, [path], [keys])
-            assert command(database, "init-db").exit_code == 0
-            connection.execute("grant usage on schema cirislens to loader")
-            connection.execute("grant select, insert, update on all tables in schema cirislens to loader")
-            for _ in range(2):
-                load(as_loader, [path], [keys])
-            assert sorted(verdicts(database).values()) == [(False, "unknown_key"), (True, "sorted_json")]
-        finally:
-            connection.execute("drop owned by loader; drop role loader")
-
-
 def test_values_that_are_not_rejected_fit_their_columns(project, tmp_path):
     """A value that is not rejected must fit its column. Otherwise the database would refuse a
     whole chunk of batches.
     """
     source = random.Random(1)
-    write(tmp_path, "mutated.jsonl", *(mutated(source).replace(b"\n", b" ") for _ in range(400)))
+    write(tmp_path, "mutated.jsonl", *(mutated(source).replace(b"\n", b" ") for _ in range(200)))
     agent = Agent(seed=9)
     odd = [agent.trace(k_eff=number) for number in (1e308, -1e308, 5e-324, -0.0, 10**4000)]
     odd += [agent.trace(text=text) for text in ("\\N", "\\.", "\t\n\r\x7f", "\u2028\ufeff\U0010ffff", "{")]
     write(tmp_path, "odd.jsonl", batch(odd))
     mutations, extremes = (load(project, [tmp_path / name], []) for name in ("mutated.jsonl", "odd.jsonl"))
-    assert mutations.batches > 300 and mutations.n_problems > 300
+    assert mutations.batches > 150 and mutations.n_problems > 150
     assert extremes.new == len(odd)

@@ -33,7 +33,6 @@ from signed_batches import (
     PROFILE,
     TWO_FIELDS_OF_2_7,
     Agent,
-    Generation,
     batch,
     signed_bytes,
     standard,
@@ -67,12 +66,13 @@ TRACES = [agent.trace(text='Ünïcode 世界 "quoted" \\ 1.0e5', k_eff=1e22) for
 TRACES[-1] = with_second_signature(AGENTS[-1], TRACES[-1])
 
 
-def loaded(trace: dict[str, Any]) -> list[str] | None:
+def loaded(trace: dict[str, Any]) -> list[object] | None:
     """Return the loaded columns of a trace, or None if it does not verify or cannot be loaded."""
     [read] = read_document(Document("here", json.dumps(batch([trace])).encode()), VERIFIER).rows or [None]
     if read is None or not read.verified_by:
         return None
-    return read.line.decode().split("\t")[: len(TRACE_COLUMNS)]
+    values = read.values[: len(TRACE_COLUMNS)]
+    return [json.loads(value) if str(value)[:1] == "{" else value for value in values]
 
 
 @pytest.mark.parametrize(
@@ -179,16 +179,6 @@ def signed_with(agent: Agent, alter: Callable[[dict[str, Any]], object]) -> dict
     return agent.sign(trace)
 
 
-@pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.generation.rule)
-@pytest.mark.parametrize("event_type", ["THOUGHT_START", "DMA_RESULTS", "ACTION_RESULT"])
-def test_number_of_any_size_in_any_component_verifies(agent, event_type):
-    for number in NUMBERS:
-        trace = signed_with(
-            agent, lambda trace, n=number: component_of(trace, event_type)["data"].update(x=[{"n": n}])
-        )
-        assert VERIFIER.verify(parse(json.dumps(trace).encode())).rule == agent.generation.rule, number
-
-
 @pytest.mark.parametrize("number", [10**400, -(10**309)])
 def test_number_that_no_double_holds_is_named(number):
     """RFC 8785 cannot encode it, so no agent has signed it."""
@@ -197,62 +187,12 @@ def test_number_that_no_double_holds_is_named(number):
     assert verdict.reason == "bad_signature" and "the rule jcs" in verdict.detail
 
 
-def agent_of(generation: Generation) -> Agent:
-    return AGENTS[GENERATIONS.index(generation)]
-
-
-SHAPES: list[tuple[str, Generation, Callable[[dict[str, Any]], object]]] = [
-    ("profile in 2.7.0", NINE_FIELDS, lambda trace: trace.update(deployment_profile=dict(PROFILE))),
-    ("profile in 2.7.0", TWO_FIELDS_OF_2_7, lambda trace: trace.update(deployment_profile=dict(PROFILE))),
-    ("null profile", NINE_FIELDS, lambda trace: trace.update(deployment_profile=None)),
-    ("agent in component", NINE_FIELDS, lambda trace: trace["components"][3].update(agent_id_hash="00")),
-    (
-        "agent in component",
-        TWO_FIELDS_OF_2_7,
-        lambda trace: trace["components"][3].update(agent_id_hash="00"),
-    ),
-    ("agent not in component", MIDDLE, lambda trace: trace["components"][3].pop("agent_id_hash")),
-    ("agent not in component", NEW, lambda trace: trace["components"][3].update(agent_id_hash=None)),
-    ("unknown field of component", NINE_FIELDS, lambda trace: trace["components"][3].update(unknown=1)),
-    ("unknown field of component", NEW, lambda trace: trace["components"][3].update(unknown=1)),
-    ("no task", NINE_FIELDS, lambda trace: trace.pop("task_id")),
-    ("no task", MIDDLE, lambda trace: trace.pop("task_id")),
-    ("no task", NEW, lambda trace: trace.pop("task_id")),
-    ("no region", MIDDLE, lambda trace: trace["deployment_profile"].pop("deployment_region")),
-    ("no region", NEW, lambda trace: trace["deployment_profile"].pop("deployment_region")),
-    ("unknown field of profile", MIDDLE, lambda trace: trace["deployment_profile"].update(unknown=1)),
-    ("unknown field of profile", NEW, lambda trace: trace["deployment_profile"].update(unknown=1)),
-    ("empty data", NINE_FIELDS, lambda trace: trace["components"][1].update(data={})),
-    ("empty data", MIDDLE, lambda trace: trace["components"][1].update(data={})),
-]
-
-
-@pytest.mark.parametrize(
-    ("shape", "generation", "change"), SHAPES, ids=[f"{s[0]}, {s[1].rule}" for s in SHAPES]
-)
-def test_trace_that_differs_permissibly_from_signed_form_verifies(shape, generation, change):
-    """The engine verifies most of these forms. Empty data is sent by agents, but not signed."""
-    agent = agent_of(generation)
-
-    def alter(trace: dict[str, Any]) -> None:
-        trace["task_id"] = None
-        trace["components"][1]["data"] = {}
-
-    trace = signed_with(agent, alter)
-    change(trace)
-    assert VERIFIER.verify(parse(json.dumps(trace).encode())).rule == generation.rule
-
-
-def test_data_of_a_component_is_signed_with_its_empty_values():
-    """Since the rule nine_fields, agents send exactly the signed data."""
-    for generation in (NINE_FIELDS, MIDDLE, NEW):
-        trace = agent_of(generation).trace()
-        trace["components"][3]["data"]["added"] = None
-        assert VERIFIER.verify(trace).reason == "bad_signature"
-
-
-def component_of(trace: dict[str, Any], event_type: str) -> dict[str, Any]:
-    return next(component for component in trace["components"] if component["event_type"] == event_type)
+@pytest.mark.parametrize("generation", [NINE_FIELDS, MIDDLE, NEW])
+def test_empty_data_of_a_component_are_sent_but_not_signed(generation):
+    agent = AGENTS[GENERATIONS.index(generation)]
+    trace = agent.trace()
+    trace["components"][1]["data"] = {}
+    assert VERIFIER.verify(agent.sign(trace)).rule == generation.rule
 
 
 def anywhere(source: random.Random, trace: dict[str, Any]) -> dict[str, Any]:
@@ -320,16 +260,6 @@ def varied(source: random.Random, agent: Agent) -> tuple[dict[str, Any], dict[st
     return signed, received
 
 
-def values(trace: dict[str, Any]) -> list[object] | None:
-    """Return the loaded columns of a trace as values, so that 5 and 5.0 are equal."""
-    columns = loaded(trace)
-    return (
-        [json.loads(cell.replace("\\\\", "\\")) if cell[:1] == "{" else cell for cell in columns]
-        if columns
-        else None
-    )
-
-
 @needs_engine
 def test_received_shapes_verify_where_the_engine_verifies_them(tmp_path):
     """A trace that verifies is loaded as it was signed. The engine has five of the rules."""
@@ -342,9 +272,9 @@ def test_received_shapes_verify_where_the_engine_verifies_them(tmp_path):
     for (signed, received), refusal in zip(cases, refused, strict=True):
         verdict = VERIFIER.verify(received)
         if verdict.rule == "two_fields":  # the engine refuses some of them that agents sign
-            assert values(received) == values(signed), (signed, received)
+            assert loaded(received) == loaded(signed), (signed, received)
         elif verdict.rule:
-            assert refusal is None and values(received) == values(signed), (signed, received)
+            assert refusal is None and loaded(received) == loaded(signed), (signed, received)
         else:
             assert refusal or verdict.reason == "unconfirmed_field", (verdict, received)
         n_verified[refusal is None] += 1

@@ -6,23 +6,10 @@
 {%- set revocations = source_if_there('federation_revocations', shape) -%}
 with source as (
 
-    {% if registry or agents %}
-    select
-        key_id,
-        algorithm,
-        created_at,
-        expires_at,
-        revoked_at
-    from {{ registry or agents }}
-    {% else %}
-    select
-        null::text as key_id,
-        null::text as algorithm,
-        null::timestamptz as created_at,
-        null::timestamptz as expires_at,
-        null::timestamptz as revoked_at
-    where false
-    {% endif %}
+    {{ rows_if_there(registry or agents, {
+      'key_id': 'text', 'algorithm': 'text',
+      'created_at': 'timestamptz', 'expires_at': 'timestamptz', 'revoked_at': 'timestamptz',
+    }) }}
     {% if federation %}
 
     union all

@@ -3,23 +3,10 @@
 {%- set table = source_if_there('covenant_trace_batches', source_shape()) -%}
 with source as (
 
-    {% if table %}
-    select
-        batch_id,
-        batch_timestamp,
-        traces_received,
-        traces_accepted,
-        traces_rejected
-    from {{ table }}
-    {% else %}
-    select
-        null::text as batch_id,
-        null::timestamptz as batch_timestamp,
-        null::integer as traces_received,
-        null::integer as traces_accepted,
-        null::integer as traces_rejected
-    where false
-    {% endif %}
+    {{ rows_if_there(table, {
+      'batch_id': 'text', 'batch_timestamp': 'timestamptz',
+      'traces_received': 'integer', 'traces_accepted': 'integer', 'traces_rejected': 'integer',
+    }) }}
 
 ),
 

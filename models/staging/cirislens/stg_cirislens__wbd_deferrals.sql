@@ -2,27 +2,10 @@
 {%- set table = source_if_there('wbd_deferrals', source_shape()) -%}
 with source as (
 
-    {% if table %}
-    select
-        deferral_id,
-        agent_id,
-        agent_name,
-        status,
-        resolution_summary,
-        resolved_at,
-        created_at
-    from {{ table }}
-    {% else %}
-    select
-        null::text as deferral_id,
-        null::text as agent_id,
-        null::text as agent_name,
-        null::text as status,
-        null::text as resolution_summary,
-        null::timestamptz as resolved_at,
-        null::timestamptz as created_at
-    where false
-    {% endif %}
+    {{ rows_if_there(table, {
+      'deferral_id': 'text', 'agent_id': 'text', 'agent_name': 'text', 'status': 'text', 'resolution_summary': 'text',
+      'resolved_at': 'timestamptz', 'created_at': 'timestamptz',
+    }) }}
 
 ),
 

@@ -9,7 +9,7 @@ from psycopg import sql
 
 from ciris_scoring.audit.documents import Batch
 from ciris_scoring.audit.reasons import FOREIGN_KEY, Problem
-from ciris_scoring.audit.traces import VERDICT_COLUMNS, escaped
+from ciris_scoring.audit.traces import VERDICT_COLUMNS
 from ciris_scoring.basics.source_schema import TRACE_COLUMNS
 from ciris_scoring.basics.statements import column_list
 
@@ -58,10 +58,10 @@ def copy_incoming(
     n = n_before
     with connection.cursor().copy(sql.SQL("copy incoming ({}) from stdin").format(names)) as copy:
         for batch in batches:
-            origin = escaped(batch.origin).encode("utf-8", "backslashreplace")
+            origin = batch.origin.encode("utf-8", "backslashreplace").decode()
             for row in batch.rows:
                 n += 1
-                copy.write(b"%b\t%b\t%b\t%d\n" % (row.line, origin, str(batch.batch_id).encode(), n))
+                copy.write_row((*row.values, origin, batch.batch_id, n))
     return n
 
 

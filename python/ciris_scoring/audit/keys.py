@@ -183,6 +183,9 @@ def looks_like_keys(document: object) -> bool:
 
 _P = 2**255 - 19
 _D = -121665 * pow(121666, -1, _P) % _P
+_Y_OF_ORDER_8 = 0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C7
+_LOW_ORDER = {0, 1, _P - 1, _Y_OF_ORDER_8, _P - _Y_OF_ORDER_8}
+"""y of the eight points of low order."""
 
 
 def _is_sound_point(content: bytes) -> bool:
@@ -197,14 +200,4 @@ def _is_sound_point(content: bytes) -> bool:
         x = x * pow(2, (_P - 1) // 4, _P) % _P
     if x * x % _P != x_squared or (x == 0 and sign):
         return False
-    for _ in range(3):
-        x, y = _doubled(x, y)
-    return (x, y) != (0, 1)
-
-
-def _doubled(x: int, y: int) -> tuple[int, int]:
-    product = _D * x * x * y * y % _P
-    return (
-        2 * x * y * pow(1 + product, -1, _P) % _P,
-        (y * y + x * x) * pow(1 - product, -1, _P) % _P,
-    )
+    return y not in _LOW_ORDER

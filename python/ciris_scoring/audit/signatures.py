@@ -12,7 +12,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.mldsa import MLDSA65PublicKey
 
 from ciris_scoring.audit import base64_text
-from ciris_scoring.audit.decisions import decision_sha256, signed_thought_ids
 from ciris_scoring.audit.keys import public_key
 from ciris_scoring.audit.reasons import (
     BAD_SIGNATURE,
@@ -24,6 +23,11 @@ from ciris_scoring.audit.reasons import (
 )
 
 Trace = Mapping[str, Any]
+
+_THOUGHT_IDS = (("thought_id",), ("system_snapshot", "current_thought_summary", "thought_id"))
+"""Paths in the data of a component to the thought's id. Only traces of the most detailed level have the second one.
+"""
+_AUDIT = ("audit_sequence_number", "audit_entry_hash")
 
 _AGENT = "agent_id_hash"
 _TRACE_FIELDS = (
@@ -234,7 +238,7 @@ class Verifier:
                         key = self._keys[key_id]
                         return verdict._replace(
                             signed_sha256=hashlib.sha256(key + message).hexdigest(),
-                            decision_sha256=None if rule.signs_ids else decision_sha256(key, components),
+                            decision_sha256=None if rule.signs_ids else _decision_sha256(key, components),
                         )
             except (ValueError, OverflowError, TypeError, AttributeError) as error:
                 why_not = f"the rule {name} cannot encode it: {str(error)[:80]}"
@@ -303,7 +307,7 @@ def _unconfirmed(trace: Trace, components: Sequence[Trace]) -> str | None:
     names = {f"trace-{trace.get('thought_id')}-{time:%Y%m%d%H%M%S}" for time in (started, later)}
     if trace.get("trace_id") not in names:
         return "trace_id"
-    signed = signed_thought_ids(components)
+    signed = _signed_thought_ids(components)
     return "thought_id" if any(thought_id != trace.get("thought_id") for thought_id in signed) else None
 
 
@@ -330,3 +334,38 @@ def _digest(trace: Trace) -> str:
     digest = hashlib.sha256(_compact(trace["components"]))
     digest.update(repr(sorted(beside.items())).encode(*_ANY_TEXT))
     return digest.hexdigest()
+
+
+# --- The decision that a trace records. Some agents sign neither ids nor times. ---------------------------------------
+
+
+def _decision_sha256(key: bytes, components: Sequence[Trace]) -> str:
+    """Return a hash of the key, the times of the components and the audit entry.
+
+    The hash is the same at all trace levels of a decision, and a copy with a valid signature cannot change it. Empty
+    values are ignored, because some rules do not sign them.
+    """
+    moments = []
+    audit: list[Any] = [None, None]
+    for component in components:
+        kind, data = component.get("event_type"), component.get("data")
+        if timestamp := _text(component.get("timestamp")):
+            moments.append([_text(kind), timestamp])
+        if kind == "ACTION_RESULT" and isinstance(data, dict):
+            audit = [value if isinstance(value := data.get(name), int) else _text(value) for name in _AUDIT]
+    return hashlib.sha256(key + json.dumps([moments, audit]).encode()).hexdigest()
+
+
+def _signed_thought_ids(components: Sequence[Trace]) -> Iterator[str]:
+    """Yield the thought ids in the components."""
+    for component in components:
+        for place in _THOUGHT_IDS:
+            value = component.get("data")
+            for name in place:
+                value = value.get(name) if isinstance(value, dict) else None
+            if text := _text(value):
+                yield text
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None

@@ -5,6 +5,7 @@ import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import psycopg
@@ -14,8 +15,7 @@ from ciris_scoring.audit.documents import Batch, Deferral
 from ciris_scoring.audit.incoming import LOADED_KEY, Found, copy_incoming, key_uses, refuse_foreign_keys
 from ciris_scoring.audit.keys import Key, registered_key
 from ciris_scoring.audit.reasons import BAD_KEY, CONFLICT, REPLAYED_SIGNATURE, Problem
-from ciris_scoring.audit.replays import refuse_replays
-from ciris_scoring.basics.connection import connect, table_exists
+from ciris_scoring.basics.connection import connect
 from ciris_scoring.basics.errors import InputError
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.source_schema import (
@@ -23,69 +23,48 @@ from ciris_scoring.basics.source_schema import (
     PUBLIC_KEY_COLUMNS,
     SOURCE_TABLES,
     TRACE_COLUMNS,
+    SourceTable,
     create_source_tables,
-    ddl,
 )
 from ciris_scoring.basics.statements import analyze, column_list
 
 VERIFICATION_TABLE = "covenant_trace_verification"
 LOAD_LOCK = "ciris_scoring_load"
-_KEYS = {"covenant_traces": LOADED_KEY}
-_VERIFIED = (
-    *("trace_id", "timestamp", "content_sha256", "agent_id_hash", "signature_key_id", "trace_schema_version"),
-    *("trace_level", "rule", "reason", "detail", "signed_sha256", "decision_sha256", "batch_id"),
+_VERIFICATION = SourceTable(
+    columns=(
+        ("trace_id", "varchar(128)"),
+        ("timestamp", "timestamptz"),
+        ("content_sha256", "text"),
+        ("agent_id_hash", "varchar(64) not null"),
+        ("signature_key_id", "varchar(64)"),
+        ("trace_schema_version", "text"),
+        ("trace_level", "text"),
+        ("rule", "text"),
+        ("reason", "text"),
+        ("detail", "text"),
+        ("signed_sha256", "text"),
+        ("decision_sha256", "text"),
+        ("batch_id", "uuid not null"),
+        ("is_loaded", "boolean not null"),
+    ),
+    key=("trace_id", "timestamp", "content_sha256"),
+    indexes=(("signature_key_id", "rule"), ("batch_id", "rule"), ("decision_sha256",)),
 )
-"""Columns of covenant_trace_verification except is_loaded."""
-
-_VERIFICATION_DDL = """
-create table if not exists {verification} (
-    trace_id varchar(128) not null,
-    "timestamp" timestamptz not null,
-    content_sha256 text not null,
-    agent_id_hash varchar(64) not null,
-    signature_key_id varchar(64),
-    trace_schema_version text,
-    trace_level text,
-    rule text,
-    reason text,
-    detail text,
-    signed_sha256 text,
-    decision_sha256 text,
-    is_loaded boolean not null,
-    batch_id uuid not null,
-    primary key (trace_id, "timestamp", content_sha256)
-);
-create index if not exists covenant_trace_verification_key on {verification} (signature_key_id) where rule is not null;
-create index if not exists covenant_trace_verification_open on {verification} (batch_id) where rule is null;
-create index if not exists covenant_trace_verification_decision on {verification} (decision_sha256);
-comment on table {verification} is
-'One row per content of a trace that was loaded: the key and the rule that verified it, or why none did.';
-comment on column {verification}.trace_id is 'The trace, as in covenant_traces.';
-comment on column {verification}."timestamp" is 'The time of the trace, as in covenant_traces.';
-comment on column {verification}.content_sha256 is 'Hash of what was signed and of what was sent with it, hexadecimal.';
-comment on column {verification}.agent_id_hash is 'The agent that the trace says it is of.';
-comment on column {verification}.signature_key_id is 'The key that the trace names; null where it names none.';
-comment on column {verification}.trace_schema_version is 'Schema version in the trace; null if it has none.';
-comment on column {verification}.trace_level is 'How detailed the trace is, as JSON; null where it does not say.';
-comment on column {verification}.rule is
-'The rule by which the agent made the signed bytes, as in docs/auditing.md; null if the signature does not verify.';
-comment on column {verification}.reason is 'Why the trace does not verify; null where it does.';
-comment on column {verification}.detail is 'The reason in words, where there is more to say.';
-comment on column {verification}.signed_sha256 is
-'Hash of the public key and the bytes that it signed, hexadecimal; null where the signature is not valid.';
-comment on column {verification}.decision_sha256 is
-'Hash of public key, component times and audit entry, where the signature covers no ids; null otherwise.';
-comment on column {verification}.is_loaded is
-'Whether covenant_traces has this content; another content of the same trace and time is there otherwise.';
-comment on column {verification}.batch_id is 'The first batch that brought it, in covenant_trace_batches.'
-"""
+"""Contents of traces that were loaded; docs/auditing.md describes the columns."""
+_TABLES = {
+    **SOURCE_TABLES,
+    "covenant_traces": replace(SOURCE_TABLES["covenant_traces"], key=LOADED_KEY),
+    VERIFICATION_TABLE: _VERIFICATION,
+}
 
 
 def statements(project: Project) -> Iterator[str]:
-    """Yield the SQL statements that create the tables."""
-    created = ddl(project.source_schema, project.source_tables, _KEYS)
-    for statement in (*created, *_verification_ddl(_names(project))):
-        yield statement.as_string(None)
+    """Yield the SQL statements that create the tables in an empty database."""
+    yield sql.SQL("create schema if not exists {}").format(sql.Identifier(project.source_schema)).as_string()
+    for logical_name, table in _TABLES.items():
+        name = project.source_table(logical_name)
+        for statement in (table.create(name), *table.add_keys(name)):
+            yield statement.as_string()
 
 
 def create_tables(project: Project) -> None:
@@ -95,22 +74,6 @@ def create_tables(project: Project) -> None:
     """
     with connect(project, writes=True) as connection:
         Store(connection, project).create()
-
-
-def _names(project: Project) -> dict[str, sql.Composable]:
-    return {
-        **{name: project.source_table(name) for name in SOURCE_TABLES},
-        "verification": project.source_table(VERIFICATION_TABLE),
-        "columns": column_list(TRACE_COLUMNS),
-        "verified": column_list(_VERIFIED),
-        "key": column_list(LOADED_KEY),
-        "replayed": sql.Literal(REPLAYED_SIGNATURE),
-    }
-
-
-def _verification_ddl(names: Mapping[str, sql.Composable]) -> Iterator[sql.Composed]:
-    for statement in _VERIFICATION_DDL.strip().split(";\n"):
-        yield sql.SQL(statement).format(**names)
 
 
 class KnownBatch(NamedTuple):
@@ -142,7 +105,14 @@ class Store:
     def __init__(self, connection: psycopg.Connection, project: Project):
         self._connection = connection
         self._project = project
-        self._names = _names(project)
+        self._names: dict[str, sql.Composable] = {
+            **{name: project.source_table(name) for name in SOURCE_TABLES},
+            "verification": project.source_table(VERIFICATION_TABLE),
+            "columns": column_list(TRACE_COLUMNS),
+            "verified": column_list(_VERIFICATION.column_names[:-1]),
+            "key": column_list(LOADED_KEY),
+            "replayed": sql.Literal(REPLAYED_SIGNATURE),
+        }
         self.keys: dict[str, bytes] = {}
         """The registered public keys by id, of which several may be the same key."""
         self._agents_of_keys: dict[bytes, str] = {}
@@ -151,12 +121,8 @@ class Store:
         """Create the tables that do not exist, in one transaction."""
         with self._locked():
             schema = self._project.source_schema
-            create_source_tables(self._connection, schema, self._project.source_tables, _KEYS)
+            create_source_tables(self._connection, schema, self._project.source_tables, _TABLES)
             self._refuse_other_key()
-            if not table_exists(self._connection, schema, VERIFICATION_TABLE):
-                for statement in _verification_ddl(self._names):
-                    self._connection.execute(statement)
-            self._refuse_earlier_verification()
 
     def _refuse_other_key(self) -> None:
         """Raise an error if the key of the table of traces would let an agent overwrite a trace of another one.
@@ -189,21 +155,6 @@ class Store:
             f"Run: alter table {name}{dropped} add primary key ({columns_})",
         )
 
-    def _refuse_earlier_verification(self) -> None:
-        """Raise an error if an earlier version created the verification table.
-
-        :raises InputError: the table lacks columns.
-        """
-        query = "select attname from pg_attribute where attrelid = to_regclass(%s) and attnum > 0"
-        name = self._names["verification"].as_string(self._connection)
-        columns = {column for (column,) in self._connection.execute(query, [name])}
-        if missing := [column for column in _VERIFIED if column not in columns]:
-            batches = self._names["covenant_trace_batches"].as_string(self._connection)
-            raise InputError(
-                f"The table {name} has no columns {', '.join(missing)}: an earlier version created it.",
-                f"Run: drop table {name}; delete from {batches}; then load all files again. No trace is lost.",
-            )
-
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Open a transaction under the load lock, so that loads run one after the other."""
@@ -212,7 +163,7 @@ class Store:
             self._connection.execute(lock, [LOAD_LOCK, self._project.source_schema])
             yield
 
-    def _execute(self, query: str, parameters: Sequence[Any] = ()) -> psycopg.Cursor:
+    def _execute(self, query: str, parameters: Sequence[Any] | None = None) -> psycopg.Cursor:
         return self._connection.execute(sql.SQL(query).format(**self._names), parameters)
 
     def _insert(self, table: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> int:
@@ -290,15 +241,22 @@ class Store:
                 self._agents_of_keys.setdefault(self.keys[key_id], agent)
             agents = {key_id: self._agents_of_keys[self.keys[key_id]] for key_id, _ in uses}
             foreign = refuse_foreign_keys(self._connection, uses, agents)
-            replays, n_displaced = refuse_replays(self._connection, self._names)
-            n_new, n_replaced, conflicts = self._write_traces(n - len(replays))
+            replays = self._refuse_replays()
+            self._write_verification()
+            n_displaced = self._delete_replays()
+            n_replaced = self._delete_unverified()
+            n_inserted = self._insert_traces()
+            are_all_new = n_inserted == n - len(replays) and not n_replaced
+            conflicts = [] if are_all_new else self._conflicts()
             deferrals = [deferral for batch in batches for deferral in batch.deferrals]
             self._insert("wbd_deferrals", Deferral._fields, deferrals)
             rejected = [*replays, *conflicts]
             self._write_batches(batches, Counter((found.batch_id, found.reason) for found in rejected))
+            self._connection.execute("drop table right_traces")
         replayed = {(found.batch_id, found.trace_id) for found in replays}
         refused = [found for found in foreign if (found.batch_id, found.trace_id) not in replayed]
-        return Written(n_new - n_displaced, n_replaced + n_displaced, rejected, refused)
+        n_replaced += n_displaced
+        return Written(n_inserted - n_replaced, n_replaced, rejected, refused)
 
     def analyze(self) -> None:
         """Update the planner statistics of the source tables."""
@@ -322,13 +280,154 @@ class Store:
             for key_id, agent in self._execute(query, [unknown]).fetchall():
                 self._agents_of_keys.setdefault(self.keys[key_id], agent)
 
-    def _write_traces(self, n_incoming: int) -> tuple[int, int, list[Found]]:
-        """Write traces and verification results. Return the numbers of new and of replaced traces, and the traces
-        that conflict with a different content of the same trace.
+    def _refuse_replays(self) -> list[Found]:
+        """Mark incoming copies of a decision under other trace ids as not verified, and return them.
 
-        :param n_incoming: number of incoming traces without replays.
+        The right trace of a decision, which is written into the temporary table ``right_traces``, is the first one
+        that verifies. A trace does not verify if its ids contradict the signed fields.
         """
-        n_new = self._execute(
+        self._connection.execute("analyze incoming")  # statistics avoid a full scan of verification
+        self._execute(
+            """
+            create temporary table right_traces on commit drop as
+            with claims as (
+                select decision_sha256, agent_id_hash, trace_id, "timestamp", rule, 0 as ordinal
+                from {verification}
+                where
+                    decision_sha256 in (select decision_sha256 from incoming)
+                    and reason is distinct from {replayed}
+                union all
+                select decision_sha256, agent_id_hash, trace_id, "timestamp", rule, ordinal
+                from incoming
+                where decision_sha256 is not null
+            )
+
+            select distinct on (decision_sha256)
+                decision_sha256, agent_id_hash, trace_id, "timestamp",
+                format(
+                    'this decision of the agent %s is the trace %s; the signature covers no ids',
+                    agent_id_hash, trace_id
+                ) as detail
+            from claims
+            order by decision_sha256 asc, (rule is not null) desc, ordinal asc
+            """
+        )
+        replays = self._execute(
+            """
+            with sent as (
+                select ordinal, rule
+                from incoming
+                where decision_sha256 is not null
+            )
+
+            update incoming
+            set signature_verified = false, rule = null, reason = {replayed}, detail = right_traces.detail
+            from right_traces
+            inner join sent on true
+            where
+                incoming.decision_sha256 = right_traces.decision_sha256 and incoming.ordinal = sent.ordinal
+                and (incoming.agent_id_hash, incoming.trace_id, incoming."timestamp")
+                <> (right_traces.agent_id_hash, right_traces.trace_id, right_traces."timestamp")
+            returning
+                incoming.batch_id, incoming.origin, incoming.trace_id, incoming.trace_schema_version, sent.rule,
+                incoming.reason, incoming.detail
+            """
+        )
+        return [Found(*row) for row in replays]
+
+    def _write_verification(self) -> None:
+        """Write the result of each content. New ones are marked as loaded; `_conflicts` corrects this."""
+        self._execute(
+            """
+            insert into {verification} as verification ({verified}, is_loaded)
+            select distinct on (trace_id, "timestamp", content_sha256) {verified}, reason is distinct from {replayed}
+            from incoming
+            order by trace_id asc, "timestamp" asc, content_sha256 asc, ordinal asc
+            on conflict (trace_id, "timestamp", content_sha256) do update
+            set
+                rule = excluded.rule, reason = excluded.reason, detail = excluded.detail,
+                signed_sha256 = excluded.signed_sha256, decision_sha256 = excluded.decision_sha256
+            where verification.rule is null
+            """
+        )
+
+    def _delete_replays(self) -> int:
+        """Delete loaded copies of decisions whose right trace is another one.
+
+        :returns: number of deleted traces that are not among the incoming traces.
+        """
+        deleted = self._execute(
+            """
+            with copies as (
+                select
+                    verification.*,
+                    right_traces.detail as why,
+                    exists (
+                        select from incoming
+                        where
+                            incoming.trace_id = verification.trace_id
+                            and incoming."timestamp" = verification."timestamp"
+                            and incoming.content_sha256 = verification.content_sha256
+                    ) as is_incoming
+                from {verification} as verification
+                inner join right_traces using (decision_sha256)
+                where
+                    (verification.agent_id_hash, verification.trace_id, verification."timestamp")
+                    <> (right_traces.agent_id_hash, right_traces.trace_id, right_traces."timestamp")
+                    and (verification.is_loaded or verification.reason is distinct from {replayed})
+            ),
+
+            marked as (
+                update {verification} as verification
+                set is_loaded = false, rule = null, reason = {replayed}, detail = copies.why
+                from copies
+                where
+                    verification.trace_id = copies.trace_id and verification."timestamp" = copies."timestamp"
+                    and verification.content_sha256 = copies.content_sha256
+            )
+
+            delete from {covenant_traces} as traces
+            using copies
+            where
+                copies.is_loaded
+                and traces.agent_id_hash = copies.agent_id_hash and traces.trace_id = copies.trace_id
+                and traces."timestamp" = copies."timestamp"
+            returning copies.is_incoming
+            """
+        )
+        return sum(not is_incoming for (is_incoming,) in deleted)
+
+    def _delete_unverified(self) -> int:
+        """Delete loaded traces that are not verified if an incoming one of the same id, time and agent is. Return
+        their number."""
+        return self._execute(
+            """
+            with deleted as (
+                delete from {covenant_traces} as traces
+                using incoming
+                where
+                    traces.trace_id = incoming.trace_id and traces."timestamp" = incoming."timestamp"
+                    and traces.agent_id_hash = incoming.agent_id_hash
+                    and traces.signature_verified is distinct from true and incoming.signature_verified
+                returning traces.trace_id, traces."timestamp", traces.agent_id_hash
+            ),
+
+            marked as (
+                update {verification} as verification
+                set is_loaded = false
+                from deleted
+                where
+                    verification.trace_id = deleted.trace_id and verification."timestamp" = deleted."timestamp"
+                    and verification.agent_id_hash = deleted.agent_id_hash
+            )
+
+            select from deleted
+            """
+        ).rowcount
+
+    def _insert_traces(self) -> int:
+        """Insert the best content of each incoming trace that is not loaded. Return their number."""
+        return self._execute(
             """
             insert into {covenant_traces} ({columns})
             select {columns}
@@ -342,16 +441,41 @@ class Store:
             on conflict do nothing
             """
         ).rowcount
-        n_replaced = self._replace_unverified() if n_new < n_incoming else 0
-        self._write_verification(all_new=n_new == n_incoming)
-        if n_new == n_incoming:
-            return n_new, 0, []
-        detail = "another content of this trace and time is loaded"
+
+    def _conflicts(self) -> list[Found]:
+        """Correct ``is_loaded`` of the incoming contents, and return the traces of which another content is loaded."""
+        is_same = sql.SQL(" and ").join(
+            sql.SQL("traces.{0} is not distinct from incoming.{0}").format(sql.Identifier(name))
+            for name in TRACE_COLUMNS
+            if name not in (*LOADED_KEY, "signature_verified")
+        )
+        query = """
+            with compared as (
+                select distinct on (incoming.trace_id, incoming."timestamp", incoming.content_sha256)
+                    incoming.trace_id,
+                    incoming."timestamp",
+                    incoming.content_sha256,
+                    incoming.reason is distinct from {replayed}
+                    and coalesce(traces.signature_verified, false) = incoming.signature_verified
+                    and {is_same} as is_loaded
+                from incoming
+                inner join {covenant_traces} as traces using ({key})
+            )
+
+            update {verification} as verification
+            set is_loaded = compared.is_loaded
+            from compared
+            where
+                verification.trace_id = compared.trace_id and verification."timestamp" = compared."timestamp"
+                and verification.content_sha256 = compared.content_sha256
+                and verification.is_loaded <> compared.is_loaded
+        """
+        self._connection.execute(sql.SQL(query).format(**self._names, is_same=is_same))
         conflicts = self._execute(
             """
             select
                 incoming.batch_id, incoming.origin, incoming.trace_id, incoming.trace_schema_version, incoming.rule,
-                %s, %s
+                %s, 'another content of this trace and time is loaded'
             from incoming
             inner join {verification} as verification using (trace_id, "timestamp", content_sha256)
             where
@@ -371,82 +495,9 @@ class Store:
                 )
             order by incoming.ordinal
             """,
-            [CONFLICT, detail],
-        ).fetchall()
-        return n_new, n_replaced, [Found(*row) for row in conflicts]
-
-    def _replace_unverified(self) -> int:
-        """Replace loaded traces that are not verified by verified ones of the same id, time and agent. Return their
-        number."""
-        assignments = sql.SQL(", ").join(
-            sql.SQL("{0} = best.{0}").format(sql.Identifier(name)) for name in TRACE_COLUMNS
+            [CONFLICT],
         )
-        query = """
-            with best as (
-                select distinct on ({key}) *
-                from incoming
-                where signature_verified
-                order by {key}, ordinal asc
-            ),
-
-            replaced as (
-                update {covenant_traces} as traces
-                set {assignments}
-                from best
-                where
-                    traces.trace_id = best.trace_id and traces."timestamp" = best."timestamp"
-                    and traces.agent_id_hash = best.agent_id_hash
-                    and traces.signature_verified is distinct from true
-                returning traces.trace_id, traces."timestamp", traces.agent_id_hash
-            )
-
-            update {verification} as verification
-            set is_loaded = false
-            from replaced
-            where
-                verification.trace_id = replaced.trace_id and verification."timestamp" = replaced."timestamp"
-                and verification.agent_id_hash = replaced.agent_id_hash
-                and verification.is_loaded
-        """
-        return self._connection.execute(
-            sql.SQL(query).format(**self._names, assignments=assignments)
-        ).rowcount
-
-    def _write_verification(self, *, all_new: bool) -> None:
-        is_loaded = sql.SQL("reason is distinct from {replayed}").format(**self._names)
-        if not all_new:
-            is_loaded += sql.SQL(" and ") + self._is_same_as_loaded()
-        query = """
-            insert into {verification} as verification ({verified}, is_loaded)
-            select distinct on (trace_id, "timestamp", content_sha256) {verified}, {is_loaded}
-            from incoming
-            order by trace_id asc, "timestamp" asc, content_sha256 asc, ordinal asc
-            on conflict (trace_id, "timestamp", content_sha256) do update
-            set
-                rule = excluded.rule, reason = excluded.reason, detail = excluded.detail,
-                signed_sha256 = excluded.signed_sha256, decision_sha256 = excluded.decision_sha256,
-                is_loaded = excluded.is_loaded
-            where verification.rule is null
-        """
-        self._connection.execute(sql.SQL(query).format(**self._names, is_loaded=is_loaded))
-
-    def _is_same_as_loaded(self) -> sql.Composed:
-        query = """
-            exists (
-                select from {covenant_traces} as traces
-                where
-                    traces.trace_id = incoming.trace_id and traces."timestamp" = incoming."timestamp"
-                    and traces.agent_id_hash = incoming.agent_id_hash
-                    and coalesce(traces.signature_verified, false) = incoming.signature_verified
-                    and {others}
-            )
-        """
-        others = sql.SQL(" and ").join(
-            sql.SQL("traces.{0} is not distinct from incoming.{0}").format(sql.Identifier(name))
-            for name in TRACE_COLUMNS
-            if name not in (*LOADED_KEY, "signature_verified")
-        )
-        return sql.SQL(query).format(**self._names, others=others)
+        return [Found(*row) for row in conflicts]
 
     def _write_batches(self, batches: Sequence[Batch], found: Mapping[tuple[uuid.UUID, str], int]) -> None:
         """Write the counts of batches. Update them for batches that are read again because a key was registered."""

@@ -1,14 +1,15 @@
-"""Convert a trace to a row of covenant_traces in the text format of COPY."""
+"""Convert a trace to a row of covenant_traces."""
 
 import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
+import yaml
+
 from ciris_scoring.audit import times
-from ciris_scoring.audit.fields import Field, trace_fields
 from ciris_scoring.audit.reasons import (
     INVALID_TEXT,
     MISSING_FIELD,
@@ -18,9 +19,9 @@ from ciris_scoring.audit.reasons import (
     Rejected,
 )
 from ciris_scoring.audit.signatures import Verdict
+from ciris_scoring.basics.project import own_project
 from ciris_scoring.basics.source_schema import SOURCE_TABLES, TRACE_COLUMNS
 
-NULL = "\\N"
 REQUIRED = ("trace_id", "agent_id_hash", "timestamp")
 DEPTH_LIMIT = 64
 VERDICT_COLUMNS = (
@@ -29,15 +30,41 @@ VERDICT_COLUMNS = (
 )
 """Columns of the verification result, which follow those of the trace."""
 
-_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+_SOURCES = "models/staging/cirislens/_cirislens__sources.yml"
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 _JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
-class Row(NamedTuple):
-    """A trace in the text format of COPY."""
+class Field(NamedTuple):
+    """Paths of a column in a trace. A path begins with `trace` or with the event type of a component."""
 
-    line: bytes
+    places: tuple[tuple[str, ...], ...]
+    """Paths in the order in which they are tried. The first one that exists is used."""
+    zero_needs: tuple[str, ...] | None
+    """Path that must exist for the value 0 to be a measurement. Without it, 0 is loaded as null."""
+
+
+@cache
+def trace_fields() -> Mapping[str, Field]:
+    """Return the paths of each column of covenant_traces, from the column metadata that dbt reads, too."""
+    [source] = yaml.safe_load((own_project() / _SOURCES).read_text("utf-8"))["sources"]
+    [table] = (table for table in source["tables"] if table["name"] == "covenant_traces")
+    fields = {}
+    for column in table["columns"]:
+        meta = column["config"]["meta"]
+        needed = meta.get("zero_needs")
+        fields[column["name"]] = Field(
+            tuple(tuple(place.split(".")) for place in meta.get("places", ())),
+            tuple(needed.split(".")) if needed else None,
+        )
+    return fields
+
+
+class Row(NamedTuple):
+    """A trace as it is loaded."""
+
+    values: tuple[Any, ...]
+    """Values of the columns of the trace, and those of `VERDICT_COLUMNS`. Components are JSON texts."""
     agent_id_hash: str
     verified_by: str | None
     """Id of the key that verified the trace, or None."""
@@ -65,30 +92,27 @@ def row(trace: Mapping[str, Any], verdict: Verdict) -> Row:
     """
     found = {str(part.get("event_type")): part.get("data") for part in verdict.components} | {"trace": trace}
     fields = trace_fields()
-    cells = [
+    values = [
         _cell(column, _value(found, column, fields[column]))
         if fields[column].places
-        else "ft"[verdict.rule is not None]
+        else verdict.rule is not None
         for column in TRACE_COLUMNS
     ]
     schema, level = trace.get("trace_schema_version"), trace.get("trace_level")
-    cells += [
-        _or_null(str(schema)[:40] if schema is not None else None),
-        _or_null(
-            ascii(level)[:40] if level is not None else None
-        ),  # as ASCII, which PostgreSQL can store in any case
-        _or_null(verdict.rule),
-        _or_null(verdict.reason),
-        _or_null(verdict.detail),
-        verdict.content_sha256,
-        _or_null(verdict.signed_sha256),
-        _or_null(verdict.decision_sha256),
+    values += [
+        None if schema is None else str(schema)[:40],
+        None if level is None else ascii(level)[:40],  # as ASCII, which PostgreSQL can store in any case
+        *(verdict.rule, verdict.reason, verdict.detail),
+        *(verdict.content_sha256, verdict.signed_sha256, verdict.decision_sha256),
     ]
+    text = "".join(value for value in values if isinstance(value, str))
+    if "\0" in text:
+        raise Rejected(INVALID_TEXT, "the character NUL in a text")
     try:
-        line = "\t".join(cells).encode()
+        text.encode()
     except UnicodeEncodeError as error:
         raise Rejected(INVALID_TEXT, "half of a surrogate pair in a text") from error
-    return Row(line, trace["agent_id_hash"], trace["signature_key_id"] if verdict.rule else None)
+    return Row(tuple(values), trace["agent_id_hash"], trace["signature_key_id"] if verdict.rule else None)
 
 
 def _value(found: Mapping[str, Any], column: str, field: Field) -> Any:
@@ -110,27 +134,13 @@ def _at(found: Mapping[str, Any], place: tuple[str, ...]) -> Any:
     return value
 
 
-# --- From a value to the text of its column --------------------------------------------------------------------------
+# --- From a value to the value of its column -------------------------------------------------------------------------
 
-Converter = Callable[[Any], str]
-
-
-def _cell(column: str, value: Any) -> str:
-    return NULL if value is None else _CONVERTERS[column](value)
+Converter = Callable[[Any], Any]
 
 
-def _or_null(value: str | None) -> str:
-    return NULL if value is None else escaped(value)
-
-
-def escaped(text: str) -> str:
-    """Escape a text for COPY.
-
-    :raises Rejected: the text contains the character NUL.
-    """
-    if "\0" in text:
-        raise Rejected(INVALID_TEXT, "the character NUL in a text")
-    return text.translate(_ESCAPES)
+def _cell(column: str, value: Any) -> Any:
+    return None if value is None else _CONVERTERS[column](value)
 
 
 def _text(column: str, longest: int | None, value: Any) -> str:
@@ -140,29 +150,29 @@ def _text(column: str, longest: int | None, value: Any) -> str:
         raise Rejected(OUT_OF_RANGE, f"{column} has {len(value):,} characters, {longest} at most")
     if not value and column in REQUIRED:
         raise Rejected(MISSING_FIELD, f"{column} is empty")
-    return escaped(value)
+    return value
 
 
-def _boolean(column: str, value: Any) -> str:
+def _boolean(column: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise Rejected(WRONG_TYPE, f"{column} is neither true nor false")
-    return "ft"[value]
+    return value
 
 
-def _number(column: str, limit: float, value: Any) -> str:
+def _number(column: str, limit: float, value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise Rejected(WRONG_TYPE, f"{column} is not a number")
     if isinstance(value, float) and not math.isfinite(value) or abs(value) >= limit:
         raise Rejected(OUT_OF_RANGE, f"{column} is {str(value)[:40]}, which its column does not hold")
-    return repr(value)
+    return value
 
 
-def _whole_number(column: str, value: Any) -> str:
+def _whole_number(column: str, value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, int):
         raise Rejected(WRONG_TYPE, f"{column} is not a whole number")
     if not -(2**63) <= value < 2**63:
         raise Rejected(OUT_OF_RANGE, f"{column} is {str(value)[:40]}, which its column does not hold")
-    return repr(value)
+    return value
 
 
 def _time(column: str, value: Any) -> str:
@@ -180,7 +190,7 @@ def _component(column: str, value: Any) -> str:
         raise Rejected(OUT_OF_RANGE, f"{column} holds a number that is too large") from error
     if "\\u0000" in text and _NUL.search(text):
         raise Rejected(INVALID_TEXT, f"the character NUL in {column}")
-    return text.replace("\\", "\\\\")
+    return text
 
 
 def _is_deep(value: Any) -> bool:

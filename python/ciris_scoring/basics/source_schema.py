@@ -6,7 +6,7 @@ tables. No function here changes a table that exists.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -31,6 +31,20 @@ class SourceTable:
     def column_names(self) -> tuple[str, ...]:
         """Names of the columns in COPY order."""
         return tuple(name for name, _ in self.columns)
+
+    def create(self, name: sql.Identifier) -> sql.Composed:
+        """Return the statement that creates the table under a name, without keys and indexes."""
+        columns = sql.SQL(",").join(
+            sql.SQL("\n    {} {}").format(sql.Identifier(column), sql.SQL(column_type))
+            for column, column_type in self.columns
+        )
+        return sql.SQL("create table {} ({}\n)").format(name, columns)
+
+    def add_keys(self, name: sql.Identifier) -> Iterator[sql.Composed]:
+        """Yield the statements that add the indexes and the primary key."""
+        for columns in self.indexes:
+            yield sql.SQL("create index on {} ({})").format(name, column_list(columns))
+        yield sql.SQL("alter table {} add primary key ({})").format(name, column_list(self.key))
 
 
 SOURCE_TABLES: Mapping[str, SourceTable] = MappingProxyType(
@@ -124,38 +138,22 @@ PUBLIC_KEY_COLUMNS = SOURCE_TABLES["covenant_public_keys"].column_names
 BATCH_COLUMNS = SOURCE_TABLES["covenant_trace_batches"].column_names
 
 
-def table_identifier(
-    logical_name: str, schema: str = DEFAULT_SCHEMA, tables: Mapping[str, str] | None = None
-) -> sql.Identifier:
-    """Return the quoted `schema.table` of a source table.
-
-    :param tables: names in the database by the names in SOURCE_TABLES, where they differ.
-    :raises KeyError: a name is not in SOURCE_TABLES.
-    """
-    unknown = {logical_name, *(tables or {})} - set(SOURCE_TABLES)
-    if unknown:
-        raise KeyError(f"not a source table: {', '.join(sorted(unknown))}; known: {', '.join(SOURCE_TABLES)}")
-    return sql.Identifier(schema, (tables or {}).get(logical_name, logical_name))
-
-
 def create_source_tables(
     connection: psycopg.Connection,
     schema: str = DEFAULT_SCHEMA,
     tables: Mapping[str, str] | None = None,
-    keys: Mapping[str, tuple[str, ...]] | None = None,
+    wanted: Mapping[str, SourceTable] = SOURCE_TABLES,
 ) -> None:
     """Create the schema and the missing source tables, with keys and indexes, in one transaction.
 
     Existing tables are not changed. If the connection is inside a transaction, a savepoint is used.
 
     :param tables: names in the database by the names in SOURCE_TABLES, where they differ.
-    :param keys: columns of the primary key by the names in SOURCE_TABLES, where they differ from production's.
-    :raises KeyError: a name in `tables` is not in SOURCE_TABLES.
+    :param wanted: the tables by name.
     :raises psycopg.Error: the database refuses.
     """
     with connection.transaction():
-        created = create_missing_tables(connection, schema, tables)
-        add_keys(connection, created, schema, tables, keys)
+        add_keys(connection, create_missing_tables(connection, schema, tables, wanted), schema, tables)
 
 
 def create_missing_schema(connection: psycopg.Connection, schema: str = DEFAULT_SCHEMA) -> None:
@@ -168,66 +166,35 @@ def create_missing_schema(connection: psycopg.Connection, schema: str = DEFAULT_
 
 def create_missing_tables(
     connection: psycopg.Connection,
-    schema: str = DEFAULT_SCHEMA,
-    tables: Mapping[str, str] | None = None,
-    wanted: Iterable[str] = tuple(SOURCE_TABLES),
-) -> tuple[str, ...]:
-    """Create missing tables without keys and indexes, and return their names in SOURCE_TABLES.
+    schema: str,
+    tables: Mapping[str, str] | None,
+    wanted: Mapping[str, SourceTable],
+) -> dict[str, SourceTable]:
+    """Create missing tables without keys and indexes, and return them by name.
 
     For bulk loads: building the indexes after the rows takes a third of the time. The caller must call `add_keys` in
     the same transaction.
-
-    :param wanted: names in SOURCE_TABLES of the tables to create. [default: all]
     """
     create_missing_schema(connection, schema)
     # A new cursor, because the row factory of the connection is not known.
     ask = connection.cursor(row_factory=scalar_row)
-    created = []
-    for logical_name in wanted:
-        name = table_identifier(logical_name, schema, tables)
-        if ask.execute("select to_regclass(%s)", [name.as_string(connection)]).fetchone() is not None:
-            continue
-        connection.execute(_create_table(SOURCE_TABLES[logical_name], name))
-        created.append(logical_name)
-    return tuple(created)
+    created = {}
+    for logical_name, table in wanted.items():
+        name = sql.Identifier(schema, (tables or {}).get(logical_name, logical_name))
+        if ask.execute("select to_regclass(%s)", [name.as_string(connection)]).fetchone() is None:
+            connection.execute(table.create(name))
+            created[logical_name] = table
+    return created
 
 
 def add_keys(
     connection: psycopg.Connection,
-    logical_names: Iterable[str],
-    schema: str = DEFAULT_SCHEMA,
-    tables: Mapping[str, str] | None = None,
-    keys: Mapping[str, tuple[str, ...]] | None = None,
+    created: Mapping[str, SourceTable],
+    schema: str,
+    tables: Mapping[str, str] | None,
 ) -> None:
     """Add primary keys and indexes to tables created by `create_missing_tables`."""
-    for logical_name in logical_names:
-        table, name = SOURCE_TABLES[logical_name], table_identifier(logical_name, schema, tables)
-        for statement in _keys_of(table, name, (keys or {}).get(logical_name, table.key)):
+    for logical_name, table in created.items():
+        name = sql.Identifier(schema, (tables or {}).get(logical_name, logical_name))
+        for statement in table.add_keys(name):
             connection.execute(statement)
-
-
-def ddl(
-    schema: str = DEFAULT_SCHEMA,
-    tables: Mapping[str, str] | None = None,
-    keys: Mapping[str, tuple[str, ...]] | None = None,
-) -> Iterator[sql.Composed]:
-    """Yield the statements of `create_source_tables` for an empty database."""
-    yield sql.SQL("create schema if not exists {}").format(sql.Identifier(schema))
-    for logical_name, table in SOURCE_TABLES.items():
-        name = table_identifier(logical_name, schema, tables)
-        yield _create_table(table, name)
-        yield from _keys_of(table, name, (keys or {}).get(logical_name, table.key))
-
-
-def _create_table(table: SourceTable, name: sql.Identifier) -> sql.Composed:
-    columns = sql.SQL(",").join(
-        sql.SQL("\n    {} {}").format(sql.Identifier(column), sql.SQL(column_type))
-        for column, column_type in table.columns
-    )
-    return sql.SQL("create table {} ({}\n)").format(name, columns)
-
-
-def _keys_of(table: SourceTable, name: sql.Identifier, key: tuple[str, ...]) -> Iterator[sql.Composed]:
-    for columns in table.indexes:
-        yield sql.SQL("create index on {} ({})").format(name, column_list(columns))
-    yield sql.SQL("alter table {} add primary key ({})").format(name, column_list(key))

@@ -13,7 +13,6 @@ from ciris_scoring.basics.source_schema import (
     SOURCE_TABLES,
     add_keys,
     create_missing_tables,
-    table_identifier,
 )
 from ciris_scoring.basics.statements import analyze, column_list
 from ciris_scoring.basics.terminal import plural
@@ -107,7 +106,8 @@ def load_text(
     traces = "trace_events" if events else (tables or {}).get("covenant_traces", "covenant_traces")
     with connection.transaction():
         has_new_events = events is not None and create_engine_tables(connection, schema)
-        created = create_missing_tables(connection, schema, tables, sources)
+        wanted = {name: SOURCE_TABLES[name] for name in sources}
+        created = create_missing_tables(connection, schema, tables, wanted)
         _refuse_rows(connection, schema, traces)
         for logical_name, blocks in sources.items():
             # Rows of a table created in this transaction can be written frozen, which makes the first read faster.
@@ -135,7 +135,7 @@ def _copy(
     options: str,
 ) -> int:
     statement = sql.SQL("copy {} ({}) from stdin with ({})").format(
-        table_identifier(logical_name, schema, tables),
+        sql.Identifier(schema, (tables or {}).get(logical_name, logical_name)),
         column_list(SOURCE_TABLES[logical_name].column_names),
         sql.SQL(options),  # the options are constants of this package
     )
