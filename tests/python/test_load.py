@@ -475,7 +475,7 @@ def test_invalid_key_affects_only_itself(project, database, tmp_path):
         "31 bytes": (standard(b"1" * 31), "32 bytes"),
         "no point": (standard((2).to_bytes(32, "little")), "not a point of the curve"),
         "neutral": (standard((1).to_bytes(32, "little")), "anybody could sign"),
-        "text": ("not base64!", "no base64"),
+        "text": ("not base64!", "not base64"),
         "number": (7, "no public_key_base64"),
     }
     agent = Agent()
