@@ -77,7 +77,7 @@
   {%- set broken = failed | selectattr('status', 'in', ['error', 'fail', 'runtime error']) | list -%}
   {%- set publication = built | selectattr('node.unique_id', 'equalto', 'model.ciris_scoring.int_runs') | list -%}
   {%- if shared_run() and not failed and not publication -%}
-    {#- Other processes go on with the run. -#}
+    {#- Other processes of the shared run continue it. -#}
   {%- elif not built and not failed -%}
     {%- do write_run_record(none) -%}
   {%- elif failed -%}

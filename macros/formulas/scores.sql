@@ -11,12 +11,13 @@
   trunc(({{ score }})::text::numeric, {{ constant('score_decimals') }})
 {%- endmacro %}
 
-{#- Lower confidence bound from Python, but at most SQL's value, whose last digit may differ. -#}
+{#- Lower confidence bound, at most the value. Python computes the bound and SQL the value, so last digits may differ.
+    -#}
 {% macro low_limit(limit, value) -%}
   case when {{ limit }} > {{ value }} then {{ value }} else {{ limit }} end
 {%- endmacro %}
 
-{#- Upper confidence bound, at least the value. -#}
+{#- Upper confidence bound, at least the value, for the same reason. -#}
 {% macro high_limit(limit, value) -%}
   case when {{ limit }} < {{ value }} then {{ value }} else {{ limit }} end
 {%- endmacro %}
@@ -44,7 +45,8 @@
   end)
 {%- endmacro %}
 
-{#- Standard deviation of the logarithm of that loss, from the upper bound of the 95 % interval. -#}
+{#- Standard deviation of the logarithm of the loss from loss_beyond, computed from the upper bound of the 95 %
+    interval. -#}
 {% macro log_sd(score, high, fixed_loss) -%}
   ((ln({{ loss_beyond(score, fixed_loss) }}) - ln({{ loss_beyond(high, fixed_loss) }})) / {{ constant('normal_to_95', 1) }})
 {%- endmacro %}

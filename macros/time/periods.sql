@@ -26,7 +26,7 @@
   interval '{{ period_hours() }} hours'
 {%- endmacro %}
 
-{#- A number of days, in hours for the same reason. -#}
+{#- Interval of a number of days, in hours for the same reason as in period_length. -#}
 {% macro days(n) -%}
   (({{ n }}) * interval '24 hours')
 {%- endmacro %}

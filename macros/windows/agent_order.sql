@@ -14,13 +14,14 @@
   {{ prefix }}agent_id_hash collate "C", {{ prefix }}agent_id_hash
 {%- endmacro %}
 
-{#- The same order for `order by`. key: the name of trace_check_id. alias: of the relation. -#}
+{#- Order of an agent's traces for `order by`, the oldest first. key: the name of trace_check_id. alias: of the
+    relation. -#}
 {% macro oldest_first(key, alias=none) -%}
   {%- set prefix = '' if alias is none else alias ~ '.' -%}
   {{ prefix }}traced_at, {{ prefix }}audit_sequence_number, {{ prefix }}trace_id collate "C", {{ prefix }}{{ key }}
 {%- endmacro %}
 
-{#- The reverse order, newest first. -#}
+{#- Order of an agent's traces for `order by`, the newest first. -#}
 {% macro newest_first(key, alias=none) -%}
   {%- set prefix = '' if alias is none else alias ~ '.' -%}
   {% for column, direction in constant('newest_first') %}{{ prefix }}{{ column }} {{ direction }}, {% endfor %}

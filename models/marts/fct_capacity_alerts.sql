@@ -257,8 +257,8 @@ periods as (
 
 ),
 
--- As-ofs at which an agent has been silent for at least silent_days, while its last traces are still in reach of the
--- window. The agent need not have a score there.
+-- As-ofs at which an agent has been silent for at least silent_days, and at which the window before these silent days
+-- still contains its last traces. The agent need not have a score there.
 silent_as_ofs as (
 
     select
