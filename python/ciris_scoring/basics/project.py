@@ -174,7 +174,7 @@ def load_project(
             "fill in your PostgreSQL, or try the sample without one: ciris-scoring run --embedded",
         )
     try:
-        found = _read(project_dir, profiles_dir, target, cli_vars)
+        found = _read(project_dir, profiles_dir, target)
     except NeedsDbt:
         found = _read_by_dbt(project_dir, profiles_dir, target, cli_vars)
     own = {name: value for name, value in _scoped(found.own_vars).items() if name.startswith(PREFIX)}
@@ -214,7 +214,7 @@ class _Files:
     """Whether the root project is the package."""
 
 
-def _read(project_dir: Path, profiles_dir: Path, target: str | None, cli_vars: Mapping[str, Any]) -> _Files:
+def _read(project_dir: Path, profiles_dir: Path, target: str | None) -> _Files:
     """Read project and profile without dbt.
 
     :raises NeedsDbt: another project uses the package, or a file is wrong or has something that only dbt can read.
@@ -223,7 +223,7 @@ def _read(project_dir: Path, profiles_dir: Path, target: str | None, cli_vars: M
     variables = project.get("vars", {})
     if project.get("name") != PACKAGE or not isinstance(variables, dict):
         raise NeedsDbt("another project uses the package")
-    names = read_target(profiles_dir / "profiles.yml", project.get("profile"), target, cli_vars)
+    names = read_target(profiles_dir / "profiles.yml", project.get("profile"), target)
     return _Files(*names, variables, variables, is_root=True)
 
 
