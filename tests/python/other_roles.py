@@ -34,7 +34,7 @@ class Roles:
 
 
 @contextmanager
-def two_roles(server: Server, folder: Path) -> Iterator[Roles]:
+def two_roles(server: Server, folder: Path, template: str = "template1") -> Iterator[Roles]:
     """Create a database with the two roles, and drop them afterwards."""
     suffix = uuid.uuid4().hex[:8]
     scorer, mallory = f"scorer_{suffix}", f"mallory_{suffix}"
@@ -42,7 +42,7 @@ def two_roles(server: Server, folder: Path) -> Iterator[Roles]:
         for role in (scorer, mallory):
             connection.execute(f"create role {role} login")
     try:
-        with fresh_database(server, folder) as database:
+        with fresh_database(server, folder, template) as database:
             with database.connect() as connection:
                 connection.execute(
                     f"grant connect, create, temporary on database {database.name} to {scorer}"
@@ -52,4 +52,4 @@ def two_roles(server: Server, folder: Path) -> Iterator[Roles]:
             yield roles
     finally:
         with psycopg.connect(server.conninfo("postgres"), autocommit=True) as connection:
-            connection.execute(f"drop role {scorer}, {mallory}")
+            connection.execute(f"drop owned by {scorer}, {mallory}; drop role {scorer}, {mallory}")

@@ -24,6 +24,7 @@ from psycopg import sql
 from ciris_scoring.basics.dbt import forget_compiled
 from ciris_scoring.basics.errors import shown
 from ciris_scoring.basics.run_lock import run_lock
+from ciris_scoring.basics.source_schema import SOURCE_TABLES, create_source_tables
 from ciris_scoring.job import acknowledge
 from ciris_scoring.lab.embedded import SCHEMA, Server, write_profile
 from ciris_scoring.lab.simulation import simulate_fleet
@@ -291,7 +292,7 @@ def missing(table: str, column: str = "", *further: str) -> Case:
         change = f'alter table cirislens.{table} drop column "{column}" cascade'
         return Case(f"no {column}", expected, change=change)
     expected = [f"cirislens.{table} is missing", f"the variables ciris_source_schema and ciris_{table}_table"]
-    return Case(f"no {table}", expected, change=f"alter table cirislens.{table} rename to elsewhere")
+    return Case(f"no {table}", expected, change=f"alter table cirislens.{table} rename to {table}_elsewhere")
 
 
 def wrong_types(table: str, **columns: tuple[str, str] | tuple[str, str, str]) -> Case:
@@ -304,8 +305,8 @@ def wrong_types(table: str, **columns: tuple[str, str] | tuple[str, str, str]) -
     ]
     altered = ", ".join(f'alter "{column}" type {kind} using null' for column, (kind, *_) in columns.items())
     change = f"""
-        alter table cirislens.{table} rename to as_it_was;
-        create table cirislens.{table} as select * from cirislens.as_it_was limit 0;
+        alter table cirislens.{table} rename to {table}_as_it_was;
+        create table cirislens.{table} as select * from cirislens.{table}_as_it_was limit 0;
         alter table cirislens.{table} {altered}
     """
     return Case(f"types of {table}: {', '.join(columns)}", expected, change=change)
@@ -361,28 +362,8 @@ REFRESH_EXPECTED = [
 TOO_EARLY = "which lies before the variable ciris_traces_from, 2020-01-01"
 CASES = [
     *MISSING,
-    *(missing(table) for table in ("wbd_deferrals", "covenant_public_keys", "covenant_trace_batches")),
-    missing("covenant_public_keys", "revoked_at"),
-    missing("covenant_traces", "conscience_result", "replay_enabled to false"),
     Case("no schema", ["nowhere.covenant_traces is missing"], {"ciris_source_schema": "nowhere"}),
     WRONG_TYPE,
-    wrong_types("covenant_traces", timestamp=("text", '"timestamp"::timestamptz')),
-    wrong_types("covenant_traces", timestamp=("bigint", 'to_timestamp("timestamp") where it counts seconds')),
-    wrong_types("wbd_deferrals", deferral_id=("bytea", """encode("deferral_id", 'hex')""")),
-    wrong_types("covenant_public_keys", revoked_at=("date", """"revoked_at"::timestamp at time zone 'UTC'""")),
-    wrong_types("covenant_trace_batches", traces_received=("text", '"traces_received"::numeric'),
-                batch_id=("numeric", '"batch_id"::text')),
-    Case(
-        "types and a missing column",
-        ["cirislens.wbd_deferrals has no column status, and it has columns of types that cannot be read",
-         """resolved_at is date and must be timestamptz: "resolved_at"::timestamp at time zone 'UTC'; """],
-        change="""
-            alter table cirislens.wbd_deferrals rename to as_it_was;
-            create table cirislens.wbd_deferrals as
-            select deferral_id, agent_id, agent_name, resolution_summary, resolved_at::date, created_at::timestamp
-            from cirislens.as_it_was
-        """,
-    ),
     OUT_OF_RANGE,
     bad_parameters(("lambda_c", None, "a number in [2, 10]"), ("min_traces", "30", "a whole number in [1, 1000000]"),
                    ("require_registered_keys", "true", "true or false")),
@@ -403,6 +384,26 @@ CASES = [
     Case("older than the newest", OLDER_EXPECTED, as_of=OLDER),
     Case("full refresh", [*REFRESH_EXPECTED, "--allow-rescoring"], arguments=["--full-refresh"]),
 ]  # fmt: skip
+SOURCES = [
+    [missing(table) for table in SOURCE_TABLES],
+    [
+        missing("covenant_traces", "conscience_result", "replay_enabled to false"),
+        wrong_types("wbd_deferrals", deferral_id=("bytea", """encode("deferral_id", 'hex')""")),
+        missing("covenant_public_keys", "revoked_at"),
+        wrong_types("covenant_trace_batches", traces_received=("text", '"traces_received"::numeric'),
+                    batch_id=("numeric", '"batch_id"::text')),
+    ],
+    [
+        wrong_types("covenant_traces", timestamp=("bigint", 'to_timestamp("timestamp") where it counts seconds')),
+        Case("types and a missing column",
+             ["cirislens.wbd_deferrals has no column status, and it has columns of types that cannot be read",
+              """resolved_at is date and must be timestamptz: "resolved_at"::timestamp at time zone 'UTC'"""],
+             change="alter table cirislens.wbd_deferrals drop status, alter resolved_at type date"),
+        wrong_types("covenant_public_keys", revoked_at=("date", """"revoked_at"::timestamp at time zone 'UTC'""")),
+    ],
+    [wrong_types("covenant_traces", timestamp=("text", '"timestamp"::timestamptz'))],
+]  # fmt: skip
+"""Faults that can be in the sources at the same time."""
 DBT_CASES = [
     *MISSING,
     WRONG_TYPE,
@@ -441,11 +442,68 @@ def test_a_run_stops_before_building(published, published_marts, states, command
     states.is_scored = case.change == NO_CHANGE
 
 
+@pytest.mark.parametrize("cases", SOURCES, ids=lambda cases: cases[0].name)
+def test_check_lists_the_faults_of_all_sources(module_database, cases):
+    with module_database.connect() as connection:
+        create_source_tables(connection)
+        for case in cases:
+            connection.execute(case.change)
+        result = invoke("check", "--json", *at(module_database))
+        connection.execute("drop schema cirislens cascade")
+    assert result.exit_code == 1
+    assert built(module_database) == []
+    found = json.loads(result.stdout)
+    assert (found["run"], found["encoding"]) == (None, "UTF8")
+    faults = [fault["message"] for fault in found["faults"]]
+    assert len(faults) == len(cases)
+    said = " ".join(faults)
+    assert [text for case in cases for text in case.expected if text not in said] == [], said
+
+
 def test_a_schema_whose_name_postgresql_shortens_is_refused(fleet, tmp_path):
     write_profile(tmp_path, fleet.server, database=fleet.name, schema="s" * 51)
     result = invoke("run", "--profiles-dir", tmp_path, "--project-dir", REPOSITORY, "--as-of", NEWEST)
     error, _ = refused(result)
     assert f"Schema {'s' * 51}_intermediate has 64 bytes, but PostgreSQL keeps 63 of a name." in error
+
+
+def test_a_profile_with_autocommit_is_refused(fleet, tmp_path):
+    """Without transactions a reader could see a half-built model."""
+    path = write_profile(tmp_path, fleet.server, database=fleet.name)
+    path.write_text(path.read_text() + "      autocommit: true\n")
+    outcome = dbt(Database(fleet.server, fleet.name, tmp_path), "build", variables={"ciris_as_of": NEWEST})
+    assert not outcome.succeeded
+    assert "Target dev has autocommit: true" in outcome.said
+
+
+def test_an_encoding_other_than_utf8_is_refused(embedded_postgres, tmp_path):
+    database = Database(embedded_postgres, "test_latin1", tmp_path)
+    write_profile(tmp_path, embedded_postgres, database=database.name)
+    with administration(database) as connection:
+        connection.execute("create database test_latin1 template template0 encoding 'LATIN1' locale 'C'")
+    try:
+        with database.connect() as connection:
+            create_source_tables(connection)
+        plain = dbt(database, "build", variables={"ciris_as_of": NEWEST})
+        assert not plain.succeeded
+        for said in (refusal(run(database), 1), plain.said):
+            for part in (
+                "test_latin1",
+                "has the encoding LATIN1",
+                "must be UTF8",
+                "encoding 'UTF8'",
+                "pg_dump",
+            ):
+                assert part in said
+        with database.connect() as connection:
+            # Plain dbt creates the run log to record the refusal.
+            found = connection.execute(
+                "select relname from pg_class where relname ~ '^(int|fct|dim)_' and relkind = 'r'"
+            )
+            assert found.fetchall() == [("int_runs",)]
+    finally:
+        with administration(database) as connection:
+            connection.execute("drop database test_latin1 with (force)")
 
 
 def test_plain_dbt_refuses_while_a_run_holds_the_lock(published, published_marts):

@@ -89,12 +89,11 @@ def pooled(database: Database, folder: Path, pool_mode: str, *lines: str) -> Ite
         shutil.rmtree(socket_folder)
 
 
-@pytest.mark.parametrize("reset_query", ["DISCARD ALL", ""])
-def test_pooler_in_session_mode_changes_nothing(database: Database, tmp_path: Path, reset_query: str) -> None:
-    """With the default configuration, which refuses the startup parameter `options`, and
-    without a reset of sessions.
+def test_pooler_in_session_mode_changes_nothing(database: Database, tmp_path: Path) -> None:
+    """With the default configuration, which refuses the startup parameter `options`, but without a reset of sessions,
+    so that a session has the settings and prepared statements of earlier ones.
     """
-    with pooled(database, tmp_path, "session", f"server_reset_query = {reset_query}") as behind:
+    with pooled(database, tmp_path, "session", "server_reset_query =") as behind:
         for _ in range(2):
             result = run(behind, as_of=NEWEST)
             assert result.exit_code == 0, result.output

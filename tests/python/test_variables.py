@@ -15,38 +15,29 @@ from conftest import REPOSITORY, Database
 from test_bad_input import NEWEST, built, dbt, marts, run
 
 VARIABLES = yaml.safe_load((REPOSITORY / "dbt_project.yml").read_text())["vars"]
-BOOLEAN = (
-    "true or false, without quotes",
-    ["false", "False", "true", "0", "no", "", 0, 1, None, ["true"], {}],
-)
-PERIODS = (
-    "a whole number of periods from 0 to 100000",
-    ["6", "", 2.5, True, -1, "three", [3], {}, 100_001, 10**12],
-)
-NAME = ("a name, in quotes", ["", " ", None, 2024, True, ["cirislens"], {}])
+BOOLEAN = ("true or false, without quotes", ["false", "", 0, 1, None, {}])
+PERIODS = ("a whole number of periods from 0 to 100000", ["6", 2.5, True, -1, [3], 100_001])
+NAME = ("a name, in quotes", ["", " ", None, 2024, True, {}])
 WRONG: dict[str, tuple[str, list[Any]]] = {
-    "ciris_source": ("traces or events", ["", "Traces", "both", False, 0, ["traces"]]),
+    "ciris_source": ("traces or events", ["", "Traces", False, ["traces"]]),
     "ciris_source_schema": NAME,
     "ciris_covenant_traces_table": NAME,
     "ciris_wbd_deferrals_table": NAME,
     "ciris_covenant_public_keys_table": NAME,
     "ciris_covenant_trace_batches_table": NAME,
-    "ciris_as_of": ("ISO 8601", ["", "yesterday", False, 0, ["2026-06-15"]]),
-    "ciris_traces_from": ("ISO 8601", ["", None, False, 2020, ["2020-01-01"]]),
-    "ciris_scoring_period": ("day or hour", ["", None, "Day", 24, ["day"]]),
-    "ciris_scoring_parameters": ("must be a dictionary", ["", "{}", False, 0, ["mu_c"]]),
+    "ciris_as_of": ("ISO 8601", ["", "yesterday", False]),
+    "ciris_traces_from": ("ISO 8601", [None, 2020]),
+    "ciris_scoring_period": ("day or hour", [None, "Day", 24]),
+    "ciris_scoring_parameters": ("must be a dictionary", ["{}", False, ["mu_c"]]),
     "ciris_lookback_periods": PERIODS,
-    "ciris_late_detection_periods": (PERIODS[0], [*PERIODS[1], None]),
+    "ciris_late_detection_periods": (PERIODS[0], [*PERIODS[1][:5], None]),
     "ciris_allow_rescoring": BOOLEAN,
     "ciris_lock_wait_seconds": ("a number of seconds from 0 to 86400", ["", None, "60", -1, [60]]),
-    "ciris_scoring_work_mem": (
-        "a size from 1MB to 2047GB",
-        ["", None, 256, "256", "256 MB", "1TB", ["1GB"], "1023kB", "2048GB"],
-    ),
-    "ciris_distribution": ("none or citus", ["", None, False, "Citus", ["citus"]]),
+    "ciris_scoring_work_mem": ("a size from 1MB to 2047GB", [None, 256, "256", "256 MB", "1023kB", "2048GB"]),
+    "ciris_distribution": ("none or citus", ["", None, False, "Citus"]),
     "ciris_time_spine": BOOLEAN,
-    "ciris_backfill": ("set by ciris-scoring alone", ["", False, {"first": NEWEST}, ["x"], "x"]),
-    "ciris_run_record": ("set by ciris-scoring alone", ["", False, {"id": "x"}, ["x"], "x"]),
+    "ciris_backfill": ("set by ciris-scoring alone", ["", False, {"first": NEWEST}, ["x"]]),
+    "ciris_run_record": ("set by ciris-scoring alone", [False, {"id": "x"}]),
     "ciris_lock_holder_pid": ("set by ciris-scoring alone", ["", False, "123", ["x"]]),
 }
 CHECKED_ELSEWHERE = {"ciris_verdict_threshold", "ciris_grant_probability", "ciris_withhold_probability"}

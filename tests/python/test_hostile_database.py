@@ -1,0 +1,480 @@
+"""Tests of a database in which everything is hostile that a run must not depend on.
+
+It sorts and changes case by Turkish rules, publishes all tables for logical replication, has functions and operators of
+another role in every schema of the search path, and its role inherits settings that change values or stop a run. The
+results must equal those of the same fleet in an ordinary database.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from ciris_scoring.basics.connection import LIMITS_NOT_TO_INHERIT, connect
+from ciris_scoring.basics.errors import DatabaseError
+from ciris_scoring.basics.project import load_project
+from ciris_scoring.basics.source_schema import create_source_tables
+from ciris_scoring.lab.embedded import SCHEMA, Server
+from ciris_scoring.serve.fleet_table import fleet_tables
+from command_line import at, invoke
+from conftest import REPOSITORY, Database, fresh_database
+from event_lens import AS_EVENTS, write_as_events
+from nasty_fleet import START, nasty_fleet
+from other_roles import Roles, two_roles
+from pipeline import (
+    LOG_OF_RUNS,
+    MARTS,
+    RUN_TIMES,
+    differences_from_reference,
+    load_rows,
+    score,
+    table_differences,
+)
+from serving import SCORING, asking, opened
+from signed_batches import MIDDLE, Agent, batch
+from test_bad_input import dbt
+from test_load import write, write_keys
+
+AS_OFS = (START + timedelta(days=10), START + timedelta(days=13))
+SALT = {"ciris_scoring_parameters": {"replay_sample_salt": "a\\'b\\n", "replay_sample_per_period": 3}}
+SCHEMAS = [f"{SCHEMA}{suffix}" for suffix in ("", "_staging", "_intermediate")]
+OF_PLACES = ("int_scoring_run", "int_source_periods")
+"""Relations with the storage time and position of source rows, like the columns row_version."""
+# Turkish has two letters i. Punctuation is ignored, as in the locales of Linux, and digits are compared as numbers.
+LOCALE = "tr-TR-u-ka-shifted-kn"
+# Some of the settings exist only since PostgreSQL 15.
+SETTINGS = {
+    "DateStyle": "SQL, DMY",
+    "IntervalStyle": "sql_standard",
+    "TimeZone": "Australia/Lord_Howe",
+    "timezone_abbreviations": "Australia",
+    "extra_float_digits": "-15",
+    "bytea_output": "escape",
+    "standard_conforming_strings": "off",
+    "transform_null_equals": "on",
+    "array_nulls": "off",
+    "quote_all_identifiers": "on",
+    "xmloption": "document",
+    "client_encoding": "SQL_ASCII",
+    "search_path": f"public, {SCHEMA}, pg_catalog",
+    "default_transaction_isolation": "serializable",
+    "default_transaction_deferrable": "on",
+    "default_transaction_read_only": "on",
+    "statement_timeout": "20s",
+    "lock_timeout": "1ms",
+    "transaction_timeout": "20s",
+    "idle_in_transaction_session_timeout": "1s",
+    "idle_session_timeout": "1s",
+    "temp_file_limit": "0",
+    "restrict_nonsystem_relation_kind": 'view, "foreign-table"',
+    "tcp_user_timeout": "1ms",
+}
+LISTS = ("search_path", "restrict_nonsystem_relation_kind")
+# Functions that match better than those of pg_catalog and are therefore preferred although pg_catalog is first.
+BETTER = """
+create function {schema}.array_remove(text[], text) returns text[] language plpgsql as $$ {body} $$;
+create function {schema}.num_nulls(text, numeric, numeric) returns integer language plpgsql as $$ {body} $$;
+create function {schema}.num_nulls(text, variadic numeric[]) returns integer language plpgsql as $$ {body} $$;
+create function {schema}.unnest(text[]) returns setof text language plpgsql as $$ {body} $$;
+create function {schema}.format(text, text, text) returns text language plpgsql as $$ {body} $$;
+create function {schema}.upper(name) returns text language plpgsql as $$ {body} $$;
+create function {schema}.planted(name, name) returns boolean language plpgsql as $$ {body} $$;
+create operator {schema}.~~* (function = {schema}.planted, leftarg = name, rightarg = name);
+create operator {schema}.!~~ (function = {schema}.planted, leftarg = name, rightarg = name);
+create function {schema}.planted(varchar, varchar) returns boolean language plpgsql as $$ {body} $$;
+create operator {schema}.= (function = {schema}.planted, leftarg = varchar, rightarg = varchar);
+create operator {schema}.<> (function = {schema}.planted, leftarg = varchar, rightarg = varchar);
+create domain {schema}.text as text check (false);
+create domain {schema}.jsonb as jsonb check (false);
+create collation {schema}."C" (locale = 'POSIX');
+create table {schema}.ciris_rows ();
+create table {schema}.ciris_statistics ();
+create table {schema}.pg_class ();
+"""
+# Copies of all functions and operators of PostgreSQL that can be copied. Each raises an error when it is called.
+COPIES = """
+do $plant$
+declare
+    one record;
+    body text := $body$ {body} $body$;
+begin
+    for one in
+        select
+            p.proname,
+            pg_get_function_identity_arguments(p.oid) as arguments,
+            pg_get_function_result(p.oid) as result
+        from pg_proc as p
+        where p.pronamespace = 'pg_catalog'::regnamespace and p.prokind = 'f' and p.proargmodes is null
+    loop
+        begin
+            execute format(
+                'create function {schema}.%I(%s) returns %s language plpgsql as %L',
+                one.proname, one.arguments, one.result, body
+            );
+        exception
+            when others then null;
+        end;
+    end loop;
+    for one in
+        select o.oprname, o.oprleft::regtype as arg_left, o.oprright::regtype as arg_right, p.proname
+        from pg_operator as o
+        inner join pg_proc as p on o.oprcode = p.oid
+        where o.oprnamespace = 'pg_catalog'::regnamespace and o.oprleft <> 0
+    loop
+        begin
+            execute format(
+                'create operator {schema}.%s (function = {schema}.%I, leftarg = %s, rightarg = %s)',
+                one.oprname, one.proname, one.arg_left, one.arg_right
+            );
+        exception
+            when others then null;
+        end;
+    end loop;
+end $plant$;
+"""
+STOP = "begin raise exception 'planted code runs as %', current_user; end"
+# Objects outside pg_catalog that a view uses, except relations.
+USED_BY_VIEWS = """
+select c.oid::regclass::text, pg_describe_object(d.refclassid, d.refobjid, d.refobjsubid)
+from pg_class as c
+inner join pg_rewrite as r on c.oid = r.ev_class
+inner join pg_depend as d on d.classid = 'pg_rewrite'::regclass and r.oid = d.objid
+where c.relnamespace = any(%s::regnamespace[]) and d.refclassid <> 'pg_class'::regclass
+"""
+# Published tables from which PostgreSQL would refuse to delete.
+NAMELESS = """
+select c.oid::regclass::text
+from pg_class as c
+where
+    c.relkind in ('r', 'p')
+    and c.relnamespace = any(%s::regnamespace[])
+    and (c.relreplident = 'n' or (
+        c.relreplident = 'd' and not exists (select from pg_index as i where c.oid = i.indrelid and i.indisprimary)
+    ))
+"""
+# Tables as an earlier version created them, before they had a key or a replica identity.
+EARLIER = f"""
+alter table {SCHEMA}.dim_capacity_categories drop constraint dim_capacity_categories_pkey;
+alter table {SCHEMA}_staging.stg_cirislens__incomplete_event_traces replica identity default;
+alter table {SCHEMA}_intermediate.components replica identity default;
+"""
+
+
+def fleet() -> dict[str, list[dict[str, Any]]]:
+    """Return a random fleet with actions, statuses, names and hashes that other locales treat differently."""
+    found = nasty_fleet(3, days=13)
+    names = {"Bob": "bob", "Ann": "ann", " ": "Zoë"}
+    for number, row in enumerate(found["covenant_traces"]):
+        if number % 2:
+            row["agent_name"] = names.get(row["agent_name"], row["agent_name"])
+        if number % 3 == 0 and row["selected_action"]:
+            row["selected_action"] = "handleractiontype.memorize"
+        if number % 5 == 0 and row["trace_id"]:
+            row["trace_id"] = row["trace_id"].upper()
+    for number, row in enumerate(found["wbd_deferrals"]):
+        if number % 2 and row["status"]:
+            row["status"] = row["status"].lower()
+    return found
+
+
+def inherit(connection: psycopg.Connection, role: str) -> None:
+    """Make a role inherit the hostile settings that the server knows."""
+    for name, value in SETTINGS.items():
+        known = connection.execute("select from pg_settings where lower(name) = lower(%s)", [name])
+        if known.fetchone() is not None:
+            setting = sql.SQL(value) if name in LISTS else sql.Literal(value)
+            statement = sql.SQL("alter role {} in database {} set {} to {}")
+            connection.execute(
+                statement.format(
+                    *map(sql.Identifier, (role, connection.info.dbname)), sql.Identifier(name), setting
+                )
+            )
+
+
+@pytest.fixture(scope="module")
+def turkish(system_postgres: Server) -> Iterator[str]:
+    """Name of an empty database with a Turkish locale, used as a template."""
+    with psycopg.connect(system_postgres.conninfo("postgres"), autocommit=True) as connection:
+        try:
+            connection.execute(
+                "create database turkish template template0 encoding 'UTF8'"
+                f" locale_provider icu icu_locale '{LOCALE}' locale 'C'"
+            )
+        except psycopg.errors.FeatureNotSupported:
+            pytest.skip("the PostgreSQL that is installed on the system was built without ICU")
+        yield "turkish"
+        connection.execute("drop database turkish")
+
+
+@pytest.fixture(scope="module")
+def hostile(
+    system_postgres: Server, turkish: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Roles]:
+    """The hostile database with the fleet as traces and as events, scored twice."""
+    with two_roles(system_postgres, tmp_path_factory.mktemp("hostile"), turkish) as roles:
+        with roles.database.connect() as connection:
+            load_rows(connection, fleet())
+            write_as_events(connection)
+            # The tables of a lens have keys. Those of the tests have none, so that they can store any row.
+            connection.execute("alter table cirislens.trace_events replica identity full")
+            for schema in (SCHEMA, "plain", "plain_staging", "plain_intermediate"):
+                connection.execute(f"create schema {schema} authorization {roles.scorer}")
+            connection.execute(
+                f"""
+                grant usage on schema cirislens to {roles.scorer};
+                grant select on all tables in schema cirislens to {roles.scorer};
+                grant set on parameter temp_file_limit to {roles.scorer};
+                create publication everything for all tables;
+                """
+            )
+            for schema in ("public", SCHEMA):
+                for statements in (BETTER, COPIES):
+                    connection.execute(statements.replace("{schema}", schema).replace("{body}", STOP))
+            inherit(connection, roles.scorer)
+            connection.execute(f"alter database {roles.database.name} set search_path to pg_catalog")
+        with (
+            roles.connect_as(roles.scorer) as connection,
+            pytest.raises(psycopg.errors.RaiseException, match="planted code runs as scorer_"),
+        ):
+            connection.execute("select md5('x')")
+        score(roles.target().profiles_dir, AS_OFS[0], SALT)
+        with roles.database.connect() as connection:
+            connection.execute(EARLIER)
+        score(roles.target().profiles_dir, AS_OFS[1], SALT)
+        yield roles
+
+
+@pytest.fixture(scope="module")
+def ordinary(system_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    """The same fleet, scored twice in an ordinary database."""
+    with fresh_database(system_postgres, tmp_path_factory.mktemp("ordinary")) as database:
+        with database.connect() as connection:
+            load_rows(connection, fleet())
+        for as_of in AS_OFS:
+            score(database.profiles_dir, as_of, SALT)
+        yield database
+
+
+def published(database: Database) -> dict[str, list[str]]:
+    """Return the rows of all relations in bytewise order, without times and positions of runs and source rows."""
+    with database.connect() as connection:
+        relations = connection.execute(
+            """
+            select c.oid::regclass::text, array_agg(a.attname::text order by a.attnum)
+            from pg_class as c
+            inner join pg_attribute as a on c.oid = a.attrelid and a.attnum > 0 and not a.attisdropped
+            where
+                c.relnamespace = any(%s::regnamespace[])
+                and c.relkind in ('r', 'v')
+                and not c.relname = any(%s)
+                and not a.attname = any(%s)
+            group by c.oid
+            """,
+            [SCHEMAS, [*LOG_OF_RUNS, *OF_PLACES], [*RUN_TIMES, "row_version"]],
+        ).fetchall()
+        return {
+            relation: sorted(
+                text
+                for (text,) in connection.execute(
+                    sql.SQL("select row({})::text from {}").format(
+                        sql.SQL(", ").join(map(sql.Identifier, columns)), sql.SQL(relation)
+                    )
+                )
+            )
+            for relation, columns in relations
+        }
+
+
+def test_every_row_is_that_of_an_ordinary_database(hostile: Roles, ordinary: Database) -> None:
+    expected, found = published(ordinary), published(hostile.target())
+    assert len(expected) > 45 and expected.keys() == found.keys()
+    assert [name for name in expected if expected[name] != found[name]] == []
+    with hostile.database.connect() as connection:
+        parameters = SALT["ciris_scoring_parameters"]
+        assert differences_from_reference(connection, SCHEMA, AS_OFS[-1], parameters=parameters) == []
+        [[upper]] = connection.execute("select upper('action_i')").fetchall()
+        assert upper == "ACTİON_İ"
+        actions = f"select distinct selected_action from {SCHEMA}_intermediate.int_trace_checks"
+        assert ("MEMORIZE",) in connection.execute(actions).fetchall()
+
+
+def test_output_is_that_of_an_ordinary_database(hostile: Roles, ordinary: Database) -> None:
+    said = []
+    for database in (ordinary, hostile.target()):
+        with database.connect() as connection:
+            [agents] = connection.execute(
+                f'select array_agg(agent_id_hash order by agent_id_hash collate "C") from {SCHEMA}.dim_agents'
+            ).fetchone()
+            said.append([fleet_tables(connection, MARTS, AS_OFS[-1])])
+        for agent in agents:
+            said[-1].append(invoke("explain", agent, *at(database)).output)
+    assert said[0] == said[1]
+
+
+def test_plain_dbt_publishes_the_same_rows(hostile: Roles) -> None:
+    """Also its tests, catalog queries and compilation run no planted code."""
+    database = hostile.target("plain")
+    variables = [{**SALT, "ciris_as_of": as_of.isoformat()} for as_of in AS_OFS]
+    for command, given in (
+        *((["build"], one) for one in variables),
+        (["test", "--exclude-resource-type", "unit_test"], variables[-1]),
+        (["source", "freshness"], variables[-1]),
+        (["docs", "generate"], variables[-1]),
+    ):
+        outcome = dbt(database, *command, variables=given)
+        assert "planted" not in outcome.said, outcome.said
+        assert outcome.succeeded or command == ["source", "freshness"], outcome.said
+    with database.connect() as connection:
+        assert table_differences(connection, SCHEMA, "plain") == []
+
+
+def test_views_hold_no_planted_name_and_run_none_for_a_superuser(hostile: Roles) -> None:
+    with hostile.database.connect() as connection:
+        assert connection.execute(USED_BY_VIEWS, [SCHEMAS]).fetchall() == []
+        views = connection.execute(
+            "select relnamespace::regnamespace::text, relname from pg_class"
+            " where relkind = 'v' and relnamespace = any(%s::regnamespace[])",
+            [SCHEMAS],
+        ).fetchall()
+        assert len(views) > 10
+        connection.execute("set search_path to public, ciris, pg_catalog")
+        for view in views:
+            connection.execute(sql.SQL("select * from {}").format(sql.Identifier(*view)))
+
+
+def test_every_command_succeeds(hostile: Roles, tmp_path: Path) -> None:
+    """Also `audit` if the database has other spellings of an action, and a backfill."""
+    place = at(hostile.target())
+    agent = Agent(MIDDLE, 7)
+    write(tmp_path, "a.json", batch([agent.trace() for _ in range(5)]))
+    keys = write_keys(tmp_path, agent)
+    report = tmp_path / "report.html"
+
+    def sources(schema: str) -> list[str]:
+        return ["--vars", json.dumps({"ciris_source_schema": schema})]
+
+    def succeeds(*arguments: Any) -> None:
+        result = invoke(*arguments, *place)
+        assert result.exit_code == 0, f"{arguments}: {result.output[-2000:]}"
+
+    succeeds("simulate", "--agents", 3, "--days", 2, *sources("simulated"))
+    succeeds("check")
+    succeeds("report", "--output", report)
+    succeeds("load", tmp_path, "--keys", keys, *sources("loaded"))
+    with hostile.database.connect() as connection:
+        connection.execute(
+            "update loaded.covenant_traces set selected_action"
+            " = ' handleractiontype.' || lower(regexp_replace(selected_action, '^.*[.]', '') collate \"C\")"
+        )
+    succeeds("audit", tmp_path, "--keys", keys, *sources("loaded"))
+    first, last = (as_of.isoformat() for as_of in AS_OFS)
+    salt = json.dumps(SALT)
+    succeeds("run", "--from", first, "--to", last, "--allow-rescoring", "--report", report, "--vars", salt)
+    with opened(load_project(REPOSITORY, hostile.database.profiles_dir)) as served:
+        client = asking(served)
+        assert client.get(f"{SCORING}/capacity/fleet").status_code == 200
+        assert client.get("/").status_code == 200
+
+
+def test_published_tables_can_be_deleted_from(hostile: Roles) -> None:
+    """The models of traces are those of the fixture. Those of events are run here, and a full refresh."""
+    folder = hostile.target("events").profiles_dir
+    for as_of in AS_OFS:
+        score(folder, as_of, AS_EVENTS)
+    score(folder, AS_OFS[-1], AS_EVENTS, full_refresh=True, allow_rescoring=True)
+    with hostile.database.connect() as connection:
+        of_events = [schema.replace(SCHEMA, "events") for schema in SCHEMAS]
+        assert connection.execute(NAMELESS, [of_events]).fetchall() == []
+
+
+def test_a_column_that_holds_different_texts_for_equal_is_refused(hostile: Roles) -> None:
+    with hostile.database.connect() as connection:
+        create_source_tables(connection, "caseless")
+        connection.execute(
+            f"""
+            create collation public.caseless (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+            alter table caseless.covenant_traces alter agent_name type pg_catalog.text collate public.caseless;
+            grant usage on schema caseless to {hostile.scorer};
+            grant select on all tables in schema caseless to {hostile.scorer};
+            """
+        )
+    refused = invoke("check", *at(hostile.target()), "--vars", "{ciris_source_schema: caseless}")
+    assert refused.exit_code == 1
+    said = " ".join(refused.output.split())
+    expected = r'agent_name is \S+ collate \S+ and must be text: "agent_name"::text collate "C"'
+    assert re.search(expected, said), said
+
+
+@pytest.fixture
+def limited(every_database: Database) -> Iterator[Database]:
+    """A role that inherits all hostile settings and may not lift the limit of temporary files."""
+    role = f"limited_{uuid.uuid4().hex[:12]}"
+    with every_database.connect() as connection:
+        connection.execute(f"create role {role} login")
+        inherit(connection, role)
+        path = every_database.profiles_dir / "profiles.yml"
+        path.write_text(path.read_text().replace("user: postgres", f"user: {role}"))
+        yield every_database
+        connection.execute(f"drop role {role}")
+
+
+def test_limits_are_lifted_and_one_that_the_role_may_not_lift_is_named(limited: Database) -> None:
+    project = load_project(REPOSITORY, limited.profiles_dir)
+    many_rows = (
+        "select count(*) from (select n from generate_series(1, 100000) as n order by -n offset 1) as rows"
+    )
+    with pytest.raises(DatabaseError, match="temp_file_limit") as failed, connect(project) as connection:
+        for name in LIMITS_NOT_TO_INHERIT:
+            if name.endswith("timeout"):
+                [[value]] = connection.execute("select current_setting(%s, true)", [name]).fetchall()
+                assert value in ("0", None), name
+        connection.execute("set work_mem to '64kB'")
+        connection.execute(many_rows)
+    assert "alter role ROLE set temp_file_limit = -1" in failed.value.hint
+
+
+# --- source files ----------------------------------------------------------------------------------------------------
+
+
+def test_case_functions_use_collation_c() -> None:
+    """upper, lower and initcap are used with collate "C". Case-insensitive operators have no such option and are not
+    used."""
+    wrong = []
+    files = [
+        path
+        for folder in ("models", "macros", "analyses", "tests/singular", "python/ciris_scoring")
+        for path in (REPOSITORY / folder).rglob("*")
+        if path.suffix in (".sql", ".py")
+    ]
+    for path in files:
+        text = path.read_text("utf-8")
+        for match in re.finditer(r"(?<![.\w])(upper|lower|initcap)\(", text):
+            if 'collate "C")' not in text[match.end() :].partition("\n")[0]:
+                wrong.append(f"{path.name}: {match[0]}")
+        wrong += [
+            f"{path.name}: {found}"
+            for found in re.findall(
+                r"\bilike\b|\bcitext\b|~\*|regexp_\w+\(.*'[a-z]*i[a-z]*'\)|\[\[:\w+:\]\]", text
+            )
+        ]
+    assert wrong == []
+
+
+def test_files_are_read_and_written_in_utf8() -> None:
+    """Python's default encoding is that of the locale."""
+    wrong = [
+        f"{path.name}: {line.strip()}"
+        for path in (REPOSITORY / "python").rglob("*.py")
+        for line in path.read_text("utf-8").splitlines()
+        if re.search(r"\.(read|write)_text\(", line) and not re.search("[\"']utf-8[\"']", line)
+    ]
+    assert wrong == []
