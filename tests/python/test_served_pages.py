@@ -27,24 +27,6 @@ from html_text import cells, with_names
 from pipeline import MARTS
 from serving import LINK, asking, running, visited
 
-PAGES = {
-    "fleet": "./",
-    "agent": "agent?agent_id=Link",
-    "alerts": "alerts",
-    "red_flags": "red-flags?window_days=30",
-    "red_flags of one": "red-flags?agent_id=Link",
-    "runs": "runs",
-    "quality": "quality",
-    "evidence": "evidence?agent_id=Link&component=i_chain",
-    "deferrals": "evidence?agent_id=Link&component=q_deferral",
-    "whom to compare with": "compare?agent_id=Link",
-    "two agents": "compare?agent_id=Link&other_id=Latch",
-    "parameters": "parameters",
-    "glossary": "glossary",
-    "alerts of a kind": "alerts?kind=low_capacity&severity=critical",
-    "an error": "agent?agent_id=nobody",
-}
-
 
 @pytest.fixture(scope="module")
 def client(served: ServedDatabase) -> Iterator[TestClient]:
@@ -135,18 +117,6 @@ def test_evidence_is_divided_into_pages(client, monkeypatch):
         link = html.unescape(following[1]) if following else None
     assert n_pages > 3
     assert found[:50] == everything
-
-
-def test_text_that_looks_like_a_formula_is_quoted_in_csv(marts):
-    marts.execute(
-        "update int_trace_checks set trace_id = '=1+1', selected_action = '@SUM(A1)', is_unsafe = true,"
-        " entropy_level = 0.9, action_success = false where not is_chain_valid"
-    )
-    [unsafe, *_] = csv.DictReader(io.StringIO(pages.evidence_csv(marts, MARTS, "Link", "u_unsafe")))
-    assert (unsafe["recorded"], unsafe["counts_because"]) == ("entropy 0.9, action failed", "unsafe")
-    text = pages.evidence_csv(marts, MARTS, "Link", "i_chain")
-    assert {row["trace_id"] for row in csv.DictReader(io.StringIO(text))} == {"'=1+1"}
-    assert "'@SUM(A1)" in text
 
 
 # --- red flags, runs, data quality -----------------------------------------------------------------------------------
@@ -250,7 +220,7 @@ def address(client: TestClient) -> Iterator[str]:
 
 
 def test_chart_shows_labels_on_mouse_touch_and_keyboard(browser, address):
-    with visited(browser, address + PAGES["agent"], has_touch=True) as page:
+    with visited(browser, f"{address}agent?agent_id=Link", has_touch=True) as page:
         chart = page.get_by_role("slider", name="Score")
         box = chart.bounding_box()
         page.mouse.move(box["x"] + box["width"] - 1, box["y"] + 40)
@@ -270,15 +240,6 @@ def test_chart_shows_labels_on_mouse_touch_and_keyboard(browser, address):
         page.keyboard.press("Home")
         page.keyboard.press("ArrowLeft")
         assert said.inner_text().startswith("2026-05-02")
-
-
-def test_a_range_of_time_can_be_chosen(browser, address):
-    with visited(browser, address + PAGES["agent"]) as page:
-        page.get_by_role("navigation", name="Range of time").get_by_role("link", name="30 days").click()
-        assert "days=30" in page.url
-        page.get_by_role("slider").focus()
-        page.keyboard.press("Home")
-        assert page.locator(".told").inner_text().startswith("2026-05-16")
 
 
 def test_url_restores_the_view(browser, address):
@@ -303,31 +264,9 @@ def test_url_restores_the_view(browser, address):
         assert page.locator("#category").input_value() == "High Fragility"
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_pages_fit_phone_and_print_and_are_accessible(browser, address, name):
-    """At widths of 390 and 1280 px and in print nothing overflows; hidden columns are indicated; axe finds no
-    problem."""
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
-    phone = {"width": 390, "height": 844}
-    # The policy is bypassed for the script of the test. Other tests check the policy.
-    with visited(browser, address + PAGES[name], viewport=phone, bypass_csp=True) as page:
-        page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390
-        for box in page.locator(".scroll").all():
-            assert "gradient" in box.evaluate("box => getComputedStyle(box).backgroundImage")
-        page.set_viewport_size({"width": 1280, "height": 900})
-        assert page.evaluate("document.documentElement.scrollWidth") <= 1280
-        for scheme in ("light", "dark"):
-            page.emulate_media(color_scheme=scheme)
-            assert [one["id"] for one in axe.Axe().run(page).response["violations"]] == []
-        page.set_viewport_size({"width": 1047, "height": 740})  # A4 landscape without margins
-        page.emulate_media(media="print")
-        assert page.evaluate("document.documentElement.scrollWidth") <= 1047
-
-
 @pytest.mark.parametrize("width", [390, 1280, 1800])
 def test_factors_and_names_wrap_well_at_any_width(browser, address, width):
-    with visited(browser, address + PAGES["agent"], viewport={"width": width, "height": 900}) as page:
+    with visited(browser, f"{address}agent?agent_id=Link", viewport={"width": width, "height": 900}) as page:
         tops = [box.bounding_box()["y"] for box in page.locator(".multiples > div").all()]
         assert len(tops) == 5
         assert tops.count(tops[-1]) > 1 or len(set(tops)) == 5
@@ -337,12 +276,6 @@ def test_factors_and_names_wrap_well_at_any_width(browser, address, width):
         if width >= 1280:
             table = page.locator("#agents").locator("xpath=..")
             assert table.evaluate("box => box.scrollWidth <= box.clientWidth")
-
-
-def test_table_headings_stay_visible_when_scrolling(browser, address):
-    with visited(browser, address + PAGES["evidence"], viewport={"width": 1280, "height": 600}) as page:
-        page.evaluate("scrollTo(0, 900)")
-        assert page.locator("thead th").first.bounding_box()["y"] == 0
 
 
 def test_all_controls_are_reachable_by_keyboard(browser, address):
