@@ -22,11 +22,9 @@ ROOT = Path(__file__).parents[2]
 FILE = ROOT / "python/ciris_scoring/serve/api/examples.json"
 ENDPOINTS = {
     "index": "/api/v1",
-    "scoring_index": SCORING,
-    "fleet": f"{SCORING}/capacity/fleet",
-    "factors": f"{SCORING}/factors/Link",
+    "fleet": f"{SCORING}/capacity/fleet?raised=broken_chain",
     "history": f"{SCORING}/history/Link?days=1",
-    "alerts": f"{SCORING}/alerts",
+    "alerts": f"{SCORING}/alerts?threshold=0.6",
     "red_flags": f"{SCORING}/red-flags?window_days=30",
     "parameters": f"{SCORING}/parameters",
     "evidence": f"{SCORING}/evidence/Link?component=i_chain&limit=1",
@@ -46,17 +44,24 @@ PROBLEMS = {
     "key-required": (f"{SCORING}/capacity/Link", Settings(key="0123456789abcdef")),
     "too-many-requests": (f"{SCORING}/capacity/Link", Settings(requests_per_minute=600)),
 }
-LONG_LISTS = ("endpoints", "agents", "alerts", "red_flags", "published", "loss_components", "history")
+LONG_LISTS = (
+    *("endpoints", "agents", "alerts", "red_flags", "published", "loss_components", "history", "windows"),
+    *("category_bounds", "days", "of_days"),
+)
+FACTORS = f"{SCORING}/factors/Link"
+"""Answer about the agent of the fleet's example, from which the package completes other examples."""
 
 
 def examples(database: Database) -> dict[str, Any]:
     """Return all examples, as a server of the sample answers now."""
     with asking(database) as client:
-        found: dict[str, Any] = {name: _cut(client.get(path).json()) for name, path in ENDPOINTS.items()}
+        found: dict[str, Any] = {name: cut(client.get(path).json()) for name, path in ENDPOINTS.items()}
         for name, path in ENDPOINTS.items():
             as_csv = client.get(path, headers={"Accept": "text/csv"})
             if as_csv.headers["content-type"].startswith("text/csv"):
                 found[f"{name}.csv"] = "\r\n".join(as_csv.text.split("\r\n")[:2])
+        found["weighs_most"] = cut(client.get(FACTORS).json())["weighs_most"]
+    del found["alerts"]["agents"], found["history"]["history"]
     found["problems"] = {
         kind: _problem(database, path, settings) for kind, (path, settings) in PROBLEMS.items()
     }
@@ -90,12 +95,14 @@ def _problem(
     return {name: value for name, value in response.json().items() if name not in ("type", "title", "status")}
 
 
-def _cut(answer: Any) -> Any:
+def cut(answer: Any) -> Any:
     """Return the answer with only one item of each long list."""
+    if isinstance(answer, list):
+        return [cut(one) for one in answer]
     if not isinstance(answer, dict):
         return answer
     return {
-        name: value[:1] if name in LONG_LISTS and isinstance(value, list) else _cut(value)
+        name: cut(value[:1] if name in LONG_LISTS and isinstance(value, list) else value)
         for name, value in answer.items()
     }
 

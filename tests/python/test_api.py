@@ -51,6 +51,7 @@ from ciris_scoring.serve.api.answers import CSV, JSON
 from ciris_scoring.serve.api.app import create_app
 from ciris_scoring.serve.api.database import Database as ServedDatabase
 from ciris_scoring.serve.api.endpoints import api
+from ciris_scoring.serve.api.examples import EXAMPLES
 from ciris_scoring.serve.api.guard import MOST_CLIENTS, SECURITY_HEADERS, Limits, client_of
 from ciris_scoring.serve.api.lens import SORTED_BY
 from ciris_scoring.serve.api.problems import TYPE, Problem
@@ -581,10 +582,18 @@ def test_examples_equal_the_answers_of_the_server(served):
             return [stable(member, number) for member in value]
         return number(value) if isinstance(value, float) else value
 
-    written = json.loads(api_examples.FILE.read_text(encoding="utf-8"))
-    assert stable(api_examples.examples(served)) == stable(
-        written, lambda value: pytest.approx(value, rel=1e-9)
-    )
+    def same(answer: Any, example: Any) -> None:
+        assert stable(answer) == stable(example, lambda value: pytest.approx(value, rel=1e-9))
+
+    with asking(served) as client:
+        same(api_examples.cut(client.get(api_examples.FACTORS).json()), EXAMPLES["factors"])
+        alerts = client.get(api_examples.ENDPOINTS["alerts"]).json()["agents"]
+        same([one for one in alerts if one["agent_name"] == "Link"], EXAMPLES["alerts"]["agents"])
+        same(
+            client.get(api_examples.ENDPOINTS["history"]).json()["history"][-1:],
+            EXAMPLES["history"]["history"],
+        )
+    same(api_examples.examples(served), json.loads(api_examples.FILE.read_text(encoding="utf-8")))
 
 
 @pytest.fixture(scope="module")

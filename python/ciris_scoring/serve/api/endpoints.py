@@ -38,11 +38,11 @@ from ciris_scoring.marts.quality import Issue, issues
 from ciris_scoring.marts.red_flags import red_flags as read_red_flags
 from ciris_scoring.marts.run_state import run_records
 from ciris_scoring.marts.verdict import VERDICTS, AlertKind, RaisedName, RedFlagName, VerdictName
-from ciris_scoring.marts.words import FACTOR_WORDS, published_words
+from ciris_scoring.marts.words import published_words
 from ciris_scoring.serve.api import models
 from ciris_scoring.serve.api.answers import CSV, JSON, Answers, preferred
 from ciris_scoring.serve.api.columns import Described
-from ciris_scoring.serve.api.examples import described, problems
+from ciris_scoring.serve.api.examples import described, explained, problems
 from ciris_scoring.serve.api.lens import SORTED_BY, Lens, csv_of, lens_name, name_of, point
 from ciris_scoring.serve.api.problems import LONGEST_SHOWN, Problem, bad_parameter, shown
 
@@ -536,25 +536,13 @@ async def factors(
         lens = asked.lens(marts)
         score, note = _score(lens, agent_id, asked.window_days, asked.as_of)
         [members] = lens.members([score])
-        members["agent_note"] = note
-        for factor, words in FACTOR_WORDS.items():
-            notes = {"notes": words.notes} if words.notes else {}
-            members["factors"][factor] |= {
-                "name": words.name,
-                "formula": words.formula,
-                "description": words.description,
-                **notes,
-            }
-        members["metadata"]["non_exempt_actions"] = NON_EXEMPT_ACTIONS
         loss_components = [
             replace(one, loss_component=lens_name(one.loss_component))
             for one in attribution(marts, [score.agent_id_hash], score.as_of, asked.window_days)
         ]
-        said = {
-            "words": score.cause,
-            "loss_components": loss_components,
-        }
-        return models.FactorsAnswer.model_validate({**members, "weighs_most": said, "cache": lens.cache})
+        said = {"words": score.cause, "loss_components": loss_components}
+        found = {**explained(members), "agent_note": note, "weighs_most": said, "cache": lens.cache}
+        return models.FactorsAnswer.model_validate(found)
 
     return await asked.answer(build)
 

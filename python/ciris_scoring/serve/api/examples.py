@@ -7,13 +7,18 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from ciris_scoring.marts.agent import NON_EXEMPT_ACTIONS
+from ciris_scoring.marts.words import FACTOR_WORDS
+from ciris_scoring.serve.api import models
 from ciris_scoring.serve.api.problems import MEDIA_TYPE, RETRY_SECONDS, TITLES, TYPE
 
 EXAMPLES: dict[str, Any] = json.loads(
     resources.files(__package__).joinpath("examples.json").read_text(encoding="utf-8")
 )
-"""Example answers from the sample by endpoint, with shortened lists, and example details of each problem."""
-EXAMPLES["capacity"] = {**EXAMPLES["fleet"]["agents"][0], "cache": EXAMPLES["fleet"]["cache"]}
+"""Example answers from the sample by endpoint, with shortened lists, and example details of each problem.
+
+Answers that contain the score of the same agent are completed from that of the fleet.
+"""
 PROBLEM_SCHEMA = {"$ref": "#/components/schemas/ProblemDocument"}
 PROBLEMS = {
     401: ("key-required", "No API key, or a wrong one."),
@@ -42,6 +47,41 @@ TAGGED = {
         "description": "Whether the answer may be kept.",
     },
 }
+
+
+def _complete(examples: dict[str, Any]) -> None:
+    """Add the answers about the agent of the fleet's example."""
+    score = examples["fleet"]["agents"][0]
+    metadata = score["metadata"]
+    examples["capacity"] = {**score, "agent_note": None, "cache": examples["fleet"]["cache"]}
+    examples["factors"] = explained({**examples["capacity"], "weighs_most": examples.pop("weighs_most")})
+    of_alerts = {**score, "non_exempt_traces": metadata["non_exempt_traces"]}
+    examples["alerts"]["agents"] = [_members(models.AlertedAgent, of_alerts)]
+    factors = {name: factor["score"] for name, factor in score["factors"].items()}
+    of_history = {**score, **metadata, "n_traces": metadata["total_traces"], "factors": factors}
+    examples["history"]["history"] = [_members(models.Point, of_history)]
+    examples["scoring_index"] = examples["index"]
+
+
+def _members(model: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: values[name] for name in model.model_fields}
+
+
+def explained(score: dict[str, Any]) -> dict[str, Any]:
+    """Return the members of a score with the words for its factors, and the non-exempt actions."""
+    factors = {}
+    for name, words in FACTOR_WORDS.items():
+        said = {"name": words.name, "formula": words.formula, "description": words.description}
+        factors[name] = {
+            **score["factors"][name],
+            **said,
+            **({"notes": list(words.notes)} if words.notes else {}),
+        }
+    metadata = {**score["metadata"], "non_exempt_actions": list(NON_EXEMPT_ACTIONS)}
+    return {**score, "factors": factors, "metadata": metadata}
+
+
+_complete(EXAMPLES)
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
