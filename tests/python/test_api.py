@@ -429,8 +429,8 @@ REFUSED: list[tuple[str, int, str, str, dict[str, Any]]] = [
         {"agents": [{"agent_id_hash": LINK, "agent_name": "Link"}]}),
     (f"{SCORING}/capacity/hash:{LINK[:3]}", 404, "unknown-agent", "", {}),
     (f"{SCORING}/capacity/Link?window_days=0&threshold=x", 422, "bad-parameter", "", {"errors": [
-        {"parameter": "window_days", "message": "is '0'; the least is 1"},
-        {"parameter": "threshold", "message": "is 'x', which is no number"}]}),
+        {"parameter": "window_days", "message": "is '0'; the minimum is 1"},
+        {"parameter": "threshold", "message": "is 'x', which is not a number"}]}),
     (f"{SCORING}/capacity/Link?as_at=2026-06-10&_=1&utm", 422, "bad-parameter", "'as_at', 'utm'",
         {"allowed": ["threshold", "permission", "window_days", "as_of"]}),
     ("/nothing", 404, "not-found", "'/nothing'", {}),
@@ -829,7 +829,7 @@ def test_key_is_required_unless_host_is_loopback(monkeypatch):
     with pytest.raises(InputError, match="at least 16"):
         settled("0.0.0.0")
     for origin in ("*", "example.org", "https://example.org/path", "https://*.example.org"):
-        with pytest.raises(InputError, match="no origin"):
+        with pytest.raises(InputError, match="not an origin"):
             settled("127.0.0.1", no_auth=True, origins=(origin,))
 
 
