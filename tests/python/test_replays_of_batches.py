@@ -308,5 +308,6 @@ def test_the_rights_that_docs_name_are_enough(project, database, tmp_path):
             assert reasons(load(as_loader, [path], [])) == ["unknown_key"] * 3
             assert reasons(load(as_loader, [path], [keys])) == ["replayed_signature", "unknown_key"]
             assert sorted(verdicts(database).values()) == [(False, "unknown_key"), (True, "components")]
+            assert len(traces(database)) == 2  # the copy is deleted
         finally:
             connection.execute("drop owned by loader; drop role loader")
