@@ -119,6 +119,18 @@ def test_evidence_is_divided_into_pages(client, monkeypatch):
     assert found[:50] == everything
 
 
+def test_text_that_looks_like_a_formula_is_quoted_in_csv(marts):
+    marts.execute(
+        "update int_trace_checks set trace_id = '=1+1', selected_action = '@SUM(A1)', is_unsafe = true,"
+        " entropy_level = 0.9, action_success = false where not is_chain_valid"
+    )
+    [unsafe, *_] = csv.DictReader(io.StringIO(pages.evidence_csv(marts, MARTS, "Link", "u_unsafe")))
+    assert (unsafe["recorded"], unsafe["counts_because"]) == ("entropy 0.9, action failed", "unsafe")
+    text = pages.evidence_csv(marts, MARTS, "Link", "i_chain")
+    assert {row["trace_id"] for row in csv.DictReader(io.StringIO(text))} == {"'=1+1"}
+    assert "'@SUM(A1)" in text
+
+
 # --- red flags, runs, data quality -----------------------------------------------------------------------------------
 
 
@@ -240,6 +252,23 @@ def test_chart_shows_labels_on_mouse_touch_and_keyboard(browser, address):
         page.keyboard.press("Home")
         page.keyboard.press("ArrowLeft")
         assert said.inner_text().startswith("2026-05-02")
+
+
+def test_a_range_of_time_can_be_chosen(browser, address):
+    with visited(browser, f"{address}agent?agent_id=Link") as page:
+        page.get_by_role("navigation", name="Range of time").get_by_role("link", name="30 days").click()
+        assert "days=30" in page.url
+        page.get_by_role("slider").focus()
+        page.keyboard.press("Home")
+        assert page.locator(".told").inner_text().startswith("2026-05-16")
+
+
+def test_table_headings_stay_visible_when_scrolling(browser, address):
+    with visited(
+        browser, f"{address}evidence?agent_id=Link&component=i_chain", viewport={"width": 1280, "height": 600}
+    ) as page:
+        page.evaluate("scrollTo(0, 900)")
+        assert page.locator("thead th").first.bounding_box()["y"] == 0
 
 
 def test_url_restores_the_view(browser, address):

@@ -95,18 +95,20 @@ def test_empty_threshold_of_a_form_is_the_published_one(client: TestClient) -> N
     )
 
 
+UNIT, OPEN = "a number in [0, 1]", "a number between 0 and 1"
+
+
 @pytest.mark.parametrize(
-    ("value", "shown"),
-    [(1.5, "1.5"), ("0.8", "'0.8'"), (True, "true"), (None, "null"), (float("nan"), "nan")],
-)
-@pytest.mark.parametrize(
-    ("variable", "allowed"),
+    ("variable", "value", "shown", "allowed"),
     [
-        ("ciris_verdict_threshold", "a number in [0, 1]"),
-        ("ciris_grant_probability", "a number between 0 and 1"),
-        ("ciris_withhold_probability", "a number between 0 and 1"),
+        *(("ciris_verdict_threshold", value, shown, UNIT) for value, shown in (
+            (1.5, "1.5"), ("0.8", "'0.8'"), (True, "true"), (None, "null"), (float("nan"), "nan"))),
+        ("ciris_grant_probability", 1.5, "1.5", OPEN),
+        ("ciris_grant_probability", 1, "1", OPEN),
+        ("ciris_withhold_probability", float("nan"), "nan", OPEN),
+        ("ciris_withhold_probability", 0, "0", OPEN),
     ],
-)
+)  # fmt: skip
 def test_variable_out_of_range_stops_the_run_before_anything_is_built(
     rethought: Database, marts: psycopg.Connection, variable: str, allowed: str, value: Any, shown: str
 ) -> None:
