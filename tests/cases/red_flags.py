@@ -115,6 +115,53 @@ CASES = [
         ],
     ),
     Case(
+        "5 unreported: coherence_passed is expected of SPEAK and TOOL, and counts wherever it is reported",
+        [
+            *[row for agent in ("speaks", "defers") for row in traces(ago(20), 400, agent=agent)],
+            *traces(
+                ago(1),
+                50,
+                agent="speaks",
+                coherence_passed=[None] * 5 + [True] * 45,
+                selected_action=["SPEAK", "SPEAK", "TOOL", "TOOL", "PONDER"] + ["DEFER"] * 45,
+            ),
+            *traces(
+                ago(1),
+                50,
+                agent="defers",
+                coherence_passed=[None] * 10 + [True] * 40,
+                selected_action=["DEFER"] * 10 + ["SPEAK"] * 40,
+                idma_fragility_flag=[None] * 4 + [False] * 46,
+            ),
+        ],
+        [
+            expects(red_flags(**{"unreported coherence_passed": 4 / 49}), agent="speaks"),
+            expects(red_flags(**{"unreported idma_fragility_flag": 4 / 50}), agent="defers"),
+        ],
+    ),
+    Case(
+        "5 key_turnover: three keys that the agent uses for the first time, without its very first one",
+        [
+            row
+            for agent, n_new in (("three", 3), ("two", 2))
+            for row in [
+                *traces(ago(20), 200, agent=agent),
+                *notation.traces(ago(19), 200, agent=agent, signature_key_id=f"old key of {agent}"),
+                *notation.traces(
+                    ago(1),
+                    n_new + 48,
+                    agent=agent,
+                    signature_key_id=[
+                        *(f"key {number} of {agent}" for number in range(n_new)),
+                        *[f"key 0 of {agent}", f"old key of {agent}"] * 24,
+                    ],
+                ),
+            ]
+        ],
+        # One of 400 traces of the baseline has a new key.
+        [expects(red_flags(key_turnover=3), agent="three"), expects(red_flags(), agent="two")],
+    ),
+    Case(
         "5 deferrals_left_open: 7 days to judge; the baseline has the state of one window earlier",
         [row for agent in ("A", "slow") for days in (60, 1) for row in traces(ago(days), agent=agent)],
         # Of the four kinds of old deferrals, one is resolved, one is resolved only after T, and one is in progress.

@@ -6,14 +6,12 @@ The fleet is small and fixed. `python -m benchmarks red_flags` measures rates on
 from __future__ import annotations
 
 import math
-import statistics
 from collections import defaultdict
 from collections.abc import Iterator
 from datetime import timedelta
-from decimal import ROUND_HALF_UP, Decimal
+from itertools import combinations
 
 import numpy as np
-import pandas as pd
 import psycopg
 import pytest
 from psycopg.rows import dict_row
@@ -23,8 +21,10 @@ from benchmarks.coverage.red_flags import END
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation import PATHOLOGIES, fleet_roster, simulate_fleet
 from ciris_scoring.lab.simulation.load import load_fleet
+from ciris_scoring.statistics.inputs import Rows, Window
 from ciris_scoring.statistics.red_flag_rows import COLUMNS
 from ciris_scoring.statistics.red_flags import FIELDS, raised_red_flags
+from ciris_scoring.statistics.ties import ABSENT, BASE, Scored, count_ties
 from conftest import Database
 from pipeline import score
 
@@ -99,168 +99,31 @@ def test_honest_agents_and_times_before_manipulation_raise_no_red_flag(connectio
     assert red_flags_by_agent(connection, min(BEGUN.values()) - timedelta(days=1)) == {}
 
 
-CHECKED = {
-    "action_was_overridden": None,
-    "idma_fragility_flag": None,
-    "coherence_passed": ("SPEAK", "TOOL"),
-    "action_success": None,
-    "csdma_plausibility_score": None,
-    "conscience_passed": None,
-}
-"""Actions for which each verdict is expected; None for all."""
-
-
-def chance_of(x: int, mean: float) -> float:
-    """P(Poisson(mean) >= x)."""
-    return 1 - sum(math.exp(-mean + k * math.log(mean) - math.lgamma(k + 1)) for k in range(x))
-
-
-def excess(x: float, n: float, y: float, m: float) -> float:
-    """Return the number of standard errors by which x/n exceeds y/m."""
-    pooled = (x + y) / (n + m)
-    return (x / n - y / m) / math.sqrt(pooled * (1 - pooled) * (1 / n + 1 / m)) if 0 < pooled < 1 else 0.0
-
-
-def counted(rows: pd.DataFrame, first, last) -> dict[str, dict[str, tuple[int, int]]]:
-    """Return counts of events and trials in [first, last), by agent and red flag or field."""
-    found: dict[str, dict[str, tuple[int, int]]] = {}
-    for agent, mine in rows[(rows["traced_at"] >= first) & (rows["traced_at"] < last)].groupby(
-        "agent_id_hash"
-    ):
-        found[agent] = {}
-        for name, actions in CHECKED.items():
-            due = (
-                mine if actions is None else mine[mine["selected_action"].isin(actions) | mine[name].notna()]
-            )
-            found[agent][name] = (int(due[name].isna().sum()), len(due))
-        keys = (
-            rows[rows["agent_id_hash"] == agent].groupby("signature_key_id")["traced_at"].min().sort_values()
-        )
-        later = keys.iloc[1:]
-        found[agent]["key_turnover"] = (int(((later >= first) & (later < last)).sum()), len(mine))
-    return found
-
-
-def counted_scores(rows: pd.DataFrame, first, last) -> pd.DataFrame:
-    """Return the pairs of equal scores, to three decimals, of each agent's traces in [first, last)."""
-    of_agents = {}
-    for agent, mine in rows[(rows["traced_at"] >= first) & (rows["traced_at"] < last)].groupby(
-        "agent_id_hash"
-    ):
-        scores = mine[["kept", "dsdma_domain_alignment", "coherence_level"]].map(
-            lambda score: (
-                None if pd.isna(score) else Decimal(str(score)).quantize(Decimal("0.001"), ROUND_HALF_UP)
-            )
-        )
-        triples = scores.dropna().apply(tuple, axis=1)
-        pairs = [triples.value_counts(), *(scores.dropna()[name].value_counts() for name in scores)]
-        together, *alone = (float((n * (n - 1) // 2).sum()) for n in pairs)
-        all_pairs = len(triples) * (len(triples) - 1) / 2
-        chance = math.prod(alone) / all_pairs**2 if all_pairs else 0
-        of_agents[agent] = {
-            "n": len(triples),
-            "pairs": together,
-            "over_chance": together / chance if chance else math.nan,
-            "plausible": scores["kept"].notna().sum(),
-            "close": most_within(scores["kept"].dropna().tolist()),
-        }
-    return pd.DataFrame.from_dict(of_agents, orient="index")
-
-
-def most_within(scores: list[Decimal]) -> int:
-    """Return the largest number of scores that differ by at most 0.06."""
-    return max(
-        (sum(low <= score <= low + Decimal("0.06") for score in scores) for low in set(scores)), default=0
-    )
-
-
-def expected_of_scores(rows: pd.DataFrame, window: int) -> dict[tuple[str, str], tuple[float, str]]:
-    """certainty.md §5: return value and comparison of the red flags based on scores, by agent and red flag."""
-    found = counted_scores(rows, END - timedelta(days=window), END)
-    enough = found[(found["n"] >= 100) & found["over_chance"].notna()]
-    least = max(3, 2 * enough["over_chance"].median())
-    repeated = enough[(enough["pairs"] >= 10) & (enough["over_chance"] >= least)]
-    share = found["close"] / found["plausible"]
-    median = share[found["plausible"] >= 30].median()
-    constant = [
-        agent
-        for agent, x, n in found[["close", "plausible"]].itertuples()
-        if x >= 10 and x / n - median >= 0.4 and excess(x, n, median * 4 * n, 4 * n) >= 3
-    ]
-    return {
-        **{(agent, "repeated_records"): (v, "fleet_median") for agent, v in repeated["over_chance"].items()},
-        **{(agent, "constant_value"): (share[agent], "fleet_median") for agent in constant},
-    }
-
-
-def expected_red_flags(
-    rows: pd.DataFrame, window: int, baseline: int
-) -> dict[tuple[str, str], tuple[float, str]]:
-    """certainty.md §5, end: return value and comparison of all other red flags, by agent and field or red flag."""
-    start = END - timedelta(days=window)
-    now, before = counted(rows, start, END), counted(rows, start - timedelta(days=baseline), start)
-    red_flags = expected_of_scores(rows, window)
-    for name in (*CHECKED, "key_turnover"):
-        shares = [x / n for x, n in (of[name] for of in now.values()) if n >= 30]
-        if not shares:
-            continue
-        median = statistics.median(shares)
-        for agent, of in now.items():
-            (x, n), (y, m) = of[name], before.get(agent, {}).get(name, (0, 0))
-
-            def beyond(a: int, b: int, share: float, chance: float, weight: float, name: str = name) -> bool:
-                if name == "key_turnover":
-                    return a >= 3 and excess(a, b, share * weight, weight) >= 1.645
-                return a >= 3 and chance_of(a, b * chance) <= 1e-4
-
-            of_fleet = (median, max(median, 0.005))
-            own = m >= 30 and not beyond(y, m, *of_fleet, 4 * m)
-            compared = (y / m, (y + 1) / (m + 1), m) if own else (*of_fleet, 4 * n)
-            if n and beyond(x, n, *compared):
-                value = x if name == "key_turnover" else x / n
-                red_flags[agent, name] = (value, "own_baseline" if own else "fleet_median")
-    return red_flags
-
-
-@pytest.mark.parametrize("window_days", [7, 30])
-def test_red_flags_equal_those_computed_from_the_source(connection, window_days):
-    """The expected values are computed from the source traces that count."""
-    with connection.cursor(row_factory=dict_row) as cursor:
-        rows = pd.DataFrame(
-            cursor.execute(
-                """
-                select distinct on (verdicts.trace_check_id) verdicts.agent_id_hash, verdicts.traced_at,
-                    verdicts.selected_action, verdicts.csdma_plausibility_score as kept, traces.signature_key_id,
-                    traces.action_was_overridden, traces.idma_fragility_flag, traces.coherence_passed,
-                    traces.action_success, traces.conscience_passed, traces.csdma_plausibility_score,
-                    verdicts.dsdma_domain_alignment, verdicts.coherence_level
-                from fct_trace_checks as verdicts
-                join cirislens.covenant_traces as traces
-                    on traces.agent_id_hash = verdicts.agent_id_hash and traces.timestamp = verdicts.traced_at
-                    and traces.audit_sequence_number is not distinct from verdicts.audit_sequence_number
-                where verdicts.is_counted
-                """
-            ).fetchall()
-        )
-    [baseline] = connection.execute(
-        "select baseline_days from dim_scoring_windows where window_days = %s", [window_days]
-    ).fetchall()
-    published = connection.execute(
-        "select agent_id_hash, coalesce(field, red_flag) as name, value, compared_with from fct_record_signs"
-        " where as_of = %s and window_days = %s"
-        " and red_flag in ('unreported', 'key_turnover', 'repeated_records', 'constant_value')",
-        [END, window_days],
-    ).fetchall()
-    expected = expected_red_flags(rows, window_days, baseline["baseline_days"])
-    assert {
-        (row["agent_id_hash"], row["name"]): (row["value"], row["compared_with"]) for row in published
-    } == {
-        key: (pytest.approx(value, rel=1e-12), compared_with)
-        for key, (value, compared_with) in expected.items()
-    }
-    # Constant confidence for 15 days is half of the window of 30 days, which is not enough.
-    found = ("action_was_overridden", "idma_fragility_flag", "repeated_records", "constant_value")
-    assert {name for _, name in expected} >= set(found[: 4 if window_days == 7 else 3])
+def test_ties_equal_a_direct_count():
+    """The scores are of three agents in 20 days. Some have no alignment or coherence."""
+    rng = np.random.default_rng(SEED)
+    n = 500
+    agent, period = rng.integers(0, 3, n), rng.integers(0, 20, n)
+    scores = rng.choice([0, 1, 60, 61, 121, 500, 1000], (3, n))
+    scores[1:][rng.random((2, n)) < 0.1] = ABSENT
+    triple = (scores[0] * BASE + scores[1]) * BASE + scores[2]
+    places = [(a, as_of, w) for a in range(3) for as_of in (7, 15, 20) for w in (0, 1)]
+    columns = [np.array(values) for values in zip(*places, strict=True)]
+    windows = Window(7, 23, 30), Window(30, 30, 30)
+    rows = Rows(*columns, *[np.zeros(len(places))] * 5)
+    found = count_ties(Scored(agent, period, triple), rows, windows, 1)
+    for at, (one, as_of, window) in enumerate(places):
+        inside = (agent == one) & (period < as_of) & (period >= as_of - windows[window].window_days)
+        mine = scores[:, inside]
+        complete = mine[:, (mine != ABSENT).all(axis=0)].T.tolist()
+        pairs = list(combinations(complete, 2))
+        assert [values[at] for values in found] == [
+            mine.shape[1],
+            max(np.sum((mine[0] >= low) & (mine[0] <= low + 60)) for low in mine[0]),
+            len(complete),
+            sum(first == second for first, second in pairs),
+            *(sum(first[i] == second[i] for first, second in pairs) for i in range(3)),
+        ]
 
 
 def test_red_flag_names_its_comparison(connection):
