@@ -9,7 +9,6 @@ import pytest
 
 from ciris_scoring.basics.errors import InputError
 from ciris_scoring.basics.project import load_project
-from ciris_scoring.job.backfill import Step, plan_steps
 from ciris_scoring.job.run import run_backfill
 from ciris_scoring.lab.embedded import SCHEMA
 from conftest import REPOSITORY, Database
@@ -22,27 +21,6 @@ LATE_FROM, LATE_UNTIL = START + 75 * DAY, START + 80 * DAY
 FIRST = LATE_FROM + DAY  # first as-of that includes late traces
 LAST = START + 85 * DAY
 NEWEST = START + DAYS * DAY
-
-
-def test_steps_cover_the_range_once() -> None:
-    """A week in steps of three days. Two days before the range and one after it are only checked."""
-    start, first, last, until = (START + n * DAY for n in (0, 3, 9, 10))
-    assert plan_steps(start, first, last, until, DAY, 3 * DAY) == (
-        Step(START, START + 2 * DAY, START + 2 * DAY),  # checked, not scored
-        Step(START + 2 * DAY, START + 5 * DAY, START + 2 * DAY),
-        Step(START + 5 * DAY, START + 8 * DAY, START + 5 * DAY),
-        Step(START + 8 * DAY, START + 9 * DAY, START + 8 * DAY),
-        Step(START + 9 * DAY, START + 10 * DAY, START + 10 * DAY),  # checked, not scored
-    )
-
-
-def test_interrupted_steps_resume() -> None:
-    start, first, last, until = (START + n * DAY for n in (5, 3, 9, 10))
-    steps = plan_steps(start, first, last, until, DAY, 30 * DAY)
-    assert [(step.rechecked_from, step.as_of, step.cutoff) for step in steps] == [
-        (START + 5 * DAY, START + 9 * DAY, START + 5 * DAY),
-        (START + 9 * DAY, START + 10 * DAY, START + 10 * DAY),
-    ]
 
 
 class Backfilled:
@@ -90,13 +68,8 @@ def test_backfill_equals_full_refresh_in_its_range_and_changes_no_other_score(fl
     assert any(before[key] != row for key, row in refreshed.items() if key[1] > LAST)
     assert after == before | {key: row for key, row in refreshed.items() if FIRST <= key[1] <= LAST}
 
-
-def test_a_gap_is_refused(fleet: Backfilled) -> None:
     with pytest.raises(InputError, match="would leave a gap") as refusal:
         fleet.backfill(NEWEST + 2 * DAY, NEWEST + 3 * DAY)
     assert "2026-06-10T00:00:00Z" in refusal.value.hint
-
-
-def test_an_empty_range_is_refused(fleet: Backfilled) -> None:
     with pytest.raises(InputError, match="range is empty"):
         fleet.backfill(LAST, FIRST)

@@ -1,4 +1,4 @@
-"""Tests of traces with impossibly early times: they are counted and otherwise ignored."""
+"""Tests of early traces. Cases and malformed rows have those that are too early to count (tests/cases/cleaning.py)."""
 
 from __future__ import annotations
 
@@ -9,48 +9,7 @@ from conftest import Database
 from nasty_fleet import START, nasty_fleet
 from pipeline import differences_from_reference, load_rows, score, score_rows
 
-# A clock at 0, a clock that never ran, and the last time before the default of traces_from.
-TIMES = [
-    "1970-01-01 00:00:00+00",
-    "0001-01-01 00:00:00+00",
-    "4713-01-01 00:00:00+00 BC",
-    "2019-12-31 23:59:59.999999+00",
-]
 FIRST = "2020-01-01 00:00:00+00"
-
-
-def test_traces_with_zero_clock_are_counted_and_ignored(database: Database) -> None:
-    as_of = START + timedelta(days=12)
-    fleet = nasty_fleet(6)
-    with database.connect() as connection:
-        load_rows(connection, fleet)
-        score(database.profiles_dir, as_of)
-        expected = score_rows(connection, SCHEMA)
-        [agent, *_] = sorted({key[0] for key in expected})
-        for moment in TIMES:
-            connection.execute(
-                'insert into cirislens.covenant_traces (agent_id_hash, trace_id, "timestamp", audit_sequence_number)'
-                " values (%s, 'long ago', %s::timestamptz, 1), ('only-then', 'alone', %s::timestamptz, 1)",
-                [agent, moment, moment],
-            )
-
-        for options in ({}, {"full_refresh": True, "allow_rescoring": True}):
-            score(database.profiles_dir, as_of, **options)
-            assert score_rows(connection, SCHEMA) == expected
-            counted = connection.execute(
-                "select agent_id_hash, period_start::text, n from ciris.fct_data_quality"
-                " where issue = 'implausible_timestamp' order by 1, 2"
-            ).fetchall()
-            days = sorted(["1970-01-01 00:00:00+00", "0001-01-01 00:00:00+00", "4713-01-01 00:00:00+00 BC",
-                           "2019-12-31 00:00:00+00"])  # fmt: skip
-            assert counted == [(name, day, 1) for name in sorted([agent, "only-then"]) for day in days]
-            [[n_periods]] = connection.execute(
-                "select count(*) from ciris_intermediate.int_windows"
-            ).fetchall()
-            assert n_periods < 12 * 2 * 2 * len({key[0] for key in expected})
-            assert connection.execute(
-                "select count(*) from ciris.dim_agents where agent_id_hash = 'only-then'"
-            ).fetchall() == [(0,)]
 
 
 def test_lone_trace_years_ago_is_scored_in_its_windows(database: Database) -> None:

@@ -86,25 +86,29 @@ def differences(states: States, as_of: str) -> list[str]:
     return [name for name, rows in states.expected[as_of].items() if found[name] != rows]
 
 
-def test_a_part_built_after_midnight_has_the_as_of_of_its_run(states, database):
-    assert at(EVENING, database, "build", "--exclude", "fct_capacity_alerts+").succeeded
-    part = at(MORNING, database, "build", "--select", "fct_capacity_alerts+")
-    assert part.succeeded, part.said
-    moment = datetime.fromisoformat(BEFORE)
-    assert last_log_row(database) == (moment, "published", moment)
-    # Views and constants do not depend on the as-of.
-    assert differences(states, BEFORE) == []
+def test_part_after_midnight_has_the_as_of_of_its_run(states, database):
+    """A part is refused with another as-of, fails, and succeeds."""
+    moment, alerts = datetime.fromisoformat(BEFORE), "fct_capacity_alerts+"
+    assert at(EVENING, database, "build", "--exclude", alerts).succeeded
+    before = marts(database)
+    part = dbt(database, "build", "--select", alerts, variables={"ciris_as_of": NEWEST})
+    assert not part.succeeded
+    for text in ("ciris_as_of is '2026-06-15T00:00:00Z'", "2026-06-14T00:00:00Z", "ciris-scoring run"):
+        assert text in part.said
+    assert marts(database) == before
+    assert last_log_row(database)[:2] == (moment, "refused")
 
-
-def test_a_retry_after_midnight_has_the_as_of_of_its_run(states, database):
     with database.connect() as connection:
-        connection.execute(FAILS.format(relation=f"{SCHEMA}_intermediate.int_windows"))
-        assert "the disk is full" in at(EVENING, database, "build").said
+        connection.execute(FAILS.format(relation=f"{SCHEMA}.fct_capacity_alerts"))
+        part = at(MORNING, database, "build", "--select", alerts)
         connection.execute(FAILS_NO_MORE)
+    assert "the disk is full" in part.said
+    assert last_log_row(database)[:2] == (moment, "failed")
+
     retried = at(MORNING, database, "retry")
     assert retried.succeeded, retried.said
-    moment = datetime.fromisoformat(BEFORE)
     assert last_log_row(database) == (moment, "published", moment)
+    # Views and constants do not depend on the as-of.
     assert differences(states, BEFORE) == []
 
 
@@ -116,24 +120,3 @@ def test_run_that_read_its_sources_before_midnight_checks_the_next_day_too(state
     assert rest.succeeded, rest.said
     assert last_log_row(database)[0] == datetime.fromisoformat(NEWEST)
     assert differences(states, NEWEST) == []
-
-
-def test_an_as_of_that_a_part_cannot_have_is_refused(states, database):
-    assert at(EVENING, database, "build", "--exclude", "fct_capacity_alerts+").succeeded
-    before = marts(database)
-    part = dbt(database, "build", "--select", "fct_capacity_alerts+", variables={"ciris_as_of": NEWEST})
-    assert not part.succeeded
-    for text in ("ciris_as_of is '2026-06-15T00:00:00Z'", "2026-06-14T00:00:00Z", "ciris-scoring run"):
-        assert text in part.said
-    assert marts(database) == before
-    assert last_log_row(database)[:2] == (datetime.fromisoformat(BEFORE), "refused")
-
-
-def test_a_part_that_fails_is_logged_with_the_as_of_of_its_run(states, database):
-    assert at(EVENING, database, "build", "--exclude", "fct_capacity_alerts+").succeeded
-    with database.connect() as connection:
-        connection.execute(FAILS.format(relation=f"{SCHEMA}.fct_capacity_alerts"))
-        part = at(MORNING, database, "build", "--select", "fct_capacity_alerts+")
-        connection.execute(FAILS_NO_MORE)
-    assert "the disk is full" in part.said
-    assert last_log_row(database)[:2] == (datetime.fromisoformat(BEFORE), "failed")

@@ -1,15 +1,56 @@
-"""Test of runs in which a scheduler starts a dbt process for each model."""
+"""Test of a run that several dbt processes share by the environment variable CIRIS_RUN.
 
-import subprocess
-import sys
+`make soak` starts a process for each model, and kills one of them (tests/programs/process_per_model.py).
+"""
 
-from pipeline import REPOSITORY
+from __future__ import annotations
+
+import pytest
+
+from ciris_scoring.lab.embedded import SCHEMA
+from conftest import Database
+from pipeline import RUN_TIMES
+from test_bad_input import NEWEST, dbt, marts, run
+
+INPUTS = ("--select", "+int_scoring_run", "path:models/staging")
+MODELS = ("--select", "path:models/intermediate")
+MARTS, PUBLICATION = ("--select", "path:models/marts"), ("--select", "int_runs")
+STEPS = (
+    ("seed",),
+    ("run", *INPUTS),
+    ("test", *INPUTS),
+    ("run", *MODELS, "--exclude", "+int_scoring_run"),
+    ("test", *MODELS),
+    ("run", *MARTS),
+)
+REST = (("test", *MARTS), ("run", *PUBLICATION), ("test", *PUBLICATION))
 
 
-def test_process_per_model_publishes_the_same_marts_as_one_build():
-    program = REPOSITORY / "tests/programs/process_per_model.py"
-    done = subprocess.run(
-        [sys.executable, str(program), "--runs", "1"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "killed int_windows: True" in done.stdout
+def test_processes_that_share_a_run_publish_what_one_build_publishes(
+    small_fleet: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A part is refused before the run has its as-of, and the publication before the marts are tested."""
+    assert run(small_fleet).exit_code == 0
+    expected = marts(small_fleet, without=RUN_TIMES)
+    with small_fleet.connect() as connection:
+        for layer in ("", "_staging", "_intermediate"):
+            connection.execute(f"drop schema {SCHEMA}{layer} cascade")
+    monkeypatch.setenv("CIRIS_RUN", "scheduled")
+
+    def succeeds(command: str, *options: str) -> bool:
+        tests = ("--exclude-resource-type", "unit_test") if command == "test" else ()
+        outcome = dbt(small_fleet, command, *options, *tests, variables={"ciris_as_of": NEWEST})
+        said.append(outcome.said)
+        return outcome.succeeded
+
+    said: list[str] = []
+    assert not succeeds("run", "--select", "int_windows")
+    assert "has not built int_scoring_run in schema ciris" in said[-1]
+    assert all(succeeds(*step) for step in STEPS), said[-1]
+    assert not succeeds("run", *PUBLICATION)
+    assert "Nothing is published, because " in said[-1]
+    assert all(succeeds(*step) for step in REST), said[-1]
+    assert marts(small_fleet, without=RUN_TIMES) == expected
+    with small_fleet.connect() as connection:
+        log = f"select outcome, n_scores > 0 from {SCHEMA}.fct_scoring_runs"
+        assert connection.execute(log).fetchall() == [("published", True)]
