@@ -141,7 +141,15 @@ def lens(database: Database, tmp_path: Path) -> Lens:
     return Lens(database, tmp_path)
 
 
-A, B = "a" * 16, "b" * 16
+A, B, D, E = (letter * 16 for letter in "abde")
+UNUSUAL_IDS = {"c" * 16: "x" * 600, "f" * 16: " "}
+"""Agents with an oversized or a blank trace_id, and this trace_id."""
+ISSUES = {
+    (D, "trace_id_of_two_agents", 2),
+    (E, "trace_id_of_two_agents", 2),
+    (None, "blank_agent_id_hash", 2),
+    (None, "oversized_id", 1),
+}
 RUNS = [START + n * DAY for n in (3, 7, 9)]
 """As-ofs of the runs. At the last one, the first four days are final."""
 
@@ -158,11 +166,14 @@ def run_by_run(lens: Lens, fleet: Fleet, as_ofs: list[datetime]) -> None:
 
 def wrong_by_hand(lens: Lens) -> Iterator[str]:
     """Four traces a day of A, and two of B. On day 8, traces of days 1 to 4, which are final, get an outcome, a second
-    outcome or another step, of then or of now. A trace of day 2 arrives.
+    outcome or another step, of then or of now. A trace of day 2 arrives. Two agents have unusual ids.
     """
     fleet = Fleet()
     fleet.add_trace(B, "later", START + HOUR)
     fleet.add_trace(B, "earlier", START + 3 * DAY + HOUR)
+    for agent, trace_id in UNUSUAL_IDS.items():
+        fleet.add_trace(agent, trace_id, START + DAY + HOUR)
+        fleet.add_trace(agent, trace_id + " ", START + DAY + HOUR)
     for quarter in range(4 * 9):
         at = START + quarter * DAY / 4
         if quarter == 5:
@@ -177,6 +188,15 @@ def wrong_by_hand(lens: Lens) -> Iterator[str]:
             fleet.add(B, "later", "ACTION_RESULT", START + DAY + HOUR, arrives_at=at, attempt=1)
             fleet.add(B, "earlier", "ACTION_RESULT", START + 2 * DAY + HOUR, arrives_at=at, attempt=1)
             fleet.add_trace(A, "late", START + 1.5 * DAY, arrives_at=at, without=("ACTION_RESULT",))
+            for agent, trace_id in UNUSUAL_IDS.items():
+                fleet.add(agent, trace_id, "ACTION_RESULT", at, attempt=1)
+    # Traces with a trace_id of two agents, and traces without an agent or with a long id.
+    for trace_id, day in (("shared within the lookback", 5), ("shared later", 7.5)):
+        fleet.add_trace(D, trace_id, START + (day - 4) * DAY)
+        fleet.add_trace(E, trace_id, START + day * DAY)
+    fleet.add_trace(None, "nobody's", START + DAY, outcome_at=START + 7.5 * DAY)
+    fleet.add_trace(None, "x" * 602, START + DAY)
+    fleet.add_trace("y" * 600, "x" * 601, START + DAY)
     run_by_run(lens, fleet, RUNS)
     counts = (
         "select n_traces, n_chain_gaps from {schema}_intermediate.int_windows"
@@ -190,11 +210,25 @@ def wrong_by_hand(lens: Lens) -> Iterator[str]:
         ("late_outcome", B, START): (1, START + DAY, RUNS[-1]),
         ("late_outcome", B, START + 3 * DAY): (1, START + 3 * DAY, RUNS[-1]),
         ("late_trace", A, START + DAY): (1, START + 2 * DAY, RUNS[-1]),
+        **{("late_outcome", agent, START + DAY): (1, START + 2 * DAY, RUNS[-1]) for agent in UNUSUAL_IDS},
     }
     if (late := lens.late()) != expected:
         yield f"late: {late}"
+    issues = lens.rows(
+        "select agent_id_hash, issue, sum(n)::integer from {schema}.fct_data_quality"
+        " where issue in ('trace_id_of_two_agents', 'blank_agent_id_hash', 'oversized_id')"
+        " and agent_id_hash not in ('cccccccccccccccc', 'ffffffffffffffff') is not false group by 1, 2"
+    )
+    if set(issues) != ISSUES:
+        yield f"issues: {issues}"
+    counted = (
+        "select agent_id_hash, count(*) from {schema}_intermediate.int_trace_checks"
+        " where is_counted and agent_id_hash = any(array['cccccccccccccccc', 'ffffffffffffffff']) group by 1"
+    )
+    if set(found := lens.rows(counted)) != {(agent, 2) for agent in UNUSUAL_IDS}:
+        yield f"counted with an unusual trace_id: {found}"
     logged = "select n_late_traces from {schema}.fct_scoring_runs order by started_at desc limit 1"
-    if (found := lens.rows(logged)) != [(7,)]:
+    if (found := lens.rows(logged)) != [(9,)]:
         yield f"logged as late: {found}"
     lens.backfill(START + DAY, RUNS[-1])
     if late := lens.late():
@@ -204,62 +238,6 @@ def wrong_by_hand(lens: Lens) -> Iterator[str]:
 
 def test_late_outcome_counts_once_and_is_reported(lens: Lens) -> None:
     assert list(wrong_by_hand(lens)) == []
-
-
-@pytest.mark.parametrize("trace_id", ["x" * 600, " "])
-def test_late_outcome_of_an_oversized_or_blank_trace_id_counts_once(lens: Lens, trace_id: str) -> None:
-    fleet = Fleet()
-    for day in range(9):
-        fleet.add_trace(A, f"{day}", START + day * DAY)
-    fleet.add_trace(A, trace_id, START + DAY + HOUR)
-    fleet.add_trace(A, trace_id + " ", START + DAY + HOUR)
-    fleet.add(A, trace_id, "ACTION_RESULT", START + 8 * DAY, attempt=1)
-    run_by_run(lens, fleet, RUNS)
-    assert lens.rows("select count(*) from {schema}_intermediate.int_trace_checks where is_counted") == [
-        (11,)
-    ]
-    assert lens.late() == {("late_outcome", A, START + DAY): (1, START + 2 * DAY, RUNS[-1])}
-
-
-def test_outcome_after_seventy_days_changes_the_scores_since_the_steps(lens: Lens) -> None:
-    """The newest score includes the trace only at its new time."""
-    fleet = Fleet()
-    fleet.add_trace(A, "slow", START + DAY, outcome_at=START + 71 * DAY)
-    fleet.add_trace(A, "quick", START + 5 * DAY)
-    as_ofs = [*RUNS[:2], START + 72 * DAY]
-    run_by_run(lens, fleet, as_ofs)
-    assert lens.late() == {("late_outcome", A, START + DAY): (1, START + 2 * DAY, as_ofs[-1])}
-
-
-def test_issues_of_events_that_come_later_are_those_of_a_full_refresh(lens: Lens) -> None:
-    """Traces with a trace_id of two agents, with and without final scores, and traces without an agent or with a long
-    id."""
-    fleet = Fleet()
-    for day in range(9):
-        fleet.add_trace(A, f"of a {day}", START + day * DAY)
-    for trace_id, day in (("shared within the lookback", 5), ("shared later", 7.5)):
-        fleet.add_trace(A, trace_id, START + (day - 4) * DAY)
-        fleet.add_trace(B, trace_id, START + day * DAY)
-    fleet.add_trace(None, "nobody's", START + DAY, outcome_at=START + 7.5 * DAY)
-    fleet.add_trace(None, "x" * 600, START + DAY)
-    fleet.add_trace("y" * 600, "x" * 601, START + DAY)
-    run_by_run(lens, fleet, RUNS)
-    score(lens.profiles[REFRESHED], RUNS[-1])
-    query = (
-        "select agent_id_hash, issue, sum(n)::integer from {schema}.fct_data_quality"
-        " where issue in ('trace_id_of_two_agents', 'blank_agent_id_hash', 'oversized_id') group by 1, 2"
-    )
-    counted = {
-        (A, "trace_id_of_two_agents", 2), (B, "trace_id_of_two_agents", 2), (None, "blank_agent_id_hash", 2),
-        (None, "oversized_id", 1),
-    }  # fmt: skip
-    assert set(lens.rows(query)) == set(lens.rows(query.replace("{schema}", REFRESHED))) == counted
-    shared = (
-        "select agent_id_hash, period_start, n from {schema}.fct_data_quality"
-        " where issue = 'trace_id_of_two_agents'"
-    )
-    assert set(lens.rows(shared)) == set(lens.rows(shared.replace("{schema}", REFRESHED)))
-    assert lens.late() == {}
 
 
 def wrong(server: Server) -> Iterator[str]:

@@ -14,7 +14,7 @@ from test_bad_input import NEWEST, dbt, marts, run
 
 INPUTS = ("--select", "+int_scoring_run", "path:models/staging")
 MODELS = ("--select", "path:models/intermediate")
-MARTS, PUBLICATION = ("--select", "path:models/marts"), ("--select", "int_runs")
+MARTS, PUBLICATION = ("--select", "path:models/marts", "--exclude", "int_runs+"), ("--select", "int_runs+")
 STEPS = (
     ("seed",),
     ("run", *INPUTS),
