@@ -73,7 +73,7 @@
       and result.node.resource_type in ['model', 'seed', 'test'] -%}
     {%- do (built if result.status in ['success', 'pass', 'warn'] else failed).append(result) -%}
   {%- endfor -%}
-  {%- do note_parts(built | rejectattr('node.unique_id', 'in', graph.get('untested', [])) | list, failed) -%}
+  {%- do note_parts(built | rejectattr('node.unique_id', 'in', graph.get('untested ' ~ invocation_id, [])) | list, failed) -%}
   {%- set broken = failed | selectattr('status', 'in', ['error', 'fail', 'runtime error']) | list -%}
   {%- set publication = built | selectattr('node.unique_id', 'equalto', 'model.ciris_scoring.int_runs') | list -%}
   {%- if shared_run() and not failed and not publication -%}

@@ -64,7 +64,7 @@
   {%- set last = last_run() or {'built_nodes': '[]'} -%}
   {%- set built = fromjson(last['built_nodes']) if last.get('run_id') == run_id() else [] -%}
   {%- for unique_id in that_follow_run(model.depends_on.nodes) if unique_id not in built -%}
-    {%- do graph.update({'untested': graph.get('untested', []) + [model.unique_id]}) -%}
+    {%- do graph.update({'untested ' ~ invocation_id: graph.get('untested ' ~ invocation_id, []) + [model.unique_id]}) -%}
     {{ return(false) }}
   {%- endfor -%}
   {{ return(true) }}
