@@ -20,16 +20,15 @@ STEPS = (
     ("run", *INPUTS),
     ("test", *INPUTS),
     ("run", *MODELS, "--exclude", "+int_scoring_run"),
-    ("test", *MODELS),
     ("run", *MARTS),
 )
-REST = (("test", *MARTS), ("run", *PUBLICATION), ("test", *PUBLICATION))
+REST = (("test", *MODELS), ("run", *PUBLICATION), ("test", *PUBLICATION))
 
 
 def test_processes_that_share_a_run_publish_what_one_build_publishes(
     small_fleet: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A part is refused before the run has its as-of, and the publication before the marts are tested."""
+    """A part is refused before the run has its as-of, and the publication before all tests have passed."""
     assert run(small_fleet).exit_code == 0
     expected = marts(small_fleet, without=RUN_TIMES)
     with small_fleet.connect() as connection:
