@@ -463,6 +463,28 @@ def test_links_of_pages_keep_an_earlier_as_of(client):
         assert "Nearest: 2026-06-10T00:00:00Z and 2026-06-11T00:00:00Z." in page.text
 
 
+def test_alert_has_first_of_its_consecutive_as_ofs(client, marts):
+    gap = "delete from fct_capacity_alerts where agent_id_hash = %s and window_days = 7 and as_of = %s"
+    with changed(marts, "fct_capacity_alerts", gap, [LINK, AS_OF - timedelta(days=4)]):
+        since = time_text(AS_OF - timedelta(days=3))
+        [chain] = get(client, "/alerts", kind="broken_chain", severity="critical")["alerts"]
+        then = get(client, "/capacity/Link", as_of=f"{AS_OF - timedelta(days=2):%Y-%m-%d}")
+        assert chain["since"] == then["raised"][0]["since"] == since
+        assert get(client, "/capacity/Link", as_of=f"{AS_OF - timedelta(days=4):%Y-%m-%d}")["raised"] == []
+        page = client.get("/agent?agent_id=Link").text
+        assert "broken chain since 2026-06-12" in page
+        # Before the gap, the alert was raised from the first as-of on, so its bar begins at the left.
+        bars = re.findall(r"<rect class=critical x=(\S+) width=([^>]+)>", page)
+        assert bars == [("0%", "88.6%"), ("93.2%", "6.8%")]
+
+
+def test_pages_are_served_beside_the_api(client):
+    moved = client.get("/agents/Link?window_days=30", follow_redirects=False)
+    assert (moved.status_code, moved.headers["location"]) == (307, "../agent?agent_id=Link&window_days=30")
+    assert client.get("/agents/Link").text == client.get("/agent?agent_id=Link").text
+    assert client.get("/agent?agent_id=nobody").headers["cache-control"] == "no-store"
+
+
 # --- identifying agents ----------------------------------------------------------------------------------------------
 
 LABEL = "Link (4107c26f)"
