@@ -64,6 +64,7 @@ CASES = [
                     "n_judged_deferrals": 4,
                     "i_inc_score": 1.5 / 4,
                     "issues": {"unknown_status": 2},
+                    "deferrals_judged": 4,
                 }
             )
         ],

@@ -1,5 +1,6 @@
 """Cases of red flags (certainty.md §5) that depend on the traces of one agent only."""
 
+from datetime import timedelta
 from typing import Any
 
 from cases import notation
@@ -25,12 +26,37 @@ def scored_records(agent: str, days: float, n: int, shift: int = 0) -> list[Sour
     )
 
 
+def episodes(agent: str, days: float, *modes: str) -> list[Source]:
+    """Return episodes of an hour with these failure modes, one after the other."""
+    return traces(
+        ago(days),
+        2 * len(modes),
+        agent=agent,
+        every=timedelta(hours=1),
+        idma_fragility_flag=[True, False] * len(modes),
+        idma_phase=[phase for mode in modes for phase in (mode, None)],
+    )
+
+
 def red_flags(**values: float) -> dict[str, Any]:
     """Return the expected red flags of an agent with their values."""
     return {"red_flags": values}
 
 
 CASES = [
+    Case(
+        "5 phase_churn: a failure mode per episode, compared with the window before",
+        [
+            *episodes("new", 12, *"aaaaaaaa"),
+            *episodes("new", 5, *"abcdefgh"),
+            *episodes("usual", 12, *"abcdefgh"),
+            *episodes("usual", 5, *"abcdefgh"),
+        ],
+        [
+            expects(red_flags(phase_churn=1) | {"compared.phase_churn": 1 / 8}, agent="new"),
+            expects(red_flags(phase_churn=1) | {"compared.phase_churn": 1}, agent="usual"),
+        ],
+    ),
     Case(
         "5 repeated_records: more equal pairs than chance gives, of 100 traces",
         [

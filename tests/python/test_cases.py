@@ -78,6 +78,7 @@ def published(connection: psycopg.Connection) -> Found:
         found[place].setdefault("red_flags", {})[" ".join(filter(None, (row["red_flag"], row["field"])))] = (
             row["value"]
         )
+        found[place][f"compared.{row['red_flag']}"] = row["comparison_value"]
     for (agent, *_), row in query(
         "select agent_id_hash, %(T)s as as_of, 0 as window_days, array_agg(distinct failed order by failed) as failed"
         " from {schema}.fct_trace_checks cross join unnest(failed_comparisons) as failures (failed) group by 1"
@@ -89,6 +90,11 @@ def published(connection: psycopg.Connection) -> Found:
     ):
         for window in (7, 30):
             found[agent, T, window].setdefault("issues", {})[row["issue"]] = row["n"]
+    for (agent, *_), row in query(
+        "select agent_id_hash, %(T)s as as_of, 0 as window_days, count(*) filter (where is_judged) as n"
+        " from {schema}.fct_deferral_verdicts group by agent_id_hash"
+    ):
+        found[agent, T, 7]["deferrals_judged"] = row["n"]
     return found
 
 
