@@ -1,4 +1,4 @@
-"""Measure what the database server executes during a run of dbt, by sampling it every few milliseconds.
+"""Measure the time of the database server's queries during a run of dbt, by sampling them every few milliseconds.
 
 dbt's own query times are not accurate enough: its threads wait for each other in Python, which doubles the time of
 short queries.

@@ -1,4 +1,4 @@
-"""Compare measurements with the stated figures. Those for speed depend on the size of the fleet."""
+"""Compare measurements with the stated figures. The figures for speed depend on the size of the fleet."""
 
 from collections.abc import Iterator, Sequence
 from math import inf

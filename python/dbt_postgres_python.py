@@ -5,7 +5,7 @@ only dbt at its top.
 
 It gives the PostgreSQL adapter the three properties that dbt needs to run a Python model. It does not add an adapter,
 so profiles keep ``type: postgres``. The module also adds methods for the project's macros (``METHODS_FOR_MACROS``),
-which return what the package defines for both SQL and Python.
+which return values that the package defines for both SQL and Python.
 
 In sessions of the project's nodes, and in those in which dbt reads the catalog, the search path is pg_catalog from the
 first statement on. Nodes of other projects keep their search path.

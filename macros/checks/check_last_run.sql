@@ -117,8 +117,8 @@
   {{ return(is_rebuilt(graph.nodes['model.ciris_scoring.int_scoring_run'])) }}
 {% endmacro %}
 
-{#- A full refresh must build all nodes, because one alone would keep only what this run scores. It replaces published
-    scores only with ciris_allow_rescoring, and never in a part of the project. -#}
+{#- A full refresh must build all nodes, because a node refreshed alone would keep only the rows that this run scores.
+    It replaces published scores only with ciris_allow_rescoring, and never in a part of the project. -#}
 {% macro check_full_refresh(models) %}
   {%- if flags.FULL_REFRESH and not is_full_refresh() -%}
     {{ refuse(

@@ -48,7 +48,7 @@
       ~ ("Take it out." if override.is_scoped else "Write it below the project's own name: " ~ override.own_place ~ ".")) -%}
   {%- endfor -%}
   {%- if faults -%}
-    {{ refuse("Settings that would change what ciris_scoring keeps or how it is checked: " ~ faults | join(' ')
+    {{ refuse("Settings that would change the stored rows or the checks of ciris_scoring: " ~ faults | join(' ')
       ~ " docs/package.md says what a root project may set.") }}
   {%- endif -%}
 {% endmacro %}

@@ -131,7 +131,7 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- Whether this invocation builds models of this project. dbt retry does not say what it builds. -#}
+{#- Whether this invocation builds models of this project. dbt retry does not name its models. -#}
 {% macro is_run_of_ours() %}
   {%- if not execute or flags.WHICH not in ['run', 'build'] or selected_resources is not defined -%} {{ return(false) }} {%- endif -%}
   {%- if 'model.ciris_scoring.int_runs' not in graph.nodes -%} {{ return(false) }} {%- endif -%}

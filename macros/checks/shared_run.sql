@@ -1,6 +1,6 @@
 {#- A run that several dbt processes share, for schedulers that start a process per model. They have the same text in
     the environment variable CIRIS_RUN. The first process enters the run in the log with its as-of, and all others take
-    that as-of. A process may build what depends on int_scoring_run only if this run has built int_scoring_run. -#}
+    that as-of. A process may build nodes that depend on int_scoring_run only if this run has built int_scoring_run. -#}
 
 {#- The text of CIRIS_RUN; none for a run of one process. -#}
 {% macro shared_run() %}
@@ -13,7 +13,7 @@
   {{ return(run_id() if shared_run() else invocation_id) }}
 {% endmacro %}
 
-{#- Let processes of one schema do what follows in turn, until the transaction ends. -#}
+{#- Make processes of one schema execute the next statements one after the other, until the transaction ends. -#}
 {% macro in_turn() %}
   {%- do run_query("select pg_advisory_xact_lock(" ~ lock_key('start_lock') ~ ")") -%}
 {% endmacro %}

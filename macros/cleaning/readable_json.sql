@@ -52,8 +52,8 @@
         from (
           select
             regexp_replace(
-              -- Replace escaped backslashes, because they do not begin an escape. The replacement keeps the texts
-              -- around it apart.
+              -- Replace escaped backslashes, because they do not begin an escape. The replacement separates the texts
+              -- before and after it.
               replace({{ text }}, '\\', '__'),
               '\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}', '__', 'g'
             ) as unpaired

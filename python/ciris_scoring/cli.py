@@ -393,7 +393,7 @@ def fleet(
 @csv_option
 @database_options
 def alerts(as_of: str | None, window_days: int | None, form: str | None, place: Place) -> None:
-    """Show the alerts and red flags that are raised. Those that somebody has acknowledged are last.
+    """Show the alerts and red flags that are raised. Acknowledged ones are last.
 
     The command only reads the marts; the role needs the right to do so.
 
@@ -426,7 +426,7 @@ def acknowledge(
     for_machines: bool,
     place: Place,
 ) -> None:
-    """Mark an alert or a red flag of an agent as seen, until a day; without AGENT, list what is marked.
+    """Mark an alert or a red flag of an agent as seen, until a day; without AGENT, list all marks.
 
     AGENT is as in `ciris-scoring explain`, KIND the kind of the alert or the name of the red flag. Everybody who reads
     the alert then sees who has seen it and why, and it is listed last. Scores and verdicts stay the same. If it ends

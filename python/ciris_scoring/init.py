@@ -37,7 +37,7 @@ SCHEDULE = """\
 """
 IGNORED = "target/\nlogs/\n.ciris/\nprofiles.yml\nciris-report.html\n"
 NEXT_STEPS = """\
-The project is in {folder}. What to do next:
+The project is in {folder}. Next steps:
 
   ciris-scoring run --embedded      score the sample on an embedded PostgreSQL, and show the fleet
   profiles.yml                      name your own PostgreSQL there, or in the environment variables that it reads

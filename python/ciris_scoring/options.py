@@ -48,8 +48,8 @@ class UsablePath(click.Path):
 
 FOLDER = UsablePath(file_okay=False)
 INSTALL = "in a checkout of the repository: pip install '.[{}]'"
-"""How to install an extra. The package is not on PyPI, so pip must get a path and not a name, which could be another
-package's."""
+"""Instruction to install an extra. The package is not on PyPI, so pip must get a path and not a name, which could be
+another package's."""
 
 
 @contextlib.contextmanager

@@ -186,7 +186,7 @@ CASES = [
                 *traces(ago(1), 100, agent=agent, every=SECONDS, **SIX),
             ]
         ],
-        # 12 of 200, at 6 times 0.5 / 200: 12 ln 6 + 188 ln(0.985 / 0.9975) = 19.1. Both weeks are alike.
+        # 12 of 200, at 6 times 0.5 / 200: 12 ln 6 + 188 ln(0.985 / 0.9975) = 19.1. Both weeks are equal.
         [
             expects({"alerts": {"falling": "warning"}}, agent="old"),
             expects({"alerts": {}}, agent="young"),

@@ -140,7 +140,7 @@ CASES = [
             *traces(ago(1, -6), agent="R", coherence_level=1),
             *traces(ago(1), 2, agent="C", action_was_overridden=True),
         ],
-        # Of equal factors the first one is the weakest: I_int (0) before S (0), and I_inc (0, because ECE = 1) before
+        # The first of equal factors is the weakest: I_int (0) before S (0), and I_inc (0, because ECE = 1) before
         # S.
         [
             expects({"weakest_factor": "I_int", "i_int_score": 0, "s_score": 0}, agent="I_int"),

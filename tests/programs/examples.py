@@ -1,7 +1,7 @@
 """Run the examples of schedulers with the real programs, and compare with one `dbt build`.
 
-`python tests/programs/examples.py [airflow] [dagster] [prefect] [cron] [github-actions]` installs each scheduler in an
-environment of its own, and lets it score the sample. All marts must be those of one `dbt build`. While Airflow builds
+`python tests/programs/examples.py [airflow] [dagster] [prefect] [cron] [github-actions]` installs each scheduler in a
+separate environment, and lets it score the sample. All marts must be those of one `dbt build`. While Airflow builds
 int_windows its process is killed, which must not change the marts, and started again.
 """
 
@@ -56,7 +56,7 @@ SCORE = {
 
 
 class Place:
-    """A database with the sample, in which each scheduler has a schema of its own."""
+    """A database with the sample, in which each scheduler has a separate schema."""
 
     def __init__(self, folder: Path, server: embedded.Server, connection: psycopg.Connection[Any]):
         self.folder, self.server, self.connection = folder, server, connection
@@ -135,7 +135,7 @@ def with_scheduler(place: Place, name: str, programs: Path) -> None:
 
 
 def with_cron(place: Place, name: str, programs: Path) -> None:
-    """Check the units with systemd, and start what the service starts."""
+    """Check the units with systemd, and start the service's command."""
     project, units = place.project(name), place.folder / name
     for unit in sorted((EXAMPLES / name).glob("ciris-scoring.*")):
         text = unit.read_text("utf-8").replace("/srv/ciris-scoring/.venv/bin", str(programs))

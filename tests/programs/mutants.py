@@ -76,7 +76,7 @@ def main() -> int:
 
 
 def try_one(places: Queue[tuple[Path, Server]], mutant: Mutant | None) -> str:
-    """Return what found the mutation. Without a mutation, return whether the checks pass."""
+    """Return the check that found the mutation. Without a mutation, return whether the checks pass."""
     copy, server = place = places.get()
     try:
         with mistake(copy, mutant):

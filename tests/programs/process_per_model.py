@@ -37,7 +37,7 @@ KILLED = "int_windows"
 
 
 def parents(manifest: Manifest, nodes: Mapping[str, Any], unique_id: str) -> set[str]:
-    """Return the nodes that are built before a node. Ephemeral models are replaced by what they read."""
+    """Return the nodes that are built before a node. Ephemeral models are replaced by the nodes that they read."""
     found = set()
     for parent in manifest.nodes[unique_id].depends_on_nodes:
         if parent in nodes:
@@ -60,7 +60,7 @@ def tasks(manifest: Manifest) -> dict[str, set[str]]:
 
 
 def build_and_test(manifest: Manifest, unique_id: str, options: list[str], folder: Path) -> None:
-    """Build a node and run its tests, in a process of its own. The exit code is 1 if one fails."""
+    """Build a node and run its tests, in a separate process. The exit code is 1 if one fails."""
     kind, _, name = unique_id.split(".")
     for command in ("seed" if kind == "seed" else "run", "test"):
         paths = ["--target-path", str(folder / name), "--log-path", str(folder / name)]
@@ -134,7 +134,7 @@ def environment(**values: str) -> Iterator[None]:
 
 
 def differences(at_once: int, n_runs: int = 2) -> list[str]:
-    """Score the sample both ways in a first run and increments. Return what differs."""
+    """Score the sample both ways in a first run and increments. Return the differences."""
     wrong: list[str] = []
     newest = datetime.fromisoformat(sample_info()["as_of"])
     with (

@@ -29,7 +29,7 @@ HINT = "Install the extra embedded"
 
 
 def printed(*command: str | Path, fails: bool = False, **options: object) -> str:
-    """Run a command and return what it printed.
+    """Run a command and return its output.
 
     :raises SystemExit: it failed, or with ``fails`` it succeeded.
     """

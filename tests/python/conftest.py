@@ -42,7 +42,7 @@ BehaviorFlagRendered._default_source = staticmethod(lambda: "dbt")
 
 
 def is_read(event: BaseEvent) -> bool:
-    """Return whether a listener uses a dbt event. Of the debug events, that is only the one that shows progress."""
+    """Return whether a listener uses a dbt event. The only such debug event is the one that shows progress."""
     return not isinstance(event, DebugLevel) or type(event).__name__ == "NodeFinished"
 
 

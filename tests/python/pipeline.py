@@ -140,7 +140,7 @@ def score(
 
 @contextmanager
 def kept_parsed(profiles_dir: Path, cli_vars: Any = None) -> Iterator[None]:
-    """Give dbt a target folder of its own for each database, schema and set of parsing variables. Otherwise dbt would
+    """Give dbt a separate target folder for each database, schema and set of parsing variables. Otherwise dbt would
     parse the project again after each change of them, which takes longer than many tests.
     """
     key = parsed_for(profiles_dir, cli_vars)

@@ -1,4 +1,4 @@
-"""Tests of acknowledgements: the command, its rights, two people at once, and what readers see."""
+"""Tests of acknowledgements: the command, its rights, two people at once, and the texts that readers see."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def test_server_answers_during_a_flood_and_stops_on_signal(scored_sample):
                 if number % 40 == 0:
                     for path in ("/healthz", "/api/v1/scoring/capacity/Link?_key=hidden", "/"):
                         assert status_of(port, path) == 200
-            # The server has closed what exceeds its limit. Reading waits until it has.
+            # The server has closed the connections above its limit. Reading waits until it has done so.
             assert [connection.recv(1) for connection in held[: n_flood - most]] == [b""] * (n_flood - most)
             assert status_of(port, "/healthz") == 200
         finally:

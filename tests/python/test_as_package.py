@@ -215,7 +215,8 @@ def test_permissions_are_a_seed_of_the_root_project(consumer, marts):
 
 
 def test_models_of_the_root_project_build_when_ours_are_refused(consumer, marts):
-    """Their models build whatever stops ours: an older as-of, missing sources, published scores, or a run at work."""
+    """The root project's models build even if ours are refused: by an older as-of, missing sources, published scores,
+    or a run at work."""
     theirs = ("--select", "package:consumer")
     built = consumer.dbt(
         "build", *theirs, "--vars", "{ciris_as_of: 2021-01-01, ciris_source_schema: nowhere}"

@@ -296,7 +296,7 @@ def missing(table: str, column: str = "", *further: str) -> Case:
 
 
 def wrong_types(table: str, **columns: tuple[str, str] | tuple[str, str, str]) -> Case:
-    """Return a case with columns of wrong types: the type, what to select instead, and the declared type."""
+    """Return a case with columns of wrong types: the type, the cast to select instead, and the declared type."""
     expected = [
         f"cirislens.{table} has columns of types that cannot be read",
         *(f"{column} is {(kind, *told)[-1]} and must be " for column, (kind, _, *told) in columns.items()),
@@ -590,9 +590,7 @@ def test_a_refused_parameter_enters_no_score_of_a_part_built_after_it(published,
 
 
 def test_a_full_refresh_that_is_allowed_is_logged(published, published_marts):
-    """The run log records the permission. A full refresh is the remedy that the refusal of a
-    changed parameter names.
-    """
+    """The run log records the permission. The message about a changed parameter names a full refresh as the remedy."""
     log = (
         "select is_full_refresh, parameter_set_id, published_until, newest_as_of"
         " from ciris_intermediate.int_runs where published_at is not null order by published_at"

@@ -1,4 +1,4 @@
-"""Tests of dbt options that change what is built: each is refused before anything is built, or works."""
+"""Tests of dbt options that change the built models or rows: each is refused before anything is built, or works."""
 
 from __future__ import annotations
 

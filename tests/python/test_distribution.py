@@ -1,7 +1,7 @@
 """Tests of the distribution on a Citus cluster that need no cluster: distribution of tables, and refusals.
 
-A stand-in for Citus on plain PostgreSQL refuses what Citus refuses: null keys of distributed tables, unique indexes
-without the key, and temporary tables.
+Functions on plain PostgreSQL imitate Citus and refuse the same statements: null keys of distributed tables, unique
+indexes without the key, and temporary tables.
 """
 
 from __future__ import annotations

@@ -89,8 +89,8 @@ EDITS = {
     ),
 }
 
-# Ends a run at its nth statement that creates or writes a table. An error is what a full disk or a lost connection is
-# for the run. It is killed while the statement waits for a lock.
+# Ends a run at its nth statement that creates or writes a table. An error stands for a full disk or a lost connection.
+# It is killed while the statement waits for a lock.
 DIES = """
     create sequence public.statement;
     create function public.end_made() returns event_trigger language plpgsql as $$
@@ -332,7 +332,7 @@ class Healing(RuleBasedStateMachine):
 
     @rule(death=DEATHS, first=st.integers(0, 12), n=st.integers(0, 12), step_days=st.sampled_from([2, 60]))
     def backfill(self, death: Death, first: int, n: int, step_days: int) -> None:
-        """Score a range of as-ofs again, or what the last run named.
+        """Score a range of as-ofs again, or the range that the last run named.
 
         With late data the range is the whole history, because a backfill of less would leave the other as-ofs as they
         are. If it ends after the newest published as-of, it begins with the restatement window.
@@ -355,7 +355,7 @@ class Healing(RuleBasedStateMachine):
         self.execute("run", *REFRESH, "--as-of", self.now.isoformat(), death=death)
 
     def execute(self, command: str, *arguments: str, death: Death = None, **variables: Any) -> bool:
-        """Execute a command, and what it names if it is refused. Return whether it was."""
+        """Execute a command, or if it is refused, the command that its message names. Return whether it was refused."""
         self.is_sound, self.has_run = False, True
         if message := self.refused(command, *arguments, death=death, **variables):
             named = re.search(r"ciris-scoring run((?: --[\w-]+(?: \d[\dTZ:-]*)?)*)", message)

@@ -350,7 +350,7 @@ MARTS = {
 
 
 def without_limits(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row without the confidence bounds, the long run and what derives from them.
+    """Return a row without the confidence bounds, the long run and values derived from them.
 
     They depend on all agents of the fleet.
     """

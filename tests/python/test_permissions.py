@@ -1,4 +1,5 @@
-"""Tests of permissions by name: the optional seed permissions.csv, and what readers show with and without it."""
+"""Tests of permissions by name: the optional seed permissions.csv, and the verdicts that readers show with and without
+it."""
 
 from __future__ import annotations
 

@@ -297,7 +297,7 @@ def test_alerts_that_are_new_or_have_become_critical_go_to_the_command(
 
 
 def check_news(received: list[dict[str, Any]], added: dict[str, Any], risen: dict[str, Any]) -> None:
-    """One message, with what is new, closed and changed since the run before."""
+    """Check the one message, with the alerts and verdicts that are new, closed or changed since the previous run."""
     [message] = received
     assert {alert["kind"] for alert in message["new_alerts"]} == {added["kind"], risen["kind"]}
     assert [alert["kind"] for alert in message["closed_alerts"]] == ["falling"]
@@ -333,7 +333,7 @@ def test_an_address_of_no_service_is_refused_before_the_run(sample, marts, addre
 
 @contextmanager
 def receiver() -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """A server on loopback that keeps the JSON it gets, except at /404. Yield its address and what it got."""
+    """A server on loopback that keeps the JSON it gets, except at /404. Yield its address and the kept messages."""
     received: list[dict[str, Any]] = []
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,8 +1,8 @@
 """Compare every number that people and programs read with the marts: API, pages, report, `explain`, tables, Grafana.
 
-Each reader below yields what it shows as `Shown`: the mart, the key of the row, the column and the shown value. One
-test compares all of them. The sample was published with a threshold of 0.6 and then run with 0.8, so newest and final
-rows have different thresholds.
+Each reader below yields the values that it shows as `Shown`: the mart, the key of the row, the column and the shown
+value. One test compares all of them. The sample was published with a threshold of 0.6 and then run with 0.8, so newest
+and final rows have different thresholds.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ class At:
         return {"agent_id_hash": agent, **self.key, **more}
 
     def get(self, path: str, **asked: Any) -> Any:
-        """Return an answer of the API at the as-of, without what changes with each answer."""
+        """Return an answer of the API at the as-of, without the members that change with each answer."""
         asked = {"as_of": self.as_of.isoformat(), "window_days": self.window_days, **asked}
         params = {name: value for name, value in asked.items() if value is not None}
         response = self.client.get(SCORING + path, params=params)
@@ -336,7 +336,7 @@ def of_factors(factors: Row, mart: str, key: Mapping[str, Any]) -> Iterator[Show
 
 
 def lists(answer: Row, key: Mapping[str, Any]) -> Iterator[Shown]:
-    """Yield what the lists of an answer show."""
+    """Yield the values in the lists of an answer."""
     for name in answer.keys() & LISTS.keys():
         if isinstance(answer[name], list):
             yield from of_list(name, answer[name], key)
@@ -405,7 +405,7 @@ def api_parameters(at: At) -> Iterator[Shown]:
 
 
 def api_evidence(at: At) -> Iterator[Shown]:
-    """The amounts of the traces must sum to what the published component lost."""
+    """The amounts of the traces must sum to the loss of the published component."""
     for agent, component in itertools.product(at.agents, WITH_EVIDENCE):
         traces = at.get(f"/evidence/{agent}", component=component, limit=1000)["traces"]
         amount = round(sum(trace["lowered_by"] for trace in traces), 6)
@@ -473,7 +473,7 @@ def fleet_page(at: At) -> Iterator[Shown]:
 
 
 def section(page: str, key: Mapping[str, Any], *, whole: bool) -> Iterator[Shown]:
-    """Yield what a section about an agent shows: score, loss components, factors and components."""
+    """Yield the values in a section about an agent: score, loss components, factors and components."""
     for title, value, bounds in re.findall(r"<div><b>(.*?)</b><b>(.*?)</b> <i>(.*?)</i>", page):
         yield from limited("scores", key, FACTORS[text_of(title)], f"{value} {bounds}")
     for row in cells(with_names(page)):
@@ -481,7 +481,7 @@ def section(page: str, key: Mapping[str, Any], *, whole: bool) -> Iterator[Shown
             column = "capacity_score_steady" if row[0].startswith("Score") else "capacity_score"
             yield Shown("scores", key, column, row[-2])
         elif row[0].startswith(("This week", "These 30 days")):
-            continue  # what bridges the two scores
+            continue  # differences between the two scores
         elif whole and len(row) == 4:
             yield Shown("attribution", {**key, "loss_component": part_of(row[0])}, "points_lost", row[2])
         elif whole and len(row) == 3 and part_of(row[0]):
@@ -779,7 +779,7 @@ def world(sample_copy: Database) -> Iterator[tuple[At, Expected]]:
 
 
 def wrong(reader: Read, at: At, expected: Expected) -> Iterator[str]:
-    """Yield what a reader shows otherwise than the marts, and rows that it does not show."""
+    """Yield values of a reader that differ from the marts, and rows that it does not show."""
     seen = set()
     for shown in reader(at):
         found = expected.found(shown.mart, shown.key)

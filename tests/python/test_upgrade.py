@@ -1,4 +1,4 @@
-"""Test of an upgrade: the present code goes on from the tables that a released version left."""
+"""Test of an upgrade: the present code continues from the tables of a released version."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def rows_of(
 ) -> None:
     """Create a schema with the rows of the marts in which a condition on the as-of holds.
 
-    :param kept: copy the rows, instead of showing what the marts have later.
+    :param kept: copy the rows, instead of the later rows of the marts.
     """
     connection.execute(sql.SQL("create schema {}").format(sql.Identifier(name)))
     marts = connection.execute(

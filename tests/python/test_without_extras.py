@@ -1,4 +1,4 @@
-"""Tests of the package without extras: the core imports, and commands of an extra say what to install."""
+"""Tests of the package without extras: the core imports, and commands of an extra name the extra to install."""
 
 import json
 import os

@@ -1,5 +1,6 @@
 {{ config(materialized='replace_range', tags='ciris_static') }}
-{#- Scoring parameters with the values of this run, so that Python and people read what SQL used. Grain: parameter. -#}
+{#- Scoring parameters with the values of this run, so that Python and people read the values that SQL used. Grain:
+    parameter. -#}
 {% for name, definition in scoring_parameter_definitions().items() %}
 {%- set default_text = scoring_parameter_text(name, definition['default']) %}
 select

@@ -83,8 +83,8 @@ by_hash as (
 
 ),
 
--- Hashes have few different lengths, so the prefix rule is one equality per length. Those below 8 characters do not
--- qualify.
+-- Hashes have few different lengths, so a prefix is found by one join on equality per length. Hashes below 8 characters
+-- are not used.
 hash_lengths as (
 
     select distinct hash_length

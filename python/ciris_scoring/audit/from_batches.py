@@ -21,7 +21,7 @@ from ciris_scoring.lab import embedded
 DATABASE = "ciris_batches"
 """Database for loaded batches. It is separate from the database of the sample, so that their traces are not mixed."""
 NEXT_STEPS = """
-The traces stay in the database {database} of the embedded PostgreSQL. What to look at next:
+The traces stay in the database {database} of the embedded PostgreSQL. Next steps:
   ciris-scoring explain AGENT --profiles-dir {profiles}
   ciris-scoring report --profiles-dir {profiles}
   {psql}"""

@@ -53,7 +53,7 @@ def read_all(
         except BrokenProcessPool as error:
             raise WorkerDied(
                 "A process that verifies traces was killed, perhaps because memory ran out.",
-                "What was loaded so far is kept; run the same command again.",
+                "Traces loaded so far are kept; run the same command again.",
             ) from error
         finally:
             pool.shutdown(cancel_futures=True)

@@ -11,8 +11,8 @@ INTERRUPTED = 130
 class CirisError(Exception):
     """Expected failure.
 
-    :param message: what went wrong.
-    :param hint: what to do about it.
+    :param message: description of the failure.
+    :param hint: the remedy.
     """
 
     exit_code = 1
@@ -44,7 +44,7 @@ class RunInProgress(CirisError):
 
 
 class DbtFailed(CirisError):
-    """A dbt command failed. What was published before is unchanged."""
+    """A dbt command failed. Scores that were published before are unchanged."""
 
 
 class RunRefused(DbtFailed):

@@ -20,7 +20,7 @@ def fault_of_path(path: str | os.PathLike[str]) -> str | None:
 
 
 def fault_of_error(error: OSError, path: str) -> str | None:
-    """Return what is wrong with the path of a failed operation. None if the path is not the cause."""
+    """Return the fault of the path of a failed operation. None if the path is not the cause."""
     if error.errno == errno.ENAMETOOLONG:
         return (
             f"{_cut(path)} has {len(path):,} characters: the path, or a name in it, is too long for this system. "

@@ -252,7 +252,7 @@ def _read_by_dbt(
         reason = one_line(getattr(error, "msg", error))
         raise ProfileError(
             f"dbt cannot use the profile in {profiles_dir} or the project in {project_dir}: {reason}",
-            f"{_example(project_dir)} shows what a profile holds; `dbt debug` checks it.",
+            f"{_example(project_dir)} is an example of a profile; `dbt debug` checks yours.",
         ) from error
     if profile.credentials.type != "postgres":
         raise ProfileError(
@@ -289,7 +289,7 @@ def _example(project_dir: Path) -> Path:
 
 
 def _scoped(variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the variables that a dbt project sets for the package. Those below the package's name override global
+    """Return the variables that a dbt project sets for the package. Variables below the package's name override global
     ones."""
     return {**variables, **(variables.get(PACKAGE) or {})}
 

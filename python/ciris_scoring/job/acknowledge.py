@@ -22,7 +22,7 @@ from ciris_scoring.serve.explain import find_agent
 
 LONGEST_TEXT = 500
 """Longest name and reason, in characters."""
-# Identity columns and defaults need no rights of their own, so `insert` on the other columns is enough.
+# Identity columns and defaults need no separate rights, so `insert` on the other columns is enough.
 CREATE = """
 create table {table} (
     acknowledgement_id bigint generated always as identity primary key,

@@ -46,7 +46,7 @@ class DbtBuild:
         :param run_variables: dbt variables of this run, without their prefix, in addition to those of the command line.
         :param full_refresh: rebuild incremental models from scratch.
         :param skipped: nodes to skip, in dbt's selection syntax.
-        :raises DbtFailed: a node failed; the message names the first one and dbt's message, the hint what to do.
+        :raises DbtFailed: a node failed; the message names the first one and dbt's message, the hint gives the remedy.
         """
         command = [
             *("build", "--select", f"package:{PACKAGE}"),

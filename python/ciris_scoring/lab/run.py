@@ -34,7 +34,7 @@ The embedded PostgreSQL keeps running; to stop it: {stop}
   psql      {psql}
   dbt       {dbt} build --profiles-dir {profiles} --vars 'ciris_as_of: {as_of}'
 
-What to look at next:
+Next steps:
 
   -- Components of the lowest score of the fleet
   select factor, component, component_value from {fct_factor_components}

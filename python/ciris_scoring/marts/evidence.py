@@ -12,7 +12,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Rule(NamedTuple):
-    """How a single trace lowers a component."""
+    """Rule by which a single trace lowers a component."""
 
     amount: str
     """SQL expression of the amount by which a counted trace, or a fragile episode, lowers the component. 0 or less if

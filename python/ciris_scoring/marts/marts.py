@@ -73,7 +73,7 @@ class Marts:
         if missing := self.missing():
             raise DatabaseError(
                 f"No score is published in schema {self.relations.marts_schema} yet.",
-                "Score the fleet first with ciris-scoring run, or name another --target. What is missing is "
+                "Score the fleet first with ciris-scoring run, or name another --target. Missing: "
                 f"{self.relations.places[missing[0]]}.",
             )
 

@@ -1,4 +1,4 @@
-"""Explain a score: what lowered it, what changed, and which events and traces are behind it.
+"""Explain a score: its losses, its changes, and the events and traces behind them.
 
 All data is read from the marts in one read-only transaction. docs/serving.md, "Explanations as JSON", describes the
 structure of an explanation.
@@ -47,10 +47,10 @@ NOT_COMPARABLE = {
     "no_score": "one of the two has too few traces for a score",
 }
 RULE = (
-    "How points are shared out: equally among the traces of the window that lowered the component; those of missing "
+    "Points are divided equally among the traces of the window that lowered the component; those of missing "
     "fields by the number of fields, those of slow recovery by the hours of the episodes that a trace began. "
     "Incoherent signals may have come before the window. Fixed cost, drift, overconfidence and deferrals judged poor "
-    "belong to no single trace."
+    "are not attributed to single traces."
 )
 
 Row = dict[str, Any]
@@ -479,7 +479,7 @@ def _steady_lines(score: Row) -> list[str]:
     return [
         f"Steady score, to decide by: {decimals.score(steady)}, {score['category_steady']}, "
         f"{score['category_steady_certainty']}; 95 % interval: {low} to {high}.",
-        *([f"Difference from this window by events: {', '.join(changes)}"] if changes else ()),
+        *([f"Difference from this window's score, by events: {', '.join(changes)}"] if changes else ()),
     ]
 
 

@@ -43,7 +43,7 @@ class Change(NamedTuple):
     days: Integers
     """Days from the change to the as-of, 1 to ``RECENT_DAYS``."""
     kept_before: Floats
-    """Product of what the components leave of the score, in the base."""
+    """Score that the compared components would leave of 1, in the base."""
     kept_now: Floats
     """The same since the change."""
     component: Integers

@@ -23,10 +23,11 @@ replay                  n·y/s and n²/s per period (s sampled)               st
 episodes                recoveries, Σ ln hours, Σ ln² hours                 the fleet's coefficient of variation
 ======================  ==================================================  =========================================
 
-S also needs the weights of signals over its lookback horizon (:mod:`coherence`). Events are what lowers a rate's score:
-traces that are not valid for ``i_chain``, missing fields for ``i_coverage``, incoherent signals for ``s_score``. Counts
-are int64 and are added and subtracted exactly. The few sums of real numbers are added for each window in a fixed order.
-A day is a period of 24 hours that ends at the as-of or a whole number of days before it, also with hourly periods.
+S also needs the weights of signals over its lookback horizon (:mod:`coherence`). Events are the outcomes that lower a
+rate's score: traces that are not valid for ``i_chain``, missing fields for ``i_coverage``, incoherent signals for
+``s_score``. Counts are int64 and are added and subtracted exactly. The few sums of real numbers are added for each
+window in a fixed order. A day is a period of 24 hours that ends at the as-of or a whole number of days before it, also
+with hourly periods.
 
 **Details** that certainty.md does not fix:
 

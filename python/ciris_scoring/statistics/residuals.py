@@ -1,4 +1,4 @@
-"""Variation between days: residual sums of squares of daily counts, and what chance alone would give.
+"""Variation between days: residual sums of squares of daily counts, and their expectation by chance alone.
 
 Take a window or a baseline with days d, on which y_d of n_d traces are events, N = Σ n_d and p = Σ y_d / N. The
 residual sum of squares is Σ (y_d − n_d p)² = Σ y² − 2p Σ yn + p² Σ n². With independent traces its expectation is p(1 −
@@ -35,7 +35,7 @@ PAIR_ROWS, PAIR_COLUMNS = np.triu_indices(N_BINS)
 stored."""
 
 PAIR_WEIGHTS: Floats = np.where(PAIR_ROWS == PAIR_COLUMNS, 1.0, 2.0)
-"""How often each pair occurs in the matrix."""
+"""Number of times that each pair occurs in the matrix."""
 DIAGONAL: NDArray[np.intp] = np.flatnonzero(PAIR_ROWS == PAIR_COLUMNS)
 """Positions of the diagonal among the pairs."""
 

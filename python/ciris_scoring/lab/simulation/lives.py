@@ -12,7 +12,7 @@ from ciris_scoring.lab.simulation.schedule import Rows
 
 
 class Ethics(IntEnum):
-    """How much of an action the conscience checks. Each level adds keys to its result."""
+    """Extent of the conscience's checks of an action. Each level adds keys to its result."""
 
     EXEMPT = 0
     LEVELS = auto()

@@ -23,7 +23,7 @@ PAGE = f"""<!doctype html>
 <link rel=stylesheet href=docs/swagger-ui.css>
 </head>
 <body>
-<noscript>This page needs JavaScript; what it shows is in <a href=openapi.json>openapi.json</a>.</noscript>
+<noscript>This page needs JavaScript; its content is in <a href=openapi.json>openapi.json</a>.</noscript>
 <div id=swagger-ui></div>
 <script src=docs/swagger-ui-bundle.js></script>
 <script>{SCRIPT}</script>

@@ -40,7 +40,7 @@ HEADERS: Mapping[int, dict[str, Any]] = {
 TAGGED = {
     "ETag": {
         "schema": {"type": "string"},
-        "description": "Changes with what is published; for If-None-Match.",
+        "description": "Changes with each publication; for If-None-Match.",
     },
     "Cache-Control": {
         "schema": {"type": "string"},

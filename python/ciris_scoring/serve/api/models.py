@@ -89,7 +89,9 @@ class DetailedFactor(FactorScore):
     name: str = Field(description="Name of the factor for people.")
     formula: str = Field(description="Formula of the factor.")
     description: str = Field(description="Property of the agent that the factor measures.")
-    notes: list[str] = Field(default_factory=list, description="How to read the factor; for R and I_inc.")
+    notes: list[str] = Field(
+        default_factory=list, description="Explanation of the factor's value; for R and I_inc."
+    )
 
 
 class DetailedFactors(ByFactor[DetailedFactor]):
@@ -406,7 +408,7 @@ class EvidenceTrace(Described):
     """A trace that lowered a component."""
 
     key: str = Field(description="Key of the trace. As `after` it selects the traces after this one.")
-    lowered_by: float = Field(description="How much it lowered the component, in `lowered_by_unit`.")
+    lowered_by: float = Field(description="Amount by which it lowered the component, in `lowered_by_unit`.")
     failure_mode: str | None = Field(description="Failure mode of the episode that it began; null if none.")
 
 

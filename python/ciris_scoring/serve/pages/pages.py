@@ -41,7 +41,7 @@ from ciris_scoring.serve.pages.words import OUTCOMES, natural, raised
 from ciris_scoring.serve.spreadsheet import csv_cell
 
 MAX_AGENTS = 500
-"""Maximum number of agents in a report. Those that need attention most are chosen."""
+"""Maximum number of agents in a report. The agents that need attention most are chosen."""
 MAX_CHOICES = 50
 NEAREST = 10
 """Number of agents that are offered for a comparison."""
