@@ -173,7 +173,10 @@ def of_plausibility(close: int, n: int) -> dict[str, int]:
     return {"n_plausibilities": n, "n_close_plausibilities": close}
 
 
-REPEATED = "Of 100 traces 21 pairs have the same plausibility, alignment and coherence, 3.1 times as many as chance gives; "
+REPEATED = (
+    "Of 100 traces 21 pairs have the same plausibility, alignment and coherence, "
+    "3.1 times as many as chance gives; "
+)
 JUDGED = {
     # With 100 traces and a baseline of 0 in 99, the expected mean is 1. The probability of 7 or more is 0.000083, of
     # 6 or more 0.00059. The second agent does not exceed its baseline (mean 3.5); the last one has only 2.
