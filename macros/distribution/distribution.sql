@@ -1,4 +1,5 @@
-{#- Distribution of tables over a Citus cluster. Only this folder knows Citus. On plain PostgreSQL all tables are local. -#}
+{#- Distribution of tables over a Citus cluster. Only macros in this folder use Citus. On plain PostgreSQL all tables
+    are local. -#}
 
 {#- Whether the tables are on a cluster. -#}
 {% macro is_distributed() %}

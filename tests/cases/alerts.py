@@ -90,7 +90,7 @@ CASES = [
         ],
     ),
     Case(
-        "4 falling is not raised against a provisional score",
+        "4 falling is not raised if the earlier score is provisional",
         [*weeks("final", 21, {}, TWENTY), *[row for row in weeks("provisional", 20.9, {}, TWENTY)]],
         [
             expects({"alerts": {"falling": "warning", "low_capacity": "critical"}}, agent="final"),

@@ -82,7 +82,7 @@ CASES = [
         hashes={"first": "0123abcd0002", "second": "0123abcd0001"},
     ),
     Case(
-        "1 labels of agents are unique if a name or a hash contains the signs of a label",
+        "1 labels of agents are unique even if names or hashes contain the parentheses of a label",
         [
             *traces(ago(2), agent="bracket in hash", agent_name="Lee"),
             *traces(ago(2), agent="bracket in name", agent_name="Lee (x"),

@@ -69,7 +69,7 @@ class Token(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Return the position behind the token."""
+        """Return the position after the token."""
         return self.start + len(self.text)
 
     @property

@@ -62,7 +62,7 @@ def test_intervals_of_deferrals_and_episodes_have_no_width_without_events():
     assert not {"q_deferral", "mttr_hours"} & found["effects"].keys()
 
 
-def test_a_broken_chain_leaves_its_own_upper_limit():
+def test_upper_bound_with_an_invalid_chain_is_that_of_the_chain():
     found = bounds_of(good_days(chain_valid=0))
     # Wilson bound at 0 of 3,000: z²/(n + z²). On the better side only the fixed cost remains.
     upper = 1.96**2 / (3000 + 1.96**2)

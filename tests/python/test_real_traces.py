@@ -21,8 +21,8 @@ DATA = REPOSITORY / "tests" / "data"
 FILES = {name: DATA / "lens" / f"{name}.csv.gz" for name in ("covenant_traces", "covenant_public_keys")}
 PERIODS = {"day": timedelta(days=1), "hour": timedelta(hours=1)}
 
-# Agents by version of the agent software, with the number of rows and the name of each.
-NAMELESS, SCOUT, ALLY = "4685f71881ded1a8", "3f764637717ba9ec", "8d1300d170e6da7a"  # 1.9, 2.7, 2.15
+# Agents with different versions of the agent software, and the number of rows and the name of each.
+NAMELESS, SCOUT, ALLY = "4685f71881ded1a8", "3f764637717ba9ec", "8d1300d170e6da7a"  # versions 1.9, 2.7, 2.15
 ROWS = {NAMELESS: 83, SCOUT: 363, ALLY: 190}
 NAMES = {NAMELESS: None, SCOUT: "Scout", ALLY: "Ally"}
 

@@ -199,7 +199,7 @@ JUDGED = {
     ),
     # A single occurrence is enough, whatever the baseline. Occurrences in the baseline alone raise nothing. The
     # comparison value is the baseline's count for as many traces.
-    "what no honest agent has": (
+    "single occurrences": (
         [
             {
                 "n_contradicted": per_field(idma_fragility_flag=1),

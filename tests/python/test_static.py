@@ -119,7 +119,7 @@ def test_static_nodes_do_not_depend_on_the_run(database, build, monkeypatch):
 
 CHANGES = {
     "a view that was dropped": f"drop view {SCHEMA}.fct_score_changes",
-    "a view that is another": f"""
+    "a view with another definition": f"""
         create or replace view {SCHEMA}.fct_scoring_runs as
         select * from (table {SCHEMA}.fct_scoring_runs) as runs where false""",
     "a table in place of a view": f"""

@@ -5,7 +5,7 @@
   )
 }}
 {#- Settings of the current or last run. All incremental models depend on it, so one as-of and one cutoff apply to the
-    whole run. A refused run leaves the row of the run before. Grain: one row. -#}
+    whole run. A refused run leaves the row of the previous run. Grain: one row. -#}
 {%- set published = last_publication() or {} -%}
 {%- set backfill = setting('backfill') -%}
 {%- set last = last_run() or {} -%}

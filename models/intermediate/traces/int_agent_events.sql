@@ -15,7 +15,7 @@
   'detection': 'is_fragility_detected',
   'recovery': 'is_fragility_recovered',
 } -%}
-{#- Agents of the run before. -#}
+{#- Agents of the previous run. -#}
 {%- set known_agents = relation_as_left('int_agents') if is_incremental() -%}
 with new_events as (
 

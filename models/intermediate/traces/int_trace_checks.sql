@@ -21,7 +21,7 @@
   'audit_sequence_number': 'true' if is_trace_one_row() else 'is_counted',
   'idma_fragility_flag': 'is_counted',
 } -%}
-{#- Agents of the run before. -#}
+{#- Agents of the previous run. -#}
 {%- set known_agents = relation_as_left('int_agents') if is_incremental() -%}
 {%- set is_linked = is_link_valid('has_entry_hash', 'audit_sequence_number', 'previous_audit_sequence_number') -%}
 with public_keys as (

@@ -6,12 +6,12 @@
     pre_hook="{{ set_for_heavy_work() }}",
   )
 }}
-{#- Incomplete event traces, with no ACTION_RESULT or with several, so that no single event gives their time. Also
-    traces (is_complete) that got events, or whose trace_id another agent used, after they were final. They are few and
-    are found once per run, among the events of the restatement window and events that arrived since with an earlier
-    time. Without this table stg_cirislens__event_traces would read all events of a trace at each use. Grain: trace
-    (agent and trace_id), once for each time that later events were found. Only the agent may be null. Empty if the
-    source holds whole traces. -#}
+{#- Incomplete event traces: they have no ACTION_RESULT or several, so their time does not follow from a single event.
+    The table also lists complete traces (is_complete) that got events, or whose trace_id another agent used, after they
+    were final. All these are few and are found once per run, among the events of the restatement window and events that
+    arrived since with an earlier time. Without this table stg_cirislens__event_traces would read all events of a trace
+    at each use. Grain: trace (agent and trace_id), once for each time that later events were found. Only the agent may
+    be null. Empty if the source holds whole traces. -#}
 {%- set events_from = events_from() -%}
 {#- The newest event that the run before last had found. The last run may have missed events that were being written at
     the time. -#}

@@ -40,7 +40,7 @@ class Kind:
     look_at: str
     """Data to look at."""
     evidence: str = ""
-    """Component whose traces or deferrals are behind the kind, if there is one."""
+    """Component whose traces or deferrals are the evidence of the kind, if there is one."""
     counted: str = ""
     """Name of the things that a red flag counts."""
     counts: Mapping[str, str] = field(default_factory=dict)

@@ -41,7 +41,7 @@ Next steps:
   where agent_id_hash = '{agent}' and as_of = '{as_of}' and window_days = 7
   order by factor, component;
 
-  -- The traces behind it that were overridden, unsafe, or not valid in the chain
+  -- Its traces that were overridden, unsafe, or not valid in the chain
   select traced_at, trace_id, is_overridden, is_unsafe, is_signature_verified, is_key_registered, is_link_valid
   from {fct_trace_checks}
   where agent_id_hash = '{agent}' and (is_overridden or is_unsafe or not is_chain_valid)
