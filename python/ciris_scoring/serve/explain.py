@@ -121,10 +121,14 @@ attribution as (
 shares as (
     select
         lowered.*,
-        attribution.points_lost * lowered.amount
-            / sum(lowered.amount) over (partition by lowered.loss_component) as points
+        attribution.points_lost * lowered.amount / sum(lowered.amount) over component as points
     from lowered
     left join attribution on lowered.loss_component = attribution.loss_component
+    -- A sum of doubles depends on their order.
+    window component as (
+        partition by lowered.loss_component
+        order by lowered.trace_check_id rows between unbounded preceding and unbounded following
+    )
 ),
 costs as (
     select
