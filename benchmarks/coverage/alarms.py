@@ -39,7 +39,7 @@ class Raised(NamedTuple):
     week: Booleans
     """The window of 7 days loses more than the one before it: part of ``falling``."""
     month: Booleans
-    """The same for the window of 30 days."""
+    """The window of 30 days loses more than the one before it: part of ``falling``."""
     changed: Booleans
     """The rate components lose more since a certain day: part of ``falling`` in both windows."""
     episode: Booleans

@@ -32,7 +32,8 @@
   {{ return(none) }}
 {% endmacro %}
 
-{#- Query of columns (types by name) of a table from source_if_there, or of no rows if that is none. -#}
+{#- Query that selects columns of a table, or no rows if the table is none. columns: their types by name. table: as
+    source_if_there returns it. -#}
 {% macro rows_if_there(table, columns) -%}
   select
     {%- for name, type in columns.items() %}

@@ -44,7 +44,7 @@
         "Another run holds the lock on schema " ~ target.schema ~ ". Wait until it has ended, then run again."
         if holder is none else
         "This run has lost its lock on schema " ~ target.schema ~ ": database process " ~ holder ~ " has ended. Another "
-        ~ "run may be at work; when it has ended, run again.") }}
+        ~ "run may be in progress; when it has ended, run again.") }}
     {%- endif -%}
     {{ set_on_workers() }}
   {%- endif -%}

@@ -30,7 +30,8 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
     {%- elif not is_staged -%} {{ rewrite_range(table, select) }}
     {%- endif -%}
   {%- endcall -%}
-  {%- if is_staged or not in_place -%} {#- The last statement was not the one that wrote the rows, so dbt would show DO. -#}
+  {%- if is_staged or not in_place -%} {#- dbt shows the status of the last statement, which did not write the rows. So
+  count them. -#}
     {%- set n = run_query('select count(*) from ' ~ (staging_table(model) if is_staged else new))[0][0] | int -%}
     {%- do store_raw_result('main', message='INSERT 0 ' ~ n, code='INSERT', rows_affected=n) -%}
   {%- endif -%}

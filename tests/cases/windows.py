@@ -35,7 +35,7 @@ CASES = [
         ],
     ),
     Case(
-        "1 a row exists while the window holds a trace",
+        "1 a row exists while the window contains a trace",
         [*traces(ago(7), agent="week"), *traces(ago(7, us=1), agent="month")],
         [
             expects({"n_traces": 1}, agent="week"),

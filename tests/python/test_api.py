@@ -750,7 +750,7 @@ def test_publication_identity_is_unique_while_a_run_is_unfinished(client, marts)
     enter(marts, "refused")
     assert is_new(1) and etag() in seen
     run_id = enter(marts, None)
-    enter(marts, "refused")  # refused because a run is at work
+    enter(marts, "refused")  # refused because a run is in progress
     for outcome in (None, "failed", "interrupted"):
         query = f"update {SCHEMA}_intermediate.int_runs set outcome = %s where run_id = %s"
         marts.execute(query, [outcome, run_id])

@@ -216,7 +216,7 @@ def test_permissions_are_a_seed_of_the_root_project(consumer, marts):
 
 def test_models_of_the_root_project_build_when_ours_are_refused(consumer, marts):
     """The root project's models build even if ours are refused: by an older as-of, missing sources, published scores,
-    or a run at work."""
+    or a run in progress."""
     theirs = ("--select", "package:consumer")
     built = consumer.dbt(
         "build", *theirs, "--vars", "{ciris_as_of: 2021-01-01, ciris_source_schema: nowhere}"

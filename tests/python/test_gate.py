@@ -168,7 +168,7 @@ ARRIVES = f"""
 
 
 def test_after_a_failed_blocking_test_no_part_is_built_and_retry_publishes_all(states, database):
-    """More traces than the test permits arrive while a run is at work; afterwards they are deleted."""
+    """More traces than the test permits arrive while a run is in progress; afterwards they are deleted."""
     variables, failing = {"ciris_as_of": NEWEST}, "assert_every_source_row_is_checked"
     before = published(marts(database))
     with database.connect() as connection:

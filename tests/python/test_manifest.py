@@ -18,7 +18,7 @@ from conftest import REPOSITORY
 
 # Exceptions, each with its reason. An exception that is no longer needed fails the test, too.
 BLOCKING_FROM_A_THRESHOLD_ON = {
-    "assert_every_source_row_is_checked": "traces arrive while a run is at work; from 1 % on something is wrong",
+    "assert_every_source_row_is_checked": "traces arrive while a run is in progress; from 1 % on something is wrong",
 }
 TABLES_WITHOUT_KEY = {
     "stg_cirislens__incomplete_event_traces": "a trace stands there as often as it was found with later events",

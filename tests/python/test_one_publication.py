@@ -47,7 +47,7 @@ class Readers:
     agents: list[str]
 
     def answers(self) -> dict[str, Any]:
-        """Return all answers without their time of creation and without the state of the run at work."""
+        """Return all answers without their time of creation and without the state of the run in progress."""
         [agent, *_] = self.agents
         found: dict[str, Any] = {}
         for path in (

@@ -198,7 +198,7 @@ def test_events_are_told_once_for_neighbouring_days(marts):
 
 
 def test_unfinished_run_is_reported(marts, sample_copy):
-    """While a run is at work, and after it ended without a publication."""
+    """The page says so while a run is in progress, and after a run has ended without a publication."""
     assert "class=state" not in pages.fleet_page(marts, MARTS)
     old = pages.fleet_page(marts, MARTS, now=AS_OF + timedelta(days=3))
     assert "class=old>The verdicts below are 3 days old" in old
@@ -210,7 +210,7 @@ def test_unfinished_run_is_reported(marts, sample_copy):
     page = pages.fleet_page(marts, MARTS)
     assert "The last run published nothing." in page and '<a href="runs">' in page
     with sample_copy.connect() as other, run_lock(other, SCHEMA):
-        assert "A run is at work" in pages.alerts_page(marts, MARTS)
+        assert "A run is in progress" in pages.alerts_page(marts, MARTS)
     marts.execute(
         "update fct_fleet_capacity set as_of = as_of + interval '23 hours' where as_of = %s",
         [AS_OF - timedelta(days=1)],

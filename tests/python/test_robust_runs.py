@@ -103,7 +103,7 @@ def test_concurrent_runs_are_refused_until_the_lock_is_lost(database):
         second = run(database, as_of=NEWEST)
         assert second.exit_code == 1
         assert (
-            f"Another run is at work on schema 'ciris': backend pid {holder} of postgres, connected since 20"
+            f"Another run is in progress on schema 'ciris': backend pid {holder} of postgres, connected since 20"
             in second.output
         )
         assert f"select pg_terminate_backend({holder});" in second.output
@@ -112,7 +112,9 @@ def test_concurrent_runs_are_refused_until_the_lock_is_lost(database):
         # The session is ended as the hint says. The run itself is still alive and has not noticed.
         blocker.execute("select pg_terminate_backend(%s)", [holder])
         with real_run(database) as third:
-            third.wait_until_said(r"Ended database process \d+, at work for a run that has lost its lock")
+            third.wait_until_said(
+                r"Ended database process \d+, which worked for a run that has lost its lock"
+            )
             blocker.execute("rollback")
             assert first.wait() == 1
             assert "Error: dbt stopped at model int_windows" in first.said

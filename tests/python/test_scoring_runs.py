@@ -83,7 +83,7 @@ def test_run_refused_by_another_run_is_logged(marts, sample, monkeypatch):
     monkeypatch.setattr("ciris_scoring.basics.run_lock.LOCK_SECONDS", 0.1)
     with sample.connect() as other, run_lock(other, SCHEMA), pytest.raises(RunInProgress):
         score(sample.profiles_dir, AS_OF)
-    assert newest(marts)["outcome"] == "refused" and "Another run is at work" in newest(marts)["message"]
+    assert newest(marts)["outcome"] == "refused" and "Another run is in progress" in newest(marts)["message"]
 
 
 def test_failed_and_interrupted_runs_are_logged_until_the_next_success(marts, sample, monkeypatch):

@@ -213,7 +213,7 @@ class Store:
     def known(self, batch_ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, KnownBatch]:
         """Return the batches that are loaded and need not be read again.
 
-        A batch is read again if a key has been registered since that one of its traces needs.
+        A batch is read again if the key of one of its traces has been registered since.
         """
         query = """
             select batches.batch_id, batches.traces_received, batches.traces_rejected, open.n
@@ -398,8 +398,8 @@ class Store:
         return sum(not is_incoming for (is_incoming,) in deleted)
 
     def _delete_unverified(self) -> int:
-        """Delete loaded traces that are not verified if an incoming one of the same id, time and agent is. Return
-        their number."""
+        """Delete loaded traces that are not verified if an incoming trace of the same id, time and agent is verified.
+        Return their number."""
         return self._execute(
             """
             with deleted as (

@@ -81,7 +81,7 @@ def _end_writers(connection: psycopg.Connection, schema: str, report: Callable[[
             ):  # the session is of another role; the server may still end it
                 if one_row(connection.execute("select pg_terminate_backend(%s, 1000)", [pid]))[0]:
                     report(
-                        f"Ended database process {pid}, at work for a run that has lost its lock on {schema}."
+                        f"Ended database process {pid}, which worked for a run that has lost its lock on {schema}."
                     )
         time.sleep(0.05)
     _execute_on_lock(connection, "pg_advisory_unlock", WRITERS_LOCK, schema)
@@ -107,6 +107,6 @@ def _held_by_another(connection: psycopg.Connection, schema: str) -> RunInProgre
     pid, user, since = holders[0]
     connected = f", connected since {since:%Y-%m-%d %H:%M:%S} UTC" if since else ""
     return RunInProgress(
-        f"Another run is at work on schema {schema!r}: backend pid {pid} of {user}{connected}.",
+        f"Another run is in progress on schema {schema!r}: backend pid {pid} of {user}{connected}.",
         f"Wait until it has ended. If it hangs, end it in the database: select pg_terminate_backend({pid});",
     )

@@ -14,7 +14,7 @@ class Publication:
 
     identity: str
     """Identifier of the publication: the run that wrote it, the runs that were refused since, the newest
-    acknowledgement, and the permissions. It is random while a run is at work or after a run that died, because evidence
+    acknowledgement, and the permissions. It is random while a run is in progress or after a run that died, because evidence
     and run log then change without a new publication.
     """
     scored_at: datetime | None

@@ -21,9 +21,9 @@ CHANGE_PER_DAY = 1 / 600
 properties, changes each property once in 608 days (``benchmarks/coverage/year.py``)."""
 
 CHANGE_PER_DAY_OF_SPREAD = 1 / 100
-"""The same for the variance of the estimate. With ``CHANGE_PER_DAY`` intervals contain the long run in 79 % of cases in
-the 14 days after a change, with this and ``long_run.SPREAD`` in 89 % (simulated: ``benchmarks/coverage/year.py`` and a
-second world with other rates and kinds of change)."""
+"""Probability of a change per day and quantity, for the variance of the estimate. With ``CHANGE_PER_DAY`` intervals
+contain the long run in 79 % of cases in the 14 days after a change, with this and ``long_run.SPREAD`` in 89 %
+(simulated: ``benchmarks/coverage/year.py`` and a second world with other rates and kinds of change)."""
 
 YOUNG_DAYS = 14
 """A change is recent if the present behaviour began in these last days."""

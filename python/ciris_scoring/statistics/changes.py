@@ -45,7 +45,7 @@ class Change(NamedTuple):
     kept_before: Floats
     """Score that the compared components would leave of 1, in the base."""
     kept_now: Floats
-    """The same since the change."""
+    """Score that the compared components would leave of 1, since the change."""
     component: Integers
     """The component that lost most, as an index of ``PARTS``."""
 

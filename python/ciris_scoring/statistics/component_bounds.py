@@ -4,8 +4,8 @@ All components here are better if they are lower: rate of bad events, ECE, drift
 is the side of a better score and uses ``z_better``; the upper bound is the side of a worse score and uses ``z_worse``.
 The bounds contain the centre. :mod:`intervals` widens them to contain the published value.
 
-The constants were set by simulation, so that 95 % intervals hold the truth as often as docs/measuring.md ("Intervals")
-says. ``make bench BENCH='coverage --part intervals'`` repeats it.
+The constants were set by simulation, so that 95 % intervals contain the truth as often as docs/measuring.md
+("Intervals") says. ``make bench BENCH='coverage --part intervals'`` repeats it.
 """
 
 import math
@@ -31,7 +31,7 @@ FOLDING_RANGE = 2.5
 
 FEW_EVENTS = 4.0
 """Effective bad events below which Wilson's lower bound is too high: in the simulation, intervals with one to three bad
-events held the truth in 90.5 %."""
+events contained the truth in 90.5 %."""
 
 FEW_EVENTS_SHARE = 0.05
 """Probability below the lower bound for few events."""

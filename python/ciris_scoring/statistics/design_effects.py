@@ -6,8 +6,8 @@ days and the agent's own number of traces per day (certainty.md §3, "Design eff
 degrees of freedom, as variances are by Smyth (2004, Statistical Applications in Genetics and Molecular Biology 3,
 article 3).
 
-The constants were set by simulation, so that 95 % intervals hold the truth as often as docs/measuring.md ("Intervals")
-says. ``make bench BENCH='coverage --part intervals'`` repeats it.
+The constants were set by simulation, so that 95 % intervals contain the truth as often as docs/measuring.md
+("Intervals") says. ``make bench BENCH='coverage --part intervals'`` repeats it.
 """
 
 from typing import NamedTuple

@@ -44,7 +44,8 @@ class EventChange(NamedTuple):
     now: Floats
     """Typical hours of an episode (exp of the mean logarithm), number of episodes, or mean value of deferrals."""
     before: Floats
-    """The same before the window; the number of episodes is per as many days as the window has."""
+    """Measure of ``now`` in the days before the window; the number of episodes is for as many days as the window
+    has."""
 
 
 class Sides(NamedTuple):

@@ -1,7 +1,7 @@
 """Components that are quotients of the sums of a window (scoring.md §4 to §6).
 
 The formulas are those of macros/formulas/factors.sql, which compute the published values in SQL.
-tests/python/test_windows.py holds both equal to 1e-12.
+tests/python/test_windows.py checks that both are equal to 1e-12.
 """
 
 from typing import NamedTuple

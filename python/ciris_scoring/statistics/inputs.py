@@ -137,7 +137,7 @@ class Window(NamedTuple):
 class Parameters(NamedTuple):
     """The published parameters that the statistics use, with the names of ``int_scoring_parameters``.
 
-    The defaults are those of scoring.md; a test holds them equal. Benchmarks use them, because they have no database.
+    The defaults are those of scoring.md, as a test checks. Benchmarks use them, because they have no database.
     """
 
     lambda_c: float = 5.0

@@ -62,7 +62,7 @@ def red_flags(dbt: Any, connection: Any, inputs: Mapping[str, str]) -> str:
     for first, last in _blocks(session, relations, dbt.rewritten_range):
         _judge(session, relations, first, last)
         _add_new_identities(session)
-    # The key is the one of the macro surrogate_key.
+    # The key is computed as by the macro surrogate_key.
     return """
         select
             md5(concat_ws('|', coalesce(field, '-'), agent_id_hash, extract(epoch from as_of), window_days, red_flag))

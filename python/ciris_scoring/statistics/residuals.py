@@ -46,7 +46,7 @@ class Residuals(NamedTuple):
     observed: Floats
     """Residual sum of squares."""
     expected: Floats
-    """Its expectation with independent traces; for a histogram, times (bins used − 1)."""
+    """Expectation of ``observed`` with independent traces; for a histogram, times (bins used − 1)."""
     clustering: Floats
     """Amount that a correlation of 1 between the traces of a day would add."""
     degrees: Floats

@@ -77,7 +77,7 @@ PATHOLOGIES: tuple[Pathology, ...] = (
         overridden=0.01,
         deferrals_rejected=0.5,
     ),
-    # It has the same first name as another agent, so a deferral cannot be attributed by name alone.
+    # This agent has the same first name as another one, so a deferral cannot be attributed by name alone.
     Pathology("renamed", ("Haven", "Proteus", "Morpheus")),
     Pathology("new", _called("Sprout"), first_days=5),
     Pathology("silent", _called("Hush"), silent_days=3),

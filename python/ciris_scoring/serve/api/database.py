@@ -113,7 +113,7 @@ class Database:
             except PoolClosed:
                 break
             except (PoolTimeout, TooManyRequests) as error:
-                raise Problem("database-busy", "All sessions with the database are at work.") from error
+                raise Problem("database-busy", "All sessions with the database are in use.") from error
         raise Problem("database-away", "The database cannot be reached; ask again in a moment.")
 
     def _configure(self, connection: psycopg.Connection) -> None:

@@ -615,7 +615,7 @@ def _unpublished(begun: RunRecord | None) -> list[str]:
         ]
     since = f"{begun.started_at:%Y-%m-%d %H:%M} UTC"
     if begun.is_at_work:
-        return [f"A run is at work since {since}. Its scores appear when it has ended."]
+        return [f"A run is in progress since {since}. Its scores appear when it has ended."]
     if begun.outcome in OUTCOMES:
         said = [line for line in (begun.message, begun.remedy) if line]
         return [f"The run that began on {since} {OUTCOMES[begun.outcome]}.", *said]

@@ -53,7 +53,7 @@ RUNS: Mapping[str, str] = {
     "refused": "refused",
     "failed": "failed",
     "interrupted": "interrupted",
-    "unfinished": "at work, or died",
+    "unfinished": "in progress, or died",
 }
 OUTCOMES: Mapping[str, str] = {
     "refused": "was refused",
