@@ -60,7 +60,7 @@
   to_char({{ moment }} at time zone 'UTC', 'YYYY-MM-DD')
 {%- endmacro %}
 
-{#- SQL literal of a time: of a text by utc_text, or of a Python datetime in UTC; null for none. -#}
+{#- SQL literal of a time, which is a text from utc_text or a Python datetime in UTC; null for none. -#}
 {% macro utc_literal(moment) %}
   {%- if moment is none -%} {{ return('null::timestamptz') }} {%- endif -%}
   {%- set text = moment if moment is string else moment.replace(tzinfo=none).isoformat(' ') -%}

@@ -90,8 +90,8 @@ def pooled(database: Database, folder: Path, pool_mode: str, *lines: str) -> Ite
 
 
 def test_pooler_in_session_mode_changes_nothing(database: Database, tmp_path: Path) -> None:
-    """With the default configuration, which refuses the startup parameter `options`, but without a reset of sessions,
-    so that a session has the settings and prepared statements of earlier ones.
+    """The pooler has its default configuration, which refuses the startup parameter `options`. It does not reset
+    sessions, so a session has the settings and prepared statements of earlier ones.
     """
     with pooled(database, tmp_path, "session", "server_reset_query =") as behind:
         for _ in range(2):

@@ -14,8 +14,8 @@ class Publication:
 
     identity: str
     """Identifier of the publication: the run that wrote it, the runs that were refused since, the newest
-    acknowledgement, and the permissions. It is random while a run is in progress or after a run that died, because evidence
-    and run log then change without a new publication.
+    acknowledgement, and the permissions. It is random while a run is in progress or after a run was killed, because
+    evidence and run log then change without a new publication.
     """
     scored_at: datetime | None
     """Time when the newest score was computed, or None if there is no score."""
