@@ -26,8 +26,8 @@
   {{ return(rows[0] if rows | length > 0 else none) }}
 {% endmacro %}
 
-{#- The row of int_scoring_run from the last run, or none. Times are text (utc_text), lists are JSON. has_ended: the run
-    was published; a backfill up to its end. -#}
+{#- The row of int_scoring_run from the last run, or none. Times are text (utc_text), lists are JSON. has_ended: whether
+    the run was published, in a backfill up to its end. -#}
 {% macro last_run() %}
   {%- set scoring_run = relation_as_left('int_scoring_run') -%}
   {%- if scoring_run is none -%} {{ return(none) }} {%- endif -%}

@@ -437,7 +437,7 @@ REFUSED: list[tuple[str, int, str, str, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-def test_request_is_refused_with_what_is_allowed_or_near(client):
+def test_refused_request_lists_allowed_or_nearest_values(client):
     for path, status, kind, detail, members in REFUSED:
         problem = refused(client, path, status, kind)
         assert detail in problem["detail"], problem

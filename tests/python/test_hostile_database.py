@@ -48,7 +48,7 @@ AS_OFS = (START + timedelta(days=10), START + timedelta(days=13))
 SALT = {"ciris_scoring_parameters": {"replay_sample_salt": "a\\'b\\n", "replay_sample_per_period": 3}}
 SCHEMAS = [f"{SCHEMA}{suffix}" for suffix in ("", "_staging", "_intermediate")]
 OF_PLACES = ("int_scoring_run", "int_source_periods")
-"""Relations with the storage time and position of source rows, like the columns row_version."""
+"""Relations that depend on the storage times and positions of source rows, as do columns named row_version."""
 # Turkish has two letters i. Punctuation is ignored, as in the locales of Linux, and digits are compared as numbers.
 LOCALE = "tr-TR-u-ka-shifted-kn"
 # Some of the settings exist only since PostgreSQL 15.

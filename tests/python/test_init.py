@@ -35,7 +35,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def test_the_wheel_carries_the_project(wheel):
+def test_wheel_contains_the_project(wheel):
     carried = {
         name.removeprefix("ciris_scoring/dbt_project/"): content
         for name, content in contents(wheel)
@@ -50,7 +50,7 @@ def test_the_wheel_carries_the_project(wheel):
     assert carried == expected
 
 
-def test_the_wheel_carries_nothing_else(wheel):
+def test_wheel_contains_nothing_else(wheel):
     """The wheel contains the package and the dbt plugin for Python models, but neither benchmarks nor tests."""
     tops = {name.partition("/")[0] for name, _ in contents(wheel)}
     assert {top for top in tops if not top.endswith(".dist-info")} == {

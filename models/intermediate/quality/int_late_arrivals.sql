@@ -64,7 +64,7 @@ final_traces as (
 -- Number of source rows minus the checked rows: counted ones, duplicates, and rows without an agent.
 differences as (
 
-    -- Reads only an index on agent and time, not the rows.
+    -- This query reads only an index on agent and time, not the rows.
     select
         agent_id_hash,
         {{ period_start('traced_at') }} as period_start,

@@ -35,13 +35,13 @@ NEVER = np.iinfo(np.int64).max // 4
 
 MICROSECONDS_PER_HOUR = 3_600_000_000
 VALUE_UNITS = 1_000_000_000
-"""Units per 1 of a deferral's value."""
+"""Number of units in a deferral's value of 1."""
 LOG_UNITS = 1_000_000_000_000
-"""Units per 1 of a logarithm of hours."""
+"""Number of units in a logarithm of hours of 1."""
 SQUARE_UNITS = 10_000_000_000
-"""Units per 1 of a squared logarithm of hours."""
+"""Number of units in a squared logarithm of hours of 1."""
 CONFIDENCE_UNITS = 100_000_000_000
-"""Units per 1 of a confidence."""
+"""Number of units in a confidence of 1."""
 
 
 COUNTS = (
