@@ -26,7 +26,7 @@ OTHER_PARAMETERS = {
     "replay_sample_salt": "it's salted",
     "replay_min_sample": 10,
     "steady_days": 10,
-    "mttr_scale_hours": 24,
+    "mttr_scale_hours": 3,
     "drift_min_sample": 5,
     "decay_per_day": 0.1,
     "w_corroborated": 2,
