@@ -166,7 +166,7 @@ def run_by_run(lens: Lens, fleet: Fleet, as_ofs: list[datetime]) -> None:
 
 def wrong_by_hand(lens: Lens) -> Iterator[str]:
     """Four traces a day of A, and two of B. On day 8, traces of days 1 to 4, which are final, get an outcome, a second
-    outcome or another step, of then or of now. A trace of day 2 arrives. Two agents have unusual ids.
+    outcome or another step, dated then or now. A trace of day 2 arrives. Two agents have unusual ids.
     """
     fleet = Fleet()
     fleet.add_trace(B, "later", START + HOUR)
