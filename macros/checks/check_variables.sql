@@ -1,6 +1,6 @@
-{#- The variables of the project and their kinds. integer, number: from minimum to maximum; time: in the year minimum or
-    later; share: in [0, 1]; probability: in (0, 1); name: of a schema or table; set_by_us: by ciris-scoring only; parameters: see
-    check_scoring_parameters; optional: may be null. -#}
+{#- The variables of the project and their kinds. integer, number: between minimum and maximum. time: in the year
+    minimum or later. share: in [0, 1]. probability: in (0, 1). name: name of a schema or table. set_by_us: set by
+    ciris-scoring only. parameters: checked by check_scoring_parameters. optional: may be null. -#}
 {% macro variable_definitions() %}
   {{ return({
     'source': {'kind': 'choice', 'choices': constant('tables_of_shape', {}) | list, 'optional': true},

@@ -6,10 +6,11 @@
     indexes=[{'columns': ['as_of', 'window_days']}, {'columns': ['scored_at']}],
   )
 }}
-{#- capacity_score = C * max(I_int, floor) * R * I_inc * S, status, category and confidence (scoring.md §8), with all
-    components, confidence bounds and losses (certainty.md §1 and §3), and the verdict (§4b), which needs the alerts and
-    red flags of the same as-of. Reads int_windows once; the factors are the columns of the factor views.
-    Grain and key: agent, as-of, window. With too few traces the composites, the category and its certainty are null.
+{#- capacity_score = C * max(I_int, floor) * R * I_inc * S, with status, category and confidence (scoring.md §8), all
+    components, confidence bounds and losses (certainty.md §1 and §3), and the verdict (certainty.md §4b). The verdict
+    needs the alerts and red flags of the same as-of. Reads int_windows once; the factors are the columns of the factor
+    views. Grain and key: agent, as-of, window. With too few traces the composites, the category and its certainty are
+    null.
     -#}
 {#- Kinds of alerts that need a review before the score decides. -#}
 {%- set reviewing_alerts = constant('alerts', {}).values() | selectattr('review', 'equalto', 'always')

@@ -25,7 +25,7 @@ REVOKED = ago(10) + NOON * 1.5
 AS_OFS = [T - DAY, T]
 
 NOTE = (
-    f"Note: the scores as of {text(ago(19))} to {text(T)} are not what they would be if they were made now (traces "
+    f"Note: the scores as of {text(ago(19))} to {text(T)} would be different if they were computed now (traces "
     "that came late: 2; traces with an outcome or another event that came late: 0; traces whose key was changed in "
     f"hindsight: 5). To score them again: ciris-scoring run --from {text(ago(19))} --to {text(T)} --allow-rescoring\n"
 )

@@ -239,7 +239,7 @@ def _late_remarks(connection: psycopg.Connection, relations: Relations) -> list[
         return []
     first, last = as_of_time.text(first), as_of_time.text(last)
     return [
-        f"Note: the scores as of {first} to {last} are not what they would be if they were made now (traces that came "
+        f"Note: the scores as of {first} to {last} would be different if they were computed now (traces that came "
         f"late: {n_traces:,}; traces with an outcome or another event that came late: {n_outcomes:,}; traces whose key "
         f"was changed in hindsight: {n_keys:,}). To score them again: "
         f"ciris-scoring run --from {first} --to {last} --allow-rescoring"
