@@ -12,7 +12,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 WITH_DATABASE := $(BIN)/python -m ciris_scoring.lab.embedded exec --
 
 # Files of the site: pages, and the files to which they lead.
-PAGES := ':(glob)*.md' docs examples LICENSE tests/data/README.md analyses/_analyses.yml integration_tests/dbt_project.yml \
+PAGES := ':(glob)*.md' docs examples LICENSE tests/data/README.md integration_tests/dbt_project.yml \
 	macros/distribution/distribution.sql tests/cases/notation.py
 
 .DEFAULT_GOAL := help
@@ -56,12 +56,12 @@ lint: $(FOR_TESTS) parse ## Check style, types, the workflow and the conventions
 	$(BIN)/pre-commit validate-config --color never
 	$(BIN)/dbt-bouncer --show-all-failures
 	$(BIN)/dbt-score lint --show failing-rules
-	$(WITH_DATABASE) $(BIN)/sqlfluff lint --processes 2 --disable-progress-bar analyses models tests/singular
+	$(WITH_DATABASE) $(BIN)/sqlfluff lint --processes 2 --disable-progress-bar models tests/singular
 
 format: $(FOR_TESTS) ## Correct the style of Python and SQL.
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
-	$(WITH_DATABASE) $(BIN)/sqlfluff fix --disable-progress-bar analyses models tests/singular
+	$(WITH_DATABASE) $(BIN)/sqlfluff fix --disable-progress-bar models tests/singular
 
 parse: $(INSTALLED) ## Check that dbt can read the project.
 	$(WITH_DATABASE) $(BIN)/dbt --quiet parse

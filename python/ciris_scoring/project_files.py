@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 PARTS = (
-    *("dbt_project.yml", "selectors.yml", "profiles.yml.example", "analyses", "models", "macros", "seeds"),
+    *("dbt_project.yml", "selectors.yml", "profiles.yml.example", "models", "macros", "seeds"),
     *("dashboards", "docs/glossary.md", "tests/singular"),
 )
 """Files and folders of the dbt project, relative to its folder."""

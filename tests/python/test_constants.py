@@ -38,7 +38,7 @@ ALLOWED = {
 
 
 def sql_files() -> Iterator[Path]:
-    for folder in ("macros", "models", "tests/singular", "analyses"):
+    for folder in ("macros", "models", "tests/singular"):
         yield from (REPOSITORY / folder).rglob("*.sql")
 
 

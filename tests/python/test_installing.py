@@ -34,7 +34,7 @@ def wrong(text: str) -> list[str]:
 def texts() -> dict[str, str]:
     """Return the project's text files by path, except this one."""
     folders = (
-        *(".github", "analyses", "benchmarks", "dashboards", "docs"),
+        *(".github", "benchmarks", "dashboards", "docs"),
         *("examples", "integration_tests", "macros", "models", "python", "seeds", "tests"),
     )
     paths = [path for folder in folders for path in (REPOSITORY / folder).rglob("*")]
