@@ -26,7 +26,7 @@ import psycopg
 
 import tests_path  # noqa: F401
 from ciris_scoring.lab import embedded
-from ciris_scoring.lab.simulation.sample import load_sample, sample_info
+from ciris_scoring.lab.simulation.sample import SAMPLE, load_sample
 from nasty_fleet import START, nasty_fleet
 from pipeline import REPOSITORY, load_rows, mart_differences
 
@@ -45,7 +45,7 @@ class Fleet:
 
 def fleets(seeds: int) -> Iterator[Fleet]:
     """Yield the sample, the real traces and random fleets."""
-    newest = datetime.fromisoformat(sample_info()["as_of"])
+    newest = datetime.fromisoformat(SAMPLE["as_of"])
     yield Fleet("sample", load_sample, [newest - timedelta(days=2), newest])
     import test_real_traces as real
 

@@ -17,13 +17,13 @@ import psycopg
 
 import tests_path  # noqa: F401
 from ciris_scoring.lab import embedded
-from ciris_scoring.lab.simulation.sample import load_sample, sample_info
+from ciris_scoring.lab.simulation.sample import SAMPLE, load_sample
 from pipeline import REPOSITORY, score
 from release import notes
 
 FOLDER = REPOSITORY / "tests/data/upgrade"
 TARGET = "upgraded"
-AS_OF = datetime.fromisoformat(sample_info()["as_of"]) - timedelta(days=25)
+AS_OF = datetime.fromisoformat(SAMPLE["as_of"]) - timedelta(days=25)
 
 
 def main() -> None:

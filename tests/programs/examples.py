@@ -22,7 +22,7 @@ import psycopg
 
 import tests_path  # noqa: F401
 from ciris_scoring.lab import embedded
-from ciris_scoring.lab.simulation.sample import load_sample, sample_info
+from ciris_scoring.lab.simulation.sample import SAMPLE, load_sample
 from ciris_scoring.project_files import copy_project
 from pipeline import mart_differences
 from process_per_model import KILLED, wait_for_statement
@@ -73,7 +73,7 @@ class Place:
         copy_project(REPOSITORY, folder)
         embedded.write_profile(folder, self.server, schema=name.replace("-", "_"))
         settings = folder / "dbt_project.yml"
-        as_of = sample_info()["as_of"]
+        as_of = SAMPLE["as_of"]
         settings.write_text(
             settings.read_text("utf-8").replace("ciris_as_of: null", f'ciris_as_of: "{as_of}"'), "utf-8"
         )

@@ -29,7 +29,7 @@ from dbt.contracts.graph.manifest import Manifest
 
 import tests_path  # noqa: F401
 from ciris_scoring.lab import embedded
-from ciris_scoring.lab.simulation.sample import load_sample, sample_info
+from ciris_scoring.lab.simulation.sample import SAMPLE, load_sample
 from pipeline import REPOSITORY, mart_differences
 
 FORK = multiprocessing.get_context("fork")
@@ -136,7 +136,7 @@ def environment(**values: str) -> Iterator[None]:
 def differences(at_once: int, n_runs: int = 2) -> list[str]:
     """Score the sample both ways in a first run and increments. Return the differences."""
     wrong: list[str] = []
-    newest = datetime.fromisoformat(sample_info()["as_of"])
+    newest = datetime.fromisoformat(SAMPLE["as_of"])
     with (
         embedded.throw_away() as server,
         tempfile.TemporaryDirectory() as folder,

@@ -225,14 +225,14 @@ def _major_version(postgres: Path) -> int:
 @pytest.fixture(scope="session")
 def scored_sample(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     """The scored sample. All tests share it, so they must not change it; a test that does takes a copy."""
-    from ciris_scoring.lab.simulation.sample import load_sample, sample_info
+    from ciris_scoring.lab.simulation.sample import SAMPLE, load_sample
     from pipeline import score
 
     folder = tmp_path_factory.mktemp("sample")
     with fresh_database(embedded_postgres, folder) as database:
         with database.connect() as connection:
             load_sample(connection)
-        score(database.profiles_dir, sample_info()["as_of"])
+        score(database.profiles_dir, SAMPLE["as_of"])
         yield database
 
 

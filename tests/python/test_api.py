@@ -42,7 +42,7 @@ from ciris_scoring.basics.errors import InputError
 from ciris_scoring.basics.kinds import ALERTS, FLAGS, KINDS
 from ciris_scoring.basics.project import Project, load_project
 from ciris_scoring.lab.embedded import SCHEMA
-from ciris_scoring.lab.simulation.sample import sample_info
+from ciris_scoring.lab.simulation.sample import SAMPLE
 from ciris_scoring.marts.verdict import VERDICTS
 from ciris_scoring.serve.api import answers as answers_module
 from ciris_scoring.serve.api import database as database_module
@@ -59,7 +59,7 @@ from ciris_scoring.serve.api.settings import Settings, settings_of
 from conftest import REPOSITORY, Database
 from serving import KEY, LINK, SCORING, asking, opened, running
 
-AS_OF = datetime.fromisoformat(sample_info()["as_of"])
+AS_OF = datetime.fromisoformat(SAMPLE["as_of"])
 MORPHEUS, ECHO = "da3f08513aac60cf", "e835d1c17f9256da"
 READER = "ciris_api"
 # The tests change what is published, so every request must look for a new publication.

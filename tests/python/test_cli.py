@@ -19,7 +19,7 @@ from ciris_scoring.basics.project import BATCHES_FOLDER, STATE_FOLDER, load_proj
 from ciris_scoring.basics.run_lock import run_lock
 from ciris_scoring.basics.source_schema import create_source_tables
 from ciris_scoring.lab import data_folder, embedded
-from ciris_scoring.lab.simulation.sample import sample_info
+from ciris_scoring.lab.simulation.sample import SAMPLE
 from command_line import at, invoke, printed, refused
 from conftest import REPOSITORY, Database
 
@@ -444,7 +444,7 @@ def test_embedded_scores_the_sample_in_any_folder_and_prints_next_steps(small_pr
         first = invoke("run", "--embedded", "--project-dir", project)
         assert first.exit_code == 0, first.output
         assert "Loaded the sample" in first.stderr
-        as_of = as_of_time.text(as_of_time.parse_time(sample_info()["as_of"], "as_of"))
+        as_of = as_of_time.text(as_of_time.parse_time(SAMPLE["as_of"], "as_of"))
         for expected in (
             *(f"Fleet at {as_of}", f"stop --project-dir {shlex.quote(str(project))}"),
             *("fct_factor_components", "fct_trace_checks", "fct_fleet_capacity"),

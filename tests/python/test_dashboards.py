@@ -13,7 +13,7 @@ import yaml
 from psycopg.rows import dict_row, tuple_row
 
 from ciris_scoring.lab.embedded import SCHEMA
-from ciris_scoring.lab.simulation.sample import sample_info
+from ciris_scoring.lab.simulation.sample import SAMPLE
 from ciris_scoring.marts import fleet
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.words import LOSS_WORDS, named
@@ -24,7 +24,7 @@ DASHBOARD = json.loads((REPOSITORY / "dashboards/grafana/ciris_capacity.json").r
 VARIABLES = {variable["name"]: variable for variable in DASHBOARD["templating"]["list"]}
 PANELS = {panel["title"]: panel for panel in DASHBOARD["panels"] if panel["type"] != "row"}
 LINK = "4107c26fee8baae4"
-AS_OF = sample_info()["as_of"]
+AS_OF = SAMPLE["as_of"]
 FROM, TO = "2026-04-01T00:00:00Z", "9999-12-31T00:00:00Z"  # the sample's runs are dated now
 
 

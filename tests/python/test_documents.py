@@ -22,7 +22,7 @@ from ciris_scoring.basics.terminal import aligned, fitted
 from ciris_scoring.cli import main
 from ciris_scoring.lab import embedded
 from ciris_scoring.lab.embedded import SCHEMA
-from ciris_scoring.lab.simulation.sample import sample_info
+from ciris_scoring.lab.simulation.sample import SAMPLE
 from ciris_scoring.serve.fleet_table import fleet_tables
 from conftest import REPOSITORY, Database, copy_of
 from pipeline import MARTS, kept_parsed, score
@@ -56,13 +56,13 @@ def test_readme_is_short():
 
 def test_readme_says_how_large_the_sample_is(marts):
     [n_traces] = marts.execute("select count(*) from cirislens.covenant_traces").fetchone()
-    info = sample_info()
-    assert f"({info['agents']} agents, {info['days']} days, {n_traces:,}" in README
+    agents, days = SAMPLE["agents"], SAMPLE["days"]
+    assert f"({agents} agents, {days} days, {n_traces:,}" in README
 
 
 def test_readme_shows_the_fleet_that_a_run_prints(marts):
     [shown] = [block for block in blocks(README) if block.startswith("Fleet at ")]
-    printed = fleet_tables(marts, MARTS, datetime.fromisoformat(sample_info()["as_of"]))
+    printed = fleet_tables(marts, MARTS, datetime.fromisoformat(SAMPLE["as_of"]))
     assert shown.strip() == printed.split("\n\nFleet at ")[0]
 
 

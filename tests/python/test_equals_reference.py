@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from ciris_scoring.lab.embedded import SCHEMA
-from ciris_scoring.lab.simulation.sample import sample_info
+from ciris_scoring.lab.simulation.sample import SAMPLE
 from conftest import Database
 from nasty_fleet import START, nasty_fleet
 from pipeline import create_loose_sources, differences_from_reference, insert_rows, load_rows, score
@@ -97,7 +97,7 @@ def load(database: Database, seed: int, **size: int) -> None:
 
 
 def test_sample_equals_reference(scored_sample: Database) -> None:
-    as_of = datetime.fromisoformat(sample_info()["as_of"])
+    as_of = datetime.fromisoformat(SAMPLE["as_of"])
     as_ofs = [as_of - timedelta(days=days) for days in (0, 1, 7, 20, 31, 40, 44)]
     with scored_sample.connect() as connection:
         assert differences_from_reference(connection, SCHEMA, as_of, as_ofs=as_ofs) == []

@@ -18,7 +18,7 @@ import command_line
 from ciris_scoring.basics.project import Project, load_project
 from ciris_scoring.basics.terminal import width
 from ciris_scoring.lab.embedded import SCHEMA
-from ciris_scoring.lab.simulation.sample import sample_info
+from ciris_scoring.lab.simulation.sample import SAMPLE
 from ciris_scoring.marts.evidence import RULES
 from ciris_scoring.serve import explain as explain_module
 from ciris_scoring.serve.explain import PAGE_WIDTH, RULE, explain, page
@@ -26,7 +26,7 @@ from conftest import REPOSITORY, Database
 from pipeline import MARTS
 from serving import LINK, read
 
-AS_OF = datetime.fromisoformat(sample_info()["as_of"])
+AS_OF = datetime.fromisoformat(SAMPLE["as_of"])
 MORPHEUS, MIRE = "da3f08513aac60cf", "744f85804999ee4a"
 KEY = "agent_id_hash = %(agent_id_hash)s and as_of = %(as_of)s and window_days = %(window_days)s"
 

@@ -14,7 +14,7 @@ import yaml
 from ciris_scoring.basics.source_schema import SOURCE_TABLES
 from ciris_scoring.lab import embedded
 from ciris_scoring.lab.embedded import SCHEMA
-from ciris_scoring.lab.simulation.sample import sample_info
+from ciris_scoring.lab.simulation.sample import SAMPLE
 from command_line import at, invoke, refused
 from conftest import Database
 from pipeline import relation_differences, score
@@ -155,7 +155,7 @@ def scores(database: Database, schema: str) -> list[str]:
 
 def test_lens_database_is_scored_without_changes(lens: Database, tmp_path: Path) -> None:
     """First under the older names, which are views with signer_key_id; then with both columns in the newer table."""
-    score(lens.profiles_dir, sample_info()["as_of"])
+    score(lens.profiles_dir, SAMPLE["as_of"])
     assert scores(lens, "of_lens") == []
     with lens.connect() as connection:
         connection.execute(
@@ -163,7 +163,7 @@ def test_lens_database_is_scored_without_changes(lens: Database, tmp_path: Path)
             "update cirislens.accord_traces set signature_key_id = signer_key_id, signer_key_id = 'other'"
         )
     newer = {f"ciris_{table}_table": table.replace("covenant", "accord") for table in RENAMED}
-    score(lens.profiles_dir, sample_info()["as_of"], newer, full_refresh=True, allow_rescoring=True)
+    score(lens.profiles_dir, SAMPLE["as_of"], newer, full_refresh=True, allow_rescoring=True)
     assert scores(lens, "of_lens") == []
 
 

@@ -25,7 +25,7 @@ from ciris_scoring.basics.errors import CirisError, InputError
 from ciris_scoring.basics.run_lock import run_lock
 from ciris_scoring.basics.terminal import fitted
 from ciris_scoring.lab.embedded import SCHEMA
-from ciris_scoring.lab.simulation.sample import sample_info
+from ciris_scoring.lab.simulation.sample import SAMPLE
 from ciris_scoring.marts import agents
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.verdict import Raised, Steady, verdict
@@ -38,7 +38,7 @@ from html_text import Parsed
 from pipeline import MARTS
 from serving import LINK, read, visited
 
-AS_OF = datetime.fromisoformat(sample_info()["as_of"])
+AS_OF = datetime.fromisoformat(SAMPLE["as_of"])
 NOW = AS_OF + timedelta(hours=3)
 HOSTILE = [
     "</script><script>document.title='owned'</script>",

@@ -25,14 +25,14 @@ from ciris_scoring.basics.run_lock import run_lock
 from ciris_scoring.job import run as job
 from ciris_scoring.job.after_run import AfterRun
 from ciris_scoring.lab.embedded import SCHEMA
-from ciris_scoring.lab.simulation.sample import sample_info
+from ciris_scoring.lab.simulation.sample import SAMPLE
 from ciris_scoring.serve.pages import pages
 from conftest import Database
 from pipeline import MARTS, score
 from test_bad_input import NEWEST, dbt, fleet_database
 from test_gate import NO_TRIGGER, spoiled_as_it_is_made, trigger
 
-AS_OF = sample_info()["as_of"]
+AS_OF = SAMPLE["as_of"]
 CLOSED = json.dumps(
     {"capacity_alert_id": "closed", "kind": "falling", "agent_name": None, "agent_id_hash": "gone"}
 )

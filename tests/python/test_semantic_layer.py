@@ -14,12 +14,12 @@ import psycopg
 import pytest
 
 from ciris_scoring.lab.embedded import SCHEMA
-from ciris_scoring.lab.simulation.sample import sample_info
+from ciris_scoring.lab.simulation.sample import SAMPLE
 from ciris_scoring.project_files import copy_project
 from command_line import printed
 from conftest import REPOSITORY, Database
 
-AS_OF = datetime.fromisoformat(sample_info()["as_of"])
+AS_OF = datetime.fromisoformat(SAMPLE["as_of"])
 SCORES = f"{SCHEMA}.fct_capacity_scores"
 MEDIAN = "percentile_cont(0.5) within group (order by {})"
 CATEGORIES = ("high_fragility", "moderate", "healthy", "high_capacity")

@@ -30,7 +30,7 @@ from ciris_scoring.basics.decimals import cut
 from ciris_scoring.basics.kinds import ALERTS
 from ciris_scoring.basics.project import Project, load_project
 from ciris_scoring.lab.embedded import SCHEMA
-from ciris_scoring.lab.simulation.sample import sample_info
+from ciris_scoring.lab.simulation.sample import SAMPLE
 from ciris_scoring.serve import explain as explain_module
 from ciris_scoring.serve.fleet_table import fleet_tables
 from ciris_scoring.serve.pages import words as page_words
@@ -43,7 +43,7 @@ from serving import SCORING, asking, opened
 from test_dashboards import PANELS, expanded
 
 Row = dict[str, Any]
-NEWEST = datetime.fromisoformat(sample_info()["as_of"])
+NEWEST = datetime.fromisoformat(SAMPLE["as_of"])
 FINAL = NEWEST - timedelta(days=4)
 """An as-of before the restatement window of the second run. One agent has too few traces for a score then."""
 AS_OFS = (NEWEST, FINAL)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ciris_scoring.lab.simulation.sample import sample_info
+from ciris_scoring.lab.simulation.sample import SAMPLE
 from command_line import at
 from conftest import Database, copy_of
 from signed_batches import Agent, batch
@@ -37,7 +37,7 @@ def ended(command: list[str], after: str, code: str = "") -> tuple[int, str]:
 
 def test_a_run_is_interrupted_and_logged(scored_sample: Database, tmp_path: Path):
     with copy_of(scored_sample, tmp_path) as database:
-        run = ["run", *at(database), "--as-of", sample_info()["as_of"], "--full-refresh", "--allow-rescoring"]
+        run = ["run", *at(database), "--as-of", SAMPLE["as_of"], "--full-refresh", "--allow-rescoring"]
         code, said = ended(run, "model int_trace_checks")
         assert code == 130 and said.endswith("Interrupted.\n"), said
         with database.connect() as connection:

@@ -14,7 +14,7 @@ from psycopg import sql
 
 from ciris_scoring.lab import embedded
 from ciris_scoring.lab.embedded import SCHEMA
-from ciris_scoring.lab.simulation.sample import sample_info
+from ciris_scoring.lab.simulation.sample import SAMPLE
 from conftest import Database, copy_of
 from dump_for_upgrade import AS_OF, FOLDER, TARGET
 from pipeline import mart_differences, score
@@ -86,7 +86,7 @@ def test_an_increment_continues_from_a_released_version(upgraded: Database, tmp_
     embedded.write_profile(folder, upgraded.server, database=upgraded.name, schema=TARGET)
     with upgraded.connect() as connection:
         rows_of(connection, TARGET, "before", "<=", kept=True)
-    score(folder, sample_info()["as_of"])
+    score(folder, SAMPLE["as_of"])
     with upgraded.connect() as connection:
         rows_of(connection, TARGET, "final", "<=")
         rows_of(connection, TARGET, "recent", ">")

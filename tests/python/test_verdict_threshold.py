@@ -15,7 +15,7 @@ from psycopg.rows import dict_row
 from ciris_scoring.basics.errors import CirisError
 from ciris_scoring.basics.project import load_project
 from ciris_scoring.lab.embedded import SCHEMA
-from ciris_scoring.lab.simulation.sample import sample_info
+from ciris_scoring.lab.simulation.sample import SAMPLE
 from ciris_scoring.serve.api.app import create_app
 from ciris_scoring.serve.api.settings import Settings
 from command_line import at, invoke
@@ -23,7 +23,7 @@ from conftest import REPOSITORY, Database
 from pipeline import score
 from serving import opened
 
-AS_OF = datetime.fromisoformat(sample_info()["as_of"])
+AS_OF = datetime.fromisoformat(SAMPLE["as_of"])
 FINAL = AS_OF - timedelta(days=10)
 """An as-of before the restatement window of the next run."""
 OLD, NEW = 0.6, 0.8

@@ -21,7 +21,7 @@ from ciris_scoring.job.after_run import AfterRun
 from ciris_scoring.job.run import run
 from ciris_scoring.lab import embedded
 from ciris_scoring.lab.simulation.load import TargetHoldsTraces
-from ciris_scoring.lab.simulation.sample import load_sample, sample_info
+from ciris_scoring.lab.simulation.sample import SAMPLE, load_sample
 
 SHOWN_MARTS = ("fct_factor_components", "fct_trace_checks", "fct_fleet_capacity")
 """Marts in the example queries of ``NEXT_STEPS``."""
@@ -74,7 +74,7 @@ def run_embedded(
     embedded.write_profile(state_folder, server)
     project = load_project(project_dir, state_folder, cli_vars=cli_vars)
     if as_of is None and project.variables.get("as_of") is None:
-        as_of = sample_info()["as_of"]
+        as_of = SAMPLE["as_of"]
 
     with connect(project) as connection:
         try:

@@ -1,6 +1,7 @@
 """Load a simulated fleet into the source tables of a database."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import LiteralString
 
 import pandas as pd
 import psycopg
@@ -66,56 +67,29 @@ def load_fleet(
     :raises TargetHoldsTraces: the traces table already has a row.
     :raises psycopg.Error: the database refuses; nothing is written.
     """
-    sources = {
+    sources: dict[str, Iterable[str]] = {
         "covenant_trace_batches": copy_text([fleet.batches]),
         "wbd_deferrals": copy_text([fleet.deferrals]),
     }
     expected = len(fleet.traces) if isinstance(fleet, Fleet) else fleet.expected_traces
     frames = _counted([fleet.traces] if isinstance(fleet, Fleet) else fleet.traces, expected, progress)
-    if as_events:
-        events = (fleet.public_keys, frames)
-        return load_text(connection, schema, tables, sources, "format text", events=events)
-    sources["covenant_public_keys"] = copy_text([fleet.public_keys])
-    sources["covenant_traces"] = copy_text(frames)
-    return load_text(connection, schema, tables, sources, "format text")
-
-
-def append_traces(connection: psycopg.Connection, frames: Iterable[pd.DataFrame]) -> int:
-    """Add traces to a fleet that `load_fleet` has written, in one transaction; return the number of rows."""
-    with connection.transaction():
-        return _copy(connection, "covenant_traces", copy_text(frames), DEFAULT_SCHEMA, None, "format text")
-
-
-def load_text(
-    connection: psycopg.Connection,
-    schema: str,
-    tables: Mapping[str, str] | None,
-    sources: Mapping[str, Iterable[str | bytes]],
-    options: str,
-    *,
-    events: tuple[pd.DataFrame, Iterable[pd.DataFrame]] | None = None,
-) -> int:
-    """Write blocks of text into the source tables. Other parameters and errors are those of `load_fleet`.
-
-    :param sources: blocks by the name of the table in SOURCE_TABLES.
-    :param options: options of COPY, which give the format of the blocks.
-    :param events: keys, and traces to write as events, into the engine's tables.
-    """
+    if not as_events:
+        sources["covenant_public_keys"] = copy_text([fleet.public_keys])
+        sources["covenant_traces"] = copy_text(frames)
     written = {}
     names = [(tables or {}).get(name, name) for name in sources]
-    traces = "trace_events" if events else (tables or {}).get("covenant_traces", "covenant_traces")
+    traces = "trace_events" if as_events else (tables or {}).get("covenant_traces", "covenant_traces")
     with connection.transaction():
-        has_new_events = events is not None and create_engine_tables(connection, schema)
+        has_new_events = as_events and create_engine_tables(connection, schema)
         wanted = {name: SOURCE_TABLES[name] for name in sources}
         created = create_missing_tables(connection, schema, tables, wanted)
         _refuse_rows(connection, schema, traces)
         for logical_name, blocks in sources.items():
             # Rows of a table created in this transaction can be written frozen, which makes the first read faster.
             freeze = ", freeze" if logical_name in created else ""
-            written[logical_name] = _copy(connection, logical_name, blocks, schema, tables, options + freeze)
-        if events is not None:
-            keys, frames = events
-            write_keys(connection, keys, schema)
+            written[logical_name] = _copy(connection, logical_name, blocks, schema, tables, freeze)
+        if as_events:
+            write_keys(connection, fleet.public_keys, schema)
             written["covenant_traces"] = write_events(connection, frames, schema)
             names += ["trace_events", "accord_public_keys"]
         if has_new_events:
@@ -126,18 +100,24 @@ def load_text(
     return written["covenant_traces"]
 
 
+def append_traces(connection: psycopg.Connection, frames: Iterable[pd.DataFrame]) -> int:
+    """Add traces to a fleet that `load_fleet` has written, in one transaction; return the number of rows."""
+    with connection.transaction():
+        return _copy(connection, "covenant_traces", copy_text(frames), DEFAULT_SCHEMA, None)
+
+
 def _copy(
     connection: psycopg.Connection,
     logical_name: str,
-    blocks: Iterable[str | bytes],
+    blocks: Iterable[str],
     schema: str,
     tables: Mapping[str, str] | None,
-    options: str,
+    options: LiteralString = "",
 ) -> int:
-    statement = sql.SQL("copy {} ({}) from stdin with ({})").format(
+    statement = sql.SQL("copy {} ({}) from stdin with (format text{})").format(
         sql.Identifier(schema, (tables or {}).get(logical_name, logical_name)),
         column_list(SOURCE_TABLES[logical_name].column_names),
-        sql.SQL(options),  # the options are constants of this package
+        sql.SQL(options),
     )
     with connection.cursor() as cursor:
         with cursor.copy(statement) as copy:

@@ -1,24 +1,14 @@
-"""The sample: a small simulated fleet that ships with the package. It is not a dbt seed, because ``dbt build`` would
-load it into a user's database.
+"""The sample: a small simulated fleet, always the same, whose scores the documents show."""
 
-``python -m ciris_scoring.lab.simulation.sample`` writes its files again from the arguments in `SAMPLE`.
-"""
-
-import gzip
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
-from importlib import resources
-from importlib.resources.abc import Traversable
-from pathlib import Path
 from typing import TypedDict
 
 import psycopg
 
-from ciris_scoring.basics.source_schema import DEFAULT_SCHEMA, SOURCE_TABLES
-from ciris_scoring.lab.simulation.fleet import simulate_fleet
-from ciris_scoring.lab.simulation.load import load_text
-from ciris_scoring.lab.simulation.text_formats import csv_text
+from ciris_scoring.basics.source_schema import DEFAULT_SCHEMA
+from ciris_scoring.lab.simulation.fleet import Fleet, simulate_fleet
+from ciris_scoring.lab.simulation.load import load_fleet
 
 
 class SampleInfo(TypedDict):
@@ -40,7 +30,11 @@ SAMPLE: SampleInfo = {
     "as_of": "2026-06-15T00:00:00Z",
 }
 
-_FOLDER = "sample_files"
+
+def sample_fleet() -> Fleet:
+    """Simulate the sample."""
+    end = datetime.fromisoformat(SAMPLE["as_of"])
+    return simulate_fleet(SAMPLE["agents"], SAMPLE["days"], SAMPLE["traces_per_day"], SAMPLE["seed"], end)
 
 
 def load_sample(
@@ -48,48 +42,5 @@ def load_sample(
     schema: str = DEFAULT_SCHEMA,
     tables: Mapping[str, str] | None = None,
 ) -> int:
-    """Write the sample into the four source tables. Errors are those of `load_fleet`.
-
-    :returns: number of trace rows written.
-    """
-    sources = {name: _decompressed((_shipped() / f"{name}.csv.gz").read_bytes()) for name in SOURCE_TABLES}
-    return load_text(connection, schema, tables, sources, "format csv, header true")
-
-
-def sample_info() -> SampleInfo:
-    """Return the contents of ``sample.json``."""
-    info: SampleInfo = json.loads((_shipped() / "sample.json").read_text("utf-8"))
-    return info
-
-
-def write_sample(folder: Path) -> None:
-    """Simulate the sample and write its files. The bytes are always the same with the same version of zlib."""
-    fleet = simulate_fleet(
-        SAMPLE["agents"],
-        SAMPLE["days"],
-        SAMPLE["traces_per_day"],
-        SAMPLE["seed"],
-        datetime.fromisoformat(SAMPLE["as_of"]),
-    )
-    frames = {
-        "covenant_traces": fleet.traces,
-        "wbd_deferrals": fleet.deferrals,
-        "covenant_public_keys": fleet.public_keys,
-        "covenant_trace_batches": fleet.batches,
-    }
-    for name, frame in frames.items():
-        content = gzip.compress(csv_text(frame).encode(), compresslevel=9, mtime=0)
-        (folder / f"{name}.csv.gz").write_bytes(content)
-    (folder / "sample.json").write_text(json.dumps(SAMPLE, indent=2) + "\n", encoding="utf-8")
-
-
-def _shipped() -> Traversable:
-    return resources.files(__package__) / _FOLDER
-
-
-def _decompressed(content: bytes) -> Iterator[bytes]:
-    yield gzip.decompress(content)
-
-
-if __name__ == "__main__":
-    write_sample(Path(__file__).parent / _FOLDER)
+    """Write the sample into the four source tables. Result and errors are those of `load_fleet`."""
+    return load_fleet(connection, sample_fleet(), schema, tables)

@@ -1,4 +1,4 @@
-"""Data frames as text: in the text format of COPY, and as CSV."""
+"""Data frames in the text format of COPY."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -21,18 +21,6 @@ def copy_text(frames: Iterable[pd.DataFrame]) -> Iterator[str]:
         rows = list(map("\t".join, zip(*columns, strict=True)))
         for first in range(0, len(rows), _ROWS_PER_BLOCK):
             yield "\n".join(rows[first : first + _ROWS_PER_BLOCK]) + "\n"
-
-
-def csv_text(frame: pd.DataFrame) -> str:
-    """Return the frame as CSV with a header. An empty field is null; an empty string is quoted."""
-
-    def quoted(value: str | None) -> str:
-        if value is None:
-            return ""
-        return '"' + value.replace('"', '""') + '"' if not value or set(value) & set('",\r\n') else value
-
-    columns = [map(quoted, _text(frame[name])) for name in frame]
-    return "\n".join([",".join(frame.columns), *map(",".join, zip(*columns, strict=True)), ""])
 
 
 def _escaped(values: _Texts) -> _Texts:
