@@ -27,7 +27,7 @@
 {% endmacro %}
 
 {#- The row of int_scoring_run from the last run, or none. Times are text (utc_text), lists are JSON. has_ended: whether
-    the run was published, in a backfill up to its end. -#}
+    the run was published, and for a backfill, whether it reached its end. -#}
 {% macro last_run() %}
   {%- set scoring_run = relation_as_left('int_scoring_run') -%}
   {%- if scoring_run is none -%} {{ return(none) }} {%- endif -%}

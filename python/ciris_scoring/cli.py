@@ -268,10 +268,10 @@ def run(
 def check(for_machines: bool, place: Place) -> None:
     """Check whether the database is fit for a run, and what a run would do.
 
-    Shows connection, rights, server and encoding; each source column with its type and the type it is read as; rows
-    with their first and last time; the scoring parameters; how many traces a run would score and about how long it
-    would take. Nothing is written to the database. The exit code is 0 if a run can start, 1 if something would stop it,
-    and 2 if the command, the project or the profile is wrong.
+    Shows connection, rights, server and encoding; each source column with its type and the type it is read as; numbers
+    of rows with their first and last time; the scoring parameters; and how many traces a run would score. It estimates
+    how long the run would take. Nothing is written to the database. The exit code is 0 if a run can start, 1 if
+    something would stop it, and 2 if the command, the project or the profile is wrong.
 
     \b
     Examples:

@@ -132,7 +132,7 @@ def test_upgrade_request_is_ignored_and_not_logged(app, capsys):
 @pytest.mark.parametrize(
     "sent",
     [(), (HALF_A_REQUEST, b"x"), (POST, b"x"), (WHOLE_REQUEST, HALF_A_REQUEST, b"x"), (WHOLE_REQUEST, b"")],
-    ids=["nothing", "headers drop by drop", "a body drop by drop", "behind an answer", "idle"],
+    ids=["nothing", "headers drop by drop", "a body drop by drop", "after an answer", "idle"],
 )
 def test_slow_request_is_disconnected(app, monkeypatch, sent):
     """No other limit can close the connection, because the others are an hour."""

@@ -293,7 +293,7 @@ main()
 
 
 def test_killed_load_can_be_repeated(project, database, tmp_path):
-    """The load is killed behind its first piece. The processes that verify for it end too."""
+    """The load is killed after its first piece. The processes that verify for it end too."""
     agent = Agent()
     for number in range(60):
         write(tmp_path / "in", f"{number:04}.json", batch([agent.trace() for _ in range(2)]))

@@ -44,8 +44,8 @@ class EventChange(NamedTuple):
     now: Floats
     """Typical hours of an episode (exp of the mean logarithm), number of episodes, or mean value of deferrals."""
     before: Floats
-    """Measure of ``now`` in the days before the window; the number of episodes is for as many days as the window
-    has."""
+    """Value to compare ``now`` with, from the days before the window. A number of episodes is scaled to the window's
+    days."""
 
 
 class Sides(NamedTuple):
