@@ -250,7 +250,8 @@ def accuracy(name: str, of: Standing) -> dict[str, Any]:
 
 
 def reviewed(name: str, of: Standing) -> dict[str, Any]:
-    """Return the shares of agent-days that would be granted and are reviewed."""
+    """Return the shares of agent-days that lead to a review, among those on which the permission would be granted
+    without reviews."""
     assert of.probability is not None and of.lost is not None
     granted = of.probability >= GRANT
     return {

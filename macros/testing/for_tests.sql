@@ -1,5 +1,5 @@
-{#- Condition of the rows that this run wrote, so that no test reads years of history. They are in the range of the
-    column meta.range of the model, or null there. All rows if the model has no range. -#}
+{#- Condition of the rows that this run wrote, so that no test reads years of history. The column that meta.range of the
+    model names is in the run's range in these rows, or null. All rows if the model has no range. -#}
 {% macro in_increment(relation, alias=none) %}
   {%- set scoring_run = ref('int_scoring_run') -%}
   {%- if not execute -%} {{ return('true') }} {%- endif -%}

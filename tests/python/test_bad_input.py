@@ -571,7 +571,7 @@ def test_a_full_refresh_of_the_runs_own_tables_rescores_nothing(published):
     assert marts(published, without=("scored_at",))[scores] == before, "rescored without allow_rescoring"
 
 
-def test_a_refused_parameter_enters_no_score_of_a_part_built_after_it(published, published_marts):
+def test_models_built_separately_after_a_refused_parameter_do_not_use_it(published, published_marts):
     """After a run with another parameter was refused, the statistics and all models after them are built separately."""
     statistics = (
         "select agent_id_hash, as_of, window_days, delta_drift, r_score from ciris_intermediate.int_windows"

@@ -181,7 +181,7 @@ def test_counts_of_a_batch_follow_the_key_that_came_later(project, database, tmp
     assert [row[3:6] for row in everything(database)["covenant_trace_batches"]] == [(2, 2, 0)]
 
 
-def test_a_bad_signature_of_a_key_that_came_later_is_read_again_once(project, database, tmp_path):
+def test_batch_with_a_bad_signature_is_read_once_more_after_its_key_is_known(project, database, tmp_path):
     agent = Agent()
     altered = agent.trace() | {"task_id": "another"}
     path = write(tmp_path, "a.json", batch([altered]))

@@ -180,7 +180,7 @@ def signed_with(agent: Agent, alter: Callable[[dict[str, Any]], object]) -> dict
 
 
 @pytest.mark.parametrize("number", [10**400, -(10**309)])
-def test_number_that_no_double_holds_is_named(number):
+def test_number_beyond_the_range_of_doubles_is_reported(number):
     """RFC 8785 cannot encode it, so no agent has signed it."""
     trace = NEW_AGENT.trace() | {"task_id": number}
     verdict = VERIFIER.verify(trace)

@@ -13,7 +13,7 @@ from ciris_scoring.basics.errors import DatabaseError
 from ciris_scoring.basics.relations import Place, Relations
 
 # Stranger: a role that can log in, is not a superuser, and cannot become the scoring role.
-# Exposed: an owner or grantee as which a stranger can act.
+# Exposed: a role that owns something or has a right to it, if a stranger can act as this role.
 _FAULTS = """
 with me as (
 

@@ -51,6 +51,7 @@ def listen(host: str, port: int) -> socket.socket:
             raise
     except (OSError, UnicodeError) as error:
         raise InputError(
-            f"Cannot serve on {host}, port {port}: {one_line(error)}.", "Name others with --host and --port."
+            f"Cannot serve on {host}, port {port}: {one_line(error)}.",
+            "Choose another address with --host and --port.",
         ) from error
     return listening
