@@ -8,8 +8,9 @@
     {{ prefix }}trace_id collate "C", {{ prefix }}trace_check_id
 {%- endmacro %}
 
-{#- Agent for `partition by`. The collation "C" sorts fastest. The same column without a collation follows, because only
-    by this a cluster sees that workers can compute the window. prefix: alias and point before the column. -#}
+{#- Agent for `partition by`. The collation "C" sorts fastest. The column follows again without a collation: a cluster
+    computes the window on the workers only if it finds the distribution column as such. prefix: alias and point before
+    the column. -#}
 {% macro of_agent(prefix='') -%}
   {{ prefix }}agent_id_hash collate "C", {{ prefix }}agent_id_hash
 {%- endmacro %}

@@ -99,7 +99,7 @@ def _key(state_folder: Path) -> str:
 def _folders_of_the_user() -> Iterator[Path]:
     """Yield possible folders for data outside the project, the best first."""
     if _server_is_another_user():
-        # That user cannot read root's home.
+        # The server's user cannot read root's home.
         yield Path("/var/lib", APPLICATION)
     else:
         with suppress(RuntimeError):  # the user has no home
