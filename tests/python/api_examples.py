@@ -15,6 +15,7 @@ from ciris_scoring.marts.agents import Found, find
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.serve.api import endpoints
 from ciris_scoring.serve.api.database import Database
+from ciris_scoring.serve.api.examples import LISTED, PAGE
 from ciris_scoring.serve.api.settings import Settings
 from serving import SCORING, asking, opened
 
@@ -28,13 +29,13 @@ ENDPOINTS = {
     "red_flags": f"{SCORING}/red-flags?window_days=30",
     "parameters": f"{SCORING}/parameters",
     "evidence": f"{SCORING}/evidence/Link?component=i_chain&limit=1",
-    "agents": f"{SCORING}/agents?limit=1",
-    "runs": f"{SCORING}/runs?limit=1",
-    "data_quality": f"{SCORING}/data-quality?limit=1",
+    "agents": f"{SCORING}/agents",
+    "runs": f"{SCORING}/runs",
+    "data_quality": f"{SCORING}/data-quality",
     "permissions": f"{SCORING}/permissions",
     "acknowledgements": f"{SCORING}/acknowledgements",
-    "verdict_history": f"{SCORING}/verdicts/Link?limit=1",
-    "deferrals": f"{SCORING}/deferrals/Link?limit=1",
+    "verdict_history": f"{SCORING}/verdicts/Link",
+    "deferrals": f"{SCORING}/deferrals/Link",
     "healthz": "/healthz",
     "readyz": "/readyz",
 }
@@ -46,7 +47,7 @@ PROBLEMS = {
 }
 LONG_LISTS = (
     *("endpoints", "agents", "alerts", "red_flags", "published", "loss_components", "history", "windows"),
-    *("category_bounds", "days", "of_days"),
+    *("category_bounds", "days", "of_days", "runs", "issues", "verdicts", "deferrals"),
 )
 FACTORS = f"{SCORING}/factors/Link"
 """Answer about the agent of the fleet's example, from which the package completes other examples."""
@@ -61,6 +62,12 @@ def examples(database: Database) -> dict[str, Any]:
             if as_csv.headers["content-type"].startswith("text/csv"):
                 found[f"{name}.csv"] = "\r\n".join(as_csv.text.split("\r\n")[:2])
         found["weighs_most"] = cut(client.get(FACTORS).json())["weighs_most"]
+    for name in LISTED:
+        found[name] = {
+            member: value
+            for member, value in found[name].items()
+            if member not in PAGE or value != found["fleet"][member]
+        }
     del found["alerts"]["agents"], found["history"]["history"]
     found["problems"] = {
         kind: _problem(database, path, settings) for kind, (path, settings) in PROBLEMS.items()

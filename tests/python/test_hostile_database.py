@@ -453,7 +453,7 @@ def test_case_functions_use_collation_c() -> None:
     wrong = []
     files = [
         path
-        for folder in ("models", "macros", "analyses", "tests/singular", "python/ciris_scoring")
+        for folder in ("models", "macros", "tests/singular", "python/ciris_scoring")
         for path in (REPOSITORY / folder).rglob("*")
         if path.suffix in (".sql", ".py")
     ]

@@ -17,8 +17,15 @@ EXAMPLES: dict[str, Any] = json.loads(
 )
 """Example answers from the sample by endpoint, with shortened lists, and example details of each problem.
 
-Answers that contain the score of the same agent are completed from that of the fleet.
+Answers that contain the score of the same agent are completed from that of the fleet, and lists by the members that
+describe the page of that answer.
 """
+PAGE = ("cache", "as_of", "window_days", "offset", "limit", "next")
+LISTED = (
+    *("alerts", "red_flags", "agents", "runs", "data_quality", "permissions", "acknowledgements"),
+    *("verdict_history", "deferrals"),
+)
+"""Endpoints whose answers have the members of `PAGE`."""
 PROBLEM_SCHEMA = {"$ref": "#/components/schemas/ProblemDocument"}
 PROBLEMS = {
     401: ("key-required", "No API key, or a wrong one."),
@@ -50,7 +57,9 @@ TAGGED = {
 
 
 def _complete(examples: dict[str, Any]) -> None:
-    """Add the answers about the agent of the fleet's example."""
+    """Add the answers about the agent of the fleet's example, and the members of pages."""
+    for name in LISTED:
+        examples[name] = {**{member: examples["fleet"][member] for member in PAGE}, **examples[name]}
     score = examples["fleet"]["agents"][0]
     metadata = score["metadata"]
     examples["capacity"] = {**score, "agent_note": None, "cache": examples["fleet"]["cache"]}

@@ -141,18 +141,9 @@ async def agent_page(request: Request, answers: TheAnswers, agent_id: str, histo
 
 
 @router.get("/agents/{agent_id:path}")
-async def agent_address(
-    request: Request,
-    agent_id: str,
-    window_days: WindowDays = None,
-    as_of: AskedAsOf = None,
-    days: Days = None,
-    threshold: Threshold = None,
-) -> Response:
+async def agent_address(request: Request, agent_id: str, history: History) -> Response:
     """Redirect a short URL for sharing to the page of an agent. The page's relative links need the other URL."""
-    asked: dict[str, Any] = {"agent_id": agent_id, "window_days": window_days, "as_of": as_of, "days": days}
-    asked["threshold"] = threshold
-    query = {name: value for name, value in asked.items() if value is not None}
+    query = [("agent_id", agent_id), *request.query_params.multi_items()]
     return RedirectResponse(f"{_up(request)}agent?{urlencode(query, errors='replace')}", 307)
 
 

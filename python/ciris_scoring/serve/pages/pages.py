@@ -4,10 +4,8 @@ The functions take a connection that may read the marts, and the relations of th
 they render a page with a message.
 """
 
-import csv
-import io
-from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date, datetime, timedelta
 from functools import partial, wraps
 from importlib.metadata import version
@@ -38,7 +36,7 @@ from ciris_scoring.serve.pages.links import Links, ReportLinks, ServedLinks
 from ciris_scoring.serve.pages.render import now as current_time
 from ciris_scoring.serve.pages.render import render
 from ciris_scoring.serve.pages.words import OUTCOMES, natural, raised
-from ciris_scoring.serve.spreadsheet import csv_cell
+from ciris_scoring.serve.spreadsheet import csv_text
 
 MAX_AGENTS = 500
 """Maximum number of agents in a report. The agents that need attention most are chosen."""
@@ -409,31 +407,21 @@ def evidence_page(page: _Page, agent: str, component: str, after: str | None = N
 @_of_scores
 def evidence_csv(page: _Page, agent: str, component: str) -> str:
     """Write all traces or deferrals that lowered a component as CSV. The parameters are those of `evidence_page`."""
-    written = io.StringIO()
-    writer = csv.writer(written)
     if component == DEFERRALS:
         score = _score_of(page, agent)
-        writer.writerow(Deferral.__match_args__)
-        for deferral in judged_deferrals(page.marts, score.agent_id_hash, score.as_of, score.window_start):
-            writer.writerow(map(csv_cell, astuple(deferral)))
-        return written.getvalue()
+        deferrals = judged_deferrals(page.marts, score.agent_id_hash, score.as_of, score.window_start)
+        return csv_text(Deferral.__match_args__, map(asdict, deferrals))
     _, key = _evidence_of(page, agent, component)
-    writer.writerow(EVIDENCE_COLUMNS)
-    after = None
-    while traces := read_evidence(*key, after=after, limit=EVIDENCE_AT_ONCE):
-        for one in traces:
-            cells = (
-                one.traced_at,
-                one.trace_id,
-                one.selected_action,
-                one.audit_sequence_number,
-                one.recorded,
-            )
-            writer.writerow(
-                map(csv_cell, (*cells, one.because, one.lowered_by, RULES[key.loss_component].unit))
-            )
-        after = traces[-1].key
-    return written.getvalue()
+    unit = RULES[key.loss_component].unit
+
+    def rows() -> Iterator[dict[str, Any]]:
+        after = None
+        while traces := read_evidence(*key, after=after, limit=EVIDENCE_AT_ONCE):
+            for one in traces:
+                yield {**asdict(one), "recorded": one.recorded, "counts_because": one.because, "unit": unit}
+            after = traces[-1].key
+
+    return csv_text(EVIDENCE_COLUMNS, rows())
 
 
 class _EvidenceOf(NamedTuple):
