@@ -115,7 +115,7 @@ def faults(roles: Roles) -> list[str]:
 def test_check_refuses_sources_whose_rows_the_server_would_hide(
     roles: Roles, sources: psycopg.Connection, first: int
 ) -> None:
-    """Each source table is changed as in another case."""
+    """Each test changes every source table in a different way."""
     cases = dict(zip(TABLES, list(CASES.values())[first:], strict=False))
 
     def filled(text: str, table: str) -> str:

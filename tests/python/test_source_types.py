@@ -134,7 +134,7 @@ def test_other_types_that_can_be_read_give_the_same_marts(
         assert table_differences(connection, SCHEMA, "ciris_others") == []
 
 
-def test_freshness_reads_other_types_and_times_without_end_too(database: Database) -> None:
+def test_freshness_reads_other_types_and_infinite_times(database: Database) -> None:
     with database.connect() as connection:
         load_rows(connection, nasty_fleet(1, days=3))
         for table, types in WIDE.items():
