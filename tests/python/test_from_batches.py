@@ -106,8 +106,8 @@ def test_every_real_trace_verifies(loaded):
 
 
 def test_loaded_real_rows_equal_those_of_the_lens(loaded):
-    """Compares every column with the rows of the lens. The lens shortened the components, so only their rest is
-    compared."""
+    """Compares every column with the rows of the lens. The lens shortened the components, so only the parts that it
+    kept are compared."""
     database, _ = loaded
     with gzip.open(FILES["covenant_traces"], "rt", newline="") as file:
         lens = {(row["trace_id"], row["timestamp"]): row for row in csv.DictReader(file)}
