@@ -15,12 +15,14 @@ that selects its rows. The materialization reads that query from the response of
 """
 
 from dataclasses import dataclass
+from importlib import import_module
+from operator import attrgetter
 from typing import Any
 
 from dbt.adapters.contracts.connection import AdapterResponse, Connection
 from dbt.adapters.postgres.connections import PostgresConnectionManager
 from dbt.adapters.postgres.impl import PostgresAdapter
-from dbt_common.exceptions import DbtDatabaseError
+from dbt_common.exceptions import CompilationError, DbtDatabaseError
 
 METHOD = "in_process"
 SAFE_PATH = "set search_path to pg_catalog, pg_temp"
@@ -55,66 +57,36 @@ class InProcess:
         return query
 
 
-def _version(self: PostgresAdapter) -> str:
-    from importlib.metadata import version
+def _calling(path: str, *attributes: str) -> Any:
+    """Return a method of the adapter that calls a function of the package.
 
-    return version("ciris-scoring")
+    :param path: module and name of the function. The module is imported at the first call.
+    :param attributes: attributes of the adapter, the first arguments of the function. The macro gives the others.
+    """
+    module, _, name = path.rpartition(".")
 
+    def method(self: PostgresAdapter, *arguments: Any) -> Any:
+        from ciris_scoring.basics.errors import CirisError
 
-def _components(self: PostgresAdapter) -> Any:
-    from ciris_scoring.basics.components import COMPONENT_ROWS
+        function = getattr(import_module(f"ciris_scoring.{module}"), name)
+        try:
+            return function(*(attrgetter(attribute)(self) for attribute in attributes), *arguments)
+        except CirisError as error:
+            raise CompilationError(f"{error.message} {error.hint}") from error
 
-    return COMPONENT_ROWS
-
-
-def _constants(self: PostgresAdapter) -> Any:
-    from ciris_scoring.job.for_macros import CONSTANTS
-
-    return CONSTANTS
-
-
-def _ownership_query(self: PostgresAdapter, places: list[list[str]]) -> str:
-    from ciris_scoring.basics.ownership import ownership_query
-    from ciris_scoring.basics.relations import Place
-
-    return ownership_query(Place(*place) for place in places)
-
-
-def _log_entry(self: PostgresAdapter, relations: list[Any], row: dict[str, Any]) -> str:
-    from psycopg import sql
-
-    from ciris_scoring.job.run_log import entry
-
-    return entry(row, *(sql.SQL(str(relation)) for relation in relations)).as_string(None)
-
-
-def _overrides(self: PostgresAdapter) -> Any:
-    from ciris_scoring.basics.root_project import overrides
-
-    return overrides(self.config, self.get_macro_resolver())
-
-
-def _unknown_variables(self: PostgresAdapter, known: list[str]) -> Any:
-    from ciris_scoring.basics.root_project import unknown_variables
-
-    return unknown_variables(self.config, known)
-
-
-def _pooler(self: PostgresAdapter) -> str | None:
-    from ciris_scoring.basics.connection import fault_of_pooler
-
-    return fault_of_pooler(self.config.credentials)
+    return method
 
 
 METHODS_FOR_MACROS = {
-    "ciris_scoring_version": _version,
-    "ciris_scoring_components": _components,
-    "ciris_scoring_constants": _constants,
-    "ciris_scoring_ownership_query": _ownership_query,
-    "ciris_scoring_log_entry": _log_entry,
-    "ciris_scoring_overrides": _overrides,
-    "ciris_scoring_unknown_variables": _unknown_variables,
-    "ciris_scoring_pooler": _pooler,
+    "ciris_scoring_version": _calling("job.for_macros.package_version"),
+    "ciris_scoring_constants": _calling("job.for_macros.constants"),
+    "ciris_scoring_ownership_query": _calling("basics.ownership.ownership_query"),
+    "ciris_scoring_log_entry": _calling("job.run_log.entry_text"),
+    "ciris_scoring_overrides": _calling("basics.root_project.overrides", "config", "_macro_resolver"),
+    "ciris_scoring_variable_fault": _calling("basics.variables.variable_fault"),
+    "ciris_scoring_faults_of_variables": _calling("basics.variables.faults", "config"),
+    "ciris_scoring_time": _calling("basics.variables.time_of"),
+    "ciris_scoring_pooler": _calling("basics.connection.fault_of_pooler", "config.credentials"),
 }
 """Methods of the adapter that the project's macros call, by name."""
 

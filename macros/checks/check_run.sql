@@ -13,7 +13,6 @@
   {%- do check_overrides() -%}
   {%- do check_database() -%}
   {%- do check_variables() -%}
-  {%- do check_scoring_parameters() -%}
   {%- do check_as_of(models) -%}
   {%- set others = other_lock_holders() -%}
   {%- if others | length > 0 -%}

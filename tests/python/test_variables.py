@@ -124,7 +124,7 @@ def test_unknown_names_are_refused_in_plain_dbt(published):
     }
     said = refused_in_plain_dbt(published, dict.fromkeys(names, "2026-06-01"))
     for name, nearest in names.items():
-        assert f"There is not a variable {name}; did you mean {nearest}?" in said
+        assert f"There is no variable {name}; did you mean {nearest}?" in said
 
 
 def test_right_values_are_accepted(published):

@@ -39,9 +39,16 @@ def parse_time(value: Any, name: str) -> datetime:
 def traces_from(variables: Mapping[str, Any]) -> datetime:
     """Return the variable ``ciris_traces_from``: earlier traces are ignored.
 
-    :raises InputError: it is not a time.
+    :raises InputError: it is not a time, or lies before 1970.
     """
-    return parse_time(variables.get("traces_from"), "The variable ciris_traces_from")
+    name = "The variable ciris_traces_from"
+    moment = parse_time(variables.get("traces_from"), name)
+    if moment.year < 1970:
+        raise InputError(
+            f"{name} is {text(moment)}, but must be in the year 1970 or later.",
+            "Windows begin long before the first trace.",
+        )
+    return moment
 
 
 def check_period(period: Any) -> str:

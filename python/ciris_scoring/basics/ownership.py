@@ -4,13 +4,13 @@ PostgreSQL runs triggers, rules and functions of views as the role that reads or
 that a run uses, and its schema, must belong to the scoring role or to a role that may act as it anyway.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import psycopg
 from psycopg import sql
 
 from ciris_scoring.basics.errors import DatabaseError
-from ciris_scoring.basics.relations import Place, Relations
+from ciris_scoring.basics.relations import Relations
 
 # Stranger: a role that can log in, is not a superuser, and cannot become the scoring role.
 # Exposed: a role that owns something or has a right to it, if a stranger can act as this role.
@@ -451,8 +451,11 @@ order by faults.number, faults.name, message
 """
 
 
-def ownership_query(places: Iterable[Place]) -> str:
-    """Return the query that lists the faults of some relations and their schemas: number, name, message, remedy."""
+def ownership_query(places: Iterable[Sequence[str]]) -> str:
+    """Return the query that lists the faults of some relations and their schemas: number, name, message, remedy.
+
+    :param places: schema and name of each relation.
+    """
     schemas, names = zip(*places, strict=True)
     query = sql.SQL(_FAULTS).format(schemas=sql.Literal(list(schemas)), names=sql.Literal(list(names)))
     return query.as_string(None)

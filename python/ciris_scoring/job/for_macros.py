@@ -1,15 +1,14 @@
-"""Constants that the macros share with Python, each from the module that defines it.
-
-dbt's adapter passes them to the macro ``constant`` (``dbt_postgres_python``).
-"""
+"""Values that the macros get from Python through dbt's adapter (``dbt_postgres_python``)."""
 
 from collections.abc import Mapping
 from datetime import timedelta
+from importlib.metadata import version
 from statistics import NormalDist
 from types import MappingProxyType
 from typing import Any
 
-from ciris_scoring.basics import as_of, connection, decimals, run_lock, source_schema, source_shape
+from ciris_scoring.basics import as_of, connection, decimals, run_lock, source_schema, source_shape, variables
+from ciris_scoring.basics.components import COMPONENT_ROWS
 from ciris_scoring.basics.kinds import ALERTS
 from ciris_scoring.basics.long_run import NORMAL_TO_95
 from ciris_scoring.marts import agent, agents, evidence
@@ -25,6 +24,7 @@ CONSTANTS: Mapping[str, Any] = MappingProxyType(
         "run_lock": run_lock.RUN_LOCK,
         "writers_lock": run_lock.WRITERS_LOCK,
         "start_lock": run_lock.START_LOCK,
+        "variables": variables.VARIABLES,
         # Sources
         "engine_tables": source_schema.ENGINE_TABLES,
         "tables_of_shape": source_shape.TABLES_OF_SHAPE,
@@ -33,6 +33,7 @@ CONSTANTS: Mapping[str, Any] = MappingProxyType(
         "unknown_mode": evidence.UNKNOWN_MODE,
         "label_characters": agents.HASH_SHOWN,
         # Scores and statistics
+        "components": COMPONENT_ROWS,
         "period_hours": {name: length // timedelta(hours=1) for name, length in as_of.PERIODS.items()},
         "score_bins": resilience.N_BINS,
         "drift_metrics": inputs.METRICS,
@@ -50,4 +51,14 @@ CONSTANTS: Mapping[str, Any] = MappingProxyType(
         "score_triple_base": ties.BASE,
     }
 )
-"""Values by the name that macros use."""
+"""Constants that the macros share with Python, each from the module that defines it, by their names in macros."""
+
+
+def constants() -> Mapping[str, Any]:
+    """Return CONSTANTS, for the macro ``constant``."""
+    return CONSTANTS
+
+
+def package_version() -> str:
+    """Return the version of the Python package."""
+    return version("ciris-scoring")

@@ -5,7 +5,7 @@ own session; macros/checks/run_log.sql gets the statement from this module.
 """
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from importlib.metadata import version
@@ -139,3 +139,11 @@ def entry(
         sql.SQL(", ").join(columns),
         sql.SQL(", ").join(sql.SQL("excluded.{}").format(column) for column in columns),
     )
+
+
+def entry_text(relations: Iterable[object], row: Mapping[str, Any]) -> str:
+    """Return the statement of :func:`entry` as text.
+
+    :param relations: dbt's relations of int_runs, fct_capacity_scores and fct_data_quality.
+    """
+    return entry(row, *(sql.SQL(str(relation)) for relation in relations)).as_string(None)

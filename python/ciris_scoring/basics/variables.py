@@ -1,0 +1,167 @@
+"""Allowed values of dbt variables and scoring parameters. The macros check them by this module."""
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from ciris_scoring.basics.as_of import PERIODS, parse_time, traces_from
+from ciris_scoring.basics.errors import shown
+from ciris_scoring.basics.project import PREFIX, SET_BY_US
+from ciris_scoring.basics.root_project import unknown_variables
+from ciris_scoring.basics.source_schema import SOURCE_TABLES
+from ciris_scoring.basics.source_shape import TABLES_OF_SHAPE
+
+Check = Callable[[Any], bool]
+WEIGHTS = ("weight_c", "weight_i_int", "weight_r", "weight_i_inc", "weight_s")
+"""Scoring parameters that sum to 1."""
+OPTIONAL = ("source", "lookback_periods")
+KINDS: Mapping[str, tuple[Any, str]] = {
+    "boolean": (bool, "true or false"),
+    "text": (str, "text, in quotes"),
+    "integer": (int, "a whole number"),
+    "number": (int | float, "a number"),
+}
+"""Type and words of each kind of scoring parameter."""
+
+
+def number(minimum: float, maximum: float, kind: Any = int | float) -> Check:
+    """Return a check for a number from minimum to maximum."""
+    return lambda value: (
+        isinstance(value, kind) and not isinstance(value, bool) and bool(minimum <= value <= maximum)
+    )
+
+
+def size(value: Any) -> bool:
+    """Return whether a value is in the range of PostgreSQL's maintenance_work_mem."""
+    kilobytes = {"kB": 1, "MB": 1024, "GB": 1024**2}
+    found = re.fullmatch("([1-9][0-9]*)(kB|MB|GB)", value) if isinstance(value, str) else None
+    return found is not None and 1024 <= int(found[1]) * kilobytes[found[2]] <= 2**31 - 1
+
+
+def choice(*choices: str) -> tuple[Check, str]:
+    """Return a check for one of several texts, and the texts in words."""
+    return lambda value: value in choices, " or ".join(choices)
+
+
+BOOLEAN = (lambda value: isinstance(value, bool), "true or false, without quotes")
+PERIOD_COUNT = (number(0, 100_000, int), "a whole number of periods from 0 to 100000, without quotes")
+NAME = (
+    lambda value: isinstance(value, str) and re.fullmatch(r'(?!\s)[^"%]{1,63}(?<!\s)', value) is not None,
+    "a name, in quotes if it looks like a number, without double quotes and per cent signs",
+)
+PROBABILITY = (
+    lambda value: number(0, 1)(value) and 0 < value < 1,
+    "a number between 0 and 1, such as 0.74. Correct it in dbt_project.yml or in --vars",
+)
+CHECKS: Mapping[str, tuple[Check, str]] = {
+    "source": choice(*TABLES_OF_SHAPE),
+    "source_schema": NAME,
+    **{f"{name}_table": NAME for name in SOURCE_TABLES},
+    "scoring_period": choice(*PERIODS),
+    "verdict_threshold": (
+        number(0, 1),
+        "a number in [0, 1], such as 0.6. Correct it in dbt_project.yml or in --vars",
+    ),
+    "grant_probability": PROBABILITY,
+    "withhold_probability": PROBABILITY,
+    "lookback_periods": PERIOD_COUNT,
+    "late_detection_periods": PERIOD_COUNT,
+    "allow_rescoring": BOOLEAN,
+    "lock_wait_seconds": (number(0, 86400), "a number of seconds from 0 to 86400"),
+    "scoring_work_mem": (size, "a size from 1MB to 2047GB, such as 256MB"),
+    "distribution": choice("none", "citus"),
+    "time_spine": BOOLEAN,
+}
+"""Check of each variable, and the allowed values to follow "must be"."""
+VARIABLES = (
+    *CHECKS,
+    *("as_of", "traces_from", "scoring_parameters"),
+    *(name.removeprefix(PREFIX) for name in sorted(SET_BY_US)),
+)
+
+
+def variable_fault(name: str, value: Any, lock_holder_pid: Any) -> str | None:
+    """Return the fault of a variable's value, or None.
+
+    :param name: name without the prefix.
+    :param lock_holder_pid: value of the variable that the command line sets together with the others of SET_BY_US.
+    """
+    given = f"Variable {PREFIX}{name} is {shown(value)}, but"
+    if f"{PREFIX}{name}" in SET_BY_US:
+        if value is None or number(0, math.inf, int)(lock_holder_pid):
+            return None
+        remedy = (
+            "; to score as-ofs again: ciris-scoring run --from TIME --to TIME." if name == "backfill" else "."
+        )
+        return f"{given} it is set by ciris-scoring alone. Leave it out{remedy}"
+    check, allowed = CHECKS.get(name, (lambda _: True, ""))
+    if check(value) or (value is None and name in OPTIONAL):
+        return None
+    return f"{given} must be {allowed}{'; or leave it out' if name in OPTIONAL else ''}."
+
+
+def time_of(name: str, value: Any) -> datetime:
+    """Return the time of the variable as_of or traces_from.
+
+    :raises InputError: it is not a time, or too early.
+    """
+    return (
+        traces_from({name: value}) if name == "traces_from" else parse_time(value, f"Variable {PREFIX}{name}")
+    )
+
+
+def faults(
+    config: Any, settings: Mapping[str, Any], definitions: Mapping[str, Mapping[str, Any]]
+) -> Iterator[str]:
+    """Yield the faults of all variables and scoring parameters.
+
+    :param config: dbt's RuntimeConfig of the root project.
+    :param settings: value of each variable.
+    :param definitions: the macro scoring_parameter_definitions.
+    """
+    found = [variable_fault(name, value, settings["lock_holder_pid"]) for name, value in settings.items()]
+    yield from filter(None, found)
+    withhold, grant = settings["withhold_probability"], settings["grant_probability"]
+    if not any(found) and withhold > grant:
+        yield (
+            f"Variable ciris_withhold_probability is {withhold}, but must be at most ciris_grant_probability "
+            f"({grant}). Correct one of them in dbt_project.yml or in --vars."
+        )
+    for name, nearest in unknown_variables(config, [f"{PREFIX}{name}" for name in VARIABLES]).items():
+        meant = f"did you mean {nearest}?" if nearest else "docs/configuration.md lists them."
+        yield (
+            f"There is no variable {name}; {meant} Correct it, or take it out; a variable of another project belongs "
+            "below that project's name under vars."
+        )
+    given = settings["scoring_parameters"]
+    if given is None or isinstance(given, Mapping):
+        for fault in _parameter_faults(given or {}, definitions):
+            yield f"{fault} Correct the variable ciris_scoring_parameters."
+    else:
+        yield f"Variable ciris_scoring_parameters is {shown(given)}, but must be a dictionary, such as {{lambda_c: 5}}."
+
+
+def _parameter_faults(
+    given: Mapping[str, Any], definitions: Mapping[str, Mapping[str, Any]]
+) -> Iterator[str]:
+    known = ", ".join(sorted(definitions))
+    faults = [
+        f"Unknown scoring parameter {shown(name)} (value {shown(value)}). Known are: {known}."
+        for name, value in given.items()
+        if name not in definitions
+    ]
+    values = {name: given.get(name, definition["default"]) for name, definition in definitions.items()}
+    for name, definition in definitions.items():
+        kind, allowed = KINDS[definition["kind"]]
+        fits = isinstance(values[name], kind)
+        if "minimum" in definition:
+            fits = number(definition["minimum"], definition["maximum"], kind)(values[name])
+            allowed += f" in [{definition['minimum']}, {definition['maximum']}]"
+        if not fits:
+            faults.append(f"Scoring parameter {name} is {shown(values[name])}, but must be {allowed}.")
+    yield from faults
+    total = sum(values[name] for name in WEIGHTS) if not faults else 1
+    if abs(total - 1) > 1e-9:
+        yield f"The weights {', '.join(WEIGHTS)} sum to {total}, but must sum to 1 (tolerance 1e-9)."
