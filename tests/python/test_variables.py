@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,8 @@ import yaml
 from ciris_scoring.basics.errors import shown
 from ciris_scoring.basics.project import vars_text
 from ciris_scoring.basics.root_project import unknown_variables
+from ciris_scoring.basics.variables import VARIABLES as CHECKED
+from ciris_scoring.basics.variables import faults
 from conftest import REPOSITORY, Database
 from test_bad_input import NEWEST, built, dbt, marts, run
 
@@ -18,6 +21,7 @@ VARIABLES = yaml.safe_load((REPOSITORY / "dbt_project.yml").read_text())["vars"]
 BOOLEAN = ("true or false, without quotes", ["false", "", 0, 1, None, {}])
 PERIODS = ("a whole number of periods from 0 to 100000", ["6", 2.5, True, -1, [3], 100_001])
 NAME = ("a name, in quotes", ["", " ", None, 2024, True, {}])
+OPEN = ("a number between 0 and 1", [1.5, 1, 0, math.nan, True])
 WRONG: dict[str, tuple[str, list[Any]]] = {
     "ciris_source": ("traces or events", ["", "Traces", False, ["traces"]]),
     "ciris_source_schema": NAME,
@@ -25,10 +29,11 @@ WRONG: dict[str, tuple[str, list[Any]]] = {
     "ciris_wbd_deferrals_table": NAME,
     "ciris_covenant_public_keys_table": NAME,
     "ciris_covenant_trace_batches_table": NAME,
-    "ciris_as_of": ("ISO 8601", ["", "yesterday", False]),
-    "ciris_traces_from": ("ISO 8601", [None, 2020]),
     "ciris_scoring_period": ("day or hour", [None, "Day", 24]),
-    "ciris_scoring_parameters": ("must be a dictionary", ["{}", False, ["mu_c"]]),
+    "ciris_scoring_parameters": ("a dictionary, such as {lambda_c: 5}", ["{}", False, 0, ["mu_c"]]),
+    "ciris_verdict_threshold": ("a number in [0, 1]", [1.5, "0.8", True, None, math.nan]),
+    "ciris_grant_probability": OPEN,
+    "ciris_withhold_probability": OPEN,
     "ciris_lookback_periods": PERIODS,
     "ciris_late_detection_periods": (PERIODS[0], [*PERIODS[1][:5], None]),
     "ciris_allow_rescoring": BOOLEAN,
@@ -40,16 +45,22 @@ WRONG: dict[str, tuple[str, list[Any]]] = {
     "ciris_run_record": ("set by ciris-scoring alone", [False, {"id": "x"}]),
     "ciris_lock_holder_pid": ("set by ciris-scoring alone", ["", False, "123", ["x"]]),
 }
-CHECKED_ELSEWHERE = {"ciris_verdict_threshold", "ciris_grant_probability", "ciris_withhold_probability"}
 REFUSED_ALONE = {
-    "ciris_as_of",
-    "ciris_traces_from",
-    "ciris_scoring_period",
-    "ciris_scoring_parameters",
-    "ciris_run_record",
+    "ciris_as_of": "yesterday",
+    "ciris_traces_from": 2020,
+    "ciris_scoring_period": "Day",
+    "ciris_run_record": {"id": "x"},
 }
-"""Variables that are not checked together with the others, but earlier or later."""
-AT_PARSE_TIME = {"ciris_time_spine"}
+"""Variables that dbt reads before the others are checked, each with a wrong value."""
+NUMBER = {"kind": "number", "default": 0.2, "minimum": 0, "maximum": 1}
+PARAMETERS = {
+    "lambda_c": {"kind": "number", "default": 5, "minimum": 2, "maximum": 10},
+    "min_traces": {"kind": "integer", "default": 30, "minimum": 1, "maximum": 1000000},
+    "require_registered_keys": {"kind": "boolean", "default": True},
+    "replay_sample_salt": {"kind": "text", "default": ""},
+    **dict.fromkeys(("weight_c", "weight_i_int", "weight_r", "weight_i_inc", "weight_s"), NUMBER),
+}
+DEFAULTS = {name.removeprefix("ciris_"): value for name, value in VARIABLES.items()}
 
 
 @pytest.fixture(scope="module")
@@ -66,8 +77,52 @@ def test_dbt_reads_variables_as_they_were_given(value):
     assert (type(read), read) == (type(value), value)
 
 
-def test_every_variable_of_the_project_is_in_this_list():
-    assert WRONG.keys() | CHECKED_ELSEWHERE == VARIABLES.keys()
+def given(root: dict[str, Any], command_line: dict[str, Any]) -> Any:
+    return SimpleNamespace(vars=SimpleNamespace(to_dict=lambda: root), cli_vars=command_line)
+
+
+def found(**settings: Any) -> list[str]:
+    return list(faults(given({}, {}), DEFAULTS | settings, PARAMETERS))
+
+
+def test_every_variable_of_the_project_is_checked():
+    assert {f"ciris_{name}" for name in CHECKED} == VARIABLES.keys()
+    assert WRONG.keys() | {"ciris_as_of", "ciris_traces_from"} == VARIABLES.keys()
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_value_is_a_fault(name):
+    allowed, values = WRONG[name]
+    for value in values:
+        [fault] = found(**{name.removeprefix("ciris_"): value})
+        assert f"Variable {name} is {shown(value)}, but " in fault
+        assert allowed in fault
+
+
+def test_withhold_probability_above_grant_probability_is_a_fault():
+    [fault] = found(withhold_probability=0.8)
+    assert "ciris_withhold_probability is 0.8, but must be at most ciris_grant_probability (0.74)" in fault
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({}, []),
+        ({"lambda_c": 2.0, "min_traces": 1, "require_registered_keys": False, "replay_sample_salt": "x"}, []),
+        ({"weight_c": 0.3, "weight_s": 0.1}, []),
+        ({"weight_c": 0.45}, ["weight_c, weight_i_int, weight_r, weight_i_inc, weight_s sum to 1.25, but must sum to"]),
+        ({"lambda_c": None}, ["lambda_c is null, but must be a number in [2, 10]"]),
+        ({"lambda_c": math.nan}, ["lambda_c is nan, but must be a number in [2, 10]"]),
+        ({"min_traces": "30"}, ["min_traces is '30', but must be a whole number in [1, 1000000]"]),
+        ({"min_traces": True}, ["min_traces is true, but must be a whole number in [1, 1000000]"]),
+        ({"require_registered_keys": "true"}, ["require_registered_keys is 'true', but must be true or false"]),
+        ({"replay_sample_salt": 1, "weight_c": 2}, ["weight_c is 2, but", "salt is 1, but must be text, in quotes"]),
+    ],
+)  # fmt: skip
+def test_scoring_parameters_that_do_not_fit_are_faults(values, expected):
+    faults_found = sorted(found(scoring_parameters=values), reverse=True)
+    assert len(faults_found) == len(expected)
+    assert all(text in fault for text, fault in zip(expected, faults_found, strict=True)), faults_found
 
 
 def refused_in_plain_dbt(database: Database, variables: dict[str, Any]) -> str:
@@ -80,51 +135,36 @@ def refused_in_plain_dbt(database: Database, variables: dict[str, Any]) -> str:
     return outcome.said
 
 
-@pytest.mark.parametrize("n", range(max(len(values) for _, values in WRONG.values())))
-def test_wrong_values_are_refused_all_at_once(published, n):
+def test_wrong_values_and_unknown_names_are_refused_all_at_once(published):
     wrong = {
-        name: values[n % len(values)]
+        name: values[0]
         for name, (_, values) in WRONG.items()
-        if name not in REFUSED_ALONE | AT_PARSE_TIME
+        if name not in {*REFUSED_ALONE, "ciris_time_spine"}
     }
-    said = refused_in_plain_dbt(published, wrong)
-    for name, value in wrong.items():
-        assert f"Variable {name} is {shown(value)}, but " in said, said
-        assert WRONG[name][0] in said
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        pytest.param(name, value, id=f"{name} {shown(value)}")
-        for name in sorted(REFUSED_ALONE)
-        for value in WRONG[name][1]
-    ],
-)
-def test_a_wrong_value_is_refused(published, name, value):
-    said = refused_in_plain_dbt(published, {name: value})
-    assert f"ariable {name} is {shown(value)}" in said, said
-    assert WRONG[name][0] in said
-
-
-@pytest.mark.parametrize("value", ["false", "", 0])
-def test_a_wrong_value_of_a_variable_that_decides_parsing_is_refused(published, value):
-    outcome = dbt(published, "parse", variables={"ciris_time_spine": value})
-    assert not outcome.succeeded
-    assert f"ciris_time_spine is {shown(value)}, but must be true or false" in outcome.said
-
-
-def test_unknown_names_are_refused_in_plain_dbt(published):
     names = {
         "ciris_alow_rescoring": "ciris_allow_rescoring",
         "ciris_asof": "ciris_as_of",
         "CIRIS_AS_OF": "ciris_as_of",
         "ciris-lookback-periods": "ciris_lookback_periods",
-        "ciris_lookback_period": "ciris_lookback_periods",
     }
-    said = refused_in_plain_dbt(published, dict.fromkeys(names, "2026-06-01"))
+    said = refused_in_plain_dbt(published, wrong | dict.fromkeys(names, "2026-06-01"))
+    for name, value in wrong.items():
+        assert f"Variable {name} is {shown(value)}, but " in said, said
+        assert WRONG[name][0] in said
     for name, nearest in names.items():
         assert f"There is no variable {name}; did you mean {nearest}?" in said
+
+
+@pytest.mark.parametrize("name", REFUSED_ALONE)
+def test_a_wrong_value_is_refused(published, name):
+    value = REFUSED_ALONE[name]
+    assert f"ariable {name} is {shown(value)}, " in refused_in_plain_dbt(published, {name: value})
+
+
+def test_a_wrong_value_of_a_variable_that_decides_parsing_is_refused(published):
+    outcome = dbt(published, "parse", variables={"ciris_time_spine": "false"})
+    assert not outcome.succeeded
+    assert "ciris_time_spine is 'false', but must be true or false" in outcome.said
 
 
 def test_right_values_are_accepted(published):
@@ -140,10 +180,6 @@ def test_right_values_are_accepted(published):
     }
     outcome = dbt(published, "build", "--select", "fct_fleet_capacity", variables=variables)
     assert outcome.succeeded, outcome.said
-
-
-def given(root: dict[str, Any], command_line: dict[str, Any]) -> Any:
-    return SimpleNamespace(vars=SimpleNamespace(to_dict=lambda: root), cli_vars=command_line)
 
 
 def test_unknown_names_are_found_wherever_a_root_project_writes_them():

@@ -12,7 +12,6 @@ import pytest
 from fastapi.testclient import TestClient
 from psycopg.rows import dict_row
 
-from ciris_scoring.basics.errors import CirisError
 from ciris_scoring.basics.project import load_project
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import SAMPLE
@@ -92,40 +91,6 @@ def test_empty_threshold_of_a_form_is_the_published_one(client: TestClient) -> N
     assert page.status_code == 200 and f"of <b>{NEW:g}</b>" in page.text
     assert (
         f"name=threshold placeholder={NEW}" in page.text and "threshold=" not in page.text.split("<form")[0]
-    )
-
-
-UNIT, OPEN = "a number in [0, 1]", "a number between 0 and 1"
-
-
-@pytest.mark.parametrize(
-    ("variable", "value", "shown", "allowed"),
-    [
-        *(("ciris_verdict_threshold", value, shown, UNIT) for value, shown in (
-            (1.5, "1.5"), ("0.8", "'0.8'"), (True, "true"), (None, "null"), (float("nan"), "nan"))),
-        ("ciris_grant_probability", 1.5, "1.5", OPEN),
-        ("ciris_grant_probability", 1, "1", OPEN),
-        ("ciris_withhold_probability", float("nan"), "nan", OPEN),
-        ("ciris_withhold_probability", 0, "0", OPEN),
-    ],
-)  # fmt: skip
-def test_variable_out_of_range_stops_the_run_before_anything_is_built(
-    rethought: Database, marts: psycopg.Connection, variable: str, allowed: str, value: Any, shown: str
-) -> None:
-    before = marts.execute(f"select max(scored_at) as newest from {SCHEMA}.fct_capacity_scores").fetchone()
-    with pytest.raises(CirisError) as refused:
-        score(rethought.profiles_dir, AS_OF, {variable: value})
-    expected = f"Variable {variable} is {shown}, but must be {allowed}"
-    assert expected in str(refused.value)
-    query = f"select max(scored_at) as newest from {SCHEMA}.fct_capacity_scores"
-    assert marts.execute(query).fetchone() == before
-
-
-def test_withhold_probability_above_grant_probability_stops_the_run(rethought: Database) -> None:
-    with pytest.raises(CirisError) as refused:
-        score(rethought.profiles_dir, AS_OF, {"ciris_withhold_probability": 0.8})
-    assert "ciris_withhold_probability is 0.8, but must be at most ciris_grant_probability (0.74)" in str(
-        refused.value
     )
 
 
