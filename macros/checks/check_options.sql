@@ -40,13 +40,7 @@
 {#- Refuses settings of a root project that change which rows the package's tables keep, or that disable its checks.
     Runs before the first entry in the log of runs, because such a setting may have moved the log. -#}
 {% macro check_overrides() %}
-  {%- set faults = [] -%}
-  {%- for override in adapter.ciris_scoring_overrides() -%}
-    {%- do faults.append(
-      override.place ~ " is " ~ shown(override.value) ~ " in the root project, which changes " ~ override.node
-      ~ (" and " ~ (override.n_nodes - 1) ~ " more nodes" if override.n_nodes > 1 else "") ~ " of ciris_scoring. "
-      ~ ("Take it out." if override.is_scoped else "Write it below the project's own name: " ~ override.own_place ~ ".")) -%}
-  {%- endfor -%}
+  {%- set faults = adapter.ciris_scoring_overrides() -%}
   {%- if faults -%}
     {{ refuse("Settings that would change the stored rows or the checks of ciris_scoring: " ~ faults | join(' ')
       ~ " docs/package.md says what a root project may set.") }}

@@ -1,22 +1,14 @@
 {#- Refuses a run in which another role could run code as the scoring role, for example by a trigger. Runs before our
     tables are read or written, so it is not logged. The query is in python/ciris_scoring/basics/ownership.py. -#}
 {% macro check_ownership() %}
-  {%- for fault in ownership_faults() -%}
-    {{ exceptions.raise_compiler_error(fault.message ~ ' ' ~ fault.hint) }}
-  {%- endfor -%}
-  {%- do graph.update({'ownership_checked': invocation_id}) -%}
-{% endmacro %}
-
-{#- Objects that another role could misuse, each with a message and a hint. -#}
-{% macro ownership_faults() %}
-  {%- set places, faults = [], [] -%}
+  {%- set places = [] -%}
   {%- for node in graph.nodes.values() if node.package_name == 'ciris_scoring' and node.resource_type in ['model', 'seed'] -%}
     {%- do places.append([node.schema, node.alias]) -%}
   {%- endfor -%}
   {%- for row in run_query(adapter.ciris_scoring_ownership_query(places)) -%}
-    {%- do faults.append({'message': row['message'], 'hint': row['remedy']}) -%}
+    {{ exceptions.raise_compiler_error(row['message'] ~ ' ' ~ row['remedy']) }}
   {%- endfor -%}
-  {{ return(faults) }}
+  {%- do graph.update({'ownership_checked': invocation_id}) -%}
 {% endmacro %}
 
 {#- The server must be writable, no pooler may share the session, and PostgreSQL must not shorten the names of the

@@ -33,11 +33,8 @@
   {%- for name, definition in scoring_parameter_definitions().items() if not definition.get('secret') -%}
     {%- do parameters.update({name: scoring_parameter(name)}) -%}
   {%- endfor -%}
-  {%- set ownership = ownership_faults() -%}
-  {%- set published = none if ownership else last_publication() -%}
   {{ return({'source_shape': source_shape(), 'sources': source_report(), 'remarks': source_remarks() + function_remarks(),
-             'ownership': ownership, 'parameters': parameters,
-             'published_until': published['published_until'] if published else none}) }}
+             'parameters': parameters}) }}
 {% endmacro %}
 
 {#- The Python package must be installed where dbt runs, in the version of the project: Python models need it, and it
@@ -54,18 +51,11 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- The target must have no tables of a version before 1.0.0 and no autocommit, because a model is written in one
-    transaction. The database must have the encoding UTF8, because agents' names are in any script. -#}
+{#- The target must not have autocommit, because a model is written in one transaction. The database must have the
+    encoding UTF8, because agents' names are in any script. -#}
 {% macro check_database() %}
-  {%- set node = graph.nodes['model.ciris_scoring.int_scoring_run'] -%}
   {%- set encoding = run_query("show server_encoding")[0][0] -%}
-  {%- if adapter.get_relation(node.database, node.schema, 'int_score_publications') is not none -%}
-    {%- set schemas = graph.nodes.values() | selectattr('package_name', 'equalto', 'ciris_scoring')
-        | selectattr('resource_type', 'equalto', 'model') | map(attribute='schema') -%}
-    {%- do refuse("Schema " ~ node.schema ~ " holds tables of a version before 1.0.0, the first release, which this version "
-      ~ "cannot go on from. Drop the schemas " ~ schemas | unique | sort | join(', ') ~ ", or name another schema in the "
-      ~ "profile; the next run scores the whole history.") -%}
-  {%- elif encoding != 'UTF8' -%}
+  {%- if encoding != 'UTF8' -%}
     {{ refuse(
       "Database " ~ target.dbname ~ " has the encoding " ~ encoding ~ ", but it must be UTF8. Copy it with pg_dump and "
       ~ "psql into one made by: create database NAME template template0 encoding 'UTF8'; and name that in the profile.") }}

@@ -83,7 +83,7 @@
 {% macro scoring_parameter(name) %}
   {%- set definition = scoring_parameter_definitions()[name] -%}
   {%- set overrides = setting('scoring_parameters') -%}
-  {#- check_scoring_parameters refuses anything but a dictionary. -#}
+  {#- check_variables refuses anything but a dictionary. -#}
   {{ return(overrides.get(name, definition['default']) if overrides is mapping else definition['default']) }}
 {% endmacro %}
 

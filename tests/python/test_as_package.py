@@ -18,7 +18,7 @@ from dbt.cli.main import dbtRunner
 from starlette.testclient import TestClient
 
 from ciris_scoring.basics.dbt import parse, read_relations
-from ciris_scoring.basics.errors import InputError, ProfileError, RunRefused
+from ciris_scoring.basics.errors import InputError, ProfileError, RunRefused, shown
 from ciris_scoring.basics.project import Project, load_project
 from ciris_scoring.basics.root_project import overrides
 from ciris_scoring.job.run import run
@@ -257,8 +257,8 @@ def manifest(consumer: Consumer) -> Any:
     return parse(consumer.load())
 
 
-def found_overrides(manifest: Any, section: str, settings: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the settings in a section of dbt_project.yml that the package refuses in a root project."""
+def found_overrides(manifest: Any, section: str, settings: dict[str, Any]) -> list[str]:
+    """Return messages about the settings in a section of dbt_project.yml that the package refuses in a root project."""
     config = SimpleNamespace(
         project_name="consumer",
         credentials=SimpleNamespace(type="postgres", database="theirs"),
@@ -309,12 +309,13 @@ def test_setting_that_affects_stored_rows_is_found_at_any_level(manifest, sectio
         settings: dict[str, Any] = {setting: value}
         for level in reversed(path):
             settings = {level: settings}
-        [override] = found_overrides(manifest, section, settings)
-        assert (override["setting"], override["value"]) == (name, value)
+        [fault] = found_overrides(manifest, section, settings)
         written = f"+{name.replace('_hook', '-hook')}"
-        assert override["place"] == ": ".join([section, *path, written])
-        assert override["own_place"] == f"{section}: consumer: {written}"
-        assert override["is_scoped"] == bool(path)
+        assert fault.startswith(
+            f"{': '.join([section, *path, written])} is {shown(value)} in the root project"
+        )
+        own_place = f"Write it below the project's own name: {section}: consumer: {written}."
+        assert fault.endswith("Take it out." if path else own_place)
 
 
 @pytest.mark.parametrize(
@@ -329,11 +330,11 @@ def test_renaming_all_relations_is_found_outside_the_package_section(manifest, s
 
 def test_setting_of_one_node_is_found(manifest):
     marts = {"fct_score_comparisons": {"+enabled": False}}
-    [override] = found_overrides(manifest, "models", {"ciris_scoring": {"marts": marts}})
-    assert override["node"] == "model fct_score_comparisons" and override["n_nodes"] == 1
+    [fault] = found_overrides(manifest, "models", {"ciris_scoring": {"marts": marts}})
+    assert "which changes model fct_score_comparisons of ciris_scoring" in fault
     one = {"assert_fragile_episodes_alternate": {"+severity": "warn"}}
-    [override] = found_overrides(manifest, "data_tests", {"ciris_scoring": {"singular": one}})
-    assert override["node"] == "test assert_fragile_episodes_alternate"
+    [fault] = found_overrides(manifest, "data_tests", {"ciris_scoring": {"singular": one}})
+    assert "which changes test assert_fragile_episodes_alternate of ciris_scoring" in fault
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
+from ciris_scoring.basics.errors import shown
 from ciris_scoring.basics.relations import PACKAGE
 
 _SECTIONS = {"model": "models", "seed": "seeds", "test": "data_tests"}
@@ -44,18 +45,15 @@ _OPTIONAL_MODELS = {"dim_days"}
 """Models that a root project may disable."""
 
 
-def overrides(config: Any, manifest: Any) -> list[dict[str, Any]]:
-    """Return the settings of a root project for nodes of the package that it must not set.
+def overrides(config: Any, manifest: Any) -> list[str]:
+    """Return a message about each setting of a root project that it must not set for nodes of the package.
 
     :param config: dbt's RuntimeConfig of the root project.
     :param manifest: dbt's manifest, with the disabled nodes.
-    :returns: each with ``setting``, ``value``, ``place`` (its path in dbt_project.yml), ``own_place`` (the path that
-        would apply to the root project's own nodes only), ``is_scoped`` (below the package's name), ``node`` and
-        ``n_nodes``.
     """
     if config.project_name == PACKAGE:
         return []
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+    found: dict[tuple[str, str, str], list[str]] = {}
     for node in _nodes(manifest):
         section = _SECTIONS[str(node.resource_type)]
         known = _settings_of(node, config)
@@ -63,21 +61,18 @@ def overrides(config: Any, manifest: Any) -> list[dict[str, Any]]:
             if setting not in known or _may_set(setting, value, bool(path), node, config):
                 continue
             written = f"+{setting.replace('_hook', '-hook')}"
-            place = ": ".join([section, *path, written])
-            override = found.setdefault(
-                (place, str(value)),
-                {
-                    "setting": setting,
-                    "value": value,
-                    "place": place,
-                    "own_place": ": ".join([section, config.project_name, written]),
-                    "is_scoped": bool(path),
-                    "node": f"{node.resource_type} {node.name}",
-                    "n_nodes": 0,
-                },
+            remedy = (
+                "Take it out."
+                if path
+                else f"Write it below the project's own name: {section}: {config.project_name}: {written}."
             )
-            override["n_nodes"] += 1
-    return list(found.values())
+            override = (": ".join([section, *path, written]), shown(value), remedy)
+            found.setdefault(override, []).append(f"{node.resource_type} {node.name}")
+    return [
+        f"{place} is {value} in the root project, which changes {nodes[0]}"
+        f"{f' and {len(nodes) - 1} more nodes' if len(nodes) > 1 else ''} of ciris_scoring. {remedy}"
+        for (place, value, remedy), nodes in found.items()
+    ]
 
 
 def unknown_variables(config: Any, known: Collection[str]) -> dict[str, str | None]:

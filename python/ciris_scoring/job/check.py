@@ -13,6 +13,7 @@ from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics.connection import SEARCH_PATH, connect, has_right, one_row, where
 from ciris_scoring.basics.dbt import invoke, parse
 from ciris_scoring.basics.errors import CirisError
+from ciris_scoring.basics.ownership import ownership_faults
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.relations import Relations, relations_of
 from ciris_scoring.basics.source_shape import traced_times
@@ -98,24 +99,23 @@ def _look(
     [fitness.role] = one_row(connection.execute("select current_user::text"))
     fitness.server_version = connection.info.parameter_status("server_version")
     fitness.encoding = connection.info.parameter_status("server_encoding")
-    for missing in missing_rights(connection, project, relations):
-        fitness.add_fault(missing.message, missing.hint)
+    for fault in (*missing_rights(connection, project, relations), *ownership_faults(connection, relations)):
+        fitness.add_fault(fault.message, fault.hint)
     found = _asked(project, manifest, "fitness() | tojson")
     fitness.source_shape, fitness.sources = found["source_shape"], found["sources"]
     fitness.parameters, fitness.remarks = found["parameters"], found["remarks"]
     for source in fitness.sources:
         if source["fault"]:
             fitness.add_fault(source["fault"])
-    for fault in found["ownership"]:
-        fitness.add_fault(fault["message"], fault["hint"])
     if fitness.faults:
         return
     # Repeat the checks that a run makes at its start. Faults of the sources were reported above.
     models = [node.unique_id for node in manifest.nodes.values() if node.resource_type == "model"]
-    _asked(project, manifest, f"check_run_of({json.dumps(models)}) or 'null'")
+    newest = "(last_publication() or {}).get('published_until') | tojson"
+    published_until = _asked(project, manifest, f"check_run_of({json.dumps(models)}) or {newest}")
     for source in fitness.sources:
         source.update(_rows(connection, project, source["name"]))
-    fitness.run = _plan(connection, project, relations, moment, found["published_until"])
+    fitness.run = _plan(connection, project, relations, moment, published_until)
     fitness.remarks += empty_sources(connection, project, moment)
 
 
