@@ -17,6 +17,7 @@ Check = Callable[[Any], bool]
 WEIGHTS = ("weight_c", "weight_i_int", "weight_r", "weight_i_inc", "weight_s")
 """Scoring parameters that sum to 1."""
 OPTIONAL = ("source", "lookback_periods")
+"""Variables that may be null. Times and those of SET_BY_US are not in CHECKS."""
 KINDS: Mapping[str, tuple[Any, str]] = {
     "boolean": (bool, "true or false"),
     "text": (str, "text, in quotes"),
@@ -80,6 +81,7 @@ VARIABLES = (
     *("as_of", "traces_from", "scoring_parameters"),
     *(name.removeprefix(PREFIX) for name in sorted(SET_BY_US)),
 )
+"""All variables of the project, without their prefix."""
 
 
 def variable_fault(name: str, value: Any, lock_holder_pid: Any) -> str | None:
