@@ -73,6 +73,12 @@ def test_traces_from_must_be_a_time(value):
     assert caught.value.message == f"The variable ciris_traces_from is {shown(value)}, which is not a time."
 
 
+def test_traces_from_must_not_be_before_1970():
+    assert text(traces_from({"traces_from": "1970-01-01"})) == "1970-01-01T00:00:00Z"
+    with pytest.raises(InputError, match="1969-12-31T22:00:00Z, but must be in the year 1970 or later"):
+        traces_from({"traces_from": "1970-01-01T00:00+02:00"})
+
+
 def test_as_of_in_the_future_is_refused():
     assert resolve(text(NOW - timedelta(seconds=1)), "hour", NOW)
     with pytest.raises(
