@@ -1,4 +1,4 @@
-"""Tests of the simulator, the shipped sample, and loading both into the source tables."""
+"""Tests of the simulator, the sample, and loading both into the source tables."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
