@@ -11,13 +11,13 @@ import numpy as np
 import psycopg
 import pytest
 from psycopg import sql
+from psycopg.rows import dict_row
 
 from ciris_scoring.lab.embedded import write_profile
 from ciris_scoring.statistics.blocks import blocks
 from ciris_scoring.statistics.factors import Components, components
 from ciris_scoring.statistics.inputs import Parameters, Window
 from ciris_scoring.statistics.setting import Setting
-from ciris_scoring.statistics.windows import COUNTS, REAL_SUMS
 from conftest import Database
 from nasty_fleet import START, nasty_fleet
 from pipeline import load_rows
@@ -134,16 +134,12 @@ def test_inputs_that_do_not_fit_are_refused(database, connection, case):
 
 def test_numpy_computes_the_components_that_sql_publishes(database, connection):
     """Each formula is written in SQL and in numpy. The results are equal to 1e-12."""
-    columns = [name for name in (*COUNTS, *REAL_SUMS, "excess_confidence")]
-    rows = connection.execute(
-        sql.SQL("select {} from int_windows order by agent_id_hash, as_of, window_days").format(
-            sql.SQL(", ").join(map(sql.Identifier, columns))
-        )
-    ).fetchall()
-    made = components(
-        {name: np.array(values) for name, values in zip(columns, zip(*rows, strict=True), strict=True)},
-        Parameters(),
+    rows = (
+        connection.cursor(row_factory=dict_row)
+        .execute("select * from int_windows order by agent_id_hash, as_of, window_days")
+        .fetchall()
     )
+    made = components({name: np.array([row[name] for row in rows]) for name in rows[0]}, Parameters())
     published = connection.execute("""
         select
             i_chain, i_coverage, i_replay, ece, mttr_hours, n_episodes, rho_regression, q_deferral

@@ -40,9 +40,12 @@ class Numbers(NamedTuple):
 
     def cast(self, value: sql.Composable) -> sql.Composed:
         """Return SQL that casts a value to this type."""
-        return sql.SQL("{}::{}" if self.length is None else "{}::{}[]").format(
-            value, sql.Identifier(self.type)
-        )
+        return sql.SQL("{}::{}").format(value, self.sql_type)
+
+    @property
+    def sql_type(self) -> sql.SQL:
+        """Name of this type in SQL."""
+        return sql.SQL(self.type if self.length is None else f"{self.type}[]")
 
     def is_sound(self, sent: NDArray[Any]) -> bool:
         """Return whether every row has numbers of this type, the right length, and no null."""
@@ -103,21 +106,36 @@ def read_numbers(
     )
 
 
-def write_numbers(session: Session, table: str, columns: Mapping[str, NDArray[Any]]) -> None:
-    """Append rows to a temporary table.
+def types_of(columns: Mapping[str, NDArray[Any]]) -> dict[str, Numbers]:
+    """Return the types of columns: int8 or int8[] for int64, float8 or float8[] for float64.
 
-    :param columns: (n,) or (n, length) arrays by column name: int64 for columns of int8 and int8[], float64 for float8
-        and float8[].
+    :param columns: (n,) or (n, length) arrays by column name.
     """
-    kinds = {
+    return {
         name: Numbers(
             "int8" if values.dtype == np.int64 else "float8", values.shape[1] if values.ndim > 1 else None
         )
         for name, values in columns.items()
     }
+
+
+def write_numbers(session: Session, table: str, columns: Mapping[str, NDArray[Any]]) -> None:
+    """Append rows to a temporary table, and create it if it does not exist.
+
+    :param columns: (n,) or (n, length) arrays by column name.
+    """
+    types = types_of(columns)
+    session.execute(
+        sql.SQL("create temporary table if not exists {} ({}) on commit drop").format(
+            sql.Identifier(table),
+            sql.SQL(", ").join(
+                sql.SQL("{} {}").format(sql.Identifier(name), kind.sql_type) for name, kind in types.items()
+            ),
+        )
+    )
     [n] = {len(values) for values in columns.values()}
-    rows = np.empty(n, np.dtype([("fields", ">i2"), *((name, kind.field) for name, kind in kinds.items())]))
+    rows = np.empty(n, np.dtype([("fields", ">i2"), *((name, kind.field) for name, kind in types.items())]))
     rows["fields"] = len(columns)
     for name, values in columns.items():
-        kinds[name].fill(rows[name], values)
+        types[name].fill(rows[name], values)
     session.copy_in(table, columns, HEADER + rows.tobytes() + TRAILER)

@@ -22,6 +22,7 @@ from ciris_scoring.statistics.design_effects import (
 )
 from ciris_scoring.statistics.episodes import event_changes, excess
 from ciris_scoring.statistics.factors import Components, components
+from ciris_scoring.statistics.fixed_copy import Numbers
 from ciris_scoring.statistics.inputs import Floats, Integers, Places, Rows, TraceSums
 from ciris_scoring.statistics.intervals import (
     COMPONENTS,
@@ -56,10 +57,10 @@ from ciris_scoring.statistics.windows import (
     window_columns,
 )
 from ciris_scoring.statistics.writing import (
+    add_agents,
     add_rows,
     change_columns,
     create_tables,
-    finish_block,
     long_run_columns,
     statistics_columns,
     windows_query,
@@ -82,23 +83,40 @@ def compute_windows(connection: Any, inputs: Mapping[str, str]) -> str:
     create_tables(session)
     # The planner assumes that agents and periods are independent, and underestimates nested loops.
     session.execute("set local jit = off; set local enable_nestloop = off")
-    for block in list(blocks(session, relations.agent_periods, setting)):
-        agents = agents_of_block(session, relations, setting, block)
-        _compute_block(session, relations, setting, block, agents)
-        finish_block(session, setting, block, agents)
-    return windows_query(relations, setting)
+    found = [
+        (block, agents_of_block(session, relations, setting, block))
+        for block in blocks(session, relations.agent_periods, setting)
+    ]
+    nothing = Block(setting.as_of, setting.as_of, setting.as_of - setting.longest_horizon), list[str]()
+    n_agents, types = 0, dict[str, Numbers]()
+    for block, agents in found or [nothing]:
+        types = _compute_block(session, relations, setting, block, agents, n_agents)
+        add_agents(session, block, agents, n_agents)
+        n_agents += len(agents)
+    return windows_query(relations, setting, types)
 
 
 def _compute_block(
-    session: Session, relations: Relations, setting: Setting, block: Block, all_agents: Sequence[str]
-) -> None:
-    n_agents = len(all_agents)
+    session: Session,
+    relations: Relations,
+    setting: Setting,
+    block: Block,
+    all_agents: Sequence[str],
+    first_number: int,
+) -> dict[str, Numbers]:
+    """Compute and write the rows of a block; without agents, no rows.
+
+    :param first_number: number of the block's first agent among those of all blocks.
+    :returns: types of the columns.
+    """
+    n_agents, types = len(all_agents), dict[str, Numbers]()
     deferrals = read_deferrals(session, relations, setting, block, all_agents)
     episodes = read_episodes(session, relations, setting, block, all_agents)
     first_periods = read_first_periods(session, relations, setting, block, all_agents)
     n_periods = block.n_periods(setting)
     chunk_agents, read_agents = agents_per_chunk(n_periods), agents_per_read(n_periods)
-    ranges = [range(first, min(first + read_agents, n_agents)) for first in range(0, n_agents, read_agents)]
+    starts = range(0, max(n_agents, 1), read_agents)
+    ranges = [range(first, min(first + read_agents, n_agents)) for first in starts]
     reader = BatchReader(session, relations, setting, block, all_agents, episodes)
 
     shared = empty_fleet_sums(len(setting.windows), n_periods)
@@ -122,7 +140,8 @@ def _compute_block(
                 values,
                 setting,
             )
-            add_rows(session, here.start, chunk.places, columns)
+            types = add_rows(session, first_number + here.start, chunk.places, columns)
+    return types
 
 
 def _of_agents(events: Deferrals | FragileEpisodes, agents: range) -> list[Integers]:

@@ -236,8 +236,8 @@ class BatchReader:
         read = self._agents[agents.start : agents.stop]
         parameters = {
             "agents": read,
-            "lowest": read[0],
-            "highest": read[-1],
+            "lowest": min(read, default=""),
+            "highest": max(read, default=""),
             "origin": begin,
             "end": end,
             "period": self._setting.period.total_seconds(),
@@ -497,5 +497,5 @@ def read_scored(
 
 def batches(batch: Batch, size: int) -> Iterator[tuple[int, Batch]]:
     """Divide a batch into parts of ``size`` agents, and yield each with the number of its first agent."""
-    for first in range(0, len(batch.sums.n_traces), size):
+    for first in range(0, max(len(batch.sums.n_traces), 1), size):
         yield first, batch.of_agents(first, size)

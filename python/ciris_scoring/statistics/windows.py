@@ -43,64 +43,10 @@ SQUARE_UNITS = 10_000_000_000
 CONFIDENCE_UNITS = 100_000_000_000
 """Number of units in a confidence of 1."""
 
-
-COUNTS = (
-    *("n_traces", "n_identity_changes", "n_overridden", "n_conscience_failed", "n_signature_verified"),
-    *(
-        "n_key_registered",
-        "n_link_valid",
-        "n_chain_valid",
-        "n_chain_gaps",
-        "n_chain_rewinds",
-        "n_chain_duplicates",
-        "n_missing_numbers",
-    ),
-    *(
-        "n_fields_present",
-        "n_replay_sampled",
-        "n_unsafe",
-        "n_signals_corroborated",
-        "n_signals_uncorroborated",
-    ),
-    *("n_judged", "n_trivial", "n_renumbered", "n_shared_key", "n_new_keys"),
-    *("baseline_n_traces", "baseline_n_trivial", "baseline_n_renumbered", "baseline_n_shared_key"),
-    *("baseline_n_new_keys", "n_recoveries", "recovery_microseconds", "steady_n_recoveries"),
-    "steady_recovery_microseconds",
-    *(
-        "n_judged_deferrals",
-        "n_steady_deferrals",
-        "n_open_episodes",
-        "open_microseconds",
-    ),
-    *("n_modes", "n_modes_open", "n_raised_deferrals", "n_escalated_deferrals", "n_older_deferrals"),
-    *(
-        "n_unresolved_deferrals",
-        "n_earlier_older_deferrals",
-        "n_earlier_unresolved_deferrals",
-        "n_earlier_recoveries",
-    ),
-    "n_earlier_modes",
-)
-"""Columns of integers."""
-
-REAL_SUMS = (
-    "replay_success_weight",
-    "value_of_judged_deferrals",
-    "value_of_steady_deferrals",
-)
-"""Columns of real numbers."""
-
 ARRAYS = ("n_checked", "n_unreported", "n_contradicted")
 """Counters that are arrays, with one element for each field of ``red_flags.FIELDS``."""
 BASELINE_COUNTS = ("n_traces", "n_trivial", "n_renumbered", "n_shared_key", "n_new_keys", *ARRAYS)
 """Counters that are also summed over the baseline, because red flags compare them."""
-
-COUNT_ARRAYS = (
-    "excess_confidence",
-    *(f"{prefix}{name}" for prefix in ("", "baseline_") for name in ARRAYS),
-)
-"""Columns of integer arrays: one element per bin of confidence, in ``CONFIDENCE_UNITS``, or per field of
-``red_flags.FIELDS``."""
 
 
 class Deferrals(NamedTuple):
@@ -183,7 +129,7 @@ def window_columns(
 
     :param counts: (agents, periods, ...) counters that are only summed over windows (``reading.COUNT_COLUMNS``).
     :param steady_days: length of the steady days (certainty.md §4b).
-    :returns: (n,) or (n, k) int64; float64 for the columns in ``REAL_SUMS``.
+    :returns: (n,) or (n, k) int64; float64 for success weights of replay and values of deferrals.
     """
     shape = (sums.n_traces.shape[0], sums.n_traces.shape[1] + 1)
     additive = _additive(sums, counts)
@@ -260,9 +206,8 @@ def _in_units(columns: Columns, places: Places, periods_per_day: int) -> Columns
     columns["replay_success_weight"] = columns.pop("replay_whole") + columns.pop("replay_rest") / LOG_UNITS
     since = columns.pop("open_since")
     columns["open_microseconds"] = columns["n_open_episodes"] * places.as_of * period - since
-    for name in REAL_SUMS:
-        if name.startswith("value_of_"):
-            columns[name] = columns[name] / VALUE_UNITS
+    for name in ("value_of_judged_deferrals", "value_of_steady_deferrals"):
+        columns[name] = columns[name] / VALUE_UNITS
     return columns
 
 
