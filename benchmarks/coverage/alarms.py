@@ -12,7 +12,7 @@ from benchmarks.coverage.events import Events, row_facts
 from ciris_scoring.statistics.changes import behaviour_changes
 from ciris_scoring.statistics.design_effects import FleetValues, fleet_values
 from ciris_scoring.statistics.episodes import event_changes
-from ciris_scoring.statistics.inputs import Booleans, Integers, Parameters, PeriodSums, Rows, TraceSums
+from ciris_scoring.statistics.inputs import Booleans, Integers, Parameters, PeriodSums, Rows
 from ciris_scoring.statistics.intervals import Intervals, compute_intervals, sum_fleet
 from ciris_scoring.statistics.long_run import Present, design_effects
 from ciris_scoring.statistics.rate_components import RateComponents, rate_components
@@ -67,7 +67,7 @@ def watched(
     week, month = (Intervals._make(values[:, EARLIEST:] for values in limits) for limits in scores)
     present = pairs(sums, fleet, as_ofs[EARLIEST:])
     shape = week.capacity_score.shape
-    change = behaviour_changes(trace_sums(sums), present, PARAMETERS, 1)
+    change = behaviour_changes(sums, present, PARAMETERS, 1)
     changed = (change.ratio >= RATIO) & (change.kept_before - change.kept_now >= LEAST_FALL)
     first_period = np.zeros(len(sums.n_traces), dtype=np.int64)
     worse = event_changes(events.episodes, events.deferrals, first_period, present, 1)
@@ -82,11 +82,6 @@ def watched(
     return sums, (week, month), fleet, present, raised
 
 
-def trace_sums(sums: PeriodSums) -> TraceSums:
-    """Return the sums that the long run and changes need."""
-    return TraceSums(*(getattr(sums, name) for name in TraceSums._fields))
-
-
 def pairs(sums: PeriodSums, fleet: FleetValues, as_ofs: Integers) -> Present:
     """Return all pairs of an agent and an as-of."""
     agent, at = (index.ravel() for index in np.indices((len(sums.n_traces), len(as_ofs))))
@@ -96,7 +91,7 @@ def pairs(sums: PeriodSums, fleet: FleetValues, as_ofs: Integers) -> Present:
         as_of,
         none,
         none.astype(np.float64),
-        design_effects(trace_sums(sums), agent, as_of, fleet.icc[0, as_of], 1),
+        design_effects(sums, agent, as_of, fleet.icc[0, as_of], 1),
         fleet.episode_cv[0, as_of],
     )
 

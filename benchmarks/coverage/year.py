@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.coverage.alarms import PARAMETERS, trace_sums, watched
+from benchmarks.coverage.alarms import PARAMETERS, watched
 from benchmarks.coverage.behaviour import RATES, Behaviour, DayEffects, only_traces
 from benchmarks.coverage.cases import CORROBORATED, MOST_ICC, WINDOWS, plausible
 from benchmarks.coverage.events import MODES, EventRates, Events, draw_events, durations, within
@@ -193,8 +193,7 @@ def _steady(sums: PeriodSums, events: Events, present: Present) -> list[LongRun]
     """Return the steady scores of each window, (agents, as-ofs)."""
     agents = len(sums.n_traces)
     found = estimate(
-        trace_sums(sums),
-        0,
+        sums,
         events.episodes,
         events.deferrals,
         np.zeros(agents, dtype=np.int64),

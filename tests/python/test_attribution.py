@@ -14,7 +14,7 @@ import numpy as np
 from psycopg.types.json import Jsonb
 
 from ciris_scoring.lab.embedded import SCHEMA
-from ciris_scoring.statistics.attribution import Components, losses
+from ciris_scoring.statistics.attribution import losses
 from ciris_scoring.statistics.inputs import Parameters
 from conftest import Database
 from nasty_fleet import START
@@ -81,7 +81,7 @@ def nearly(rng: random.Random, x: float) -> float:
 
 def losses_of(state: dict[str, float], overrides: dict[str, float]) -> dict[str, float | None]:
     """Return the losses as the Python model writes them."""
-    components = Components(**{name: np.array([state[name]]) for name in Components._fields})
+    components = {name: np.array([number]) for name, number in state.items()}
     found = {part: float(loss[0]) for part, loss in losses(components, Parameters(**overrides)).items()}
     return {f"{part}_loss": None if math.isinf(loss) else loss for part, loss in found.items()}
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ciris_scoring.statistics import changes, episodes
-from ciris_scoring.statistics.inputs import Floats, Integers, Parameters, TraceSums
+from ciris_scoring.statistics.inputs import Floats, Integers, Parameters, PeriodSums
 from ciris_scoring.statistics.long_run import Present, design_effects
 from ciris_scoring.statistics.windows import (
     MICROSECONDS_PER_HOUR,
@@ -25,7 +25,7 @@ PARAMETERS = Parameters()
 
 def random_sums(
     agents: int, periods: int, per_period: float, rng: np.random.Generator
-) -> tuple[TraceSums, list[list[Period]]]:
+) -> tuple[PeriodSums, list[list[Period]]]:
     """Return random counts of agents whose rates grow at a random time, as arrays and as lists of periods."""
     shape = (agents, periods)
     worse = np.arange(periods) >= rng.integers(periods // 2, periods, (agents, 1))
@@ -39,7 +39,7 @@ def random_sums(
     sampled = np.minimum(n, 3)
     judged = rng.multinomial(n, np.full(10, 0.1))
     successes = rng.binomial(judged, 0.7)
-    sums = TraceSums(
+    sums = PeriodSums(
         n,
         some(n, 0.002),
         some(n, 0.01),
@@ -54,6 +54,8 @@ def random_sums(
         judged,
         judged * rng.choice([0.5, 0.75, 0.875], (agents, 1, 1)),
         successes,
+        np.zeros((*shape, 3, 10), dtype=np.int64),
+        *np.zeros((3, *shape)),
     )
     lists = [
         [

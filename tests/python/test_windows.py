@@ -197,4 +197,4 @@ def test_blocks_hold_the_as_ofs_whose_windows_have_a_trace(traced, as_of, cutoff
     longest = 10 if as_of == 41 else 4000
     found = list(blocks(TracedDays(*traced), sql.SQL(""), setting, longest))
     assert [((b.first - START_OF_DAYS).days, (b.last - START_OF_DAYS).days) for b in found] == expected
-    assert all(b.origin == b.first - timedelta(days=60) for b in found)
+    assert all(b.origin == b.first - timedelta(days=133) for b in found)

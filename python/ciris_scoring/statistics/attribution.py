@@ -5,37 +5,21 @@ logarithmic mean Divisia index with a perfect score as its base (Ang 2005, Energ
 no log1p, so the losses are computed here.
 """
 
-from typing import NamedTuple
+from collections.abc import Mapping
 
 import numpy as np
 
 from ciris_scoring.statistics.inputs import Floats, Parameters
 
 
-class Components(NamedTuple):
-    """Published components of n scores, (n,) each. An unmeasured one is neutral, except that an unmeasured S is 0."""
-
-    d_identity: Floats
-    k_contradiction: Floats
-    i_chain: Floats
-    i_coverage: Floats
-    i_replay: Floats
-    delta_drift: Floats
-    mttr_hours: Floats
-    rho_regression: Floats
-    ece: Floats
-    u_unsafe: Floats
-    q_deferral: Floats
-    s_score: Floats
-
-
-def losses(score: Components, parameters: Parameters) -> dict[str, Floats]:
+def losses(score: Mapping[str, Floats], parameters: Parameters) -> dict[str, Floats]:
     """Compute the losses, which sum to −ln(capacity_score) (certainty.md §1).
 
+    :param score: (n,) published components by name. An unmeasured one is neutral, except that an unmeasured S is 0.
     :returns: (n,) by loss component, each 0 or more; infinite where the component alone makes the score 0.
     """
     k, x0 = parameters.norm_k, parameters.norm_x0
-    integrity = _of_value(np.stack([score.i_chain, score.i_coverage, score.i_replay], axis=-1))
+    integrity = _of_value(np.stack([score["i_chain"], score["i_coverage"], score["i_replay"]], axis=-1))
     if parameters.integrity_floor > 0:
         most = 0 - np.log(parameters.integrity_floor)
         is_capped = np.sum(integrity, axis=-1, keepdims=True) > most
@@ -43,9 +27,9 @@ def losses(score: Components, parameters: Parameters) -> dict[str, Floats]:
 
     amounts = np.stack(
         [
-            _of_rate(score.delta_drift),
-            np.log1p(score.mttr_hours / parameters.mttr_scale_hours),
-            _of_rate(score.rho_regression),
+            _of_rate(score["delta_drift"]),
+            np.log1p(score["mttr_hours"] / parameters.mttr_scale_hours),
+            _of_rate(score["rho_regression"]),
         ],
         axis=-1,
     )
@@ -54,15 +38,15 @@ def losses(score: Components, parameters: Parameters) -> dict[str, Floats]:
     beyond_ceiling = np.log1p(np.expm1(k * fall_of_x) / (1 + np.exp(k * (1 - x0))))
     resilience = _shares(beyond_ceiling, amounts)
     return {
-        "d_identity": parameters.lambda_c * score.d_identity,
-        "k_contradiction": parameters.mu_c * score.k_contradiction,
+        "d_identity": parameters.lambda_c * score["d_identity"],
+        "k_contradiction": parameters.mu_c * score["k_contradiction"],
         **dict(zip(("i_chain", "i_coverage", "i_replay"), integrity.T, strict=True)),
         "r_ceiling": np.full(len(amounts), np.log1p(np.exp(-k * (1 - x0)))),
         **dict(zip(("delta_drift", "mttr_hours", "rho_regression"), resilience.T, strict=True)),
-        "ece": _of_rate(score.ece),
-        "u_unsafe": _of_rate(score.u_unsafe),
-        "q_deferral": _of_value(score.q_deferral),
-        "s_score": _of_value(score.s_score),
+        "ece": _of_rate(score["ece"]),
+        "u_unsafe": _of_rate(score["u_unsafe"]),
+        "q_deferral": _of_value(score["q_deferral"]),
+        "s_score": _of_value(score["s_score"]),
     }
 
 

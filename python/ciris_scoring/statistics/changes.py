@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ciris_scoring.statistics.design_effects import FLEET_WEIGHT
-from ciris_scoring.statistics.inputs import Booleans, Floats, Integers, Parameters, TraceSums
+from ciris_scoring.statistics.inputs import Booleans, Floats, Integers, Parameters, PeriodSums
 from ciris_scoring.statistics.long_run import DAYS_PER_DEGREE, LEAST_VARIANCE, Present
 from ciris_scoring.statistics.residuals import FIELDS_PER_TRACE, RATES, rate_counts, ratio
 from ciris_scoring.statistics.windows import CONFIDENCE_UNITS, confidence_in_units, running_total
@@ -58,7 +58,7 @@ class _Counts(NamedTuple):
 
 
 def behaviour_changes(
-    sums: TraceSums, present: Present, parameters: Parameters, periods_per_day: int
+    sums: PeriodSums, present: Present, parameters: Parameters, periods_per_day: int
 ) -> Change:
     """Find the most likely change for the worse in the last ``RECENT_DAYS``.
 

@@ -22,37 +22,20 @@ from ciris_scoring.statistics.component_bounds import Bounds
 from ciris_scoring.statistics.inputs import Booleans, Floats
 
 
-class Side(NamedTuple):
-    """Centre and bound of losses on one side of an interval, of the same shape."""
-
-    centre: Floats
-    limit: Floats
-
-
 class Loss(NamedTuple):
-    """Losses of the c components of a factor, (n, c), on both sides of the interval."""
-
-    worse: Side
-    better: Side
-    zero: Booleans
-    """Whether a component is estimated as 0. Its losses are then 0 on both sides, and ``upper`` counts instead."""
-    upper: Floats
-    """Upper bound of the component itself where ``zero``, else 1."""
-
-
-class Combined(NamedTuple):
-    """Combined losses of a factor, (n,) each, or of several, (n, f)."""
+    """Losses of components, factors or a score on both sides of the interval, of the same shape: (n,), or (n, c) for c
+    of them."""
 
     worse: Floats
-    """Loss at the centre of the worse side, without the components estimated as 0."""
+    """Loss at the centre of the worse side."""
     worse_distance: Floats
-    """√Σ (L⁺ − L)², 0 or more; infinite where a bound is."""
+    """Distance L⁺ − L of the bound, 0 or more; infinite where the bound is."""
     better: Floats
-    """Loss at the centre of the better side, without the components estimated as 0."""
+    """Loss at the centre of the better side."""
     better_distance: Floats
-    """√Σ (B − B⁻)², 0 or more."""
+    """Distance B − B⁻ of the bound, 0 or more."""
     zero: Booleans
-    """Whether a component is estimated as 0."""
+    """Whether a component is estimated as 0. Its losses are then 0 on both sides, and ``zero_upper`` counts instead."""
     zero_upper: Floats
     """Product of the upper bounds of the components estimated as 0; 1 where there is none."""
 
@@ -76,66 +59,52 @@ def retention_loss(centre: Floats, better_centre: Floats, lower: Floats, upper: 
     def of(value: Floats) -> Floats:
         return np.where(zero, 0.0, loss(value))
 
-    return Loss(
-        worse=Side(of(centre), of(lower)),
-        better=Side(of(better_centre), of(upper)),
-        zero=zero,
-        upper=np.where(zero, np.clip(upper, 0.0, 1.0), 1.0),
-    )
+    worse, better = of(centre), of(better_centre)
+    upper_or_one = np.where(zero, np.clip(upper, 0.0, 1.0), 1.0)
+    return Loss(worse, of(lower) - worse, better, better - of(upper), zero, upper_or_one)
 
 
-def finite_loss(worse: Side, better: Side) -> Loss:
+def finite_loss(worse: Floats, worse_bound: Floats, better: Floats, better_bound: Floats) -> Loss:
     """Return the losses of components whose loss is always finite, (n, c) each."""
-    return Loss(worse, better, np.zeros(worse.centre.shape, dtype=np.bool_), np.ones(worse.centre.shape))
+    none = np.zeros(worse.shape, dtype=np.bool_)
+    return Loss(worse, worse_bound - worse, better, better - better_bound, none, np.ones(worse.shape))
 
 
-def combine(parts: Loss) -> Combined:
-    """Combine the losses of a factor's components."""
-    return Combined(
-        worse=np.sum(parts.worse.centre, axis=-1),
-        worse_distance=_root_sum_square(parts.worse.limit - parts.worse.centre),
-        better=np.sum(parts.better.centre, axis=-1),
-        better_distance=_root_sum_square(parts.better.centre - parts.better.limit),
+def combine(parts: Loss) -> Loss:
+    """Combine the losses of a factor's components, or of a score's factors, (n, c), into (n,)."""
+    return Loss(
+        worse=np.sum(parts.worse, axis=-1),
+        worse_distance=np.sqrt(np.sum(parts.worse_distance**2, axis=-1)),
+        better=np.sum(parts.better, axis=-1),
+        better_distance=np.sqrt(np.sum(parts.better_distance**2, axis=-1)),
         zero=np.any(parts.zero, axis=-1),
-        zero_upper=np.prod(parts.upper, axis=-1),
+        zero_upper=np.prod(parts.zero_upper, axis=-1),
     )
 
 
-def bounds_of(combined: Combined) -> Bounds:
+def bounds_of(whole: Loss) -> Bounds:
     """Return the confidence bounds of the factor or score itself, in [0, 1]."""
-    lower = np.where(combined.zero, 0.0, np.exp(-(combined.worse + combined.worse_distance)))
-    upper = combined.zero_upper * np.exp(-np.maximum(combined.better - combined.better_distance, 0))
+    lower = np.where(whole.zero, 0.0, np.exp(-(whole.worse + whole.worse_distance)))
+    upper = whole.zero_upper * np.exp(-np.maximum(whole.better - whole.better_distance, 0))
     return Bounds(np.minimum(lower, 1.0), upper)
 
 
-def floored(combined: Combined, floor: float) -> Combined:
+def floored(factor: Loss, floor: float) -> Loss:
     """Return a factor's losses as the score takes them: value and bounds are at least ``floor``
     (``integrity_floor``)."""
     if floor <= 0:
-        return combined
-    bounds = bounds_of(combined)
+        return factor
+    bounds = bounds_of(factor)
     most = -np.log(floor)
-    worse = np.where(combined.zero, most, np.minimum(combined.worse, most))
-    better = np.where(combined.zero, most, np.minimum(combined.better, most))
-    return Combined(
+    worse = np.where(factor.zero, most, np.minimum(factor.worse, most))
+    better = np.where(factor.zero, most, np.minimum(factor.better, most))
+    return Loss(
         worse=worse,
         worse_distance=loss(np.maximum(bounds.lower, floor)) - worse,
         better=better,
         better_distance=np.maximum(better - loss(np.maximum(bounds.upper, floor)), 0),
-        zero=np.zeros_like(combined.zero),
-        zero_upper=np.ones_like(combined.zero_upper),
-    )
-
-
-def combine_factors(factors: list[Combined]) -> Combined:
-    """Combine the losses of a score's factors."""
-    return Combined(
-        worse=np.sum([factor.worse for factor in factors], axis=0),
-        worse_distance=_root_sum_square(np.stack([factor.worse_distance for factor in factors], axis=-1)),
-        better=np.sum([factor.better for factor in factors], axis=0),
-        better_distance=_root_sum_square(np.stack([factor.better_distance for factor in factors], axis=-1)),
-        zero=np.any([factor.zero for factor in factors], axis=0),
-        zero_upper=np.prod([factor.zero_upper for factor in factors], axis=0),
+        zero=np.zeros_like(factor.zero),
+        zero_upper=np.ones_like(factor.zero_upper),
     )
 
 
@@ -148,7 +117,7 @@ def driver(parts: list[Loss], scale: list[Floats]) -> NDArray[np.int64]:
         a floored I_int.
     :returns: (n,) index over the components of all factors; −1 where no component has any width.
     """
-    distances = [np.where(part.zero, np.inf, part.worse.limit - part.worse.centre) for part in parts]
+    distances = [np.where(part.zero, np.inf, part.worse_distance) for part in parts]
     scaled = [
         np.where(factor_scale[:, None] > 0, distance, 0.0)
         * np.where(factor_scale > 0, factor_scale, 1.0)[:, None]
@@ -156,8 +125,3 @@ def driver(parts: list[Loss], scale: list[Floats]) -> NDArray[np.int64]:
     ]
     widths = np.concatenate(scaled, axis=-1)
     return np.where(np.max(widths, axis=-1) > 0, np.argmax(widths, axis=-1), -1)
-
-
-def _root_sum_square(distances: Floats) -> Floats:
-    result: Floats = np.sqrt(np.sum(distances * distances, axis=-1))
-    return result

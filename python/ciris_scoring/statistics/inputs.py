@@ -58,34 +58,6 @@ class PeriodSums(NamedTuple):
     """Sum of the squares of these logarithms."""
 
 
-class TraceSums(NamedTuple):
-    """The fields of :class:`PeriodSums` that the long run needs, over its longer lookback horizon."""
-
-    n_traces: Integers
-    n_identity_changes: Integers
-    n_overridden: Integers
-    n_chain_valid: Integers
-    n_chain_gaps: Integers
-    n_fields_present: Integers
-    n_replay_sampled: Integers
-    n_replay_succeeded: Integers
-    n_unsafe: Integers
-    n_signals_corroborated: Integers
-    n_signals_uncorroborated: Integers
-    n_coherent_corroborated: Integers
-    n_coherent_uncorroborated: Integers
-    n_judged: Integers
-    sum_confidence: Floats
-    n_successes: Integers
-
-    @classmethod
-    def after(cls, older: "TraceSums", sums: PeriodSums) -> "TraceSums":
-        """Return the sums of earlier periods followed by those of ``sums``."""
-        return cls(
-            *(np.concatenate([getattr(older, name), getattr(sums, name)], axis=1) for name in cls._fields)
-        )
-
-
 class Places(NamedTuple):
     """Agent, as-of and window of the n scored rows; (n,) each. A row is scored if its window contains a trace."""
 

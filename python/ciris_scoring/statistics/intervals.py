@@ -51,12 +51,9 @@ from numpy.typing import NDArray
 from ciris_scoring.basics.components import COMPONENT_ROWS
 from ciris_scoring.statistics.coherence import Coherence, coherence
 from ciris_scoring.statistics.combination import (
-    Combined,
     Loss,
-    Side,
     bounds_of,
     combine,
-    combine_factors,
     driver,
     finite_loss,
     floored,
@@ -196,7 +193,7 @@ def sum_fleet(
     :param periods_per_day: 1 or 24.
     """
     fleet = empty_fleet_sums(len(windows), sums.n_traces.shape[1])
-    totals = day_totals(sums, periods_per_day)
+    totals = day_totals(sums, _first_period(rows, windows, periods_per_day), periods_per_day)
     episodes = np.stack(
         [sums.n_recoveries, sums.log_recovery_hours, sums.log_recovery_hours_squared], axis=-1
     )
@@ -227,7 +224,7 @@ def compute_intervals(
     :param periods_per_day: 1 or 24.
     """
     positions, parts = [], []
-    totals = day_totals(sums, periods_per_day)
+    totals = day_totals(sums, _first_period(rows, windows, periods_per_day), periods_per_day)
     weight = ratio(sums.n_traces, sums.n_replay_sampled)
     failed = sums.n_replay_sampled - sums.n_replay_succeeded
     replay = np.stack([weight * failed, weight * sums.n_traces], axis=-1)
@@ -264,6 +261,13 @@ def _chunks(rows: Rows | Places, window: int) -> Iterator[NDArray[np.intp]]:
     positions = np.flatnonzero(rows.window == window)
     for first in range(0, len(positions) or 1, CHUNK_ROWS):
         yield positions[first : first + CHUNK_ROWS]
+
+
+def _first_period(rows: Rows | Places, windows: tuple[Window, ...], periods_per_day: int) -> int:
+    """Return the first period of any row's window or baseline."""
+    longest = max(window.window_days + window.baseline_days for window in windows)
+    earliest = int(rows.as_of.min()) if len(rows.as_of) else 0
+    return max(earliest - longest * periods_per_day, 0)
 
 
 def _take(rows: Rows, positions: NDArray[np.intp] | Booleans) -> Rows:
@@ -361,58 +365,41 @@ def _bounds(
     # Published values.
     good = 1 - bad
 
-    def factors(rows: Rows) -> Floats:
-        return np.stack(
-            [
-                np.exp(-parameters.lambda_c * bad[:, 0]) * np.exp(-parameters.mu_c * bad[:, 1]),
-                good[:, _RATE["i_chain"]] * good[:, _RATE["i_coverage"]] * good[:, _RATE["i_replay"]],
-                resilience_score(
-                    delta,
-                    rows.mttr_hours,
-                    rows.rho_regression,
-                    parameters.mttr_scale_hours,
-                    parameters.norm_k,
-                    parameters.norm_x0,
-                ),
-                (1 - ece) * rows.q_deferral * good[:, _RATE["u_unsafe"]],
-                good[:, _RATE["s_score"]],
-            ],
-            axis=-1,
-        )
-
-    def product(factor: Floats) -> Floats:
-        in_composite = factor.copy()
-        in_composite[:, 1] = np.maximum(factor[:, 1], parameters.integrity_floor)
-        result: Floats = np.prod(in_composite, axis=-1)
-        return result
-
+    factor = np.stack(
+        [
+            np.exp(-parameters.lambda_c * bad[:, 0]) * np.exp(-parameters.mu_c * bad[:, 1]),
+            good[:, _RATE["i_chain"]] * good[:, _RATE["i_coverage"]] * good[:, _RATE["i_replay"]],
+            resilience_score(
+                delta,
+                rows.mttr_hours,
+                rows.rho_regression,
+                parameters.mttr_scale_hours,
+                parameters.norm_k,
+                parameters.norm_x0,
+            ),
+            (1 - ece) * rows.q_deferral * good[:, _RATE["u_unsafe"]],
+            good[:, _RATE["s_score"]],
+        ],
+        axis=-1,
+    )
+    in_composite = factor.copy()
+    in_composite[:, 1] = np.maximum(factor[:, 1], parameters.integrity_floor)
+    capacity = np.prod(in_composite, axis=-1)
     is_scored: Booleans = n_traces >= parameters.min_traces
-    factor = factors(rows)
-    capacity = product(factor)
 
     # Confidence bounds of factors and score.
     best_r = sigmoid(1.0, parameters.norm_k, parameters.norm_x0)
     worst_r = sigmoid(0.0, parameters.norm_k, parameters.norm_x0)
 
-    def combined_factors(losses: list[Loss]) -> list[Combined]:
+    def combined_factors(losses: list[Loss]) -> list[Loss]:
         combined = [combine(part) for part in losses]
         combined[2] = _bounded(combined[2], loss(worst_r))
         return combined
 
-    def in_composite(combined: list[Combined]) -> list[Combined]:
-        return [combined[0], floored(combined[1], parameters.integrity_floor), *combined[2:]]
-
-    def bounds_of_score(composite_parts: list[Combined], value: Floats) -> tuple[Floats, Floats]:
-        whole = bounds_of(combine_factors(composite_parts))
-        return (
-            np.where(is_scored, np.minimum(whole.lower, value), np.nan),
-            np.where(is_scored, np.maximum(np.minimum(whole.upper, best_r), value), np.nan),
-        )
-
     combined = combined_factors(parts)
     factor_bounds = [bounds_of(one) for one in combined_factors(published_parts)]
-    composite_parts = in_composite(combined)
-    capacity_low, capacity_high = bounds_of_score(composite_parts, capacity)
+    composite_parts = [combined[0], floored(combined[1], parameters.integrity_floor), *combined[2:]]
+    whole = bounds_of(combine(Loss(*(np.stack(of, axis=-1) for of in zip(*composite_parts, strict=True)))))
     factor_low = np.stack([bounds.lower for bounds in factor_bounds], axis=-1)
     factor_high = np.stack([bounds.upper for bounds in factor_bounds], axis=-1)
     factor_low[:, 2] = np.maximum(factor_low[:, 2], worst_r)
@@ -468,8 +455,10 @@ def _bounds(
     )
     return Intervals(
         capacity_score=np.where(is_scored, capacity, np.nan),
-        capacity_score_low=capacity_low,
-        capacity_score_high=capacity_high,
+        capacity_score_low=np.where(is_scored, np.minimum(whole.lower, capacity), np.nan),
+        capacity_score_high=np.where(
+            is_scored, np.maximum(np.minimum(whole.upper, best_r), capacity), np.nan
+        ),
         factor=factor,
         factor_low=np.minimum(factor_low, factor),
         factor_high=np.maximum(factor_high, factor),
@@ -516,7 +505,10 @@ def _losses(bad: Floats, bounds: _ComponentBounds, rows: Rows, parameters: Param
     penalty = np.array([parameters.lambda_c, parameters.mu_c])
     return [
         finite_loss(
-            *(Side(penalty * bad[:, :2], penalty * limit[:, :2]) for limit in (rates.upper, rates.lower))
+            penalty * bad[:, :2],
+            penalty * rates.upper[:, :2],
+            penalty * bad[:, :2],
+            penalty * rates.lower[:, :2],
         ),
         _retained(kept("i_chain"), kept("i_coverage"), kept("i_replay")),
         _resilience_loss(drifted, recovery, rows, parameters),
@@ -550,19 +542,19 @@ def _resilience_loss(drifted: TwoCentred, recovery: Bounds, rows: Rows, paramete
         result: Floats = np.logaddexp(0.0, -parameters.norm_k * (x - parameters.norm_x0))
         return result
 
-    def side(centre: Floats, limit: Floats, hours: Floats) -> Side:
+    def side(centre: Floats, limit: Floats, hours: Floats) -> tuple[Floats, Floats]:
         at_centre = loss_of_r(centre, rows.mttr_hours)
         bounds = [loss_of_r(limit, rows.mttr_hours), loss_of_r(centre, hours) - at_centre]
-        return Side(np.stack([at_centre, np.zeros_like(at_centre)], axis=-1), np.stack(bounds, axis=-1))
+        return np.stack([at_centre, np.zeros_like(at_centre)], axis=-1), np.stack(bounds, axis=-1)
 
     return finite_loss(
-        side(drifted.centre, drifted.upper, recovery.upper),
-        side(drifted.raw, drifted.raw_lower, recovery.lower),
+        *side(drifted.centre, drifted.upper, recovery.upper),
+        *side(drifted.raw, drifted.raw_lower, recovery.lower),
     )
 
 
-def _bounded(combined: Combined, most: Floats) -> Combined:
+def _bounded(factor: Loss, most: Floats) -> Loss:
     """Return R's loss with a worse bound of at most the loss of norm(0)."""
-    return combined._replace(
-        worse_distance=np.minimum(combined.worse_distance, np.maximum(most - combined.worse, 0))
+    return factor._replace(
+        worse_distance=np.minimum(factor.worse_distance, np.maximum(most - factor.worse, 0))
     )

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ciris_scoring.basics.long_run import LEAST_LOSS, NORMAL_TO_95, normal_share
 from ciris_scoring.statistics.change_points import Estimate, frequencies, means, rates
 from ciris_scoring.statistics.design_effects import FLEET_WEIGHT, LEAST_EFFECT
-from ciris_scoring.statistics.inputs import Booleans, Floats, Integers, Parameters, TraceSums
+from ciris_scoring.statistics.inputs import Booleans, Floats, Integers, Parameters, PeriodSums
 from ciris_scoring.statistics.residuals import FIELDS_PER_TRACE, RATES, rate_counts, ratio
 from ciris_scoring.statistics.resilience import sigmoid
 from ciris_scoring.statistics.rolling import day_sums, running_totals
@@ -90,7 +90,7 @@ class Present(NamedTuple):
 
     agent: Integers
     as_of: Integers
-    """The as-of, as the number of periods before it in the arrays of events."""
+    """The as-of, as the number of array periods before it."""
     n_open: Integers
     """Number of open episodes, 0 or 1."""
     open_log_hours: Floats
@@ -124,8 +124,7 @@ class _Part(NamedTuple):
 
 
 def long_run(
-    sums: TraceSums,
-    older_periods: int,
+    sums: PeriodSums,
     episodes: FragileEpisodes,
     deferrals: Deferrals,
     first_period: Integers,
@@ -137,15 +136,13 @@ def long_run(
     """Estimate the long run for each length of window.
 
     :param sums: sums of the agents over at least ``TRACE_WINDOWS[-1]`` days before each as-of, or over their history.
-    :param older_periods: periods of ``sums`` before period 0.
     :param episodes: episodes that ended in the last ``EVENT_WINDOWS[-1]`` days before any as-of, or later.
     :param deferrals: deferrals whose outcome became known in these days, or later.
     :param first_period: (agents,) period of each agent's first trace; it may be negative.
     """
-    traced = present._replace(as_of=present.as_of + older_periods)
-    bad, trials, unmeasured = _rate_sums(sums, traced, parameters, periods_per_day)
+    bad, trials, unmeasured = _rate_sums(sums, present, parameters, periods_per_day)
     found = rates(bad, trials, RATE_EVENTS, RATE_MEAN, TRACE_WINDOWS)
-    gap = _calibration(sums, traced, periods_per_day)
+    gap = _calibration(sums, present, periods_per_day)
     frequency, hours, variance, modes = _episodes(episodes, first_period, present, periods_per_day)
     often, lost = _deferrals(deferrals, first_period, present, periods_per_day)
 
@@ -238,7 +235,7 @@ def _nested(totals: Integers, present: Present, windows: tuple[int, ...], period
 
 
 def _rate_sums(
-    sums: TraceSums, present: Present, parameters: Parameters, periods_per_day: int
+    sums: PeriodSums, present: Present, parameters: Parameters, periods_per_day: int
 ) -> tuple[Floats, Floats, Booleans]:
     """Return bad events and trials of the rates over the nested windows, divided by the design effect, (n, windows, 7),
     and which rates are unmeasured, (n, 7)."""
@@ -272,7 +269,7 @@ def _rate_sums(
 
 
 def design_effects(
-    sums: TraceSums, agent: Integers, as_of: Integers, icc: Floats, periods_per_day: int
+    sums: PeriodSums, agent: Integers, as_of: Integers, icc: Floats, periods_per_day: int
 ) -> Floats:
     """Return the design effects of the rates and of successes over 90 days, (n, 8), from differences of neighbouring
     days, so that a change counts once.
@@ -310,7 +307,7 @@ def design_effects(
     return result
 
 
-def _calibration(sums: TraceSums, present: Present, periods_per_day: int) -> _Part:
+def _calibration(sums: PeriodSums, present: Present, periods_per_day: int) -> _Part:
     """Return the loss by ECE: the expected absolute gaps of the bins, whose gaps are normal."""
     per_period = np.concatenate([sums.n_judged, sums.n_successes, confidence_in_units(sums)], axis=-1)
     found = _nested(running_total(per_period), present, TRACE_WINDOWS, periods_per_day).astype(np.float64)

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from psycopg import sql
 
-from ciris_scoring.statistics.attribution import Components as LossComponents
 from ciris_scoring.statistics.attribution import losses
 from ciris_scoring.statistics.blocks import Block, blocks
 from ciris_scoring.statistics.changes import behaviour_changes
@@ -21,12 +20,11 @@ from ciris_scoring.statistics.design_effects import (
     joined_sums,
 )
 from ciris_scoring.statistics.episodes import event_changes, excess
-from ciris_scoring.statistics.factors import Components, components
+from ciris_scoring.statistics.factors import components
 from ciris_scoring.statistics.fixed_copy import Numbers
-from ciris_scoring.statistics.inputs import Floats, Integers, Places, Rows, TraceSums
+from ciris_scoring.statistics.inputs import Floats, Integers, Rows
 from ciris_scoring.statistics.intervals import (
     COMPONENTS,
-    Intervals,
     agents_per_chunk,
     compute_intervals,
     sum_fleet,
@@ -167,22 +165,33 @@ def _compute_rows(
         setting.periods_per_day,
     )
     made = components(columns, parameters)
-    rows = _rows(places, columns, made)
+    rows = Rows(
+        *places,
+        mttr_hours=made.mttr_hours,
+        n_episodes=made.n_episodes,
+        rho_regression=made.rho_regression,
+        q_deferral=made.q_deferral,
+        n_judged_deferrals=columns["n_judged_deferrals"],
+    )
     bounds = compute_intervals(
         chunk.sums, rows, windows, parameters, fleet, periods_per_day=setting.periods_per_day
     )
+    published = {
+        **dict(zip(COMPONENTS, bounds.component.T, strict=True)),
+        **made._asdict(),
+        "s_score": np.nan_to_num(bounds.s_score),
+    }
     window_days = np.array([window.window_days for window in windows])[places.window]
-    sums = TraceSums.after(chunk.older, chunk.sums)
     return {
         **columns,
-        "chain_gap_z": _chain_gap_z(chunk, sums, columns, window_days, setting.periods_per_day),
+        "chain_gap_z": _chain_gap_z(chunk, columns, window_days, setting.periods_per_day),
         **count_ties(scored, rows, windows, setting.periods_per_day)._asdict(),
-        **_columns_of_pairs(chunk, sums, deferrals, episodes, first_period, columns, fleet, setting),
+        **_columns_of_pairs(chunk, deferrals, episodes, first_period, columns, fleet, setting),
         **statistics_columns(
             rows,
             fleet,
             bounds,
-            losses(_components(made, bounds), parameters),
+            losses(published, parameters),
             rate_components(bounds, parameters),
         ),
     }
@@ -190,7 +199,6 @@ def _compute_rows(
 
 def _columns_of_pairs(
     chunk: Batch,
-    sums: TraceSums,
     deferrals: Deferrals,
     episodes: FragileEpisodes,
     first_period: Integers,
@@ -202,24 +210,23 @@ def _columns_of_pairs(
     agent, as_of, window = chunk.places
     is_first = np.append(True, (agent[1:] != agent[:-1]) | (as_of[1:] != as_of[:-1]))[: len(agent)]
     first, pair = np.flatnonzero(is_first), np.cumsum(is_first) - 1
-    n_open, n_older = columns["n_open_episodes"][first], chunk.older.n_traces.shape[1]
+    agent, as_of, n_open = agent[first], as_of[first], columns["n_open_episodes"][first]
     parameters, per_day = setting.parameters, setting.periods_per_day
-    traced = agent[first], as_of[first] + n_older
     present = Present(
-        agent=agent[first],
-        as_of=as_of[first],
+        agent=agent,
+        as_of=as_of,
         n_open=n_open,
         open_log_hours=np.where(n_open > 0, log_hours(columns["open_microseconds"][first]), 0.0),
-        effect=design_effects(sums, *traced, fleet.icc[0, as_of[first]], per_day),
-        episode_cv=fleet.episode_cv[0, as_of[first]],
+        effect=design_effects(chunk.sums, agent, as_of, fleet.icc[0, as_of], per_day),
+        episode_cv=fleet.episode_cv[0, as_of],
     )
     events = episodes, deferrals, first_period, present
     window_days = tuple(one.window_days for one in setting.windows)
-    found = long_run(sums, n_older, *events, window_days, parameters, per_day)
+    found = long_run(chunk.sums, *events, window_days, parameters, per_day)
     return {
         **long_run_columns(found, pair, window, columns["n_traces"] >= parameters.min_traces),
         **change_columns(
-            behaviour_changes(sums, present._replace(as_of=traced[1]), parameters, per_day),
+            behaviour_changes(chunk.sums, present, parameters, per_day),
             event_changes(*events, per_day),
             pair,
         ),
@@ -230,44 +237,13 @@ GAP_DAYS = 90
 """Days before the window with which gaps in the audit numbers are compared (certainty.md §4)."""
 
 
-def _chain_gap_z(
-    chunk: Batch, sums: TraceSums, columns: Columns, window_days: Integers, periods_per_day: int
-) -> Floats:
+def _chain_gap_z(chunk: Batch, columns: Columns, window_days: Integers, periods_per_day: int) -> Floats:
     """Return by how many standard deviations gaps per trace exceed those before the window."""
-    older, (agent, as_of, _) = chunk.older.n_traces.shape[1], chunk.places
-    until = older + as_of - window_days * periods_per_day
+    agent, as_of, _ = chunk.places
+    until = as_of - window_days * periods_per_day
     since = np.maximum(until - GAP_DAYS * periods_per_day, 0)
     n_gaps, n_traces = (
         total[agent, until] - total[agent, since]
-        for total in map(running_total, (sums.n_chain_gaps, sums.n_traces))
+        for total in map(running_total, (chunk.sums.n_chain_gaps, chunk.sums.n_traces))
     )
     return excess(columns["n_chain_gaps"], columns["n_traces"] * 1.0, n_gaps, n_traces * 1.0)
-
-
-def _rows(places: Places, columns: Columns, made: Components) -> Rows:
-    return Rows(
-        *places,
-        mttr_hours=made.mttr_hours,
-        n_episodes=made.n_episodes,
-        rho_regression=made.rho_regression,
-        q_deferral=made.q_deferral,
-        n_judged_deferrals=columns["n_judged_deferrals"],
-    )
-
-
-def _components(made: Components, bounds: Intervals) -> LossComponents:
-    of_intervals: dict[str, Floats] = {
-        name: bounds.component[:, COMPONENTS.index(name)]
-        for name in ("d_identity", "k_contradiction", "u_unsafe", "delta_drift")
-    }
-    return LossComponents(
-        **of_intervals,
-        i_chain=made.i_chain,
-        i_coverage=made.i_coverage,
-        i_replay=made.i_replay,
-        ece=made.ece,
-        mttr_hours=made.mttr_hours,
-        rho_regression=made.rho_regression,
-        q_deferral=made.q_deferral,
-        s_score=np.nan_to_num(bounds.s_score),
-    )

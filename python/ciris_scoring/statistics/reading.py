@@ -1,7 +1,7 @@
 """Read the input of ``int_windows``: agents with their periods, deferrals and fragile episodes."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,8 +10,8 @@ from psycopg import sql
 
 from ciris_scoring.statistics.blocks import Block
 from ciris_scoring.statistics.fixed_copy import Numbers, read_numbers
-from ciris_scoring.statistics.inputs import METRICS, Integers, PeriodSums, Places, TraceSums
-from ciris_scoring.statistics.long_run import EVENT_WINDOWS, TRACE_WINDOWS
+from ciris_scoring.statistics.inputs import METRICS, Integers, PeriodSums, Places
+from ciris_scoring.statistics.long_run import EVENT_WINDOWS
 from ciris_scoring.statistics.red_flags import DAYS_TO_JUDGE, FIELDS
 from ciris_scoring.statistics.resilience import N_BINS
 from ciris_scoring.statistics.session import Session
@@ -130,8 +130,6 @@ class Batch(NamedTuple):
     counts: Mapping[str, Integers]
     """Arrays (agents, periods, ...) by the names of ``COUNT_COLUMNS``."""
     places: Places
-    older: TraceSums
-    """Sums of the periods before those of ``sums``, as far back as the long run needs."""
 
     def of_agents(self, first: int, size: int) -> "Batch":
         """Return ``size`` agents from number ``first`` on; their sums are views of this batch."""
@@ -141,7 +139,6 @@ class Batch(NamedTuple):
             PeriodSums._make(values[first : first + size] for values in self.sums),
             {name: values[first : first + size] for name, values in self.counts.items()},
             places._replace(agent=places.agent - first),
-            TraceSums._make(values[first : first + size] for values in self.older),
         )
 
 
@@ -192,69 +189,47 @@ class BatchReader:
             return kept._replace(
                 sums=PeriodSums._make(map(_widened, kept.sums)),
                 counts={name: _widened(values) for name, values in kept.counts.items()},
-                older=TraceSums._make(map(_widened, kept.older)),
             )
         sums, counts = self._sums(agents)
-        older = self._older(agents)
         setting, first_as_of = self._setting, self._block.first_as_of(self._setting)
         places = scored_places(sums.n_traces, setting.windows, setting.periods_per_day, first_as_of)
         narrow = Batch(
             PeriodSums._make(map(_narrowed, sums)),
             {name: _narrowed(values) for name, values in counts.items()},
             places,
-            TraceSums._make(map(_narrowed, older)),
         )
-        kept_arrays = (*narrow.sums, *narrow.counts.values(), *places, *narrow.older)
+        kept_arrays = (*narrow.sums, *narrow.counts.values(), *places)
         self._room -= sum(values.nbytes for values in kept_arrays)
         if self._room > 0:
             self._kept[agents] = narrow
-        return Batch(sums, counts, places, older)
+        return Batch(sums, counts, places)
 
     def _sums(self, agents: range) -> tuple[PeriodSums, dict[str, Integers]]:
-        block = self._block
-        found = self._spread(agents, block.origin, block.last, {**SUM_COLUMNS, **COUNT_COLUMNS})
-        counts = {name: found.pop(name) for name in COUNT_COLUMNS}
-        histograms = np.stack([found.pop(f"{metric}_histogram") for metric in METRICS], axis=2)
-        shape = (len(agents), block.n_periods(self._setting))
-        sums = {BINNED.get(name, name): values for name, values in found.items()}
-        return PeriodSums(histograms=histograms, **_recoveries(self._episodes, agents, shape), **sums), counts
-
-    def _older(self, agents: range) -> TraceSums:
-        """Return the sums of the periods before the arrays that the long run needs."""
-        block = self._block
-        begin = min(block.first - timedelta(days=TRACE_WINDOWS[-1] + 1), block.origin)
-        columns = {
-            name: kind for name, kind in SUM_COLUMNS.items() if BINNED.get(name, name) in TraceSums._fields
-        }
-        found = self._spread(agents, begin, block.origin, columns)
-        return TraceSums(**{BINNED.get(name, name): values for name, values in found.items()})
-
-    def _spread(
-        self, agents: range, begin: datetime, end: datetime, columns: Mapping[str, Numbers]
-    ) -> dict[str, NDArray[Any]]:
-        """Read columns of ``int_agent_periods`` into arrays (agents, periods, ...) of the periods in [begin, end)."""
-        read = self._agents[agents.start : agents.stop]
+        """Read the periods of these agents into arrays (agents, periods, ...)."""
+        block, read = self._block, self._agents[agents.start : agents.stop]
+        columns = {**SUM_COLUMNS, **COUNT_COLUMNS}
         parameters = {
             "agents": read,
             "lowest": min(read, default=""),
             "highest": max(read, default=""),
-            "origin": begin,
-            "end": end,
+            "origin": block.origin,
+            "end": block.last,
             "period": self._setting.period.total_seconds(),
         }
         numbers = {"agent": Numbers("int8"), "period": Numbers("int8"), **columns}
-        found = read_numbers(
-            self._session, _sums_query(self._relations.agent_periods, columns), parameters, numbers
-        )
-        agent, period = found.pop("agent"), found.pop("period")
-        shape = (len(agents), (end - begin) // self._setting.period)
-
-        def spread(values: NDArray[Any]) -> NDArray[Any]:
-            array = np.zeros(shape + values.shape[1:], dtype=values.dtype)
-            array[agent, period] = values
-            return array
-
-        return {name: spread(found[name]) for name in columns}
+        query = _sums_query(self._relations.agent_periods, columns)
+        rows = read_numbers(self._session, query, parameters, numbers)
+        at = rows.pop("agent"), rows.pop("period")
+        shape = (len(agents), block.n_periods(self._setting))
+        found: dict[str, NDArray[Any]] = {}
+        for name in columns:
+            values = rows.pop(name)
+            found[name] = np.zeros(shape + values.shape[1:], dtype=values.dtype)
+            found[name][at] = values
+        counts = {name: found.pop(name) for name in COUNT_COLUMNS}
+        histograms = np.stack([found.pop(f"{metric}_histogram") for metric in METRICS], axis=2)
+        sums = {BINNED.get(name, name): values for name, values in found.items()}
+        return PeriodSums(histograms=histograms, **_recoveries(self._episodes, agents, shape), **sums), counts
 
 
 def _narrowed(values: NDArray[Any]) -> NDArray[Any]:

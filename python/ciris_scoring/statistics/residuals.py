@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ciris_scoring.basics.components import COMPONENT_ROWS
 from ciris_scoring.basics.source_schema import REQUIRED_FIELDS
-from ciris_scoring.statistics.inputs import METRICS, Booleans, Floats, Integers, PeriodSums, TraceSums
+from ciris_scoring.statistics.inputs import METRICS, Booleans, Floats, Integers, PeriodSums
 from ciris_scoring.statistics.resilience import N_BINS
 from ciris_scoring.statistics.rolling import day_sums, running_totals
 
@@ -99,6 +99,8 @@ class DayTotals(NamedTuple):
 
     totals: Integers
     """(agents, periods + 1, 360), as returned by :func:`running_totals`."""
+    first: int
+    """The period with which they begin."""
 
     def between(self, agent: Integers, start: Integers, end: Integers) -> DaySums:
         """Return sums over the days in [start, end), which must be a whole number of days apart.
@@ -107,7 +109,7 @@ class DayTotals(NamedTuple):
         :param start: (n,) period ends; negative ones lie before all data.
         :param end: (n,) period ends, likewise.
         """
-        until, before = (self.totals[agent, np.maximum(moment, 0)] for moment in (end, start))
+        until, before = (self.totals[agent, np.maximum(at - self.first, 0)] for at in (end, start))
         sums = (until - before).astype(np.float64)
         rates, calibration, histograms = np.split(sums, [42, 129], axis=-1)
         return DaySums(
@@ -115,8 +117,12 @@ class DayTotals(NamedTuple):
         )
 
 
-def day_totals(sums: PeriodSums, periods_per_day: int) -> DayTotals:
-    """Compute running totals of daily counts, of their squares and products, and of days with trials."""
+def day_totals(sums: PeriodSums, first: int, periods_per_day: int) -> DayTotals:
+    """Compute running totals of daily counts, of their squares and products, and of days with trials.
+
+    :param first: the first period that counts.
+    """
+    sums = PeriodSums._make(values[:, first:] for values in sums)
     y, n = (day_sums(counts, periods_per_day) for counts in rate_counts(sums))
     judged = day_sums(sums.n_judged, periods_per_day)
     successes = day_sums(sums.n_successes, periods_per_day)
@@ -131,10 +137,10 @@ def day_totals(sums: PeriodSums, periods_per_day: int) -> DayTotals:
         *(all_successes * all_successes, judged.sum(axis=-1, keepdims=True) > 0),
         np.concatenate(histograms, axis=-1).reshape(*n.shape[:2], -1),
     )
-    return DayTotals(running_totals(np.concatenate(quantities, axis=-1), periods_per_day))
+    return DayTotals(running_totals(np.concatenate(quantities, axis=-1), periods_per_day), first)
 
 
-def rate_counts(sums: PeriodSums | TraceSums) -> tuple[Integers, Integers]:
+def rate_counts(sums: PeriodSums) -> tuple[Integers, Integers]:
     """Return events and trials of each rate, (agents, periods, 7). An event of coverage is a missing field."""
     signals = sums.n_signals_corroborated + sums.n_signals_uncorroborated
     coherent = sums.n_coherent_corroborated + sums.n_coherent_uncorroborated

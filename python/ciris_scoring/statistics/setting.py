@@ -9,6 +9,7 @@ from psycopg import sql
 from ciris_scoring.basics.as_of import PERIODS
 from ciris_scoring.basics.errors import StepError
 from ciris_scoring.statistics.inputs import Parameters, Window
+from ciris_scoring.statistics.long_run import TRACE_WINDOWS
 from ciris_scoring.statistics.session import Session
 
 
@@ -31,8 +32,9 @@ class Setting(NamedTuple):
 
     @property
     def longest_horizon(self) -> timedelta:
-        """Longest lookback horizon of any window."""
-        return timedelta(days=max(window.horizon_days for window in self.windows))
+        """Longest lookback horizon of any window, of the steady score and of changes; these also compare the first day
+        with the day before it."""
+        return timedelta(days=max(TRACE_WINDOWS[-1] + 1, *(window.horizon_days for window in self.windows)))
 
 
 def read_setting(session: Session, parameters: sql.SQL, windows: sql.SQL, run: sql.SQL) -> Setting:

@@ -25,7 +25,6 @@ from ciris_scoring.statistics.inputs import (
     Integers,
     PeriodSums,
     Places,
-    TraceSums,
     Window,
 )
 from ciris_scoring.statistics.red_flags import DAYS_TO_JUDGE
@@ -153,7 +152,7 @@ def window_columns(
     return _in_units(columns, places, periods_per_day)
 
 
-def confidence_in_units(sums: PeriodSums | TraceSums) -> Integers:
+def confidence_in_units(sums: PeriodSums) -> Integers:
     """Return sums of confidence in ``CONFIDENCE_UNITS``, which are exact; (agents, periods, bins)."""
     result: Integers = np.rint(sums.sum_confidence * CONFIDENCE_UNITS).astype(np.int64)
     return result
