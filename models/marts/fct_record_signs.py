@@ -9,14 +9,10 @@ def model(dbt: Any, session: Any) -> str:
     """Return the query of the red flags that this run raises."""
     dbt.config(materialized="replace_range")
     dbt.ref("int_scoring_run")  # int_scoring_run has the range that is rewritten
-    windows = dbt.ref("int_windows")
-    agents = dbt.ref("int_agents")
-    agent_names = dbt.ref("int_agent_names")
-    agent_periods = dbt.ref("int_agent_periods")
     inputs = {
-        "windows": windows,
-        "agents": agents,
-        "agent_names": agent_names,
-        "agent_periods": agent_periods,
+        "windows": dbt.ref("int_windows"),
+        "agents": dbt.ref("int_agents"),
+        "agent_names": dbt.ref("int_agent_names"),
+        "agent_periods": dbt.ref("int_agent_periods"),
     }
     return red_flags(dbt, session, inputs)

@@ -8,22 +8,14 @@ from ciris_scoring.statistics.one_pass import compute_windows
 def model(dbt: Any, session: Any) -> str:
     """Return the query of the rows that this run computes."""
     dbt.config(materialized="replace_range")
-    run = dbt.ref("int_scoring_run")
-    parameters = dbt.ref("int_scoring_parameters")
-    windows = dbt.ref("scoring_windows")
-    agents = dbt.ref("int_agents")
-    agent_names = dbt.ref("int_agent_names")
-    periods = dbt.ref("int_agent_periods")
-    deferrals = dbt.ref("int_deferral_verdicts")
-    events = dbt.ref("int_agent_events")
     inputs = {
-        "scoring_run": run,
-        "scoring_parameters": parameters,
-        "scoring_windows": windows,
-        "agents": agents,
-        "agent_names": agent_names,
-        "agent_periods": periods,
-        "deferral_verdicts": deferrals,
-        "agent_events": events,
+        "scoring_run": dbt.ref("int_scoring_run"),
+        "scoring_parameters": dbt.ref("int_scoring_parameters"),
+        "scoring_windows": dbt.ref("scoring_windows"),
+        "agents": dbt.ref("int_agents"),
+        "agent_names": dbt.ref("int_agent_names"),
+        "agent_periods": dbt.ref("int_agent_periods"),
+        "deferral_verdicts": dbt.ref("int_deferral_verdicts"),
+        "agent_events": dbt.ref("int_agent_events"),
     }
     return compute_windows(session, inputs)

@@ -38,6 +38,7 @@ from ciris_scoring.statistics.reading import (
     agents_of_block,
     agents_per_read,
     batches,
+    of_agents,
     read_deferrals,
     read_episodes,
     read_first_periods,
@@ -127,26 +128,19 @@ def _compute_block(
     values = fleet_values(shared)
     for agents in ranges:
         scored = read_scored(session, relations, setting, block, all_agents[agents.start : agents.stop])
-        for first, chunk in batches(reader.read(agents), chunk_agents):
-            here = range(agents.start + first, agents.start + first + len(chunk.sums.n_traces))
+        for part, chunk in batches(reader.read(agents), chunk_agents):
+            here = range(agents.start + part.start, agents.start + part.stop)
             columns = _compute_rows(
                 chunk,
-                Deferrals._make(_of_agents(deferrals, here)),
-                FragileEpisodes._make(_of_agents(episodes, here)),
+                of_agents(deferrals, here),
+                of_agents(episodes, here),
                 first_periods[here.start : here.stop],
-                scored.of_agents(first, chunk_agents),
+                of_agents(scored, part),
                 values,
                 setting,
             )
             types = add_rows(session, first_number + here.start, chunk.places, columns)
     return types
-
-
-def _of_agents(events: Deferrals | FragileEpisodes, agents: range) -> list[Integers]:
-    """Return the fields of some agents' events, with agents renumbered from 0."""
-    mine = (events.agent >= agents.start) & (events.agent < agents.stop)
-    agent, *others = (values[mine] for values in events)
-    return [agent - agents.start, *others]
 
 
 def _compute_rows(

@@ -1,8 +1,9 @@
 """Read the input of ``int_windows``: agents with their periods, deferrals and fragile episodes."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, NamedTuple
+from operator import itemgetter
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,23 +39,7 @@ KEPT_BYTES = 250_000_000
 COUNT, REAL = Numbers("int4"), Numbers("float8")
 
 SUM_COLUMNS = {
-    **dict.fromkeys(
-        (
-            "n_traces",
-            "n_identity_changes",
-            "n_overridden",
-            "n_chain_valid",
-            "n_chain_gaps",
-            "n_replay_sampled",
-            "n_replay_succeeded",
-            "n_unsafe",
-            "n_signals_corroborated",
-            "n_signals_uncorroborated",
-            "n_coherent_corroborated",
-            "n_coherent_uncorroborated",
-        ),
-        COUNT,
-    ),
+    **dict.fromkeys(PeriodSums._fields[: PeriodSums._fields.index("n_judged")], COUNT),
     "n_fields_present": Numbers("int8"),
     **dict.fromkeys(
         ("judged_by_bin", "successes_by_bin", *(f"{metric}_histogram" for metric in METRICS)),
@@ -131,15 +116,20 @@ class Batch(NamedTuple):
     """Arrays (agents, periods, ...) by the names of ``COUNT_COLUMNS``."""
     places: Places
 
-    def of_agents(self, first: int, size: int) -> "Batch":
-        """Return ``size`` agents from number ``first`` on; their sums are views of this batch."""
-        chosen = (self.places.agent >= first) & (self.places.agent < first + size)
-        places = Places._make(values[chosen] for values in self.places)
-        return Batch(
-            PeriodSums._make(values[first : first + size] for values in self.sums),
-            {name: values[first : first + size] for name, values in self.counts.items()},
-            places._replace(agent=places.agent - first),
-        )
+    def changed(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> "Batch":
+        """Return the batch with a function applied to the arrays of sums and counts."""
+        counts = {name: change(values) for name, values in self.counts.items()}
+        return Batch(PeriodSums._make(map(change, self.sums)), counts, self.places)
+
+
+OfAgents = TypeVar("OfAgents", Deferrals, FragileEpisodes, Places, Scored)
+
+
+def of_agents(rows: OfAgents, agents: range) -> OfAgents:
+    """Return the rows of some agents, with agents renumbered from 0."""
+    mine = (rows.agent >= agents.start) & (rows.agent < agents.stop)
+    agent, *others = (values[mine] for values in rows)
+    return type(rows)(agent - agents.start, *others)
 
 
 def agents_of_block(session: Session, relations: Relations, setting: Setting, block: Block) -> list[str]:
@@ -185,24 +175,16 @@ class BatchReader:
     def read(self, agents: range) -> Batch:
         """Return the sums and the scored rows of these agents."""
         if agents in self._kept:
-            kept = self._kept[agents]
-            return kept._replace(
-                sums=PeriodSums._make(map(_widened, kept.sums)),
-                counts={name: _widened(values) for name, values in kept.counts.items()},
-            )
+            return self._kept[agents].changed(_widened)
         sums, counts = self._sums(agents)
         setting, first_as_of = self._setting, self._block.first_as_of(self._setting)
         places = scored_places(sums.n_traces, setting.windows, setting.periods_per_day, first_as_of)
-        narrow = Batch(
-            PeriodSums._make(map(_narrowed, sums)),
-            {name: _narrowed(values) for name, values in counts.items()},
-            places,
-        )
-        kept_arrays = (*narrow.sums, *narrow.counts.values(), *places)
-        self._room -= sum(values.nbytes for values in kept_arrays)
+        batch = Batch(sums, counts, places)
+        narrow = batch.changed(_narrowed)
+        self._room -= sum(values.nbytes for values in (*narrow.sums, *narrow.counts.values(), *places))
         if self._room > 0:
             self._kept[agents] = narrow
-        return Batch(sums, counts, places)
+        return batch
 
     def _sums(self, agents: range) -> tuple[PeriodSums, dict[str, Integers]]:
         """Read the periods of these agents into arrays (agents, periods, ...)."""
@@ -470,7 +452,10 @@ def read_scored(
     return Scored(agent, period, triples)
 
 
-def batches(batch: Batch, size: int) -> Iterator[tuple[int, Batch]]:
-    """Divide a batch into parts of ``size`` agents, and yield each with the number of its first agent."""
-    for first in range(0, max(len(batch.sums.n_traces), 1), size):
-        yield first, batch.of_agents(first, size)
+def batches(batch: Batch, size: int) -> Iterator[tuple[range, Batch]]:
+    """Divide a batch into parts of ``size`` agents, whose sums are views, and yield each with its agents."""
+    n_agents = len(batch.sums.n_traces)
+    for first in range(0, max(n_agents, 1), size):
+        agents = range(first, min(first + size, n_agents))
+        part = batch.changed(itemgetter(slice(first, first + size)))
+        yield agents, part._replace(places=of_agents(batch.places, agents))

@@ -98,24 +98,15 @@ def raised_red_flags(inputs: Inputs) -> Iterator[Raised]:
     :param inputs: the columns, and ``fleet``, (n,): an ascending number of each as-of and window.
     """
     for count in _counts(inputs):
-        yield from _raised(count, inputs)
+        yield from _raised(inputs, *count)
     yield from _repeated_records(inputs)
 
 
-class _Count(NamedTuple):
-    """Counts of every row that a red flag compares: ``found`` of ``of``, and in the baseline ``earlier_found`` of
-    ``earlier_of``."""
-
-    flag: Kind
-    field: str | None
-    found: Integers
-    of: Integers
-    earlier_found: Integers
-    earlier_of: Integers
-
-
-def _counts(inputs: Inputs) -> Iterator[_Count]:
-    """Yield the counts of each red flag, for each field where they are arrays. Without a baseline its counts are 0."""
+def _counts(
+    inputs: Inputs,
+) -> Iterator[tuple[Kind, str | None, Integers, Integers, Integers, Integers]]:
+    """Yield the counts of each red flag, for each field where they are arrays, as arguments of :func:`_raised`. Without
+    a baseline its counts are 0."""
     none = np.zeros_like(inputs["n_traces"])
     for flag in (FLAGS[name] for name in RULES):
         counts = [
@@ -123,14 +114,23 @@ def _counts(inputs: Inputs) -> Iterator[_Count]:
             for name in ("found", "of", "baseline_found", "baseline_of")
         ]
         if counts[0].ndim == 1:
-            yield _Count(flag, None, *counts)
+            yield flag, None, *counts
             continue
         for at, of_field in enumerate(FIELDS):
-            yield _Count(flag, of_field, *(some[:, at] if some.ndim > 1 else some for some in counts))
+            yield flag, of_field, *(some[:, at] if some.ndim > 1 else some for some in counts)
 
 
-def _raised(count: _Count, inputs: Inputs) -> Iterator[Raised]:
-    flag, field, found, of, earlier_found, earlier_of = count
+def _raised(
+    inputs: Inputs,
+    flag: Kind,
+    field: str | None,
+    found: Integers,
+    of: Integers,
+    earlier_found: Integers,
+    earlier_of: Integers,
+) -> Iterator[Raised]:
+    """Yield the rows that a red flag is raised for: ``found`` of ``of``, and in the baseline ``earlier_found`` of
+    ``earlier_of``."""
     rule = RULES[flag.id]
     candidates = np.flatnonzero(found >= rule.found)
     if not len(candidates):

@@ -29,11 +29,6 @@ class Scored(NamedTuple):
     triple: Integers
     """Plausibility, alignment and coherence in thousandths, as the three digits of a number in ``BASE``."""
 
-    def of_agents(self, first: int, size: int) -> "Scored":
-        """Return the traces of ``size`` agents from number ``first`` on, with agents renumbered from 0."""
-        mine = (self.agent >= first) & (self.agent < first + size)
-        return Scored(self.agent[mine] - first, self.period[mine], self.triple[mine])
-
 
 class Ties(NamedTuple):
     """Numbers of traces and pairs with equal scores, of n rows; (n,) each, named as in ``int_windows``."""
