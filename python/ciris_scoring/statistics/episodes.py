@@ -100,7 +100,7 @@ def event_changes(
             strict=True,
         )
     )
-    best = np.argmax(z.reshape(len(z), -1), axis=1)
+    best = np.argmax(z.reshape(len(z), len(KINDS) * n_windows), axis=1)
     kind, window = np.divmod(best, n_windows)
     of_best = np.arange(len(z)), kind, window
     is_worse = z[of_best] > 0

@@ -135,7 +135,7 @@ def day_totals(sums: PeriodSums, first: int, periods_per_day: int) -> DayTotals:
         *(judged, successes, all_successes * judged),
         judged[..., PAIR_ROWS] * judged[..., PAIR_COLUMNS],
         *(all_successes * all_successes, judged.sum(axis=-1, keepdims=True) > 0),
-        np.concatenate(histograms, axis=-1).reshape(*n.shape[:2], -1),
+        np.concatenate(histograms, axis=-1).reshape(*n.shape[:2], len(METRICS) * 77),
     )
     return DayTotals(running_totals(np.concatenate(quantities, axis=-1), periods_per_day), first)
 
