@@ -12,7 +12,7 @@ import numpy as np
 
 from ciris_scoring.statistics.design_effects import FLEET_WEIGHT
 from ciris_scoring.statistics.inputs import Booleans, Floats, Integers, Parameters, PeriodSums
-from ciris_scoring.statistics.long_run import DAYS_PER_DEGREE, LEAST_VARIANCE, Present
+from ciris_scoring.statistics.long_run import DAYS_PER_DEGREE, LEAST_VARIANCE, Present, Sides
 from ciris_scoring.statistics.residuals import FIELDS_PER_TRACE, RATES, rate_counts, ratio
 from ciris_scoring.statistics.windows import CONFIDENCE_UNITS, confidence_in_units, running_total
 
@@ -50,13 +50,6 @@ class Change(NamedTuple):
     """The component that lost most, as an index of ``PARTS``."""
 
 
-class _Counts(NamedTuple):
-    """Sums of n pairs; ``now`` since each of the recent days, (n, days, ...), ``before`` in the base, (n, ...)."""
-
-    now: Floats
-    before: Floats
-
-
 def behaviour_changes(
     sums: PeriodSums, present: Present, parameters: Parameters, periods_per_day: int
 ) -> Change:
@@ -72,17 +65,17 @@ def behaviour_changes(
     total = running_total(per_period)
     counts = _since(total, present, periods_per_day)
 
-    def of(first: int, last: int, unit: Floats | float = 1.0) -> _Counts:
-        return _Counts(*(values[..., first:last] * unit for values in counts))
+    def of(first: int, last: int, unit: Floats | float = 1.0) -> Sides:
+        return Sides(*(values[..., first:last] * unit for values in counts))
 
     width = len(RATES)
     bad, trials = of(0, width, UNITS), of(width, 2 * width)
     if not parameters.replay_enabled:
         trials.before[:, RATES.index("i_replay")] = 0
     checked, good, confident = (
-        _Counts(*(values[..., 0] for values in of(at, at + 1))) for at in range(2 * width, 2 * width + 3)
+        Sides(*(values[..., 0] for values in of(at, at + 1))) for at in range(2 * width, 2 * width + 3)
     )
-    excess = _Counts(*(a / CONFIDENCE_UNITS - b for a, b in zip(confident, good, strict=True)))
+    excess = Sides(*(a / CONFIDENCE_UNITS - b for a, b in zip(confident, good, strict=True)))
     weights = np.array(
         [
             {"d_identity": parameters.lambda_c, "k_contradiction": parameters.mu_c}.get(rate, 1.0)
@@ -120,13 +113,13 @@ def behaviour_changes(
     )
 
 
-def _since(total: Integers, present: Present, periods_per_day: int) -> _Counts:
+def _since(total: Integers, present: Present, periods_per_day: int) -> Sides:
     """Return the sums since each recent day, and those of the base, from running totals (agents, periods + 1, q)."""
     back = np.append(np.arange(1, RECENT_DAYS + 1), RECENT_DAYS + BASE_DAYS)
     starts = np.maximum(present.as_of[:, None] - back * periods_per_day, 0)
     earlier = total[present.agent[:, None], starts]
     recent = total[present.agent, present.as_of][:, None] - earlier[:, :-1]
-    return _Counts(recent.astype(np.float64), (earlier[:, -2] - earlier[:, -1]).astype(np.float64))
+    return Sides(recent.astype(np.float64), (earlier[:, -2] - earlier[:, -1]).astype(np.float64))
 
 
 def _weekly_effects(bad: Integers, trials: Integers, present: Present, periods_per_day: int) -> Floats:
@@ -154,7 +147,7 @@ def _weekly_effects(bad: Integers, trials: Integers, present: Present, periods_p
     return ratio(observed, (degrees + FLEET_WEIGHT) * variance)
 
 
-def _of_rates(bad: _Counts, trials: _Counts, effect: Floats, weights: Floats) -> tuple[Floats, Floats]:
+def _of_rates(bad: Sides, trials: Sides, effect: Floats, weights: Floats) -> tuple[Floats, Floats]:
     """Return the log likelihood ratios of a change on each day, (n, days): the largest of one rate alone, and that of
     a doubling of all rates."""
     y, n = bad.before / effect, trials.before / effect
@@ -174,7 +167,7 @@ def _of_rates(bad: _Counts, trials: _Counts, effect: Floats, weights: Floats) ->
 
 
 def _of_gaps(
-    excess: _Counts, checked: _Counts, good_before: Floats, effect: Floats
+    excess: Sides, checked: Sides, good_before: Floats, effect: Floats
 ) -> Iterator[tuple[float, Floats]]:
     """Yield changes of the gap with their log likelihood ratios on each day, (n, days); 0 where the change would not
     make the gap larger."""

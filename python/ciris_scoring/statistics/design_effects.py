@@ -61,11 +61,6 @@ class FleetSums(NamedTuple):
     """(..., 2): sum of squares of the logarithms of durations, and its degrees of freedom, in ``UNIT_EPISODES``."""
 
 
-def joined_sums(some: FleetSums, others: FleetSums) -> FleetSums:
-    """Add the sums of two sets of agents; the order does not matter."""
-    return FleetSums(some.icc + others.icc, some.episodes + others.episodes)
-
-
 class FleetValues(NamedTuple):
     """Values of the fleet that every agent's bounds depend on, per window and as-of; stored once the as-of is final.
 

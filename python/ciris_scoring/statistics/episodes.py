@@ -12,6 +12,7 @@ import numpy as np
 from ciris_scoring.statistics.inputs import Floats, Integers
 from ciris_scoring.statistics.long_run import (
     Present,
+    Sides,
     days_observed,
     deferral_sums,
     episode_sums,
@@ -46,13 +47,6 @@ class EventChange(NamedTuple):
     before: Floats
     """Value to compare ``now`` with, from the days before the window. A number of episodes is scaled to the window's
     days."""
-
-
-class Sides(NamedTuple):
-    """Sums of the windows and of the days before each; (n, windows) each."""
-
-    now: Floats
-    before: Floats
 
 
 def event_changes(

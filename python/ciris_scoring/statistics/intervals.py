@@ -5,8 +5,8 @@ The intervals estimate the score that the agent's behaviour would have in expect
 vectorised over rows and without random numbers. A result is the same to the bit however agents and rows are divided
 into chunks, and wherever the arrays begin.
 
-**Use.** Call :func:`sum_fleet` for each chunk of :func:`agents_per_chunk` agents. Add the sums of all chunks by
-:func:`joined_sums`, and pass the total to :func:`fleet_values`. Replace the values of final as-ofs by the stored ones.
+**Use.** Call :func:`sum_fleet` for each chunk of :func:`agents_per_chunk` agents, which adds to the sums of the chunks
+before it, and pass the total to :func:`fleet_values`. Replace the values of final as-ofs by the stored ones.
 Then call :func:`compute_intervals` for each chunk.
 
 **Sums.** With y_d events in n_d trials on day d, a row needs these sums over the days of its window and of its
@@ -185,14 +185,16 @@ def sum_fleet(
     windows: tuple[Window, ...],
     *,
     periods_per_day: int = 1,
+    others: FleetSums | None = None,
 ) -> FleetSums:
-    """First pass: compute the fleet's sums over a chunk of agents. Add those of all chunks by :func:`joined_sums`.
+    """First pass: compute the fleet's sums over a chunk of agents.
 
     :param sums: sums of the chunk's agents.
     :param rows: all scored rows of these agents.
     :param periods_per_day: 1 or 24.
+    :param others: sums over other agents, to which those of the chunk are added, in place.
     """
-    fleet = empty_fleet_sums(len(windows), sums.n_traces.shape[1])
+    fleet = others or empty_fleet_sums(len(windows), sums.n_traces.shape[1])
     totals = day_totals(sums, _first_period(rows, windows, periods_per_day), periods_per_day)
     episodes = np.stack(
         [sums.n_recoveries, sums.log_recovery_hours, sums.log_recovery_hours_squared], axis=-1

@@ -101,6 +101,15 @@ class Present(NamedTuple):
     """The fleet's coefficient of variation of durations."""
 
 
+class Sides(NamedTuple):
+    """Sums of n pairs over recent days, and over the days before them, for alerts."""
+
+    now: Floats
+    """(n, days, ...), by the number of recent days."""
+    before: Floats
+    """The same, or (n, ...) if the days before are the same for all."""
+
+
 class LongRun(NamedTuple):
     """Long run of n pairs for one length of window; (n,) each."""
 

@@ -13,12 +13,7 @@ from psycopg import sql
 from ciris_scoring.statistics.attribution import losses
 from ciris_scoring.statistics.blocks import Block, blocks
 from ciris_scoring.statistics.changes import behaviour_changes
-from ciris_scoring.statistics.design_effects import (
-    FleetValues,
-    empty_fleet_sums,
-    fleet_values,
-    joined_sums,
-)
+from ciris_scoring.statistics.design_effects import FleetValues, empty_fleet_sums, fleet_values
 from ciris_scoring.statistics.episodes import event_changes, excess
 from ciris_scoring.statistics.factors import components
 from ciris_scoring.statistics.fixed_copy import Numbers
@@ -121,10 +116,13 @@ def _compute_block(
     shared = empty_fleet_sums(len(setting.windows), n_periods)
     for agents in ranges:
         for _, chunk in batches(reader.read(agents), chunk_agents):
-            sums = sum_fleet(
-                chunk.sums, chunk.places, setting.windows, periods_per_day=setting.periods_per_day
+            sum_fleet(
+                chunk.sums,
+                chunk.places,
+                setting.windows,
+                periods_per_day=setting.periods_per_day,
+                others=shared,
             )
-            shared = joined_sums(shared, sums)
     values = fleet_values(shared)
     for agents in ranges:
         scored = read_scored(session, relations, setting, block, all_agents[agents.start : agents.stop])

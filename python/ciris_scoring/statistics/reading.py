@@ -34,7 +34,7 @@ READ_AGENT_PERIODS = 120_000
 agent are scattered over the table, so that every query reads most of its pages."""
 
 KEPT_BYTES = 250_000_000
-"""Bytes of sums that are kept between the two passes over a block. 10,000 agents with 67 days take about 170 MB."""
+"""Bytes of sums that are kept between the two passes over a block. 10,000 agents with 134 days take about 250 MB."""
 
 COUNT, REAL = Numbers("int4"), Numbers("float8")
 
@@ -199,7 +199,24 @@ class BatchReader:
             "period": self._setting.period.total_seconds(),
         }
         numbers = {"agent": Numbers("int8"), "period": Numbers("int8"), **columns}
-        query = _sums_query(self._relations.agent_periods, columns)
+        # PostgreSQL can use an index on agents or on times.
+        query = sql.SQL("""
+            select
+                agents.agent_number,
+                (extract(epoch from periods.period_start - %(origin)s) / %(period)s)::int8,
+                {columns}
+            from {periods} as periods
+            inner join {agents} using (agent_id_hash)
+            where
+                periods.agent_id_hash collate "C" between %(lowest)s and %(highest)s
+                and periods.period_start >= %(origin)s and periods.period_start < %(end)s
+            """).format(
+            columns=sql.SQL(", ").join(
+                column.cast(sql.Identifier("periods", name)) for name, column in columns.items()
+            ),
+            periods=self._relations.agent_periods,
+            agents=NUMBERED_AGENTS,
+        )
         rows = read_numbers(self._session, query, parameters, numbers)
         at = rows.pop("agent"), rows.pop("period")
         shape = (len(agents), block.n_periods(self._setting))
@@ -240,27 +257,6 @@ def _recoveries(episodes: FragileEpisodes, agents: range, shape: tuple[int, int]
         np.add.at(total, at, np.rint(values * units).astype(np.int64))
         columns[name] = total if units == 1 else total / units
     return columns
-
-
-def _sums_query(agent_periods: sql.SQL, columns: Mapping[str, Numbers]) -> sql.Composed:
-    """Return the query for the sums of a batch; PostgreSQL can use an index on agents or on times."""
-    return sql.SQL("""
-        select
-            agents.agent_number,
-            (extract(epoch from periods.period_start - %(origin)s) / %(period)s)::int8,
-            {columns}
-        from {periods} as periods
-        inner join {agents} using (agent_id_hash)
-        where
-            periods.agent_id_hash collate "C" between %(lowest)s and %(highest)s
-            and periods.period_start >= %(origin)s and periods.period_start < %(end)s
-        """).format(
-        columns=sql.SQL(", ").join(
-            column.cast(sql.Identifier("periods", name)) for name, column in columns.items()
-        ),
-        periods=agent_periods,
-        agents=NUMBERED_AGENTS,
-    )
 
 
 # --- Deferrals and episodes of a block -----------------------------------------------------------------------------

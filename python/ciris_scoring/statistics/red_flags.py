@@ -14,6 +14,7 @@ import numpy as np
 
 from ciris_scoring.basics.decimals import percent, rounded
 from ciris_scoring.basics.kinds import FLAGS, Kind
+from ciris_scoring.statistics import residuals
 from ciris_scoring.statistics.inputs import Booleans, Floats, Integers
 
 FIELDS = (
@@ -290,9 +291,7 @@ def is_beyond_chance(x: Integers, mean: Floats, chance: float) -> Booleans:
 
 def _ratio(x: Any, y: Any) -> Floats:
     """Return x / y; NaN where y is 0 or unknown."""
-    x, y = np.broadcast_arrays(np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64))
-    ratio: Floats = np.divide(x, y, out=np.full(x.shape, np.nan), where=(y != 0) & ~np.isnan(y))
-    return ratio
+    return residuals.ratio(x, y, np.nan)
 
 
 def _fleet_medians(values: Floats, fleet: Integers) -> Floats:
