@@ -170,6 +170,18 @@ def test_another_content_of_the_same_level_is_a_conflict(project, database, tmp_
     assert audited(database, [path], keys)[1]["n_discrepancies"] == 0
 
 
+def test_a_verified_trace_stays_loaded_when_sent_again_without_its_key(project, database, tmp_path):
+    agent = Agent()
+    trace = agent.trace()
+    load(project, [write(tmp_path, "a.json", batch([trace]))], [write_keys(tmp_path, agent)])
+    [verified] = everything(database)[VERIFICATION_TABLE]
+    with database.connect() as connection:
+        connection.execute("delete from cirislens.covenant_public_keys")
+    summary = load(project, [write(tmp_path, "b.json", batch([trace, agent.trace()]))], [])
+    assert verified in everything(database)[VERIFICATION_TABLE]
+    assert "conflicting_trace" not in reasons(summary)
+
+
 def test_counts_of_a_batch_follow_the_key_that_came_later(project, database, tmp_path):
     agent = Agent()
     trace = agent.trace()

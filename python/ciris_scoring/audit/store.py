@@ -455,6 +455,7 @@ class Store:
                     incoming.trace_id,
                     incoming."timestamp",
                     incoming.content_sha256,
+                    incoming.rule,
                     incoming.reason is distinct from {replayed}
                     and coalesce(traces.signature_verified, false) = incoming.signature_verified
                     and {is_same} as is_loaded
@@ -469,6 +470,8 @@ class Store:
                 verification.trace_id = compared.trace_id and verification."timestamp" = compared."timestamp"
                 and verification.content_sha256 = compared.content_sha256
                 and verification.is_loaded <> compared.is_loaded
+                -- A content that was verified earlier stays so, even if its key is gone.
+                and (verification.rule is null or compared.rule is not null)
         """
         self._connection.execute(sql.SQL(query).format(**self._names, is_same=is_same))
         conflicts = self._execute(
