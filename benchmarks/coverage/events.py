@@ -26,7 +26,7 @@ WORTH: Floats = np.array([1.0, 0.5, 0.0])
 
 
 class EventRates(NamedTuple):
-    """Expected events of agents, (agents, ...), by day or by period of constant behaviour."""
+    """Expected events of agents, (agents, ...), per day or per period of constant behaviour."""
 
     episodes: Floats
     """Episodes per day."""
@@ -34,7 +34,8 @@ class EventRates(NamedTuple):
     deferrals: Floats
     """Deferrals per day."""
     good: Floats
-    """Mean value of a resolved deferral, at least 0.25. Half of the bad ones have the value 0.5."""
+    """Mean value of a resolved deferral, at least 0.25. Of the deferrals with a value below 1, half have the
+    value 0.5 and half the value 0."""
 
 
 class Events(NamedTuple):

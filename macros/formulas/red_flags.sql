@@ -1,8 +1,12 @@
 {#- Red flags of selective reporting (certainty.md §5). -#}
 
-{#- A letter per field of record_red_flag_fields: r reported (also if cleaning removed it), c null although the JSON
-    components have it, u null although the action needs it, - null by design. Agents of every version check coherence
-    for SPEAK and TOOL, some also for DEFER; no other field is null by design. Only a null unpacks components. -#}
+{#- A text with one letter per field of record_red_flag_fields:
+    r: the field is reported, even if cleaning removed its value.
+    c: it is null, but the JSON components have a value. Not used if replay_enabled is false.
+    u: it is null, but the action requires it.
+    -: it is null by design. Only coherence_passed can be: all versions check coherence for SPEAK and TOOL, and some
+       also for DEFER.
+    The JSON components are read only if the field is null, because reading them is slow. -#}
 {% macro reporting() -%}
   {%- set fields = constant('record_red_flag_fields') -%}
   case

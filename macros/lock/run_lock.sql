@@ -1,4 +1,4 @@
-{#- Key of a lock on the target schema (basics/run_lock.py): run_lock, or writers_lock. -#}
+{#- Key of a lock on the target schema (basics/run_lock.py). lock: run_lock, writers_lock or start_lock. -#}
 {% macro lock_key(lock) -%}
   hashtext('{{ constant(lock) }}'), hashtext('{{ target.schema | replace("'", "''") }}')
 {%- endmacro %}

@@ -1,5 +1,5 @@
 {#- Order of an agent's traces (scoring.md §2), for a window function. The period is in it to avoid a later sort by
-    period. The last key orders complete ties. alias: of the relation. -#}
+    period. The last key orders complete ties. alias: alias of the relation. -#}
 {% macro agent_order(alias=none) -%}
   {%- set prefix = '' if alias is none else alias ~ '.' -%}
   partition by {{ of_agent(prefix) }}
@@ -15,14 +15,14 @@
   {{ prefix }}agent_id_hash collate "C", {{ prefix }}agent_id_hash
 {%- endmacro %}
 
-{#- Order of an agent's traces for `order by`, the oldest first. key: the name of trace_check_id. alias: of the
-    relation. -#}
+{#- Order of an agent's traces for `order by`, the oldest first. key: the column that orders complete ties, such as
+    trace_check_id. alias: alias of the relation. -#}
 {% macro oldest_first(key, alias=none) -%}
   {%- set prefix = '' if alias is none else alias ~ '.' -%}
   {{ prefix }}traced_at, {{ prefix }}audit_sequence_number, {{ prefix }}trace_id collate "C", {{ prefix }}{{ key }}
 {%- endmacro %}
 
-{#- Order of an agent's traces for `order by`, the newest first. -#}
+{#- Order of an agent's traces for `order by`, the newest first. Parameters: see oldest_first. -#}
 {% macro newest_first(key, alias=none) -%}
   {%- set prefix = '' if alias is none else alias ~ '.' -%}
   {% for column, direction in constant('newest_first') %}{{ prefix }}{{ column }} {{ direction }}, {% endfor %}

@@ -204,7 +204,7 @@ CASES = [
         [expects({"mttr_hours": 4, "n_open_episodes": 1})],
     ),
     Case(
-        "5 an episode that ended before the window is ignored; an open one lasts since its detection",
+        "5 an episode that ended before the window is ignored; an open one has lasted since its detection",
         [
             *flags((24 * 20, False), (24 * 10, True), (24 * 7 + 0.01, False), agent="over"),
             *traces(ago(1), agent="over"),
@@ -217,7 +217,7 @@ CASES = [
         ],
     ),
     Case(
-        "5 an episode lasts from its first fragile trace; a missing flag changes nothing",
+        "5 an episode lasts from its first fragile trace until the first one that is not; missing flags are ignored",
         flags(
             (20, True), (18, True), (17, None), (16, True), (15, None), (14, False), (13, False), (12, None)
         ),

@@ -242,8 +242,8 @@ JUDGED = {
         {(0, "constant_value", None): (0.675, 0.25, "fleet_median", 5.093668684415178)},
         "27 of 40 traces have plausibilities within 0.06 (67.5 %); the fleet's median: 25.0 %.",
     ),
-    # From 14 traces a day to 29. A baseline of less than 7 days is not used; the fleet's median of two equal agents
-    # is not exceeded.
+    # The first agent rises from 14 traces a day to 29. The second agent's baseline is shorter than 7 days, so the agent
+    # is compared with the fleet's median, which it does not exceed.
     "volume jump": (
         [
             {"n_traces": 202, "n_trivial": 101, "baseline_n_trivial": 20, "baseline_days": 7.0},

@@ -1,8 +1,8 @@
 {{ config(materialized='replace_range') }}
-{#- Periods of the restatement window, and whether their source rows changed since the last complete run; the others are
-    not checked again (scoring.md §9). Sources are read before any check, so that rows which arrive during the run count
-    as a change in the next run. Grain and key: period, also without traces, because its last trace may have been
-    deleted. row_versions is null if the source has no versions. -#}
+{#- Periods of the restatement window, and whether their source rows changed since the last complete run. Unchanged
+    periods are not checked again (scoring.md §9). Sources are read before any check, so that rows which arrive during
+    the run count as a change in the next run. Grain and key: period. Periods without traces are included, because all
+    their traces may have been deleted. row_versions is null if the source has no versions. -#}
 {%- set published = last_publication() or {} -%}
 {%- set last_run = relation_as_left('int_scoring_run') -%}
 {%- set last_read = relation_as_left('int_source_periods') -%}

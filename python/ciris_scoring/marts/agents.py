@@ -160,7 +160,7 @@ class Unscored:
     agent_id_hash: str
     agent_name: str | None
     score_status: str | None
-    """Null if the agent has no trace in the window."""
+    """None if the agent has no trace in the window."""
     n_traces: int
     last_traced_at: datetime | None
 

@@ -61,7 +61,7 @@ class Raised:
     severity: Literal["critical", "warning", "red_flag"]
     """Severity at the last as-of."""
     since: datetime | None
-    """First of the consecutive as-ofs. Null if it is the oldest one that was searched, so that the beginning is
+    """First of the consecutive as-ofs. None if that is the oldest as-of that was searched: then the beginning is
     unknown."""
     until: datetime
     """Last of the consecutive as-ofs."""

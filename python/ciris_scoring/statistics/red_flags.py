@@ -28,12 +28,13 @@ FIELDS = (
 """Fields whose absence is a red flag, in the order of the arrays of ``int_windows`` (certainty.md §5)."""
 
 MEDIAN_WEIGHT = 4
-"""Weight of the fleet's median: it counts as this many times the window's number of traces, because it summarises many
-agents (certainty.md §5). The value is a choice; docs/signs.md was measured with it."""
+"""Weight of the fleet's median. In a comparison, the median counts as a sample of this many times the window's number
+of traces, because it summarises many agents (certainty.md §5). The value is a choice; docs/signs.md was measured with
+it."""
 
 LEAST_EXPECTED = 0.005
-"""Share that honest agents omit by accident. It is an assumption, with which docs/signs.md was measured. The expected
-share is at least this (certainty.md §5, "Chance")."""
+"""Share that honest agents omit by accident. The expected share is at least this (certainty.md §5, "Chance"). The value
+is an assumption; docs/signs.md was measured with it."""
 
 
 class Rule(NamedTuple):

@@ -161,7 +161,7 @@ class Answers:
 
 
 def preferred(accept: str | None, offered: Sequence[str]) -> str | None:
-    """Return the media type that an Accept header prefers, the first of those that it likes equally, or None if it
+    """Return the media type that an Accept header prefers, the first one if it prefers several equally, or None if it
     accepts none."""
     if accept is None:
         return offered[0]

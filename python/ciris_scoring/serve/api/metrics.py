@@ -81,7 +81,7 @@ async def metrics(request: Request, answers: TheAnswers) -> Response:
     """Serve the metrics. If the marts cannot be read, only those of the server are included."""
     registry = CollectorRegistry()
     gauge = partial(Gauge, registry=registry)
-    readable = gauge("ciris_scoring_marts_readable", "1 where the marts can be read.")
+    readable = gauge("ciris_scoring_marts_readable", "1 if the marts can be read, 0 if not.")
     try:
         await run_in_threadpool(answers.read, lambda marts: _read(marts, gauge))
         readable.set(1)
