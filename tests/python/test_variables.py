@@ -38,7 +38,10 @@ WRONG: dict[str, tuple[str, list[Any]]] = {
     "ciris_late_detection_periods": (PERIODS[0], [*PERIODS[1][:5], None]),
     "ciris_allow_rescoring": BOOLEAN,
     "ciris_lock_wait_seconds": ("a number of seconds from 0 to 86400", ["", None, "60", -1, [60]]),
-    "ciris_scoring_work_mem": ("a size from 1MB to 2047GB", [None, 256, "256", "256 MB", "1023kB", "2048GB"]),
+    "ciris_scoring_work_mem": (
+        "a size from 1MB to 2047GB",
+        [None, 256, "256", "256 MB", "1023kB", "2048GB", f"{'9' * 5000}kB"],
+    ),
     "ciris_distribution": ("none or citus", ["", None, False, "Citus"]),
     "ciris_time_spine": BOOLEAN,
     "ciris_backfill": ("set by ciris-scoring alone", ["", False, {"first": NEWEST}, ["x"]]),

@@ -37,7 +37,7 @@ def number(minimum: float, maximum: float, kind: Any = int | float) -> Check:
 def size(value: Any) -> bool:
     """Return whether a value is in the range of PostgreSQL's maintenance_work_mem."""
     kilobytes = {"kB": 1, "MB": 1024, "GB": 1024**2}
-    found = re.fullmatch("([1-9][0-9]*)(kB|MB|GB)", value) if isinstance(value, str) else None
+    found = re.fullmatch("([1-9][0-9]{0,9})(kB|MB|GB)", value) if isinstance(value, str) else None
     return found is not None and 1024 <= int(found[1]) * kilobytes[found[2]] <= 2**31 - 1
 
 
