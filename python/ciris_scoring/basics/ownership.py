@@ -160,20 +160,18 @@ evaluated as (
     union all
     select
         relations.name,
-        'pg_class'::regclass as catalog,
-        relations.oid,
+        itself.catalog,
+        itself.oid,
         format('%s %s', initcap(relations.word collate "C"), relations.name) as message,
         format('drop %s %s;', relations.word, relations.name) as remedy
     from relations
-    union all
-    select
-        relations.name,
-        'pg_rewrite'::regclass as catalog,
-        r.oid,
-        format('%s %s', initcap(relations.word collate "C"), relations.name) as message,
-        format('drop %s %s;', relations.word, relations.name) as remedy
-    from relations
-    inner join pg_rewrite as r on relations.oid = r.ev_class
+    cross join lateral (
+        select 'pg_class'::regclass as catalog, relations.oid
+        union all
+        select 'pg_rewrite'::regclass as catalog, r.oid
+        from pg_rewrite as r
+        where relations.oid = r.ev_class
+    ) as itself
 
 ),
 
