@@ -136,12 +136,14 @@ TRACE_COLUMNS = SOURCE_TABLES["covenant_traces"].column_names
 DEFERRAL_COLUMNS = SOURCE_TABLES["wbd_deferrals"].column_names
 PUBLIC_KEY_COLUMNS = SOURCE_TABLES["covenant_public_keys"].column_names
 BATCH_COLUMNS = SOURCE_TABLES["covenant_trace_batches"].column_names
+SAME_NAMES: Mapping[str, str] = MappingProxyType({})
+"""Names of source tables in the database where they differ from those in SOURCE_TABLES: none."""
 
 
 def create_source_tables(
     connection: psycopg.Connection,
     schema: str = DEFAULT_SCHEMA,
-    tables: Mapping[str, str] | None = None,
+    tables: Mapping[str, str] = SAME_NAMES,
     wanted: Mapping[str, SourceTable] = SOURCE_TABLES,
 ) -> None:
     """Create the schema and the missing source tables, with keys and indexes, in one transaction.
@@ -167,7 +169,7 @@ def create_missing_schema(connection: psycopg.Connection, schema: str = DEFAULT_
 def create_missing_tables(
     connection: psycopg.Connection,
     schema: str,
-    tables: Mapping[str, str] | None,
+    tables: Mapping[str, str],
     wanted: Mapping[str, SourceTable],
 ) -> dict[str, SourceTable]:
     """Create missing tables without keys and indexes, and return them by name.
@@ -180,7 +182,7 @@ def create_missing_tables(
     ask = connection.cursor(row_factory=scalar_row)
     created = {}
     for logical_name, table in wanted.items():
-        name = sql.Identifier(schema, (tables or {}).get(logical_name, logical_name))
+        name = sql.Identifier(schema, tables.get(logical_name, logical_name))
         if ask.execute("select to_regclass(%s)", [name.as_string(connection)]).fetchone() is None:
             connection.execute(table.create(name))
             created[logical_name] = table
@@ -191,10 +193,10 @@ def add_keys(
     connection: psycopg.Connection,
     created: Mapping[str, SourceTable],
     schema: str,
-    tables: Mapping[str, str] | None,
+    tables: Mapping[str, str],
 ) -> None:
     """Add primary keys and indexes to tables created by `create_missing_tables`."""
     for logical_name, table in created.items():
-        name = sql.Identifier(schema, (tables or {}).get(logical_name, logical_name))
+        name = sql.Identifier(schema, tables.get(logical_name, logical_name))
         for statement in table.add_keys(name):
             connection.execute(statement)

@@ -11,6 +11,7 @@ from psycopg.rows import scalar_row
 from ciris_scoring.basics.errors import CirisError
 from ciris_scoring.basics.source_schema import (
     DEFAULT_SCHEMA,
+    SAME_NAMES,
     SOURCE_TABLES,
     add_keys,
     create_missing_tables,
@@ -50,7 +51,7 @@ def load_fleet(
     connection: psycopg.Connection,
     fleet: Fleet | FleetStream,
     schema: str = DEFAULT_SCHEMA,
-    tables: Mapping[str, str] | None = None,
+    tables: Mapping[str, str] = SAME_NAMES,
     progress: Progress | None = None,
     *,
     as_events: bool = False,
@@ -77,8 +78,8 @@ def load_fleet(
         sources["covenant_public_keys"] = copy_text([fleet.public_keys])
         sources["covenant_traces"] = copy_text(frames)
     written = {}
-    names = [(tables or {}).get(name, name) for name in sources]
-    traces = "trace_events" if as_events else (tables or {}).get("covenant_traces", "covenant_traces")
+    names = [tables.get(name, name) for name in sources]
+    traces = "trace_events" if as_events else tables.get("covenant_traces", "covenant_traces")
     with connection.transaction():
         has_new_events = as_events and create_engine_tables(connection, schema)
         wanted = {name: SOURCE_TABLES[name] for name in sources}
@@ -103,7 +104,7 @@ def load_fleet(
 def append_traces(connection: psycopg.Connection, frames: Iterable[pd.DataFrame]) -> int:
     """Add traces to a fleet that `load_fleet` has written, in one transaction; return the number of rows."""
     with connection.transaction():
-        return _copy(connection, "covenant_traces", copy_text(frames), DEFAULT_SCHEMA, None)
+        return _copy(connection, "covenant_traces", copy_text(frames), DEFAULT_SCHEMA, SAME_NAMES)
 
 
 def _copy(
@@ -111,11 +112,11 @@ def _copy(
     logical_name: str,
     blocks: Iterable[str],
     schema: str,
-    tables: Mapping[str, str] | None,
+    tables: Mapping[str, str],
     options: LiteralString = "",
 ) -> int:
     statement = sql.SQL("copy {} ({}) from stdin with (format text{})").format(
-        sql.Identifier(schema, (tables or {}).get(logical_name, logical_name)),
+        sql.Identifier(schema, tables.get(logical_name, logical_name)),
         column_list(SOURCE_TABLES[logical_name].column_names),
         sql.SQL(options),
     )

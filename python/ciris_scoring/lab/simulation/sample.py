@@ -6,7 +6,7 @@ from typing import TypedDict
 
 import psycopg
 
-from ciris_scoring.basics.source_schema import DEFAULT_SCHEMA
+from ciris_scoring.basics.source_schema import DEFAULT_SCHEMA, SAME_NAMES
 from ciris_scoring.lab.simulation.fleet import Fleet, simulate_fleet
 from ciris_scoring.lab.simulation.load import load_fleet
 
@@ -40,7 +40,7 @@ def sample_fleet() -> Fleet:
 def load_sample(
     connection: psycopg.Connection,
     schema: str = DEFAULT_SCHEMA,
-    tables: Mapping[str, str] | None = None,
+    tables: Mapping[str, str] = SAME_NAMES,
 ) -> int:
     """Write the sample into the four source tables. Result and errors are those of `load_fleet`."""
     return load_fleet(connection, sample_fleet(), schema, tables)
