@@ -96,7 +96,11 @@ def random_rows(seed: int, agents: int) -> list[dict[str, Any]]:
         for day in range(DAYS):
             if rng.random() < 0.03:
                 name = rng.choice(list(PARAMETER_SETS))
-            score = attribution.level(state, PARAMETER_SETS[name]).capacity if rng.random() < 0.95 else None
+            score = (
+                float(attribution.level(state, PARAMETER_SETS[name]).capacity)
+                if rng.random() < 0.95
+                else None
+            )
             key = {"agent_id_hash": f"agent {n}", "as_of": str(START + timedelta(days=day)), "window_days": 7}
             if rng.random() < 0.97:
                 losses = losses_of(state, PARAMETER_SETS[name])

@@ -21,7 +21,7 @@ from cases.notation import TRACES_FROM, Case, Row, T, key
 from ciris_scoring.lab.embedded import SCHEMA, Server
 from conftest import fresh_database
 from pipeline import create_loose_sources, differences_from_reference, insert_rows, score
-from reference import scoring as reference
+from reference import record
 
 TOLERANCE = 1e-9
 VARIABLES = {"ciris_traces_from": TRACES_FROM.isoformat()}
@@ -175,7 +175,7 @@ def test_cases_hold_by_hour(case: Case, hours: Found) -> None:
 
 
 def test_cases_hold_for_the_reference(by_day: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reference, "_TRACES_FROM", reference._us(TRACES_FROM))
+    monkeypatch.setattr(record, "TRACES_FROM", TRACES_FROM)
     as_ofs = {row.at for case in CASES for row in case.rows}
     assert differences_from_reference(by_day, SCHEMA, T, as_ofs=as_ofs) == []
 

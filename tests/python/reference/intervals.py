@@ -1,595 +1,517 @@
-"""Reference implementation of the intervals (``docs/certainty.md`` §3), one row at a time.
+"""Reference implementation of the intervals (``docs/certainty.md`` §3), one row at a time, from daily counts.
 
-It uses the standard library only and works on daily lists, without running totals, arrays or chunks. Where the text
-leaves a choice, this module makes the choice that the docstring of ``ciris_scoring.statistics.intervals`` describes.
+Where the text leaves a choice, this module makes the choice that the docstring of
+``ciris_scoring.statistics.intervals`` describes.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
-BINS = range(10)
+import numpy as np
+
+from reference.record import HOUR, METRICS, Agent, Episode, Window
+from reference.scoring import COLUMNS, divergence, is_measurable, norm, smoothed
+
 RATES = ("d_identity", "k_contradiction", "i_chain", "i_coverage", "i_replay", "u_unsafe", "s_score")
-METRICS = ("csdma_plausibility_score", "dsdma_domain_alignment", "coherence_level")
 EFFECTS = (*RATES, "ece", *METRICS)
 
 
-@dataclass
-class Period:
-    """Sums of an agent's traces in a period."""
+class Days:
+    """Counts of an agent by day, the last day last."""
 
-    n: int = 0
-    renamed: int = 0
-    overridden: int = 0
-    chain_valid: int = 0
-    fields: int = 0
-    sampled: int = 0
-    replayed: int = 0
-    unsafe: int = 0
-    signals: tuple[int, int] = (0, 0)  # corroborated, uncorroborated
-    coherent: tuple[int, int] = (0, 0)
-    judged: list[int] = field(default_factory=lambda: [0] * 10)
-    confidence: list[float] = field(default_factory=lambda: [0.0] * 10)
-    successes: list[int] = field(default_factory=lambda: [0] * 10)
-    histograms: list[list[int]] = field(default_factory=lambda: [[0] * 10 for _ in METRICS])
-    # durations of the episodes that ended in the period
-    episode_hours: list[float] = field(default_factory=list)
+    def __init__(self, periods: np.ndarray, end: int, n_days: int, per_day: int) -> None:
+        self.periods = periods[end - n_days * per_day : end].reshape(n_days, per_day)
 
+    def __getitem__(self, name: str) -> np.ndarray:
+        counts: np.ndarray = self.periods[name].sum(axis=1)
+        return counts
 
-@dataclass
-class Facts:
-    """Published values that the intervals are computed from."""
-
-    mttr_hours: float
-    n_episodes: int
-    rho: float
-    q: float
-    n_deferrals: int
+    def rate(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return bad events and trials of each day."""
+        if name == "i_replay":
+            return self["sampled"] - self["replayed"], self["sampled"]
+        if name == "s_score":
+            return (self["signals"] - self["coherent"]).sum(axis=1), self["signals"].sum(axis=1)
+        if name == "i_coverage":
+            return self["n"] - self["fields"] / 10, self["n"]
+        if name == "i_chain":
+            return self["n"] - self["chain_valid"], self["n"]
+        names = {"d_identity": "renamed", "k_contradiction": "overridden", "u_unsafe": "unsafe"}
+        return self[names[name]], self["n"]
 
 
-def _days(periods: list[Period], start: int, end: int, per_day: int) -> list[list[Period]]:
-    """Return the periods of [start, end) as a list for each day, the last day first. Days before the data are empty."""
-    return [
-        [periods[i] for i in range(first, first + per_day) if i >= 0]
-        for first in range(end - per_day, start - 1, -per_day)
-    ]
-
-
-def _parts(periods: list[Period], as_of: int, window: tuple[int, int, int], per_day: int):
-    start = as_of - window[0] * per_day
+def parts_of(agent: Agent, t: int, window: Window) -> tuple[Days, Days]:
+    """Return the days of the window and of the baseline."""
+    per_day = agent.fleet.per_day
     return (
-        _days(periods, start, as_of, per_day),
-        _days(periods, start - window[1] * per_day, start, per_day),
+        Days(agent.periods, t, window.days, per_day),
+        Days(agent.periods, t - window.days * per_day, window.baseline_days, per_day),
     )
 
 
-def _daily(day: list[Period], rate: str) -> tuple[float, int]:
-    """Return the numbers of events and trials of a rate on a day."""
-    n = sum(p.n for p in day)
-    if rate == "i_replay":
-        return sum(p.sampled - p.replayed for p in day), sum(p.sampled for p in day)
-    if rate == "s_score":
-        return sum(sum(p.signals) - sum(p.coherent) for p in day), sum(sum(p.signals) for p in day)
-    events = {
-        "d_identity": lambda p: p.renamed,
-        "k_contradiction": lambda p: p.overridden,
-        "i_chain": lambda p: p.n - p.chain_valid,
-        "i_coverage": lambda p: (10 * p.n - p.fields) / 10,
-        "u_unsafe": lambda p: p.unsafe,
-    }[rate]
-    return sum(events(p) for p in day), n
+# --- design effects --------------------------------------------------------------------------------------------------
 
 
-def _rate_spread(days, rate):
-    """Return (num, den, cl, degrees) of the design effect of a rate."""
-    counts = [(y, n) for y, n in (_daily(day, rate) for day in days) if n > 0]
-    total = sum(n for _, n in counts)
-    events = math.fsum(y for y, _ in counts)
-    if not 0 < events < total - 1e-9:
-        return 0.0, 0.0, 0.0, 0
-    p = events / total
-    num = math.fsum((y - n * p) ** 2 for y, n in counts)
-    den = p * (1 - p) * math.fsum(n * (1 - n / total) for _, n in counts)
-    cl = p * (1 - p) * sum(n * (n - 1) for _, n in counts) * (1 - 1 / len(counts))
-    return num, den, cl, len(counts) - 1
+class Spread(NamedTuple):
+    """Observed and binomial variance of daily counts, pairs of traces of a day, and degrees of freedom."""
+
+    found: float = 0.0
+    binomial: float = 0.0
+    pairs: float = 0.0
+    degrees: int = 0
+
+    @property
+    def weight(self) -> float:
+        return 1 / (2 / self.degrees + 1 / self.binomial) if self.degrees > 0 and self.binomial > 0 else 0.0
+
+    @property
+    def own(self) -> float:
+        return self.found / self.binomial if self.weight else 0.0
 
 
-def _ece_spread(days):
-    bins = [[sum(p.judged[b] for p in day) for b in BINS] for day in days]
-    wins = [[sum(p.successes[b] for p in day) for b in BINS] for day in days]
-    kept = [(n, y) for n, y in zip(bins, wins, strict=True) if sum(n) > 0]
-    totals = [sum(n[b] for n, _ in kept) for b in BINS]
-    p = [sum(y[b] for _, y in kept) / totals[b] if totals[b] else 0.0 for b in BINS]
-    v = [x * (1 - x) for x in p]
-    if not any(x > 0 for x in v):
-        return 0.0, 0.0, 0.0, 0
-    num = math.fsum((sum(y) - math.fsum(n[b] * p[b] for b in BINS)) ** 2 for n, y in kept)
-    den = math.fsum(v[b] * n[b] * (1 - n[b] / totals[b]) for n, _ in kept for b in BINS if totals[b])
-    cl = 0.0
-    for n, _ in kept:
-        cl += math.fsum(n[b] * math.sqrt(v[b]) for b in BINS) ** 2 - math.fsum(v[b] * n[b] for b in BINS)
-    return num, den, max(0.0, cl) * (1 - 1 / len(kept)), len(kept) - 1
+def total(spreads: Iterable[Spread]) -> Spread:
+    return Spread(*map(sum, zip(*spreads, strict=True)))
 
 
-def _histogram_spread(days, metric):
-    """Return (num, den, cl, degrees) of the design effect of a histogram, and the residual matrix with its unit."""
-    daily = [[sum(p.histograms[metric][b] for p in day) for b in BINS] for day in days]
-    daily = [h for h in daily if sum(h) > 0]
-    sums = [sum(h) for h in daily]
-    totals = [sum(h[b] for h in daily) for b in BINS]
-    n = sum(totals)
-    used = [b for b in BINS if totals[b] > 0]
-    empty = [[0.0] * 10 for _ in BINS]
-    if len(used) < 2:
-        return (0.0, 0.0, 0.0, 0), empty, 0.0
-    p = [t / n for t in totals]
-    matrix = empty
-    residuals = {b: [h[b] - of_day * p[b] for h, of_day in zip(daily, sums, strict=True)] for b in used}
-    for b in used:
-        for c in used:
-            products = (x * y for x, y in zip(residuals[b], residuals[c], strict=True))
-            matrix[b][c] = math.fsum(products) / math.sqrt(p[b] * p[c])
-    size = math.fsum(of_day * (1 - of_day / n) for of_day in sums)
-    num = math.fsum(matrix[b][b] for b in used)
-    cl = (len(used) - 1) * sum(of_day * (of_day - 1) for of_day in sums) * (1 - 1 / len(daily))
-    return (num, (len(used) - 1) * size, cl, len(daily) - 1), matrix, size
+def rate_spread(y: np.ndarray, n: np.ndarray) -> Spread:
+    y, n = y[n > 0], n[n > 0]
+    if not 0 < y.sum() < n.sum() - 1e-9:
+        return Spread()
+    p = y.sum() / n.sum()
+    variance = p * (1 - p)
+    return Spread(
+        np.sum((y - n * p) ** 2),
+        variance * np.sum(n * (1 - n / n.sum())),
+        variance * np.sum(n * (n - 1)) * (1 - 1 / len(n)),
+        len(n) - 1,
+    )
 
 
-def spreads(periods, as_of, window, per_day):
-    """Return (num, den, cl, degrees) for each design effect, over window and baseline."""
-    parts = _parts(periods, as_of, window, per_day)
-    result = {}
+def calibration_spread(days: Days) -> Spread:
+    is_used = days["judged"].any(axis=1)
+    n, y = days["judged"][is_used], days["successes"][is_used]
+    p = y.sum(axis=0) / np.maximum(n.sum(axis=0), 1)
+    variance = p * (1 - p)
+    if not variance.any():
+        return Spread()
+    pairs = (n @ np.sqrt(variance)) ** 2 - n @ variance
+    return Spread(
+        np.sum((y.sum(axis=1) - n @ p) ** 2),
+        np.sum(variance * n * (1 - n / np.maximum(n.sum(axis=0), 1))),
+        max(0.0, pairs.sum()) * (1 - 1 / len(n)),
+        len(n) - 1,
+    )
+
+
+def histogram_spread(days: Days, metric: int) -> tuple[Spread, np.ndarray, float]:
+    """Return the spread of a histogram, the matrix of its residuals, and the unit of this matrix."""
+    n = days["histograms"][:, metric]
+    n = n[n.any(axis=1)]
+    p = n.sum(axis=0) / max(n.sum(), 1)
+    is_used = p > 0
+    free = np.count_nonzero(is_used) - 1
+    if free < 1:
+        return Spread(), np.zeros((10, 10)), 0.0
+    of_day = n.sum(axis=1)
+    residual = (n - np.outer(of_day, p)) / np.sqrt(np.where(is_used, p, 1))
+    matrix = residual.T @ residual
+    size = np.sum(of_day * (1 - of_day / n.sum()))
+    pairs = free * np.sum(of_day * (of_day - 1)) * (1 - 1 / len(n))
+    return Spread(np.trace(matrix), free * size, pairs, len(n) - 1), matrix, size
+
+
+def spreads(agent: Agent, t: int, window: Window) -> dict[str, Spread]:
+    """Return the spread of each design effect, over window and baseline, each around its own mean."""
+    parts = parts_of(agent, t, window)
+    found = {name: total(rate_spread(*part.rate(name)) for part in parts) for name in RATES}
+    found["ece"] = total(map(calibration_spread, parts))
+    for k, metric in enumerate(METRICS):
+        found[metric] = total(histogram_spread(part, k)[0] for part in parts)
+    return found
+
+
+def log_hours(episode: Episode, end: Any = None) -> float:
+    return math.log(max(((end or episode.recovered) - episode.detected) / HOUR, 0.01))
+
+
+def of_fleet(agents: Iterable[Agent], t: int, window: Window) -> tuple[dict[str, float], float]:
+    """Return the correlation of traces of a day for each design effect, and the variation of episodes, over the
+    agents with a row."""
+    agents = list(agents)
+    found = [spreads(agent, t, window) for agent in agents]
+    correlations = {}
     for effect in EFFECTS:
-        if effect in RATES:
-            of_parts = [_rate_spread(days, effect) for days in parts]
-        elif effect == "ece":
-            of_parts = [_ece_spread(days) for days in parts]
-        else:
-            of_parts = [_histogram_spread(days, METRICS.index(effect))[0] for days in parts]
-        result[effect] = tuple(sum(part[i] for part in of_parts) for i in range(4))
-    return result
-
-
-def _weight(den, degrees):
-    return 1 / (2 / degrees + 1 / den) if degrees > 0 and den > 0 else 0.0
-
-
-def fleet(agents, as_of, window, per_day):
-    """Return the intraclass correlation of each design effect and the variation of episodes, over agents with a row."""
-    icc = {}
-    all_spreads = [spreads(periods, as_of, window, per_day) for periods in agents]
-    for effect in EFFECTS:
-        top = bottom = 0.0
-        for spread in all_spreads:
-            num, den, cl, degrees = spread[effect]
-            if cl > 0:
-                weight = _weight(den, degrees)
-                top += weight * min(1.0, max(-0.1, (num - den) / cl))
-                bottom += weight
-        icc[effect] = min(0.15, max(-0.05, top / bottom)) if bottom > 0 else 0.0
-    top, bottom = 10 * math.log(1 + 1.8**2), 10
-    for periods in agents:
-        memory = range(max(0, as_of - (window[0] + window[1]) * per_day), as_of)
-        logs = [math.log(max(h, 0.01)) for i in memory for h in periods[i].episode_hours]
+        some = [of[effect] for of in found if of[effect].pairs > 0]
+        weights = [one.weight for one in some]
+        alone = [min(1.0, max(-0.1, (one.found - one.binomial) / one.pairs)) for one in some]
+        mean = np.dot(weights, alone) / sum(weights) if sum(weights) > 0 else 0.0
+        correlations[effect] = min(0.15, max(-0.05, mean))
+    squares, degrees = 10 * math.log(1 + 1.8**2), 10
+    for agent in agents:
+        first = t - (window.days + window.baseline_days) * agent.fleet.per_day
+        logs = [
+            log_hours(e)
+            for e in agent.episodes
+            if e.recovered and first <= agent.fleet.index(e.recovered) < t
+        ]
         if len(logs) >= 3:
-            mean = math.fsum(logs) / len(logs)
-            degrees = min(len(logs), 1000) - 1
-            top += degrees * math.fsum((x - mean) ** 2 for x in logs) / (len(logs) - 1)
-            bottom += degrees
-    return icc, math.sqrt(math.exp(min(9.0, top / bottom)) - 1)
+            weight = min(len(logs), 1000) - 1
+            squares, degrees = squares + weight * np.var(logs, ddof=1), degrees + weight
+    return correlations, math.sqrt(math.exp(min(9.0, squares / degrees)) - 1)
 
 
-def _fleet_effect(window_days_n, icc):
-    total = sum(window_days_n)
-    spread = sum(n * n for n in window_days_n) / total if total else 0.0
-    return max(0.1, 1 + (spread - 1) * icc)
+def fleet_effect(n: np.ndarray, correlation: float) -> float:
+    per_day = np.sum(n * n) / n.sum() if n.any() else 0.0
+    return max(0.1, 1 + (per_day - 1) * correlation)
 
 
-def _design_effect(spread, window_days_n, icc, least):
-    num, den, _, degrees = spread
-    weight = _weight(den, degrees)
-    own = num / den if weight else 0.0
-    return max(least, (weight * own + 10 * _fleet_effect(window_days_n, icc)) / (weight + 10))
+def design_effect(spread: Spread, n: np.ndarray, correlation: float, least: float) -> float:
+    shrunk = (spread.weight * spread.own + 10 * fleet_effect(n, correlation)) / (spread.weight + 10)
+    return max(least, shrunk)
 
 
-def _wilson(p, n, z, sign):
-    return (p + z * z / (2 * n) + sign * z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))) / (
-        1 + z * z / n
-    )
+# --- bounds of components --------------------------------------------------------------------------------------------
 
 
 @functools.cache
-def _gamma_quantile(share, shape):
+def gamma_quantile(share: float, shape: float) -> float:
     """Return a quantile of the gamma distribution, by bisection of the series of its distribution function."""
-
-    def log_below(log_g):
-        g, term, total = math.exp(log_g), 1.0, 1.0
-        for k in range(1, 200):
-            term *= g / (shape + k)
-            total += term
-        return shape * log_g - g - math.lgamma(shape + 1) + math.log(total)
-
     low, high = -1e4, math.log(10)
     for _ in range(200):
         middle = (low + high) / 2
-        low, high = (middle, high) if log_below(middle) < math.log(share) else (low, middle)
+        terms = np.cumprod(math.exp(middle) / (shape + np.arange(1, 200)))
+        log_below = shape * middle - math.exp(middle) - math.lgamma(shape + 1) + math.log1p(terms.sum())
+        low, high = (middle, high) if log_below < math.log(share) else (low, middle)
     return math.exp(low)
 
 
-def _rate_bounds(p, n, z_worse, z_better):
-    """Return lower and upper confidence bound of a rate of bad events."""
+def rate_bounds(p: float, n: float, z_worse: float, z_better: float) -> tuple[float, float]:
+    """Return lower and upper confidence bound of a rate of bad events: Wilson, lower for few events."""
     if n <= 0:
-        return 0.0 if p <= 0 else 0.0, 1.0
-    low = 0.0 if p <= 0 else max(0.0, _wilson(p, n, z_better, -1))
+        return 0.0, 1.0
+
+    def wilson(z: float, sign: int) -> float:
+        root = math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+        return (p + z * z / (2 * n) + sign * z * root) / (1 + z * z / n)
+
+    low = 0.0 if p <= 0 else max(0.0, wilson(z_better, -1))
     if 0 < p * n < 4:
-        low = min(low, _gamma_quantile(0.05, p * n) / n)
-    high = 1.0 if p >= 1 else min(1.0, _wilson(p, n, z_worse, 1))
-    return min(low, p), max(high, p)
+        low = min(low, gamma_quantile(0.05, p * n) / n)
+    return min(low, p), 1.0 if p >= 1 else max(wilson(z_worse, 1), p)
 
 
-def _coherence(periods, as_of, window, per_day, p):
-    """Return S and the effective number of signals, or None if S is unmeasured."""
-    keep = 1 - p["decay_per_day"] / per_day
-    memory = window[2] * per_day
-    weights = (p["w_corroborated"], p["w_uncorroborated"])
-    powers = [keep**age for age in range(memory)]
-    remembered = range(max(0, as_of - window[0] * per_day + 1 - memory), as_of)
-    good_of = {i: sum(w * c for w, c in zip(weights, periods[i].coherent, strict=True)) for i in remembered}
-    top_of = {i: sum(w * n for w, n in zip(weights, periods[i].signals, strict=True)) for i in remembered}
-    ends = []
-    for t in range(as_of - window[0] * per_day + 1, as_of + 1):
-        good = top = 0.0
-        for i in range(max(0, t - memory), t):
-            good += powers[t - i - 1] * good_of[i]
-            top += powers[t - i - 1] * top_of[i]
-        if top > 0:
-            ends.append((t, good / top, top))
-    if not ends:
-        return None
-    spread = 0.0
-    for i in range(max(0, as_of - (window[0] + window[2]) * per_day), as_of):
-        a = sum(powers[t - i - 1] / top for t, _, top in ends if t - memory <= i < t) / len(ends)
-        spread += a * a * sum(w * w * n for w, n in zip(weights, periods[i].signals, strict=True))
-    return sum(ratio for _, ratio, _ in ends) / len(ends), 1 / spread
+def effective_signals(agent: Agent, t: int, window: Window) -> float:
+    """Return the number of signals of equal weight that S is as sure as, 0 without signals."""
+    p, per_day = agent.fleet.p, agent.fleet.per_day
+    memory, length = window.coherence_days * per_day, window.days * per_day
+    kept = (1 - p["decay_per_day"] / per_day) ** np.arange(memory)
+    weight = np.array([p["w_corroborated"], p["w_uncorroborated"]])
+    periods = agent.periods[t - length - memory : t]["signals"]
+    share, n_ends = np.zeros(len(periods)), 0
+    for end in range(memory + 1, len(periods) + 1):
+        remembered = slice(end - memory, end)
+        most = np.dot(kept[::-1], periods[remembered] @ weight)
+        if most > 0:
+            share[remembered] += kept[::-1] / most
+            n_ends += 1
+    return n_ends**2 / np.dot(share**2, periods @ weight**2) if n_ends else 0.0
 
 
-def _smoothed(counts, pi, alpha):
-    """Return the probabilities of bins with pi > 0. Pseudo-counts are distributed in proportion to pi (scoring.md
-    §5)."""
-    total, kappa = sum(counts), 10 * alpha
-    return [(c + kappa * x) / (total + kappa) for c, x in zip(counts, pi, strict=True) if x > 0]
+class Drift(NamedTuple):
+    """Drift by the chi-square of the three divergences, its bounds, and the mean design effect."""
+
+    centre: float
+    high: float
+    raw: float
+    low: float
+    effect: float
 
 
-def _kl(p, q):
-    return math.fsum(a * math.log(a / b) for a, b in zip(p, q, strict=True))
-
-
-def _drift(parts, window_parts, icc, p, z_worse, z_better):
-    """Return drift as published, centre, upper bound, raw value, raw lower bound and mean design effect; None if
-    unmeasured."""
-    y = total_kl = null = slope_top = slope_limit = 0.0
-    deltas, corrected, effects = [], [], []
-    for m, metric in enumerate(METRICS):
-        r, b = ([sum(q.histograms[m][i] for day in part for q in day) for i in BINS] for part in parts)
-        nr, nb = sum(r), sum(b)
-        if min(nr, nb) < max(1, p["drift_min_sample"]):
+def drift_bounds(
+    parts: tuple[Days, Days], correlations: Mapping[str, float], p: Any, z_worse: float, z_better: float
+) -> Drift | None:
+    """Return the bounds of the sum of the divergences, or None if no metric is measurable."""
+    y = divergences = null = slope = limit_of_slope = 0.0
+    corrected, effects = [], []
+    for k, metric in enumerate(METRICS):
+        recent, baseline = (part["histograms"][:, k].sum(axis=0) for part in parts)
+        if not is_measurable(recent, baseline, p):
             continue
-        bins_used = sum(i + j > 0 for i, j in zip(r, b, strict=True))
-        free = bins_used - 1
-        nh = 1 / (1 / nr + 1 / nb)
-        pi = [(i + j) / (nr + nb) for i, j in zip(r, b, strict=True)]
-        ps, qs = (_smoothed(counts, pi, p["drift_pseudo_count"]) for counts in (r, b))
-        kl = max(0.0, _kl(ps, qs))
-        # matrix V of both samples and its two moments
-        pieces = [_histogram_spread(part, m) for part in parts]
-        num, den, _, degrees = (sum(piece[0][i] for piece in pieces) for i in range(4))
-        size = sum(piece[2] for piece in pieces)
-        v = [[sum(piece[1][i][j] for piece in pieces) / size if size else 0.0 for j in BINS] for i in BINS]
-        tr1 = sum(v[i][i] for i in BINS)
-        tr2 = sum(v[i][j] ** 2 for i in BINS for j in BINS)
-        if den <= 0:
-            degrees = 0
-        own = num / den if degrees else 0.0
-        daily_n = [sum(sum(q.histograms[m]) for q in day) for day in window_parts]
-        fl = _fleet_effect(daily_n, icc[metric])
-        deff = max(1.0, (degrees * own + 4 * fl) / (degrees + 4))
-        t1 = deff * free
-        ratio = deff
-        t2 = 0.0
+        n_r, n_b = recent.sum(), baseline.sum()
+        free, half = np.count_nonzero(recent + baseline) - 1, 1 / n_r + 1 / n_b
+        one, other = smoothed(recent, baseline, p)
+        kl = max(0.0, divergence(one, other))
+        of_parts = [histogram_spread(part, k) for part in parts]
+        spread, size = total(found for found, _, _ in of_parts), sum(size for _, _, size in of_parts)
+        v = sum(matrix for _, matrix, _ in of_parts) / (size or 1)
+        degrees = spread.degrees if spread.binomial > 0 else 0
+        own = spread.found / spread.binomial if degrees else 0.0
+        fleet = fleet_effect(parts[0]["histograms"][:, k].sum(axis=1), correlations[metric])
+        effect = max(1.0, (degrees * own + 4 * fleet) / (degrees + 4))
+        # Moments of the weighted chi-square: t1 = tr V and t2 = tr V², shrunk to the fleet's with 4 days' weight.
+        t1, t2, ratio = effect * free, 0.0, effect
         if free > 0:
-            shape = 1 / free
-            if degrees > 1 and tr1 > 0:
-                unbiased = degrees**2 / ((degrees - 1) * (degrees + 2)) * (tr2 - tr1**2 / degrees)
-                shape = min(1.0, max(1 / free, unbiased / tr1**2))
-            own1 = own * free
-            t2 = (degrees**2 * shape * own1**2 + 8 * degrees * fl * own1 + 16 * fl**2 * free) / (
-                degrees + 4
-            ) ** 2
-            t2 = min(t1**2, max(t1**2 / free, t2))
+            shape, trace = 1 / free, np.trace(v)
+            if degrees > 1 and trace > 0:
+                squares = np.sum(v * v) - trace**2 / degrees
+                unbiased = degrees**2 / ((degrees - 1) * (degrees + 2)) * squares
+                shape = min(1.0, max(shape, unbiased / trace**2))
+            of_own = own * free
+            t2 = degrees**2 * shape * of_own**2 + 8 * degrees * fleet * of_own + 16 * fleet**2 * free
+            t2 = min(t1**2, max(t1**2 / free, t2 / (degrees + 4) ** 2))
             ratio = t2 / t1
-        v1 = (
-            math.fsum(a * math.log(a / c) ** 2 for a, c in zip(ps, qs, strict=True)) - _kl(ps, qs) ** 2
-        ) / nr
-        v1 += (math.fsum(a * a / c for a, c in zip(ps, qs, strict=True)) - 1) / nb
-        excess = t1 / (2 * nh)
-        y += kl - excess
-        total_kl += kl
-        null += 2 * t2 / (2 * nh) ** 2
-        slope_top += ratio * v1
-        slope_limit += ratio * 2 / nh
+        variance = (np.sum(one * np.log(one / other) ** 2) - divergence(one, other) ** 2) / n_r
+        variance += (np.sum(one**2 / other) - 1) / n_b
+        excess = t1 * half / 2
+        y, divergences, null = y + kl - excess, divergences + kl, null + t2 * half**2 / 2
+        slope, limit_of_slope = slope + ratio * variance, limit_of_slope + ratio * 2 * half
         corrected.append(max(0.0, kl - excess))
-        deltas.append(1 - math.exp(-max(0.0, _kl(ps, qs) - free / 2 * (1 / nr + 1 / nb))))
-        effects.append(deff)
-    k = len(deltas)
-    if not k:
+        effects.append(effect)
+    n = len(effects)
+    if not n:
         return None
-    slope = slope_top / total_kl if total_kl > 1e-12 else slope_limit / k
-    top = sum(1 - math.exp(-x) for x in corrected) / k
-    bottom = 1 - math.exp(-sum(corrected) / k)
-    r = top / bottom if bottom > 0 else 1.0
+    f = (slope / divergences if divergences > 1e-12 else limit_of_slope / n) / 4
+    below = 1 - math.exp(-sum(corrected) / n)
+    scale = np.mean(1 - np.exp(-np.array(corrected))) / below if below > 0 else 1.0
 
-    def limit(z, sign):
-        f = slope / 4
+    def limit(z: float, sign: int) -> float:
         return y + 2 * z * z * f + sign * z * math.sqrt(max(0.0, 4 * f * y + 4 * z * z * f * f + null))
 
-    def delta(x):
-        return r * (1 - math.exp(-x / k))
+    def delta(x: float) -> float:
+        return float(scale * (1 - math.exp(-x / n)))
 
     centre = max(0.0, y)
-    return (
-        sum(deltas) / k,
-        delta(centre),
-        delta(max(limit(z_worse, 1), centre)),
-        delta(y),
-        delta(min(limit(z_better, -1), y)),
-        sum(effects) / k,
+    high, low = max(limit(z_worse, 1), centre), min(limit(z_better, -1), y)
+    return Drift(delta(centre), delta(high), delta(y), delta(low), float(np.mean(effects)))
+
+
+class Calibration(NamedTuple):
+    """Calibration error without the contribution of chance, and its bounds."""
+
+    centre: float
+    high: float
+    raw: float
+    low: float
+
+
+def calibration_bounds(days: Days, effect: float, z_worse: float, z_better: float) -> Calibration:
+    n, won, confidence = (days[name].sum(axis=0) for name in ("judged", "successes", "confidence"))
+    used = n > 0
+    n, won, confidence = n[used], won[used], confidence[used]
+    weight, overall = n / n.sum(), (won.sum() + 2) / (n.sum() + 4)
+    success = (won + 2 * weight + 2 * overall) / (n + 4 * weight + 2)
+    variance = effect * n * success * (1 - success) / n.sum() ** 2
+    gap, sd = np.abs(confidence - won) / n.sum(), np.sqrt(variance)
+    q = np.exp(-((gap / (2.5 * sd)) ** 4))
+    centre, raw = np.sum(np.sqrt(np.maximum(0, gap**2 - variance))), np.sum(gap - 0.846 * sd * q)
+    return Calibration(
+        centre,
+        centre + z_worse * math.sqrt(variance.sum()),
+        raw,
+        raw - z_better * math.sqrt(np.sum(variance * (1 - 0.516 * q))),
     )
 
 
-def _neg_log(x):
-    return -math.log(x) if x > 0 else math.inf
+# --- bounds of factors and of the score ------------------------------------------------------------------------------
 
 
-def counted(periods, as_of, window, p, per_day=1):
-    """Return the values that do not depend on the published values of a row."""
-    spread = spreads(periods, as_of, window, per_day)
-    return spread, _coherence(periods, as_of, window, per_day, p)
+def loss(share: float) -> float:
+    return -math.log(share) if share > 0 else math.inf
 
 
-def bounds(periods, facts, as_of, window, icc, cv, p, per_day=1, begun=None):
-    """Return scores, confidence bounds, components (value, low, high), design effects and interval driver of a row.
+class Sum(NamedTuple):
+    """Loss of several components and distance to its bound, towards the worse and towards the better."""
+
+    worse: float
+    to_worst: float
+    better: float
+    to_best: float
+    zero: float | None = None
+    """Product of the upper bounds of the components that are estimated as 0."""
+
+    def limits(self) -> tuple[float, float]:
+        high = math.exp(-max(0.0, self.better - self.to_best))
+        if self.zero is not None:
+            return 0.0, self.zero * high
+        return min(1.0, math.exp(-self.worse - self.to_worst)), high
+
+
+def square_and_add(sums: list[Sum]) -> Sum:
+    zeros = [one.zero for one in sums if one.zero is not None]
+    worse, to_worst, better, to_best, _ = zip(*sums, strict=True)
+    return Sum(
+        sum(worse),
+        math.hypot(*to_worst),
+        sum(better),
+        math.hypot(*to_best),
+        math.prod(zeros) if zeros else None,
+    )
+
+
+def lost(value: float, worst: float, raw: float, best: float) -> Sum:
+    """Return the loss of a component from the share that it leaves of 1, and its bounds. Towards the better, ``ece``
+    and drift have another value. A component that is estimated as 0 loses nothing here but bounds the score."""
+    if value <= 0 or raw <= 0:
+        return Sum(0.0, 0.0, 0.0, 0.0, min(1.0, best))
+    return Sum(loss(value), loss(worst) - loss(value), loss(raw), loss(raw) - loss(best))
+
+
+def bounds(
+    agent: Agent,
+    score: Mapping[str, Any],
+    t: int,
+    window: Window,
+    correlations: Mapping[str, float],
+    cv: float,
+) -> dict[str, Any]:
+    """Return bounds of score, factors and components, design effects and interval drivers of a row.
 
     The bounds of the score combine component bounds at 1.645 on the worse side. Published bounds of factors and
     components are at 1.96.
     """
-    begun = begun or counted(periods, as_of, window, p, per_day)
-    row = (periods, facts, as_of, window, icc, cv, p, per_day, begun)
-    combined = _bounds(*row, 1.645)
-    return _bounds(*row, 1.96) | {key: combined[key] for key in ("capacity", "drivers")}
+    spread = spreads(agent, t, window)
+    signals = effective_signals(agent, t, window)
+    row = agent, score, t, window, correlations, cv, spread, signals
+    combined = bounds_at(1.645, *row)
+    return bounds_at(1.96, *row) | {name: combined[name] for name in ("capacity", "drivers")}
 
 
-def _bounds(periods, facts, as_of, window, icc, cv, p, per_day, begun, z_worse, z_better=1.96):
-    parts = _parts(periods, as_of, window, per_day)
-    in_window = [q for day in parts[0] for q in day]
-    n = sum(q.n for q in in_window)
-    spread, measured_s = begun
+def bounds_at(
+    z_worse: float,
+    agent: Agent,
+    score: Mapping[str, Any],
+    t: int,
+    window: Window,
+    correlations: Mapping[str, float],
+    cv: float,
+    spread: Mapping[str, Spread],
+    signals: float,
+    z_better: float = 1.96,
+) -> dict[str, Any]:
+    p, per_day = agent.fleet.p, agent.fleet.per_day
+    parts = parts_of(agent, t, window)
+    days, part = parts[0], agent.periods[t - window.days * per_day : t]
+    n = part["n"].sum()
 
-    rates, effect, components = {}, {}, {}
-    for rate in RATES:
-        daily = [_daily(day, rate) for day in parts[0]]
-        least = 0.1 if rate == "i_coverage" else 1.0
-        deff = _design_effect(spread[rate], [k for _, k in daily], icc[rate], least)
-        events, trials = math.fsum(y for y, _ in daily), sum(k for _, k in daily)
-        if rate == "i_replay":
-            if not p["replay_enabled"] or trials < p["replay_min_sample"]:
-                rates[rate] = (0.0, 0.0, 0.0)
-                continue
-            bad = math.fsum(q.n * (q.sampled - q.replayed) / q.sampled for q in in_window if q.sampled) / n
-            bad = 0.0 if events == 0 else 1.0 if events == trials else bad
-            effective = n * n / math.fsum(q.n**2 / q.sampled for q in in_window if q.sampled)
-        elif rate == "s_score":
-            if measured_s is None:
-                rates[rate] = (1.0, 1.0, 1.0)
-                continue
-            start = as_of - (window[0] + window[2] - 1) * per_day
-            memory = periods[max(0, start) : as_of]
-            lost = sum(sum(q.signals) - sum(q.coherent) for q in memory)
-            bad = (
-                0.0 if lost == 0 else 1.0 if sum(sum(q.coherent) for q in memory) == 0 else 1 - measured_s[0]
-            )
-            effective = measured_s[1]
-        else:
-            bad, effective = events / n, n
-        effect[rate] = deff
-        rates[rate] = (bad, *_rate_bounds(bad, effective / deff, z_worse, z_better))
+    # bad share, lower and upper bound of each rate, and of deferrals
+    rates, effects = {}, {}
+    for name in RATES:
+        y, trials = days.rate(name)
+        effect = design_effect(spread[name], trials, correlations[name], 0.1 if name == "i_coverage" else 1.0)
+        bad, effective = y.sum() / n, n
+        if name in score["unmeasured_components"]:
+            rates[name] = (1.0, 1.0, 1.0) if name == "s_score" else (0.0, 0.0, 0.0)
+            continue
+        if name == "i_replay":
+            sampled = part[part["sampled"] > 0]
+            bad = np.sum(sampled["n"] * (sampled["sampled"] - sampled["replayed"]) / sampled["sampled"]) / n
+            effective = n * n / np.sum(sampled["n"] ** 2 / sampled["sampled"])
+        if name == "s_score":
+            memory = agent.periods[t - (window.days + window.coherence_days - 1) * per_day : t]
+            is_lost = (memory["signals"] - memory["coherent"]).any()
+            bad = 1 - score[name] if is_lost else 0.0
+            effective = signals
+        effects[name] = effect
+        rates[name] = (bad, *rate_bounds(bad, effective / effect, z_worse, z_better))
+    bad = 1 - score["q_deferral"]
+    judged = score["n_judged_deferrals"]
+    rates["q_deferral"] = (bad, *rate_bounds(bad, judged, z_worse, z_better)) if judged else (bad, bad, bad)
 
-    # calibration
-    judged = [sum(q.judged[b] for q in in_window) for b in BINS]
-    wins = [sum(q.successes[b] for q in in_window) for b in BINS]
-    conf = [math.fsum(q.confidence[b] for q in in_window) for b in BINS]
-    total = sum(judged)
-    ece = centre = raw = variance = variance_better = 0.0
-    if total:
-        effect["ece"] = _design_effect(
-            spread["ece"], [sum(sum(q.judged) for q in day) for day in parts[0]], icc["ece"], 1.0
-        )
-        pbar = (sum(wins) + 2) / (total + 4)
-        for b in BINS:
-            if not judged[b]:
-                continue
-            gap = abs(conf[b] - wins[b]) / total
-            w = judged[b] / total
-            pm = (wins[b] + 2 * w + 2 * pbar) / (judged[b] + 4 * w + 2)
-            s2 = effect["ece"] * judged[b] * pm * (1 - pm) / total**2
-            q = math.exp(-((gap / (2.5 * math.sqrt(s2))) ** 4)) if gap < 25 * math.sqrt(s2) else 0.0
-            ece += gap
-            centre += math.sqrt(max(0.0, gap * gap - s2))
-            raw += gap - 0.846 * math.sqrt(s2) * q
-            variance += s2
-            variance_better += s2 * (1 - 0.516 * q)
-    ece_high = centre + z_worse * math.sqrt(variance)
-    ece_low = raw - z_better * math.sqrt(variance_better)
-
-    lost = 1 - facts.q
-    deferral = (lost, lost, lost)
-    if facts.n_deferrals:
-        deferral = (lost, *_rate_bounds(lost, facts.n_deferrals, z_worse, z_better))
-
-    drifted = _drift(parts, parts[0], icc, p, z_worse, z_better)
-    delta, d_centre, d_high, d_raw, d_low, d_effect = drifted or (0.0,) * 5 + (None,)
+    ece = Calibration(0.0, 0.0, 0.0, 0.0)
+    if "ece" not in score["unmeasured_components"]:
+        of_day = days["judged"].sum(axis=1)
+        effects["ece"] = design_effect(spread["ece"], of_day, correlations["ece"], 1.0)
+        ece = calibration_bounds(days, effects["ece"], z_worse, z_better)
+    drifted = drift_bounds(parts, correlations, p, z_worse, z_better)
     if drifted:
-        effect["delta_drift"] = d_effect
-    s2 = math.log(1 + cv**2 / max(1, facts.n_episodes))
-    mttr_low = facts.mttr_hours * min(1.0, math.exp(s2 / 2 - z_better * math.sqrt(s2)))
-    mttr_high = facts.mttr_hours * math.exp(s2 / 2 + z_worse * math.sqrt(s2))
+        effects["delta_drift"] = drifted.effect
+    d = drifted or Drift(0.0, 0.0, 0.0, 0.0, 1.0)
+    s2 = math.log(1 + cv**2 / max(1, score["n_episodes"]))
+    hours = score["mttr_hours"]
+    hours_low = hours * min(1.0, math.exp(s2 / 2 - z_better * math.sqrt(s2)))
+    hours_high = hours * math.exp(s2 / 2 + z_worse * math.sqrt(s2))
 
-    def resilience(d, hours):
-        x = (1 - d) / (1 + hours / p["mttr_scale_hours"]) * (1 - facts.rho)
-        return 1 / (1 + math.exp(-p["norm_k"] * (x - p["norm_x0"])))
+    def resilience(delta: float, of_hours: float) -> float:
+        left = (1 - delta) / (1 + of_hours / p["mttr_scale_hours"])
+        return loss(norm(left * (1 - score["rho_regression"]), p))
 
-    best, worst = (1 / (1 + math.exp(-p["norm_k"] * (x - p["norm_x0"]))) for x in (1.0, 0.0))
-
-    # Losses by factor: lists of (name, L, L+, B, B-), and of (name, own upper bound) for components estimated as 0.
-    def kept(name):
+    def kept(name: str) -> Sum:
         bad, low, high = rates[name]
-        return name, 1 - bad, 1 - high, 1 - bad, 1 - low
+        return lost(1 - bad, 1 - high, 1 - bad, 1 - low)
 
-    lists = {
-        "I_int": [kept("i_chain"), kept("i_coverage"), kept("i_replay")],
-        "I_inc": [
-            ("ece", 1 - centre, 1 - ece_high, 1 - raw, 1 - ece_low),
-            ("q_deferral", 1 - deferral[0], 1 - deferral[2], 1 - deferral[0], 1 - deferral[1]),
-            kept("u_unsafe"),
-        ],
-        "S": [kept("s_score")],
-    }
-    factors = {
-        "C": (
-            [
-                (name, k * rates[name][0], k * rates[name][2], k * rates[name][0], k * rates[name][1])
-                for name, k in (("d_identity", p["lambda_c"]), ("k_contradiction", p["mu_c"]))
-            ],
-            [],
-        )
-    }
-    for factor, items in lists.items():
-        zeros = [(name, min(1.0, up)) for name, v, _, w, up in items if v <= 0 or w <= 0]
-        others = [
-            (name, _neg_log(v), _neg_log(lo), _neg_log(w), _neg_log(up))
-            for name, v, lo, w, up in items
-            if v > 0 and w > 0
-        ]
-        factors[factor] = (others, zeros)
-    l_r, b_r = _neg_log(resilience(d_centre, facts.mttr_hours)), _neg_log(resilience(d_raw, facts.mttr_hours))
-    factors["R"] = (
-        [
-            (
-                "delta_drift",
-                l_r,
-                _neg_log(resilience(d_high, facts.mttr_hours)),
-                b_r,
-                _neg_log(resilience(d_low, facts.mttr_hours)),
+    def weighted(name: str, weight: float) -> Sum:
+        bad, low, high = (weight * value for value in rates[name])
+        return Sum(bad, high - bad, bad, bad - low)
+
+    l_r, b_r = resilience(d.centre, hours), resilience(d.raw, hours)
+    of_components = {
+        "C": {
+            "d_identity": weighted("d_identity", p["lambda_c"]),
+            "k_contradiction": weighted("k_contradiction", p["mu_c"]),
+        },
+        "I_int": {name: kept(name) for name in ("i_chain", "i_coverage", "i_replay")},
+        "R": {
+            "delta_drift": Sum(l_r, resilience(d.high, hours) - l_r, b_r, b_r - resilience(d.low, hours)),
+            "mttr_hours": Sum(
+                0.0, resilience(d.centre, hours_high) - l_r, 0.0, b_r - resilience(d.raw, hours_low)
             ),
-            (
-                "mttr_hours",
-                0.0,
-                _neg_log(resilience(d_centre, mttr_high)) - l_r,
-                0.0,
-                _neg_log(resilience(d_raw, mttr_low)) - b_r,
-            ),
-        ],
-        [],
-    )
-
-    def sides(factor):
-        """Return [L, distance, B, distance], and the product of the upper bounds of components estimated as 0, or
-        None."""
-        others, zeros = factors[factor]
-        l_sum, b_sum = sum(o[1] for o in others), sum(o[3] for o in others)
-        worse = math.sqrt(sum((o[2] - o[1]) ** 2 for o in others))
-        better = math.sqrt(sum((o[3] - o[4]) ** 2 for o in others))
-        if factor == "R":
-            worse = min(worse, max(0.0, _neg_log(worst) - l_sum))
-        return [l_sum, worse, b_sum, better], math.prod(up for _, up in zeros) if zeros else None
-
-    def to_limits(four, upper):
-        l_sum, worse, b_sum, better = four
-        high = math.exp(-max(0.0, b_sum - better))
-        if upper is not None:
-            return 0.0, upper * high
-        return min(1.0, math.exp(-(l_sum + worse))), high
-
-    good = {name: 1 - bad for name, (bad, _, _) in rates.items()}
-    points = {
-        "C": math.exp(-p["lambda_c"] * rates["d_identity"][0] - p["mu_c"] * rates["k_contradiction"][0]),
-        "I_int": good["i_chain"] * good["i_coverage"] * good["i_replay"],
-        "R": resilience(delta, facts.mttr_hours),
-        "I_inc": (1 - ece) * facts.q * good["u_unsafe"],
-        "S": good["s_score"],
+        },
+        "I_inc": {
+            "ece": lost(1 - ece.centre, 1 - ece.high, 1 - ece.raw, 1 - ece.low),
+            **{name: kept(name) for name in ("q_deferral", "u_unsafe")},
+        },
+        "S": {"s_score": kept("s_score")},
     }
-    result = {"factors": {}, "components": components, "effects": effect}
-    for factor, point in points.items():
-        low, high = to_limits(*sides(factor))
+    sums = {factor: square_and_add(list(of.values())) for factor, of in of_components.items()}
+    best, worst = norm(1, p), norm(0, p)
+    sums["R"] = sums["R"]._replace(to_worst=min(sums["R"].to_worst, max(0.0, loss(worst) - sums["R"].worse)))
+
+    result: dict[str, Any] = {"factors": {}, "effects": effects, "capacity": None, "drivers": {None}}
+    for factor, column in COLUMNS.items():
+        point = score[column]
+        low, high = sums[factor].limits()
         if factor == "R":
             low, high = max(low, worst), min(high, best)
-        result["factors"][factor] = (point, min(low, point), max(high, point))
+        result["factors"][factor] = (min(low, point), max(high, point))
 
-    # The score combines the losses of all factors.
-    floor = p["integrity_floor"]
-    four, upper, driver = [0.0, 0.0, 0.0, 0.0], None, []
-    for factor in points:
-        own, own_upper = sides(factor)
-        shrink = 1.0
-        if factor == "I_int" and floor > 0:
-            low, high = to_limits(own, own_upper)
-            most = -math.log(floor)
-            worse_centre = most if own_upper is not None else min(own[0], most)
-            better_centre = most if own_upper is not None else min(own[2], most)
-            floored = [
-                worse_centre,
-                -math.log(max(low, floor)) - worse_centre,
-                better_centre,
-                max(0.0, better_centre + math.log(max(high, floor))),
-            ]
-            shrink = floored[1] / own[1] if 0 < own[1] < math.inf else 1.0
-            own, own_upper = floored, None
-        four[0] += own[0]
-        four[1] = math.hypot(four[1], own[1])
-        four[2] += own[2]
-        four[3] = math.hypot(four[3], own[3])
-        if own_upper is not None:
-            upper = own_upper * (1 if upper is None else upper)
-        others, zeros = factors[factor]
-        if shrink > 0:
-            driver += [(name, math.inf) for name, _ in zeros]
-            driver += [(o[0], (o[2] - o[1]) * shrink) for o in others]
-    result["losses"] = (four, upper)
-    capacity = math.prod(max(point, floor) if f == "I_int" else point for f, point in points.items())
-    low, high = to_limits(four, upper)
-    if n >= p["min_traces"]:
-        result["capacity"] = (capacity, min(low, capacity), max(min(high, best), capacity))
-        widest = max(width for _, width in driver)
-        result["drivers"] = {
-            name for name, width in driver if width == widest or width >= widest * (1 - 1e-9)
-        }
-        if widest <= 0:
-            result["drivers"] = {None}
-    else:
-        result["capacity"] = None
-        result["drivers"] = {None}
+    widths = {
+        name: one.to_worst if one.zero is None else math.inf
+        for of in of_components.values()
+        for name, one in of.items()
+    }
+    if p["integrity_floor"] > 0:
+        one, most = sums["I_int"], loss(p["integrity_floor"])
+        low, high = (max(limit, p["integrity_floor"]) for limit in one.limits())
+        worse, better = (
+            (most, most) if one.zero is not None else (min(one.worse, most), min(one.better, most))
+        )
+        sums["I_int"] = Sum(worse, loss(low) - worse, better, max(0.0, better - loss(high)))
+        shrink = sums["I_int"].to_worst / one.to_worst if 0 < one.to_worst < math.inf else 1.0
+        for name in of_components["I_int"]:
+            widths[name] = widths[name] * shrink if shrink > 0 else -1.0
+    if score["capacity_score"] is not None:
+        low, high = square_and_add(list(sums.values())).limits()
+        point = score["capacity_score"]
+        result["capacity"] = (min(low, point), max(min(high, best), point))
+        widest = max(widths.values())
+        if widest > 0:
+            result["drivers"] = {
+                name for name, width in widths.items() if width == widest or width >= widest * (1 - 1e-9)
+            }
 
-    for name in ("d_identity", "k_contradiction", "u_unsafe"):
-        components[name] = rates[name]
-    for name in ("i_chain", "i_coverage", "i_replay", "s_score"):
-        bad, low, high = rates[name]
-        components[name] = (1 - bad, 1 - high, 1 - low)
-    components["delta_drift"] = (delta, max(0.0, d_low), d_high)
-    components["mttr_hours"] = (facts.mttr_hours, mttr_low, mttr_high)
-    wide = centre + 1.6 * (ece_high - centre)
-    components["ece"] = (ece, min(1.0, max(0.0, ece_low)), min(1.0, wide))
-    components["q_deferral"] = (facts.q, 1 - deferral[2], 1 - deferral[1])
-    for name, (value, low, high) in components.items():
-        components[name] = (value, min(low, value), max(high, value))
+    wide = ece.centre + 1.6 * (ece.high - ece.centre)
+    of_name = {name: rates[name][1:] for name in ("d_identity", "k_contradiction", "u_unsafe")}
+    for name in ("i_chain", "i_coverage", "i_replay", "s_score", "q_deferral"):
+        of_name[name] = (1 - rates[name][2], 1 - rates[name][1])
+    of_name["delta_drift"] = (max(0.0, d.low), d.high)
+    of_name["mttr_hours"] = (hours_low, hours_high)
+    of_name["ece"] = (min(1.0, max(0.0, ece.low)), min(1.0, wide))
+    result["components"] = {
+        name: (score[name], min(low, score[name]), max(high, score[name]))
+        for name, (low, high) in of_name.items()
+    }
     return result

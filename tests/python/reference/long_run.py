@@ -1,55 +1,182 @@
-"""Reference implementation of the steady score (``docs/certainty.md`` §4b), one agent and as-of at a time.
-
-It uses the standard library only, and follows the text: lists of days, no running totals, no arrays.
+"""Reference implementation of the steady score and of changes for the worse (``docs/certainty.md`` §4 and 4b), one
+agent and as-of at a time, from daily counts.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from statistics import NormalDist
-from typing import Any
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import cache
+from statistics import NormalDist, fmean
+from typing import Any, NamedTuple
 
-from reference.intervals import BINS, RATES, Period, _daily
+import numpy as np
+
+from reference.intervals import RATES, Days, fleet_effect, log_hours
+from reference.record import DAY, MEMORY_DAYS, WINDOWS, Agent, Window, floor
+from reference.scoring import norm
 
 TRACE_WINDOWS = (3, 7, 14, 28, 56, 90, 132)
 EVENT_WINDOWS = (7, 14, 28, 56, 112, 224, 364)
-NODES = (
-    (0.0, 16 / 35),
-    *((side * 1.1544053947399682, 0.2401231786050127) for side in (-1, 1)),
-    *((side * 2.3667594107345416, 0.03075712396758651) for side in (-1, 1)),
-    *((side * 3.750439717725742, 0.0005482688559722185) for side in (-1, 1)),
-)
-"""Gauss-Hermite quadrature with seven nodes."""
+RECENT, BASE = 42, 90
+SPREAD = (0.63, 2.2)
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(7)
+Span = Callable[[int, int], float]
 
 
-@dataclass
 class Events:
-    """Episodes and deferrals of an agent that are known at the as-of; ages in days, 0 for the last 24 hours."""
+    """Episodes and deferrals of an agent that are known at an as-of; ages in whole days, 0 for the last 24 hours."""
 
-    episodes: list[tuple[float, float, str]]
-    """Age in whole days, ln hours and failure mode of the episodes that ended, the oldest first."""
-    open_log_hours: float | None
-    """ln hours of the open episode, if there is one."""
-    deferrals: list[tuple[float, float]]
-    """Age in whole days of the outcome, and value."""
-    days: float
-    """Days since the agent's first period."""
+    def __init__(self, agent: Agent, end: datetime) -> None:
+        fleet = agent.fleet
+
+        def age(at: datetime) -> float:
+            return (end - floor(at, fleet.period) - fleet.period) / DAY
+
+        ended = [e for e in agent.episodes if e.recovered is not None and e.recovered < end]
+        self.episodes = [(age(e.recovered), log_hours(e), e.mode) for e in ended]  # type: ignore[arg-type]
+        """Age, ln hours and failure mode of the episodes that ended, the oldest first."""
+        self.open = [log_hours(e, end) for e in agent.episodes if e.is_open(end)]
+        """ln hours of the open episode, if there is one."""
+        self.deferrals = [
+            (age(known), one.value)
+            for one in fleet.deferrals
+            if one.agent == agent.agent_id_hash
+            and one.value is not None
+            and one.created is not None
+            and (known := max(one.created, one.resolved or one.created)) < end
+        ]
+        """Age of the outcome, and value."""
+        self.days = (end - floor(agent.times[0], fleet.period)) / DAY
 
 
-@dataclass
-class Estimate:
-    """Present value of a quantity, or a list of values that change together."""
+class Estimate(NamedTuple):
+    """Present value of a quantity, its variance, and the probability that it changed in the last 14 days."""
 
-    mean: Any
-    variance: Any
+    mean: float
+    variance: float
     recent: float
 
 
-@dataclass
-class LongRun:
+@cache
+def histories(windows: Sequence[int], per_day: float) -> list[tuple[float, list[tuple[int, int]]]]:
+    """Return all histories: each subset of the starts of windows, without the last one, may be the changes.
+
+    A history has a log probability, and the spans between its changes, the latest span first.
+    """
+    bounds, last, found = (0, *windows), len(windows), []
+    for n in range(last):
+        for changes in itertools.combinations(range(1, last), n):
+            log = 0.0
+            for k in range(1, last + 1):
+                stays = (bounds[k] - bounds[k - 1]) * math.log(1 - per_day)
+                log += math.log(1 - math.exp(stays)) if k in changes else stays
+            found.append((log, list(itertools.pairwise((0, *changes, last)))))
+    return found
+
+
+def weights(windows: Sequence[int], evidence: Span, per_day: float) -> np.ndarray:
+    """Return the probability that the present behaviour began at the start of each window.
+
+    :param evidence: log probability of the days between two starts, 0 being the as-of.
+    """
+    some = histories(windows, per_day)
+    logs = np.array([log + sum(evidence(*span) for span in spans) for log, spans in some])
+    began = np.array([spans[0][1] for _, spans in some])
+    chances = np.exp(logs - logs.max())
+    return np.array([chances[began == k].sum() for k in range(1, len(windows) + 1)]) / chances.sum()
+
+
+def estimate(
+    windows: Sequence[int], evidence: Span, present: Callable[[int], tuple[float, float]]
+) -> Estimate:
+    """Estimate a value; see :func:`weights`.
+
+    :param present: mean and variance, if the present behaviour began at the start of the k-th window.
+    """
+    evidence = cache(evidence)
+    means, variances = np.array([present(k) for k in range(1, len(windows) + 1)]).T
+    near, wide = (weights(windows, evidence, per_day) for per_day in (1 / 600, 1 / 100))
+    mean = near @ means
+    return Estimate(mean, wide @ (variances + (means - mean) ** 2), near @ (np.array(windows) <= 14))
+
+
+def _log_beta(a: float, b: float) -> float:
+    return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
+
+
+def rate(y: np.ndarray, n: np.ndarray, events: float, mean: float, windows: Sequence[int]) -> Estimate:
+    """Estimate a rate from bad events and trials of the windows."""
+    a, b = events, events / mean - events
+    y, n = np.append(0, y), np.append(0, n)
+
+    def evidence(i: int, j: int) -> float:
+        bad, trials = y[j] - y[i], n[j] - n[i]
+        return _log_beta(a + bad, b + trials - bad) - _log_beta(a, b)
+
+    def present(k: int) -> tuple[float, float]:
+        m = (a + y[k]) / (a + b + n[k])
+        return m, m * (1 - m) / (a + b + n[k] + 1)
+
+    return estimate(windows, evidence, present)
+
+
+def frequency(y: Sequence[float], days: Sequence[float], mean: float) -> Estimate:
+    """Estimate events per day."""
+    a, b = 0.5, 0.5 / mean
+    y, days = (0, *y), (0, *days)
+
+    def evidence(i: int, j: int) -> float:
+        k, t = y[j] - y[i], days[j] - days[i]
+        return math.lgamma(a + k) - math.lgamma(a) + a * math.log(b) - (a + k) * math.log(b + t)
+
+    return estimate(
+        EVENT_WINDOWS, evidence, lambda k: ((a + y[k]) / (b + days[k]), (a + y[k]) / (b + days[k]) ** 2)
+    )
+
+
+def log_normal(p: Any, h: Any, m: float, v: float) -> Any:
+    """Return the log evidence of values with precision p and weighted sum h, if their mean has a prior (m, v)."""
+    return ((m / v + h) ** 2 / (1 / v + p) - m * m / v - np.log(1 + p * v)) / 2
+
+
+def since(values: np.ndarray, windows: Sequence[int]) -> np.ndarray:
+    """Return the sums of daily values over the last days."""
+    return np.array([values[-days:].sum(axis=0) for days in windows])
+
+
+def daily_effect(y: np.ndarray, n: np.ndarray, correlation: float, least: float) -> float:
+    """Return the design effect of the last 90 days, from differences of consecutive days."""
+    y, n = y[-91:], n[-91:]
+    variance, fleet = _variance(y[1:], n[1:]), fleet_effect(n[1:], correlation)
+    if variance <= 1e-15:
+        return max(least, fleet)
+    squares, pairs = _differences(y, n)
+    return max(least, (squares / 1.5 + 10 * fleet * variance) / ((pairs / 1.5 + 10) * variance))
+
+
+def _variance(y: np.ndarray, n: np.ndarray) -> float:
+    share = y.sum() / n.sum() if n.any() else 0.0
+    return float(share * (1 - share))
+
+
+def _differences(y: np.ndarray, n: np.ndarray) -> tuple[float, int]:
+    """Return the sum of squared differences of consecutive rates, and their number."""
+    both = (n[1:] > 0) & (n[:-1] > 0)
+    y, z, n, m = y[1:][both], y[:-1][both], n[1:][both], n[:-1][both]
+    return float(np.sum(n * m / (n + m) * (y / n - z / m) ** 2)), len(n)
+
+
+def effect_of(days: Days, name: str, correlations: Any) -> float:
+    return daily_effect(*days.rate(name), correlations[name], 0.1 if name == "i_coverage" else 1.0)
+
+
+# --- the steady score ------------------------------------------------------------------------------------------------
+
+
+class LongRun(NamedTuple):
     factors: dict[str, float]
     q_deferral: float
     score: float
@@ -57,308 +184,291 @@ class LongRun:
     high: float
 
 
-def change_points(
-    windows: tuple[int, ...],
-    evidence: Callable[[int, int], float],
-    present: Callable[[int], tuple[float, float]],
-) -> Estimate:
-    """Estimate one value; see :func:`weights`.
-
-    :param present: mean and variance, if the present behaviour began at the start of a window.
-    """
-    found = [present(k) for k in range(len(windows))]
-    near, wide = (weights(windows, evidence, per_day) for per_day in (1 / 600, 1 / 100))
-    mean = math.fsum(w * m for w, (m, _) in zip(near, found, strict=True))
-    variance = math.fsum(w * (v + (m - mean) ** 2) for w, (m, v) in zip(wide, found, strict=True))
-    return Estimate(mean, variance, math.fsum(w for w, days in zip(near, windows, strict=True) if days <= 14))
+def long_runs(
+    agent: Agent, end: datetime, correlations: dict[str, float], cv: float
+) -> dict[Window, LongRun]:
+    """certainty.md §4b: return the long run for windows of each length."""
+    p, t = agent.fleet.p, agent.fleet.index(end)
+    days = Days(agent.periods, t, MEMORY_DAYS, agent.fleet.per_day)
+    found = {name: _rate(days, name, correlations, p) for name in RATES}
+    found["ece"] = _ece(days, correlations["ece"])
+    return {window: _with_events(found, Events(agent, end), window.days, cv, p) for window in WINDOWS}
 
 
-def weights(windows: tuple[int, ...], evidence: Callable[[int, int], float], per_day: float) -> list[float]:
-    """Return the probability that the present behaviour began at the start of each window.
-
-    All histories are enumerated: each subset of the starts, without the last one, may be the changes.
-
-    :param evidence: log probability of the days between two starts, 0 being the as-of.
-    """
-    bounds = (0, *windows)
-    inner = range(1, len(windows))
-    logs: list[tuple[float, int]] = []
-    for n in range(len(inner) + 1):
-        for changes in itertools.combinations(inner, n):
-            total = 0.0
-            for k in range(1, len(bounds)):
-                days = bounds[k] - bounds[k - 1]
-                stays = days * math.log(1 - per_day)
-                total += math.log(1 - (1 - per_day) ** days) if k in changes else stays
-            spans = itertools.pairwise((0, *changes, len(windows)))
-            logs.append((total + math.fsum(evidence(i, j) for i, j in spans), (*changes, len(windows))[0]))
-    most = max(log for log, _ in logs)
-    share = [
-        math.fsum(math.exp(log - most) for log, first in logs if first == k) for k in range(1, len(bounds))
-    ]
-    return [one / math.fsum(share) for one in share]
-
-
-def _log_beta(a: float, b: float) -> float:
-    return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
-
-
-def rate(y: list[float], n: list[float], events: float, mean: float, windows: tuple[int, ...]) -> Estimate:
-    """Estimate a rate from bad events and trials of the windows."""
-    a, b = events, events / mean - events
-    ys, ns = [0.0, *y], [0.0, *n]
-
-    def evidence(i: int, j: int) -> float:
-        bad, all_ = ys[j] - ys[i], ns[j] - ns[i]
-        return _log_beta(a + bad, b + all_ - bad) - _log_beta(a, b)
-
-    def present(k: int) -> tuple[float, float]:
-        total = a + b + n[k]
-        m = (a + y[k]) / total
-        return m, m * (1 - m) / (total + 1)
-
-    return change_points(windows, evidence, present)
-
-
-def frequency(y: list[float], days: list[float], mean: float) -> Estimate:
-    """Estimate events per day."""
-    a, b = 0.5, 0.5 / mean
-    ys, ds = [0.0, *y], [0.0, *days]
-
-    def evidence(i: int, j: int) -> float:
-        k, t = ys[j] - ys[i], ds[j] - ds[i]
-        return math.lgamma(a + k) - math.lgamma(a) + a * math.log(b) - (a + k) * math.log(b + t)
-
-    return change_points(
-        EVENT_WINDOWS, evidence, lambda k: ((a + y[k]) / (b + days[k]), (a + y[k]) / (b + days[k]) ** 2)
-    )
-
-
-def _log_normal(p: float, h: float, m: float, v: float) -> float:
-    return ((m / v + h) ** 2 / (1 / v + p) - m * m / v - math.log(1 + p * v)) / 2
-
-
-def long_run(
-    periods: list[Period],
-    events: Events,
-    as_of: int,
-    icc: dict[str, float],
-    cv: float,
-    w: int,
-    p: Any,
-    per_day: int,
-) -> LongRun:
-    """Return the long run for windows of ``w`` days."""
-    days = [
-        [periods[i] for i in range(as_of - (d + 1) * per_day, as_of - d * per_day) if i >= 0]
-        for d in range(133)
-    ]
-    losses, variances, recents = {}, {}, []
-    for name in RATES:
-        losses[name], variances[name], recent = _rate(days, name, icc[name], p)
-        recents.append(recent)
-    losses["ece"], variances["ece"], recent = _ece(days, icc["ece"])
-    recents.append(recent)
-
-    r, q = _episodes(events, cv, w, p), _deferrals(events, w)
-    losses["r"], variances["r"] = r[:2]
-    losses["q"], variances["q"] = q[:2]
-    recents += [*r[2], *q[2]]
-
+def _with_events(found: dict[str, Estimate], events: Events, w: int, cv: float, p: Any) -> LongRun:
+    """Combine the losses by traces with those by episodes and deferrals."""
+    found = found | {"r": _episodes(events, cv, w, p), "q": _deferrals(events, w)}
     integrity = ("i_chain", "i_coverage", "i_replay")
-    of_integrity = sum(losses[name] for name in integrity)
+    of_integrity = sum(found[name].mean for name in integrity)
     most = -math.log(p["integrity_floor"]) if p["integrity_floor"] else math.inf
-    others = [name for name in losses if name not in integrity]
-    loss = sum(losses[name] for name in others) + min(of_integrity, most)
-    variance = sum(variances[name] for name in others)
+    others = [one for name, one in found.items() if name not in integrity]
+    loss = sum(one.mean for one in others) + min(of_integrity, most)
+    variance = sum(one.variance for one in others)
     if of_integrity <= most:
-        variance += sum(variances[name] for name in integrity)
-    factors = {
-        "C": math.exp(-losses["d_identity"] - losses["k_contradiction"]),
-        "I_int": math.exp(-of_integrity),
-        "R": math.exp(-losses["r"]),
-        "I_inc": math.exp(-losses["ece"] - losses["u_unsafe"] - losses["q"]),
-        "S": math.exp(-losses["s_score"]),
+        variance += sum(found[name].variance for name in integrity)
+    parts = {
+        "C": ("d_identity", "k_contradiction"),
+        "I_int": integrity,
+        "R": ("r",),
+        "I_inc": ("ece", "u_unsafe", "q"),
+        "S": ("s_score",),
     }
-    fixed = math.log(1 + math.exp(-p["norm_k"] * (1 - p["norm_x0"])))
-    if math.isinf(losses["s_score"]):
-        return LongRun(factors, math.exp(-losses["q"]), 0.0, 0.0, 0.0)
+    factors = {factor: math.exp(-sum(found[name].mean for name in of)) for factor, of in parts.items()}
+    q_deferral = math.exp(-found["q"].mean)
+    if math.isinf(found["s_score"].mean):
+        return LongRun(factors, q_deferral, 0.0, 0.0, 0.0)
+    fixed = -math.log(norm(1, p))
     beyond = max(loss - fixed, 1e-9)
-    y = 1 - math.prod(1 - recent for recent in recents)
+    y = 1 - math.prod(1 - one.recent for one in found.values())
     sd = math.sqrt(math.log(1 + variance / beyond**2)) * (SPREAD[0] + SPREAD[1] * y * y)
     score, low, high = (math.exp(-fixed - beyond * math.exp(z * sd)) for z in (0, 1.96, -1.96))
-    return LongRun(factors, math.exp(-losses["q"]), score, low, high)
+    return LongRun(factors, q_deferral, score, low, high)
 
 
-SPREAD = (0.63, 2.2)
-
-
-def _effect(counts: list[tuple[float, int]], icc: float, least: float) -> float:
-    """Return the design effect of the last 90 days, from (bad events, trials) of each day, the last one first."""
-    squares, pairs = 0.0, 0
-    for (y, n), (y_before, n_before) in itertools.pairwise(counts[:91]):
-        if n and n_before:
-            squares += n * n_before / (n + n_before) * (y / n - y_before / n_before) ** 2
-            pairs += 1
-    in_window = counts[:90]
-    trials = sum(n for _, n in in_window)
-    share = math.fsum(y for y, _ in in_window) / trials if trials else 0.0
-    variance = share * (1 - share)
-    per_day = sum(n * n for _, n in in_window) / trials if trials else 0.0
-    fleet = max(0.1, 1 + (per_day - 1) * icc)
-    if variance <= 1e-15:
-        return max(least, fleet)
-    return max(least, (squares / 1.5 + 10 * fleet * variance) / ((pairs / 1.5 + 10) * variance))
-
-
-def _rate(days: list[list[Period]], name: str, icc: float, p: Any) -> tuple[float, float, float]:
-    """Return loss, variance and the probability of a recent change of a rate."""
-    counts = [_daily(day, name) for day in days]
-    effect = _effect(counts, icc, 0.1 if name == "i_coverage" else 1.0)
+def _rate(days: Days, name: str, correlations: Any, p: Any) -> Estimate:
+    """Estimate the loss by a rate."""
+    y, n = days.rate(name)
+    effect = effect_of(days, name, correlations)
     if name == "s_score":
-        weight = (p["w_corroborated"], p["w_uncorroborated"])
-        signals = [[sum(q.signals[k] for q in day) for k in (0, 1)] for day in days]
-        coherent = [[sum(q.coherent[k] for q in day) for k in (0, 1)] for day in days]
-        total = [sum(n[k] for n in signals[:90]) for k in (0, 1)]
-        weighted = sum(weight[k] * total[k] for k in (0, 1))
-        if weighted:
-            effect *= sum(weight[k] ** 2 * total[k] for k in (0, 1)) / weighted
-        counts = [
-            (
-                sum(weight[k] * (n[k] - g[k]) for k in (0, 1)),
-                sum(weight[k] * n[k] for k in (0, 1)),
-            )
-            for n, g in zip(signals, coherent, strict=True)
-        ]
-    y, n = ([math.fsum(day[k] for day in counts[:d]) / effect for d in TRACE_WINDOWS] for k in (0, 1))
-    if n[-1] == 0 or (name == "i_replay" and not p["replay_enabled"]):
-        return (math.inf if name == "s_score" else 0.0), 0.0, 0.0
-    found = rate(y, n, 0.5, 0.02, TRACE_WINDOWS)
-    if name in ("d_identity", "k_contradiction"):
-        weight_of = p["lambda_c"] if name == "d_identity" else p["mu_c"]
-        return weight_of * found.mean, weight_of**2 * found.variance, found.recent
-    kept = 1 - found.mean
-    return -math.log(kept), found.variance / kept**2, found.recent
+        weight = np.array([p["w_corroborated"], p["w_uncorroborated"]])
+        signals = days["signals"]
+        of_90 = signals[-90:].sum(axis=0)
+        if of_90.any():
+            effect *= of_90 @ weight**2 / (of_90 @ weight)
+        y, n = (signals - days["coherent"]) @ weight, signals @ weight
+    y, n = (since(counts, TRACE_WINDOWS) / effect for counts in (y, n))
+    if n[-1] == 0:
+        return Estimate(math.inf if name == "s_score" else 0.0, 0.0, 0.0)
+    mean, variance, recent = rate(y, n, 0.5, 0.02, TRACE_WINDOWS)
+    weight_of = {"d_identity": p["lambda_c"], "k_contradiction": p["mu_c"]}.get(name)
+    if weight_of is not None:
+        return Estimate(weight_of * mean, weight_of**2 * variance, recent)
+    return Estimate(-math.log(1 - mean), variance / (1 - mean) ** 2, recent)
 
 
-def _ece(days: list[list[Period]], icc: float) -> tuple[float, float, float]:
-    """Return loss, variance and the probability of a recent change of calibration."""
+def _ece(days: Days, correlation: float) -> Estimate:
+    """Estimate the loss by calibration: the expected size of the gap of each bin."""
+    judged, successes, excess = days["judged"], days["successes"], days["confidence"] - days["successes"]
+    if not judged[-132:].any():
+        return Estimate(0.0, 0.0, 0.0)
+    effect = daily_effect(successes.sum(axis=1), judged.sum(axis=1), correlation, 1.0)
+    n, y = judged[-56:].sum(axis=0), successes[-56:].sum(axis=0)
+    overall, share = (y.sum() + 2) / (n.sum() + 4), n / max(n.sum(), 1)
+    success = (y + 2 * share + 2 * overall) / (n + 4 * share + 2)
+    unit = np.maximum(success * (1 - success), 0.02) * effect
+    precision = np.vstack([np.zeros(10), since(judged, TRACE_WINDOWS) / unit])
+    weighted = np.vstack([np.zeros(10), since(excess, TRACE_WINDOWS) / unit])
 
-    def total(count: str, d: int, b: int) -> float:
-        return math.fsum(getattr(q, count)[b] for day in days[:d] for q in day)
-
-    counts = [(sum(sum(q.successes) for q in day), sum(sum(q.judged) for q in day)) for day in days]
-    if not sum(n for _, n in counts[:132]):
-        return 0.0, 0.0, 0.0
-    effect = _effect(counts, icc, 1.0)
-    n, y = ([total(count, 56, b) for b in BINS] for count in ("judged", "successes"))
-    overall = (sum(y) + 2) / (sum(n) + 4)
-    share = [one / sum(n) if sum(n) else 0.0 for one in n]
-    success = [(y[b] + 2 * share[b] + 2 * overall) / (n[b] + 4 * share[b] + 2) for b in BINS]
-    unit = [max(s * (1 - s), 0.02) * effect for s in success]
-    precision = [[0.0] * 10, *([total("judged", d, b) / unit[b] for b in BINS] for d in TRACE_WINDOWS)]
-    weighted = [
-        [0.0] * 10,
-        *(
-            [(total("confidence", d, b) - total("successes", d, b)) / unit[b] for b in BINS]
-            for d in TRACE_WINDOWS
-        ),
-    ]
-
+    @cache
     def evidence(i: int, j: int) -> float:
-        return math.fsum(
-            _log_normal(precision[j][b] - precision[i][b], weighted[j][b] - weighted[i][b], 0.03, 0.01)
-            for b in BINS
-        )
+        of_bins = log_normal(precision[j] - precision[i], weighted[j] - weighted[i], 0.03, 0.01)
+        return float(of_bins.sum())
 
-    found = []
-    for b in BINS:
-        a = [1 / 0.01 + precision[k + 1][b] for k in range(len(TRACE_WINDOWS))]
-        h = [0.03 / 0.01 + weighted[k + 1][b] for k in range(len(TRACE_WINDOWS))]
-        found.append(change_points(TRACE_WINDOWS, evidence, lambda k, a=a, h=h: (h[k] / a[k], 1 / a[k])))
-    newest = [total("judged", 14, b) for b in BINS]
-    if not sum(newest):
-        newest = [total("judged", 132, b) for b in BINS]
+    def present(k: int, b: int) -> tuple[float, float]:
+        a = 1 / 0.01 + precision[k, b]
+        return (0.03 / 0.01 + weighted[k, b]) / a, 1 / a
+
+    newest = judged[-14:].sum(axis=0)
+    if not newest.any():
+        newest = judged[-132:].sum(axis=0)
     gap = variance = 0.0
-    for b, one in enumerate(found):
+    for b, of_bin in enumerate(newest / newest.sum()):
+        one = estimate(TRACE_WINDOWS, evidence, lambda k, b=b: present(k, b))  # type: ignore[misc]
         m, s = abs(one.mean), math.sqrt(one.variance)
-        folded = s * math.sqrt(2 / math.pi) * math.exp(-m * m / s / s / 2) + m * (
-            2 * NormalDist().cdf(m / s) - 1
-        )
-        gap += newest[b] / sum(newest) * folded
-        variance += (newest[b] / sum(newest)) ** 2 * max(m * m + s * s - folded**2, 0)
+        folded = s * math.sqrt(2 / math.pi) * math.exp(-((m / s) ** 2) / 2)
+        folded += m * (2 * NormalDist().cdf(m / s) - 1)
+        gap += of_bin * folded
+        variance += of_bin**2 * max(m * m + s * s - folded**2, 0)
     gap = min(gap, 0.99)
-    return -math.log(1 - gap), variance / (1 - gap) ** 2, found[0].recent
+    return Estimate(-math.log(1 - gap), variance / (1 - gap) ** 2, one.recent)
 
 
 def _observed(events: Events) -> list[float]:
-    return [min(d, events.days) for d in EVENT_WINDOWS]
+    return [min(days, events.days) for days in EVENT_WINDOWS]
 
 
-def _episodes(events: Events, cv: float, w: int, p: Any) -> tuple[float, float, tuple[float, float]]:
-    """Return −ln of the expected R, its variance, and the probabilities of recent changes."""
-    within = [[e for e in events.episodes if e[0] < d] for d in EVENT_WINDOWS]
-    longest = within[-1]
+def _either(one: float, other: float) -> float:
+    return 1 - (1 - one) * (1 - other)
+
+
+def _episodes(events: Events, cv: float, w: int, p: Any) -> Estimate:
+    """Estimate −ln of the expected R."""
+    longest = [e for e in events.episodes if e[0] < EVENT_WINDOWS[-1]]
     logs = [log for _, log, _ in longest]
-    spread = 0.0
-    if logs:
-        spread = math.fsum((log - math.fsum(logs) / len(logs)) ** 2 for log in logs)
+    spread = np.sum((np.array(logs) - np.mean(logs)) ** 2) if logs else 0.0
     variance = (10 * math.log(1 + cv * cv) + spread) / (10 + max(len(logs) - 1, 0))
     again = sum(a[2] == b[2] for a, b in itertools.pairwise(longest))
     modes = (max(len(longest) - 1, 0) + 4) / (again + 1)
-    n_open = events.open_log_hours is not None
-    n = [len(found) + n_open for found in within]
-    total = [math.fsum(log for _, log, _ in found) + (events.open_log_hours or 0.0) for found in within]
-    often = frequency([float(k) for k in n], _observed(events), 0.03)
-    p_sums, h_sums = [0.0, *(k / variance for k in n)], [0.0, *(t / variance for t in total)]
-    hours = change_points(
+    within = [[log for age, log, _ in events.episodes if age < days] + events.open for days in EVENT_WINDOWS]
+    often = frequency([len(some) for some in within], _observed(events), 0.03)
+    precision = [0.0, *(len(some) / variance for some in within)]
+    weighted = [0.0, *(math.fsum(some) / variance for some in within)]
+    hours = estimate(
         EVENT_WINDOWS,
-        lambda i, j: _log_normal(p_sums[j] - p_sums[i], h_sums[j] - h_sums[i], -1.0, 2.0),
-        lambda k: ((-0.5 + h_sums[k + 1]) / (0.5 + p_sums[k + 1]), 1 / (0.5 + p_sums[k + 1])),
+        lambda i, j: float(log_normal(precision[j] - precision[i], weighted[j] - weighted[i], -1.0, 2.0)),
+        lambda k: ((-0.5 + weighted[k]) / (0.5 + precision[k]), 1 / (0.5 + precision[k])),
     )
     s = math.sqrt(math.log(1 + often.variance / often.mean**2))
 
     def loss(i: float, j: float) -> float:
-        mean = w * often.mean * math.exp(i * s - s * s / 2)
-        return -math.log(expected_r(mean, hours.mean + j * math.sqrt(hours.variance), variance, modes, p))
+        n = w * often.mean * math.exp(i * s - s * s / 2)
+        return -math.log(expected_r(n, hours.mean + j * math.sqrt(hours.variance), variance, modes, p))
 
     three, middle = math.sqrt(3), loss(0, 0)
     mean, spread = middle, 0.0
     for some in ((loss(-three, 0), loss(three, 0)), (loss(0, -three), loss(0, three))):
-        shift = math.fsum(one - middle for one in some) / 6
+        shift = sum(one - middle for one in some) / 6
         mean += shift
-        spread += math.fsum((one - middle) ** 2 for one in some) / 6 - shift**2
-    return mean, max(spread, 0.0), (often.recent, hours.recent)
+        spread += sum((one - middle) ** 2 for one in some) / 6 - shift**2
+    return Estimate(mean, max(spread, 0.0), _either(often.recent, hours.recent))
 
 
 def expected_r(n: float, log_mean: float, log_variance: float, modes: float, p: Any) -> float:
     """Return the expected R of a window whose number of episodes has a Poisson distribution with mean n."""
-
-    def norm(x: float) -> float:
-        return 1 / (1 + math.exp(-p["norm_k"] * (x - p["norm_x0"])))
-
     chances = [math.exp(-n) * n**k / math.factorial(k) for k in range(20)]
-    chances.append(max(1 - math.fsum(chances), 0.0))
-    result = chances[0] * norm(1)
-    for k in range(1, 21):
+    result = chances[0] * norm(1, p)
+    for k, chance in enumerate([*chances[1:], max(1 - sum(chances), 0.0)], 1):
         of_mean = math.log(1 + (math.exp(log_variance) - 1) / k)
-        centre = log_mean + log_variance / 2 - of_mean / 2
+        hours = np.exp(log_mean + log_variance / 2 - of_mean / 2 + math.sqrt(of_mean) * NODES)
         rho = 1 - modes * (1 - (1 - 1 / modes) ** k) / k
-        result += chances[k] * math.fsum(
-            weight
-            * norm((1 - rho) / (1 + math.exp(centre + math.sqrt(of_mean) * node) / p["mttr_scale_hours"]))
-            for node, weight in NODES
-        )
-    return result
+        left = (1 - rho) / (1 + hours / p["mttr_scale_hours"])
+        result += chance * sum(WEIGHTS * [norm(x, p) for x in left]) / math.sqrt(2 * math.pi)
+    return float(result)
 
 
-def _deferrals(events: Events, w: int) -> tuple[float, float, tuple[float, float]]:
-    """Return the loss by deferrals, its variance, and the probabilities of recent changes."""
-    within = [[value for age, value in events.deferrals if age < d] for d in EVENT_WINDOWS]
-    n = [float(len(values)) for values in within]
+def _deferrals(events: Events, w: int) -> Estimate:
+    """Estimate the loss by deferrals."""
+    within = [[1 - value for age, value in events.deferrals if age < days] for days in EVENT_WINDOWS]
+    n = [len(lost) for lost in within]
     often = frequency(n, _observed(events), 0.3)
-    lost = rate([math.fsum(1 - value for value in values) for values in within], n, 1.0, 0.2, EVENT_WINDOWS)
+    lost = rate(np.array(list(map(math.fsum, within))), np.array(n), 1.0, 0.2, EVENT_WINDOWS)
     none = math.exp(-w * often.mean)
     kept = 1 - (1 - none) * lost.mean
     variance = (w * none * lost.mean / kept) ** 2 * often.variance + ((1 - none) / kept) ** 2 * lost.variance
-    return -math.log(kept), variance, (often.recent, lost.recent)
+    return Estimate(-math.log(kept), variance, _either(often.recent, lost.recent))
+
+
+# --- changes for the worse -------------------------------------------------------------------------------------------
+
+
+def behaviour_change(agent: Agent, end: datetime, correlations: dict[str, float]) -> dict[str, Any]:
+    """certainty.md §4: return the most likely change for the worse in the last 42 days, by column of int_windows."""
+    p, t = agent.fleet.p, agent.fleet.index(end)
+    days = Days(agent.periods, t, MEMORY_DAYS, agent.fleet.per_day)
+    weight = {"d_identity": p["lambda_c"], "k_contradiction": p["mu_c"]}
+    before_days = slice(-RECENT - BASE, -RECENT)
+
+    def growing(values: np.ndarray) -> np.ndarray:
+        """Return the sums since each of the last 42 days, that of the last day first."""
+        return np.cumsum(values[: -RECENT - 1 : -1])
+
+    alone, doubled, measured = [], np.zeros(RECENT), {}
+    for name in RATES:
+        y, n = days.rate(name)
+        if not n[before_days].any():
+            continue
+        measured[name] = y, n
+        effect = with_weeks(effect_of(days, name, correlations), y, n)
+        bad, trials = y[before_days].sum() / effect, n[before_days].sum() / effect
+        before = min((bad + 0.7 * math.sqrt(bad) + 0.5) / trials, 0.9)
+        for times in (2, 3, 6):
+            after = min(times * before, 0.95)
+            of_bad, of_good = math.log(after / before), math.log((1 - after) / (1 - before))
+            ratios = (growing(y) * of_bad + growing(n - y) * of_good) / effect
+            if times == 2:
+                doubled = doubled + ratios
+            if (after - before) * weight.get(name, 1) > 0.02:
+                alone.append(ratios)
+    found = [*alone, doubled]
+    checked, good = days["judged"].sum(axis=1), days["successes"].sum(axis=1)
+    excess = days["confidence"].sum(axis=1) - good
+    n_before = checked[before_days].sum()
+    if n_before:
+        effect = with_weeks(daily_effect(good, checked, correlations["ece"], 1.0), good, checked)
+        variance = max(_variance(good[before_days], checked[before_days]), 0.02) * effect
+        gap_before = excess[before_days].sum() / n_before
+        for gap, sign in itertools.product((0.05, 0.1), (1, -1)):
+            level = gap_before + sign * 0.7 * math.sqrt(variance / n_before)
+            if abs(level + sign * gap) <= abs(level) + 0.02:
+                continue
+            n = growing(checked)
+            ratios = gap * (sign * (growing(excess) - n * level) - n * gap / 2) / variance
+            found.append(ratios)
+            if gap == 0.05:
+                found.append(doubled + ratios)
+    best = np.max(found, axis=0)
+    d = int(np.argmax(best)) + 1
+
+    losses: dict[str, list[float]] = {}
+    for name, (y, n) in measured.items():
+        if n[-d:].any():
+            rates = [min(y[some].sum() / n[some].sum(), 0.95) for some in (before_days, slice(-d, None))]
+            losses[name] = [weight[name] * one if name in weight else -math.log(1 - one) for one in rates]
+    if n_before and checked[-d:].any():
+        gaps = [excess[some].sum() / checked[some].sum() for some in (before_days, slice(-d, None))]
+        losses["ece"] = [-math.log(1 - min(abs(gap), 0.95)) for gap in gaps]
+    kept = [math.exp(-math.fsum(loss[side] for loss in losses.values())) for side in (0, 1)]
+    rises = {name: losses[name][1] - losses[name][0] if name in losses else 0.0 for name in (*RATES, "ece")}
+    return {
+        "change_ratio": max(best[d - 1], 0.0),
+        "change_days": d,
+        "change_kept_before": kept[0],
+        "change_kept_now": kept[1],
+        "change_component": max(rises, key=rises.__getitem__),
+    }
+
+
+def with_weeks(daily: float, y: np.ndarray, n: np.ndarray) -> float:
+    """Return the larger one of a design effect and that of the twelve weeks before the last 42 days."""
+    y, n = (counts[-RECENT - 84 : -RECENT].reshape(12, 7).sum(axis=1) for counts in (y, n))
+    variance = _variance(y, n)
+    if variance <= 1e-15:
+        return daily
+    squares, pairs = _differences(y, n)
+    return max(daily, (squares / 1.5 + 10 * daily * variance) / ((pairs / 1.5 + 10) * variance))
+
+
+def _term(count: float, expected: float) -> float:
+    return count * math.log(count / expected) if count > 0 else 0.0
+
+
+def events_change(agent: Agent, end: datetime, cv: float) -> dict[str, Any]:
+    """certainty.md §4: return the most significant change for the worse of episodes and deferrals."""
+    events = Events(agent, end)
+    found: dict[str, list[tuple]] = {"longer": [], "more_often": [], "judged_worse": []}
+    for days in (4, 7, 14, 28, 42):
+        logs = [log for age, log, _ in events.episodes if age < days] + events.open
+        logs_before = [log for age, log, _ in events.episodes if days <= age < days + BASE]
+        n, m = len(logs), len(logs_before)
+        z = 0.0
+        if n and m:
+            mean_before, degrees = fmean(logs_before), 10 + m - 1
+            spread = sum((log - mean_before) ** 2 for log in logs_before)
+            variance = (10 * math.log(1 + cv * cv) + spread) / degrees
+            t = max((fmean(logs) - mean_before) / math.sqrt(variance * (1 / n + 1 / m)), 0.0)
+            z = math.sqrt(degrees * math.log(1 + t * t / degrees))
+        typical = [math.exp(fmean(some)) if some else 1.0 for some in (logs, logs_before)]
+        found["longer"].append((z, days, *typical))
+
+        t = min(days, events.days)
+        s = min(days + BASE, events.days) - t
+        e, f = (n + m) * t / (t + s), (n + m) * s / (t + s)
+        z = math.sqrt(max(2 * (_term(n, e) + _term(m, f)), 0)) if n >= 2 and n > e else 0.0
+        found["more_often"].append((z, days, n, m * t / s if s else 0.0))
+
+        values = [value for age, value in events.deferrals if age < days]
+        values_before = [value for age, value in events.deferrals if days <= age < days + BASE]
+        y, k = sum(1 - value for value in values), len(values)
+        x, j = sum(1 - value for value in values_before) + 0.25, len(values_before) + 0.5
+        share = (x + y) / (j + k)
+        z = 0.0
+        if y > k * share:
+            parts = ((y, k * share), (k - y, k * (1 - share)), (x, j * share), (j - x, j * (1 - share)))
+            z = math.sqrt(max(2 * sum(_term(*part) for part in parts), 0))
+        means = [fmean(some) if some else None for some in (values, values_before)]
+        found["judged_worse"].append((z, days, *means))
+    every = [(kind, *one) for kind, ones in found.items() for one in ones]
+    kind, z, days, now, before = max(every, key=lambda one: one[1])
+    columns = ("episode_z", "episode_kind", "episode_days", "episode_now", "episode_before")
+    some = (z, kind, days, now, before) if z > 0 else (z, kind, days, None, None)
+    return dict(zip(columns, some, strict=True))

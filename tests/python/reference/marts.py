@@ -1,0 +1,355 @@
+"""Rows of the marts that follow from the traces by the reference implementation, by mart and key."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
+from decimal import Decimal
+from functools import cache
+from statistics import NormalDist, fmean, median, stdev
+from typing import Any
+
+from reference import attribution
+from reference.intervals import bounds, of_fleet
+from reference.long_run import LongRun, behaviour_change, events_change, long_runs
+from reference.record import DAY, METRICS, WINDOWS, Agent, Fleet, Window
+from reference.scoring import COLUMNS, category, norm, score
+
+SCORE_KEY = ("agent_id_hash", "as_of", "window_days")
+KEYS = {
+    "fct_capacity_scores": SCORE_KEY,
+    "fct_factor_components": (*SCORE_KEY, "component"),
+    "fct_capacity_alerts": (*SCORE_KEY, "kind"),
+    "fct_fleet_capacity": ("as_of", "window_days"),
+    "fct_interval_calibration": ("as_of", "window_days"),
+    "fct_fleet_coherence_hourly": ("hour_start",),
+    "fct_score_attribution": (*SCORE_KEY, "loss_component"),
+    "fct_score_comparisons": (*SCORE_KEY, "compared_with"),
+    "fct_score_changes": (*SCORE_KEY, "compared_with", "loss_component"),
+    "int_windows": SCORE_KEY,
+}
+"""Columns of the key of each mart that is compared, and of the inputs of the alerts."""
+
+COMPONENTS = (
+    *("d_identity", "k_contradiction", "conscience_failure_rate", "i_chain", "signature_rate", "key_rate"),
+    *("link_rate", "chain_gaps", "chain_rewinds", "chain_duplicates", "i_coverage", "i_replay", "n_replayed"),
+    *("delta_drift", *(f"delta_{metric}" for metric in METRICS), "mttr_hours", "n_open_episodes"),
+    *(
+        "rho_regression",
+        "ece",
+        "q_deferral",
+        "n_judged_deferrals",
+        "u_unsafe",
+        "sigma",
+        "sigma_max",
+        "n_signals",
+    ),
+)
+Rows = dict[str, dict[tuple, dict[str, Any]]]
+
+
+class Reference:
+    """Everything that follows from a fleet, computed at most once."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.fleet = fleet
+        self.score, self.shared = cache(score), cache(self._shared)
+        self.bounds = cache(self._bounds)
+
+    def _shared(self, end: datetime, window: Window) -> tuple[dict[str, float], float]:
+        """Return correlations and variation of episodes over the agents with a row."""
+        with_row = [agent for agent in self.fleet.agents.values() if self.score(agent, end, window)]
+        return of_fleet(with_row, self.fleet.index(end), window)
+
+    def _bounds(self, agent: Agent, end: datetime, window: Window) -> dict[str, Any]:
+        row = self.score(agent, end, window)
+        return bounds(agent, row, self.fleet.index(end), window, *self.shared(end, window))
+
+    def rows(self, as_ofs: Iterable[datetime]) -> Rows:
+        """Return the expected rows at the as-ofs by mart and key."""
+        rows: Rows = defaultdict(dict)
+        agents = self.fleet.agents.items()
+        for end in as_ofs:
+            changes: dict[str, dict[str, Any]] = {}
+            lasting: dict[str, dict[Window, LongRun]] = {}
+            correlations, cv = self.shared(end, WINDOWS[0])
+            for name, agent in agents:
+                if self.fleet.has_as_of(agent, end):
+                    lasting[name] = long_runs(agent, end, correlations, cv)
+                    changes[name] = behaviour_change(agent, end, correlations) | events_change(agent, end, cv)
+            for window in WINDOWS:
+                for name, agent in agents:
+                    key = (name, end, window.days)
+                    for kind, severity, value in self._alerts(agent, end, window, changes.get(name, {})):
+                        rows["fct_capacity_alerts"][*key, kind] = {"severity": severity, "value": value}
+                    row = self.score(agent, end, window)
+                    if row is None:
+                        continue
+                    rows["int_windows"][key] = changes[name]
+                    found = self._bounds_of(agent, end, window)
+                    rows["fct_capacity_scores"][key] = {
+                        **{
+                            column: value
+                            for column, value in row.items()
+                            if column not in (*COMPONENTS, "n_episodes")
+                        },
+                        **found,
+                        **steady(lasting[name][window], row, self.fleet.p),
+                    }
+                    of_row = self.bounds(agent, end, window)
+                    for component in COMPONENTS:
+                        low, high = of_row["components"].get(component, (None, None, None))[1:]
+                        rows["fct_factor_components"][*key, component] = {
+                            "component_value": row[component],
+                            "component_low": low,
+                            "component_high": high,
+                            "design_effect": of_row["effects"].get(component),
+                        }
+                self._of_fleet(rows, end, window)
+        for hour, means in self.fleet.hourly_means.items():
+            rows["fct_fleet_coherence_hourly"][hour,] = {
+                "n_agents": len(means),
+                "fleet_coherence": fmean(means.values()),
+                "cross_agent_divergence": stdev(means.values()) if len(means) > 1 else None,
+            }
+        return rows
+
+    def _bounds_of(self, agent: Agent, end: datetime, window: Window) -> dict[str, Any]:
+        """Return the columns of the bounds of a score and its factors."""
+        row, found = self.score(agent, end, window), self.bounds(agent, end, window)
+        low, high = found["capacity"] or (None, None)
+        columns: dict[str, Any] = {
+            "capacity_score_low": low,
+            "capacity_score_high": high,
+            "category_certainty": None,
+        }
+        if low is not None:
+            is_certain = category(low) == category(high) == row["category"]
+            columns["category_certainty"] = "certain" if is_certain else "uncertain"
+        columns["interval_driver"] = found["drivers"]
+        for factor, column in COLUMNS.items():
+            columns[f"{column}_low"], columns[f"{column}_high"] = found["factors"][factor]
+        return columns
+
+    def _of_fleet(self, rows: Rows, end: datetime, window: Window) -> None:
+        """Add the rows of the whole fleet."""
+        found = [
+            row
+            for (_, as_of, days), row in rows["fct_capacity_scores"].items()
+            if (as_of, days) == (end, window.days)
+        ]
+        if not found:
+            return
+        correlations, cv = self.shared(end, window)
+        rows["fct_interval_calibration"][end, window.days] = {
+            f"{'delta_' if effect in METRICS else ''}{effect}_correlation": value
+            for effect, value in correlations.items()
+        } | {"episode_cv": cv}
+        named = Counter(row[column] for row in found for column in ("score_status", "category"))
+        scores, lasting = (
+            [row[column] for row in found if row[column] is not None]
+            for column in ("capacity_score", "capacity_score_steady")
+        )
+        is_healthy = ("healthy", "high_capacity")
+        is_not = ("high_fragility", "moderate")
+        rows["fct_fleet_capacity"][end, window.days] = {
+            **{
+                f"n_{name}": named[name]
+                for name in ("final", "provisional", "insufficient_data", *is_healthy, *is_not)
+            },
+            "n_agents": len(found),
+            "mean_capacity_score": fmean(scores) if scores else None,
+            "median_capacity_score": median(scores) if scores else None,
+            "min_capacity_score": min(scores, default=None),
+            "median_capacity_score_steady": median(lasting) if lasting else None,
+            "n_steady_at_least_healthy": sum(row["category_steady_low"] in is_healthy for row in found),
+            "n_steady_below_healthy": sum(row["category_steady_high"] in is_not for row in found),
+        }
+
+    # --- alerts ------------------------------------------------------------------------------------------------------
+
+    def _alerts(
+        self, agent: Agent, end: datetime, window: Window, changes: Mapping[str, Any]
+    ) -> Iterator[tuple[str, str, float]]:
+        """scoring.md §8 and certainty.md §4: yield kind, severity and value of the alerts of an agent."""
+        p, length = self.fleet.p, window.days * DAY
+        silence = end - p["silent_days"] * DAY
+        if (
+            not agent.n_between(silence, end)
+            and agent.n_between(silence - length, silence) >= p["silent_min_traces"]
+        ):
+            yield "silent", "warning", (end - max(at for at in agent.times if at < end)) / DAY
+        row = self.score(agent, end, window)
+        if row is None:
+            return
+        capacity, threshold = row["capacity_score"], p["low_capacity_threshold"]
+        if capacity is not None and capacity < threshold:
+            is_sure = self.bounds(agent, end, window)["capacity"][1] < threshold
+            yield "low_capacity", "critical" if is_sure else "warning", capacity
+        broken = sum(row[f"chain_{kind}"] for kind in ("gaps", "rewinds", "duplicates"))
+        if broken:
+            yield (
+                "broken_chain",
+                "critical" if self._is_rewritten(agent, row, end, window) else "warning",
+                broken,
+            )
+        untrusted = round((1 - row["key_rate"]) * row["n_traces"])
+        if untrusted:
+            yield "untrusted_key", "critical", untrusted
+        is_old = agent.times[0] <= end - (42 + p["warm_up_days"]) * DAY
+        drop = changes["change_kept_before"] - changes["change_kept_now"]
+        fall = self._fall(agent, end, window)
+        if is_old and capacity is not None and changes["change_ratio"] >= p["falling_ratio"]:
+            fall = drop if drop >= p["falling_threshold"] / 3 else fall
+        if fall is not None:
+            yield "falling", "warning", fall
+        if changes["episode_z"] >= p["episode_z"]:
+            yield "episode", "warning", changes["episode_now"]
+
+    def _is_rewritten(self, agent: Agent, row: Mapping[str, Any], end: datetime, window: Window) -> bool:
+        """Return whether a broken chain is critical: a number repeats or goes back, or there are more gaps than in the
+        90 days before the window."""
+        p, t = self.fleet.p, self.fleet.index(end - window.days * DAY)
+        if row["chain_rewinds"] + row["chain_duplicates"]:
+            return True
+        before = agent.periods[t - 90 * self.fleet.per_day : t]
+        x, n, y, m = row["chain_gaps"], row["n_traces"], before["gap"].sum(), before["n"].sum()
+        if x <= p["chain_gap_share"] * n or m == 0:
+            return False
+        e, f = (x + y) * n / (n + m), (x + y) * m / (n + m)
+        z = math.sqrt(2 * (x * math.log(x / e) + (y * math.log(y / f) if y else 0))) if x > e else 0.0
+        return z >= p["chain_gap_z"]
+
+    def _fall(self, agent: Agent, end: datetime, window: Window) -> float | None:
+        """certainty.md §4, ``falling``: return D if a window loses more than the one before it, otherwise None."""
+        p, earlier = self.fleet.p, end - window.days * DAY
+        before, now = self.score(agent, earlier, window), self.score(agent, end, window)
+        if before is None or before["score_status"] != "final" or now["capacity_score"] is None:
+            return None
+        good = ("i_chain", "i_coverage", "i_replay", "s_score")
+        parts = {"d_identity", "k_contradiction", *good, "delta_drift", "ece", "u_unsafe"}
+
+        def loss(part: str, value: float) -> float:
+            if part in ("d_identity", "k_contradiction"):
+                return float(p["lambda_c" if part == "d_identity" else "mu_c"] * value)
+            left = norm(1 - value, p) if part == "delta_drift" else value if part in good else 1 - value
+            return -math.log(max(left, 1e-9))
+
+        of_before, of_now = (self.bounds(agent, at, window)["components"] for at in (earlier, end))
+        was = is_now = variance = 0.0
+        alone = False
+        for part in parts - {*before["unmeasured_components"], *now["unmeasured_components"]}:
+            worst, best = (1, 2) if part in good else (2, 1)
+            old, old_worst = (loss(part, of_before[part][i]) for i in (0, worst))
+            new, new_best = (loss(part, of_now[part][i]) for i in (0, best))
+            own = ((old_worst - old) ** 2 + (new - new_best) ** 2) / 1.96**2
+            alone |= new - old > 0.02 and new - old >= p["falling_z_alone"] * math.sqrt(own)
+            was, is_now, variance = was + old, is_now + new, variance + own
+        together = is_now - was >= p["falling_z_together"] * math.sqrt(variance)
+        fall = math.exp(-was) - math.exp(-is_now)
+        return fall if (together or alone) and fall >= p["falling_threshold"] / 3 else None
+
+
+def steady(found: LongRun, row: Mapping[str, Any], p: Mapping[str, Any]) -> dict[str, Any]:
+    """certainty.md §4b: return the columns of the steady score."""
+    names = ("capacity_score_steady", "category_steady")
+    columns: dict[str, Any] = dict.fromkeys(
+        [f"{name}{side}" for name in names for side in ("", "_low", "_high")]
+    )
+    columns |= dict.fromkeys(("grant_score", "withhold_score", "probability_at_threshold"))
+    columns |= dict.fromkeys(("mttr_hours_steady_minus_weekly", "q_deferral_steady_minus_weekly"))
+    columns |= {f"{COLUMNS[factor]}_steady": value for factor, value in found.factors.items()}
+    columns["steady_missing_because"] = "too_few_traces"
+    weekly = row["capacity_score"]
+    if weekly is None:
+        return columns
+    columns["steady_missing_because"] = None
+    for side, value in (("", found.score), ("_low", found.low), ("_high", found.high)):
+        columns[f"capacity_score_steady{side}"], columns[f"category_steady{side}"] = value, category(value)
+
+    fixed = -math.log(norm(1, p))
+
+    def logged(value: float) -> float:
+        return math.log(-math.log(value) - fixed)
+
+    def reached(probability: float) -> float:
+        """Return the score that the long run reaches with a probability."""
+        if found.score == found.high:
+            return found.score
+        at = logged(found.score)
+        sd = (at - logged(found.high)) / 1.96
+        return math.exp(-fixed - math.exp(at + NormalDist().inv_cdf(probability) * sd))
+
+    columns["grant_score"], columns["withhold_score"] = reached(0.74), reached(0.45)
+    columns["probability_at_threshold"] = float(found.score >= 0.6)
+    if found.score != found.high and math.exp(-fixed) > 0.6:
+        sd = (logged(found.score) - logged(found.high)) / 1.96
+        columns["probability_at_threshold"] = NormalDist().cdf((logged(0.6) - logged(found.score)) / sd)
+    of_r, of_q = 0.0, found.score - weekly if row["q_deferral"] == 0 else 0.0
+    if weekly > 0 and found.score > 0:
+        ratio = math.log(found.score / weekly)
+        points = weekly if abs(ratio) < 1e-12 else (found.score - weekly) / ratio
+        of_r = math.log(found.factors["R"] / row["r_score"]) * points
+        of_q = math.log(found.q_deferral / row["q_deferral"]) * points
+    columns["mttr_hours_steady_minus_weekly"], columns["q_deferral_steady_minus_weekly"] = of_r, of_q
+    return columns
+
+
+def attribution_rows(
+    scores: Mapping[tuple, Mapping[str, Any]],
+    wanted: Iterable[datetime],
+    period: timedelta,
+    parameters_of: Callable[[str], Mapping[str, Any]],
+) -> Rows:
+    """Return the rows of attribution and changes that follow from published scores and components.
+
+    :param scores: score, parameter_set_id and components by agent, as-of and window.
+    :param wanted: as-ofs of the rows.
+    :param parameters_of: function that returns the overrides of a parameter_set_id.
+    """
+    rows: Rows = defaultdict(dict)
+    levels = {
+        key: attribution.level(row["components"], parameters_of(row["parameter_set_id"]))
+        for key, row in scores.items()
+        if row["capacity_score"] is not None
+    }
+
+    def add(mart: str, key: tuple, values: Mapping[str, Mapping[str, Decimal]]) -> None:
+        """Add the rows of the loss components. An infinite loss is null."""
+        for part in attribution.PARTS:
+            found = {column: float(of[part]) for column, of in values.items()}
+            rows[mart][*key, part] = {
+                column: None if math.isinf(value) else value for column, value in found.items()
+            }
+
+    for key, row in scores.items():
+        agent, as_of, window = key
+        if as_of not in wanted:
+            continue
+        if key in levels:
+            values = {"loss": levels[key].loss, "points_lost": levels[key].points}
+            add("fct_score_attribution", key, values)
+        for name, length in (("window", window * DAY), ("as_of", period)):
+            earlier = (agent, as_of - length, window)
+            before = scores.get(earlier)
+            reason = None
+            if before is None:
+                reason = "no_earlier_score"
+            elif before["parameter_set_id"] != row["parameter_set_id"]:
+                reason = "other_parameter_set"
+            elif earlier not in levels or key not in levels:
+                reason = "no_score"
+            score_before, score_now = before and before["capacity_score"], row["capacity_score"]
+            rows["fct_score_comparisons"][*key, name] = {
+                "compared_as_of": as_of - length,
+                "score_before": score_before,
+                "score_now": score_now,
+                "change": None if reason else score_now - score_before,
+                "not_comparable_because": reason,
+            }
+            if reason is None:
+                losses, points = attribution.change(levels[earlier], levels[key])
+                add("fct_score_changes", (*key, name), {"loss_change": losses, "points": points})
+    return rows
