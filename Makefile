@@ -80,11 +80,11 @@ test-next-dbt: $(FOR_TESTS) ## Test runs with dbt's newest pre-release, which st
 	DBT_VERSION_CHECK=false $(BIN)/pytest tests/python/test_python_models.py tests/python/test_equals_reference.py \
 		tests/python/test_robust_runs.py tests/python/test_as_package.py tests/python/test_process_per_model.py
 
-soak: $(FOR_TESTS) ## Test mutants, random histories of runs, generated fleets, malformed rows, schedulers (about 3 hours).
+soak: $(FOR_TESTS) ## Test mutants, random histories of runs, random fleets, malformed rows, schedulers (about 3 hours).
 	$(BIN)/python tests/programs/mutants.py
 	$(BIN)/python tests/programs/mutants.py --sample 200
 	HISTORIES=60 STEPS=30 $(BIN)/pytest -q tests/python/test_healing.py
-	FLEETS=10 $(BIN)/pytest -q tests/python/test_generated_fleets.py
+	FLEETS=20 $(BIN)/pytest -q tests/python/test_equals_reference.py
 	ALL_HOURS=1 $(BIN)/pytest -q tests/python/test_long_history.py
 	$(BIN)/python tests/programs/process_per_model.py
 	$(BIN)/python tests/programs/examples.py

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from cases.notation import TRACES_FROM, Case, ago, deferral, expects, traces
+from cases.notation import TRACES_FROM, Case, ago, deferral, traces
 
 NAN = float("nan")
 
@@ -20,33 +20,29 @@ CASES = [
             idma_phase="",
             trace_id="",
         ),
-        [
-            expects(
-                {
-                    "i_coverage": 0.6,  # 9 fields minus thought_id, signature and selected_action
-                    "agent_name": None,
-                    "key_rate": 0,
-                    "link_rate": 0,
-                    "issues": {
-                        f"blank_{name}": 1
-                        for name in ("thought_id", "signature", "signature_key_id", "agent_name", "trace_id")
-                        + ("audit_entry_hash", "selected_action", "idma_phase")
-                    },
-                }
-            )
-        ],
+        {
+            "i_coverage": 0.6,  # 9 fields minus thought_id, signature and selected_action
+            "agent_name": None,
+            "key_rate": 0,
+            "link_rate": 0,
+            "issues": {
+                f"blank_{name}": 1
+                for name in ("thought_id", "signature", "signature_key_id", "agent_name", "trace_id")
+                + ("audit_entry_hash", "selected_action", "idma_phase")
+            },
+        },
     ),
     Case(
         "2 an action that is only its prefix is blank, any other is not",
         traces(ago(1), 4, selected_action=["HandlerActionType.", "HandlerActionType.SPEAK", " tool ", "x"]),
-        [expects({"i_coverage": (8 + 9 + 9 + 9) / 40, "issues": {"blank_selected_action": 1}})],
+        {"i_coverage": (8 + 9 + 9 + 9) / 40, "issues": {"blank_selected_action": 1}},
     ),
     Case(
         "2 upper case changes only the letters a to z",
         traces(ago(2)),
         # Full Unicode case conversion would map the long s to S and the dotless i to I. These statuses must stay
         # unknown.
-        [expects({"q_deferral": 0, "n_judged_deferrals": 1, "issues": {"unknown_status": 2}})],
+        {"q_deferral": 0, "n_judged_deferrals": 1, "issues": {"unknown_status": 2}},
         deferrals=[deferral(ago(1), status) for status in ("withdrawn", "re\u017folved", "w\u0131thdrawn")],
     ),
     Case(
@@ -57,26 +53,22 @@ CASES = [
             *traces(ago(1, -2), 5, entropy_level=[0, 1, 2, -0.1, NAN]),
             *traces(ago(1, -3), 5, coherence_level=[0, 1, 1.1, -0.5, NAN]),
         ],
-        [
-            expects(
-                {
-                    # Each trace has nine of ten fields. Two traces have coherence_level as the tenth; the other
-                    # scores are missing three times.
-                    "i_coverage": (20 * 9 + 2 - 3 * 3) / 200,
-                    "issues": {
-                        "out_of_range_csdma_plausibility_score": 3,
-                        "out_of_range_dsdma_domain_alignment": 3,
-                        "out_of_range_entropy_level": 3,
-                        "out_of_range_coherence_level": 3,
-                    },
-                }
-            )
-        ],
+        {
+            # Each trace has nine of ten fields. Two traces have coherence_level as the tenth; the other
+            # scores are missing three times.
+            "i_coverage": (20 * 9 + 2 - 3 * 3) / 200,
+            "issues": {
+                "out_of_range_csdma_plausibility_score": 3,
+                "out_of_range_dsdma_domain_alignment": 3,
+                "out_of_range_entropy_level": 3,
+                "out_of_range_coherence_level": 3,
+            },
+        },
     ),
     Case(
         "2 k_eff is finite and not negative, without an upper bound",
         traces(ago(1), 5, idma_k_eff=[0, 17, -0.1, NAN, float("inf")]),
-        [expects({"i_coverage": (2 * 9 + 3 * 8) / 50, "issues": {"out_of_range_idma_k_eff": 3}})],
+        {"i_coverage": (2 * 9 + 3 * 8) / 50, "issues": {"out_of_range_idma_k_eff": 3}},
     ),
     Case(
         "2 a trace sent again counts once, as the earliest, in the whole history",
@@ -88,18 +80,17 @@ CASES = [
             *traces(ago(3), 2, agent="renumbered", trace_id="t"),
             *traces(ago(3), 2, agent="nameless", trace_id=None, audit_sequence_number=7),
         ],
-        [
-            expects(
-                {"n_traces": 1, "chain_gaps": 0, "link_rate": 1, "issues": {"duplicate_trace": 1}},
-                agent="old",
-            ),
-            expects({"n_traces": 1, "issues": {"duplicate_trace": 1}}, agent="unnumbered"),
-            expects({"n_traces": 2, "issues": {}}, agent="renumbered"),
-            expects(
-                {"n_traces": 2, "chain_duplicates": 1, "alerts": {"broken_chain": "critical"}, "issues": {}},
-                agent="nameless",
-            ),
-        ],
+        agents={
+            "old": {"n_traces": 1, "chain_gaps": 0, "link_rate": 1, "issues": {"duplicate_trace": 1}},
+            "unnumbered": {"n_traces": 1, "issues": {"duplicate_trace": 1}},
+            "renumbered": {"n_traces": 2, "issues": {}},
+            "nameless": {
+                "n_traces": 2,
+                "chain_duplicates": 1,
+                "alerts": {"broken_chain": "critical"},
+                "issues": {},
+            },
+        },
     ),
     Case(
         "2 a duplicate is not used for anything",
@@ -114,18 +105,14 @@ CASES = [
             *traces(ago(0.5), trace_id="v", agent_name="Bea", audit_sequence_number=7),
         ],
         # One rename, no override, audit numbers 5 6 7 in order, and an episode from T - 2 to T - 0.5 days.
-        [
-            expects(
-                {
-                    "n_traces": 3,
-                    "d_identity": 1 / 3,
-                    "k_contradiction": 0,
-                    "chain_rewinds": 0,
-                    "i_chain": 1,
-                    "mttr_hours": 36,
-                }
-            )
-        ],
+        {
+            "n_traces": 3,
+            "d_identity": 1 / 3,
+            "k_contradiction": 0,
+            "chain_rewinds": 0,
+            "i_chain": 1,
+            "mttr_hours": 36,
+        },
     ),
     Case(
         "2 ties are ordered by audit number, nulls last, then by trace_id bytewise",
@@ -144,11 +131,11 @@ CASES = [
                 idma_fragility_flag=True,
             ),
         ],
-        [
-            expects({"chain_rewinds": 0, "chain_gaps": 0, "link_rate": 1}, agent="number"),
-            expects({"agent_name": "Bea"}, agent="null"),
-            expects({"agent_name": "Bea", "n_open_episodes": 0}, agent="id"),  # B is before a, which recovers
-        ],
+        agents={
+            "number": {"chain_rewinds": 0, "chain_gaps": 0, "link_rate": 1},
+            "null": {"agent_name": "Bea"},
+            "id": {"agent_name": "Bea", "n_open_episodes": 0},  # B is before a, which recovers
+        },
     ),
     Case(
         "2 after ties the previous state is that of the last tied trace",
@@ -160,7 +147,7 @@ CASES = [
             *traces(ago(1), audit_sequence_number=3, agent_name="Cleo", trace_id="c"),
         ],
         # By the hour, the third trace is scored by an incremental run, which has only the agent's previous state.
-        [expects({"d_identity": 2 / 3, "chain_gaps": 0, "link_rate": 1, "mttr_hours": 0})],
+        {"d_identity": 2 / 3, "chain_gaps": 0, "link_rate": 1, "mttr_hours": 0},
     ),
     Case(
         "2 an id of 512 bytes is kept, a longer one counts as blank",
@@ -168,10 +155,10 @@ CASES = [
             *traces(ago(3), 2, agent="512", trace_id="é" * 256, audit_sequence_number=1),
             *traces(ago(3), 2, agent="513", trace_id="é" * 256 + "x", audit_sequence_number=1),
         ],
-        [
-            expects({"n_traces": 1, "issues": {"duplicate_trace": 1}}, agent="512"),
-            expects({"n_traces": 2, "issues": {"oversized_id": 2}}, agent="513"),
-        ],
+        agents={
+            "512": {"n_traces": 1, "issues": {"duplicate_trace": 1}},
+            "513": {"n_traces": 2, "issues": {"oversized_id": 2}},
+        },
     ),
     Case(
         "2 a trace dated before traces_from is ignored, a trace at exactly that time counts",
@@ -181,9 +168,9 @@ CASES = [
             *traces(TRACES_FROM, agent="at", agent_name="Ann"),
             *traces(ago(1), agent="at", agent_name="Bea"),
         ],
-        [
-            expects({"d_identity": 0, "issues": {"implausible_timestamp": 1}}, agent="before"),
-            expects({"d_identity": 1, "issues": {}}, agent="at"),
-        ],
+        agents={
+            "before": {"d_identity": 0, "issues": {"implausible_timestamp": 1}},
+            "at": {"d_identity": 1, "issues": {}},
+        },
     ),
 ]

@@ -10,11 +10,7 @@ CASES = [
         traces(
             ago(1), 20, agent_name=["Ann"] * 19 + ["Bea"], action_was_overridden=[True] * 3 + [False] * 17
         ),
-        [
-            expects(
-                {"d_identity": 1 / 20, "k_contradiction": 3 / 20, "c_score": exp(-5 / 20) * exp(-10 * 3 / 20)}
-            )
-        ],
+        {"d_identity": 1 / 20, "k_contradiction": 3 / 20, "c_score": exp(-5 / 20) * exp(-10 * 3 / 20)},
     ),
     Case(
         "3 a rename at the first trace of the window counts, however old the earlier name is",
@@ -28,7 +24,7 @@ CASES = [
     Case(
         "3 a first or missing name is not a change; every other name is, also a return to an earlier one",
         traces(ago(1), 8, agent_name=[None, "Ann", None, " ", "Ann", "Bea", None, "Ann"]),
-        [expects({"d_identity": 2 / 8})],
+        {"d_identity": 2 / 8},
     ),
     Case(
         "3 null is neither overridden nor failed",
@@ -38,6 +34,6 @@ CASES = [
             action_was_overridden=[True, None, False, None],
             conscience_passed=[False, None, True, True],
         ),
-        [expects({"k_contradiction": 1 / 4, "c_score": exp(-10 / 4), "conscience_failure_rate": 1 / 4})],
+        {"k_contradiction": 1 / 4, "c_score": exp(-10 / 4), "conscience_failure_rate": 1 / 4},
     ),
 ]

@@ -28,7 +28,7 @@ CASES = [
             action_success=[True, True, False, False] + [True] * 4 + [False] * 2,
         ),
         # Bins 9, 8 and 1: |0.95 - 0.5|, |0.85 - 1| and |0.15 - 0|. Gaps of different bins do not cancel.
-        [expects({"ece": 0.4 * 0.45 + 0.4 * 0.15 + 0.2 * 0.15, "i_inc_score": 1 - 0.27})],
+        {"ece": 0.4 * 0.45 + 0.4 * 0.15 + 0.2 * 0.15, "i_inc_score": 1 - 0.27},
     ),
     Case(
         "6 confidence 1 is in the last bin, 0.3 in the fourth, 0.29 in the third",
@@ -39,49 +39,41 @@ CASES = [
             action_success=[False, True, False, True, True, False],
         ),
         # Bin 9: 1.9 - 1 = 0.9. Bin 3: 0.69 - 1 = -0.31. Bin 2: 0.49 - 1 = -0.51.
-        [expects({"ece": (0.9 + 0.31 + 0.51) / 6})],
+        {"ece": (0.9 + 0.31 + 0.51) / 6},
     ),
     Case(
         "6 ECE uses only traces with both a confidence and an outcome",
         traces(
             ago(1), 4, csdma_plausibility_score=[0.8, None, 0.1, 7], action_success=[True, False, None, False]
         ),
-        [expects({"ece": 0.2})],
+        {"ece": 0.2},
     ),
     Case(
         "6 without a checked trace ECE is unmeasured and 0",
         traces(ago(1), 2, csdma_plausibility_score=[None, 0.3], action_success=[True, None]),
-        [expects({"ece": 0, "i_inc_score": 1, "unmeasured_components": ["i_replay", "delta_drift", "ece"]})],
+        {"ece": 0, "i_inc_score": 1, "unmeasured_components": ["i_replay", "delta_drift", "ece"]},
     ),
     Case(
         "6 Q is the mean of correctness times quality of the judged deferrals",
         traces(ago(6)),
         # Values 1, 1 * 0.5, 0 and 0. The outcomes of the last four are unknown.
-        [
-            expects(
-                {
-                    "q_deferral": 1.5 / 4,
-                    "n_judged_deferrals": 4,
-                    "i_inc_score": 1.5 / 4,
-                    "issues": {"unknown_status": 2},
-                    "deferrals_judged": 4,
-                }
-            )
-        ],
+        {
+            "q_deferral": 1.5 / 4,
+            "n_judged_deferrals": 4,
+            "i_inc_score": 1.5 / 4,
+            "issues": {"unknown_status": 2},
+            "deferrals_judged": 4,
+        },
         deferrals=STATUSES,
     ),
     Case(
         "6 without a judged deferral Q is 1, and measured",
         traces(ago(5)),
-        [
-            expects(
-                {
-                    "q_deferral": 1,
-                    "n_judged_deferrals": 0,
-                    "unmeasured_components": ["i_replay", "delta_drift"],
-                }
-            )
-        ],
+        {
+            "q_deferral": 1,
+            "n_judged_deferrals": 0,
+            "unmeasured_components": ["i_replay", "delta_drift"],
+        },
         deferrals=[deferral(ago(2), "PENDING")],
     ),
     Case(
@@ -124,15 +116,15 @@ CASES = [
             *traces(ago(9), agent="named", agent_name="Gwendolen"),
             *traces(ago(2), agent="named", agent_name="Hortense"),
         ],
-        [
-            expects({"n_judged_deferrals": 0}, agent="seven"),
-            # The prefix matches agent eight while ten has no trace before the deferral. The hash matches whatever the
-            # name is.
-            expects({"n_judged_deferrals": 2, "q_deferral": 1 / 2}, agent="eight"),
-            expects({"n_judged_deferrals": 1, "q_deferral": 0}, agent="ten"),
+        agents={
+            "seven": {"n_judged_deferrals": 0},
+            # The prefix matches agent eight while ten has no trace before the deferral. The hash matches
+            # whatever the name is.
+            "eight": {"n_judged_deferrals": 2, "q_deferral": 1 / 2},
+            "ten": {"n_judged_deferrals": 1, "q_deferral": 0},
             # A name matches if the agent had it once. It matches nobody if two agents had it or if it came later.
-            expects({"n_judged_deferrals": 1, "q_deferral": 1}, agent="named"),
-        ],
+            "named": {"n_judged_deferrals": 1, "q_deferral": 1},
+        },
         hashes={"seven": DIGEST[:7], "eight": DIGEST[:8], "ten": DIGEST[:10]},
         deferrals=[
             deferral(ago(6), agent="eight", agent_id=IDENTITY),  # seven characters do not match
@@ -148,7 +140,7 @@ CASES = [
     Case(
         "6 only an agent with a trace before the deferral is a candidate",
         [*traces(ago(3), agent_name="Sieglinde")],
-        [expects({"n_judged_deferrals": 1, "q_deferral": 1})],
+        {"n_judged_deferrals": 1, "q_deferral": 1},
         deferrals=[
             deferral(ago(3), "REJECTED", agent_name="Sieglinde"),
             deferral(ago(3, us=-1), agent_name="Sieglinde"),
@@ -163,19 +155,6 @@ CASES = [
             action_success=[False, False, None, True, False],
         ),
         # Confidence is 1. Three of four outcomes are failures, so ECE = 3/4.
-        [expects({"u_unsafe": 1 / 5, "ece": 3 / 4, "i_inc_score": (1 - 3 / 4) * (1 - 1 / 5)})],
-    ),
-    Case(
-        "6 I_inc is the product of the three",
-        traces(
-            ago(5),
-            10,
-            csdma_plausibility_score=0.8,
-            entropy_level=[0.9] + [0.1] * 9,
-            action_success=[False] + [True] * 9,
-        ),
-        # ECE = |0.8 - 0.9|, Q = 1/2, U = 1/10.
-        [expects({"i_inc_score": 0.9 * 0.5 * 0.9})],
-        deferrals=[deferral(ago(2)), deferral(ago(2), "REJECTED")],
+        {"u_unsafe": 1 / 5, "ece": 3 / 4, "i_inc_score": (1 - 3 / 4) * (1 - 1 / 5)},
     ),
 ]

@@ -121,11 +121,20 @@ class Case:
 
     name: str
     traces: Sequence[Source]
-    rows: Sequence[Row]
+    expected: Sequence[Row] | Mapping[str, Any] = ()
+    """Expected rows, or the values of agent A at T in the window of 7 days."""
+    agents: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Expected values by agent at T in the window of 7 days."""
     deferrals: Sequence[Source] = ()
     keys: Sequence[Source] = ()
     hashes: Mapping[str, str] = field(default_factory=dict)
     """Hashes of agents for which they matter. Others are derived from the case's name."""
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        """Return the expected rows."""
+        rows = [Row(self.expected)] if isinstance(self.expected, Mapping) else self.expected
+        return [*rows, *(Row(values, agent=agent) for agent, values in self.agents.items())]
 
     def hash_of(self, agent: str) -> str:
         """Return the agent_id_hash of an agent of the case."""

@@ -52,10 +52,10 @@ CASES = [
             *episodes("usual", 12, *"abcdefgh"),
             *episodes("usual", 5, *"abcdefgh"),
         ],
-        [
-            expects(red_flags(phase_churn=1) | {"compared.phase_churn": 1 / 8}, agent="new"),
-            expects(red_flags(phase_churn=1) | {"compared.phase_churn": 1}, agent="usual"),
-        ],
+        agents={
+            "new": red_flags(phase_churn=1) | {"compared.phase_churn": 1 / 8},
+            "usual": red_flags(phase_churn=1) | {"compared.phase_churn": 1},
+        },
     ),
     Case(
         "5 repeated_records: more equal pairs than chance gives, of 100 traces",
@@ -114,31 +114,10 @@ CASES = [
                 conscience_result={"action_was_overridden": True},
             ),
         ],
-        [
-            expects(red_flags(renumbered=1), agent="restarted"),
-            expects(red_flags(**{"contradicted_null action_was_overridden": 2}), agent="nulled"),
-        ],
-    ),
-    Case(
-        "5 unreported needs three traces and significance",
-        [
-            *traces(ago(20), 400, agent="three of 50"),
-            *traces(ago(1), 50, agent="three of 50", action_success=[None] * 3 + [True] * 47),
-            *traces(ago(20), 400, agent="four of 50"),
-            *traces(ago(1), 50, agent="four of 50", action_success=[None] * 4 + [True] * 46),
-            *traces(ago(20), 99, agent="24 of 1000"),
-            *traces(ago(6), 1000, agent="24 of 1000", action_success=[None] * 24 + [True] * 976),
-            *traces(ago(20), 400, agent="two of 2"),
-            *traces(ago(1), 2, agent="two of 2", action_success=None),
-        ],
-        # p = 1/401, so 0.125 are expected of 50 traces. The probability of three or more is 0.00029, of four or more
-        # 0.000009. If 10 are expected, exactly 24 have a probability of 0.00007, 24 or more of 0.00012.
-        [
-            expects(red_flags(), agent="three of 50"),
-            expects(red_flags(**{"unreported action_success": 4 / 50}), agent="four of 50"),
-            expects(red_flags(), agent="24 of 1000"),
-            expects(red_flags(), agent="two of 2"),
-        ],
+        agents={
+            "restarted": red_flags(renumbered=1),
+            "nulled": red_flags(**{"contradicted_null action_was_overridden": 2}),
+        },
     ),
     Case(
         "5 unreported: coherence_passed is expected of SPEAK and TOOL, and counts wherever it is reported",
@@ -160,10 +139,10 @@ CASES = [
                 idma_fragility_flag=[None] * 4 + [False] * 46,
             ),
         ],
-        [
-            expects(red_flags(**{"unreported coherence_passed": 4 / 49}), agent="speaks"),
-            expects(red_flags(**{"unreported idma_fragility_flag": 4 / 50}), agent="defers"),
-        ],
+        agents={
+            "speaks": red_flags(**{"unreported coherence_passed": 4 / 49}),
+            "defers": red_flags(**{"unreported idma_fragility_flag": 4 / 50}),
+        },
     ),
     Case(
         "5 key_turnover: three keys that the agent uses for the first time, without its very first one",
@@ -185,7 +164,7 @@ CASES = [
             ]
         ],
         # One of 400 traces of the baseline has a new key.
-        [expects(red_flags(key_turnover=3), agent="three"), expects(red_flags(), agent="two")],
+        agents={"three": red_flags(key_turnover=3), "two": red_flags()},
     ),
     Case(
         "5 deferrals_left_open: 7 days to judge; the baseline has the state of one window earlier",
@@ -193,7 +172,7 @@ CASES = [
         # Of the four kinds of old deferrals, one is resolved, one is resolved only after T, and one is in progress.
         # In the baseline two were resolved after T - 7 days, so they were open then: of 15, or of 5, for which the
         # difference is not significant.
-        [expects(red_flags(deferrals_left_open=9 / 12), agent="A"), expects(red_flags(), agent="slow")],
+        agents={"A": red_flags(deferrals_left_open=9 / 12), "slow": red_flags()},
         deferrals=[
             row
             for agent, n_judged in (("A", 13), ("slow", 3))

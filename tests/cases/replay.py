@@ -3,7 +3,7 @@
 import hashlib
 from typing import Any
 
-from cases.notation import Case, ago, expects, traces
+from cases.notation import Case, ago, traces
 
 NOTHING = {"action_result": None}
 HASH = {"action_result": {"audit_entry_hash": "hash"}}
@@ -27,10 +27,10 @@ def comparison(
     return Case(
         f"4 replay: {name}",
         rows,
-        [
-            expects({"i_replay": 1, "failed": []}, agent="holds"),
-            expects({"i_replay": 0, "failed": failed}, agent="fails"),
-        ],
+        agents={
+            "holds": {"i_replay": 1, "failed": []},
+            "fails": {"i_replay": 0, "failed": failed},
+        },
     )
 
 
@@ -213,17 +213,14 @@ CASES = [
             *traces(ago(3), 29, agent="29", thought_start=None),
             *traces(ago(3), 30, agent="30", thought_start=None),
         ],
-        [
-            expects(
-                {
-                    "i_replay": 1,
-                    "n_replayed": 29,
-                    "unmeasured_components": ["i_replay", "delta_drift"],
-                },
-                agent="29",
-            ),
-            expects({"i_replay": 0, "n_replayed": 30, "unmeasured_components": ["delta_drift"]}, agent="30"),
-        ],
+        agents={
+            "29": {
+                "i_replay": 1,
+                "n_replayed": 29,
+                "unmeasured_components": ["i_replay", "delta_drift"],
+            },
+            "30": {"i_replay": 0, "n_replayed": 30, "unmeasured_components": ["delta_drift"]},
+        },
     ),
     Case(
         "4 the 30 traces of a period with the smallest MD5 are sampled",
@@ -243,10 +240,10 @@ CASES = [
                 thought_start=[{}] * 10 + [None] + [{}] * 29,
             ),
         ],
-        [
-            expects({"i_replay": 1, "n_replayed": 30}, agent="last ten fail"),
-            expects({"i_replay": 29 / 30, "n_replayed": 30}, agent="30th fails"),
-        ],
+        agents={
+            "last ten fail": {"i_replay": 1, "n_replayed": 30},
+            "30th fails": {"i_replay": 29 / 30, "n_replayed": 30},
+        },
     ),
     Case(
         "4 ties of the sample are ordered by audit number, nulls last",
@@ -257,17 +254,17 @@ CASES = [
             audit_sequence_number=[None, *range(30, 0, -1)],
             thought_start=[None] + [{}] * 30,
         ),
-        [expects({"i_replay": 1, "n_replayed": 30})],
+        {"i_replay": 1, "n_replayed": 30},
     ),
     Case(
         "4 traces without an id come last in the sample",
         traces(ago(3), 40, trace_id=[None] * 10 + FORTY[10:], thought_start=[None] * 10 + [{}] * 30),
-        [expects({"i_replay": 1, "n_replayed": 30})],
+        {"i_replay": 1, "n_replayed": 30},
     ),
     Case(
         "4 each period's share of replays weighs as much as its traces",
         [*traces(ago(3), 50), *traces(ago(2), 10, thought_start=None)],
         # 30 of 50 are sampled, all replayable; 10 of 10, none replayable.
-        [expects({"i_replay": 50 / 60, "n_replayed": 40})],
+        {"i_replay": 50 / 60, "n_replayed": 40},
     ),
 ]

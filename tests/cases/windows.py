@@ -6,7 +6,7 @@ CASES = [
     Case(
         "1 a trace at T does not count, a trace just before T does",
         [*traces(ago(us=1)), *traces(ago())],
-        [expects({"n_traces": 1, "issues": {"future_trace": 1}})],
+        {"n_traces": 1, "issues": {"future_trace": 1}},
     ),
     Case(
         "1 the window begins with T - W",
@@ -28,11 +28,11 @@ CASES = [
             *traces(ago(7), agent="ends"),
         ],
         # 30 traces on both sides, all in one bin: p = q, so drift is 0.
-        [
-            expects({"delta_dsdma_domain_alignment": 0, "unmeasured_components": []}, agent="thirty"),
-            expects({"delta_dsdma_domain_alignment": None}, agent="begins"),
-            expects({"delta_dsdma_domain_alignment": None, "n_traces": 31}, agent="ends"),
-        ],
+        agents={
+            "thirty": {"delta_dsdma_domain_alignment": 0, "unmeasured_components": []},
+            "begins": {"delta_dsdma_domain_alignment": None},
+            "ends": {"delta_dsdma_domain_alignment": None, "n_traces": 31},
+        },
     ),
     Case(
         "1 a row exists while the window contains a trace",
@@ -66,7 +66,7 @@ CASES = [
     Case(
         "1 the name of an agent that never sent one is null",
         traces(ago(1), agent_name=None),
-        [expects({"agent_name": None, "d_identity": 0})],
+        {"agent_name": None, "d_identity": 0},
     ),
     Case(
         "1 labels of agents are unique",
@@ -75,10 +75,10 @@ CASES = [
             *traces(ago(2, us=-1), agent="second", agent_name="Twin"),
             *traces(ago(1), agent="second", agent_name="Renamed"),
         ],
-        [
-            expects({"agent_label": "Twin (0123abcd)"}, agent="first"),
-            expects({"agent_label": "Twin (0123abcd0001 #2)"}, agent="second"),
-        ],
+        agents={
+            "first": {"agent_label": "Twin (0123abcd)"},
+            "second": {"agent_label": "Twin (0123abcd0001 #2)"},
+        },
         hashes={"first": "0123abcd0002", "second": "0123abcd0001"},
     ),
     Case(
@@ -90,13 +90,13 @@ CASES = [
             *traces(ago(2, us=-1), agent="replaced bracket", agent_name="Lee"),
             *traces(ago(2), agent="number in hash", agent_name="Lee"),
         ],
-        [
-            expects({"agent_label": "Lee (x _y)"}, agent="bracket in hash"),
-            expects({"agent_label": "Lee (x (y)"}, agent="bracket in name"),
-            expects({"agent_label": "Lee (_)"}, agent="bracket"),
-            expects({"agent_label": "Lee (_ #2)"}, agent="replaced bracket"),
-            expects({"agent_label": "Lee (_ _2)"}, agent="number in hash"),
-        ],
+        agents={
+            "bracket in hash": {"agent_label": "Lee (x _y)"},
+            "bracket in name": {"agent_label": "Lee (x (y)"},
+            "bracket": {"agent_label": "Lee (_)"},
+            "replaced bracket": {"agent_label": "Lee (_ #2)"},
+            "number in hash": {"agent_label": "Lee (_ _2)"},
+        },
         hashes={
             "bracket in hash": "x (y",
             "bracket in name": "y",

@@ -181,12 +181,9 @@ def differences_of(connection: psycopg.Connection) -> list[str]:
     return table_differences(connection, PLAIN, COPIED)
 
 
-def test_a_first_run_and_three_increments_equal_plain_postgresql(fleet):
+def test_a_first_run_and_three_increments_equal_plain_postgresql(fleet, connection):
     assert len(fleet.differences) == 4 and fleet.n_scored > 50
     assert [wrong for wrong in fleet.differences.values() if wrong] == []
-
-
-def test_runs_are_logged(fleet, connection):
     logs = [
         connection.execute(
             f"select as_of, outcome, n_scores, n_late_traces from {schema}_intermediate.int_runs order by started_at"
@@ -233,39 +230,6 @@ def test_checked_traces_are_looked_up_on_workers(fleet, connection, condition):
     """The coordinator itself looks up only the last publication."""
     plan = plan_of(connection, f"select * from {CLUSTER}.fct_trace_checks where {condition}")
     assert "Custom Scan (Citus Adaptive)" in plan and plan.count("Distributed Subplan") == 1, plan
-
-
-def test_keys_comments_and_contracts_equal_plain_postgresql(fleet, connection):
-    """Each unique key has the distribution column in addition."""
-
-    def described(schema: str) -> list[tuple]:
-        return connection.execute(
-            """
-            select c.relname, obj_description(c.oid), a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull,
-                col_description(c.oid, a.attnum)
-            from pg_class as c join pg_attribute as a on c.oid = a.attrelid
-            where c.relnamespace = %s::regnamespace and c.relkind in ('r', 'v') and a.attnum > 0
-            order by c.relname, a.attnum
-            """,
-            [schema],
-        ).fetchall()
-
-    def unique_keys(schema: str) -> dict[tuple[str, str], int]:
-        rows = connection.execute(
-            """
-            select c.relname, string_agg(a.attname, ' ' order by a.attname) filter (where a.attname <> 'agent_id_hash')
-            from pg_index as x join pg_class as c on x.indrelid = c.oid
-            join pg_attribute as a on x.indrelid = a.attrelid and a.attnum = any(x.indkey)
-            where c.relnamespace = %s::regnamespace and x.indisunique
-            group by c.relname, x.indexrelid
-            """,
-            [schema],
-        ).fetchall()
-        return {row: rows.count(row) for row in rows}
-
-    assert described(CLUSTER) == described(PLAIN)
-    for layer in ("", "_intermediate"):
-        assert unique_keys(CLUSTER + layer) == unique_keys(PLAIN + layer)
 
 
 def test_run_after_a_killed_run_gives_the_normal_result(fleet, connection):

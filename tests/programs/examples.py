@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,6 @@ from ciris_scoring.lab import embedded
 from ciris_scoring.lab.simulation.sample import SAMPLE, load_sample
 from ciris_scoring.project_files import copy_project
 from pipeline import mart_differences
-from process_per_model import KILLED, wait_for_statement
 from release import REPOSITORY, committed, environment, printed
 
 EXAMPLES = REPOSITORY / "examples"
@@ -106,12 +106,16 @@ class Place:
 
 
 def killed(place: Place, command: list[str], variables: Mapping[str, str], folder: Path) -> None:
-    """Start a scheduler, kill it while it builds a model, and check that it has published nothing."""
+    """Start a scheduler, kill it while it builds int_windows, and check that it has published nothing."""
+    # dbt's comment names the model of a statement.
+    of_model = '%"node_id": "model.ciris_scoring.int_windows"%'
+    running = "select from pg_catalog.pg_stat_activity where query like %s and pid <> pg_backend_pid()"
     with open(folder / "killed.log", "w") as log:
         process = subprocess.Popen(
             command, env=variables, cwd=folder, stdout=log, stderr=log, start_new_session=True
         )
-        wait_for_statement(place.connection, KILLED)
+        while not place.connection.execute(running, (of_model,)).fetchall():
+            time.sleep(0.002)
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     [[n]] = place.connection.execute(

@@ -19,8 +19,6 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from datetime import timedelta
-from itertools import islice
 from pathlib import Path
 from queue import Queue
 from random import Random
@@ -140,19 +138,10 @@ def cases(server: Server, by_hour: bool) -> Iterator[str]:
 def reference(server: Server) -> Iterator[str]:
     """Reference implementation, with a random fleet and other parameters than the defaults."""
     from conftest import fresh_database
-    from nasty_fleet import START
-    from pipeline import differences_from_reference, score
-    from test_equals_reference import OTHER_PARAMETERS, load
+    from test_equals_reference import OTHER_PARAMETERS, wrong
 
-    as_of = START + timedelta(days=12)
     with tempfile.TemporaryDirectory() as folder, fresh_database(server, Path(folder)) as database:
-        load(database, 4)
-        score(database.profiles_dir, as_of, {"ciris_scoring_parameters": OTHER_PARAMETERS})
-        with database.connect() as connection:
-            yield from islice(
-                differences_from_reference(connection, embedded.SCHEMA, as_of, parameters=OTHER_PARAMETERS),
-                1,
-            )
+        yield from wrong(database, 4, OTHER_PARAMETERS, days=12)
 
 
 def unit_tests(server: Server) -> Iterator[str]:

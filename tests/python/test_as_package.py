@@ -332,9 +332,9 @@ def test_setting_of_one_node_is_found(manifest):
     marts = {"fct_score_comparisons": {"+enabled": False}}
     [fault] = found_overrides(manifest, "models", {"ciris_scoring": {"marts": marts}})
     assert "which changes model fct_score_comparisons of ciris_scoring" in fault
-    one = {"assert_fragile_episodes_alternate": {"+severity": "warn"}}
+    one = {"assert_every_source_row_is_checked": {"+severity": "warn"}}
     [fault] = found_overrides(manifest, "data_tests", {"ciris_scoring": {"singular": one}})
-    assert "which changes test assert_fragile_episodes_alternate of ciris_scoring" in fault
+    assert "which changes test assert_every_source_row_is_checked of ciris_scoring" in fault
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,7 @@ def published(connection: psycopg.Connection) -> Found:
         found[place][f"moved.{row['loss_component']}"] = row["points"]
     for place, row in query("select * from {schema}.fct_capacity_alerts where as_of = %(T)s"):
         found[place].setdefault("alerts", {})[row["kind"]] = row["severity"]
+        found[place][f"message.{row['kind']}"] = row["message"]
     for place, row in query("select * from {schema}.fct_record_signs where as_of = %(T)s"):
         found[place].setdefault("red_flags", {})[" ".join(filter(None, (row["red_flag"], row["field"])))] = (
             row["value"]

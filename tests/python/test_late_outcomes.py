@@ -7,10 +7,9 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from psycopg.types.json import Jsonb
@@ -27,8 +26,7 @@ DAY, HOUR, SECOND = timedelta(days=1), timedelta(hours=1), timedelta(seconds=1)
 REFRESHED = "refreshed"
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(NamedTuple):
     """An event of a trace and the time at which it arrives."""
 
     agent: str | None
@@ -40,12 +38,12 @@ class Event:
     payload: Mapping[str, Any]
 
 
-@dataclass
 class Fleet:
     """Events of a fleet. Audit numbers of an agent follow the order of its outcomes."""
 
-    events: list[Event] = field(default_factory=list)
-    numbers: Counter[str | None] = field(default_factory=Counter)
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.numbers: Counter[str | None] = Counter()
 
     def add(
         self,
@@ -53,11 +51,10 @@ class Fleet:
         trace_id: str,
         step: str,
         at: datetime,
-        *,
         arrives_at: datetime | None = None,
-        attempt: int = 0,
+        attempt: int = 1,
     ) -> None:
-        """Add an event."""
+        """Add an event, by default of a second attempt."""
         payload = WHOLE[step]
         if step == "ACTION_RESULT":
             self.numbers[agent] += 1
@@ -69,17 +66,16 @@ class Fleet:
         agent: str | None,
         trace_id: str,
         at: datetime,
-        *,
         outcome_at: datetime | None = None,
+        has_outcome: bool = True,
         arrives_at: datetime | None = None,
-        without: tuple[str, ...] = (),
     ) -> None:
         """Add the events of a trace, a second apart. The outcome can have another time."""
         for second, step in enumerate(WHOLE):
-            if step not in without:
-                is_other = step == "ACTION_RESULT" and outcome_at
-                moment = outcome_at if is_other else at + second * SECOND
-                self.add(agent, trace_id, step, moment, arrives_at=arrives_at)
+            is_outcome = step == "ACTION_RESULT"
+            if has_outcome or not is_outcome:
+                moment = outcome_at if is_outcome and outcome_at else at + second * SECOND
+                self.add(agent, trace_id, step, moment, arrives_at, attempt=0)
 
 
 class Lens:
@@ -108,32 +104,15 @@ class Lens:
                 [(e.trace_id, e.step, e.attempt, e.at, e.agent, Jsonb(e.payload)) for e in events],
             )
 
-    def run(self, as_of: datetime) -> None:
-        score(self.profiles[SCHEMA], as_of)
-
     def differences(self, as_of: datetime) -> list[str]:
         """Score everything into another schema and return the differences from the incremental result."""
         score(self.profiles[REFRESHED], as_of)
         with self.database.connect() as connection:
             return table_differences(connection, SCHEMA, REFRESHED)
 
-    def backfill(self, first: datetime, last: datetime) -> None:
-        result = invoke(
-            "run", "--profiles-dir", self.profiles[SCHEMA], "--project-dir", REPOSITORY, "--from", first.isoformat(),
-            "--to", last.isoformat(), "--allow-rescoring", "--step-days", 90,
-        )  # fmt: skip
-        assert result.exit_code == 0, result.output
-
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         with self.database.connect() as connection:
             return connection.execute(query.format(schema=SCHEMA)).fetchall()
-
-    def late(self) -> dict[tuple[str, str | None, datetime], tuple[int, datetime, datetime]]:
-        rows = self.rows(
-            "select issue, agent_id_hash, period_start, n, first_as_of, last_as_of from {schema}.fct_data_quality"
-            " where issue in ('late_trace', 'late_outcome')"
-        )
-        return {row[:3]: row[3:] for row in rows}
 
 
 @pytest.fixture
@@ -154,16 +133,6 @@ RUNS = [START + n * DAY for n in (3, 7, 9)]
 """As-ofs of the runs. At the last one, the first four days are final."""
 
 
-def run_by_run(lens: Lens, fleet: Fleet, as_ofs: list[datetime]) -> None:
-    received = 0
-    by_arrival = sorted(fleet.events, key=lambda event: event.arrives_at)
-    for as_of in as_ofs:
-        due = [event for event in by_arrival if event.arrives_at < as_of]
-        lens.receive(due[received:])
-        received = len(due)
-        lens.run(as_of)
-
-
 def wrong_by_hand(lens: Lens) -> Iterator[str]:
     """Four traces a day of A, and two of B. On day 8, traces of days 1 to 4, which are final, get an outcome, a second
     outcome or another step, dated then or now. A trace of day 2 arrives. Two agents have unusual ids.
@@ -177,19 +146,19 @@ def wrong_by_hand(lens: Lens) -> Iterator[str]:
     for quarter in range(4 * 9):
         at = START + quarter * DAY / 4
         if quarter == 5:
-            fleet.add_trace(A, "5", at, without=("ACTION_RESULT",))
+            fleet.add_trace(A, "5", at, has_outcome=False)
         else:
             fleet.add_trace(A, f"{quarter}", at)
         if quarter == 30:
-            fleet.add(A, "5", "ACTION_RESULT", at + HOUR)
-            fleet.add(A, "6", "ACTION_RESULT", at + 2 * HOUR, attempt=1)
-            fleet.add(A, "7", "CONSCIENCE_RESULT", at + 3 * HOUR, attempt=1)
-            fleet.add(A, "8", "CONSCIENCE_RESULT", START + 2 * DAY + HOUR, arrives_at=at, attempt=1)
-            fleet.add(B, "later", "ACTION_RESULT", START + DAY + HOUR, arrives_at=at, attempt=1)
-            fleet.add(B, "earlier", "ACTION_RESULT", START + 2 * DAY + HOUR, arrives_at=at, attempt=1)
-            fleet.add_trace(A, "late", START + 1.5 * DAY, arrives_at=at, without=("ACTION_RESULT",))
+            fleet.add(A, "5", "ACTION_RESULT", at + HOUR, attempt=0)
+            fleet.add(A, "6", "ACTION_RESULT", at + 2 * HOUR)
+            fleet.add(A, "7", "CONSCIENCE_RESULT", at + 3 * HOUR)
+            fleet.add(A, "8", "CONSCIENCE_RESULT", START + 2 * DAY + HOUR, arrives_at=at)
+            fleet.add(B, "later", "ACTION_RESULT", START + DAY + HOUR, arrives_at=at)
+            fleet.add(B, "earlier", "ACTION_RESULT", START + 2 * DAY + HOUR, arrives_at=at)
+            fleet.add_trace(A, "late", START + 1.5 * DAY, has_outcome=False, arrives_at=at)
             for agent, trace_id in UNUSUAL_IDS.items():
-                fleet.add(agent, trace_id, "ACTION_RESULT", at, attempt=1)
+                fleet.add(agent, trace_id, "ACTION_RESULT", at)
     # Traces with a trace_id of two agents, and traces without an agent or with a long id.
     for trace_id, day in (("shared within the lookback", 5), ("shared later", 7.5)):
         fleet.add_trace(D, trace_id, START + (day - 4) * DAY)
@@ -197,7 +166,13 @@ def wrong_by_hand(lens: Lens) -> Iterator[str]:
     fleet.add_trace(None, "nobody's", START + DAY, outcome_at=START + 7.5 * DAY)
     fleet.add_trace(None, "x" * 602, START + DAY)
     fleet.add_trace("y" * 600, "x" * 601, START + DAY)
-    run_by_run(lens, fleet, RUNS)
+    received = 0
+    by_arrival = sorted(fleet.events, key=lambda event: event.arrives_at)
+    for as_of in RUNS:
+        due = [event for event in by_arrival if event.arrives_at < as_of]
+        lens.receive(due[received:])
+        received = len(due)
+        score(lens.profiles[SCHEMA], as_of)
     counts = (
         "select n_traces, n_chain_gaps from {schema}_intermediate.int_windows"
         f" where window_days = 30 and agent_id_hash = '{A}' order by as_of desc limit 1"
@@ -212,8 +187,12 @@ def wrong_by_hand(lens: Lens) -> Iterator[str]:
         ("late_trace", A, START + DAY): (1, START + 2 * DAY, RUNS[-1]),
         **{("late_outcome", agent, START + DAY): (1, START + 2 * DAY, RUNS[-1]) for agent in UNUSUAL_IDS},
     }
-    if (late := lens.late()) != expected:
-        yield f"late: {late}"
+    late = (
+        "select issue, agent_id_hash, period_start, n, first_as_of, last_as_of from {schema}.fct_data_quality"
+        " where issue in ('late_trace', 'late_outcome')"
+    )
+    if (found := {row[:3]: row[3:] for row in lens.rows(late)}) != expected:
+        yield f"late: {found}"
     issues = lens.rows(
         "select agent_id_hash, issue, sum(n)::integer from {schema}.fct_data_quality"
         " where issue in ('trace_id_of_two_agents', 'blank_agent_id_hash', 'oversized_id')"
@@ -230,9 +209,13 @@ def wrong_by_hand(lens: Lens) -> Iterator[str]:
     logged = "select n_late_traces from {schema}.fct_scoring_runs order by started_at desc limit 1"
     if (found := lens.rows(logged)) != [(9,)]:
         yield f"logged as late: {found}"
-    lens.backfill(START + DAY, RUNS[-1])
-    if late := lens.late():
-        yield f"late after the backfill: {late}"
+    result = invoke(
+        "run", "--profiles-dir", lens.profiles[SCHEMA], "--project-dir", REPOSITORY, "--from",
+        (START + DAY).isoformat(), "--to", RUNS[-1].isoformat(), "--allow-rescoring", "--step-days", 90,
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    if found := lens.rows(late):
+        yield f"late after the backfill: {found}"
     yield from lens.differences(RUNS[-1])
 
 

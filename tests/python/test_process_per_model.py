@@ -1,6 +1,6 @@
 """Test of a run that several dbt processes share by the environment variable CIRIS_RUN.
 
-`make soak` starts a process for each model, and kills one of them (tests/programs/process_per_model.py).
+`make soak` starts a process for each model (tests/programs/process_per_model.py).
 """
 
 from __future__ import annotations
