@@ -54,7 +54,7 @@ CASES = [
         ],
         agents={
             "new": red_flags(phase_churn=1) | {"compared.phase_churn": 1 / 8},
-            "usual": red_flags(phase_churn=1) | {"compared.phase_churn": 1},
+            "usual": red_flags(phase_churn=1) | {"compared.phase_churn": 1, "z.phase_churn": 0},
         },
     ),
     Case(

@@ -217,6 +217,8 @@ def differences_from_reference(
 
     :param as_ofs: as-ofs to compare; None for all.
     """
+    # In another time zone, subtracting days would keep the local time of the day.
+    connection.execute("set timezone = 'UTC'")
     length = timedelta(**{f"{period}s": 1})
     wanted = sorted(_all_as_ofs(connection, schema) if as_ofs is None else set(as_ofs))
     fleet = Fleet(*read_sources(connection), run_as_of, parameters, length)

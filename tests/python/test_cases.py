@@ -79,7 +79,10 @@ def published(connection: psycopg.Connection) -> Found:
         found[place].setdefault("red_flags", {})[" ".join(filter(None, (row["red_flag"], row["field"])))] = (
             row["value"]
         )
-        found[place][f"compared.{row['red_flag']}"] = row["comparison_value"]
+        found[place] |= {
+            f"compared.{row['red_flag']}": row["comparison_value"],
+            f"z.{row['red_flag']}": row["z"],
+        }
     for (agent, *_), row in query(
         "select agent_id_hash, %(T)s as as_of, 0 as window_days, array_agg(distinct failed order by failed) as failed"
         " from {schema}.fct_trace_checks cross join unnest(failed_comparisons) as failures (failed) group by 1"

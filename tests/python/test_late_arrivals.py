@@ -15,8 +15,13 @@ from test_bad_input import run
 
 DAY = timedelta(days=1)
 NOON = timedelta(hours=12)
-ONE_A_DAY = Case("late", traces(ago(44) + NOON, 44, every=DAY), [])
-LATE = Case("late", [row for days in (36, 20, 5, 4) for row in traces(ago(days) + NOON * 1.5)], [])
+MOVED = [
+    *traces(ago(7) + NOON * 1.1, signature_key_id="moved"),
+    *traces(ago(7) + NOON * 1.5, signature_key_id="moved"),
+]
+"""Traces before and after the end of a key, which is moved to a later time of the same day."""
+ONE_A_DAY = Case("late", [*traces(ago(44) + NOON, 44, every=DAY), *MOVED])
+LATE = Case("late", [row for days in (36, 20, 5, 4) for row in traces(ago(days) + NOON * 1.5)])
 """Traces that arrive after the first run. Late traces are looked for in the 30 days before the restatement window,
 which begins 4 days before T.
 """
@@ -27,11 +32,13 @@ AS_OFS = [T - DAY, T]
 NOTE = (
     f"Note: the scores as of {text(ago(19))} to {text(T)} would be different if they were computed now (traces "
     "that came late: 2; traces with an outcome or another event that came late: 0; traces whose key was changed in "
-    f"hindsight: 5). To score them again: ciris-scoring run --from {text(ago(19))} --to {text(T)} --allow-rescoring\n"
+    f"hindsight: 6). To score them again: ciris-scoring run --from {text(ago(19))} --to {text(T)} --allow-rescoring\n"
 )
 EXPECTED = {
     "fct_data_quality, late traces": [(ago(days), 1, ago(days - 1), T) for days in (20, 5)],
-    "fct_data_quality, late keys": [(ago(days), 1, ago(days - 1), T) for days in (9, 8, 7, 6, 5)],
+    "fct_data_quality, late keys": [
+        (ago(days), n, ago(days - 1), T) for days, n in ((9, 1), (8, 1), (7, 2), (6, 1), (5, 1))
+    ],
     # First 43 as-ofs in two windows; then those of the restatement window and the new one.
     "int_runs, runs": [(T - DAY, "published", 86, 0), (T, "published", 8, 2)],
     "int_runs, publications": [(T - DAY, T - DAY, None), (T, T, ago(4))],
@@ -59,11 +66,16 @@ def wrong(server: Server, folder: Path) -> Iterator[str]:
     with fresh_database(server, folder) as database, database.connect() as connection:
         create_loose_sources(connection)
         insert_rows(connection, "covenant_traces", ONE_A_DAY.traces_of_source())
-        insert_rows(connection, "covenant_public_keys", [key("key")])
+        insert_rows(
+            connection, "covenant_public_keys", [key("key"), key("moved", revoked_at=ago(7) + NOON * 1.2)]
+        )
         score(database.profiles_dir, AS_OFS[0])
         rows = [row | {"trace_id": f"late {i}"} for i, row in enumerate(LATE.traces_of_source())]
         insert_rows(connection, "covenant_traces", rows)
-        connection.execute("update cirislens.covenant_public_keys set revoked_at = %s", [REVOKED])
+        connection.execute(
+            "update cirislens.covenant_public_keys set revoked_at = case key_id when 'key' then %s else %s end",
+            [REVOKED, ago(7) + NOON * 1.6],
+        )
         said = run(database, as_of=AS_OFS[1].isoformat()).output
         if NOTE not in said:
             yield f"not the note: {said[-500:]}"

@@ -126,24 +126,6 @@ def test_ties_equal_a_direct_count():
         ]
 
 
-def test_red_flag_names_its_comparison(connection):
-    rows = connection.execute("select * from fct_record_signs").fetchall()
-    assert {row["red_flag"] for row in rows} == {manipulation.red_flag for manipulation in MANIPULATIONS} - {
-        None
-    }
-    for row in rows:
-        assert row["message"].endswith(".")
-        assert (row["field"] is not None) == (row["red_flag"] in ("contradicted_null", "unreported"))
-        is_alone = row["red_flag"] == "new_identity"
-        assert is_alone == (row["compared_with"] is None) == (row["z"] is None)
-        assert is_alone or (row["comparison_value"] is not None and math.isfinite(row["z"]))
-    in_scores = connection.execute(
-        "select count(*) as n from fct_record_signs as r join fct_capacity_scores as s"
-        " using (agent_id_hash, as_of, window_days, scored_at)"
-    ).fetchone()
-    assert in_scores["n"] == len(rows)
-
-
 # Counts of agents in a window of 7 days that a rule uses. All other counts are those of NOTHING.
 NOTHING = {
     "fleet": 1, "window_days": 7, "baseline_days": 23.0, "n_traces": 50, "baseline_n_traces": 100,
@@ -178,10 +160,10 @@ REPEATED = (
     "3.1 times as many as chance gives; "
 )
 JUDGED = {
-    # With 100 traces and a baseline of 0 in 99, the expected mean is 1. The probability of 7 or more is 0.000083, of
-    # 6 or more 0.00059. The second agent does not exceed its baseline (mean 3.5); the last one has only 2.
+    # With 100 traces and a baseline of 0 in 99, the expected mean is 1. The probability of 7 or more is 0.000083. With
+    # 0 in 96 it is 0.0001003. The second agent does not exceed its baseline (mean 3.5); the last one has only 2.
     "unreported against the own baseline": (
-        [of_success(100, 7, 99), of_success(100, 3, 200, 6), of_success(100, 6, 99), of_success(50, 2, 9999)],
+        [of_success(100, 7, 99), of_success(100, 3, 200, 6), of_success(100, 7, 96), of_success(50, 2, 9999)],
         {(0, "unreported", "action_success"): (0.07, 0, "own_baseline", 2.6800478074094127)},
         "action_success is missing in 7 of 100 traces that should report it (7.0 %); its own baseline: 0.0 %.",
     ),
