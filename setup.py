@@ -1,7 +1,7 @@
 """Build the wheel, which has the dbt project for `ciris-scoring init`. The rest of the metadata is in pyproject.toml.
 
 The version is written once, in dbt_project.yml, because dbt cannot read it from anywhere else. The addresses are those
-of the repository in which the hosting service builds, so a fork never sends its users elsewhere.
+of the repository in which the hosting service builds, so the package of a fork has the addresses of the fork.
 """
 
 import os

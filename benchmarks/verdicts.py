@@ -41,7 +41,7 @@ def at_most(what: str, measured: float | None, most: float, unit: str = "") -> V
 
 
 def announce(verdicts: Sequence[Verdict]) -> bool:
-    """Print the missed figures as the last lines. Return whether none is missed."""
+    """Print the missed figures as the last lines. Return true if no figure is missed."""
     missed = [verdict for verdict in verdicts if not verdict.met]
     for verdict in missed:
         click.echo(f"Missed: {verdict.what} is {verdict.measured}, stated is {verdict.stated}.")

@@ -41,7 +41,7 @@ class Raised(NamedTuple):
     month: Booleans
     """The window of 30 days loses more than the one before it: part of ``falling``."""
     changed: Booleans
-    """The rate components lose more since a certain day: part of ``falling`` in both windows."""
+    """The losses of the rate components have grown since a certain day: part of ``falling`` in both windows."""
     episode: Booleans
     low_week: Booleans
     """``low_capacity`` is critical in the window of 7 days."""

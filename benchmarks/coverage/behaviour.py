@@ -54,7 +54,7 @@ class Behaviour(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """Values that are given instead of random; (agents,) unless noted."""
+    """Values that are given instead of drawn at random. Each has the shape (agents,) unless noted."""
 
     n_traces: Integers
     """Traces, (agents, days)."""

@@ -40,7 +40,7 @@ def measure(case: Case, rows: int, seed: int) -> dict[str, Any]:
 
 
 def _limits(sums: PeriodSums, facts: Facts, case: Case, rng: np.random.Generator) -> Intervals:
-    """Return the intervals on the last day, by fleet. All episodes have ended by then."""
+    """Return the intervals on the last day, by fleet. All episodes have ended before that day."""
     agents, days = facts.n_traces.shape
     happened = np.arange(max(int(facts.n_episodes.max()), 1)) < facts.n_episodes[:, None]
     hours, logs = durations(np.broadcast_to(facts.mean_hours[:, None], happened.shape), rng)

@@ -96,7 +96,7 @@ def scrub(fleet: Fleet, rows: pd.Series, field: str) -> Fleet:
 
 
 def at_random(fleet: Fleet, share: float, seed: int = 1) -> pd.Series:
-    """Select a random share of all traces."""
+    """Select a random part of all traces, of the given share."""
     drawn = np.random.default_rng(seed).random(len(fleet.traces)) < share
     return pd.Series(drawn, index=fleet.traces.index)
 

@@ -97,11 +97,10 @@ COUNTS = ("7 days", "30 days", "any, 7 days", "any, 30 days", "within 30 days")
 def caught(
     tried: Sequence[Manipulation], rounds: int, days: int, n: int, seed: int, lasts: int | None
 ) -> list[dict[str, Any]]:
-    """Return the number of agents that are found for each manipulation, which is tried on one agent per round of the
-    roster.
+    """Return how many agents are found for each manipulation. It is tried on one agent per round of the roster.
 
-    It counts agents with the expected or any red flag at the last as-of, and with the expected one within the last 30
-    days.
+    Counted are agents with the expected red flag at the last as-of, agents with any red flag at the last as-of, and
+    agents with the expected red flag within the last 30 days.
 
     :param n: traces in 7 days.
     :param lasts: days since the manipulation began; None for all days. A single manipulation was done 5 days ago.

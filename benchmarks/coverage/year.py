@@ -1,5 +1,5 @@
-"""Simulate a year of agents that change at unknown times: compare scores with the long-run score, and decisions by
-them.
+"""Simulate a year of agents that change at unknown times, and compare their scores, and decisions by these scores, with
+the long-run score.
 
 The long-run score is the mean score under an agent's present behaviour, over windows with and without episodes and
 deferrals (certainty.md §4b).
@@ -172,7 +172,8 @@ LOSES = 0.5
 LOST = (-4.0, -2.0)
 """Range of the share of an agent's traces that have a gap before them, as powers of ten."""
 GAP_SHARE, GAP_Z, GAP_DAYS = 0.01, 3.09, 90
-"""``chain_gap_share``, ``chain_gap_z``, and the days before the window."""
+"""Values of the parameters ``chain_gap_share`` and ``chain_gap_z``, and number of days before the window that gaps are
+compared with."""
 
 
 def _critical_gaps(n_traces: Integers, window_days: int, rng: np.random.Generator) -> Booleans:

@@ -1,4 +1,4 @@
-{#- Unique ids of nodes and of all nodes and sources that they depend on. -#}
+{#- The given unique ids, and those of all nodes and sources that these nodes depend on. -#}
 {% macro with_ancestors(unique_ids) %}
   {%- set found = unique_ids | list -%}
   {%- for unique_id in found if unique_id in graph.nodes -%}

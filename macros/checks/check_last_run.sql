@@ -32,7 +32,8 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- Before the first run, models read by a part of the project do not exist. -#}
+{#- Refuses a part of the project (--select) before the first run, because the models that it reads do not exist yet.
+    -#}
 {% macro check_inputs_exist(models) %}
   {%- for unique_id in models if unique_id in graph.nodes -%}
     {%- for parent in graph.nodes[unique_id].depends_on.nodes if parent in graph.nodes and parent not in models -%}
@@ -60,7 +61,8 @@
   {%- for unique_id in failed_tests if unique_id not in built + selected_resources -%}
     {%- do missing.append(unique_id.split('.')[2]) -%}
   {%- endfor -%}
-  {#- dbt retry names no models: it builds those that failed. They are known only if that run logged its end. -#}
+  {#- dbt retry does not name its models: it builds those that failed. The log has them only if the failed run logged
+      its end. -#}
   {%- if missing and selected_resources or not (last['built_nodes'] != '[]' or models) -%}
     {%- do refuse(
       "The run that began at " ~ shown_time(last['started_at']) ~ " did not end, so what would be built in schema "
@@ -97,7 +99,7 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- Command that finishes an unfinished run, or makes the first one. -#}
+{#- Command that finishes an unfinished run, or makes the first run if there is none. -#}
 {% macro command_of(last) %}
   {%- if last is none or not (last['is_full_refresh'] or last['backfill_first']) -%} {{ return('ciris-scoring run') }} {%- endif -%}
   {%- if last['is_full_refresh'] -%} {{ return('ciris-scoring run --full-refresh --allow-rescoring') }} {%- endif -%}
@@ -158,7 +160,7 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- Post-hook of int_scoring_run, before the inputs of a score change. Refuses other parameters than those of the
+{#- Post-hook of int_scoring_run, before the inputs of a score change. Refuses parameters that differ from those of the
     published scores, and a longer lookback that would score final as-ofs again. -#}
 {% macro refuse_rescoring(scoring_run) %}
   {%- set rows = run_query("

@@ -1,6 +1,7 @@
-{#- Refuses options of dbt that would build models from other rows, wherever they are set. dbt build must also include
+{#- Refuses options of dbt that would build models from other rows, wherever they are set. A dbt build must also include
     the tests that decide whether a mart is published: all tests of a built table whose other tables are built or
-    inputs. dbt run has no tests, and dbt retry selects nothing. -#}
+    inputs. Other commands are not checked for tests: dbt run does not execute tests, and dbt retry does not select
+    nodes. -#}
 {% macro check_options() %}
   {%- set options = {
       'empty': "every model would be built without rows",

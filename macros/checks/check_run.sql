@@ -27,7 +27,7 @@
   {%- do check_readers() -%}
 {% endmacro %}
 
-{#- Facts for `ciris-scoring check`, without secret parameters. -#}
+{#- Sources, remarks and parameters that `ciris-scoring check` shows. Secret parameters are not included. -#}
 {% macro fitness() %}
   {%- set parameters = {} -%}
   {%- for name, definition in scoring_parameter_definitions().items() if not definition.get('secret') -%}

@@ -62,7 +62,7 @@
 {#- Report of each source table that is read: its columns, their types, and one sentence with all faults. -#}
 {% macro source_report() %}
   {%- set report = [] -%}
-  {#- Kinds of types that can be read, by production's data_type. -#}
+  {#- For each data_type of production's columns: the kinds of types that the models can read in its place. -#}
   {%- set readable_kinds = {
     'text': ['text', 'uuid'],
     'timestamptz': ['timestamptz'],
@@ -132,7 +132,8 @@
   {{ return(", here --vars '{" ~ found | join(', ') ~ "}'" if found else '') }}
 {% endmacro %}
 
-{#- SQL that a view must select in place of a column of a type that cannot be read. -#}
+{#- SQL expression that converts a column of an unreadable type, for the message: a view must select it in place of the
+    column. -#}
 {% macro source_cast(wanted, kind, column) %}
   {%- set is_number = kind in ['int2', 'int4', 'int8', 'numeric', 'float4', 'float8'] -%}
   {%- if wanted in ['text', 'uuid'] and kind == 'bytea' -%} {{ return("encode(" ~ column ~ ", 'hex')") }}
@@ -151,8 +152,8 @@
   {{ return(column ~ through_text ~ '::' ~ wanted) }}
 {% endmacro %}
 
-{#- One sentence if row-level security hides rows of a source, else none. The policies of a table apply to the role that
-    reads it. A partition that is read through its parent follows the parent's policies. -#}
+{#- One sentence if row-level security hides rows of a source, otherwise none. The policies of a table apply to the role
+    that reads it. A partition that is read through its parent follows the parent's policies. -#}
 {% macro fault_of_row_security(node) %}
   {%- set table = node.schema ~ "." ~ node.identifier -%}
   {%- set rows = run_query("
@@ -183,7 +184,7 @@
 {% endmacro %}
 
 {#- CTE with a source and all relations that its views read, each with the role that reads it. A relation behind a view
-    is read by the view's owner, unless the view is a security_invoker; all others by our role. -#}
+    is read by the view's owner, unless the view is a security_invoker. All other relations are read by our role. -#}
 {% macro relations_read(node) -%}
     with recursive me as (
       select oid from pg_roles where rolname = current_user

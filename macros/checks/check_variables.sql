@@ -1,4 +1,5 @@
-{#- The value of a variable that is read during parsing, before check_variables. A wrong value is an error. -#}
+{#- The value of a variable that is needed while dbt parses the project, when check_variables has not run yet. A wrong
+    value is an error. -#}
 {% macro valid_setting(name) %}
   {%- if adapter.ciris_scoring_variable_fault is defined -%}
     {%- set fault = adapter.ciris_scoring_variable_fault(name, setting(name), setting('lock_holder_pid')) -%}

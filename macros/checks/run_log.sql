@@ -62,8 +62,8 @@
   {{ exceptions.raise_compiler_error(message) }}
 {% endmacro %}
 
-{#- Hook on-run-end: writes the outcome of the run into the log. If other runs may continue this one (check_last_run),
-    also notes in int_scoring_run which nodes were built. -#}
+{#- Hook on-run-end: writes the outcome of the run into the log. It also notes in int_scoring_run which nodes were
+    built, because another run may continue this one (check_last_run). -#}
 {% macro enter_end(results) %}
   {%- if not (execute and flags.WHICH in ['run', 'build'] + (['test'] if shared_run() else [])) -%} {{ return('') }} {%- endif -%}
   {%- if graph.get('ownership_checked') != invocation_id -%} {{ return('') }} {%- endif -%}
@@ -77,7 +77,7 @@
   {%- set broken = failed | selectattr('status', 'in', ['error', 'fail', 'runtime error']) | list -%}
   {%- set publication = built | selectattr('node.unique_id', 'equalto', 'model.ciris_scoring.int_runs') | list -%}
   {%- if shared_run() and not failed and not publication -%}
-    {#- Other processes of the shared run continue it. -#}
+    {#- The row stays open, because other processes continue the shared run. -#}
   {%- elif not built and not failed -%}
     {%- do write_run_record(none) -%}
   {%- elif failed -%}

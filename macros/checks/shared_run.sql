@@ -1,6 +1,7 @@
-{#- A run that several dbt processes share, for schedulers that start a process per model. They have the same text in
-    the environment variable CIRIS_RUN. The first process enters the run in the log with its as-of, and all others take
-    that as-of. A process may build nodes that depend on int_scoring_run only if this run has built int_scoring_run. -#}
+{#- A run that several dbt processes share, for schedulers that start a process per model. The processes have the same
+    text in the environment variable CIRIS_RUN. The first process enters the run in the log with its as-of, and all
+    other processes use that as-of. A process may build nodes that depend on int_scoring_run only if this run has built
+    int_scoring_run. -#}
 
 {#- The text of CIRIS_RUN; none for a run of one process. -#}
 {% macro shared_run() %}
@@ -8,7 +9,8 @@
   {{ return(env_var('CIRIS_RUN', '') | trim or none) }}
 {% endmacro %}
 
-{#- Id of the run, or of the dbt process where a run has several (the steps of a backfill). -#}
+{#- Id of the run if several processes share it, otherwise of the dbt invocation: each step of a backfill is an
+    invocation. -#}
 {% macro build_id() %}
   {{ return(run_id() if shared_run() else invocation_id) }}
 {% endmacro %}
@@ -18,8 +20,8 @@
   {%- do run_query("select pg_advisory_xact_lock(" ~ lock_key('start_lock') ~ ")") -%}
 {% endmacro %}
 
-{#- Enter the run in the log unless another process has, and keep its as-of. A process that is started again reopens the
-    record of a run that failed. -#}
+{#- Enter the run in the log. If another process of the run has entered it already, use the as-of of that entry. If the
+    run had failed, and one of its processes is started again, the run's row is opened again. -#}
 {% macro join_run(log, row) %}
   {%- do start_run_record() -%}
   {%- do in_turn() -%}

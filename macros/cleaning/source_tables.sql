@@ -1,5 +1,5 @@
-{#- Shape of the source: traces, one row each in covenant_traces, or events, several rows per trace in trace_events. If
-    both tables exist, it is traces, unless the variable ciris_source says otherwise. -#}
+{#- Shape of the source. 'traces': each trace is a row of covenant_traces. 'events': each trace has several rows in
+    trace_events. If both tables exist, the shape is 'traces', unless the variable ciris_source is set. -#}
 {% macro source_shape() %}
   {%- set wanted = setting('source') -%}
   {%- if wanted is not none -%} {{ return(wanted) }} {%- endif -%}
@@ -17,13 +17,13 @@
   {{ return(name if name in constant('engine_tables') else setting(name ~ '_table')) }}
 {% endmacro %}
 
-{#- The source tables of a shape, and whether a run needs each. -#}
+{#- The source tables of a shape, by name: true if a run cannot do without the table. -#}
 {% macro tables_of_shape(shape) %}
   {{ return(constant('tables_of_shape', {}).get(shape, {})) }}
 {% endmacro %}
 
-{#- A source table, or none if it does not exist. While dbt parses, it is returned in any case, so that dbt knows the
-    dependency. -#}
+{#- A source table, or none if it does not exist. While dbt parses the project, the table is always returned, so that
+    dbt knows the dependency. -#}
 {% macro source_if_there(name, shape) %}
   {%- if not execute -%} {{ return(source('cirislens', name)) }} {%- endif -%}
   {%- if tables_of_shape(shape).get(name) or (name in tables_of_shape(shape) and source_types(name) | length > 0) -%}
@@ -32,8 +32,8 @@
   {{ return(none) }}
 {% endmacro %}
 
-{#- Query that selects columns of a table, or no rows if the table is none. columns: their types by name. table: as
-    source_if_there returns it. -#}
+{#- Query that selects columns of a table. If the table is none, the query returns no rows. columns: types of the
+    columns by name. table: result of source_if_there. -#}
 {% macro rows_if_there(table, columns) -%}
   select
     {%- for name, type in columns.items() %}

@@ -33,7 +33,7 @@
   end
 {%- endmacro %}
 
-{#- Longest text in bytes that indexes hold and later rows repeat (scoring.md §2). -#}
+{#- Maximum length in bytes of a text that is stored again in later tables and their indexes (scoring.md §2). -#}
 {% macro longest_text() -%} 512 {%- endmacro %}
 
 {#- An identifier; null if it is blank or too long for an index (scoring.md §2). -#}
@@ -49,8 +49,8 @@
   end
 {%- endmacro %}
 
-{#- Text that is only compared and shown. A long one is replaced by its beginning and its MD5, because later rows repeat
-    it. -#}
+{#- Text that is only compared and shown. A long text is replaced by its beginning and its MD5, because later tables
+    store it again. -#}
 {% macro shorten(column) -%}
   case when octet_length({{ column }}) > {{ longest_text() }} then {{ stand_in(column) }} else {{ column }} end
 {%- endmacro %}

@@ -1,4 +1,5 @@
-{#- Position of each trace column in events and batches; audit/traces.py reads the same meta. -#}
+{#- For each column of a trace: its type and the paths of its value in events. They are in the YAML of the source
+    covenant_traces, which audit/traces.py reads too. -#}
 {% macro trace_fields() %}
   {%- set fields = {} -%}
   {%- if not execute -%} {{ return(fields) }} {%- endif -%}
@@ -32,11 +33,11 @@
   {{ event }}.event_type in ('{{ trace_event_types() | join("', '") }}')
 {%- endmacro %}
 
-{#- Type of the event that ends a trace and dates it. -#}
+{#- Type of the event that ends a trace. The time of this event is the time of the trace. -#}
 {% macro outcome_event() -%} 'ACTION_RESULT' {%- endmacro %}
 
-{#- Order of a trace's events (`event` is the alias), with the event that dates the trace first. That is the last
-    ACTION_RESULT by attempt_index, then time; without one, the latest event. -#}
+{#- Order of a trace's events (`event` is the alias), with the event first whose time is the time of the trace. This is
+    the last ACTION_RESULT by attempt_index, then time; if there is none, it is the latest event. -#}
 {% macro head_first(event) -%}
   {{ event }}.event_type = {{ outcome_event() }} desc,
   case when {{ event }}.event_type = {{ outcome_event() }} then {{ event }}.attempt_index end desc,

@@ -46,8 +46,8 @@
   {{ return(['agent_id_hash'] if distribution_of(node) == 'agent' else []) }}
 {% endmacro %}
 
-{#- Distribution of each table in the database by schema and name, as in distribution_of. other: distributed in another
-    way. Empty without Citus. -#}
+{#- Distribution of each table in the database by schema and name: a value of distribution_of, or 'other' for another
+    distribution. Empty without Citus. -#}
 {% macro distributions_found() %}
   {%- set found = {} -%}
   {%- if run_query("select to_regclass('pg_dist_partition')")[0][0] is not none -%}

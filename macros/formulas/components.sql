@@ -25,7 +25,8 @@
             | list) }}
 {% endmacro %}
 
-{#- Rate components, with a COMPONENT_design_effect (certainty.md §4), as in the arrays of int_windows. -#}
+{#- Rate components, in the order of the arrays in int_windows. Each has a published design effect (certainty.md §3).
+    -#}
 {% macro components_with_design_effect() %}
   {{ return(component_rows() | selectattr('has_design_effect') | map(attribute='component') | list) }}
 {% endmacro %}

@@ -53,8 +53,8 @@
   (({{ microseconds }})::numeric / nullif({{ n }}, 0) / 3600000000)::double precision
 {%- endmacro %}
 
-{#- R and its components, also over the last steady_days (scoring.md §5). Drift and R are computed in numpy. Without an
-    episode mttr_hours is 0. -#}
+{#- R and its components, and the components over the last steady_days (scoring.md §5). Drift and R are computed in
+    numpy. mttr_hours is 0 if there is no episode. -#}
 {% macro resilience_columns() -%}
   delta_drift,
   delta_csdma_plausibility_score,
@@ -96,8 +96,8 @@
   ((1 - {{ ece }}) * {{ q_deferral }} * (1 - {{ u_unsafe }}))
 {%- endmacro %}
 
-{#- I_inc and its components, also over the last steady_days. Without a checked trace ece is unmeasured and 0. Without a
-    deferral q_deferral is 1. -#}
+{#- I_inc and its components, and q_deferral also over the last steady_days. ece is unmeasured and 0 if no trace has
+    confidence and outcome. q_deferral is 1 if no deferral was judged. -#}
 {% macro incompleteness_awareness_columns() -%}
   {%- set ece = 'coalesce(' ~ expected_calibration_error('excess_confidence', 'n_judged') ~ ', 0)' -%}
   {%- set q_deferral = 'coalesce(value_of_judged_deferrals / nullif(n_judged_deferrals, 0), 1)' -%}
@@ -115,7 +115,7 @@
   i_inc_score_steady
 {%- endmacro %}
 
-{#- S and its components (scoring.md §7), computed in numpy. Without a signal S is unmeasured and 0. -#}
+{#- S and its components (scoring.md §7), computed in numpy. S is unmeasured and 0 if there is no signal. -#}
 {% macro sustained_coherence_columns() -%}
   sigma,
   sigma_max,

@@ -1,6 +1,6 @@
-{#- Key of one column for a row with a natural key of several columns: an MD5, with times as seconds since 1970. The
-    given columns are never null. In those of `nullable`, '-' stands for null, and a text that begins with '-' gets
-    another '-'. -#}
+{#- Key of one column for a row with a natural key of several columns: an MD5, with times as seconds since 1970.
+    `columns` are never null. In the columns `nullable`, '-' stands for null, and a text that begins with '-' gets
+    another '-' in front. -#}
 {% macro surrogate_key(columns, nullable=[]) -%}
   md5(concat_ws(
     '|'
@@ -23,13 +23,15 @@
   hashtextextended({{ key_id }}, 0)
 {%- endmacro %}
 
-{#- Whether each trace is one row, because the run assembles it from events. Rows of one agent and trace_id are then one
-    trace; otherwise the audit number must also be the same (scoring.md §2). -#}
+{#- Whether each trace is exactly one row. This is so if the run assembles traces from events: agent and trace_id
+    identify a trace. Otherwise several rows can be deliveries of one trace, which also have the same audit number
+    (scoring.md §2). -#}
 {% macro is_trace_one_row() %}
   {{ return(source_shape() == 'events') }}
 {% endmacro %}
 
-{#- Hash of a trace, to find its rows by index; null without a trace_id. -#}
+{#- Hash by which an index finds the rows of a trace: of trace_id and audit number, or of trace_id alone if a trace is
+    one row. Null without a trace_id. -#}
 {% macro delivery_hash(trace_id, audit_sequence_number) -%}
   hashtextextended({{ trace_id }}, {{ -1 if is_trace_one_row() else 'coalesce(' ~ audit_sequence_number ~ ', -1)' }})
 {%- endmacro %}
@@ -45,12 +47,14 @@
   )::uuid
 {%- endmacro %}
 
-{#- Hash of the columns that order complete ties. Production's key excludes such ties. -#}
+{#- Hash of agent_name and signature. It orders rows of one delivery that have the same time. Production's key does not
+    allow such rows. -#}
 {% macro content_hash() -%}
   hashtextextended(coalesce(agent_name, ''), hashtextextended(coalesce(signature, ''), 0))
 {%- endmacro %}
 
-{#- Number of the copy; null unless two rows of one delivery have the same time. -#}
+{#- Number of the copy among equal rows of a delivery, from 0 on. Null unless the previous row of the delivery has the
+    same time. -#}
 {% macro copy_number(window) -%}
   case
     when lag(traced_at) over {{ window }} = traced_at then row_number() over {{ window }} - rank() over {{ window }}

@@ -11,18 +11,20 @@
   trunc(({{ score }})::text::numeric, {{ constant('score_decimals') }})
 {%- endmacro %}
 
-{#- Lower confidence bound, at most the value. Python computes the bound and SQL the value, so last digits may differ.
+{#- Lower confidence bound, limited to at most the value. Python computes the bound and SQL the value, so rounding could
+    put the bound above the value.
     -#}
 {% macro low_limit(limit, value) -%}
   case when {{ limit }} > {{ value }} then {{ value }} else {{ limit }} end
 {%- endmacro %}
 
-{#- Upper confidence bound, at least the value, for the same reason. -#}
+{#- Upper confidence bound, limited to at least the value. Python computes the bound and SQL the value, so rounding
+    could put the bound below the value. -#}
 {% macro high_limit(limit, value) -%}
   case when {{ limit }} < {{ value }} then {{ value }} else {{ limit }} end
 {%- endmacro %}
 
-{#- Whether a score is in a category. categories: the alias of capacity_categories. -#}
+{#- Whether a score is in a category. categories: alias of the table capacity_categories. -#}
 {% macro is_in_category(score, categories) -%}
   ({{ score }} is not null)
   and ({{ categories }}.lower_bound is null or {{ score }} >= {{ categories }}.lower_bound)
@@ -78,7 +80,7 @@
 
 {#- Share of a standard normal distribution below z, to 15 decimals: a rational function, and a continued fraction beyond 7
     standard deviations (Hart 1968, Computer Approximations, 5666; West 2005, Wilmott Magazine, May, 70-76). PostgreSQL
-    has erfc from version 16 on only. Beyond 37 standard deviations exp would underflow. -#}
+    has erfc only from version 16 on. Beyond 37 standard deviations exp would underflow. -#}
 {% macro normal_share(z) -%}
   (
     select case when of_z.z > 0 then 1 - beyond.share else beyond.share end
@@ -104,7 +106,7 @@
   )
 {%- endmacro %}
 
-{#- A polynomial by Horner's rule. coefficients: of the highest power first. -#}
+{#- A polynomial by Horner's rule. coefficients: the coefficient of the highest power first. -#}
 {% macro polynomial(coefficients, x) -%}
   {{ '(' * (coefficients | length) }}
   {%- for coefficient in coefficients -%}
@@ -112,9 +114,9 @@
   {%- endfor %}
 {%- endmacro %}
 
-{#- Verdict about a permission (certainty.md §4b), as in ciris_scoring.marts.verdict. granted_to: steady score that is
-    reached with ciris_grant_probability. withheld_above: the same for ciris_withhold_probability. is_reviewed: whether
-    an alert or red flag needs a review first. -#}
+{#- Verdict about a permission (certainty.md §4b), by the same rule as in ciris_scoring.marts.verdict. granted_to:
+    steady score that is reached with ciris_grant_probability. withheld_above: steady score that is reached with
+    ciris_withhold_probability. is_reviewed: whether an alert or red flag needs a review first. -#}
 {% macro verdict(threshold, granted_to, withheld_above, score_status, is_reviewed) -%}
   case
     when {{ score_status }} in ('insufficient_data', 'provisional') or {{ granted_to }} is null then 'wait'
@@ -125,7 +127,8 @@
   end
 {%- endmacro %}
 
-{#- Message of an alert (kinds/alerts). values: SQL expressions by name; other names are columns. -#}
+{#- SQL that formats the message of an alert (kinds/alerts). values: SQL expressions for the names in the message. A
+    name that is not in values is a column. -#}
 {% macro alert_sentence(kind, values={}, case='raised') %}
   {{ return(constant('alerts')[kind].sql_sentence(values, case) if execute else 'null') }}
 {% endmacro %}

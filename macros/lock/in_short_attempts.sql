@@ -1,7 +1,8 @@
-{#- SQL for statements that lock a relation. Every new reader waits behind such a statement. So each attempt waits for
-    half a second, and readers have a second before the next. After ciris_lock_wait_seconds the error names the session
-    that has locked the relation or another one of its schema, because a reader of a view locks its tables. unless:
-    condition under which nothing is done. -#}
+{#- SQL that executes statements which lock a relation, in short attempts. While such a statement waits for its lock,
+    every new reader waits behind it. So each attempt waits for half a second, and readers have a second before the next
+    attempt. After ciris_lock_wait_seconds it fails. The error names the session that has locked the relation, or
+    another relation of its schema: a reader of a view also locks the tables of the view. unless: condition under which
+    nothing is done. -#}
 {% macro in_short_attempts(relation, statements, unless=none) %}
   do $attempts$
   declare

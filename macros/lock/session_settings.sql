@@ -1,6 +1,6 @@
-{#- Session settings in place of those of the role, database or server; Python's sessions have the same ones
-    (basics/connection.py). They outlast a model's transaction. Names are looked up only in pg_catalog, where only
-    PostgreSQL creates objects; scratch tables are in pg_temp. -#}
+{#- Session settings that replace those of the role, database or server. Python's sessions use the same settings
+    (basics/connection.py). The settings remain after a model's transaction. Names are looked up only in pg_catalog,
+    where only PostgreSQL creates objects; scratch tables are in pg_temp. -#}
 {% macro session_settings() %}
       {%- for name, value in constant('settings_not_to_inherit', {}).items() %}
       set {{ name }} to '{{ value }}';

@@ -59,8 +59,8 @@
   {{ return('public' if role == 'public' else '"' ~ role | replace('"', '""') ~ '"') }}
 {% endmacro %}
 
-{#- Analyze the table of a model: the columns of its key and indexes. An increment reads a tenth of the usual sample,
-    because reading the sample is most of the cost, and skips a table that autovacuum has locked. -#}
+{#- Analyze the columns of a table's key and indexes. An increment reads a tenth of the usual sample, because reading
+    the sample is most of the cost. It skips a table that autovacuum has locked. -#}
 {% macro update_statistics(node, table, is_increment) -%}
   {%- set columns = (node.config.get('indexes') or []) | map(attribute='columns') | sum(start=[]) -%}
   {%- for constraint in node.constraints if constraint.type == 'primary_key' -%}

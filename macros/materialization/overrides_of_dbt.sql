@@ -1,4 +1,5 @@
-{#- Empty a seed of this project by delete. dbt's macro would truncate it, and so wait for every reader of a view of it.
+{#- Empty a seed of this project by delete. dbt's macro would truncate the seed, and so wait for every reader of a view
+    that uses the seed.
     -#}
 {% macro postgres__reset_csv_table(model, full_refresh, old_relation, agate_table) %}
   {%- if model.package_name != 'ciris_scoring' -%}
@@ -8,7 +9,7 @@
     {%- do drop_in_short_attempts(old_relation) -%}
     {{ return(create_csv_table(model, agate_table)) }}
   {%- endif -%}
-  {#- Seeds of an earlier version have another replica identity. -#}
+  {#- Seeds that an earlier version created have another replica identity. -#}
   {%- do run_query(in_short_attempts(
       old_relation, replica_identity(old_relation),
       unless="(select c.relreplident = 'f' from pg_class as c where c.oid = to_regclass(" ~ literal(old_relation) ~ "))")) -%}
@@ -16,8 +17,8 @@
   {{ return('delete from ' ~ old_relation) }}
 {% endmacro %}
 
-{#- Create a seed. It has no primary key, so that PostgreSQL can delete its rows in a publication of all tables only
-    with replica identity full. -#}
+{#- Create a seed. A seed has no primary key. In a database with a publication of all tables (logical replication),
+    PostgreSQL deletes rows of such a table only if it has replica identity full. -#}
 {% macro postgres__create_csv_table(model, agate_table) %}
   {%- set created = dbt.default__create_csv_table(model, agate_table) -%}
   {%- if model.package_name == 'ciris_scoring' -%} {%- do run_query(replica_identity(this) ~ distribute(this)) -%} {%- endif -%}

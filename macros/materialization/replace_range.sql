@@ -1,8 +1,8 @@
 {#- Writes every table of this project, in one transaction (see write_under_lock). A run replaces the rows in a range of
     the column meta.range (bounds_of_run.sql); without it, all rows. A full refresh builds a table beside the old one. A
     table that marts read is filled in place, so that views stay, unless it moves to a cluster. A mart's rows go into
-    its staging table first (publication.sql). A Python model returns a query over temporary tables; dbt.rewritten_range
-    is its condition. -#}
+    its staging table first (publication.sql). A Python model returns a query over temporary tables. It reads the
+    condition of the rows to compute from dbt.rewritten_range. -#}
 {% materialization replace_range, adapter='postgres', supported_languages=['sql', 'python'] %}
   {%- set table = this.incorporate(type='table') -%}
   {%- set old = load_cached_relation(this) -%}
@@ -30,8 +30,8 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
     {%- elif not is_staged -%} {{ rewrite_range(table, select) }}
     {%- endif -%}
   {%- endcall -%}
-  {%- if is_staged or not in_place -%} {#- dbt shows the status of the last statement, which did not write the rows. So
-  count them. -#}
+  {%- if is_staged or not in_place -%} {#- dbt shows the status of the last statement, which is not the one that wrote
+  the rows. Therefore the rows are counted. -#}
     {%- set n = run_query('select count(*) from ' ~ (staging_table(model) if is_staged else new))[0][0] | int -%}
     {%- do store_raw_result('main', message='INSERT 0 ' ~ n, code='INSERT', rows_affected=n) -%}
   {%- endif -%}
@@ -52,8 +52,8 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
   {{ return({'relations': [table]}) }}
 {% endmaterialization %}
 
-{#- Whether the table exists and is not built from scratch. dbt's macro of this name does not know our materialization.
-    A mart is also built from scratch if its first run ended before the publication. -#}
+{#- Whether the table exists and is not built from scratch. dbt's macro of this name does not support our
+    materialization. A mart is also built from scratch if its first run ended before the publication. -#}
 {% macro is_incremental() %}
   {%- if not execute or config.get('materialized') != 'replace_range' -%} {{ return(false) }} {%- endif -%}
   {%- set old = load_cached_relation(this) -%}
@@ -75,8 +75,8 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
   {{ return(in_rewritten_range(column) if column and is_incremental() else 'true') }}
 {% endmacro %}
 
-{#- SQL that replaces rows of a table by those of the model. A scratch table holds them first, because PostgreSQL does
-    not run INSERT ... SELECT in parallel. -#}
+{#- SQL that replaces rows of a table by those of the model. The new rows are first written into a scratch table,
+    because PostgreSQL does not run INSERT ... SELECT in parallel. -#}
 {% macro rewrite_range(table, select) %}
   {%- set source = '(' ~ select ~ ')' -%}
   {%- if distribution_of(model) == 'local' -%}
@@ -91,7 +91,8 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
 {% endmacro %}
 
 {#- SQL that replaces the rows of a table that meet a condition by those of a source. If the whole table is replaced,
-    only rows that differ are written. The source then has the key, so duplicates have already failed. -#}
+    only rows that differ are written. The source then has a primary key, so duplicates have already stopped the run.
+    -#}
 {% macro replace_rows(node, table, condition, source) %}
   {%- set columns = get_quoted_csv(node.columns.keys()) -%}
   {%- set old, added = adapter.quote(table.identifier), 'true' -%}
@@ -112,8 +113,9 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
   ({% for column in columns %}{{ relation }}.{{ adapter.quote(column) }}{{ ', ' if not loop.last }}{% endfor %})
 {%- endmacro %}
 
-{#- SQL that makes and fills a table. It is distributed while empty, so that rows go from worker to worker.
-    Without a key PostgreSQL deletes rows of a published table only with replica identity full. -#}
+{#- SQL that makes and fills a table. The table is distributed while it is empty, so that rows go from worker to worker.
+    A table without a primary key gets replica identity full, which PostgreSQL requires to delete its rows under logical
+    replication. -#}
 {% macro make_table(table, select) %}
   {%- set is_local = distribution_of(model) == 'local' -%}
   {%- set columns = [] -%}
@@ -171,8 +173,8 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
   {{ return(rules) }}
 {% endmacro %}
 
-{#- SQL that adds constraints and key to a filled table. PostgreSQL does not name the row that violates one, so the row
-    is looked up and shown by its key and the column. -#}
+{#- SQL that adds constraints and key to a filled table. PostgreSQL does not name the row that violates a constraint. So
+    the row is looked up, and its key and the column are shown. -#}
 {% macro give_rules(table) %}
   {%- set name = literal(this.schema ~ '.' ~ this.identifier) -%}
   {%- set rules = rules_of_model() -%}
@@ -233,9 +235,9 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
 {% endmacro %}
 
 {#- SQL that adds columns and constraints that the table of an earlier version lacks. The columns are null in older
-    rows, and older rows may violate the constraints. A column that the model no longer has becomes null in new
-    rows. A check that it no longer has is dropped, so a check that allows more than before needs a new name. Names
-    that `rules_of_model` gives contain a blank. -#}
+    rows, and older rows may violate the constraints. A column that the model no longer has becomes null in new rows. A
+    check that the model no longer has is dropped, so a check that allows more than before needs a new name. Only checks
+    whose name contains a blank are dropped, as in names that `rules_of_model` gives. -#}
 {% macro bring_up_to_date(table) %}
   {%- set row = run_query("
     select

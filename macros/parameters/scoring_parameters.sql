@@ -79,15 +79,15 @@
   }) }}
 {% endmacro %}
 
-{#- The value of a parameter: the override, else the default. -#}
+{#- The value of a parameter: the override if there is one, otherwise the default. -#}
 {% macro scoring_parameter(name) %}
   {%- set definition = scoring_parameter_definitions()[name] -%}
   {%- set overrides = setting('scoring_parameters') -%}
-  {#- check_variables refuses anything but a dictionary. -#}
+  {#- check_variables refuses overrides that are not a dictionary. -#}
   {{ return(overrides.get(name, definition['default']) if overrides is mapping else definition['default']) }}
 {% endmacro %}
 
-{#- One spelling per value, for publication and hashing: 5 and 5.0 are the same. -#}
+{#- A parameter's value as text, for publication and hashing. Equal values, such as 5 and 5.0, have the same text. -#}
 {% macro scoring_parameter_text(name, value=none) %}
   {%- set kind = scoring_parameter_definitions()[name]['kind'] -%}
   {%- set value = scoring_parameter(name) if value is none else value -%}
@@ -97,7 +97,7 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- The allowed range in words, for messages and the published table. -#}
+{#- The allowed range of a parameter in words, for messages and the published table. -#}
 {% macro scoring_parameter_range(name) %}
   {%- set definition = scoring_parameter_definitions()[name] -%}
   {%- if definition['kind'] == 'boolean' -%} {{ return('true or false') }}
@@ -108,7 +108,7 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- Hash of everything that decides a number. Arguments: int_scoring_parameters and the three seeds. -#}
+{#- Hash of all settings that influence a published number. Arguments: int_scoring_parameters and the three seeds. -#}
 {% macro parameter_set_id(parameters, windows, categories, outcomes) -%}
   (
     select left(md5(string_agg(deciding.item || '=' || deciding.setting, E'\n' order by deciding.item collate "C")), 12)

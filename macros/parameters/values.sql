@@ -1,11 +1,12 @@
 {#- A value that SQL and Python share, from ciris_scoring.job.for_macros through dbt's adapter (dbt_postgres_python).
-    otherwise: the value without the package, so that the project can be parsed until check_package refuses. -#}
+    otherwise: the value if the package is not installed. With it dbt can parse the project, and check_package can
+    refuse the run. -#}
 {% macro constant(name, otherwise=[]) %}
   {%- set value = adapter.ciris_scoring_constants()[name] if adapter.ciris_scoring_constants is defined else otherwise -%}
   {{ return(value if value is mapping or value is string or value is not iterable else value | list) }}
 {% endmacro %}
 
-{#- A variable of the project, named without its prefix ciris_. -#}
+{#- Value of a variable of the project. name: the variable's name without the prefix ciris_. -#}
 {% macro setting(name) %}
   {{ return(var('ciris_' ~ name)) }}
 {% endmacro %}
@@ -15,7 +16,7 @@
   {{ return("'" ~ text | string | replace("'", "''") ~ "'") }}
 {% endmacro %}
 
-{#- A value in a message. Text is in quotes, so that '6' differs from 6. -#}
+{#- A value as it is shown in a message. Text is in quotes, so that the text '6' differs from the number 6. -#}
 {% macro shown(value) %}
   {%- if value is string -%} {{ return("'" ~ value ~ "'") }}
   {%- elif value is none -%} {{ return('null') }}

@@ -9,7 +9,8 @@
   {{ return(bound_of_run('rechecked_from')) }}
 {% endmacro %}
 
-{#- The as-of of the run, from int_scoring_run: dbt retry may be called without the as-of, or days later. -#}
+{#- The as-of of the run. It is read from int_scoring_run, because dbt retry may be called without the as-of, or days
+    later. -#}
 {% macro run_as_of() %}
   {%- if model.resource_type == 'unit_test' -%} {{ return(as_of()) }} {%- endif -%}
   {{ return(bounds_of_run().get('as_of', as_of())) }}
@@ -22,8 +23,8 @@
   {{ return("timestamptz '-infinity'" if is_from_nothing else bounds.get(column, "timestamptz '-infinity'")) }}
 {% endmacro %}
 
-{#- Times in int_scoring_run as SQL literals; empty before it is built. A run needs them more than a hundred times, so
-    they are read once per invocation and kept in dbt's graph. -#}
+{#- Times in int_scoring_run as SQL literals; empty before int_scoring_run is built. A run needs them more than a
+    hundred times, so they are read once per invocation and kept in dbt's graph. -#}
 {% macro bounds_of_run() %}
   {%- set scoring_run = ref('int_scoring_run') -%}
   {%- if not execute or load_cached_relation(scoring_run) is none -%} {{ return({}) }} {%- endif -%}
@@ -51,7 +52,7 @@
   {{ return(bound_of_run('windows_from')) }}
 {% endmacro %}
 
-{#- Condition of the as-ofs that a run scores. A backfill keeps later rows. -#}
+{#- Condition of the as-ofs that a run scores. Later as-ofs, which exist in a backfill, do not meet it. -#}
 {% macro in_scored_range(column) -%}
   ({{ column }} > {{ cutoff() }} and {{ column }} <= {{ run_as_of() }})
 {%- endmacro %}
@@ -61,9 +62,9 @@
   ({{ column }} >= {{ rechecked_from() }} and {{ column }} < {{ run_as_of() }})
 {%- endmacro %}
 
-{#- Condition of the rows that a run rewrites, by the column meta.range: as_of, run_id, a time of traces, or
-    last_event_at, which is needed before the bounds of the run are known. Rows after the as-of are left from an
-    unfinished run and are deleted, except in a backfill. -#}
+{#- Condition of the rows that a run rewrites. column: meta.range of the model, which is as_of, run_id, last_event_at or
+    a time of traces. last_event_at uses events_from, because the bounds of the run are not known yet. Rows after the
+    as-of are left from an unfinished run and are deleted, except in a backfill. -#}
 {% macro in_rewritten_range(column) -%}
   {%- if column == 'run_id' -%}
     run_id = '{{ run_id() }}'
@@ -76,7 +77,7 @@
   {%- endif -%}
 {%- endmacro %}
 
-{#- Time from which a run searches events; none for all events. -#}
+{#- Time from which a run searches events; none if it searches all events. -#}
 {% macro events_from() %}
   {%- set published = last_publication() if is_incremental() else none -%}
   {%- if published is none -%} {{ return(none) }} {%- endif -%}

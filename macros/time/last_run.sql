@@ -1,4 +1,5 @@
-{#- The table of a model or seed from an earlier run, or none. ref() would create a cycle. -#}
+{#- The table of a model or seed as an earlier run left it, or none. It is not read by ref(), which would create a
+    cycle. -#}
 {% macro relation_as_left(name) %}
   {%- if not execute -%} {{ return(none) }} {%- endif -%}
   {%- set model = graph.nodes.get('model.ciris_scoring.' ~ name) or graph.nodes.get('seed.ciris_scoring.' ~ name) -%}
@@ -52,7 +53,7 @@
 {% endmacro %}
 
 {#- The run that this invocation continues, or none if it starts a new run. It continues a run if it builds a part
-    (--select) or the rest of a failed run (dbt retry, which names no model). -#}
+    (--select) or the rest of a failed run (dbt retry, which does not name its models). -#}
 {% macro continued_run(models) %}
   {%- set last = last_run() -%}
   {%- if last is none or 'model.ciris_scoring.int_scoring_run' in models or (last['has_ended'] and not models) -%}

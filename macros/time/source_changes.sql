@@ -3,8 +3,8 @@
   least({{ newest_published_as_of }}, {{ as_of }}) - {{ lookback_periods() }} * {{ period_length() }}
 {%- endmacro %}
 
-{#- A number that changes with every edit of a source row, from its position (ctid) and transaction (xmin). Null for
-    views and foreign tables, which always count as changed. row: alias of the row. -#}
+{#- A number that changes with every edit of a source row, computed from the row's position (ctid) and transaction
+    (xmin). Null for views and foreign tables, which always count as changed. row: alias of the row. -#}
 {% macro row_version(relation, row=none) %}
   {%- set name = "to_regclass(" ~ literal(relation) ~ ")" -%}
   {%- set rows = run_query("
@@ -20,8 +20,8 @@
 {% endmacro %}
 
 {#- Digest of everything that decides a check except the sources. If it changes, traces in the restatement window are
-    checked again. It covers all code: a needless change costs one check of the restatement window, but a forgotten one
-    would leave wrong checks. -#}
+    checked again. It covers all code. If code changes that does not matter, the restatement window is checked once more
+    than necessary. If a change were missed, wrong checks would remain. -#}
 {% macro checking_code() %}
   {%- if not execute -%} {{ return('') }} {%- endif -%}
   {%- set codes = [] -%}

@@ -1,5 +1,5 @@
-{#- Order of an agent's traces (scoring.md §2), for a window function. The period is in it to avoid a later sort by
-    period. The last key orders complete ties. alias: alias of the relation. -#}
+{#- Order of an agent's traces (scoring.md §2), for a window function. It begins with the period, so that no later sort
+    by period is necessary. The last column orders rows that are equal in all others. alias: alias of the relation. -#}
 {% macro agent_order(alias=none) -%}
   {%- set prefix = '' if alias is none else alias ~ '.' -%}
   partition by {{ of_agent(prefix) }}
@@ -8,15 +8,15 @@
     {{ prefix }}trace_id collate "C", {{ prefix }}trace_check_id
 {%- endmacro %}
 
-{#- Agent for `partition by`. The collation "C" sorts fastest. The column follows again without a collation: a cluster
-    computes the window on the workers only if it finds the distribution column as such. prefix: alias and point before
-    the column. -#}
+{#- Agent for `partition by`. The collation "C" sorts fastest. The column is repeated without a collation, because a
+    cluster computes the window function on the workers only if it finds the distribution column itself. prefix: alias
+    and point before the column. -#}
 {% macro of_agent(prefix='') -%}
   {{ prefix }}agent_id_hash collate "C", {{ prefix }}agent_id_hash
 {%- endmacro %}
 
-{#- Order of an agent's traces for `order by`, the oldest first. key: the column that orders complete ties, such as
-    trace_check_id. alias: alias of the relation. -#}
+{#- Order of an agent's traces for `order by`, the oldest first. key: the column that orders rows with equal values in
+    all other columns, such as trace_check_id. alias: alias of the relation. -#}
 {% macro oldest_first(key, alias=none) -%}
   {%- set prefix = '' if alias is none else alias ~ '.' -%}
   {{ prefix }}traced_at, {{ prefix }}audit_sequence_number, {{ prefix }}trace_id collate "C", {{ prefix }}{{ key }}

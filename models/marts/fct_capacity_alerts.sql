@@ -136,7 +136,8 @@ episode as (
 
 ),
 
--- Scores without episodes and deferrals, in the window and in the one before it, if the earlier one is not provisional.
+-- Scores computed without episodes and deferrals, of a window and of the window before it. Rows whose earlier score is
+-- provisional are skipped.
 fallen as (
 
     select
@@ -192,7 +193,8 @@ fallen as (
 
 ),
 
--- Rate components that lose more since a certain day or, if no such day is found, more than in the window before.
+-- Agents whose rate components cause more loss since a certain day or, if no such day is found, more loss than in the
+-- window before.
 falling as (
 
     select

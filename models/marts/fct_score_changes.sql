@@ -1,12 +1,11 @@
 {{ config(materialized='replace_view') }}
 {#- Contribution of each loss component to the change in fct_score_comparisons (certainty.md §2): points = -loss_change
-    * L(c0, c1), where loss_change is the component's share of ln(c0 / c1) and L the logarithmic mean. A component of R
-    contributes (a1 - a0) * dh/du, where a is its amount. The quotient dh/du is computed as k L(x0, x1) L(s0, s1) / L(1
-    + s0, 1 + s1) with x = exp(-u) and s = exp(-k (x - x0)), which stays precise if the two scores are close. If u is
-    infinite (delta_drift or rho_regression is 1), the components of R whose amount became or stopped being infinite
-    share the change of R equally.
-    Grain and key: agent, as-of, window, compared_with, loss_component. loss_change is null if the loss became or stopped being
-    infinite. -#}
+    * L(c0, c1), where loss_change is the component's share of ln(c0 / c1) and L the logarithmic mean. The loss_change
+    of a component of R is (a1 - a0) * dh/du, where a is its amount, and h and u are defined in certainty.md §1. The
+    quotient dh/du is computed as k L(x0, x1) L(s0, s1) / L(1 + s0, 1 + s1) with x = exp(-u) and s = exp(-k (x - x0)),
+    which stays precise if the two scores are close. If u is infinite (delta_drift or rho_regression is 1), the
+    components of R whose amount became or stopped being infinite share the change of R equally. Grain and key: agent,
+    as-of, window, compared_with, loss_component. loss_change is null if the loss became or stopped being infinite. -#}
 {%- set resilience_components = ['delta_drift', 'mttr_hours', 'rho_regression'] %}
 {#- End of a subquery of one row. The offset is an optimization barrier: without it the planner copies the expressions
     into every place that names them. -#}

@@ -7,7 +7,7 @@
   )
 }}
 {#- Log of runs. A run writes its row when it starts and when it ends (macros/checks/run_log.sql), so that refused,
-    failed and killed runs have one too; a full refresh keeps all rows. This model is built after the last mart. It
+    failed and killed runs have a row too. A full refresh keeps all rows. This model is built after the last mart. It
     publishes all staged marts in its transaction and rewrites the row of the run; in a backfill, each step does so. It
     is a model and not a hook, because dbt skips it after a failure and `dbt retry` repeats it. Grain and key: run_id.
     -#}

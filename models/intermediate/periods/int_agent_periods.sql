@@ -6,9 +6,10 @@
     pre_hook="{{ set_for_heavy_work() }}",
   )
 }}
-{#- Sums of an agent's period: numerators and denominators, never ratios; integers or exact decimals, never floats.
-    Arrays over bins have ten elements (scoring.md §5 and 6); arrays over fields follow record_red_flag_fields (certainty.md
-    §5). Grain and key: agent and period with a counted trace. Only checked_keys and score_triples may be null. -#}
+{#- Sums of an agent's period. They are numerators and denominators, not ratios, and integers or exact decimals, not
+    floats. Arrays over bins have ten elements (scoring.md §5 and 6); arrays over fields follow record_red_flag_fields
+    (certainty.md §5). Grain and key: agent and period with a counted trace. Only checked_keys and score_triples may be
+    null. -#}
 {%- set fields, bins = constant('record_red_flag_fields'), constant('score_bins', 0) -%}
 -- The optimization barrier makes PostgreSQL compute each bin once, not once per use.
 with verdicts as (

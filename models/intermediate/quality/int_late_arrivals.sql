@@ -1,10 +1,10 @@
 {{ config(materialized='ephemeral') }}
 {#- Data that arrived after the scores of its period were final (scoring.md §9), with the first and last as-of whose
     scores it would change. A late_outcome is an event of a trace that was scored without it: its outcome, a second
-    outcome, or another step. Its period is that of the scored trace. If it moves the trace to another time, the trace
-    is not scored there, because it would count twice; the as-ofs of both times would change. trace_id_of_two_agents is
-    a trace whose id another agent has used since; it changes no score.
-    Grain: agent (null without one), period and issue. -#}
+    outcome, or another step. Its period is that of the scored trace. If the event moves the trace to another time, the
+    trace is not scored at that time, because it would count twice. A rescore would change the as-ofs of both times.
+    trace_id_of_two_agents is a trace whose trace_id another agent has used since; it does not change a score. Grain:
+    agent (null if the row has none), period and issue. -#}
 {%- set late_until = bounds_of_run().get('lookback_from', "timestamptz '-infinity'") -%}
 {%- set late_from = late_until ~ ' - ' ~ setting('late_detection_periods') ~ ' * ' ~ period_length() -%}
 with scoring_run as (
@@ -61,7 +61,8 @@ final_traces as (
 
 ),
 
--- Number of source rows minus the checked rows: counted ones, duplicates, and rows without an agent.
+-- Number of source rows minus number of checked rows. Checked rows are counted traces, duplicates and rows without an
+-- agent.
 differences as (
 
     -- This query reads only an index on agent and time, not the rows.

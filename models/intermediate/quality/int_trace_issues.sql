@@ -1,7 +1,7 @@
 {{ config(materialized='replace_range', meta={'range': 'period_start'}) }}
 {#- Counts of repaired and skipped traces (scoring.md §8). A trace whose agent is missing, blank or oversized is counted
     once, with that issue, whatever else is wrong with it. An outcome that came too late is not a duplicate;
-    int_late_arrivals counts it. Grain: agent (null without one), period and issue. -#}
+    int_late_arrivals counts it. Grain: agent (null if the row has none), period and issue. -#}
 with traces as (
 
     select
@@ -35,7 +35,7 @@ with traces as (
     where
         {{ in_checked_range('traces.traced_at') }}
         {% if is_trace_one_row() %}
-        -- An earlier run counted such a trace, before its outcome came.
+        -- An earlier run has counted the issue of this trace already, before the outcome of the trace came.
         and not exists (
             select 1
             from {{ ref('int_traces_without_agent') }} as earlier

@@ -4,12 +4,12 @@
     post_hook="{{ refuse_rescoring(this) }}",
   )
 }}
-{#- Settings of the current or last run. All incremental models depend on it, so one as-of and one cutoff apply to the
-    whole run. A refused run leaves the row of the previous run. Grain: one row. -#}
+{#- Settings of the current or last run. All incremental models depend on this model, so one as-of and one cutoff apply
+    to the whole run. A refused run leaves the row of the previous run. Grain: one row. -#}
 {%- set published = last_publication() or {} -%}
 {%- set backfill = setting('backfill') -%}
 {%- set last = last_run() or {} -%}
-{#- If the last run did not finish, this run begins at its cutoff or earlier. -#}
+{#- If the last run did not finish, this run begins at the cutoff of that run or earlier. -#}
 {%- set begun = last if published and not (last.get('has_ended') or last.get('backfill_first')) else {} -%}
 {%- if published and not is_full_refresh() and backfill is none and last.get('checking_code') != checking_code() -%}
   {%- do log(

@@ -64,8 +64,8 @@ checkers as (
 
 ),
 
--- State that the last run read. Used only if that run was ordinary and finished; otherwise the tables may be in any
--- state. A full refresh checks everything.
+-- State of the sources that the last run read. It is used only if the last run finished and was not a backfill;
+-- otherwise the tables may be in any state. It is not used in a full refresh, which checks everything.
 checked_before as (
 
     {% if last_read is not none and last_run is not none and published and not is_full_refresh() %}

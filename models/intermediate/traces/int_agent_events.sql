@@ -42,8 +42,8 @@ with new_events as (
 
 ),
 
--- Adds each agent's last detection or recovery before the run, because the first recovery of the run may end that
--- episode.
+-- Adds each agent's last detection or recovery before the run, because the first recovery of the run may end an episode
+-- that was detected before the run.
 events as (
 
     select * from new_events

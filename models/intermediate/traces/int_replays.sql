@@ -8,7 +8,7 @@
 {#- Checks whether sampled decisions follow from their recorded inputs (scoring.md §4, I_replay). Reads only the sampled
     source rows, because they are wide. Grain and key: trace_check_id of a sampled trace. Empty if replay_enabled is
     false. -#}
-{#- Keys of the conscience that the comparisons read besides the values of columns. -#}
+{#- Keys of the component conscience_result that the comparisons read in addition to the values of columns. -#}
 {%- set scores_and_verdicts = [
   'entropy_score', 'entropy_threshold', 'entropy_passed', 'coherence_score', 'coherence_threshold',
   'optimization_veto_passed', 'epistemic_humility_passed', 'thought_depth_triggered', 'updated_status_detected',

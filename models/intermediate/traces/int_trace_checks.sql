@@ -9,13 +9,13 @@
     ],
   )
 }}
-{#- Checks that a score needs, once per source row; those of replay are in int_replays. Rows that do not count stay,
-    with is_counted false. An offset of 0 separates steps: each value is cleaned once, and only narrow rows are sorted.
-    Grain: source row dated in [traces_from, as-of). Key: traced_at, trace_check_id. Columns are null if the value was
-    not sent. -#}
-{#- Columns of which the last value in an earlier trace of the agent is needed, each with the condition for the traces
-    that count. An audit number counts even if the outcome of its trace came too late, because the next trace continues
-    the chain. -#}
+{#- Checks of each source row that a score needs, except the replay checks, which are in int_replays. Rows that do not
+    count are included, with is_counted false. Optimization barriers separate the steps, so that each value is cleaned
+    once and only narrow rows are sorted. Grain: source row dated in [traces_from, as-of). Key: traced_at,
+    trace_check_id. Columns are null if the value was not sent. -#}
+{#- Columns whose last value in the agent's earlier traces is needed, each with the condition for the traces that are
+    used. An audit number is used even if the outcome of its trace came too late, because the next trace continues the
+    chain. -#}
 {%- set state = {
   'agent_name': 'is_counted',
   'audit_sequence_number': 'true' if is_trace_one_row() else 'is_counted',

@@ -1,6 +1,6 @@
 {#- Traces of today's lens, assembled from their events in the columns and types of covenant_traces. For each event type
     the last event by attempt_index, then time, is used. A trace without an outcome counts, because otherwise decisions
-    that failed before their outcome would be missing. A trace is verified if every one of its events is. Scores are
+    that failed before their outcome would be missing. A trace is verified if all its events are verified. Scores are
     rounded as the columns of covenant_traces round them, so that a change of lens moves no score into another bin.
     A filter on timestamp must reach the events' index (event_type, ts), and unused columns must cost nothing. Therefore
     each step is a subquery with the volatile clock_timestamp(): PostgreSQL does not merge it but pushes filters into

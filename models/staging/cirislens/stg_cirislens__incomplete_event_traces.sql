@@ -8,13 +8,13 @@
 }}
 {#- Incomplete event traces: they have no ACTION_RESULT or several, so their time does not follow from a single event.
     The table also lists complete traces (is_complete) that got events, or whose trace_id another agent used, after they
-    were final. All these are few and are found once per run, among the events of the restatement window and events that
-    arrived since with an earlier time. Without this table stg_cirislens__event_traces would read all events of a trace
-    at each use. Grain: trace (agent and trace_id), once for each time that later events were found. Only the agent may
-    be null. Empty if the source holds whole traces. -#}
+    were final. Such traces are few. Each run searches for them once, in the events of the restatement window and in
+    older events that arrived since the last run. Without this table stg_cirislens__event_traces would read all events
+    of a trace at each use. Grain: trace (agent and trace_id), once for each time that later events were found. Only the
+    agent may be null. Empty if the source holds whole traces. -#}
 {%- set events_from = events_from() -%}
-{#- The newest event that the run before last had found. The last run may have missed events that were being written at
-    the time. -#}
+{#- The newest event that the run before the last one found. The last run is not used, because it may have missed events
+    that were being written at that time. -#}
 {%- set last_run = relation_as_left('int_scoring_run') if events_from is not none else none -%}
 {%- set known_until = run_query(
     "select coalesce(to_jsonb(run) ->> 'earlier_event_id', to_jsonb(run) ->> 'newest_event_id') from " ~ last_run ~ " as run"

@@ -76,7 +76,7 @@ def size(path: Path) -> int:
 
 
 def documents(path: Path) -> Iterator[Found]:
-    """Yield the documents and problems of a file. No content raises an exception."""
+    """Yield the documents and problems of a file. No exception is raised, whatever the file contains."""
     try:
         if path == STDIN:
             yield from _read_pipe(sys.stdin.buffer, "standard input")

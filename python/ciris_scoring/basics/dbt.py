@@ -44,8 +44,8 @@ _OTHER_HINT = "{marts} `{sql}` is its code; correct the cause, then run again."
 def parse(project: Project) -> Any:
     """Parse a project and return dbt's manifest.
 
-    dbt parses again, for seconds, whenever a variable has changed. Our variables that only change SQL are therefore not
-    given. Other projects' variables may affect parsing, so they are given.
+    dbt parses again, for seconds, whenever a variable has changed. Therefore variables of this project that only change
+    SQL are not passed to dbt. Variables of other projects are passed, because they may affect parsing.
 
     :raises DbtFailed: the project does not parse.
     """
@@ -179,7 +179,7 @@ def core(message: str) -> str:
 
 @contextmanager
 def sessions_of_run(settings: Mapping[str, str] = MappingProxyType({})) -> Iterator[None]:
-    """Prepare the sessions that dbt opens in the block: the usual settings, and these.
+    """Apply the usual settings, and ``settings``, to the sessions that dbt opens in the block.
 
     With client_connection_check_interval the server ends the queries of a killed dbt process before the next run.
     """

@@ -32,8 +32,8 @@ def change(value: float) -> str:
 
 
 def rounded(value: float, places: int) -> str:
-    """Return a number rounded half up from its first 15 digits; ``?`` if it is unknown. For numbers that decide no
-    category."""
+    """Return a number rounded half up from its first 15 digits; ``?`` if it is unknown. Only for numbers that do not
+    decide a category."""
     if isnan(value):
         return "?"
     return f"{Decimal(f'{value:.15g}').quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP):f}"

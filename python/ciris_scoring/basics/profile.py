@@ -26,7 +26,8 @@ class NeedsDbt(Exception):
 
 @dataclass(frozen=True)
 class Credentials:
-    """Settings of a target of type postgres, with dbt's names and defaults. dbt has more that psycopg does not need."""
+    """Settings of a target of type postgres, with dbt's names and defaults. dbt has more settings, which psycopg does
+    not need."""
 
     host: str
     port: int

@@ -83,7 +83,7 @@ class Project:
 def parse_vars(text: str | None) -> dict[str, Any]:
     """Parse the argument of ``--vars``, a YAML dictionary.
 
-    :raises InputError: it is not one.
+    :raises InputError: the argument is not a YAML dictionary.
     """
     hint = "Write a YAML dictionary, for example --vars '{ciris_scoring_period: hour}'."
     try:
@@ -99,8 +99,8 @@ def parse_vars(text: str | None) -> dict[str, Any]:
 
 
 def vars_text(variables: Mapping[str, Any]) -> str:
-    """Return variables as text for dbt's ``--vars``, which is YAML. In JSON text, YAML takes 1e-09 for a text, and the
-    escaped halves of an emoji for two characters.
+    """Return variables as YAML text for dbt's ``--vars``. JSON is not used, because a YAML parser would read 1e-09 as a
+    text, and the escaped halves of an emoji as two characters.
     """
     plain = json.loads(json.dumps(variables, default=str))
     return str(yaml.safe_dump(plain, default_flow_style=True, allow_unicode=True, width=math.inf))
@@ -331,7 +331,8 @@ def _check_schemas_and_tables(names: Mapping[str, Any]) -> None:
 def _check_names(
     given: Mapping[str, Any], own: Mapping[str, Any], set_there: Mapping[str, Any], *, is_root: bool
 ) -> None:
-    """Refuse misspelt variables, which dbt would ignore. In another project, only check names that look like ours."""
+    """Refuse misspelt variables, which dbt would ignore. If another project uses the package, check only names that
+    look like the package's."""
     known = {*own, *set_there}
     for name in given:
         ours = str(name).startswith(PREFIX) or f"{PREFIX}{name}" in own

@@ -79,7 +79,7 @@ def relations_of(manifest: Any, target_schema: str) -> Relations:
 
 
 OWN_NAMES = re.compile(r"macro\s+\w*generate_(schema|alias|database)_name")
-"""A macro by which a project gives relations other names than dbt does."""
+"""Definition of a macro of the project that names relations in place of dbt's own rule."""
 PACKAGE_FILES = ("packages.yml", "dependencies.yml")
 NAMING = ("schema", "alias")
 """Settings of dbt_project.yml that name relations. The package's models do not set them."""
@@ -87,7 +87,7 @@ NAMING = ("schema", "alias")
 
 def relations_of_files(project_dir: Path, target_schema: str) -> Relations:
     """Return the relations by dbt's own rule: the schema of the target, with the setting `schema` as suffix. Disabled
-    models are among them.
+    models are included.
 
     :raises NeedsDbt: another project uses the package, or the project names relations in another way.
     """

@@ -2,7 +2,7 @@
 
 In the dbt_project.yml of a root project, a setting overrides the package's own. A setting without a package's name
 (``models: +materialized: table``) applies to the nodes of all packages. Macros cannot find out where a setting is
-written, so this module does.
+written, so this module finds it out.
 """
 
 import difflib

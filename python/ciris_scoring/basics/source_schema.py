@@ -137,7 +137,7 @@ DEFERRAL_COLUMNS = SOURCE_TABLES["wbd_deferrals"].column_names
 PUBLIC_KEY_COLUMNS = SOURCE_TABLES["covenant_public_keys"].column_names
 BATCH_COLUMNS = SOURCE_TABLES["covenant_trace_batches"].column_names
 SAME_NAMES: Mapping[str, str] = MappingProxyType({})
-"""Names of source tables in the database where they differ from those in SOURCE_TABLES: none."""
+"""Value of a parameter ``tables`` if all source tables in the database have the names in SOURCE_TABLES."""
 
 
 def create_source_tables(
@@ -150,8 +150,8 @@ def create_source_tables(
 
     Existing tables are not changed. If the connection is inside a transaction, a savepoint is used.
 
-    :param tables: names in the database by the names in SOURCE_TABLES, where they differ.
-    :param wanted: the tables by name.
+    :param tables: names in the database by the names in SOURCE_TABLES, for tables where the two differ. :param wanted:
+        the tables by name.
     :raises psycopg.Error: the database refuses.
     """
     with connection.transaction():

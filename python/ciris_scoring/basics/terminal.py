@@ -26,13 +26,13 @@ _quiet = False
 
 
 def be_quiet(quiet: bool) -> None:
-    """Set whether progress is left out."""
+    """Set whether lines of progress are suppressed."""
     global _quiet
     _quiet = quiet
 
 
 def is_quiet() -> bool:
-    """Return whether progress is left out."""
+    """Return whether lines of progress are suppressed."""
     return _quiet
 
 
@@ -95,7 +95,8 @@ def aligned(
 
 
 def wrapped(line: str, columns: int) -> list[str]:
-    """Break printable text into lines at spaces. Lines after the first are indented by six columns more than it.
+    """Break printable text into lines at spaces. Lines after the first one are indented by six more columns than the
+    first.
 
     A word that is longer than a line is broken.
     """

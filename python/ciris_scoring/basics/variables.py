@@ -75,7 +75,7 @@ CHECKS: Mapping[str, tuple[Check, str]] = {
     "distribution": choice("none", "citus"),
     "time_spine": BOOLEAN,
 }
-"""Check of each variable, and the allowed values to follow "must be"."""
+"""Check of each variable, and its allowed values in words, which follow "must be" in messages."""
 VARIABLES = (
     *CHECKS,
     *("as_of", "traces_from", "scoring_parameters"),
@@ -88,7 +88,8 @@ def variable_fault(name: str, value: Any, lock_holder_pid: Any) -> str | None:
     """Return the fault of a variable's value, or None.
 
     :param name: name without the prefix.
-    :param lock_holder_pid: value of the variable that the command line sets together with the others of SET_BY_US.
+    :param lock_holder_pid: value of the variable ``ciris_lock_holder_pid``, which the command line sets together with
+        the other variables of SET_BY_US.
     """
     given = f"Variable {PREFIX}{name} is {shown(value)}, but"
     if f"{PREFIX}{name}" in SET_BY_US:

@@ -114,7 +114,7 @@ class AfterRun:
     def hand_on(self, connection: psycopg.Connection, relations: Relations) -> None:
         """Write the report, and start the alert command if there are new alerts.
 
-        :raises CirisError: one of the two failed; the scores are published.
+        :raises CirisError: the report or the command failed. The scores are already published.
         """
         if self.report_file is not None:
             from ciris_scoring.serve import report

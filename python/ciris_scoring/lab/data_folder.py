@@ -69,7 +69,7 @@ def find(state_folder: Path) -> Path | None:
 
 
 def delete(state_folder: Path) -> None:
-    """Delete the data of a state folder, wherever it is. Its server must have stopped."""
+    """Delete the data of a state folder, wherever it is. The server that uses it must have stopped."""
     found = find(state_folder)
     if found is not None:
         shutil.rmtree(found if found.parent == state_folder.resolve() else found.parent)

@@ -1,4 +1,4 @@
-"""Acknowledgements: alerts and red flags that somebody has seen, until a day. They change no score and no verdict.
+"""Acknowledgements: alerts and red flags that somebody has seen, until a day. They do not change a score or a verdict.
 
 They are kept in a table beside the marts, which no run touches. It is also the log: each acknowledgement and each
 withdrawal is a row, and the newest row of an agent and a kind is in force.

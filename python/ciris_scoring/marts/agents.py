@@ -166,7 +166,8 @@ class Unscored:
 
 
 def unscored(marts: Marts, as_of: datetime | None, window_days: int) -> list[Unscored]:
-    """Read the agents whose first trace is before an as-of and that have no score there, or all agents if it is None.
+    """Read the agents whose first trace is before an as-of and that have no score there. If the as-of is None, read all
+    agents.
 
     They are ordered by the number of traces in the window, then by the time of the last trace, both descending.
     """

@@ -70,9 +70,8 @@ def alerts(
 
 
 def closed_alerts(marts: Marts, as_of: datetime, window_days: int, first: datetime) -> list[Alert]:
-    """Read the alerts that were raised at an as-of from first on and no longer are, the last closed first.
-
-    Each is the row of the last as-of at which the alert was raised.
+    """Read the closed alerts: those raised at an as-of from ``first`` on, but no longer raised. The last closed comes
+    first. Each is the row of the last as-of at which the alert was raised.
     """
     return marts.rows(
         Alert,

@@ -13,10 +13,11 @@ from ciris_scoring.marts.marts import Marts
 LARGE = 0.05
 """Points that a loss component must cost to be called large."""
 MANY_NAMED = 1000
-"""Largest number of agents whose single events are looked up. In larger fleets those with the largest losses are."""
+"""Largest number of agents whose single events are looked up. In larger fleets, only those of the agents with the
+largest losses are looked up."""
 NOTHING = "Nothing lowers the score."
 LONGEST_NAME = 24
-"""Columns of a name or a failure mode in a sentence."""
+"""Maximum width of a name or a failure mode in a sentence, in columns of a terminal."""
 CHAIN_CAUSES = {
     "key": "untrusted key",
     "signature": "unverified signatures",
@@ -25,7 +26,7 @@ CHAIN_CAUSES = {
     "duplicate": "repeated audit numbers",
     "link": "traces without audit number or hash",
 }
-"""Name of the loss component `i_chain` by its largest cause."""
+"""Description of the loss component `i_chain`, by the cause of most of its loss."""
 
 
 class Cause(NamedTuple):
@@ -33,7 +34,7 @@ class Cause(NamedTuple):
 
     sentence: str
     chain: str
-    """Name of the loss component `i_chain`: its largest cause."""
+    """Description of the loss component `i_chain`, which names its largest cause."""
 
 
 Row = Mapping[str, Any]

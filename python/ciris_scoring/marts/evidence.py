@@ -25,7 +25,8 @@ class Rule(NamedTuple):
     """Whether fragile episodes lower the component. The evidence of an episode is the trace that began it."""
 
 
-# A component is the mean of these amounts over traces: for i_coverage divided by 10, for s_score weighted by age.
+# A component is the mean of these amounts over traces. For i_coverage the amounts are divided by 10; for s_score the
+# mean is weighted by the age of the traces.
 RULES: Mapping[str, Rule] = {
     "d_identity": Rule("is_identity_change::integer", "traces", "renamed"),
     "k_contradiction": Rule("is_overridden::integer", "traces", "overridden"),

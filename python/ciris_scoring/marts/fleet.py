@@ -15,7 +15,7 @@ from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.verdict import Raised, Verdict
 
 FALL = 0.3
-"""Change of a window's score that makes the agent one of the first in the order by attention."""
+"""Fall of a window's score by more than this puts the agent among the first in the order by attention."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Score:
     parameter_set_id: str
     scored_at: datetime
     missing_traces: int | None
-    """Number of traces that are missing to reach min_traces, or null if there is a score."""
+    """Number of further traces that the agent needs to reach min_traces, or null if there is a score."""
     final_from: datetime | None
     """First day on which a provisional score is final, or null if the score is not provisional."""
     compared_as_of: datetime | None
@@ -93,7 +93,7 @@ class Score:
     cause: str = ""
     """Main cause of the score, in one sentence."""
     chain_cause: str = ""
-    """Name of the loss component i_chain: its largest cause."""
+    """Description of the loss component i_chain, which names its largest cause."""
 
     def named(self, loss_component: str) -> str:
         """Return the name of a loss component of this score."""

@@ -41,8 +41,8 @@ class Permission:
 def permissions(marts: Marts) -> list[Permission]:
     """Read the permissions of the seed in the order of window, threshold and name; none if there is no seed.
 
-    The seed is where dbt puts it, if the project has it. Otherwise, it is in the schema of the marts or in another one
-    of this project, for readers without the file.
+    If the project has the seed, it is read from the relation in which dbt stores it. A reader may not have the file;
+    then the seed is searched in the schema of the marts and in the other schemas of this project.
 
     :raises DatabaseError: a row is wrong, or the role may not read the seed.
     """
@@ -74,7 +74,7 @@ def published_permission(marts: Marts, window_days: int) -> Permission:
 
 
 def _is_seed(marts: Marts, place: Place) -> bool:
-    """Return whether a relation is the seed. A table with other columns is not."""
+    """Return whether a relation is the seed. A table with the same name but other columns is not."""
     query = """
         select count(*)
         from pg_attribute as a
@@ -134,7 +134,8 @@ def named(
 ) -> Permission:
     """Return the permission with a name.
 
-    :raises InputError: there is none, or it has another threshold or window than the ones that were also given.
+    :raises InputError: there is no such permission, or a threshold or window was given too and the permission has
+        another one.
     """
     for one in found:
         if one.name == name:

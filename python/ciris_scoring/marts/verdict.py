@@ -128,8 +128,8 @@ class Steady:
         return normal_share((at - at_score) / ((at_score - at_high) / NORMAL_TO_95))
 
     def evidence_for_grant(self, threshold: float) -> float | None:
-        """Return how many times its evidence an agent would need for a grant if its score stayed as it is, or None if
-        no evidence is enough. The standard error falls with the square root of the evidence."""
+        """Return by what factor an agent's evidence would have to grow for a grant if its score stayed as it is, or
+        None if no evidence is enough. The standard error falls with the square root of the evidence."""
         if (
             not self.score
             or self.score <= threshold

@@ -36,7 +36,7 @@ MAX_TRACES = 10
 REASONS = "what lowered the score"
 MIN_TRACE_ID_WIDTH = 12
 BESIDE_TRACE_ID = 32
-"""Columns of a trace line for points, time and spaces."""
+"""Number of characters that points, time and spaces take in the line of a trace."""
 MAX_AGENTS = 10
 """Maximum number of agents that an error message lists."""
 

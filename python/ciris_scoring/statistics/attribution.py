@@ -63,7 +63,8 @@ def _of_rate(rate: Floats) -> Floats:
 
 
 def _shares(total: Floats, amounts: Floats) -> Floats:
-    """Divide totals (n,) in proportion to amounts (n, k). Infinite amounts share the total alone, equally."""
+    """Divide totals (n,) in proportion to amounts (n, k). If some amounts are infinite, only these share the total,
+    equally."""
     infinite = np.isinf(amounts)
     counted = np.where(np.any(infinite, axis=-1, keepdims=True), infinite.astype(np.float64), amounts)
     whole = np.sum(counted, axis=-1, keepdims=True)

@@ -55,8 +55,8 @@ def rates(bad: Floats, trials: Floats, events: float, mean: float, windows: tupl
     """Estimate rates with a beta prior.
 
     :param bad: (n, windows, ...) bad events of the nested windows, shortest window first, over the design effect.
-    :param trials: the same for the trials.
-    :param events: events that the prior is worth.
+    :param trials: trials of the nested windows, over the design effect. :param events: weight of the prior, as a number
+        of events.
     :param mean: mean of the prior.
     :param windows: lengths of the nested windows in days.
     """
@@ -78,8 +78,7 @@ def frequencies(
     """Estimate events per day with a gamma prior.
 
     :param events: (n, windows) events of the nested windows.
-    :param days: the same for the days that were observed.
-    :param weight: events that the prior is worth.
+    :param days: observed days in the nested windows. :param weight: weight of the prior, as a number of events.
     :param mean: mean of the prior.
     """
     a, b = weight, weight / mean
@@ -123,7 +122,7 @@ def _estimate(
     """Mix the estimates of the nested windows by the probability that the present behaviour began with each.
 
     :param value: (n, windows, ...) estimate if nothing changed within the window.
-    :param evidence: log evidence of spans of days, from the two sums.
+    :param evidence: function that returns the log evidence of spans of days from their two sums.
     """
     bounds = (0, *windows)
     starts, ends = np.triu_indices(len(bounds), 1)
@@ -152,7 +151,7 @@ def _weights(
 ) -> Floats:
     """Return the probability that the present behaviour began with each nested window, (n, windows, ...).
 
-    A change between two starts counts as one at the older start. The last window stands for "earlier or never".
+    A change between two starts counts as a change at the older start. The last window stands for "earlier or never".
 
     :param of_span: log evidence of the days between two starts, by their positions in ``bounds``.
     """

@@ -21,7 +21,7 @@ RECENT_DAYS, BASE_DAYS = 42, 90
 TIMES = (2, 3, 6)
 """Factors by which a rate is higher after a change."""
 GAPS = (0.05, 0.10)
-"""Growth of the gap between confidence and success in a change."""
+"""Sizes of a change that are tried: growth of the gap between confidence and success."""
 ABOVE = 0.7
 """Standard errors that are added to the rate or the gap before a change, because it is an estimate."""
 MOST_BEFORE, MOST_AFTER = 0.9, 0.95
@@ -123,11 +123,11 @@ def _since(total: Integers, present: Present, periods_per_day: int) -> Sides:
 
 
 def _weekly_effects(bad: Integers, trials: Integers, present: Present, periods_per_day: int) -> Floats:
-    """Return design effects of the base from differences of neighbouring weeks, (n, 8), because behaviour may wander
+    """Return design effects of the base from differences of neighbouring weeks, (n, 8), because behaviour may differ
     from day to day.
 
     :param bad: running totals of bad events, (agents, periods + 1, 8).
-    :param trials: the same of trials.
+    :param trials: running totals of trials, in the same shape.
     """
     back = RECENT_DAYS + 7 * np.arange(BASE_DAYS // 7, -1, -1)
     at = np.maximum(present.as_of[:, None] - back * periods_per_day, 0)

@@ -29,13 +29,14 @@ class Loss(NamedTuple):
     worse: Floats
     """Loss at the centre of the worse side."""
     worse_distance: Floats
-    """Distance L⁺ − L of the bound, 0 or more; infinite where the bound is."""
+    """Distance L⁺ − L of the bound, 0 or more; infinite where the loss at the bound is infinite."""
     better: Floats
     """Loss at the centre of the better side."""
     better_distance: Floats
     """Distance B − B⁻ of the bound, 0 or more."""
     zero: Booleans
-    """Whether a component is estimated as 0. Its losses are then 0 on both sides, and ``zero_upper`` counts instead."""
+    """Whether a component is estimated as 0. Its losses are then 0 on both sides, and ``zero_upper`` is used
+    instead."""
     zero_upper: Floats
     """Product of the upper bounds of the components estimated as 0; 1 where there is none."""
 

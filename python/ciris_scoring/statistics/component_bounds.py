@@ -122,8 +122,8 @@ def calibration_bounds(
     """Compute confidence bounds of ECE (certainty.md §3, "ece").
 
     The gap of a bin is taken as normal. ECE is the sum of absolute gaps, which noise makes larger; both centres correct
-    this. The success rate of a bin is shrunk towards the overall rate, which itself is Agresti and Coull's (1998, The
-    American Statistician 52, 119–126): two successes and two failures are added.
+    this. The success rate of a bin is shrunk towards the overall rate. In the overall rate two successes and two
+    failures are added (Agresti and Coull 1998, The American Statistician 52, 119–126).
 
     :param judged: (n, 10) judged traces by bin.
     :param confidence: (n, 10) their sums of confidence.

@@ -74,7 +74,7 @@ class FleetValues(NamedTuple):
 
 
 def empty_fleet_sums(n_windows: int, n_periods: int) -> FleetSums:
-    """Return the sums over no agents."""
+    """Return sums of 0, to which agents can be added."""
     return FleetSums(
         np.zeros((n_windows, n_periods + 1, len(EFFECTS), 2), dtype=np.int64),
         np.zeros((n_windows, n_periods + 1, 2), dtype=np.int64),

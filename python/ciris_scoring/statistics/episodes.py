@@ -22,11 +22,11 @@ from ciris_scoring.statistics.residuals import ratio
 from ciris_scoring.statistics.windows import Deferrals, FragileEpisodes
 
 RECENT_WINDOWS, BASE_DAYS = (4, 7, 14, 28, 42), 90
-"""Lengths in days of the windows that are compared, and of the days before each."""
+"""Lengths in days of the windows that are compared, and number of days before a window that it is compared with."""
 LEAST_EPISODES = 2
-"""Smallest number of episodes that can be more often than before."""
+"""Smallest number of episodes in a window for the change "more often"."""
 WORSE_BEFORE, DEFERRALS_BEFORE = 0.25, 0.5
-"""Loss and number of deferrals that are added to those before, because few deferrals say little."""
+"""Loss and number of deferrals that are added to the deferrals before the window, because few deferrals say little."""
 
 KINDS = ("longer", "more_often", "judged_worse")
 """Ways in which events can be worse."""
@@ -37,7 +37,7 @@ class EventChange(NamedTuple):
     are NaN if nothing is worse."""
 
     z: Floats
-    """Signed root of its likelihood ratio; 0 without events."""
+    """Signed root of the likelihood ratio of the change; 0 without events."""
     kind: Integers
     """Index of ``KINDS``."""
     days: Integers

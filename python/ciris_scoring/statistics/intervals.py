@@ -38,7 +38,7 @@ with hourly periods.
   bins b and c.
 - The centre of drift is not truncated at 0 on the better side, so R at it may exceed norm(1). That compensates the
   noise of the other components. The bounds of R end at norm(0) and norm(1), those of the score at norm(1).
-- With ``integrity_floor``, the bounds of I_int that enter the score's are floored as the value is.
+- With ``integrity_floor``, the floor also applies to the bounds of I_int from which the score's bounds are computed.
 - A component estimated as 0 is the ``interval_driver``. An unmeasured S is 0, and so are both its bounds.
 """
 
@@ -417,7 +417,8 @@ def _bounds(
     ]
     drivers = driver(parts, scales)
 
-    # Components in their own units. Where the published value is the share of good events, the bounds change sides.
+    # Components in their own units. Where the published value is the share of good events, the lower bound becomes the
+    # upper one, and the reverse.
     lower, upper = published.rates
     gap = published.gap
     misled = gap.centre + WORSE_SIDE_OF_ECE * (gap.upper - gap.centre)

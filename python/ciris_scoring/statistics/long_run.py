@@ -52,7 +52,8 @@ QUALITY_EVENTS, QUALITY_MEAN = 1.0, 0.2
 EVENT_WEIGHT, EPISODES_PER_DAY, DEFERRALS_PER_DAY = 0.5, 0.03, 0.3
 """Prior of the frequencies: half an event, means of one episode a month and two deferrals a week."""
 LOG_HOURS_MEAN, LOG_HOURS_VARIANCE = -1.0, 2.0
-"""Prior of the mean logarithm of the hours of an episode: 20 minutes, and a factor of 17 either way with 95 %."""
+"""Prior of the mean logarithm of the hours of an episode: 20 minutes. The 95 % range is from a 17th of that to 17 times
+that."""
 GAP_MEAN, GAP_VARIANCE = 0.03, 0.01
 """Prior of confidence minus success rate of a bin: 0.03 ± 0.1."""
 SAME_MODE, MODE_PAIRS = 1.0, 4.0
@@ -107,7 +108,7 @@ class Sides(NamedTuple):
     now: Floats
     """(n, days, ...), by the number of recent days."""
     before: Floats
-    """The same, or (n, ...) if the days before are the same for all."""
+    """(n, days, ...), or (n, ...) if all recent days have the same days before them."""
 
 
 class LongRun(NamedTuple):
@@ -378,7 +379,7 @@ class EpisodeSums(NamedTuple):
     """Sums of the natural logarithms of their durations in hours."""
     log_hours_squared: Floats
     repeats: Integers
-    """Number of those whose failure mode is that of the one before, which also ended since."""
+    """Number of episodes with the failure mode of the agent's previous episode, if that ended in these days too."""
 
 
 def episode_sums(

@@ -98,7 +98,7 @@ def _compute_block(
     all_agents: Sequence[str],
     first_number: int,
 ) -> dict[str, Numbers]:
-    """Compute and write the rows of a block; without agents, no rows.
+    """Compute and write the rows of a block. If it has no agents, no rows are written.
 
     :param first_number: number of the block's first agent among those of all blocks.
     :returns: types of the columns.

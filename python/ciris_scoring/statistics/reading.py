@@ -83,8 +83,8 @@ NEWEST_FIRST = (
     ("audit_sequence_number", "desc nulls first"),
     ("trace_id", 'collate "C" desc nulls first'),
 )
-"""Columns and directions for ``order by`` that put an agent's newest trace first (scoring.md §2). Complete ties are
-decided by the table's key."""
+"""Columns and directions for ``order by`` that put an agent's newest trace first (scoring.md §2). Rows that are equal
+in these columns are ordered by the table's key."""
 
 
 NUMBERED_AGENTS = sql.SQL("""(
@@ -155,7 +155,7 @@ class BatchReader:
     """Reader of a block's agents by their numbers.
 
     The statistics read every batch twice. Batches are kept in memory, with counts in the narrowest integer type, until
-    ``KEPT_BYTES`` are used; the others are read again.
+    ``KEPT_BYTES`` are used. Further batches are read again.
     """
 
     def __init__(

@@ -2,8 +2,8 @@
 fleet's.
 
 The comparison is the agent's own baseline if that is large enough, else the fleet's median in the same window. The
-median is also taken where the baseline itself would raise the red flag against it, because a record may have been
-polished from its first day.
+median is also used if the baseline, compared with the median, would itself raise the red flag, because a record may
+have been selective from its first day.
 """
 
 from collections.abc import Iterator, Mapping
@@ -54,7 +54,7 @@ class Rule(NamedTuple):
     ratio: float | None = None
     """Smallest natural logarithm of the ratio of traces per day."""
     chance: float | None = None
-    """Largest probability that chance finds as many."""
+    """Largest probability that chance alone gives this count or a larger one."""
     of_baseline: int = 30
     """Smallest number of traces or deferrals in a baseline that is compared."""
     baseline_days: float = -np.inf
@@ -107,8 +107,8 @@ def raised_red_flags(inputs: Inputs) -> Iterator[Raised]:
 def _counts(
     inputs: Inputs,
 ) -> Iterator[tuple[Kind, str | None, Integers, Integers, Integers, Integers]]:
-    """Yield the counts of each red flag, for each field where they are arrays, as arguments of :func:`_raised`. Without
-    a baseline its counts are 0."""
+    """Yield the counts of each red flag as arguments of :func:`_raised`. Counts that are arrays are yielded for each
+    field. For a red flag without a baseline, the baseline's counts are 0."""
     none = np.zeros_like(inputs["n_traces"])
     for flag in (FLAGS[name] for name in RULES):
         counts = [

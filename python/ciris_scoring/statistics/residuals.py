@@ -107,7 +107,7 @@ class DayTotals(NamedTuple):
 
         :param agent: (n,) indices of agents.
         :param start: (n,) period ends; negative ones lie before all data.
-        :param end: (n,) period ends, likewise.
+        :param end: (n,) period ends; negative ones lie before all data.
         """
         until, before = (self.totals[agent, np.maximum(at - self.first, 0)] for at in (end, start))
         sums = (until - before).astype(np.float64)

@@ -131,7 +131,7 @@ def long_run_columns(
 def change_columns(behaviour: Change, events: EventChange, pair: Integers) -> Columns:
     """Return the columns of changes for the worse.
 
-    :param pair: (n,) position of each row in the arrays of both.
+    :param pair: (n,) position of each row in the arrays of ``behaviour`` and ``events``.
     """
     return {
         f"{prefix}_{name}": values[pair]

@@ -45,7 +45,7 @@ def descriptions() -> dict[str, dict[str, str]]:
 def description(marts: Iterable[str], column: str) -> str:
     """Return the description of a column in the first of these marts that has it.
 
-    :raises LookupError: none has it, so that the model must describe the field itself.
+    :raises LookupError: none of the marts has the column. The model must then describe the field itself.
     """
     for mart in marts:
         if column in descriptions()[mart]:

@@ -144,7 +144,7 @@ TheAnswers = Annotated[Answers, Depends(_answers)]
 async def acceptable(request: Request) -> None:
     """Refuse requests that accept no media type of the answer.
 
-    :raises Problem: the Accept header names none.
+    :raises Problem: the Accept header names no media type of the answer.
     """
     offered = _offered(request.scope["route"])
     if preferred(request.headers.get("accept"), offered) is None:
@@ -553,7 +553,7 @@ async def factors(
 def _span(
     publication: Publication, days: int | None, begin: datetime | None, end: datetime | None
 ) -> tuple[datetime, datetime, datetime]:
-    """Return the first as-of of a page of a history, the last one, and the last one of the whole history."""
+    """Return three as-ofs: the first and the last one of a page of a history, and the last one of the whole history."""
     newest = publication.as_of
     if newest is None:
         raise Problem("no-score", "No score is published yet.")

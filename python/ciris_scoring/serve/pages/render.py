@@ -69,7 +69,7 @@ def render(template: str, **values: Any) -> str:
             "form-action 'self'",
         ]
     )
-    # Style, script and policy are not escaped, because the package contains them. All other values are.
+    # Style, script and policy are not escaped, because they come from the package. All other values are escaped.
     return environment.get_template(template).render(
         **values, style=Markup(style), script=Markup(script), policy=Markup(policy)
     )
