@@ -41,14 +41,14 @@ class Behaviour(NamedTuple):
     """Probability of success by confidence bin, (..., 10)."""
 
     def with_rate(self, name: str, values: Floats | float) -> "Behaviour":
-        """Return the behaviour with another rate, the same on all days or by day."""
+        """Return the behaviour with other values of a rate: one value for all days, or a value for each day."""
         rates = self.rates.copy()
         rates[..., RATES.index(name)] = values
         return self._replace(rates=rates)
 
     def miscalibrated(self, by: Floats | float) -> "Behaviour":
-        """Return the behaviour with a confidence that exceeds the success rate, by the same amount on all days or by
-        day."""
+        """Return the behaviour with a confidence that exceeds the success rate by an amount: one amount for all days,
+        or one for each day."""
         success = np.clip(CONFIDENCE_IN_BIN - np.expand_dims(by, -1), 0.02, 0.98)
         return self._replace(success=np.broadcast_to(success, self.success.shape))
 

@@ -47,7 +47,7 @@ class Manipulation(NamedTuple):
     red_flag: str | None
     """Red flag that it raises, or None."""
     lasts: bool = True
-    """Whether it continues, or is done once."""
+    """Whether the manipulation continues, or is done only once."""
 
 
 def _mine(fleet: Fleet, agent: str, since: datetime) -> pd.Series:

@@ -120,7 +120,8 @@
   {{ return(report) }}
 {% endmacro %}
 
-{#- Option that names tables called accord_*, as newer lenses call them, if only those exist. -#}
+{#- Option with the variables for tables that have the newer names accord_*. Empty unless only tables with the newer
+    names exist. -#}
 {% macro accord_variables() %}
   {%- set found = [] -%}
   {%- for name in constant('tables_of_shape', {})['traces'] if name.startswith('covenant_') -%}
@@ -132,8 +133,8 @@
   {{ return(", here --vars '{" ~ found | join(', ') ~ "}'" if found else '') }}
 {% endmacro %}
 
-{#- SQL expression that converts a column of an unreadable type, for the message: a view must select it in place of the
-    column. -#}
+{#- SQL expression that converts a column whose type cannot be read. The error message says that a view must select it
+    in place of the column. -#}
 {% macro source_cast(wanted, kind, column) %}
   {%- set is_number = kind in ['int2', 'int4', 'int8', 'numeric', 'float4', 'float8'] -%}
   {%- if wanted in ['text', 'uuid'] and kind == 'bytea' -%} {{ return("encode(" ~ column ~ ", 'hex')") }}

@@ -15,7 +15,8 @@
             + (columns.components if scoring_parameter('replay_enabled') else [])) }}
 {% endmacro %}
 
-{#- Repairs in a row of the staging model, flagged there as is_<issue> (scoring.md §8); null if none. -#}
+{#- Array of the repairs in a row of the staging model, in which each repair has a flag is_<issue> (scoring.md §8). Null
+    if there are none. -#}
 {% macro repairs_of_trace() -%}
   {%- set repairs = [] -%}
   {%- for column in trace_columns().text + ['selected_action'] -%}

@@ -169,7 +169,7 @@ checked_keys as (
 
 ),
 
--- Keys whose registration has changed since, for some time of the period. Usually none.
+-- Keys whose registration in the period, or in a part of it, has changed since the check. There are usually none.
 doubtful_keys as (
 
     select

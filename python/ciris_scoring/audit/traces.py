@@ -163,7 +163,7 @@ def _number(column: str, limit: float, value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise Rejected(WRONG_TYPE, f"{column} is not a number")
     if isinstance(value, float) and not math.isfinite(value) or abs(value) >= limit:
-        raise Rejected(OUT_OF_RANGE, f"{column} is {str(value)[:40]}, which its column does not hold")
+        raise Rejected(OUT_OF_RANGE, f"{column} is {str(value)[:40]}, which its column cannot store")
     return value
 
 
@@ -171,7 +171,7 @@ def _whole_number(column: str, value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, int):
         raise Rejected(WRONG_TYPE, f"{column} is not a whole number")
     if not -(2**63) <= value < 2**63:
-        raise Rejected(OUT_OF_RANGE, f"{column} is {str(value)[:40]}, which its column does not hold")
+        raise Rejected(OUT_OF_RANGE, f"{column} is {str(value)[:40]}, which its column cannot store")
     return value
 
 

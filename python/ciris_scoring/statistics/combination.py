@@ -91,7 +91,7 @@ def bounds_of(whole: Loss) -> Bounds:
 
 
 def floored(factor: Loss, floor: float) -> Loss:
-    """Return a factor's losses as the score takes them: value and bounds are at least ``floor``
+    """Return a factor's losses for the score, in which value and bounds of the factor are at least ``floor``
     (``integrity_floor``)."""
     if floor <= 0:
         return factor

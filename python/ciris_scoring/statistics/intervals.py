@@ -557,7 +557,7 @@ def _resilience_loss(drifted: TwoCentred, recovery: Bounds, rows: Rows, paramete
 
 
 def _bounded(factor: Loss, most: Floats) -> Loss:
-    """Return R's loss with a worse bound of at most the loss of norm(0)."""
+    """Return the loss of R, with its loss at the worse bound limited to the loss of norm(0)."""
     return factor._replace(
         worse_distance=np.minimum(factor.worse_distance, np.maximum(most - factor.worse, 0))
     )

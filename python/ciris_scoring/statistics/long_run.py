@@ -62,7 +62,8 @@ SAME_MODE, MODE_PAIRS = 1.0, 4.0
 EFFECT_WINDOW = TRACE_WINDOWS.index(90)
 """Window over which the design effect is measured."""
 SUCCESS_WINDOW, SHARE_WINDOW = TRACE_WINDOWS.index(56), TRACE_WINDOWS.index(14)
-"""Windows of ECE: of the success rates in the variance of gaps, and of the share of each bin."""
+"""Windows for ECE: one for the success rates, from which the variance of gaps is computed, and one for the share of
+each bin."""
 LEAST_VARIANCE = 0.02
 """Smallest variance of an outcome in a bin of confidence: success in 98 % or 2 %."""
 DAYS_PER_DEGREE = 1.5

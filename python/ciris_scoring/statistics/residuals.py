@@ -50,7 +50,8 @@ class Residuals(NamedTuple):
     clustering: Floats
     """Amount that a correlation of 1 between the traces of a day would add."""
     degrees: Floats
-    """Degrees of freedom: days less means, of window and baseline where both outcomes occur."""
+    """Degrees of freedom: number of days minus number of means. Window and baseline count only where both outcomes
+    occur."""
     mean_per_day: Floats
     """Σ n_d² / Σ n_d in the window: mean number of traces on the day of a trace, itself included."""
 

@@ -31,7 +31,7 @@ PROBLEMS = {
     401: ("key-required", "No API key, or a wrong one."),
     403: ("no-right", "The role of the server may not read this mart."),
     404: ("unknown-agent", "No such agent, or it has no such score."),
-    406: ("not-acceptable", "`Accept` names no media type that there is."),
+    406: ("not-acceptable", "`Accept` names no media type of the answer."),
     409: ("ambiguous-agent", "Several agents may be meant; `agents` lists them."),
     422: ("bad-parameter", "A parameter is not acceptable; `errors` says which."),
     429: ("too-many-requests", "Too many requests of this client."),

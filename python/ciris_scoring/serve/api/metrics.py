@@ -114,7 +114,7 @@ def _read(marts: Marts, gauge: Callable[..., Gauge]) -> None:
     run = last_run(marts)
     if run is not None:
         became = gauge(
-            "ciris_scoring_last_run", "1 for the outcome of the last run, 0 for the others.", ["outcome"]
+            "ciris_scoring_last_run", "1 for the outcome of the last run, 0 otherwise.", ["outcome"]
         )
         for outcome in OUTCOMES:
             became.labels(outcome).set(outcome == run.outcome)

@@ -36,7 +36,7 @@ Hash = Annotated[str, Field(description="Identifier of the agent, which never ch
 Name = Annotated[str, Field(description="Last name that the agent sent, else its hash. Not unique.")]
 Note = Annotated[str | None, Field(description="Other agents that once had the name; null if none.")]
 Share = Annotated[float, Field(ge=0, le=1)]
-SINCE = "First as-of from which it was raised without a break; null if that is the oldest, or 400 as-ofs ago."
+SINCE = "First as-of since which it has been raised; null if that is the oldest as-of, or 400 or more as-ofs ago."
 Since = Annotated[Moment | None, Field(description=SINCE)]
 Next = Annotated[str | None, Field(description="Relative address of the next page; null on the last.")]
 AsOf = Annotated[Moment, Field(description="Period end (UTC) of the score; only traces before it count.")]
@@ -184,7 +184,7 @@ class ScoreBase(Described):
     )
     verdict_reason: str = Field(description="Reason for the verdict, in one sentence.")
     cause: str = Field(description="Main cause of the score, in one sentence.")
-    chain_cause: str = Field(description="Name of the loss component I_chain: its largest cause.")
+    chain_cause: str = Field(description="Description of the loss component I_chain, which names its largest cause.")
     final_from: Moment | None = Field(description="Day on which a provisional score is final; else null.")
     verdict_threshold: Share = Field(
         description="Steady score that the permission requires: the requested threshold, else the published one."
@@ -192,7 +192,7 @@ class ScoreBase(Described):
     probability_at_threshold: Share | None = Field(
         description="Probability that the long-run score reaches the threshold; null without a steady score."
     )
-    missing_traces: int = Field(description="Number of traces that are missing for a score, or 0.")
+    missing_traces: int = Field(description="Number of further traces that a score needs, or 0.")
     last_traced_at: Moment | None = Field(description="Last trace; null if it is not before the as-of.")
     raised: list[Raised] = Field(description="Alerts and red flags; acknowledged ones last.")
 
@@ -220,7 +220,7 @@ class Unscored(Described):
 
     agent_name: Name
     score_status: Literal["insufficient_data", "no_traces"] = Field(description="Too few traces, or none.")
-    missing_traces: int = Field(description="Number of traces that are missing for a score.")
+    missing_traces: int = Field(description="Number of further traces that a score needs.")
 
 
 class Summary(Described):
@@ -407,7 +407,7 @@ class Parameters(Answer):
 class EvidenceTrace(Described):
     """A trace that lowered a component."""
 
-    key: str = Field(description="Key of the trace. As `after` it selects the traces after this one.")
+    key: str = Field(description="Key of the trace. As the parameter `after`, it selects the next traces.")
     lowered_by: float = Field(description="Amount by which it lowered the component, in `lowered_by_unit`.")
     failure_mode: str | None = Field(description="Failure mode of the episode that it began; null if none.")
 
