@@ -101,8 +101,8 @@ def _squared_weights(
 ) -> Floats:
     """Compute Σ_p (Σ_t f^(t − p − 1)/σ_max(t))² · squares_p at the as-ofs ``first`` to ``last``.
 
-    The inner sum of a period follows from that of the next period: it decays, gains the period end p + 1 while that
-    lies in the window, and loses the period end whose horizon no longer contains p.
+    The inner sum of a period p is computed from the inner sum of the next period. It decays, gains the period end p + 1
+    if that lies in the window, and loses the period end whose horizon no longer contains p.
 
     :param squares: (agents, periods) sums of squared weights of the signals.
     :param inverse: (agents, periods + 1) 1/σ_max at each period end; 0 where σ_max is 0.

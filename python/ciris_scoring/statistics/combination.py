@@ -110,8 +110,8 @@ def floored(factor: Loss, floor: float) -> Loss:
 
 
 def driver(parts: list[Loss], scale: list[Floats]) -> NDArray[np.int64]:
-    """Return the component with the largest (L⁺ − L)². A component estimated as 0 comes first; ties go to the first
-    one.
+    """Return the component with the largest (L⁺ − L)². A component estimated as 0 comes first. If several are equal,
+    the first one is returned.
 
     :param parts: losses of the components of each factor, (n, c).
     :param scale: (n,) for each factor: the share of its distance that remains in the score. It differs from 1 only for

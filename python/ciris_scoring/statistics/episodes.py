@@ -110,9 +110,9 @@ def event_changes(
 def longer(n: Sides, log_hours: Sides, squares_before: Floats, episode_cv: Floats) -> Floats:
     """Compute the signed root of the likelihood ratio of longer durations.
 
-    This is the root of ν ln(1 + t²/ν), with t of the two mean logarithms and ν degrees of freedom of their variance.
-
-    :param squares_before: sums of the squared logarithms of the hours before.
+    This is the root of ν ln(1 + t²/ν). t is the t statistic of the two mean logarithms, and ν the degrees of freedom of
+    their variance. :param squares_before: sums of the squared logarithms of the hours of the episodes before the
+    window.
     :param episode_cv: the fleet's coefficient of variation of durations.
     :returns: 0 without an episode on one of the sides, or if durations are not longer.
     """

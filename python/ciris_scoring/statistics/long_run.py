@@ -96,7 +96,7 @@ class Present(NamedTuple):
     n_open: Integers
     """Number of open episodes, 0 or 1."""
     open_log_hours: Floats
-    """Logarithm of the hours of the open episode up to the as-of; 0 without one."""
+    """Logarithm of the hours of the open episode up to the as-of; 0 if no episode is open."""
     effect: Floats
     """(n, 8) design effects of the rates and of successes, of :func:`design_effects`."""
     episode_cv: Floats
@@ -118,7 +118,7 @@ class LongRun(NamedTuple):
     factors: Floats
     """(n, 5) C, I_int, R, I_inc and S."""
     q_deferral: Floats
-    """Expected quality of deferrals, 1 in a window without one."""
+    """Expected quality of deferrals. A window without a deferral counts as 1."""
     score: Floats
     log_sd: Floats
     """σ of the logarithm of the loss beyond the fixed cost of R; 0 if the score is 0."""

@@ -36,7 +36,9 @@ Hash = Annotated[str, Field(description="Identifier of the agent, which never ch
 Name = Annotated[str, Field(description="Last name that the agent sent, else its hash. Not unique.")]
 Note = Annotated[str | None, Field(description="Other agents that once had the name; null if none.")]
 Share = Annotated[float, Field(ge=0, le=1)]
-SINCE = "First as-of since which it has been raised; null if that is the oldest as-of, or 400 or more as-ofs ago."
+SINCE = (
+    "First as-of since which it has been raised; null if that is the oldest as-of, or 400 or more as-ofs ago."
+)
 Since = Annotated[Moment | None, Field(description=SINCE)]
 Next = Annotated[str | None, Field(description="Relative address of the next page; null on the last.")]
 AsOf = Annotated[Moment, Field(description="Period end (UTC) of the score; only traces before it count.")]
@@ -184,7 +186,9 @@ class ScoreBase(Described):
     )
     verdict_reason: str = Field(description="Reason for the verdict, in one sentence.")
     cause: str = Field(description="Main cause of the score, in one sentence.")
-    chain_cause: str = Field(description="Description of the loss component I_chain, which names its largest cause.")
+    chain_cause: str = Field(
+        description="Description of the loss component I_chain, which names its largest cause."
+    )
     final_from: Moment | None = Field(description="Day on which a provisional score is final; else null.")
     verdict_threshold: Share = Field(
         description="Steady score that the permission requires: the requested threshold, else the published one."

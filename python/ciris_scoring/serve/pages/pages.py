@@ -213,9 +213,10 @@ def _of_scores(show: Callable[..., str], own_links: Links | None = None) -> Call
     """Decorate a function that renders a page of scores: read the shared data and pass it as a `_Page`.
 
     The decorated function takes a connection, the relations and the page's own arguments. Optional arguments are the
-    window (default: the shortest), the as-of (the newest), the days of history, the threshold (that of the published
-    verdicts), the links (those of a server), and the time for texts like "2 hours ago" (now). It raises psycopg.Error
-    if the database returns an error, and Instead if the requested score does not exist or the agent is ambiguous.
+    window (default: the shortest), the as-of (the newest), the days of history, the threshold (default: the threshold
+    of the published verdicts), the links (the links of a server), and the time for texts like "2 hours ago" (now). It
+    raises psycopg.Error if the database returns an error, and Instead if the requested score does not exist or the
+    agent is ambiguous.
     """
 
     @wraps(show)
