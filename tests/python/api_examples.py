@@ -1,15 +1,9 @@
-"""Create the examples of the OpenAPI document from real answers on the sample. Long lists are shortened.
+"""Create the examples of the OpenAPI document from real answers on the sample. Long lists are shortened."""
 
-Usage, after `ciris-scoring run --embedded`: `python tests/python/api_examples.py`. It overwrites examples.json.
-"""
-
-import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from ciris_scoring.basics.project import STATE_FOLDER, load_project
 from ciris_scoring.marts import run_state
 from ciris_scoring.marts.agents import Found, find
 from ciris_scoring.marts.marts import Marts
@@ -17,10 +11,10 @@ from ciris_scoring.serve.api import endpoints
 from ciris_scoring.serve.api.database import Database
 from ciris_scoring.serve.api.examples import LISTED, PAGE
 from ciris_scoring.serve.api.settings import Settings
-from serving import SCORING, asking, opened
+from conftest import REPOSITORY
+from serving import SCORING, asking
 
-ROOT = Path(__file__).parents[2]
-FILE = ROOT / "python/ciris_scoring/serve/api/examples.json"
+FILE = REPOSITORY / "python/ciris_scoring/serve/api/examples.json"
 ENDPOINTS = {
     "index": "/api/v1",
     "fleet": f"{SCORING}/capacity/fleet?raised=broken_chain",
@@ -43,14 +37,12 @@ PROBLEMS = {
     "unknown-agent": (f"{SCORING}/capacity/nobody", Settings()),
     "bad-parameter": (f"{SCORING}/capacity/Link?threshold=2", Settings()),
     "key-required": (f"{SCORING}/capacity/Link", Settings(key="0123456789abcdef")),
-    "too-many-requests": (f"{SCORING}/capacity/Link", Settings(requests_per_minute=600)),
+    "too-many-requests": (f"{SCORING}/capacity/Link", Settings(requests_per_minute=60)),
 }
 LONG_LISTS = (
     *("endpoints", "agents", "alerts", "red_flags", "published", "loss_components", "history", "windows"),
     *("category_bounds", "days", "of_days", "runs", "issues", "verdicts", "deferrals"),
 )
-FACTORS = f"{SCORING}/factors/Link"
-"""Answer about the agent of the fleet's example, from which the package completes other examples."""
 
 
 def examples(database: Database) -> dict[str, Any]:
@@ -61,7 +53,7 @@ def examples(database: Database) -> dict[str, Any]:
             as_csv = client.get(path, headers={"Accept": "text/csv"})
             if as_csv.headers["content-type"].startswith("text/csv"):
                 found[f"{name}.csv"] = "\r\n".join(as_csv.text.split("\r\n")[:2])
-        found["weighs_most"] = cut(client.get(FACTORS).json())["weighs_most"]
+        found["weighs_most"] = cut(client.get(f"{SCORING}/factors/Link").json())["weighs_most"]
     for name in LISTED:
         found[name] = {
             member: value
@@ -112,13 +104,3 @@ def cut(answer: Any) -> Any:
         name: cut(value[:1] if name in LONG_LISTS and isinstance(value, list) else value)
         for name, value in answer.items()
     }
-
-
-def _main() -> None:
-    project = load_project(ROOT, ROOT / STATE_FOLDER)
-    with opened(project) as database:
-        FILE.write_text(json.dumps(examples(database), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    _main()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import re
-from functools import cached_property
 from html.parser import HTMLParser
 
 
@@ -36,14 +35,7 @@ class Parsed(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
 
-    @cached_property
-    def text(self) -> str:
-        return text_of(self.html)
-
     @property
     def names(self) -> set[str]:
         """Return the names of agents on the page."""
         return set(map(text_of, re.findall(r"<bdi[^>]*>(.*?)</bdi>", self.html, re.DOTALL)))
-
-    def table_rows(self, width: int) -> list[list[str]]:
-        return [row for row in cells(self.html) if len(row) == width]

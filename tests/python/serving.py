@@ -1,8 +1,11 @@
 """Helpers for tests of the server: queries on the marts, an application on a socket, and a browser."""
 
 import contextlib
+import re
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -12,11 +15,13 @@ from psycopg.rows import dict_row
 from starlette.testclient import TestClient
 
 from ciris_scoring.basics.project import Project
+from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.serve.api.app import create_app
 from ciris_scoring.serve.api.connections import LimitedServer
 from ciris_scoring.serve.api.database import Database
 from ciris_scoring.serve.api.server import listen
 from ciris_scoring.serve.api.settings import Settings
+from conftest import Database as TestDatabase
 
 SCORING = "/api/v1/scoring"
 KEY = "0123456789abcdef0123456789abcdef"
@@ -27,6 +32,26 @@ def read(connection: psycopg.Connection, query: str, *values: Any, **named: Any)
     """Return the rows of a query as dictionaries."""
     with connection.cursor(row_factory=dict_row) as cursor:
         return cursor.execute(query, named or values).fetchall()
+
+
+@contextlib.contextmanager
+def reader(sample: TestDatabase, role: str, folder: Path) -> Iterator[TestDatabase]:
+    """Create a role that may read the marts and nothing else; yields the database with a profile of the role.
+
+    :param folder: a folder for the profile.
+    """
+    profile = (sample.profiles_dir / "profiles.yml").read_text()
+    (folder / "profiles.yml").write_text(re.sub("user: .*", f"user: {role}", profile))
+    with sample.connect() as connection:
+        connection.execute(
+            f"create role {role} login; grant usage on schema {SCHEMA} to {role};"
+            f"grant select on all tables in schema {SCHEMA} to {role}"
+        )
+    try:
+        yield replace(sample, profiles_dir=folder)
+    finally:
+        with sample.connect() as connection:
+            connection.execute(f"drop owned by {role}; drop role {role}")
 
 
 @contextlib.contextmanager

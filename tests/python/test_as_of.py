@@ -11,62 +11,41 @@ NOW = datetime(2026, 6, 15, 13, 45, 30, 999999, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("given", "period", "expected"),
     [
-        ("2026-06-15", "2026-06-15T00:00:00Z"),
-        ("2026-06-14T23:59:59.999999Z", "2026-06-14T00:00:00Z"),
-        ("2026-06-14T23:59:59", "2026-06-14T00:00:00Z"),  # without a zone: UTC
-        ("2026-06-15T01:30+02:00", "2026-06-14T00:00:00Z"),  # 14 June in UTC
-        ("2026-06-14T23:30-02:00", "2026-06-15T00:00:00Z"),
-        (" 2026-06-14 ", "2026-06-14T00:00:00Z"),
-        (date(2026, 6, 14), "2026-06-14T00:00:00Z"),  # YAML parses 2026-06-14 as a date
-        (datetime(2026, 6, 14, 3, 4), "2026-06-14T00:00:00Z"),
-        (None, "2026-06-15T00:00:00Z"),
+        ("2026-06-14T23:59:59.999999Z", "day", "2026-06-14T00:00:00Z"),
+        ("2026-06-14T23:59:59", "day", "2026-06-14T00:00:00Z"),  # without a zone: UTC
+        ("2026-06-15T01:30+02:00", "day", "2026-06-14T00:00:00Z"),  # 14 June in UTC
+        ("2026-06-14T23:30-02:00", "day", "2026-06-15T00:00:00Z"),
+        (" 2026-06-14 ", "day", "2026-06-14T00:00:00Z"),
+        (date(2026, 6, 14), "day", "2026-06-14T00:00:00Z"),  # YAML parses 2026-06-14 as a date
+        (datetime(2026, 6, 14, 3, 4), "day", "2026-06-14T00:00:00Z"),
+        (None, "day", "2026-06-15T00:00:00Z"),
+        ("2026-06-14T23:59:59.999999Z", "hour", "2026-06-14T23:00:00Z"),
+        ("2026-06-14T23:00:00Z", "hour", "2026-06-14T23:00:00Z"),
+        ("2026-06-14T10:15+05:30", "hour", "2026-06-14T04:00:00Z"),
+        (None, "hour", "2026-06-15T13:00:00Z"),
     ],
 )
-def test_an_as_of_is_cut_down_to_the_end_of_a_day(given, expected):
-    assert text(resolve(given, "day", NOW)) == expected
+def test_as_of_is_cut_down_to_the_end_of_a_period(given, period, expected):
+    assert text(resolve(given, period, NOW)) == expected
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ("2026-06-14T23:59:59.999999Z", "2026-06-14T23:00:00Z"),
-        ("2026-06-14T23:00:00Z", "2026-06-14T23:00:00Z"),
-        ("2026-06-14T10:15+05:30", "2026-06-14T04:00:00Z"),
-        (None, "2026-06-15T13:00:00Z"),
-    ],
-)
-def test_an_as_of_is_cut_down_to_the_end_of_an_hour(given, expected):
-    assert text(resolve(given, "hour", NOW)) == expected
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        "yesterday",
-        "",
-        "2026-13-01",
-        "2026-02-30",
-        "15.06.2026",
-        "2026-06-15T25:00",
-        "now()",
-        20260615.5,
-        True,
-    ],
+    "value", ["", "now()", "2026-02-30", "15.06.2026", "2026-06-15T25:00", 20260615.5, True]
 )
 def test_invalid_time_is_named(value):
-    with pytest.raises(InputError, match="--as-of is .* not a time") as caught:
+    with pytest.raises(InputError) as caught:
         resolve(value, "day", NOW)
-    assert f"--as-of is {shown(value)}, which" in caught.value.message
+    assert f"--as-of is {shown(value)}, which is not a time" in caught.value.message
     assert "ISO 8601" in caught.value.hint
 
 
-def test_year_must_have_four_digits():
+def test_year_has_four_digits():
     assert text(datetime(1, 2, 3, 4, 5, 6, 7, tzinfo=UTC)) == "0001-02-03T04:05:06Z"
 
 
-@pytest.mark.parametrize("value", [None, "", "soon", "6", False, "2026-02-30"])
+@pytest.mark.parametrize("value", [None, "", "6", False])
 def test_traces_from_must_be_a_time(value):
     with pytest.raises(InputError) as caught:
         traces_from({"traces_from": value})
@@ -81,7 +60,6 @@ def test_traces_from_must_not_be_before_1970():
 
 def test_as_of_in_the_future_is_refused():
     assert resolve(text(NOW - timedelta(seconds=1)), "hour", NOW)
-    with pytest.raises(
-        InputError, match=r"'2026-06-15T13:46Z', which is in the future \(now: 2026-06-15T13:45:30Z\)"
-    ):
+    with pytest.raises(InputError) as caught:
         resolve("2026-06-15T13:46Z", "day", NOW)
+    assert "'2026-06-15T13:46Z', which is in the future (now: 2026-06-15T13:45:30Z)" in caught.value.message

@@ -1,7 +1,6 @@
 """Tests of the fleet table: its content, and that no name breaks its layout."""
 
 import json
-import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,7 +11,7 @@ from psycopg.types.json import Jsonb
 
 from ciris_scoring.basics.terminal import width
 from ciris_scoring.lab.embedded import SCHEMA
-from ciris_scoring.serve.fleet_table import MAX_ROWS, fleet_tables
+from ciris_scoring.serve.fleet_table import fleet_tables
 from pipeline import MARTS
 
 AS_OF = datetime(2026, 6, 15, tzinfo=UTC)
@@ -72,46 +71,25 @@ def test_agents_that_need_attention_come_first(connection):
     add_alert(connection, "cccccccc33", None, "falling", "warning")
     add_alert(connection, "cccccccc33", None, "low_capacity")
     add_alert(connection, "cccccccc33", None, "silent", "warning")
-    add(
-        connection,
-        "fct_record_signs",
-        agent_id_hash="dddddddd44",
-        as_of=AS_OF,
-        window_days=7,
-        red_flag="shared_key",
-    )
+    add_alert(connection, "ffffffff66", "Hush", "silent", "warning")
+    flag = {"agent_id_hash": "dddddddd44", "as_of": AS_OF, "window_days": 7, "red_flag": "shared_key"}
+    add(connection, "fct_record_signs", **flag)
     text, _, causes = fleet_tables(connection, MARTS, AS_OF).rpartition("\n\n")
-    assert [line.split()[0] for line in causes.splitlines()] == ["Odd", "(cccccccc):"]
+    assert [line.split()[0] for line in causes.splitlines()] == ["Odd", "(cccccccc):", "silent:"]
+    assert "silent: Hush (ffffffff), without a score in this window. What it says." in causes
     lines = text.splitlines()
     assert lines[0] == (
         "Fleet at 2026-06-15T00:00:00Z, window of 7 days, 5 agents; for a threshold of 0.6: "
         "review 1, withhold 1, keep 1, wait 1, grant 1"
     )
     assert [line.split()[0] for line in lines[4:9]] == ["Odd", "(cccccccc)", "Even", "New", "Good"]
-    assert re.split("  +", lines[4]) == [
-        *(
-            "Odd (dddddddd)",
-            "review",
-            "66 %",
-            "0.700 [0.70, 0.90]",
-            "0.500 [0.40, 0.60]",
-            "healthy",
-            "final",
-            "S",
-            "shared_key",
-        ),
-    ]
-    assert lines[5].endswith(
-        "  0.100 [0.10, 0.29]  0.500 [0.40, 0.60]  healthy   final              S        low_capacity, +2"
+    of_odd, of_nameless = (" ".join(line.split()) for line in lines[4:6])
+    assert (
+        of_odd
+        == "Odd (dddddddd) review 66 % 0.700 [0.70, 0.90] 0.500 [0.40, 0.60] healthy final S shared_key"
     )
+    assert of_nameless.endswith(" 0.100 [0.10, 0.29] 0.500 [0.40, 0.60] healthy final S low_capacity, +2")
     assert lines[7].split() == ["New", "(aaaaaaaa)", "wait", "-", "-", "-", "-", "insufficient_data", "S"]
-
-
-def test_an_alert_for_an_agent_without_a_row_is_not_lost(connection):
-    add_alert(connection, "dddddddd44", "Hush", "silent", "warning")
-    tables = fleet_tables(connection, MARTS, AS_OF)
-    assert "No agent has a trace in this window." in tables
-    assert "silent: Hush (dddddddd), without a score in this window. What it says." in tables
 
 
 def test_empty_fleet_gives_one_sentence(connection):
@@ -121,14 +99,13 @@ def test_empty_fleet_gives_one_sentence(connection):
 
 
 def test_large_fleet_lists_agents_that_need_attention_and_counts_the_rest(connection):
-    for i in range(MAX_ROWS + 3):
-        add_score(connection, f"{i:08d}", f"Agent {i}", i / 100, 0.92)
-    lines = fleet_tables(connection, MARTS, AS_OF).splitlines()
-    assert len(lines) == 4 + MAX_ROWS + 1
-    assert lines[-1] == "... and 3 more agents that need less attention."
+    for i in range(6):
+        add_score(connection, f"{i:08d}", f"Agent {i}", i / 10, 0.92)
+    lines = fleet_tables(connection, MARTS, AS_OF, most=3).splitlines()
+    assert len(lines) == 4 + 3 + 1 and lines[-1] == "... and 3 more agents that need less attention."
 
 
-@pytest.mark.parametrize("room", [70, 100, 140, 200])
+@pytest.mark.parametrize("room", [70, 140, 200])
 def test_the_table_fits_the_terminal(connection, monkeypatch, room):
     add_score(connection, "e" * 64, "An agent with a name that goes on and on and never ends", None)
     add_score(connection, "f" * 64, "Another", 0.5)
@@ -138,10 +115,11 @@ def test_the_table_fits_the_terminal(connection, monkeypatch, room):
         monkeypatch.setenv("COLUMNS", str(room))
     _, *lines = fleet_tables(connection, MARTS, AS_OF).splitlines()
     assert max(map(width, lines)) <= room
-    headings = lines[1].split()
-    assert {"agent", "verdict", "score", "alerts"} <= set(headings)
-    found = ["I_int" in headings, "alone" in headings, "sure" in headings]
-    assert found == [room == 200, room > 70, room > 70]
+    headings = set(lines[1].split())
+    assert {"agent", "verdict", "score", "alerts"} <= headings
+    assert headings & {"I_int", "alone"} == ({"I_int"} if room == 200 else set()) | (
+        {"alone"} if room > 70 else set()
+    )
 
 
 def test_agents_with_equal_names_and_hash_beginnings_are_distinguished(connection):
@@ -160,7 +138,7 @@ HOSTILE_NAMES = [
     "探索者" * 9,
     "👩\u200d👩\u200d👧 family",
     "e" + "\u0301" * 99,
-    "\x9b31m\x00".replace("\x00", "\x7f"),
+    "\x9b31m\x7f",
 ]
 
 

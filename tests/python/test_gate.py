@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-
 import pytest
 
 from ciris_scoring.lab.embedded import SCHEMA
@@ -22,19 +19,9 @@ VERDICTS_LEFT_OUT = f"""
 """Removes verdicts so that the last day has red flags."""
 
 
-@dataclass
-class States:
-    """A small fleet in a database, with a saved state and fingerprints of the marts."""
-
-    database: Database
-    scored: str
-    """Saved state that is scored up to the day before the last."""
-    expected: dict[str, str]
-    """Fingerprints of the marts after one more successful run."""
-
-
 @pytest.fixture(scope="module")
-def states(small_fleet: Database) -> Iterator[States]:
+def expected(small_fleet: Database) -> dict[str, str]:
+    """Fingerprints of the marts after two successful runs. The fleet is left scored up to the day before the last."""
     database = small_fleet
     assert run(database, as_of=BEFORE).exit_code == 0
     with database.connect() as connection:
@@ -44,21 +31,15 @@ def states(small_fleet: Database) -> Iterator[States]:
         assert run(database, as_of=NEWEST).exit_code == 0
         expected = marts(database, without=RUN_TIMES)
         # All other marts change in a successful run, so the tests can detect a change.
+        unchanged = ("scoring_parameters", "scoring_windows", "capacity_categories")
         assert {name for name in before if before[name] == expected[name]} == {
-            f"{SCHEMA}.dim_{name}"
-            for name in ("scoring_parameters", "scoring_windows", "capacity_categories")
+            f"{SCHEMA}.dim_{name}" for name in unchanged
         }
         # The newest scores are published with a restatement window of 3 days, so those before it are final.
         message = refusal(run(database, as_of=NEWEST, variables={"ciris_lookback_periods": 5}), exit_code=1)
         assert "final up to 2026-06-11" in message and "--allow-rescoring" in message
-        yield States(database, scored, expected)
-
-
-@pytest.fixture
-def database(states: States) -> Database:
-    """The fleet, scored up to the day before the last."""
-    restore(states.database, states.scored)
-    return states.database
+        restore(database, scored)
+    return expected
 
 
 def published(found: dict[str, str]) -> dict[str, str]:
@@ -134,54 +115,30 @@ FAILURES = {
 """Statements that make a run fail, and texts of its message."""
 
 
-def test_failures_change_no_mart_and_name_the_cause(states, database):
+def test_failures_change_no_mart_and_name_the_cause(small_fleet, expected):
     """The failures follow each other without a reset; then a run succeeds. test_healing.py has failures at any
     statement."""
+    database = small_fleet
     before = published(marts(database))
     with database.connect() as connection:
-        for name, (spoil, expected) in FAILURES.items():
+        for name, (spoil, texts) in FAILURES.items():
             connection.execute(spoil)
             message = refusal(run(database, as_of=NEWEST), exit_code=1)
             assert message.startswith("Error: dbt stopped at "), f"{name}: {message}"
-            assert [text for text in expected if text not in message] == [], f"{name}: {message}"
+            assert [text for text in texts if text not in message] == [], f"{name}: {message}"
             assert "\nHint: The marts stay as they were." in message, f"{name}: {message}"
             assert message.endswith(", then run again."), f"{name}: {message}"
             assert published(marts(database)) == before, name
             connection.execute(NO_TRIGGER)
-    outcome = dbt(database, "build", "--exclude", "fct_record_signs", variables={"ciris_as_of": NEWEST})
-    assert "The marts change together, but fct_record_signs of schema ciris has no rows" in outcome.said
-    assert not outcome.succeeded and published(marts(database)) == before
+    for options, said in (
+        (
+            ("--exclude", "fct_record_signs"),
+            "change together, but fct_record_signs of schema ciris has no rows",
+        ),
+        (("--select", "fct_capacity_scores"), "did not end"),
+    ):
+        outcome = dbt(database, "build", *options, variables={"ciris_as_of": NEWEST})
+        assert said in outcome.said
+        assert not outcome.succeeded and published(marts(database)) == before
     assert run(database, as_of=NEWEST).exit_code == 0
-    assert marts(database, without=RUN_TIMES) == states.expected
-
-
-ARRIVES = f"""
-    create function public.spoil() returns trigger language plpgsql as $$
-    begin
-        insert into cirislens.covenant_traces (agent_id_hash, trace_id, "timestamp")
-        select (select min(agent_id_hash) from cirislens.covenant_traces), 'meanwhile ' || n, timestamptz '{BEFORE}'
-        from generate_series(1, 1000) as n;
-        return null;
-    end $$;
-    create trigger spoil after insert on {SCHEMA}_intermediate.int_trace_checks execute function public.spoil();
-    """
-
-
-def test_after_a_failed_blocking_test_no_part_is_built_and_retry_publishes_all(states, database):
-    """More traces than the test permits arrive while a run is in progress; afterwards they are deleted."""
-    variables, failing = {"ciris_as_of": NEWEST}, "assert_every_source_row_is_checked"
-    before = published(marts(database))
-    with database.connect() as connection:
-        connection.execute(ARRIVES)
-        failed = dbt(database, "build", variables=variables)
-        assert not failed.succeeded and failing in failed.said
-        retried = dbt(database, "retry")
-        assert not retried.succeeded and failing in retried.said
-        connection.execute(NO_TRIGGER)
-        connection.execute("delete from cirislens.covenant_traces where trace_id like 'meanwhile %'")
-    part = dbt(database, "build", "--select", "fct_capacity_scores", variables=variables)
-    assert not part.succeeded and "did not end" in part.said
-    assert published(marts(database)) == before
-    retried = dbt(database, "retry")
-    assert retried.succeeded, retried.said
-    assert marts(database, without=RUN_TIMES) == states.expected
+    assert marts(database, without=RUN_TIMES) == expected

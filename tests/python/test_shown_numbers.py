@@ -1,4 +1,4 @@
-"""Compare every number that people and programs read with the marts: API, pages, report, `explain`, tables, Grafana.
+"""Compare every number that people and programs read with the marts: API, pages, report, `explain` and Grafana.
 
 Each reader below yields the values that it shows as `Shown`: the mart, the key of the row, the column and the shown
 value. One test compares all of them. The sample was published with a threshold of 0.6 and then run with 0.8, so newest
@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import csv
 import io
-import itertools
 import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Any, NamedTuple
 from unittest.mock import patch
-from uuid import UUID
 
 import psycopg
 import pytest
+import yaml
 from prometheus_client.parser import text_string_to_metric_families
 from psycopg.rows import dict_row
 from starlette.testclient import TestClient
@@ -31,24 +31,25 @@ from ciris_scoring.basics.kinds import ALERTS
 from ciris_scoring.basics.project import Project, load_project
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import SAMPLE
+from ciris_scoring.marts import fleet
+from ciris_scoring.marts.factors import FACTORS
+from ciris_scoring.marts.marts import Marts
+from ciris_scoring.marts.verdict import VERDICTS
+from ciris_scoring.marts.words import LOSS_WORDS, named
 from ciris_scoring.serve import explain as explain_module
-from ciris_scoring.serve.fleet_table import fleet_tables
 from ciris_scoring.serve.pages import words as page_words
 from ciris_scoring.serve.report import read_report
 from ciris_scoring.serve.spreadsheet import json_text
 from conftest import REPOSITORY, Database
 from html_text import cells, text_of, with_names
 from pipeline import MARTS, score
-from serving import SCORING, asking, opened
-from test_dashboards import PANELS, expanded
+from serving import LINK, SCORING, asking, opened
 
 Row = dict[str, Any]
 NEWEST = datetime.fromisoformat(SAMPLE["as_of"])
 FINAL = NEWEST - timedelta(days=4)
 """An as-of before the restatement window of the second run. One agent has too few traces for a score then."""
 AS_OFS = (NEWEST, FINAL)
-FACTORS = {"C": "c_score", "I_int": "i_int_score", "R": "r_score", "I_inc": "i_inc_score", "S": "s_score"}
-VERDICTS = ("review", "withhold", "keep", "wait", "grant")
 NON_EXEMPT = ("SPEAK", "TOOL", "MEMORIZE", "FORGET")
 
 
@@ -61,14 +62,30 @@ class Shown(NamedTuple):
     value: Any
 
 
+# --- Grafana -------------------------------------------------------------------------------------------------------
+
+DASHBOARD = json.loads((REPOSITORY / "dashboards/grafana/ciris_capacity.json").read_text())
+VARIABLES = {variable["name"]: variable for variable in DASHBOARD["templating"]["list"]}
+PANELS = {panel["title"]: panel for panel in DASHBOARD["panels"] if panel["type"] != "row"}
+FROM, TO = "2026-04-01T00:00:00Z", "9999-12-31T00:00:00Z"  # the sample's runs are dated now
+
+
+def expanded(query: str, threshold: float | None = None, agent: str = LINK, window_days: int = 7) -> str:
+    """Return a query as Grafana sends it."""
+    values = {"schema": SCHEMA, "window_days:sqlstring": f"'{window_days}'", "agent:sqlstring": f"'{agent}'"}
+    values["threshold:sqlstring"] = "''" if threshold is None else f"'{threshold}'"
+    query = re.sub(r"\$__timeFilter\((\w+|coalesce\(.*?\))\)", rf"\1 between '{FROM}' and '{TO}'", query)
+    query = re.sub(r"\$\{([^}]+)\}", lambda found: values[found[1]], query)
+    assert "$" not in query, query
+    return query
+
+
 # --- what the marts have ---------------------------------------------------------------------------------------------
 
 # Values that readers compute from the marts, by names that are not marts.
 COMPUTED = {
     "scores": """
         select scores.*, categories.label as steady_label, compared_as_of, score_before, change, not_comparable_because,
-            case when probability_at_threshold is not null
-                then least(greatest(round(100 * probability_at_threshold), 1), 99) || ' %%' end as sure,
             case when agents.last_traced_at < scores.as_of then
                 to_char(extract(epoch from scores.as_of - agents.last_traced_at) / 86400, 'FM9990.0') || ' d'
             end as silent,
@@ -86,12 +103,6 @@ COMPUTED = {
             and compared.window_days = scores.window_days and compared_with = 'window'
         where scores.as_of = any(%(as_ofs)s)
     """,
-    "attribution": "select a.*, s.agent_name from fct_score_attribution as a"
-    " join fct_capacity_scores as s using (agent_id_hash, as_of, window_days)",
-    "changes": "select c.*, s.agent_name from fct_score_changes as c"
-    " join fct_capacity_scores as s using (agent_id_hash, as_of, window_days)",
-    "components": "select c.*, s.agent_name from fct_factor_components as c"
-    " join fct_capacity_scores as s using (agent_id_hash, as_of, window_days)",
     "lost": "select agent_id_hash, as_of, window_days, array_agg(loss_component order by rank) as loss_components"
     " from fct_score_attribution where points_lost >= 0.001 group by 1, 2, 3",
     "alert counts": "select as_of, window_days, kind, severity, count(*) as n from fct_capacity_alerts"
@@ -99,17 +110,21 @@ COMPUTED = {
     "verdicts": "select as_of, window_days, verdict, count(*) as n from fct_capacity_scores group by 1, 2, 3",
     "runs": "select *, to_char(seconds, 'FM999,999,990') as whole_seconds from fct_scoring_runs",
     "issues": "select issue, sum(n) as n, count(distinct agent_id_hash) as n_agents from fct_data_quality group by 1",
-    "lowered": """
-        select agent_id_hash, as_of, window_days, component, round(amount::numeric, 6) as amount
-        from fct_capacity_scores
-        cross join lateral (values
-            ('d_identity', d_identity * n_traces), ('k_contradiction', k_contradiction * n_traces),
-            ('i_chain', (1 - i_chain) * n_traces), ('i_coverage', (1 - i_coverage) * 10 * n_traces),
-            ('i_replay', (1 - i_replay) * n_replayed), ('u_unsafe', u_unsafe * n_traces)
-        ) as of_component (component, amount)
-    """,
     "issue days": "select issue, to_char(period_start at time zone 'UTC', 'MM-DD') as day, sum(n) as n"
     " from fct_data_quality group by 1, 2",
+    # Alerts and red flags, each with the as-of before it.
+    "raised": """
+        select raised.*, before from (
+            select agent_id_hash, window_days, as_of, kind as name, severity from fct_capacity_alerts
+            union
+            select agent_id_hash, window_days, as_of, red_flag, 'red_flag' from fct_record_signs
+        ) as raised
+        join (
+            select as_of, window_days, lag(as_of) over (partition by window_days order by as_of) as before
+            from fct_fleet_capacity
+        ) as published using (as_of, window_days)
+        order by as_of, severity, name
+    """,
 }
 
 
@@ -118,9 +133,9 @@ class Expected:
 
     def __init__(self, connection: psycopg.Connection) -> None:
         self.connection = connection
-        self.kept: dict[str, list[Row]] = {"raised": list(self.raised())}
-        self.kept["titles"] = list(self.titles())
+        self.kept: dict[str, list[Row]] = {}
         self.indexes: dict[tuple[str, tuple[str, ...]], dict[tuple, list[Row]]] = {}
+        self.add_raised()
 
     def rows(self, mart: str) -> list[Row]:
         if mart not in self.kept:
@@ -136,49 +151,27 @@ class Expected:
         if (mart, columns) not in self.indexes:
             index = self.indexes[mart, columns] = defaultdict(list)
             for row in self.rows(mart):
-                row["shown_label"] = f"{row.get('agent_name')} ({(row.get('agent_id_hash') or '')[:8]})"
                 index[tuple(row[name] for name in columns)].append(row)
         return self.indexes[mart, columns].get(tuple(key[name] for name in columns), [])
 
-    def raised(self) -> Iterator[Row]:
-        """Yield alerts and red flags, each with the first of its consecutive as-ofs; None if that is the oldest."""
-        as_ofs = defaultdict(list)
-        for row in self.connection.execute(
-            "select as_of, window_days from fct_fleet_capacity order by as_of"
-        ):
-            as_ofs[row["window_days"]].append(row["as_of"])
-        found = self.connection.execute(
-            "select agent_id_hash, agent_name, window_days, as_of, kind as name, severity, true as is_alert"
-            " from fct_capacity_alerts union select distinct agent_id_hash, agent_name, window_days, as_of, red_flag,"
-            " 'red_flag', false from fct_record_signs"
-        ).fetchall()
-        stood = {(row["agent_id_hash"], row["window_days"], row["name"], row["as_of"]) for row in found}
-        for row in found:
-            before = [t for t in reversed(as_ofs[row["window_days"]]) if t <= row["as_of"]]
+    def add_raised(self) -> None:
+        """Add the first of its consecutive as-ofs to each alert and red flag, None if that is the oldest; and the
+        names and titles of the alerts and red flags to each score.
+        """
+        since: dict[tuple, datetime | None] = {}
+        of_score = defaultdict(list)
+        for row in self.rows("raised"):
             of = (row["agent_id_hash"], row["window_days"], row["name"])
-            standing = list(itertools.takewhile(lambda t, of=of: (*of, t) in stood, before))
-            row["since"] = None if len(standing) == len(before) else standing[-1]
-            row["reviews"] = (
-                row["name"] not in ("low_capacity", "broken_chain") or row["severity"] == "critical"
-            )
+            begun = since.get((*of, row["before"]), row["as_of"]) if row["before"] else None
+            row["since"] = since[*of, row["as_of"]] = begun
+            is_decided_by_score = row["name"] in ("low_capacity", "broken_chain")
+            row["reviews"] = not is_decided_by_score or row["severity"] == "critical"
             row["title"] = page_words.raised(row["name"])
-            yield row
-
-    def titles(self) -> Iterator[Row]:
-        """Yield the names and titles of the alerts and red flags of each score."""
-        of = defaultdict(list)
-        for row in sorted(self.kept["raised"], key=lambda row: (row["severity"], row["name"])):
-            of[row["agent_id_hash"], row["as_of"], row["window_days"]].append(row)
-        for score_ in self.rows("scores"):
-            key = {name: score_[name] for name in ("agent_id_hash", "as_of", "window_days")}
-            found = of[tuple(key.values())]
-            names = sorted(row["name"] for row in found)
-            yield {
-                **key,
-                "agent_name": score_["agent_name"],
-                "names": names,
-                "raised": " ".join(row["title"] for row in found),
-            }
+            of_score[row["agent_id_hash"], row["as_of"], row["window_days"]].append(row)
+        for row in self.rows("scores"):
+            raised = of_score[row["agent_id_hash"], row["as_of"], row["window_days"]]
+            row["names"] = sorted(one["name"] for one in raised)
+            row["titles"] = " ".join(one["title"] for one in raised)
 
 
 def is_shown(value: Any, shown: Any, column: str) -> bool:
@@ -205,7 +198,6 @@ def is_shown(value: Any, shown: Any, column: str) -> bool:
 class At:
     """Where the readers read: an as-of and a window of the sample."""
 
-    database: Database
     project: Project
     client: TestClient
     connection: psycopg.Connection
@@ -216,7 +208,7 @@ class At:
     def key(self) -> Row:
         return {"as_of": self.as_of, "window_days": self.window_days}
 
-    @property
+    @cached_property
     def agents(self) -> list[str]:
         """Return the agents that have a row of scores."""
         query = (
@@ -227,6 +219,11 @@ class At:
     def of(self, agent: str, **more: Any) -> Row:
         """Return the key of an agent's rows."""
         return {"agent_id_hash": agent, **self.key, **more}
+
+    def of_cell(self, cell: str, **more: Any) -> Row:
+        """Return the key of an agent whose hash begins as the last word of a cell."""
+        [agent] = [agent for agent in self.agents if agent.startswith(cell.split()[-1])]
+        return self.of(agent, **more)
 
     def get(self, path: str, **asked: Any) -> Any:
         """Return an answer of the API at the as-of, without the members that change with each answer."""
@@ -255,10 +252,10 @@ LISTS = {
     "unscored": ("scores", "agent_id_hash"),
     "raised": ("raised", "name"),
     "history": ("fct_capacity_scores", "as_of"),
-    "components": ("components", "component"),
-    "loss_components": ("attribution", "loss_component"),
+    "components": ("fct_factor_components", "component"),
+    "loss_components": ("fct_score_attribution", "loss_component"),
     "comparisons": ("fct_score_comparisons", "compared_with"),
-    "changes": ("changes", "compared_with", "loss_component"),
+    "changes": ("fct_score_changes", "compared_with", "loss_component"),
     "alerts": ("fct_capacity_alerts", "agent_id_hash", "kind"),
     "red_flags": ("fct_record_signs", "agent_id_hash", "red_flag", "field"),
     "published": ("dim_scoring_parameters", "parameter_name"),
@@ -275,17 +272,17 @@ NOT_OF_MARTS = {
     "missing_traces", "last_traced_at", "words",
 }  # fmt: skip
 NOT_OF_MART = {
-    ("attribution", "n_traces"), ("fct_capacity_alerts", "since"), ("fct_record_signs", "since"),
+    ("fct_score_attribution", "n_traces"), ("fct_capacity_alerts", "since"), ("fct_record_signs", "since"),
 }  # fmt: skip
 LENS_PARAMETERS = {
     "lambda_C": "lambda_c", "mu_C": "mu_c", "decay_rate": "decay_per_day", "signal_weight": "w_corroborated",
     "min_traces": "min_traces",
 }  # fmt: skip
-WITH_EVIDENCE = ("d_identity", "k_contradiction", "i_chain", "i_coverage", "i_replay", "u_unsafe")
 
 
 def walked(found: Mapping[str, Any], mart: str, key: Mapping[str, Any]) -> Iterator[Shown]:
     """Yield the members of a JSON object and of the objects in it. Each must be a column of the mart."""
+    spelled = OF_SCORES if mart in ("scores", "fct_capacity_scores") else {}
     for name, value in found.items():
         if name in NOT_OF_MARTS or (mart, name) in NOT_OF_MART:
             continue
@@ -298,19 +295,14 @@ def walked(found: Mapping[str, Any], mart: str, key: Mapping[str, Any]) -> Itera
         else:
             if name in IN_LENS_SPELLING and value:
                 value = value.lower() if isinstance(value, str) else [one.lower() for one in value]
-            yield Shown(
-                mart,
-                key,
-                OF_SCORES.get(name, name) if mart in ("scores", "fct_capacity_scores") else name,
-                value,
-            )
+            yield Shown(mart, key, spelled.get(name, name), value)
 
 
 def of_list(name: str, rows: list[Row], key: Mapping[str, Any]) -> Iterator[Shown]:
     """Yield the members of a list of JSON objects."""
     mart, *columns = LISTS[name]
     if name == "loss_components" and "compared_with" in key:
-        mart = "changes"
+        mart = "fct_score_changes"
     for row in rows:
         of = {column: row.get(column, key.get(column)) for column in columns}
         if "loss_component" in of:
@@ -332,7 +324,7 @@ def of_factors(factors: Row, mart: str, key: Mapping[str, Any]) -> Iterator[Show
         yield Shown("scores", key, "confidence", factor["confidence"])
         for component, value in factor["components"].items():
             of = {**key, "component": component.lower(), "factor": name}
-            yield Shown("components", of, "component_value", value)
+            yield Shown("fct_factor_components", of, "component_value", value)
 
 
 def lists(answer: Row, key: Mapping[str, Any]) -> Iterator[Shown]:
@@ -404,18 +396,6 @@ def api_parameters(at: At) -> Iterator[Shown]:
         yield Shown("dim_capacity_categories", {"category": category}, "guidance", guidance)
 
 
-def api_evidence(at: At) -> Iterator[Shown]:
-    """The amounts of the traces must sum to the loss of the published component."""
-    for agent, component in itertools.product(at.agents, WITH_EVIDENCE):
-        traces = at.get(f"/evidence/{agent}", component=component, limit=1000)["traces"]
-        amount = round(sum(trace["lowered_by"] for trace in traces), 6)
-        yield Shown("lowered", at.of(agent, component=component), "amount", amount)
-        for trace in traces:
-            key = {"trace_check_id": UUID(trace["key"].partition(".")[2])}
-            del trace["key"]
-            yield from walked(trace, "fct_trace_checks", key)
-
-
 def metrics(at: At) -> Iterator[Shown]:
     n_alerts = Counter[tuple[str, str, int]]()
     for family in text_string_to_metric_families(at.client.get("/metrics").text):
@@ -435,34 +415,28 @@ def metrics(at: At) -> Iterator[Shown]:
 # --- pages -----------------------------------------------------------------------------------------------------------
 
 
-def label_of(cell: str) -> str:
-    """Return the label of an agent whose name and beginning of the hash a page shows."""
-    name, beginning = cell.rsplit(" ", 1)
-    return f"{name} ({beginning})"
-
-
 def fleet_rows(at: At, page: str) -> Iterator[Shown]:
-    for row in (row for row in cells(page) if len(row) == 16 and row[0] != "Agent"):
-        key = {"shown_label": label_of(row[0]), **at.key}
-        yield Shown("scores", key, "verdict", row[1].split()[0].lower())
+    rows = [row for row in cells(page) if len(row) == 16 and row[0] != "Agent"]
+    reasons = {said: name for name, said in page_words.NOT_COMPARABLE.items()}
+    for row in rows:
+        key = at.of_cell(row[0])
         yield from limited("scores", key, "capacity_score_steady", row[3])
         yield from limited("scores", key, "capacity_score", row[4])
-        if row[5] in page_words.NOT_COMPARABLE.values():
-            [reason] = [name for name, said in page_words.NOT_COMPARABLE.items() if said == row[5]]
-            yield Shown("scores", key, "not_comparable_because", reason)
-        else:
-            yield Shown("scores", key, "change", row[5])
-        yield Shown("scores", key, "steady_label", row[7] if "missing" not in row[7] else None)
-        yield Shown("titles", key, "raised", " ".join(row[8].split()))
-        yield Shown("scores", key, "n_traces", row[9])
-        yield Shown("scores", key, "silent", None if row[10] == "–" else row[10])
-        for column, value in zip(FACTORS.values(), row[11:], strict=True):
+        columns = {
+            "verdict": row[1].split()[0].lower(),
+            "not_comparable_because" if row[5] in reasons else "change": reasons.get(row[5], row[5]),
+            "steady_label": row[7] if "missing" not in row[7] else None,
+            "titles": " ".join(row[8].split()),
+            "n_traces": row[9],
+            "silent": None if row[10] == "–" else row[10],
+            **dict(zip(FACTORS.values(), row[11:], strict=True)),
+        }
+        for column, value in columns.items():
             yield Shown("scores", key, column, value)
     said = [said for said, _ in page_words.VERDICTS.values()]
     for verdict, n in zip(VERDICTS, re.findall(r"<b class=big>(.*?)</b>", page), strict=True):
         if n != "0":
             yield Shown("verdicts", {**at.key, "verdict": verdict}, "n", n)
-    rows = [row for row in cells(page) if len(row) == 16 and row[0] != "Agent"]
     fallen = [row[5].startswith("−") and float(row[5][1:]) >= 0.3 for row in rows]
     order = [(not fell, said.index(row[1].split()[0])) for fell, row in zip(fallen, rows, strict=True)]
     assert order == sorted(order), "the agents that need attention come first"
@@ -477,25 +451,26 @@ def section(page: str, key: Mapping[str, Any], *, whole: bool) -> Iterator[Shown
     for title, value, bounds in re.findall(r"<div><b>(.*?)</b><b>(.*?)</b> <i>(.*?)</i>", page):
         yield from limited("scores", key, FACTORS[text_of(title)], f"{value} {bounds}")
     for row in cells(with_names(page)):
+        part = {**key, "loss_component": part_of(row[0])}
         if row[0] in ("Score (long run)", "This week", "These 30 days"):
             column = "capacity_score_steady" if row[0].startswith("Score") else "capacity_score"
             yield Shown("scores", key, column, row[-2])
         elif row[0].startswith(("This week", "These 30 days")):
             continue  # differences between the two scores
         elif whole and len(row) == 4:
-            yield Shown("attribution", {**key, "loss_component": part_of(row[0])}, "points_lost", row[2])
+            yield Shown("fct_score_attribution", part, "points_lost", row[2])
         elif whole and len(row) == 3 and part_of(row[0]):
-            change = {**key, "loss_component": part_of(row[0]), "compared_with": "window"}
-            yield Shown("changes", change, "points", row[2])
+            yield Shown("fct_score_changes", {**part, "compared_with": "window"}, "points", row[2])
         elif len(row) == 2:
             bounds, value, most = re.fullmatch(r"(?:\[(.*)\] )?(\S+)(?: of (\S+))?", row[1]).groups()  # type: ignore[union-attr]
             component = {**key, "component": part_of(row[0])}
-            yield Shown("components", component, "component_value", value)
+            yield Shown("fct_factor_components", component, "component_value", value)
             for end, bound in zip(("low", "high"), (bounds or ", ").split(", "), strict=True):
                 if not bound.startswith("over"):
-                    yield Shown("components", component, f"component_{end}", bound)
+                    yield Shown("fct_factor_components", component, f"component_{end}", bound)
             if most:
-                yield Shown("components", {**key, "component": "sigma_max"}, "component_value", most)
+                sigma_max = {**key, "component": "sigma_max"}
+                yield Shown("fct_factor_components", sigma_max, "component_value", most)
 
 
 def part_of(words: str) -> str | None:
@@ -510,8 +485,7 @@ def agent_pages(at: At) -> Iterator[Shown]:
         key = at.of(agent)
         shown = list(section(page, key, whole=True))
         yield from shown
-        parts = [one.key["loss_component"] for one in shown if one.mart == "attribution"]
-        if parts:
+        if parts := [one.key["loss_component"] for one in shown if one.mart == "fct_score_attribution"]:
             yield Shown("lost", key, "loss_components", parts)
         for row in (row for row in cells(page) if len(row) == 12 and row[0] != "As of"):
             of = {**key, "as_of": datetime.fromisoformat(row[0].replace(" UTC", "Z"))}
@@ -525,8 +499,8 @@ def alerts_page(at: At) -> Iterator[Shown]:
     kinds = {page_words.raised(kind): kind for kind in ALERTS}
     alert = r"<li class=(\w+)>.*?</b> <b>(.*?)</b> <small>(.*?)</small> (<a.*?</a>) <span>(.*?)</span>"
     for severity, title, since, agent, message in re.findall(alert, at.page("/alerts"), re.DOTALL):
-        key = {"shown_label": label_of(text_of(agent).strip()), **at.key}
         kind = kinds[text_of(title)]
+        key = at.of_cell(text_of(agent))
         yield Shown("fct_capacity_alerts", {**key, "kind": kind}, "severity", severity)
         yield Shown("fct_capacity_alerts", {**key, "kind": kind}, "message", text_of(message))
         day = f"{since.removeprefix('since ')}T00:00Z"
@@ -535,16 +509,11 @@ def alerts_page(at: At) -> Iterator[Shown]:
 
 
 def red_flags_page(at: At) -> Iterator[Shown]:
-    for agent, title, message, z in (
-        row for row in cells(with_names(at.page("/red-flags"))) if row[0] != "Agent"
-    ):
-        key = {
-            "shown_label": label_of(agent),
-            **at.key,
-            "red_flag": part_of(title),
-            "message": message.partition("\n")[0].strip(),
-        }
-        yield Shown("fct_record_signs", key, "z", z)
+    for agent, title, message, z in cells(with_names(at.page("/red-flags"))):
+        if agent != "Agent":
+            said = message.partition("\n")[0].strip()
+            key = at.of_cell(agent, red_flag=part_of(title), message=said)
+            yield Shown("fct_record_signs", key, "z", z)
 
 
 def deferrals_page(at: At) -> Iterator[Shown]:
@@ -556,26 +525,6 @@ def deferrals_page(at: At) -> Iterator[Shown]:
         yield Shown("fct_capacity_scores", key, "n_judged_deferrals", len(rows))
         for row in rows:
             yield Shown("fct_deferral_verdicts", {"deferral_id": row[1]}, "deferral_value", row[4])
-
-
-def compare_page(at: At) -> Iterator[Shown]:
-    columns = {
-        "run)": "capacity_score_steady",
-        "Traces": "n_traces",
-        "week": "capacity_score",
-        "days": "capacity_score",
-    }
-    first, *others = at.agents
-    for other in others:
-        for row in cells(at.page("/compare", agent_id=f"hash:{first}", other_id=f"hash:{other}")):
-            words = row[0].split()
-            column = FACTORS.get(words[0] if words else "") or columns.get(words[-1] if words else "")
-            for agent, cell in zip((first, other), row[1:3], strict=False):
-                key = at.of(agent)
-                if column == "n_traces":
-                    yield Shown("scores", key, column, cell)
-                elif column:
-                    yield from limited("scores", key, column, cell)
 
 
 def runs_page(at: At) -> Iterator[Shown]:
@@ -618,10 +567,8 @@ def report_page(at: At) -> Iterator[Shown]:
     fleet, *sections = page.split("<details class=panel id=")
     yield from fleet_rows(at, fleet)
     for one in sections:
-        label = re.search(r"<h3>(.*?)</h3>", one)
-        assert label is not None
-        key = {"shown_label": label_of(text_of(label[1])), **at.key}
-        yield from section(one.partition("<section class=panel>")[0], key, whole=False)
+        title = text_of(one.partition("<h3>")[2].partition("</h3>")[0])
+        yield from section(one.partition("<section class=panel>")[0], at.of_cell(title), whole=False)
 
 
 def report_json(at: At) -> Iterator[Shown]:
@@ -631,88 +578,32 @@ def report_json(at: At) -> Iterator[Shown]:
 
 
 def explanations(at: At) -> Iterator[Shown]:
+    """The text of an explanation and the table of a run are compared in test_documents.py."""
     for agent in at.agents:
         explanation = explain_module.explain(at.project, agent, at.as_of.isoformat(), at.window_days, None)
         found = json.loads(json_text(explanation))
         assert (found.pop("since"), found.pop("n_costly_traces") > 0) == (None, bool(found["traces"]))
         yield from walked(found, "scores", at.of(agent))
-        yield from of_text(explain_module.page(explanation), at.of(agent))
-
-
-def of_text(page: str, key: Mapping[str, Any]) -> Iterator[Shown]:
-    """Yield the numbers in the text of an explanation."""
-    page = " ".join(page.split())
-    number = r"(-?[\d,.]*\d)"
-    interval = rf"\.? 95 % interval: {number} to {number}"
-    for column, words in (
-        ("capacity_score_steady", rf"Steady score[^:]*: {number}[^;]*;"),
-        ("capacity_score", rf"alone: {number}\. Status.*?"),
-    ):
-        if found := re.search(words + interval, page):
-            yield from limited("scores", key, column, "{} [{}, {}]".format(*found.groups()))
-    factors = page.partition("Factors: ")[2].partition(";")[0]
-    for name, value in re.findall(rf"\b({'|'.join(FACTORS)}) {number}", factors):
-        yield Shown("scores", key, FACTORS[name], value)
-    verdict = re.search(rf"Verdict at {number}: (\w+)", page)
-    assert verdict is not None
-    yield Shown("scores", key, "verdict_threshold", verdict[1])
-    yield Shown("scores", key, "verdict", verdict[2])
-    lost = page.partition("Points lost, by loss component")[2].partition("What changed")[0]
-    for part, points in re.findall(rf" (\w+) (?:{'|'.join(FACTORS)}) {number} #", lost):
-        yield Shown("attribution", {**key, "loss_component": part}, "points_lost", points)
-
-
-def tables(at: At) -> Iterator[Shown]:
-    """The table that `run` prints, wide enough for all columns."""
-    with patch.dict("os.environ", {"COLUMNS": "300"}):
-        found = fleet_tables(at.connection, MARTS, at.as_of).split("\n\nFleet")
-    [table] = [one for one in found if f"window of {at.window_days} days" in one]
-    summary, rows, *_ = table.split("\n\n")
-    headings, _, *lines = rows.splitlines()
-    for verdict, n in re.findall(rf"({'|'.join(VERDICTS)}) (\d+)", summary):
-        if n != "0":
-            yield Shown("verdicts", {**at.key, "verdict": verdict}, "n", n)
-    names = {"category": "category_steady", "status": "score_status", "weakest": "weakest_factor", **FACTORS}
-    for line in lines:
-        key = {"shown_label": line.partition("  ")[0], **at.key}
-        for name in re.split("  +", headings)[1:]:
-            start = headings.index(f" {name}") + 1
-            is_right_aligned = name in FACTORS
-            cell = (
-                line[: start + len(name)].split()[-1]
-                if is_right_aligned
-                else line[start:].partition("  ")[0].strip()
-            )
-            if name in ("score", "alone"):
-                column = "capacity_score_steady" if name == "score" else "capacity_score"
-                yield from limited("scores", key, column, cell)
-            elif name not in ("alerts", "red_flags"):
-                yield Shown("scores", key, names.get(name, name), None if cell == "-" else cell)
 
 
 def panels(at: At) -> Iterator[Shown]:
     """Panels of the dashboard, for the published thresholds."""
     for row in panel_rows(at, "Agents at the newest as-of"):
         key = at.of(row["hash"])
-        yield Shown("titles", key, "names", sorted(filter(None, (row["raised"] or "").split(", "))))
-        yield Shown("scores", key, "change", row["change"])
+        yield Shown("scores", key, "names", sorted(filter(None, (row["raised"] or "").split(", "))))
         for name, column in PANEL_COLUMNS.items():
             yield Shown("scores", key, column, row[name])
     for agent in at.agents:
         for row in panel_rows(at, "Points lost by loss component", agent):
-            yield Shown(
-                "attribution",
-                at.of(agent, loss_component=row["loss_component"]),
-                "points_lost",
-                row["points lost"],
-            )
+            key = at.of(agent, loss_component=row["loss_component"])
+            yield Shown("fct_score_attribution", key, "points_lost", row["points lost"])
         for row in panel_rows(at, "What changed since one window ago", agent):
             key = at.of(agent, loss_component=row["loss_component"], compared_with="window")
-            yield Shown("changes", key, "points", row["points"])
+            yield Shown("fct_score_changes", key, "points", row["points"])
         for row in panel_rows(at, "Components", agent):
+            key = at.of(agent, component=row["component"])
             for end in ("value", "low", "high"):
-                key = at.of(agent, component=row["component"])
-                yield Shown("components", key, f"component_{end}", row[end])
+                yield Shown("fct_factor_components", key, f"component_{end}", row[end])
         long_run, week = "Score (long run) and its", "Score of the window alone and its"
         for title in (title for title in PANELS if title.startswith((long_run, week))):
             for row in panel_rows(at, title, agent):
@@ -721,16 +612,15 @@ def panels(at: At) -> Iterator[Shown]:
                 for value, end in zip(row.values(), ("", "_low", "_high"), strict=True):
                     yield Shown("fct_capacity_scores", key, prefix + end, value)
     for row in panel_rows(at, "Alerts"):
-        of = {"agent_label": row["agent"], **at.key, "kind": row["kind"]}
-        del row["agent"]
-        yield from walked(row, "fct_capacity_alerts", of)
+        key = at.of_cell(row.pop("agent").strip(")").replace("(", ""), kind=row["kind"])
+        yield from walked(row, "fct_capacity_alerts", key)
 
 
 PANEL_COLUMNS = {
     "agent": "agent_label", "capacity": "capacity_score", "low": "capacity_score_low", "high": "capacity_score_high",
     "steady": "capacity_score_steady", "steady low": "capacity_score_steady_low",
     "steady high": "capacity_score_steady_high", "verdict": "verdict", "threshold": "verdict_threshold",
-    "category": "category_steady", "certainty": "category_steady_certainty", **FACTORS,
+    "category": "category_steady", "certainty": "category_steady_certainty", "change": "change", **FACTORS,
 }  # fmt: skip
 
 
@@ -745,14 +635,14 @@ def panel_rows(at: At, title: str, agent: str = "") -> list[Row]:
 
 Read = Callable[[At], Iterator[Shown]]
 OF_ANY_AS_OF: dict[Read, str] = {
-    api_fleet: "scores", api_factors: "components", api_history: "fct_capacity_scores",
-    api_alerts: "fct_capacity_alerts", api_red_flags: "fct_record_signs", api_evidence: "lowered",
-    fleet_page: "scores", agent_pages: "components", alerts_page: "fct_capacity_alerts",
-    red_flags_page: "fct_record_signs", deferrals_page: "fct_capacity_scores", compare_page: "scores",
-    explanations: "attribution", tables: "scores",
+    api_fleet: "scores", api_factors: "fct_factor_components", api_history: "fct_capacity_scores",
+    api_alerts: "fct_capacity_alerts", api_red_flags: "fct_record_signs",
+    fleet_page: "scores", agent_pages: "fct_factor_components", alerts_page: "fct_capacity_alerts",
+    red_flags_page: "fct_record_signs", deferrals_page: "fct_capacity_scores", explanations: "fct_score_attribution",
 }  # fmt: skip
 OF_NEWEST: dict[Read, str] = {
-    report_page: "scores", report_json: "components", panels: "fct_capacity_alerts", metrics: "alert counts",
+    report_page: "scores", report_json: "fct_factor_components", panels: "fct_capacity_alerts",
+    metrics: "alert counts",
 }  # fmt: skip
 WITHOUT_AS_OF: dict[Read, str] = {
     api_parameters: "dim_scoring_parameters", parameters_page: "dim_scoring_parameters", runs_page: "runs",
@@ -775,7 +665,7 @@ def world(sample_copy: Database) -> Iterator[tuple[At, Expected]]:
     ):
         marts.row_factory = dict_row
         marts.execute(f"set search_path to {SCHEMA}")
-        yield At(sample_copy, project, client, connection, NEWEST, 7), Expected(marts)
+        yield At(project, client, connection, NEWEST, 7), Expected(marts)
 
 
 def wrong(reader: Read, at: At, expected: Expected) -> Iterator[str]:
@@ -805,3 +695,114 @@ def wrong(reader: Read, at: At, expected: Expected) -> Iterator[str]:
 def test_every_shown_number_is_that_of_the_marts(world, reader, as_of, window_days):
     at, expected = world
     assert list(wrong(reader, replace(at, as_of=as_of, window_days=window_days), expected)) == []
+
+
+# --- the threshold ---------------------------------------------------------------------------------------------------
+
+
+def test_final_rows_keep_verdict_and_threshold(world, scored_sample):
+    with scored_sample.connect() as connection:
+        connection.row_factory = dict_row
+        before = connection.execute(f"select * from {SCHEMA}.fct_capacity_scores").fetchall()
+    as_ofs = sorted({row["as_of"] for row in before})
+    keys = ("agent_id_hash", "as_of", "window_days")
+    now = {tuple(row[key] for key in keys): row for row in world[1].rows("fct_capacity_scores")}
+    for row in before:
+        found = now[tuple(row[key] for key in keys)]
+        assert found["parameter_set_id"] == row["parameter_set_id"]
+        if row["as_of"] < as_ofs[-3]:
+            assert found == row and row["verdict_threshold"] == 0.6
+        else:
+            assert found["verdict_threshold"] == 0.8
+
+
+def test_asked_threshold_applies_to_every_as_of(world):
+    at, _ = world
+    for as_of in AS_OFS:
+        asked = {"as_of": as_of.isoformat(), "threshold": 0.3}
+        fleet = at.get("/capacity/fleet", **asked)["agents"]
+        assert {agent["verdict_threshold"] for agent in fleet} == {0.3}
+        assert "of <b>0.3</b>" in at.page("/", **asked)
+    told = explain_module.explain(at.project, at.agents[0], None, 7, None, threshold=0.3)
+    assert told["verdict"]["threshold"] == 0.3
+    below = at.get("/alerts", threshold=1, verdict_threshold=0.3)["agents"]
+    assert {agent["verdict_threshold"] for agent in below} == {0.3}
+    page = at.page("/", threshold="")
+    assert "of <b>0.8</b>" in page and "name=threshold placeholder=0.8" in page
+    assert "threshold=" not in page.split("<form")[0]
+
+
+# --- the dashboard of Grafana ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def marts(scored_sample: Database) -> Iterator[psycopg.Connection]:
+    with scored_sample.connect() as connection:
+        connection.row_factory = dict_row
+        yield connection
+
+
+def test_every_query_returns_rows(marts):
+    for title, panel in PANELS.items():
+        assert panel["description"]
+        for target in panel["targets"]:
+            found = marts.execute(expanded(target["rawSql"])).fetchall()
+            if title not in ("Red flags of selective reporting", "Repairs and refusals", "By issue"):
+                assert found and found[0], title
+            if target["format"] == "time_series" and found:
+                times = [row["time"] for row in found]
+                assert times == sorted(times), title
+    for variable in VARIABLES.values():
+        assert variable["type"] != "query" or marts.execute(expanded(variable["query"])).fetchall()
+    [annotation] = DASHBOARD["annotations"]["list"]
+    [run, *_] = marts.execute(expanded(annotation["target"]["rawSql"])).fetchall()
+    assert run["text"].startswith("published as of 2026-06-15")
+
+
+@pytest.mark.parametrize(("threshold", "window_days"), [(0.3, 7), (0.85, 30)])
+def test_dashboard_verdicts_equal_those_of_other_readers(scored_sample, marts, threshold, window_days):
+    with scored_sample.connect() as connection:
+        scores = fleet.scores(Marts(connection, MARTS), NEWEST, window_days)
+    expected = {
+        score.agent_id_hash: (score.verdict(threshold).verdict, threshold, ", ".join(names))
+        for score in scores
+        for names in [sorted(one.name for one in score.raised)]
+    }
+    [target] = PANELS["Agents at the newest as-of"]["targets"]
+    shown = marts.execute(expanded(target["rawSql"], threshold, window_days=window_days)).fetchall()
+    assert {
+        row["hash"]: (row["verdict"], row["threshold"], ", ".join(sorted((row["raised"] or "").split(", "))))
+        for row in shown
+    } == expected
+
+
+def test_alert_rules_return_one_number(marts):
+    file = yaml.safe_load((REPOSITORY / "dashboards/grafana/alert_rules.yaml").read_text())
+    rules = [rule for group in file["groups"] for rule in group["rules"]]
+    assert len({rule["uid"] for rule in rules}) == len(rules) == 4
+    for rule in rules:
+        assert [step["refId"] for step in rule["data"]] == ["A", "B", "C"] and rule["condition"] == "C"
+        [row] = marts.execute(rule["data"][0]["model"]["rawSql"]).fetchall()
+        assert float(row["value"]) >= 0
+
+
+@pytest.mark.parametrize("title", ["Points lost by loss component", "What changed since one window ago"])
+def test_dashboard_describes_components_in_words(title):
+    [override] = [
+        o for o in PANELS[title]["fieldConfig"]["overrides"] if o["matcher"]["options"] == "loss_component"
+    ]
+    [mapping] = override["properties"][0]["value"]
+    assert {part: shown["text"] for part, shown in mapping["options"].items()} == {
+        part: named(part) for part in LOSS_WORDS
+    }
+
+
+def test_values_of_variables_are_quoted_in_sql():
+    """Values of variables, which a viewer can choose or put into the URL, are quoted in the queries. Charts group by
+    label instead of name, because two agents can have the same name."""
+    queries = [target["rawSql"] for panel in PANELS.values() for target in panel["targets"]]
+    assert not [query for query in queries if "agent_name" in query]
+    queries += [variable["query"] for variable in VARIABLES.values()]
+    used = {found for query in queries for found in re.findall(r"\$\{([^}]+)\}", query)}
+    raw = {name for name in used if not name.endswith(":sqlstring")}
+    assert {VARIABLES[name]["type"] for name in raw} == {"constant"}
