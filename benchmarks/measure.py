@@ -125,16 +125,12 @@ def measure(fleet: FleetOptions, days: int, increments: int) -> Measurements:
         return Measurements(fleet, days, n_traces, yardstick_seconds, history, tuple(runs))
 
 
-def specification_query(heading: str = "## Composite Score Calculation") -> str:
-    """Return the SQL under a heading of the specification."""
-    document = (REPOSITORY / "docs/ciris_scoring_specification.md").read_text("utf-8")
-    _, _, section = document.partition(f"{heading}\n")
-    return section.split("```sql\n")[1].split("```")[0]
-
-
 def specification_seconds(connection: psycopg.Connection, as_of: datetime) -> float:
     """Return the median time of the specification's composite query at an as-of, with warm caches."""
-    query = specification_query().replace("NOW()", sql.Literal(as_of).as_string(connection)).encode()
+    document = (REPOSITORY / "docs/ciris_scoring_specification.md").read_text("utf-8")
+    _, _, section = document.partition("## Composite Score Calculation\n")
+    composite = section.split("```sql\n")[1].split("```")[0]
+    query = composite.replace("NOW()", sql.Literal(as_of).as_string(connection)).encode()
     connection.execute(query)
     seconds = []
     for _ in range(YARDSTICK_RUNS):

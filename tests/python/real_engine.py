@@ -35,18 +35,13 @@ def store(
     home: Path,
     files: list[Path],
     keys: Mapping[str, str],
-    *,
-    code: str = "",
 ) -> list[str]:
-    """Store batches in a database. Return the batches that the engine refuses.
-
-    :param code: Python statements that are executed afterwards; `engine` is the engine.
-    """
+    """Store batches in a database. Return the batches that the engine refuses."""
     url = f"postgresql://{conninfo['user']}@{quote(str(conninfo['host']), safe='')}:{conninfo['port']}"
     keys_file = home / "keys.json"
     keys_file.write_text(json.dumps(dict(keys)))
     place = f"{url}/{conninfo['dbname']}"
-    refused: list[str] = json.loads(_run(home, place, keys_file, *files, AFTERWARDS=code))
+    refused: list[str] = json.loads(_run(home, place, keys_file, *files))
     return refused
 
 
@@ -83,11 +78,11 @@ def key_record(key_id: str, ed25519: Ed25519PrivateKey, ml_dsa_65: MLDSA65Privat
     }  # fmt: skip
 
 
-def _run(home: Path, *arguments: object, **environment: str) -> str:
+def _run(home: Path, *arguments: object) -> str:
     """Run this file as a program and return the last line of its output."""
     done = subprocess.run(
         [sys.executable, __file__, *map(str, arguments)],
-        env={**os.environ, "HOME": str(home), **environment},
+        env={**os.environ, "HOME": str(home)},
         capture_output=True,
         text=True,
         check=False,
@@ -109,14 +104,14 @@ def verify(file: str) -> None:
         engine.put_public_key(json.dumps({"record": record}))
     found: list[str | None] = []
     for batch in batches:
+        refusal = None
         try:
             engine.receive_and_persist(json.dumps(batch).encode())
         except ValueError as error:  # errors of schema or verification; later errors are not ValueErrors
-            found.append(str(error))
+            refusal = str(error)
         except RuntimeError:
-            found.append(None)
-        else:
-            found.append(None)
+            pass
+        found.append(refusal)
     engine.close(force=True)
     print(json.dumps(found))
 
@@ -133,8 +128,6 @@ def main(url: str, keys_file: str, *files: str) -> None:
                 engine.receive_and_persist(line, True)
             except ValueError as error:
                 refused.append(str(error))
-    if code := os.environ.get("AFTERWARDS"):
-        exec(code, {"engine": engine})
     engine.close(force=True)
     print(json.dumps(refused))
 

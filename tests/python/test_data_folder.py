@@ -41,9 +41,14 @@ def test_data_are_in_the_project_folder_if_its_path_is_plain(place: Path) -> Non
     data_folder.delete(state)
     assert list(state.iterdir()) == []
     assert not (place / "home").exists()
+    # Data that are already in a path that is too long are kept.
+    state = place / ("n" * 100) / ".ciris"
+    state.mkdir(parents=True)
+    initialise(state / "pgdata")
+    assert data_folder.choose(state) == state / "pgdata"
 
 
-@pytest.mark.parametrize("name", ["a b", "it's", 'a"b', "a,b", "n" * 100, "ü" * 50])
+@pytest.mark.parametrize("name", ["a b", "it's", "a,b", "ü" * 50])
 def test_data_are_in_home_folder_if_path_is_unusable(
     place: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -61,13 +66,6 @@ def test_data_are_in_home_folder_if_path_is_unusable(
     data_folder.delete(state)
     assert not folder.parent.exists()
     assert data_folder.find(state) is None
-
-
-def test_existing_data_in_a_long_path_are_kept(place: Path) -> None:
-    state = place / ("n" * 100) / ".ciris"
-    state.mkdir(parents=True)
-    initialise(state / "pgdata")
-    assert data_folder.choose(state) == state / "pgdata"
 
 
 @pytest.mark.parametrize("home", ["a file", "a b"])
@@ -99,10 +97,3 @@ def test_stops_if_no_folder_is_usable(place: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(InputError, match="path is too long or holds a special character") as caught:
         data_folder.choose(place / "x y" / ".ciris")
     assert "TMPDIR" in caught.value.hint
-
-
-def test_a_temporary_folder_is_usable(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(data_folder.tempfile, "gettempdir", lambda: str(place / "a b"))
-    folder = data_folder.temporary("ciris-")
-    folder.rmdir()
-    assert data_folder.is_usable(folder / "pgdata")

@@ -84,6 +84,11 @@ def wrong(
             'insert into cirislens.covenant_traces (agent_id_hash, "timestamp")'
             " values ('a', 'infinity'), ('a', '-infinity')"
         )
+        if period == "day":  # a lone trace years ago, which has scores only while a window contains it
+            connection.execute(
+                'insert into cirislens.covenant_traces (agent_id_hash, trace_id, "timestamp", idma_fragility_flag)'
+                " values ('lone', 'first', '2020-01-01Z', true)"
+            )
         # Rows with ids that are refused for every reason, together with a blank name.
         connection.execute(
             "alter table cirislens.covenant_traces alter trace_id type text, alter agent_id_hash type text,"

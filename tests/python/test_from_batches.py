@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
 import json
-from collections import Counter
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from ciris_scoring.audit import from_batches
-from ciris_scoring.audit.load import Summary, load
+from ciris_scoring.audit.load import load
 from ciris_scoring.basics.project import load_project
-from ciris_scoring.basics.source_schema import TRACE_COLUMNS
 from ciris_scoring.cli import main
 from ciris_scoring.lab import embedded
 from ciris_scoring.lab.embedded import Server
@@ -25,7 +19,7 @@ from conftest import REPOSITORY, Database, fresh_database
 from pipeline import kept_parsed
 from signed_batches import GENERATIONS, Agent, batch
 from test_load import command, write, write_keys
-from test_real_traces import DATA, FILES, ROWS
+from test_real_traces import DATA
 
 REAL = DATA / "batches"
 VERIFIED = {("no schema", "components"): 37, ("2.7.9", "sorted_json"): 620, ("3.0.0", "jcs"): 90}
@@ -84,66 +78,15 @@ def test_run_from_batches_without_traces_is_refused(own_server, tmp_path):
     assert result.exit_code == 2 and "nothing to score" in result.stderr and "unreadable" in result.stderr
 
 
-# --- The real batches ------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def loaded(module_database: Database) -> tuple[Database, Summary]:
+def test_every_real_trace_verifies_and_is_confirmed(module_database):
+    """test_event_lens.py compares the loaded rows with those of the lens's engine."""
     project = load_project(REPOSITORY, module_database.profiles_dir)
-    return module_database, load(project, [REAL], sorted(REAL.rglob("public_keys.json")))
-
-
-def test_every_real_trace_verifies(loaded):
-    _, summary = loaded
-    assert summary.outcomes == VERIFIED
-    assert summary.is_clean and (summary.batches, summary.received, summary.new, summary.sent_again) == (
-        230,
-        747,
-        318,
-        429,
-    )
-    assert (summary.deferrals, summary.other_events) == (1, Counter(wbd_deferral=1))
-
-
-def test_loaded_real_rows_equal_those_of_the_lens(loaded):
-    """Compares every column with the rows of the lens. The lens shortened the components, so only the parts that it
-    kept are compared."""
-    database, _ = loaded
-    with gzip.open(FILES["covenant_traces"], "rt", newline="") as file:
-        lens = {(row["trace_id"], row["timestamp"]): row for row in csv.DictReader(file)}
-    with database.connect() as connection:
-        columns = ", ".join(f'"{name}"' for name in TRACE_COLUMNS)
-        rows = connection.execute(f"select {columns} from cirislens.covenant_traces").fetchall()
-    assert len(rows) == 318 and len(lens) == sum(ROWS.values())
-    for values in rows:
-        row = dict(zip(TRACE_COLUMNS, values, strict=True))
-        of_lens = lens[row["trace_id"], row["timestamp"].astimezone(UTC).isoformat()]
-        for name, value in row.items():
-            if isinstance(value, dict):
-                assert contains(value, json.loads(of_lens[name])), (row["trace_id"], name)
-            else:
-                assert same(value, of_lens[name]), (row["trace_id"], name, value, of_lens[name])
-
-
-def contains(whole: Any, part: Any) -> bool:
-    if isinstance(part, dict):
-        return isinstance(whole, dict) and all(
-            name in whole and contains(whole[name], part[name]) for name in part
-        )
-    return whole == part
-
-
-def same(value: Any, text: str) -> bool:
-    if value is None or isinstance(value, bool):
-        return text == {None: "", True: "true", False: "false"}[value]
-    if isinstance(value, datetime):
-        return value == datetime.fromisoformat(text)
-    return text == value if isinstance(value, str) else float(text) == float(value)
-
-
-def test_real_batches_are_confirmed(loaded):
-    database, _ = loaded
+    summary = load(project, [REAL], sorted(REAL.rglob("public_keys.json")))
+    assert summary.outcomes == VERIFIED and summary.is_clean
+    counts = (summary.batches, summary.received, summary.new, summary.sent_again)
+    assert counts == (230, 747, 318, 429)
+    assert (summary.deferrals, summary.other_events) == (1, {"wbd_deferral": 1})
     folder = REAL / "agent-2.7"
-    result = command(database, "audit", folder, "--keys", str(folder / "public_keys.json"), "--json")
+    result = command(module_database, "audit", folder, "--keys", folder / "public_keys.json", "--json")
     found = json.loads(result.stdout)
     assert result.exit_code == 0 and found["traces_in_files"] == found["verified"] == 209

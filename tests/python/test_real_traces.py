@@ -1,15 +1,11 @@
-"""Tests with traces of real agents (tests/data), scored by day and by hour, compared with the reference
-implementation.
-"""
+"""Test with traces of real agents (tests/data), compared with the reference implementation."""
 
 from __future__ import annotations
 
 import gzip
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import psycopg
-import pytest
 from psycopg import sql
 
 from ciris_scoring.basics.source_schema import create_source_tables
@@ -64,58 +60,46 @@ def by_agent(connection: psycopg.Connection, condition: str) -> dict[str, int]:
     )
 
 
-def components(connection: psycopg.Connection, as_of: datetime) -> dict[str, dict[str, Any]]:
-    """Return components of each agent at the as-of in the window of 7 days, by component."""
-    found: dict[str, dict[str, Any]] = {}
-    for component, agent, value in connection.execute(
-        "select component, agent_id_hash, component_value from ciris.fct_factor_components"
-        " where as_of = %s and window_days = 7",
-        [as_of],
-    ):
-        found.setdefault(component, {})[agent] = value
-    return found
+COMPONENTS = """
+    select component, agent_id_hash, component_value from ciris.fct_factor_components
+    where window_days = 7 and component in ('i_coverage', 'signature_rate', 'link_rate', 'chain_duplicates')
+"""
+# The agent Scout sent its traces by two adapters. The lens stores the batch's time.
+SENT_AGAIN = f"""
+    insert into cirislens.covenant_traces (
+        trace_id, thought_id, agent_id_hash, agent_name, signature, signature_verified, audit_sequence_number,
+        "timestamp"
+    )
+    select trace_id, thought_id, agent_id_hash, agent_name, signature, signature_verified, audit_sequence_number,
+        "timestamp" + interval '1 second'
+    from cirislens.covenant_traces
+    where agent_id_hash = '{SCOUT}'
+"""
 
 
-@pytest.mark.parametrize("period", PERIODS)
-def test_real_traces_equal_reference(database: Database, period: str) -> None:
+def test_real_traces_equal_reference(database: Database) -> None:
     with database.connect() as connection:
-        as_of = load(connection, period)
-        score(database.profiles_dir, as_of, {"ciris_scoring_period": period})
-        assert differences_from_reference(connection, SCHEMA, as_of, period=period) == []
+        as_of = load(connection, "day")
+        score(database.profiles_dir, as_of)
+        assert differences_from_reference(connection, SCHEMA, as_of) == []
         assert by_agent(connection, "true") == by_agent(connection, "is_counted") == ROWS
         assert connection.execute("select * from ciris.fct_data_quality").fetchall() == []
-        rows = connection.execute(
-            "select agent_id_hash, agent_name, n_traces from ciris.fct_capacity_scores"
-            " where as_of = %s and window_days = 7",
-            [as_of],
-        ).fetchall()
+        query = (
+            "select agent_id_hash, agent_name, n_traces from ciris.fct_capacity_scores where window_days = 7"
+        )
+        rows = connection.execute(f"{query} and as_of = %s", [as_of]).fetchall()
         assert sorted(rows) == sorted((agent, NAMES[agent], n) for agent, n in ROWS.items())
         numbers = "previous_audit_sequence_number, audit_sequence_number"
-        gaps = connection.execute(
-            f"select {numbers} from ciris.fct_trace_checks where is_chain_gap"
-        ).fetchall()
-        assert gaps == [(215, 217)]
-        before = components(connection, as_of)
-        assert before["signature_rate"] == before["key_rate"] == dict.fromkeys(ROWS, 1)
-        if period == "day":
-            resend(connection)
-            score(database.profiles_dir, as_of)
-            assert by_agent(connection, "is_counted") == ROWS
-            assert by_agent(connection, "is_duplicate") == {SCOUT: ROWS[SCOUT]}
-            after = components(connection, as_of)
-            for name in ("i_coverage", "signature_rate", "link_rate", "chain_duplicates"):
-                assert after[name] == before[name]
-            counted = "select agent_id_hash, issue, sum(n)::integer from ciris.fct_data_quality group by 1, 2"
-            assert connection.execute(counted).fetchall() == [(SCOUT, "duplicate_trace", ROWS[SCOUT])]
-            assert differences_from_reference(connection, SCHEMA, as_of) == []
-
-
-def resend(connection: psycopg.Connection) -> None:
-    """Write the traces of the agent Scout again, which sent them by two adapters. The lens stores the batch's time."""
-    columns = "trace_id, thought_id, agent_id_hash, agent_name, signature, signature_verified, audit_sequence_number"
-    connection.execute(
-        f'insert into cirislens.covenant_traces ({columns}, "timestamp")'
-        f" select {columns}, \"timestamp\" + interval '1 second' from cirislens.covenant_traces"
-        " where agent_id_hash = %s",
-        [SCOUT],
-    )
+        gaps = connection.execute(f"select {numbers} from ciris.fct_trace_checks where is_chain_gap")
+        assert gaps.fetchall() == [(215, 217)]
+        before = connection.execute(f"{COMPONENTS} and as_of = %s", [as_of]).fetchall()
+        assert {value for name, _, value in before if name == "signature_rate"} == {1}
+        connection.execute(SENT_AGAIN)
+        score(database.profiles_dir, as_of)
+        assert by_agent(connection, "is_counted") == ROWS
+        assert by_agent(connection, "is_duplicate") == {SCOUT: ROWS[SCOUT]}
+        after = connection.execute(f"{COMPONENTS} and as_of = %s", [as_of]).fetchall()
+        assert sorted(after) == sorted(before)
+        counted = "select agent_id_hash, issue, sum(n)::integer from ciris.fct_data_quality group by 1, 2"
+        assert connection.execute(counted).fetchall() == [(SCOUT, "duplicate_trace", ROWS[SCOUT])]
+        assert differences_from_reference(connection, SCHEMA, as_of) == []
