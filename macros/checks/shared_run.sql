@@ -9,8 +9,8 @@
   {{ return(env_var('CIRIS_RUN', '') | trim or none) }}
 {% endmacro %}
 
-{#- Id of the run if several processes share it, otherwise of the dbt invocation: each step of a backfill is an
-    invocation. -#}
+{#- Id of the run if several processes share it. Otherwise it is the id of the dbt invocation, because each step of a
+    backfill is a separate invocation. -#}
 {% macro build_id() %}
   {{ return(run_id() if shared_run() else invocation_id) }}
 {% endmacro %}

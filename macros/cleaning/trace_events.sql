@@ -1,5 +1,5 @@
-{#- For each column of a trace: its type and the paths of its value in events. They are in the YAML of the source
-    covenant_traces, which audit/traces.py reads too. -#}
+{#- For each column of a trace: its type and the paths of its value in events. Types and paths are defined in the YAML
+    of the source covenant_traces, which audit/traces.py reads too. -#}
 {% macro trace_fields() %}
   {%- set fields = {} -%}
   {%- if not execute -%} {{ return(fields) }} {%- endif -%}

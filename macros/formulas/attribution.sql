@@ -1,7 +1,7 @@
 {#- Loss components of a score, and causes of its change (certainty.md §1 and 2). -#}
 
 {#- certainty.md §2: logarithmic mean, which turns changes of losses into points (logarithmic mean Divisia index, Ang
-    2005, Energy Policy 33, 867-871); a if both are equal. -#}
+    2005, Energy Policy 33, 867-871). If a and b are equal, it is a. -#}
 {% macro logarithmic_mean(a, b) -%}
   (case
     when {{ a }} = {{ b }} then {{ a }}

@@ -40,7 +40,8 @@
   end
 {%- endmacro %}
 
-{#- certainty.md §4b: -ln of a steady score, beyond the fixed cost of R. Null for scores that R does not allow. -#}
+{#- certainty.md §4b: -ln of a steady score, beyond the fixed cost of R. Null if the score is 0, or higher than the
+    highest R allows. -#}
 {% macro loss_beyond(score, fixed_loss) -%}
   (case
     when {{ score }} > 0 and {{ score }} < exp(-{{ fixed_loss }}) then -ln({{ score }}) - {{ fixed_loss }}

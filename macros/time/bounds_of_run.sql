@@ -4,7 +4,8 @@
   {{ return(bound_of_run('cutoff')) }}
 {% endmacro %}
 
-{#- Start of the traces that are checked again: the cutoff or later, but in a backfill earlier. -#}
+{#- Time from which traces are checked again. It is the cutoff or later; in a backfill it may be earlier than the
+    cutoff. -#}
 {% macro rechecked_from() %}
   {{ return(bound_of_run('rechecked_from')) }}
 {% endmacro %}

@@ -26,7 +26,8 @@
   interval '{{ period_hours() }} hours'
 {%- endmacro %}
 
-{#- Interval of a number of days, in hours for the same reason as in period_length. -#}
+{#- Interval of a number of days. It is in hours, because a day added to a timestamptz depends on the session's
+    TimeZone. -#}
 {% macro days(n) -%}
   (({{ n }}) * interval '24 hours')
 {%- endmacro %}

@@ -4,7 +4,8 @@
   {{ return(adapter.ciris_scoring_time(name, setting(name)) if adapter.ciris_scoring_time is defined else run_started_at) }}
 {% endmacro %}
 
-{#- The as-of of the run (scoring.md §1) in UTC: ciris_as_of, or the start of the run, cut to a period. -#}
+{#- The as-of of the run (scoring.md §1) in UTC: ciris_as_of, or else the as-of of the shared run, or else the start of
+    the run. It is rounded down to the end of a period. -#}
 {% macro as_of_datetime() %}
   {%- set shared = graph.get('as_of_of_shared_run') if execute else none -%}
   {%- if setting('as_of') is not none -%}

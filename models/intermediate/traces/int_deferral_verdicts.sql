@@ -56,7 +56,7 @@ agents as (
 
 ),
 
--- Time from which an agent had a name.
+-- First time at which each agent used each of its names.
 used_names as (
 
     select

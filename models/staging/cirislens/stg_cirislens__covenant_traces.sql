@@ -1,6 +1,6 @@
-{#- Cleaned traces. Without window functions and CTEs, so that PostgreSQL merges the view into the query that reads it:
-    a filter on traced_at reaches the source's index, and unused columns cost nothing. The cleaning of a column depends
-    on its type in the source. Grain: source row, or trace assembled from events. -#}
+{#- Cleaned traces. The view has neither window functions nor CTEs, so PostgreSQL merges it into the query that reads
+    it. A filter on traced_at then reaches the source's index, and unused columns cost nothing. The cleaning of a column
+    depends on its type in the source. Grain: source row, or trace assembled from events. -#}
 {%- set whole = source_if_there('covenant_traces', source_shape()) -%}
 {%- set put_together = ref('stg_cirislens__event_traces') if whole is none or not execute -%}
 {%- set types = {} if whole is none else source_types('covenant_traces') -%}

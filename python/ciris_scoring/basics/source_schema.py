@@ -150,8 +150,8 @@ def create_source_tables(
 
     Existing tables are not changed. If the connection is inside a transaction, a savepoint is used.
 
-    :param tables: names in the database by the names in SOURCE_TABLES, for tables where the two differ. :param wanted:
-        the tables by name.
+    :param tables: names in the database by the names in SOURCE_TABLES, for tables where the two differ.
+    :param wanted: the tables by name.
     :raises psycopg.Error: the database refuses.
     """
     with connection.transaction():

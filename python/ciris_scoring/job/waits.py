@@ -57,7 +57,7 @@ class _Wait:
 def waits_are_said(project: Project) -> Iterator[None]:
     """Report waits of the run's sessions during the block, on a separate connection that opens after some seconds.
 
-    The separate connection keeps the run's own free for the lock, and short runs do not need it.
+    The run's own connection stays free for the lock. Short runs do not open the separate connection.
     """
     ended = threading.Event()
     thread = threading.Thread(target=_watch, args=(project, ended), name="ciris-scoring-waits", daemon=True)

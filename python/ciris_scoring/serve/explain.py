@@ -398,7 +398,7 @@ class TableLine(str):
 
 
 def page_width() -> int:
-    """Return the width of prose: that of the terminal, up to a limit."""
+    """Return the width of prose: the width of the terminal, but at most a limit."""
     return min(columns() or PAGE_WIDTH, WIDEST)
 
 

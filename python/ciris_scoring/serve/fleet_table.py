@@ -189,7 +189,7 @@ def _counted(scores: list[Score], threshold: float | None) -> str:
 
 
 def _listed(items: list[str]) -> str:
-    """Join as many items as fit and add the number of the others."""
+    """Join as many items as fit, and add how many more there are."""
     for shown in range(len(items), -1, -1):
         not_shown = [f"+{len(items) - shown}"] if shown < len(items) else []
         listed = ", ".join(items[:shown] + not_shown)

@@ -26,7 +26,7 @@ contain the long run in 79 % of cases in the 14 days after a change, with this a
 (simulated: ``benchmarks/coverage/year.py`` and a second world with other rates and kinds of change)."""
 
 YOUNG_DAYS = 14
-"""A change is recent if the present behaviour began in these last days."""
+"""Number of days before the as-of. A change is recent if the present behaviour began in these days."""
 
 HALF_LOG_TAU = math.log(math.tau) / 2
 
@@ -55,8 +55,8 @@ def rates(bad: Floats, trials: Floats, events: float, mean: float, windows: tupl
     """Estimate rates with a beta prior.
 
     :param bad: (n, windows, ...) bad events of the nested windows, shortest window first, over the design effect.
-    :param trials: trials of the nested windows, over the design effect. :param events: weight of the prior, as a number
-        of events.
+    :param trials: trials of the nested windows, over the design effect.
+    :param events: weight of the prior, as a number of events.
     :param mean: mean of the prior.
     :param windows: lengths of the nested windows in days.
     """
@@ -78,7 +78,8 @@ def frequencies(
     """Estimate events per day with a gamma prior.
 
     :param events: (n, windows) events of the nested windows.
-    :param days: observed days in the nested windows. :param weight: weight of the prior, as a number of events.
+    :param days: observed days in the nested windows.
+    :param weight: weight of the prior, as a number of events.
     :param mean: mean of the prior.
     """
     a, b = weight, weight / mean

@@ -43,9 +43,9 @@ class Change(NamedTuple):
     days: Integers
     """Days from the change to the as-of, 1 to ``RECENT_DAYS``."""
     kept_before: Floats
-    """Score that the compared components would leave of 1, in the base."""
+    """Score that an agent would have in the base if only the compared components lowered it."""
     kept_now: Floats
-    """Score that the compared components would leave of 1, since the change."""
+    """Score that an agent would have since the change if only the compared components lowered it."""
     component: Integers
     """The component that lost most, as an index of ``PARTS``."""
 

@@ -1,8 +1,8 @@
 """Find when an agent's fragile episodes or deferrals became worse, for the alert ``episode`` (certainty.md §4).
 
-The events of the last 4, 7, 14, 28 and 42 days are each compared with those of up to 90 days before, by signed roots of
-likelihood ratios, which are about standard normal without a change. Durations are compared by their logarithms, so that
-one long episode does not decide.
+The events of the last 4, 7, 14, 28 and 42 days are each compared with the events of up to 90 days before. They are
+compared by signed roots of likelihood ratios, which are about standard normal if nothing has changed. Durations are
+compared by their logarithms, so that one long episode does not decide.
 """
 
 from typing import NamedTuple
@@ -111,8 +111,9 @@ def longer(n: Sides, log_hours: Sides, squares_before: Floats, episode_cv: Float
     """Compute the signed root of the likelihood ratio of longer durations.
 
     This is the root of ν ln(1 + t²/ν). t is the t statistic of the two mean logarithms, and ν the degrees of freedom of
-    their variance. :param squares_before: sums of the squared logarithms of the hours of the episodes before the
-    window.
+    their variance.
+
+    :param squares_before: sums of the squared logarithms of the hours of the episodes before the window.
     :param episode_cv: the fleet's coefficient of variation of durations.
     :returns: 0 without an episode on one of the sides, or if durations are not longer.
     """

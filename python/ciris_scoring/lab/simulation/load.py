@@ -61,8 +61,8 @@ def load_fleet(
     Missing tables are created, and their indexes are built after the rows. The rows of a `FleetStream` are never in
     memory all together.
 
-    :param tables: names in the database by the names in SOURCE_TABLES, for tables where the two differ. :param
-        progress: called after every chunk of traces.
+    :param tables: names in the database by the names in SOURCE_TABLES, for tables where the two differ.
+    :param progress: called after every chunk of traces.
     :param as_events: write traces as events, and keys, into the tables of today's lens.
     :returns: number of trace rows written.
     :raises TargetHoldsTraces: the traces table already has a row.

@@ -99,7 +99,7 @@ class LimitedServer(uvicorn.Server):
             logging.getLogger(name).addFilter(NOT_AGAIN)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to listen, with a longer queue."""
+        """Start the server, and give its listening sockets a queue of ``BACKLOG`` connections."""
         await super().startup(sockets)
         for listening in sockets or []:
             listening.listen(BACKLOG)
