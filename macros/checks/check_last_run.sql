@@ -140,7 +140,8 @@
     {%- set incremental = [] -%}
     {%- for unique_id in models -%}
       {%- set model = graph.nodes[unique_id] -%}
-      {#- int_scoring_run is not incremental, but it tells incremental models which rows to rewrite. -#}
+      {#- int_scoring_run is included, although it is not incremental, because it tells incremental models which rows to
+          rewrite. -#}
       {%- set keeps_history = model.config.materialized == 'replace_range' and 'range' in model.config.meta and model.name != 'int_runs' -%}
       {%- if keeps_history or model.name == 'int_scoring_run' -%}
         {%- do incremental.append(model.name) -%}

@@ -52,7 +52,7 @@
 {% endmacro %}
 
 {#- The target must not have autocommit, because a model is written in one transaction. The database must have the
-    encoding UTF8, because agents' names are in any script. -#}
+    encoding UTF8, because names of agents may be in any script. -#}
 {% macro check_database() %}
   {%- set encoding = run_query("show server_encoding")[0][0] -%}
   {%- if encoding != 'UTF8' -%}

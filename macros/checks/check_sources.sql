@@ -6,7 +6,8 @@
   {%- endfor -%}
 {% endmacro %}
 
-{#- Remarks about the sources: tables of both shapes exist, or optional tables are missing. -#}
+{#- Remarks about the sources, if tables of both shapes (traces and events) exist, or if optional tables are missing.
+    -#}
 {% macro source_remarks() %}
   {%- set remarks = [] -%}
   {%- set schema = setting('source_schema') ~ "." -%}

@@ -1,5 +1,6 @@
-{#- The log of runs, int_runs. Its statement is in Python (job/run_log.py). ciris-scoring passes its row in the variable
-    ciris_run_record and ends the row itself, because it also logs runs that end before dbt starts. -#}
+{#- The log of runs, int_runs. The SQL statement that writes its rows is in Python (job/run_log.py). ciris-scoring gives
+    dbt the row of its run in the variable ciris_run_record, and writes the end of the run itself, because it also logs
+    runs that end before dbt starts. -#}
 
 {#- Id of this run. -#}
 {% macro run_id() %}
@@ -8,7 +9,7 @@
   {{ return((setting('run_record') or {'id': invocation_id})['id']) }}
 {% endmacro %}
 
-{#- Roll back the transaction and begin one that can write: an entry in the log is committed. -#}
+{#- Roll back the transaction and begin one that can write, because an entry in the log is committed at once. -#}
 {% macro start_run_record() %}
   {%- do run_query("rollback; begin isolation level read committed read write; " ~ session_settings()) -%}
 {% endmacro %}
@@ -21,7 +22,7 @@
     {%- do check_ownership() -%}
   {%- endif -%}
   {%- if not is_run_of_ours() or graph.get('ownership_checked') != invocation_id -%} {{ return('') }} {%- endif -%}
-  {#- check_package reports a missing package later and logs it. -#}
+  {#- If the package is missing, check_package reports and logs it later. -#}
   {%- if adapter.ciris_scoring_overrides is defined -%} {%- do check_overrides() -%} {%- endif -%}
   {%- do valid_setting('run_record') -%}
   {%- set continued = continued_run(selected_models()) -%}

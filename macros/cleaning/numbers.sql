@@ -15,8 +15,8 @@
   case when {{ column }}::numeric >= 0 and {{ column }}::numeric < 'Infinity' then {{ column }}::numeric end
 {%- endmacro %}
 
-{#- A whole number as bigint; null if it has a fraction, is out of range, NaN or infinite. A column of integers is only
-    cast if no limits are given. -#}
+{#- A whole number as bigint; null if it has a fraction, is out of range, NaN or infinite. If the column has an integer
+    type and no limits are given, it is only cast. -#}
 {% macro clean_whole_number(column, type, lowest=none, highest=none) -%}
   {%- set is_whole = type.kind in ['int2', 'int4', 'int8'] -%}
   {%- if is_whole and lowest is none -%}

@@ -1,6 +1,7 @@
 {#- Whether jsonb accepts a valid json text; an unreadable value would stop the run. jsonb refuses U+0000, halves of
     surrogate pairs, numbers with more than 131072 digits before the point or 16383 after it, deep nesting and huge
-    sizes. The last two have no exact limit; the limits here are far below. PostgreSQL 15 has no pg_input_is_valid. -#}
+    sizes. PostgreSQL has no exact limits of depth and size; the limits used here are far below what it accepts.
+    PostgreSQL 15 has no pg_input_is_valid. -#}
 {% macro is_readable_json(text) -%}
   case
     when octet_length({{ text }}) > 16777216 then false

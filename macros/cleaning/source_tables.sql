@@ -82,7 +82,8 @@
   {{ return(types) }}
 {% endmacro %}
 
-{#- The column with the signing key: signer_key_id in the lens's migrations, signature_key_id in its code. -#}
+{#- Name of the column with the signing key. The lens's migrations call it signer_key_id, the lens's code
+    signature_key_id. -#}
 {% macro signing_key_column(types) %}
   {{ return('signer_key_id' if 'signer_key_id' in types and 'signature_key_id' not in types else 'signature_key_id') }}
 {% endmacro %}

@@ -55,7 +55,8 @@
   case when octet_length({{ column }}) > {{ longest_text() }} then {{ stand_in(column) }} else {{ column }} end
 {%- endmacro %}
 
-{#- A name; null if blank, shortened above 1,024 bytes. Production's 255 characters have at most 1,020 bytes. -#}
+{#- A name; null if it is blank, shortened if it is longer than 1,024 bytes. Production's 255 characters have at most
+    1,020 bytes. -#}
 {% macro clean_name(column) -%}
   case
     when octet_length({{ column }}) > 1024

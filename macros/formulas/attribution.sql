@@ -12,8 +12,9 @@
   end)
 {%- endmacro %}
 
-{#- certainty.md §2: the as-ofs that a score is compared with, as rows of compared_with and compared_as_of. Rows of a
-    function can be joined wherever the scores are; VALUES would bring all scores of a cluster to its coordinator. -#}
+{#- certainty.md §2: the as-ofs that a score is compared with, as rows of compared_with and compared_as_of. The rows
+    come from a function, so that the workers of a cluster can join them to the scores. VALUES would bring all scores to
+    the coordinator. -#}
 {% macro earlier_as_ofs(as_of, window_days) %}
   (
     select

@@ -76,8 +76,9 @@
 {%- endmacro %}
 
 {#- scoring.md §6: ECE (Naeini, Cooper and Hauskrecht 2015, AAAI) = sum over bins of (n_bin / N) * |mean confidence -
-    success rate|, which is the sum over bins of |confidences - successes| / N. Null without a checked trace.
-    excess_confidence: array by bin of confidences minus successes, in units of 1e-11, so that the sum is exact. -#}
+    success rate|, which is the sum over bins of |confidences - successes| / N. Null if no trace has confidence and
+    outcome. excess_confidence: array by bin of confidences minus successes, in units of 1e-11, so that the sum is
+    exact. -#}
 {% macro expected_calibration_error(excess_confidence, n_judged) -%}
   ((
     {%- for bin in range(1, constant('score_bins', 0) + 1) %}
@@ -147,7 +148,7 @@
     * power({{ s }}, {{ scoring_parameter('weight_s') }}::double precision))
 {%- endmacro %}
 
-{#- scoring.md §4: I_int as the composite scores use it. -#}
+{#- scoring.md §4: I_int as the composite scores use it, that is, at least integrity_floor. -#}
 {% macro floored_integrity(i_int) -%}
   greatest({{ i_int }}, {{ scoring_parameter('integrity_floor') }}::double precision)
 {%- endmacro %}
@@ -167,7 +168,8 @@
   end
 {%- endmacro %}
 
-{#- scoring.md §8: the factor with the smallest value. Ties go to the first in the order C, I_int, R, I_inc, S. -#}
+{#- scoring.md §8: the factor with the smallest value. If several have this value, it is the first of them in the order
+    C, I_int, R, I_inc, S. -#}
 {% macro weakest_factor(c, i_int, r, i_inc, s) -%}
   case least({{ c }}, {{ i_int }}, {{ r }}, {{ i_inc }}, {{ s }})
     when {{ c }} then 'C'

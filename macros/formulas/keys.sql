@@ -61,7 +61,8 @@
   end
 {%- endmacro %}
 
-{#- Key of a source row, because the source has none. Reads the columns occurrence_id, content_hash and copy_number. -#}
+{#- Key of a source row. It is computed, because the source has no key. Reads the columns occurrence_id, content_hash
+    and copy_number. -#}
 {% macro trace_check_id() -%}
   case
     when copy_number is null then occurrence_id

@@ -65,7 +65,7 @@
   end)
 {%- endmacro %}
 
-{#- Probability that the steady score reaches a threshold, as in ciris_scoring.marts.verdict. -#}
+{#- Probability that the steady score reaches a threshold, by the same formula as in ciris_scoring.marts.verdict. -#}
 {% macro probability_reached(score, high, fixed_loss, threshold) -%}
   (case
     when {{ score }} is null or {{ high }} is null then null

@@ -1,8 +1,8 @@
 {#- SQL that executes statements which lock a relation, in short attempts. While such a statement waits for its lock,
     every new reader waits behind it. So each attempt waits for half a second, and readers have a second before the next
-    attempt. After ciris_lock_wait_seconds it fails. The error names the session that has locked the relation, or
-    another relation of its schema: a reader of a view also locks the tables of the view. unless: condition under which
-    nothing is done. -#}
+    attempt. After ciris_lock_wait_seconds the last attempt fails. The error names the session that has locked the
+    relation, or another relation of its schema: a reader of a view also locks the tables of the view. unless: condition
+    under which nothing is done. -#}
 {% macro in_short_attempts(relation, statements, unless=none) %}
   do $attempts$
   declare

@@ -1,6 +1,6 @@
 {#- Publication: all mart tables change in one transaction, that of int_runs. Before that, the rows of the run are in
-    staging tables, whose comment is JSON: run, the invocation that made int_scoring_run; rows, the condition of the
-    rows in the mart that they replace. -#}
+    staging tables. The comment on a staging table is JSON with two keys. run: the invocation that built
+    int_scoring_run. rows: the condition of the rows in the mart that the staged rows replace. -#}
 
 {#- Whether a model is a mart that is a table. -#}
 {% macro is_mart_table(node) %}
@@ -17,7 +17,8 @@
   )) }}
 {% endmacro %}
 
-{#- Comment on the staging table of a mart as a dictionary, or none. is_current says whether it is of the last run. -#}
+{#- Comment on the staging table of a mart as a dictionary, or none. is_current says whether the staged rows are of the
+    last run. -#}
 {% macro staged(node) %}
   {%- set scoring_run = relation_as_left('int_scoring_run') -%}
   {%- if scoring_run is none -%} {{ return(none) }} {%- endif -%}

@@ -1,8 +1,9 @@
-{#- Writes every table of this project, in one transaction (see write_under_lock). A run replaces the rows in a range of
-    the column meta.range (bounds_of_run.sql); without it, all rows. A full refresh builds a table beside the old one. A
-    table that marts read is filled in place, so that views stay, unless it moves to a cluster. A mart's rows go into
-    its staging table first (publication.sql). A Python model returns a query over temporary tables. It reads the
-    condition of the rows to compute from dbt.rewritten_range. -#}
+{#- Materialization of every table of this project. It writes a table in one transaction (see write_under_lock). A run
+    replaces the rows in a range of the column meta.range (bounds_of_run.sql), or all rows if the model has no range. A
+    full refresh builds a table beside the old one. A table that marts read is filled in place, so that its views
+    remain, unless it moves to a cluster. A mart's rows go into its staging table first (publication.sql). A Python
+    model returns a query over temporary tables. It reads the condition of the rows to compute from dbt.rewritten_range.
+    -#}
 {% materialization replace_range, adapter='postgres', supported_languages=['sql', 'python'] %}
   {%- set table = this.incorporate(type='table') -%}
   {%- set old = load_cached_relation(this) -%}

@@ -6,8 +6,9 @@
   )
 }}
 {#- Counts of repaired and refused data (scoring.md §2 to 9), and counts of the ingestion (scoring.md §8). Built after
-    the scores. Grain and key: agent (null for the fleet or without an agent), period_start (null without a finite
-    time), issue. n is never null; first_as_of and last_as_of are null except for late_trace, late_outcome and late_key.
+    the scores. Grain and key: agent (null for issues of the fleet and of rows without an agent), period_start (null if
+    the row has no finite time), issue. n is never null; first_as_of and last_as_of are null except for late_trace,
+    late_outcome and late_key.
     -#}
 -- depends_on: {{ ref('fct_capacity_scores') }}
 with scoring_run as (

@@ -2,8 +2,8 @@
     lookback horizon M = coherence_days (scoring.md §7). sigma(t) is the sum of w f^k over the coherent signals in [t -
     M, t), sigma_max(t) the same sum over all signals. w is the weight of a signal, k its age in whole periods, f = 1 -
     d * period.
-    int_windows computes it.
-    Grain and key: agent, as-of, window. S is 0 (unmeasured) without a signal; sigma and sigma_max are never null. -#}
+    int_windows computes S. Grain and key: agent, as-of, window. S is 0 (unmeasured) without a signal; sigma and
+    sigma_max are never null. -#}
 select
     agent_id_hash,
     as_of,

@@ -23,7 +23,7 @@ with verdicts as (
 
 ),
 
--- Not materialized, so that the sums of an agent can be computed apart from those of the fleet.
+-- Not materialized, so that PostgreSQL can compute the sums of an agent and the sums of the fleet separately.
 hours as not materialized (
 
     select

@@ -145,7 +145,8 @@ key_uses as (
 
 ),
 
--- Letters of the macro reporting: r reported, c null although the JSON holds a value, u null, - null by design.
+-- Letters of the macro reporting. r: reported. c: null although the JSON has a value. u: null although the action
+-- requires a value. -: null by design.
 report_sums as (
 
     select

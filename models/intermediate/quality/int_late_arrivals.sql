@@ -65,7 +65,7 @@ final_traces as (
 -- agent.
 differences as (
 
-    -- This query reads only an index on agent and time, not the rows.
+    -- This query reads only an index on agent and time, not the table.
     select
         agent_id_hash,
         {{ period_start('traced_at') }} as period_start,
@@ -153,7 +153,7 @@ public_keys as (
 
 ),
 
--- Keys of an agent's period, and whether they were registered when its traces were checked.
+-- Signing keys that an agent used in a period, and whether they were registered when the traces were checked.
 checked_keys as (
 
     select

@@ -63,8 +63,8 @@ lookback as (
 
 ),
 
--- If another run read the sources, later arrivals are unknown. Then the whole restatement window counts as
--- changed.
+-- If it was another run that read the sources, changes since then are unknown. Then the whole restatement window counts
+-- as changed.
 first_change as (
 
     select

@@ -15,7 +15,7 @@
   'detection': 'is_fragility_detected',
   'recovery': 'is_fragility_recovered',
 } -%}
-{#- Agents of the previous run. -#}
+{#- Table of agents as the previous run left it. -#}
 {%- set known_agents = relation_as_left('int_agents') if is_incremental() -%}
 with new_events as (
 
@@ -75,8 +75,8 @@ events as (
 
 ),
 
--- Detections and recoveries alternate, so the event before a recovery is its detection. The recovery repeats its time
--- and failure mode, so that no row changes when an episode ends.
+-- Detections and recoveries alternate, so the event before a recovery is its detection. The recovery repeats the time
+-- and failure mode of the detection, so that no row changes when an episode ends.
 paired as (
 
     select

@@ -83,8 +83,8 @@ by_hash as (
 
 ),
 
--- Hashes have few different lengths, so a prefix is found by one join on equality per length. Hashes below 8 characters
--- are not used.
+-- A prefix is found by one join on equality for each length of a hash, because hashes have few different lengths.
+-- Hashes below 8 characters are not used.
 hash_lengths as (
 
     select distinct hash_length

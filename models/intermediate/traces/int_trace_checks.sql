@@ -21,7 +21,7 @@
   'audit_sequence_number': 'true' if is_trace_one_row() else 'is_counted',
   'idma_fragility_flag': 'is_counted',
 } -%}
-{#- Agents of the previous run. -#}
+{#- Table of agents as the previous run left it. -#}
 {%- set known_agents = relation_as_left('int_agents') if is_incremental() -%}
 {%- set is_linked = is_link_valid('has_entry_hash', 'audit_sequence_number', 'previous_audit_sequence_number') -%}
 with public_keys as (
@@ -179,7 +179,8 @@ previous_state as (
 
 ),
 
--- Three passes over one sort: number the traces, find the number of the last known value before each, and read it.
+-- Three steps that need only one sort. They number the traces, find for each trace the number of the last earlier trace
+-- with a known value, and read that value.
 numbered as (
 
     select
