@@ -24,7 +24,7 @@ class Stated(NamedTuple):
     least: float = -inf
     most: float = inf
     of: Callable[[Row], bool] = lambda row: True
-    """Condition of the rows for which they are stated."""
+    """Condition of the rows to which the limits apply."""
 
 
 def named(column: str, *names: str) -> Callable[[Row], bool]:

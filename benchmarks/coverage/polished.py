@@ -263,7 +263,7 @@ def replace_keys(fleet: Fleet, agent: str, since: datetime) -> Fleet:
 
 
 def withhold(fleet: Fleet, agent: str, since: datetime) -> Fleet:
-    """Omit overridden traces. The numbers of the others are consecutive."""
+    """Omit overridden traces. The numbers of the remaining traces are consecutive."""
     first = int(fleet.traces.loc[_mine(fleet, agent, since), "audit_sequence_number"].min())
     withheld = _mine(fleet, agent, since) & _is(fleet, "action_was_overridden", True)
     shorter = replace(fleet, traces=fleet.traces[~withheld].reset_index(drop=True))

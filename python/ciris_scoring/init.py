@@ -85,7 +85,7 @@ def init(folder: Path) -> None:
 
 
 def _system_folder(folder: Path) -> Path | None:
-    """Return the system's folder that a folder is or lies in; None for a folder of a user."""
+    """Return the system folder that contains a folder, or is the folder itself; None for a folder of a user."""
     place = folder.resolve()
     if place == Path(place.anchor) or place in map(Path, SHARED_FOLDERS):
         return place

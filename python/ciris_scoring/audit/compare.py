@@ -445,7 +445,7 @@ def _differing(connection: psycopg.Connection) -> Iterator[Discrepancy]:
 
 
 def _same(one: object, other: object) -> bool:
-    """Return whether two JSON values are equal. Python's == does not do, because it treats true and 1 as equal."""
+    """Return whether two JSON values are equal. Python's == is not used, because it treats true and 1 as equal."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 

@@ -16,7 +16,8 @@ from ciris_scoring.audit.traces import Row, checked, row
 
 TRACE_EVENT, DEFERRAL_EVENT = "complete_trace", "wbd_deferral"
 EVENTS_LIMIT = 100_000
-"""Number of events that are read from one document of at most 16 MB. More could only be tiny events."""
+"""Number of events that are read from one document of at most 16 MB. A document with more events could only have tiny
+ones."""
 PROBLEMS_KEPT = 20
 """Number of problems that are kept for each batch. Further ones are only counted."""
 SEAL = "ceg_seal"
@@ -24,7 +25,7 @@ SEAL = "ceg_seal"
 2.9.8. It contains a trace in the form that is sent to other agents.
 """
 NOT_UNDERSTOOD = "not understood"
-"""Schema version that is counted for traces whose own one cannot be determined."""
+"""Name in place of a schema version, under which traces are counted whose version cannot be determined."""
 _OUR_IDS = uuid.UUID("5b2d3a9e-2c1f-4c0e-9a53-6b1f0d7a7e11")
 """Namespace of the UUIDs that are derived from content."""
 

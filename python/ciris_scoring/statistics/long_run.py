@@ -70,7 +70,7 @@ DAYS_PER_DEGREE = 1.5
 """Pairs of neighbouring days per degree of freedom of their squared differences, for normal values (von Neumann 1941,
 Annals of Mathematical Statistics 12, 367–395)."""
 VARIATION_UNITS = 2.0**40
-"""Number of units in a squared difference of 1."""
+"""Number of integer units that stand for a squared difference of 1."""
 
 SPREAD = (0.63, 2.2)
 """The log-normal's σ is multiplied by SPREAD[0] + SPREAD[1] · y², y the probability that any component changed in the

@@ -230,7 +230,8 @@ GAP_DAYS = 90
 
 
 def _chain_gap_z(chunk: Batch, columns: Columns, window_days: Integers, periods_per_day: int) -> Floats:
-    """Return by how many standard deviations gaps per trace exceed those before the window."""
+    """Return by how many standard deviations the gaps per trace exceed the gaps per trace in the days before the
+    window."""
     agent, as_of, _ = chunk.places
     until = as_of - window_days * periods_per_day
     since = np.maximum(until - GAP_DAYS * periods_per_day, 0)

@@ -34,13 +34,13 @@ NEVER = np.iinfo(np.int64).max // 4
 
 MICROSECONDS_PER_HOUR = 3_600_000_000
 VALUE_UNITS = 1_000_000_000
-"""Number of units in a deferral's value of 1."""
+"""Number of integer units that stand for a deferral's value of 1."""
 LOG_UNITS = 1_000_000_000_000
-"""Number of units in a logarithm of hours of 1."""
+"""Number of integer units that stand for 1 in a logarithm of hours."""
 SQUARE_UNITS = 10_000_000_000
-"""Number of units in a squared logarithm of hours of 1."""
+"""Number of integer units that stand for 1 in a squared logarithm of hours."""
 CONFIDENCE_UNITS = 100_000_000_000
-"""Number of units in a confidence of 1."""
+"""Number of integer units that stand for a confidence of 1."""
 
 ARRAYS = ("n_checked", "n_unreported", "n_contradicted")
 """Counters that are arrays, with one element for each field of ``red_flags.FIELDS``."""

@@ -28,7 +28,7 @@ class Pathology:
     """The probability of success is plausibility − gap."""
     drift_days: int = 0
     drift: float = 0.0
-    """Decrease of plausibility and alignment, and half of it of coherence, in the last `drift_days`."""
+    """Decrease of plausibility and alignment in the last `drift_days`. Coherence decreases by half as much."""
 
     gap_every: int = 0
     rewind_every: int = 0

@@ -32,7 +32,7 @@ SECURITY_HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
 }
-"""Headers of answers that do not set them themselves."""
+"""Headers that are added to an answer if it does not set them itself."""
 
 
 class SecurityHeaders:

@@ -48,7 +48,7 @@ def name_of(row: Any) -> str:
 
 
 def _members(row: Score | Point, model: type[Described]) -> dict[str, Any]:
-    """Return the values of a row that a model has. The lens calls the score itself `composite_score`."""
+    """Return the values of a row for the fields of a model. The lens calls the score itself `composite_score`."""
     values = {name: getattr(row, name) for name in model.model_fields if hasattr(row, name)}
     return {**values, "agent_name": name_of(row), "composite_score": row.capacity_score}
 
@@ -102,7 +102,7 @@ class Lens:
             }
 
     def judged(self, score: Score, model: type[models.ScoreBase]) -> dict[str, Any]:
-        """Return the values of a score that a model has, with its verdict."""
+        """Return the values of a score for the fields of a model, with its verdict."""
         found = score.verdict(self.threshold)
         return {
             **_members(score, model),
