@@ -68,7 +68,7 @@ class Standing(NamedTuple):
     alarm: Booleans
     """Whether ``falling``, ``episode`` or a critical ``low_capacity`` is raised."""
     probability: Floats | None = None
-    """Probability that the long run reaches the threshold, of a steady score."""
+    """Probability that the long run reaches the threshold. Only a steady score has it."""
     lost: Booleans | None = None
     """Whether lost audit numbers alone raise a critical ``broken_chain``."""
 

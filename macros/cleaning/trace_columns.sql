@@ -15,8 +15,8 @@
             + (columns.components if scoring_parameter('replay_enabled') else [])) }}
 {% endmacro %}
 
-{#- Array of the repairs in a row of the staging model, in which each repair has a flag is_<issue> (scoring.md §8). Null
-    if there are none. -#}
+{#- Array of the repairs that were made in a row (scoring.md §8); null if there are none. The staging model has a flag
+    is_<issue> for each kind of repair. -#}
 {% macro repairs_of_trace() -%}
   {%- set repairs = [] -%}
   {%- for column in trace_columns().text + ['selected_action'] -%}

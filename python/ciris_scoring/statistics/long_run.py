@@ -373,7 +373,7 @@ def _sums_since(positions: NDArray[np.intp], amounts: Integers) -> Integers:
 
 
 class EpisodeSums(NamedTuple):
-    """Episodes that ended since given days before the as-of of n pairs; (n, days) each."""
+    """Sums over the episodes that ended in given numbers of days before the as-of, for n pairs; (n, days) each."""
 
     n: Integers
     log_hours: Floats
