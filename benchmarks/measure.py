@@ -167,6 +167,6 @@ def _run(project: Project, as_of: datetime) -> RunCost:
         started = time.monotonic()
         score(project, as_of, str(status))
         seconds = time.monotonic() - started
-        found = re.search(r"VmHWM:\s+(\d+)", status.read_text()) if status.exists() else None
+        found = re.search(r"VmHWM:\s+(\d+)", status.read_text("utf-8")) if status.exists() else None
     peak_bytes = None if found is None else int(found[1]) * 1024
     return RunCost(activity, seconds, peak_bytes)

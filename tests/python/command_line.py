@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,14 @@ PROGRAMS = Path(sys.executable).parent
 
 PATIENCE_SECONDS = 600
 """Seconds after which a test stops waiting for a command."""
+
+
+def wait_until(condition: Callable[[], Any]) -> None:
+    """Wait until a condition is true."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.02)
 
 
 def invoke(*arguments: str | Path, command: click.Command = main) -> Result:
@@ -44,9 +53,11 @@ def at(database: Database, project: Path = REPOSITORY) -> list[str]:
 
 
 def refused(result: Result, exit_code: int = 1) -> tuple[str, str]:
-    """Return error and hint of a command that failed without a result; each must be one line."""
+    """Return error and hint of a command that failed without a result; each must be one line without control
+    characters."""
     assert result.exit_code == exit_code, result.output
     assert result.stdout == ""
+    assert all(line.isprintable() for line in result.stderr.splitlines()), result.stderr
     *_, error, hint = result.stderr.splitlines()
     assert error.startswith("Error: ")
     assert hint.startswith("Hint: ")
@@ -59,7 +70,6 @@ class Command:
     def __init__(self, *arguments: str | Path):
         self._stderr, path = tempfile.mkstemp()
         os.unlink(path)
-        self.started = time.monotonic()
         self._process = subprocess.Popen(
             arguments, stdout=subprocess.DEVNULL, stderr=self._stderr, start_new_session=True
         )
@@ -71,11 +81,8 @@ class Command:
 
     def wait_until_said(self, pattern: str) -> None:
         """Wait for a line of output. Fail if the program ends without it."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while not re.search(pattern, self.said):
-            waiting = self._process.poll() is None and time.monotonic() < deadline
-            assert waiting or re.search(pattern, self.said), f"never said {pattern!r}:\n{self.said}"
-            time.sleep(0.002)
+        wait_until(lambda: self.has_ended or re.search(pattern, self.said))
+        assert re.search(pattern, self.said), f"never said {pattern!r}:\n{self.said}"
 
     def wait(self) -> int:
         """Wait for the end and return the exit code."""

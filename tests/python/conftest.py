@@ -5,9 +5,10 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -201,25 +202,12 @@ def fresh_database(server: Server, folder: Path, template: str = "template1") ->
 
 
 def _system_programs() -> Path | None:
-    """Return the folder of the newest installed pg_ctl that is new enough, or None."""
-    folders = [*Path("/usr/lib/postgresql").glob("*/bin"), *Path("/usr").glob("pgsql-*/bin")]
-    if pg_config := shutil.which("pg_config"):
-        bindir = subprocess.run([pg_config, "--bindir"], capture_output=True, text=True, check=True).stdout
-        folders.append(Path(bindir.strip()))
-    if pg_ctl := shutil.which("pg_ctl"):
-        folders.append(Path(pg_ctl).resolve().parent)
-    versions = {_major_version(folder / "postgres"): folder for folder in folders}
-    newest = max(versions, default=0)
-    return versions[newest] if newest >= OLDEST_POSTGRESQL else None
-
-
-def _major_version(postgres: Path) -> int:
-    """Return the major version of a server program, or 0 if it cannot be run."""
-    try:
-        answer = subprocess.run([postgres, "--version"], capture_output=True, text=True, check=True).stdout
-        return int(answer.split()[2].split(".")[0].rstrip("abcdefghijklmnopqrstuvwxyz"))
-    except (OSError, subprocess.CalledProcessError, IndexError, ValueError):
-        return 0
+    """Return the folder of the newest installed pg_ctl, or None."""
+    debian = {int(folder.parent.name): folder for folder in Path("/usr/lib/postgresql").glob("*/bin")}
+    if max(debian, default=0) >= OLDEST_POSTGRESQL:
+        return debian[max(debian)]
+    pg_ctl = shutil.which("pg_ctl")
+    return Path(pg_ctl).resolve().parent if pg_ctl else None
 
 
 @pytest.fixture(scope="session")
@@ -252,24 +240,43 @@ def module_database(
         yield database
 
 
+@pytest.fixture(scope="session")
+def fleet_until(
+    embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[str | None], str]]:
+    """Function that returns the name of a database to copy: a small fleet, scored up to an as-of or unscored."""
+    from test_bad_input import fleet_database, run, saved
+
+    with ExitStack() as stack:
+
+        @cache
+        def template(as_of: str | None) -> str:
+            with fleet_database(embedded_postgres, tmp_path_factory.mktemp("fleet")) as database:
+                if as_of is not None:
+                    result = run(database, as_of=as_of)
+                    assert result.exit_code == 0, result.output
+                return stack.enter_context(saved(database))
+
+        yield template
+
+
 @pytest.fixture(scope="module")
-def small_fleet(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    """A small unscored fleet for all tests of a module."""
-    from test_bad_input import fleet_database
-
-    with fleet_database(embedded_postgres, tmp_path_factory.mktemp("fleet")) as database:
-        yield database
+def saved_fleet(
+    request: pytest.FixtureRequest,
+    embedded_postgres: Server,
+    fleet_until: Callable[[str | None], str],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[Database, str]]:
+    """The small fleet, scored up to the module's SCORED_UNTIL if it has one, and the name of its saved copy."""
+    template = fleet_until(getattr(request.module, "SCORED_UNTIL", None))
+    with fresh_database(embedded_postgres, tmp_path_factory.mktemp("copy"), template) as database:
+        yield database, template
 
 
 @pytest.fixture(scope="module")
-def saved_fleet(request: pytest.FixtureRequest, small_fleet: Database) -> Iterator[tuple[Database, str]]:
-    """The small fleet, scored up to the module's SCORED_UNTIL, and the name of its saved copy."""
-    from test_bad_input import run, saved
-
-    result = run(small_fleet, as_of=request.module.SCORED_UNTIL)
-    assert result.exit_code == 0, result.output
-    with saved(small_fleet) as state:
-        yield small_fleet, state
+def small_fleet(saved_fleet: tuple[Database, str]) -> Database:
+    """The small fleet for all tests of a module, scored up to the module's SCORED_UNTIL if it has one."""
+    return saved_fleet[0]
 
 
 @pytest.fixture(scope="module")

@@ -25,11 +25,11 @@ class Roles:
     def connect_as(self, role: str) -> psycopg.Connection:
         return psycopg.connect(f"{self.database.conninfo} user={role}", autocommit=True)
 
-    def target(self, schema: str = SCHEMA) -> Database:
-        """Return the database with a profile of the scoring role that publishes into a schema."""
+    def target(self, schema: str = SCHEMA, role: str = "") -> Database:
+        """Return the database with a profile of a role, by default the scoring role, that publishes into a schema."""
         database = self.database
         path = write_profile(database.profiles_dir, database.server, database=database.name, schema=schema)
-        path.write_text(path.read_text().replace("user: postgres", f"user: {self.scorer}"))
+        path.write_text(path.read_text().replace("user: postgres", f"user: {role or self.scorer}"))
         return database
 
 

@@ -6,18 +6,12 @@ from unittest.mock import patch
 
 import pytest
 
-from conftest import Database
 from pipeline import RUN_TIMES
 from test_bad_input import NEWEST, built, dbt, marts, refusal, run
 
+SCORED_UNTIL = NEWEST
 AS_OF = {"ciris_as_of": NEWEST}
 TESTS_LEFT_OUT = "This dbt build would leave out tests that stop a run"
-
-
-@pytest.fixture(scope="module")
-def published(small_fleet: Database) -> Database:
-    assert run(small_fleet).exit_code == 0
-    return small_fleet
 
 
 REFUSED = [
@@ -32,42 +26,35 @@ REFUSED = [
     (["build", "--indirect-selection", "empty", "--select", "int_agent_events"], {}, TESTS_LEFT_OUT),
     (["build"], {"DBT_EMPTY": "1"}, "Option --empty"),
     (["build"], {"DBT_ENGINE_EMPTY": "1"}, "Option --empty"),
-    (["build"], {"DBT_SAMPLE": "3 days"}, "Option --sample"),
-    (["build"], {"DBT_POPULATE_CACHE": "0"}, "Option --no-populate-cache"),
+    (
+        ["build", "--defer", "--favor-state", "--state", "{state}"],
+        {},
+        "Option --defer (environment: DBT_DEFER) is set",
+    ),
     (["build"], {"DBT_RESOURCE_TYPES": "model"}, TESTS_LEFT_OUT),
     (["build"], {"DBT_FULL_REFRESH": "1"}, "ciris_allow_rescoring: true"),
 ]
 """Command, environment, and text of the message."""
 
 
-def test_option_that_builds_other_rows_is_refused(published):
-    before, rows = built(published), marts(published)
+def test_option_that_builds_other_rows_is_refused(small_fleet, tmp_path):
+    assert dbt(small_fleet, "parse", "--target-path", str(tmp_path), variables=AS_OF).succeeded
+    before, rows = built(small_fleet), marts(small_fleet)
     for command, environment, expected in REFUSED:
         with patch.dict("os.environ", environment):
-            outcome = dbt(published, *command, variables=AS_OF)
+            arguments = [argument.replace("{state}", str(tmp_path)) for argument in command]
+            outcome = dbt(small_fleet, *arguments, variables=AS_OF)
         assert not outcome.succeeded and expected in outcome.said, f"{command} {environment}: {outcome.said}"
     with patch.dict("os.environ", DBT_EMPTY="1"):
-        assert "Option --empty (environment: DBT_EMPTY) is set" in refusal(run(published))
+        assert "Option --empty (environment: DBT_EMPTY) is set" in refusal(run(small_fleet))
     for part in ("int_windows", "fct_capacity_scores"):
         # The tables that it reads contain only the rows that the last run scored.
         variables = {**AS_OF, "ciris_allow_rescoring": True}
-        outcome = dbt(published, "build", "--full-refresh", "--select", part, variables=variables)
+        outcome = dbt(small_fleet, "build", "--full-refresh", "--select", part, variables=variables)
         assert not outcome.succeeded and "cannot have a full refresh alone" in outcome.said, outcome.said
         assert "ciris-scoring run --full-refresh --allow-rescoring" in outcome.said
-    assert built(published) == before
-    assert marts(published) == rows
-
-
-def test_reading_tables_of_another_environment_is_refused(published, tmp_path):
-    state = tmp_path / "state"
-    assert dbt(published, "parse", "--target-path", str(state), variables=AS_OF).succeeded
-    before, rows = built(published), marts(published)
-    options = ["--defer", "--favor-state", "--state", str(state)]
-    outcome = dbt(published, "build", *options, "--select", "fct_capacity_alerts", variables=AS_OF)
-    assert not outcome.succeeded
-    assert "Option --defer (environment: DBT_DEFER) is set" in outcome.said, outcome.said
-    assert built(published) == before
-    assert marts(published) == rows
+    assert built(small_fleet) == before
+    assert marts(small_fleet) == rows
 
 
 @pytest.mark.parametrize(
@@ -81,20 +68,19 @@ def test_reading_tables_of_another_environment_is_refused(published, tmp_path):
             "--event-time-end",
             "2026-06-02",
         ],
-        ["build", "--indirect-selection", "buildable", "--exclude", "fct_capacity_alerts+"],
         ["build", "--selector", "daily"],
         ["build", "--selector", "publish", "--store-failures"],
     ],
     ids=lambda command: " ".join(command),
 )
-def test_option_that_changes_no_row_is_accepted(published, command):
-    rows = marts(published, without=RUN_TIMES)
-    outcome = dbt(published, *command, variables=AS_OF)
+def test_option_that_changes_no_row_is_accepted(small_fleet, command):
+    rows = marts(small_fleet, without=RUN_TIMES)
+    outcome = dbt(small_fleet, *command, variables=AS_OF)
     assert outcome.succeeded, outcome.said
-    assert marts(published, without=RUN_TIMES) == rows
+    assert marts(small_fleet, without=RUN_TIMES) == rows
     if "--selector" not in command:
         return
-    with published.connect() as connection:
+    with small_fleet.connect() as connection:
         log = "select outcome from ciris.fct_scoring_runs order by started_at desc limit 1"
         assert connection.execute(log).fetchone() == ("published",)
     tables = {

@@ -13,8 +13,7 @@ import os
 import re
 import shlex
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -33,7 +32,7 @@ from hypothesis.stateful import (
 
 from ciris_scoring.basics.connection import table_exists
 from ciris_scoring.lab.embedded import SCHEMA, Server
-from command_line import PATIENCE_SECONDS, PROGRAMS, Command, at
+from command_line import PROGRAMS, Command, at, wait_until
 from conftest import fresh_database
 from event_lens import AS_EVENTS, write_as_events
 from nasty_fleet import START, nasty_fleet
@@ -124,13 +123,6 @@ Death = tuple[str, int] | None
 DEATHS = st.none() | st.tuples(st.sampled_from(sorted(HOW)), st.integers(1, 70))
 PLACES = st.integers(0, 999)
 """Numbers that select a row."""
-
-
-def wait_until(condition: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "it never happened"
-        time.sleep(0.05)
 
 
 class Healing(RuleBasedStateMachine):

@@ -4,37 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 
-from ciris_scoring.lab.embedded import SCHEMA
 from conftest import Database
 from pipeline import RUN_TIMES
-from test_bad_input import dbt, marts, restore, run, saved
+from test_bad_input import dbt, marts, run
+from test_gate import BEFORE, NEWEST, NO_TRIGGER, trigger
 
-BEFORE, NEWEST = "2026-06-14T00:00:00Z", "2026-06-15T00:00:00Z"
+SCORED_UNTIL = BEFORE
 EVENING, MORNING = (
     datetime.fromisoformat(NEWEST) - timedelta(hours=1),
     datetime.fromisoformat(NEWEST) + timedelta(hours=1),
 )
-FAILS = """
-    create function public.fail() returns trigger language plpgsql as $$
-    begin raise exception 'the disk is full'; end $$;
-    create trigger fail before insert on {relation} for each statement execute function public.fail();
-    """
-FAILS_NO_MORE = "drop function public.fail cascade"
-
-
-@dataclass
-class States:
-    database: Database
-    scored: str
-    """Saved state that is scored as of two days before the newest trace."""
-    expected: dict[str, dict[str, str]]
-    """Fingerprints of the marts after a normal run, by as-of."""
 
 
 @contextmanager
@@ -51,24 +35,6 @@ def clock(moment: datetime) -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
-def states(small_fleet: Database) -> Iterator[States]:
-    database = small_fleet
-    assert run(database, as_of="2026-06-13T00:00:00Z").exit_code == 0
-    with saved(database) as scored:
-        expected = {}
-        for as_of in (BEFORE, NEWEST):
-            assert run(database, as_of=as_of).exit_code == 0
-            expected[as_of] = marts(database, without=RUN_TIMES)
-        yield States(database, scored, expected)
-
-
-@pytest.fixture
-def database(states: States) -> Database:
-    restore(states.database, states.scored)
-    return states.database
-
-
 def at(moment: datetime, database: Database, *command: str) -> Any:
     with clock(moment):
         return dbt(database, *command)
@@ -81,42 +47,33 @@ def last_log_row(database: Database) -> tuple:
         ).fetchone()
 
 
-def differences(states: States, as_of: str) -> list[str]:
-    found = marts(states.database, without=RUN_TIMES)
-    return [name for name, rows in states.expected[as_of].items() if found[name] != rows]
-
-
-def test_part_after_midnight_has_the_as_of_of_its_run(states, database):
-    """A part is refused with another as-of, fails, and succeeds."""
+def test_parts_after_midnight_have_the_as_of_of_their_run(small_fleet):
+    """A part is refused with another as-of, fails, and succeeds. Then int_source_periods, which was built the evening
+    before, lacks the traces of the last day. In the end the marts equal those of a full refresh."""
     moment, alerts = datetime.fromisoformat(BEFORE), "fct_capacity_alerts+"
-    assert at(EVENING, database, "build", "--exclude", alerts).succeeded
-    before = marts(database)
-    part = dbt(database, "build", "--select", alerts, variables={"ciris_as_of": NEWEST})
+    assert at(EVENING, small_fleet, "build", "--exclude", alerts).succeeded
+    before = marts(small_fleet)
+    part = dbt(small_fleet, "build", "--select", alerts, variables={"ciris_as_of": NEWEST})
     assert not part.succeeded
     for text in ("ciris_as_of is '2026-06-15T00:00:00Z'", "2026-06-14T00:00:00Z", "ciris-scoring run"):
         assert text in part.said
-    assert marts(database) == before
-    assert last_log_row(database)[:2] == (moment, "refused")
+    assert marts(small_fleet) == before
+    assert last_log_row(small_fleet)[:2] == (moment, "refused")
 
-    with database.connect() as connection:
-        connection.execute(FAILS.format(relation=f"{SCHEMA}.fct_capacity_alerts"))
-        part = at(MORNING, database, "build", "--select", alerts)
-        connection.execute(FAILS_NO_MORE)
+    with small_fleet.connect() as connection:
+        connection.execute(trigger(".fct_capacity_alerts", "raise exception 'the disk is full';"))
+        part = at(MORNING, small_fleet, "build", "--select", alerts)
+        connection.execute(NO_TRIGGER)
     assert "the disk is full" in part.said
-    assert last_log_row(database)[:2] == (moment, "failed")
+    assert last_log_row(small_fleet)[:2] == (moment, "failed")
 
-    retried = at(MORNING, database, "retry")
+    retried = at(MORNING, small_fleet, "retry")
     assert retried.succeeded, retried.said
-    assert last_log_row(database) == (moment, "published", moment)
-    # Views and constants do not depend on the as-of.
-    assert differences(states, BEFORE) == []
+    assert last_log_row(small_fleet) == (moment, "published", moment)
 
-
-def test_run_that_read_its_sources_before_midnight_checks_the_next_day_too(states, database):
-    """int_source_periods was built the evening before, so it lacks the traces of the last day."""
-    assert at(EVENING, database, "build").succeeded
-    assert at(EVENING, database, "build").succeeded
-    rest = at(MORNING, database, "build", "--select", "int_scoring_run+")
+    rest = at(MORNING, small_fleet, "build", "--select", "int_scoring_run+")
     assert rest.succeeded, rest.said
-    assert last_log_row(database)[0] == datetime.fromisoformat(NEWEST)
-    assert differences(states, NEWEST) == []
+    assert last_log_row(small_fleet)[0] == datetime.fromisoformat(NEWEST)
+    found = marts(small_fleet, without=RUN_TIMES)
+    assert run(small_fleet, "--full-refresh", "--allow-rescoring", as_of=NEWEST).exit_code == 0
+    assert marts(small_fleet, without=RUN_TIMES) == found

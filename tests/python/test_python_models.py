@@ -7,11 +7,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import textwrap
-from collections.abc import Mapping
 from pathlib import Path
 
-import duckdb
 from dbt.adapters.postgres import PostgresAdapter
 
 from command_line import at, printed
@@ -74,67 +71,24 @@ def test_the_plugin_imports_nothing_but_dbt():
     assert json.loads(printed(sys.executable, "-c", IMPORTED)) == ["dbt_postgres_python"]
 
 
-def write_project(folder: Path, files: Mapping[str, str]) -> list[str]:
-    """Write another project and return the options that select it."""
-    for name, content in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(textwrap.dedent(content))
-    return ["--project-dir", str(folder), "--profiles-dir", str(folder), "--no-use-colors"]
-
-
-PROJECT = "{name: other, profile: other, flags: {send_anonymous_usage_stats: false}}"
-PYTHON_MODEL = """
-    def model(dbt, session):
-        dbt.config(materialized="table")
-        return session.sql("select 6 * 7 as answer")
-    """
-
-
 def test_another_project_is_built_in_its_own_search_path(database, tmp_path):
-    """Tables, views, increments, snapshots, seeds and tests of a project without Python models."""
-    options = write_project(
-        tmp_path,
-        {
-            "dbt_project.yml": PROJECT,
-            "models/some_table.sql": "{{ config(materialized='table') }} select id from {{ ref('some_seed') }}",
-            "models/some_view.sql": "select id from {{ ref('some_table') }}",
-            "models/some_increment.sql": """
-                {{ config(materialized='incremental', unique_key='id') }}
-                select id, current_setting('search_path') as found_path from {{ ref('some_view') }}
-                """,
-            "snapshots/some_snapshot.sql": """
-                {% snapshot some_snapshot %}
-                {{ config(schema='kept', unique_key='id', strategy='check', check_cols='all') }}
-                select id from {{ ref('some_view') }}
-                {% endsnapshot %}
-                """,
-            "seeds/some_seed.csv": "id\n1\n",
-            "models/some.yml": "{models: [{name: some_view, columns: [{name: id, data_tests: [not_null]}]}]}",
-        },
-    )
-    profile = (database.profiles_dir / "profiles.yml").read_text()
-    (tmp_path / "profiles.yml").write_text(profile.replace("ciris_scoring:", "other:"))
-    for _ in range(2):  # the second run is incremental
-        done = dbt_in_process("with", "build", *options, "--target-path", str(tmp_path / "target"))
-        assert done.returncode == 0, done.stdout
-    with database.connect() as connection:
-        built = connection.execute("select id, found_path from ciris.some_increment").fetchall()
-    assert built == [(1, '"$user", public')]
-
-
-def test_python_models_of_another_adapter_work_beside_it(tmp_path):
-    output = {"type": "duckdb", "path": str(tmp_path / "a.duckdb")}
-    options = write_project(
-        tmp_path,
-        {
-            "dbt_project.yml": PROJECT,
-            "profiles.yml": json.dumps({"other": {"target": "dev", "outputs": {"dev": output}}}),
-            "models/answers.py": PYTHON_MODEL,
-            "models/asked.sql": "select answer from {{ ref('answers') }}",
-        },
-    )
-    done = dbt_in_process("with", "build", *options, "--target-path", str(tmp_path / "target"))
+    """A table and a view of a project without Python models."""
+    (tmp_path / "models").mkdir()
+    for name, content in {
+        "dbt_project.yml": "{name: other, profile: other, flags: {send_anonymous_usage_stats: false}}",
+        "profiles.yml": (database.profiles_dir / "profiles.yml")
+        .read_text()
+        .replace("ciris_scoring:", "other:"),
+        "models/some_view.sql": "select 1 as id",
+        "models/some_table.sql": """
+            {{ config(materialized='table') }}
+            select id, current_setting('search_path') as found_path from {{ ref('some_view') }}
+            """,
+    }.items():
+        (tmp_path / name).write_text(content)
+    options = ["--project-dir", tmp_path, "--profiles-dir", tmp_path, "--target-path", tmp_path / "target"]
+    done = dbt_in_process("with", "build", *options)
     assert done.returncode == 0, done.stdout
-    with duckdb.connect(output["path"], read_only=True) as connection:
-        assert connection.execute("select answer from asked").fetchall() == [(42,)]
+    with database.connect() as connection:
+        built = connection.execute("select id, found_path from ciris.some_table").fetchall()
+    assert built == [(1, '"$user", public')]

@@ -8,7 +8,6 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,14 +19,13 @@ from ciris_scoring.basics.errors import RunInProgress
 from ciris_scoring.basics.run_lock import run_lock
 from ciris_scoring.lab import embedded
 from ciris_scoring.lab.embedded import SCHEMA, Server
-from command_line import PATIENCE_SECONDS, PROGRAMS, Command, at, invoke, refused
+from command_line import PROGRAMS, Command, at, invoke, refused, wait_until
 from conftest import Database
 from pipeline import RUN_TIMES
 from test_bad_input import dbt, fleet_database, marts, run
 from test_gate import BEFORE, NEWEST, published
 
-VERDICTS = f"{SCHEMA}_intermediate.int_trace_checks"
-WINDOWS = f"{SCHEMA}_intermediate.int_windows"
+SCORED_UNTIL = BEFORE
 
 
 def real_run(database: Database) -> Command:
@@ -42,76 +40,60 @@ def published_marts(database: Database) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def somebody_in_the_way(database: Database, table: str) -> Iterator[psycopg.Connection]:
-    """A session that locks a table, so that a run waits before writing it until the session rolls back."""
+def somebody_in_the_way(database: Database) -> Iterator[psycopg.Connection]:
+    """A session that locks int_windows, so that a run waits before writing it until the session rolls back."""
     with database.connect() as connection:
-        connection.execute(f"begin; lock table {table} in share mode")
+        connection.execute(f"begin; lock table {SCHEMA}_intermediate.int_windows in share mode")
         yield connection
 
 
 def wait_until_one_waits(blocker: psycopg.Connection) -> None:
     """Wait until a session waits for a lock of the blocker."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    query = "select from pg_locks where not granted and pg_backend_pid() = any(pg_blocking_pids(pid))"
-    while blocker.execute(query).fetchone() is None:
-        assert time.monotonic() < deadline, "nobody waits"
-        time.sleep(0.05)
+    query = "select 1 from pg_locks where not granted and pg_backend_pid() = any(pg_blocking_pids(pid))"
+    wait_until(lambda: blocker.execute(query).fetchone())
 
 
-def lock_holder(blocker: psycopg.Connection) -> int:
-    """Return the process of the session that holds the run lock."""
-    query = "select pid from pg_locks where locktype = 'advisory' and mode = 'ExclusiveLock' and granted"
-    return one_row(blocker.execute(query))[0]
-
-
-@pytest.fixture(scope="module")
-def database(small_fleet: Database) -> Database:
-    """A fleet that is scored up to the day before the last."""
-    assert run(small_fleet, as_of=BEFORE).exit_code == 0
-    return small_fleet
-
-
-def test_plain_dbt_shares_the_lock_while_it_writes(database, monkeypatch):
-    plain = (PROGRAMS / "dbt", "run", *at(database), "--select", "int_windows")
-    with somebody_in_the_way(database, WINDOWS) as blocker, Command(*plain) as writer:
+def test_plain_dbt_shares_the_lock_while_it_writes(small_fleet, monkeypatch):
+    plain = (PROGRAMS / "dbt", "run", *at(small_fleet), "--select", "int_windows")
+    with somebody_in_the_way(small_fleet) as blocker, Command(*plain) as writer:
         wait_until_one_waits(blocker)
         monkeypatch.setattr("ciris_scoring.basics.run_lock.LOCK_SECONDS", 0.5)
-        with database.connect() as other, pytest.raises(RunInProgress), run_lock(other, SCHEMA):
+        with small_fleet.connect() as other, pytest.raises(RunInProgress), run_lock(other, SCHEMA):
             pass
         blocker.execute("rollback")
         assert writer.wait() == 0
 
 
-def test_node_is_not_written_without_the_lock_of_its_run(database):
+def test_node_is_not_written_without_the_lock_of_its_run(small_fleet):
     """Another run begins between two nodes of a run of plain dbt, or the run of ciris-scoring loses its lock."""
-    with database.connect() as other, run_lock(other, SCHEMA):
-        refused = dbt(database, "run-operation", "write_under_lock")
+    with small_fleet.connect() as other, run_lock(other, SCHEMA):
+        refused = dbt(small_fleet, "run-operation", "write_under_lock")
     assert (
         "Another run holds the lock on schema ciris. Wait until it has ended, then run again." in refused.said
     )
-    lost = dbt(database, "run-operation", "write_under_lock", variables={"ciris_lock_holder_pid": 4711})
+    lost = dbt(small_fleet, "run-operation", "write_under_lock", variables={"ciris_lock_holder_pid": 4711})
     assert "This run has lost its lock on schema ciris: database process 4711 has ended." in lost.said
 
 
-def test_concurrent_runs_are_refused_until_the_lock_is_lost(database):
+def test_concurrent_runs_are_refused_until_the_lock_is_lost(small_fleet):
     """A second run is refused. If the first loses its lock, the next run ends its session and continues."""
-    before = published_marts(database)
-    with somebody_in_the_way(database, WINDOWS) as blocker, real_run(database) as first:
+    before = published_marts(small_fleet)
+    with somebody_in_the_way(small_fleet) as blocker, real_run(small_fleet) as first:
         wait_until_one_waits(blocker)
         query = "select pid from pg_locks where locktype = 'advisory' and mode = 'ExclusiveLock' and granted"
         [holder] = one_row(blocker.execute(query))
-        second = run(database, as_of=NEWEST)
+        second = run(small_fleet, as_of=NEWEST)
         assert second.exit_code == 1
         assert (
             f"Another run is in progress on schema 'ciris': backend pid {holder} of postgres, connected since 20"
             in second.output
         )
         assert f"select pg_terminate_backend({holder});" in second.output
-        assert published_marts(database) == before
+        assert published_marts(small_fleet) == before
 
         # The session is ended as the hint says. The run itself is still alive and has not noticed.
         blocker.execute("select pg_terminate_backend(%s)", [holder])
-        with real_run(database) as third:
+        with real_run(small_fleet) as third:
             third.wait_until_said(
                 r"Ended database process \d+, which worked for a run that has lost its lock"
             )
@@ -120,7 +102,7 @@ def test_concurrent_runs_are_refused_until_the_lock_is_lost(database):
             assert "Error: dbt stopped at model int_windows" in first.said
             assert "Hint: The server was stopped, or the connection to it was cut. Run again" in first.said
             assert third.wait() == 0, third.said
-    assert published_marts(database) != before
+    assert published_marts(small_fleet) != before
 
 
 # --- server failures -------------------------------------------------------------------------------------------------
@@ -130,11 +112,8 @@ def restart(server: Server, data: Path) -> None:
     """Start or restart the server."""
     account = {"user": data.stat().st_uid, "group": data.stat().st_gid} if os.geteuid() == 0 else {}
     command = [server.programs / "pg_ctl", "-D", data, "-w", "-m", "fast", "-l", data / "log", "restart"]
-    deadline = time.monotonic() + PATIENCE_SECONDS
     # The processes of a crashed server may take a moment to end.
-    while subprocess.run(command, cwd="/", stdout=subprocess.DEVNULL, check=False, **account).returncode:
-        assert time.monotonic() < deadline, "the server does not start"
-        time.sleep(0.2)
+    wait_until(lambda: subprocess.run(command, cwd="/", stdout=subprocess.DEVNULL, **account).returncode == 0)
 
 
 def test_run_continues_on_a_server_that_crashed_and_was_a_standby(tmp_path, monkeypatch):

@@ -18,7 +18,6 @@ from click.testing import Result
 from psycopg.rows import dict_row
 
 import command_line
-import test_bad_input as bad_input
 from ciris_scoring.basics.errors import DbtFailed, RunInProgress, StepError
 from ciris_scoring.basics.relations import Relations
 from ciris_scoring.basics.run_lock import run_lock
@@ -29,23 +28,24 @@ from ciris_scoring.lab.simulation.sample import SAMPLE
 from ciris_scoring.serve.pages import pages
 from conftest import Database
 from pipeline import MARTS, score
-from test_bad_input import NEWEST, dbt, fleet_database
-from test_gate import NO_TRIGGER, spoiled_as_it_is_made, trigger
+from test_bad_input import dbt
+from test_gate import NO_TRIGGER, trigger
 
-AS_OF = SAMPLE["as_of"]
+AS_OF = SCORED_UNTIL = SAMPLE["as_of"]
 CLOSED = json.dumps(
     {"capacity_alert_id": "closed", "kind": "falling", "agent_name": None, "agent_id_hash": "gone"}
 )
 
 
-@pytest.fixture(scope="module")
-def sample(sample_copy: Database) -> Database:
-    return sample_copy
-
-
 @pytest.fixture
-def marts(sample: Database) -> Iterator[psycopg.Connection]:
-    with sample.connect() as connection:
+def marts(small_fleet: Database) -> Iterator[psycopg.Connection]:
+    with opened(small_fleet) as connection:
+        yield connection
+
+
+@contextmanager
+def opened(database: Database) -> Iterator[psycopg.Connection]:
+    with database.connect() as connection:
         connection.row_factory = dict_row
         yield connection
 
@@ -56,41 +56,28 @@ def newest(marts: psycopg.Connection) -> dict:
     ).fetchone()
 
 
-def test_published_run_is_logged_with_its_results(marts, sample):
-    run = newest(marts)
-    [[n_scores]] = [
-        row.values() for row in marts.execute(f"select count(*) from {SCHEMA}.fct_capacity_scores").fetchall()
-    ]
-    assert (run["command"], run["outcome"], run["exit_code"]) == ("run", "published", 0)
-    assert run["as_of"].isoformat() == AS_OF.replace("Z", "+00:00")
-    assert run["n_scores"] == n_scores and run["n_late_traces"] == 0
-    assert run["seconds"] > 0
-    assert run["message"] is run["remedy"] is None
-
-
-def test_refused_run_is_logged_with_its_reason(marts, sample):
+def test_refused_run_is_logged_with_its_reason(marts, small_fleet):
     with pytest.raises(DbtFailed) as refused:
-        score(sample.profiles_dir, AS_OF, {"ciris_scoring_parameters": {"min_traces": -1}})
+        score(small_fleet.profiles_dir, AS_OF, {"ciris_scoring_parameters": {"min_traces": -1}})
     run = newest(marts)
     assert (run["outcome"], run["exit_code"]) == ("refused", 1)
     assert "min_traces" in run["message"] and run["message"] == refused.value.message
     assert run["n_scores"] is None
-    assert "A run was refused" in pages.fleet_page(marts_of(sample), MARTS)
-    assert "min_traces" in pages.runs_page(marts_of(sample), MARTS)
+    assert "A run was refused" in pages.fleet_page(marts_of(small_fleet), MARTS)
+    assert "min_traces" in pages.runs_page(marts_of(small_fleet), MARTS)
 
 
-def test_run_refused_by_another_run_is_logged(marts, sample, monkeypatch):
+def test_run_refused_by_another_run_is_logged(marts, small_fleet, monkeypatch):
     monkeypatch.setattr("ciris_scoring.basics.run_lock.LOCK_SECONDS", 0.1)
-    with sample.connect() as other, run_lock(other, SCHEMA), pytest.raises(RunInProgress):
-        score(sample.profiles_dir, AS_OF)
+    with small_fleet.connect() as other, run_lock(other, SCHEMA), pytest.raises(RunInProgress):
+        score(small_fleet.profiles_dir, AS_OF)
     assert newest(marts)["outcome"] == "refused" and "Another run is in progress" in newest(marts)["message"]
 
 
-def test_failed_and_interrupted_runs_are_logged_until_the_next_success(marts, sample, monkeypatch):
-    for error, outcome, code in (
-        (StepError("the inputs\n are gone", "Build them."), "failed", 1),
-        (KeyboardInterrupt(), "interrupted", 130),
-        (ZeroDivisionError("a bug"), "failed", 1),
+def test_failed_runs_are_logged_until_the_next_success(marts, small_fleet, monkeypatch):
+    for error, message, remedy in (
+        (StepError("the inputs\n are gone", "Build them."), "the inputs are gone", "Build them."),
+        (ZeroDivisionError("a bug"), "ZeroDivisionError: a bug", None),
     ):
 
         def fail(*_: object, error: BaseException = error) -> None:
@@ -98,65 +85,54 @@ def test_failed_and_interrupted_runs_are_logged_until_the_next_success(marts, sa
 
         with monkeypatch.context() as patched, pytest.raises(type(error)):
             patched.setattr(job, "_build", fail)
-            score(sample.profiles_dir, AS_OF)
+            score(small_fleet.profiles_dir, AS_OF)
         run = newest(marts)
-        assert (run["outcome"], run["exit_code"]) == (outcome, code)
-        if isinstance(error, StepError):
-            assert (run["message"], run["remedy"]) == ("the inputs are gone", "Build them.")
-            assert "The last run failed." in pages.fleet_page(marts_of(sample), MARTS)
-            assert "the inputs are gone" in pages.runs_page(marts_of(sample), MARTS)
-    assert newest(marts)["message"] == "ZeroDivisionError: a bug"
-    score(sample.profiles_dir, AS_OF)
+        assert (run["outcome"], run["exit_code"]) == ("failed", 1)
+        assert run["message"] == message and (remedy is None or run["remedy"] == remedy)
+        assert "The last run failed." in pages.fleet_page(marts_of(small_fleet), MARTS)
+        assert message in pages.runs_page(marts_of(small_fleet), MARTS)
+    score(small_fleet.profiles_dir, AS_OF)
     assert newest(marts)["outcome"] == "published"
-    assert "class=state" not in pages.fleet_page(marts_of(sample), MARTS)
+    assert "class=state" not in pages.fleet_page(marts_of(small_fleet), MARTS)
 
 
-def test_plain_dbt_is_logged_however_it_ends(marts, sample):
+def test_plain_dbt_is_logged_however_it_ends(marts, small_fleet):
     variables = {"ciris_as_of": AS_OF}
     began = marts.execute("select now()").fetchone()["now"]
-    assert dbt(sample, "build", variables=variables).succeeded
+    assert dbt(small_fleet, "build", variables=variables).succeeded
     run = newest(marts)
-    assert (run["command"], run["outcome"], run["exit_code"], run["message"]) == (
-        "dbt",
-        "published",
-        None,
-        None,
-    )
+    assert (run["command"], run["outcome"]) == ("dbt", "published")
+    assert run["exit_code"] is run["message"] is None
     assert run["as_of"].isoformat() == AS_OF.replace("Z", "+00:00")
     assert began < run["started_at"] < run["ended_at"] and run["seconds"] > 0
     scored = f"select count(*) as n from {SCHEMA}.fct_capacity_scores where scored_at > %s"
     assert run["n_scores"] == marts.execute(scored, [began]).fetchone()["n"] > 0
     assert run["n_late_traces"] == 0 and run["version"] == version("ciris-scoring")
 
-    refused = dbt(sample, "build", variables={**variables, "ciris_scoring_parameters": {"min_traces": -1}})
-    run = newest(marts)
-    assert not refused.succeeded and (run["command"], run["outcome"]) == ("dbt", "refused")
-    assert "min_traces" in run["message"] and "\n" not in run["message"]
-    assert run["n_scores"] is None and run["ended_at"] is not None
-    assert "A run was refused" in pages.fleet_page(marts_of(sample), MARTS)
-
     # A model refuses the parameters. Its transaction is rolled back, but the run log must not be.
     others = {**variables, "ciris_scoring_parameters": {"lambda_c": 6}}
-    assert not dbt(sample, "build", variables=others).succeeded
+    assert not dbt(small_fleet, "build", variables=others).succeeded
     run = newest(marts)
-    assert run["outcome"] == "refused" and "parameter_set_id" in run["message"]
+    assert (run["command"], run["outcome"], run["n_scores"]) == ("dbt", "refused", None)
+    assert "parameter_set_id" in run["message"] and "\n" not in run["message"]
+    assert "A run was refused" in pages.fleet_page(marts_of(small_fleet), MARTS)
     # The parameters are now stored in a table.
-    assert dbt(sample, "build", variables=variables).succeeded
+    assert dbt(small_fleet, "build", variables=variables).succeeded
 
-    part = dbt(sample, "build", "--select", "fct_fleet_capacity", variables=variables)
+    part = dbt(small_fleet, "build", "--select", "fct_fleet_capacity", variables=variables)
     run = newest(marts)
     assert part.succeeded and (run["outcome"], run["n_scores"]) == ("built", None)
-    assert "class=state" not in pages.fleet_page(marts_of(sample), MARTS)
+    assert "class=state" not in pages.fleet_page(marts_of(small_fleet), MARTS)
 
     marts.execute(trigger(".fct_fleet_capacity", "raise exception 'the disk is full';"))
-    assert not dbt(sample, "build", variables=variables).succeeded
+    assert not dbt(small_fleet, "build", variables=variables).succeeded
     run = newest(marts)
     assert run["outcome"] == "failed"
     assert run["message"].startswith("int_runs: ") and "the disk is full" in run["message"]
-    assert "The last run failed." in pages.fleet_page(marts_of(sample), MARTS)
+    assert "The last run failed." in pages.fleet_page(marts_of(small_fleet), MARTS)
     marts.execute(NO_TRIGGER)
     n_runs = len(runs(marts))
-    retried = dbt(sample, "retry")
+    retried = dbt(small_fleet, "retry")
     assert retried.succeeded, retried.said
     assert newest(marts)["outcome"] == "published" and len(runs(marts)) == n_runs + 1
 
@@ -165,15 +141,14 @@ def runs(marts: psycopg.Connection) -> list[dict]:
     return marts.execute(f"select * from {SCHEMA}.fct_scoring_runs order by started_at").fetchall()
 
 
-def test_commands_that_build_no_model_are_not_logged(marts, sample):
+def test_commands_that_build_no_model_are_not_logged(marts, small_fleet):
     before = runs(marts)
-    for command in ("compile", "test"):
-        assert dbt(sample, command, "--select", "dim_scoring_windows").succeeded
-    assert dbt(sample, "build", "--select", "no_such_model").succeeded
+    assert dbt(small_fleet, "test", "--select", "dim_scoring_windows").succeeded
+    assert dbt(small_fleet, "build", "--select", "no_such_model").succeeded
     assert runs(marts) == before
 
 
-def test_run_that_was_killed_is_unfinished(marts, sample):
+def test_run_that_was_killed_is_unfinished(marts, small_fleet):
     """Its row is the one that it wrote at its start."""
     newest_row = f"""
         {SCHEMA}_intermediate.int_runs set {{}}
@@ -181,33 +156,8 @@ def test_run_that_was_killed_is_unfinished(marts, sample):
     marts.execute("update" + newest_row.format("outcome = null, ended_at = null"))
     run = newest(marts)
     assert (run["outcome"], run["ended_at"], run["seconds"]) == ("unfinished", None, None)
-    assert "The last run published nothing." in pages.fleet_page(marts_of(sample), MARTS)
+    assert "The last run published nothing." in pages.fleet_page(marts_of(small_fleet), MARTS)
     marts.execute("update" + newest_row.format("outcome = 'published', ended_at = now()"))
-
-
-def test_first_run_is_logged_if_it_is_refused_or_fails(embedded_postgres, tmp_path):
-    """A refused and a failed run, before any mart exists."""
-    with fleet_database(embedded_postgres, tmp_path) as database, database.connect() as connection:
-        log = (
-            "select command, coalesce(outcome, 'unfinished'), message from"
-            f" {SCHEMA}_intermediate.int_runs order by started_at desc limit 1"
-        )
-        variables = {"ciris_scoring_parameters": {"min_traces": -1}}
-        assert bad_input.run(database, variables=variables).exit_code != 0
-        command, outcome, message = connection.execute(log).fetchone()
-        assert (command, outcome) == ("run", "refused") and "min_traces" in message
-        connection.execute(
-            spoiled_as_it_is_made("fct_fleet_capacity", "update {} set n_agents = n_agents / 0")
-        )
-        assert not dbt(database, "build", variables={"ciris_as_of": NEWEST}).succeeded
-        command, outcome, message = connection.execute(log).fetchone()
-        assert (command, outcome) == ("dbt", "failed") and "division by zero" in message
-        connection.execute(NO_TRIGGER)
-        assert bad_input.run(database).exit_code == 0
-        outcomes = connection.execute(
-            f"select command, outcome from {SCHEMA}.fct_scoring_runs order by started_at"
-        ).fetchall()
-        assert outcomes == [("run", "refused"), ("dbt", "failed"), ("run", "published")]
 
 
 @pytest.fixture
@@ -220,34 +170,36 @@ def invoke(database: Database, *arguments: str) -> Result:
     return command_line.invoke("run", *command_line.at(database), "--as-of", AS_OF, *arguments)
 
 
-def test_json_summarizes_a_run_however_it_ends(sample, marts, nothing_to_build):
-    done = invoke(sample, "--json")
+def test_json_summarizes_a_run_however_it_ends(small_fleet, marts, nothing_to_build):
+    done = invoke(small_fleet, "--json")
     assert done.exit_code == 0, done.output
     summary, run = json.loads(done.stdout), newest(marts)
+    assert (run["command"], run["outcome"], run["exit_code"], run["message"]) == ("run", "published", 0, None)
     assert summary.pop("new_alerts") == []
     for column in ("started_at", "ended_at", "as_of"):
         run[column] = run[column].isoformat()
     del run["seconds"]
     assert summary == run
-    failed = invoke(sample, "--json", "--vars", "{ciris_scoring_period: week}")
+    failed = invoke(small_fleet, "--json", "--vars", "{ciris_scoring_period: week}")
     summary = json.loads(failed.stdout)
     assert (failed.exit_code, summary["exit_code"], summary["outcome"]) == (2, 2, "refused")
     assert "week" in summary["message"] and summary["started_at"] is None
 
 
 def test_alerts_that_are_new_or_have_become_critical_go_to_the_command(
-    sample, marts, tmp_path, monkeypatch, nothing_to_build
+    sample_copy, tmp_path, monkeypatch, nothing_to_build
 ):
     told = tmp_path / "told it.json"
     command = shlex.join(
         [sys.executable, "-c", f"import sys; open({str(told)!r}, 'w').write(sys.stdin.read())"]
     )
-    assert invoke(sample, "--on-alert", command).exit_code == 0 and not told.exists()
+    assert invoke(sample_copy, "--on-alert", command).exit_code == 0 and not told.exists()
 
-    alerts = marts.execute(
-        f"select * from {SCHEMA}.fct_capacity_alerts"
-        f" where as_of = (select max(as_of) from {SCHEMA}.fct_fleet_capacity) order by severity, kind"
-    ).fetchall()
+    with opened(sample_copy) as marts:
+        alerts = marts.execute(
+            f"select * from {SCHEMA}.fct_capacity_alerts"
+            f" where as_of = (select max(as_of) from {SCHEMA}.fct_fleet_capacity) order by severity, kind"
+        ).fetchall()
     added, risen = alerts[-1], next(alert for alert in alerts if alert["severity"] == "critical")
     read_alerts = AfterRun.read_alerts
 
@@ -276,11 +228,18 @@ def test_alerts_that_are_new_or_have_become_critical_go_to_the_command(
     with receiver() as (address, received):
         refused = f"http://{address}/404"
         done = invoke(
-            sample, "--on-alert", command, "--notify", f"http://{address}/hook", "--notify", refused
+            sample_copy, "--on-alert", command, "--notify", f"http://{address}/hook", "--notify", refused
         )
         assert done.exit_code == 0 and "notification 2 (http) was not sent: HTTP Error 404" in done.stderr
         assert address not in done.output
-    check_news(received, added, risen)
+    [message] = received
+    assert {alert["kind"] for alert in message["new_alerts"]} == {added["kind"], risen["kind"]}
+    assert [alert["kind"] for alert in message["closed_alerts"]] == ["falling"]
+    [change] = message["changed_verdicts"]
+    assert (change["window_days"], change["before"], change["now"]) == (7, "wait", "grant")
+    assert message["outcome"] == "published" and message["as_of"] == AS_OF.replace("Z", "+00:00")
+    assert "2 new alerts, 1 closed alert, 1 changed verdict" in message["title"]
+    assert "Haven (aff0528b), 7 days: wait -> grant" in message["text"]
     document = json.loads(told.read_text())
     assert document["as_of"] == AS_OF.replace("Z", "+00:00")
     found = {(alert["agent_id_hash"], alert["window_days"], alert["kind"]) for alert in document["alerts"]}
@@ -289,45 +248,41 @@ def test_alerts_that_are_new_or_have_become_critical_go_to_the_command(
     }
 
     for command, reason in (("false", "exit code 1"), ("./no-such-command", "cannot be started")):
-        failed = invoke(sample, "--json", "--on-alert", command)
+        failed = invoke(sample_copy, "--json", "--on-alert", command)
         assert failed.exit_code == 1 and reason in failed.stderr
         summary = json.loads(failed.stdout)
         assert (summary["outcome"], summary["exit_code"]) == ("published", 1) and reason in summary["message"]
-        assert newest(marts)["exit_code"] == 0
+        with opened(sample_copy) as marts:
+            assert newest(marts)["exit_code"] == 0
 
 
-def check_news(received: list[dict[str, Any]], added: dict[str, Any], risen: dict[str, Any]) -> None:
-    """Check the one message, with the alerts and verdicts that are new, closed or changed since the previous run."""
-    [message] = received
-    assert {alert["kind"] for alert in message["new_alerts"]} == {added["kind"], risen["kind"]}
-    assert [alert["kind"] for alert in message["closed_alerts"]] == ["falling"]
-    assert len(message["changed_verdicts"]) == 1, message["text"]
-    [change] = message["changed_verdicts"]
-    assert (change["window_days"], change["before"], change["now"]) == (7, "wait", "grant")
-    assert message["outcome"] == "published" and message["as_of"] == AS_OF.replace("Z", "+00:00")
-    assert "2 new alerts, 1 closed alert, 1 changed verdict" in message["title"]
-    assert "Haven (aff0528b), 7 days: wait -> grant" in message["text"]
-
-
-def test_a_run_without_news_sends_nothing_and_a_failed_one_says_why(sample, monkeypatch, nothing_to_build):
+def test_a_run_without_news_sends_nothing_and_a_failed_one_says_why(
+    small_fleet, monkeypatch, nothing_to_build
+):
     with receiver() as (address, received):
         monkeypatch.setenv(
             "CIRIS_NOTIFY", f"http://{address}/hook jsons://no-such-host.invalid json://{address}/x"
         )
-        assert invoke(sample).exit_code == 0 and received == []
-        failed = invoke(sample, "--vars", "{ciris_scoring_period: week}")
+        assert invoke(small_fleet).exit_code == 0 and received == []
+        failed = invoke(small_fleet, "--vars", "{ciris_scoring_period: week}")
         assert failed.exit_code == 2 and "notification 2 (jsons) was not sent" in failed.stderr
         assert received[0]["outcome"] == "refused" and "week" in received[0]["text"]
         assert "week" in received[1]["message"] and received[1]["type"] == "failure"  # by Apprise
-        tested = invoke(sample, "--notify-test")
+        tested = invoke(small_fleet, "--notify-test")
         assert tested.exit_code == 1 and len(received) == 4 and "arrive here" in received[2]["text"]
 
 
-@pytest.mark.parametrize("address", ["", "x", "ftp://example.org", "https://", "http://[::1", "slack://"])
-def test_an_address_of_no_service_is_refused_before_the_run(sample, marts, address):
+@pytest.mark.parametrize(
+    ("option", "value", "expected"),
+    [
+        *(("--notify", address, "notification 1") for address in ("", "x", "ftp://example.org", "http://[::1", "slack://")),
+        *(("--on-alert", command, "--on-alert") for command in ("", "'open")),
+    ],
+)  # fmt: skip
+def test_unusable_address_or_command_is_refused_before_the_run(small_fleet, marts, option, value, expected):
     before = newest(marts)
-    refused = invoke(sample, "--notify", address)
-    assert refused.exit_code == 2 and "notification 1" in refused.stderr
+    refused = invoke(small_fleet, option, value)
+    assert refused.exit_code == 2 and expected in refused.stderr
     assert newest(marts) == before
 
 
@@ -355,14 +310,6 @@ def receiver() -> Iterator[tuple[str, list[dict[str, Any]]]]:
         finally:
             server.shutdown()
             thread.join()
-
-
-@pytest.mark.parametrize("command", ["", "'open"])
-def test_invalid_alert_command_is_refused_before_the_run(sample, marts, command):
-    before = newest(marts)
-    refused = invoke(sample, "--on-alert", command)
-    assert refused.exit_code == 2 and "--on-alert" in refused.stderr
-    assert newest(marts) == before
 
 
 def marts_of(database: Database) -> psycopg.Connection:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from psycopg import sql
 
 from ciris_scoring.lab import embedded
 from ciris_scoring.lab.embedded import SCHEMA
@@ -38,31 +37,6 @@ def upgraded(request: pytest.FixtureRequest, scored_sample: Database, tmp_path: 
         yield database
 
 
-def rows_of(
-    connection: psycopg.Connection, schema: str, name: str, condition: str, *, kept: bool = False
-) -> None:
-    """Create a schema with the rows of the marts in which a condition on the as-of holds.
-
-    :param kept: copy the rows, instead of the later rows of the marts.
-    """
-    connection.execute(sql.SQL("create schema {}").format(sql.Identifier(name)))
-    marts = connection.execute(
-        "select table_name from information_schema.columns where table_schema = %s and column_name = 'as_of'"
-        " and table_name <> 'fct_scoring_runs'",
-        [schema],
-    ).fetchall()
-    for [mart] in marts:
-        connection.execute(
-            sql.SQL("create {kind} {goal} as select * from {source} where as_of {condition} {final}").format(
-                kind=sql.SQL("table" if kept else "view"),
-                goal=sql.Identifier(name, mart),
-                source=sql.Identifier(schema, mart),
-                condition=sql.SQL(condition),
-                final=sql.Literal(FINAL),
-            )
-        )
-
-
 def columns(connection: psycopg.Connection, schema: str) -> dict[str, list[str]]:
     """Return the columns of each mart with their types, in order."""
     return dict(
@@ -81,21 +55,32 @@ def test_no_column_of_a_released_mart_is_gone_or_has_moved(upgraded: Database) -
 
 
 def test_an_increment_continues_from_a_released_version(upgraded: Database, tmp_path: Path) -> None:
-    folder = tmp_path / "upgraded"
-    folder.mkdir()
-    embedded.write_profile(folder, upgraded.server, database=upgraded.name, schema=TARGET)
+    """Final rows are those of the released version, and recent rows those of a run from scratch."""
+    embedded.write_profile(tmp_path, upgraded.server, database=upgraded.name, schema=TARGET)
     with upgraded.connect() as connection:
-        rows_of(connection, TARGET, "before", "<=", kept=True)
-    score(folder, SAMPLE["as_of"])
-    with upgraded.connect() as connection:
-        rows_of(connection, TARGET, "final", "<=")
-        rows_of(connection, TARGET, "recent", ">")
-        rows_of(connection, SCHEMA, "fresh", ">")
+        marts = connection.execute(
+            "select table_name from information_schema.columns where table_schema = %s and column_name = 'as_of'"
+            " and table_name <> 'fct_scoring_runs'",
+            [TARGET],
+        ).fetchall()
+
+        def divide(schema: str, final: str, recent: str) -> None:
+            """Copy the rows of the marts that the increment keeps, and the others, into schemas."""
+            for name, condition in ((final, "<="), (recent, ">")):
+                connection.execute(f"create schema {name}")
+                for (mart,) in marts:
+                    connection.execute(
+                        f"create table {name}.{mart} as select * from {schema}.{mart} where as_of {condition} '{FINAL}'"
+                    )
+
+        divide(TARGET, "final_before", "recent_before")
+        score(tmp_path, SAMPLE["as_of"])
+        divide(TARGET, "final", "recent")
+        divide(SCHEMA, "final_fresh", "recent_fresh")
         for schema in ("final", "recent"):
-            assert connection.execute(
-                f"select count(*) > 100 from {schema}.fct_capacity_scores"
-            ).fetchone() == (True,)
-        assert mart_differences(connection, "before", "final") == [], "a final row has changed"
-        assert mart_differences(connection, "fresh", "recent") == [], (
-            "a recent row is not that of a fresh history"
+            scores = connection.execute(f"select count(*) from {schema}.fct_capacity_scores")
+            assert scores.fetchone() > (100,)
+        assert mart_differences(connection, "final_before", "final") == [], "a final row has changed"
+        assert mart_differences(connection, "recent_fresh", "recent") == [], (
+            "a recent row is not that of a first run"
         )

@@ -15,8 +15,9 @@ from ciris_scoring.basics.root_project import unknown_variables
 from ciris_scoring.basics.variables import VARIABLES as CHECKED
 from ciris_scoring.basics.variables import faults
 from conftest import REPOSITORY, Database
-from test_bad_input import NEWEST, built, dbt, marts, run
+from test_bad_input import NEWEST, built, dbt, marts
 
+SCORED_UNTIL = NEWEST
 VARIABLES = yaml.safe_load((REPOSITORY / "dbt_project.yml").read_text())["vars"]
 BOOLEAN = ("true or false, without quotes", ["false", "", 0, 1, None, {}])
 PERIODS = ("a whole number of periods from 0 to 100000", ["6", 2.5, True, -1, [3], 100_001])
@@ -64,12 +65,6 @@ PARAMETERS = {
     **dict.fromkeys(("weight_c", "weight_i_int", "weight_r", "weight_i_inc", "weight_s"), NUMBER),
 }
 DEFAULTS = {name.removeprefix("ciris_"): value for name, value in VARIABLES.items()}
-
-
-@pytest.fixture(scope="module")
-def published(small_fleet: Database) -> Database:
-    assert run(small_fleet).exit_code == 0
-    return small_fleet
 
 
 @pytest.mark.parametrize(
@@ -138,7 +133,7 @@ def refused_in_plain_dbt(database: Database, variables: dict[str, Any]) -> str:
     return outcome.said
 
 
-def test_wrong_values_and_unknown_names_are_refused_all_at_once(published):
+def test_wrong_values_and_unknown_names_are_refused_all_at_once(small_fleet):
     wrong = {
         name: values[0]
         for name, (_, values) in WRONG.items()
@@ -150,7 +145,7 @@ def test_wrong_values_and_unknown_names_are_refused_all_at_once(published):
         "CIRIS_AS_OF": "ciris_as_of",
         "ciris-lookback-periods": "ciris_lookback_periods",
     }
-    said = refused_in_plain_dbt(published, wrong | dict.fromkeys(names, "2026-06-01"))
+    said = refused_in_plain_dbt(small_fleet, wrong | dict.fromkeys(names, "2026-06-01"))
     for name, value in wrong.items():
         assert f"Variable {name} is {shown(value)}, but " in said, said
         assert WRONG[name][0] in said
@@ -159,30 +154,15 @@ def test_wrong_values_and_unknown_names_are_refused_all_at_once(published):
 
 
 @pytest.mark.parametrize("name", REFUSED_ALONE)
-def test_a_wrong_value_is_refused(published, name):
+def test_a_wrong_value_is_refused(small_fleet, name):
     value = REFUSED_ALONE[name]
-    assert f"ariable {name} is {shown(value)}, " in refused_in_plain_dbt(published, {name: value})
+    assert f"ariable {name} is {shown(value)}, " in refused_in_plain_dbt(small_fleet, {name: value})
 
 
-def test_a_wrong_value_of_a_variable_that_decides_parsing_is_refused(published):
-    outcome = dbt(published, "parse", variables={"ciris_time_spine": "false"})
+def test_a_wrong_value_of_a_variable_that_decides_parsing_is_refused(small_fleet):
+    outcome = dbt(small_fleet, "parse", variables={"ciris_time_spine": "false"})
     assert not outcome.succeeded
     assert "ciris_time_spine is 'false', but must be true or false" in outcome.said
-
-
-def test_right_values_are_accepted(published):
-    variables = {
-        "ciris_as_of": NEWEST,
-        "ciris_source": "traces",
-        "ciris_lookback_periods": 3,
-        "ciris_late_detection_periods": 0,
-        "ciris_allow_rescoring": False,
-        "ciris_scoring_parameters": None,
-        "ciris_scoring_work_mem": "64MB",
-        "variable_of_another_project": "1",
-    }
-    outcome = dbt(published, "build", "--select", "fct_fleet_capacity", variables=variables)
-    assert outcome.succeeded, outcome.said
 
 
 def test_unknown_names_are_found_wherever_a_root_project_writes_them():
