@@ -30,7 +30,7 @@ from ciris_scoring.serve.explain import explain
 from conftest import REPOSITORY, Database, fresh_database
 from nasty_fleet import START, nasty_fleet
 from pipeline import load_rows
-from test_bad_input import fingerprints
+from test_bad_input import marts as fingerprints
 
 FIRST, SECOND = START + timedelta(days=5), START + timedelta(days=6)
 
@@ -304,13 +304,13 @@ def edited(consumer: Consumer) -> Iterator[Consumer]:
     path.write_text(before)
 
 
-def rows(connection: psycopg.Connection) -> dict[str, str]:
+def rows(consumer: Consumer) -> dict[str, str]:
     """Return the fingerprints of all relations of the project except the run log."""
-    return fingerprints(connection, "trust", "staging", "intermediate", "reports")
+    return fingerprints(consumer.database, schemas=("trust", "staging", "intermediate", "reports"))
 
 
-def test_settings_of_the_root_are_refused_before_anything_is_written(edited, marts):
-    before = rows(marts)
+def test_settings_of_the_root_are_refused_before_anything_is_written(edited):
+    before = rows(edited)
     set_in_project(
         edited,
         models={"+materialized": "table", "+schema": "everything", "+full_refresh": True},
@@ -331,16 +331,16 @@ def test_settings_of_the_root_are_refused_before_anything_is_written(edited, mar
         "data_tests: +enabled is false",
     ):
         assert text in said, said
-    assert rows(marts) == before
+    assert rows(edited) == before
     with pytest.raises(RunRefused, match="models: .materialized is 'table'"):
         run(edited.load(), SECOND.isoformat(), full_refresh=False, allow_rescoring=False)
-    assert rows(marts) == before
+    assert rows(edited) == before
 
 
 @pytest.mark.parametrize("value", [True, False])
-def test_a_full_refresh_of_some_nodes_is_refused(edited, marts, value):
+def test_a_full_refresh_of_some_nodes_is_refused(edited, value):
     """The setting `full_refresh` of a node is refused, in an incremental run and in a full refresh."""
-    before = rows(marts)
+    before = rows(edited)
     set_in_project(edited, models={"ciris_scoring": {"marts": {"+schema": "trust", "+full_refresh": value}}})
     options = [] if value else ["--full-refresh"]
     variables = f"{{ciris_as_of: '{SECOND.isoformat()}', ciris_allow_rescoring: true}}"
@@ -348,13 +348,13 @@ def test_a_full_refresh_of_some_nodes_is_refused(edited, marts, value):
     assert not refused.success
     assert f"is {str(value).lower()}, but this run is" in str(refused.exception)
     assert "full_refresh" in str(refused.exception) and "dbt_project.yml" in str(refused.exception)
-    assert rows(marts) == before
+    assert rows(edited) == before
 
 
-def test_root_project_without_full_refresh_may_not_refresh(edited, marts):
+def test_root_project_without_full_refresh_may_not_refresh(edited):
     set_in_project(edited, models={"+full_refresh": False}, seeds={"+full_refresh": False})
     variables = ("--vars", f"{{ciris_as_of: '{SECOND.isoformat()}', ciris_allow_rescoring: true}}")
-    before = rows(marts)
+    before = rows(edited)
     refused = edited.dbt("build", "--full-refresh", *variables)
     assert "Option --full-refresh is set, but the setting full_refresh" in str(refused.exception)
-    assert rows(marts) == before
+    assert rows(edited) == before

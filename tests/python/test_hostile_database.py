@@ -32,7 +32,7 @@ from other_roles import Roles, two_roles
 from pipeline import MARTS, RUN_TIMES, load_rows, score
 from serving import SCORING, asking, opened
 from signed_batches import MIDDLE, Agent, batch
-from test_bad_input import dbt, fingerprints
+from test_bad_input import dbt, marts
 from test_load import write, write_keys
 
 AS_OFS = (START + timedelta(days=10), START + timedelta(days=13))
@@ -207,8 +207,7 @@ def ordinary(system_postgres: Server, tmp_path_factory: pytest.TempPathFactory) 
 
 def rows(database: Database) -> dict[str, str]:
     """Return the fingerprints of all relations, without times and positions of runs and source rows."""
-    with database.connect() as connection:
-        found = fingerprints(connection, *SCHEMAS, without=[*RUN_TIMES, "row_version"])
+    found = marts(database, schemas=SCHEMAS, without=[*RUN_TIMES, "row_version"])
     return {name: text for name, text in found.items() if not name.endswith(OF_PLACES)}
 
 
