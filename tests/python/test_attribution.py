@@ -34,49 +34,30 @@ PARAMETER_SETS: dict[str, dict[str, float]] = {
 }
 """Parameters by parameter_set_id, with both ends of each range."""
 
-# components whose best value is 0
-RATES = ("d_identity", "k_contradiction", "delta_drift", "rho_regression", "ece", "u_unsafe")
 SHARES = ("i_chain", "i_coverage", "i_replay", "q_deferral", "s_score")  # components whose best value is 1
 
 
-def rate(rng: random.Random) -> float:
-    """Return a random rate. It is often 0 or 1, or next to them."""
-    roll = rng.random()
-    if roll < 0.35:
-        return 0.0
-    if roll < 0.42:
-        return rng.choice([1.0, 1.0, 1 - 2**-53, 0.5])
-    if roll < 0.55:
-        return 10 ** rng.uniform(-17, -2)
-    return rng.random() if roll < 0.8 else rng.random() / 10
-
-
 def value(rng: random.Random, name: str) -> float:
+    """Return a random value of a component. It is often the best or the worst one, or next to them."""
     if name == "mttr_hours":
         return rng.choice([0.0, 0.0, 10 ** rng.uniform(-12, 5), 2 * rng.random()])
-    return 1 - rate(rng) if name in SHARES else rate(rng)
+    lost = [0.0] * 5 + [1.0, 1 - 2**-53, 0.5, 10 ** rng.uniform(-17, -2), rng.random(), rng.random() / 10]
+    return 1 - rng.choice(lost) if name in SHARES else rng.choice(lost)
 
 
 def next_state(rng: random.Random, state: dict[str, float]) -> dict[str, float]:
     """Return a random next state: most components are unchanged, some differ minimally.
 
-    Sometimes drift and relapse are nearly exchanged: each changes much, and R hardly at all.
+    Sometimes drift and relapse are exchanged: each changes much, and R hardly at all.
     """
     changed = dict(state)
-    for name in state:
-        if rng.random() < 0.3:
-            changed[name] = value(rng, name)
-        elif rng.random() < 0.1 and 1e-3 < state[name] < 0.9:
-            changed[name] = nearly(rng, state[name])
-    if rng.random() < 0.2 and 1e-3 < state["delta_drift"] < 0.9:
-        changed["delta_drift"] = state["rho_regression"]
-        changed["rho_regression"] = rng.choice([state["delta_drift"], nearly(rng, state["delta_drift"])])
+    for name, old in state.items():
+        nearly = old * (1 + 10 ** rng.uniform(-15, -5))
+        changed[name] = rng.choice([*[old] * 6, *[value(rng, name)] * 3, nearly if old < 0.9 else old])
+    if rng.random() < 0.2:
+        changed["delta_drift"], changed["rho_regression"] = state["rho_regression"], state["delta_drift"]
         changed["mttr_hours"] = state["mttr_hours"]
     return changed
-
-
-def nearly(rng: random.Random, x: float) -> float:
-    return x * (1 + rng.choice([-1, 1]) * 10 ** rng.uniform(-15, -5))
 
 
 def losses_of(state: dict[str, float], overrides: dict[str, float]) -> dict[str, float | None]:
@@ -92,15 +73,12 @@ def random_rows(seed: int, agents: int) -> list[dict[str, Any]]:
     rows = []
     for n in range(agents):
         name = rng.choice(list(PARAMETER_SETS))
-        state = {part: value(rng, part) for part in (*RATES, *SHARES, "mttr_hours")}
+        state = {part: value(rng, part) for part in attribution.PARTS if part != "r_ceiling"}
         for day in range(DAYS):
             if rng.random() < 0.03:
                 name = rng.choice(list(PARAMETER_SETS))
-            score = (
-                float(attribution.level(state, PARAMETER_SETS[name]).capacity)
-                if rng.random() < 0.95
-                else None
-            )
+            level = attribution.level(state, PARAMETER_SETS[name])
+            score = float(level.capacity) if rng.random() < 0.95 else None
             key = {"agent_id_hash": f"agent {n}", "as_of": str(START + timedelta(days=day)), "window_days": 7}
             if rng.random() < 0.97:
                 losses = losses_of(state, PARAMETER_SETS[name])

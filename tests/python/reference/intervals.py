@@ -360,38 +360,31 @@ def lost(value: float, worst: float, raw: float, best: float) -> Sum:
     return Sum(loss(value), loss(worst) - loss(value), loss(raw), loss(raw) - loss(best))
 
 
-def bounds(
-    agent: Agent,
-    score: Mapping[str, Any],
-    t: int,
-    window: Window,
-    correlations: Mapping[str, float],
-    cv: float,
-) -> dict[str, Any]:
-    """Return bounds of score, factors and components, design effects and interval drivers of a row.
+class Given(NamedTuple):
+    """What the bounds of a row are computed from."""
+
+    agent: Agent
+    score: Mapping[str, Any]
+    t: int
+    window: Window
+    correlations: Mapping[str, float]
+    cv: float
+
+
+def bounds(*given: Any) -> dict[str, Any]:
+    """Return bounds of score, factors and components, design effects and interval drivers of a row; see Given.
 
     The bounds of the score combine component bounds at 1.645 on the worse side. Published bounds of factors and
     components are at 1.96.
     """
+    row = Given(*given)
+    combined = bounds_at(1.645, row)
+    return bounds_at(1.96, row) | {name: combined[name] for name in ("capacity", "drivers")}
+
+
+def bounds_at(z_worse: float, row: Given, z_better: float = 1.96) -> dict[str, Any]:
+    agent, score, t, window, correlations, cv = row
     spread = spreads(agent, t, window)
-    signals = effective_signals(agent, t, window)
-    row = agent, score, t, window, correlations, cv, spread, signals
-    combined = bounds_at(1.645, *row)
-    return bounds_at(1.96, *row) | {name: combined[name] for name in ("capacity", "drivers")}
-
-
-def bounds_at(
-    z_worse: float,
-    agent: Agent,
-    score: Mapping[str, Any],
-    t: int,
-    window: Window,
-    correlations: Mapping[str, float],
-    cv: float,
-    spread: Mapping[str, Spread],
-    signals: float,
-    z_better: float = 1.96,
-) -> dict[str, Any]:
     p, per_day = agent.fleet.p, agent.fleet.per_day
     parts = parts_of(agent, t, window)
     days, part = parts[0], agent.periods[t - window.days * per_day : t]
@@ -414,7 +407,7 @@ def bounds_at(
             memory = agent.periods[t - (window.days + window.coherence_days - 1) * per_day : t]
             is_lost = (memory["signals"] - memory["coherent"]).any()
             bad = 1 - score[name] if is_lost else 0.0
-            effective = signals
+            effective = effective_signals(agent, t, window)
         effects[name] = effect
         rates[name] = (bad, *rate_bounds(bad, effective / effect, z_worse, z_better))
     bad = 1 - score["q_deferral"]
