@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
-from cases.notation import Case, Source, ago, deferral, expects, traces
+from cases.notation import Case, Row, Source, ago, deferral, traces
 
 SECONDS = timedelta(seconds=3)
 
@@ -82,11 +82,11 @@ CASES = [
             *traces(ago(8), 30, agent="without a row"),
         ],
         [
-            expects({"alerts": {"silent": "warning"}}, agent="silent"),
-            expects({"alerts": {}}, agent="29"),
-            expects({"alerts": {"silent": "warning"}}, agent="29", window=30),
-            expects({"alerts": {}}, agent="speaks"),
-            expects({"alerts": {"silent": "warning"}}, agent="without a row"),
+            Row({"alerts": {"silent": "warning"}}, agent="silent"),
+            Row({"alerts": {}}, agent="29"),
+            Row({"alerts": {"silent": "warning"}}, agent="29", window=30),
+            Row({"alerts": {}}, agent="speaks"),
+            Row({"alerts": {"silent": "warning"}}, agent="without a row"),
         ],
     ),
     Case(

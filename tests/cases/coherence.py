@@ -1,6 +1,6 @@
 """Cases of S (scoring.md §7), the mean of sigma / sigma_max over the period ends of the window. f keeps 95 % a day."""
 
-from cases.notation import Case, ago, expects, traces
+from cases.notation import Case, Row, ago, traces
 
 F = 0.95
 BY_HOUR = 1 - 0.05 / 24
@@ -40,7 +40,7 @@ CASES = [
         # Nothing is coherent at T - 2 and T - 1 days; at T it is 0.5 against 0.5 + 0.5 f^2. By the hour there are 49
         # ends.
         [
-            expects(
+            Row(
                 {"sigma": 0.5, "sigma_max": 0.5 + 0.5 * F**2, "s_score": 1 / (1 + F**2) / 3},
                 {"sigma_max": 0.5 + 0.5 * BY_HOUR**48, "s_score": 1 / (1 + BY_HOUR**48) / 49},
             )
@@ -52,7 +52,7 @@ CASES = [
         # From T - 6 to T days the ratio is always 1 / (1 + f). T - 7, where nothing is coherent, is not in the
         # window. By the hour, the first 23 of 168 ends are before T - 6 days.
         [
-            expects(
+            Row(
                 {"s_score": 1 / (1 + F)},
                 {"s_score": 145 / 168 / (1 + BY_HOUR**24)},
             )
@@ -69,14 +69,12 @@ CASES = [
         # The first signal counts at all seven ends, the second one from T - 6 to T - 1 but not at T. By the hour, the
         # second one counts until T - 1 hour, that is at all but one of the 168 ends.
         [
-            expects(
+            Row(
                 {"sigma": 0.5, "sigma_max": 0.5 + 0.5 * F**29, "s_score": 1 / (1 + F**29) / 7},
                 {"sigma_max": 0.5 + 0.5 * BY_HOUR**719, "s_score": 1 / (1 + BY_HOUR**719) / 168},
                 agent="remembered",
             ),
-            expects(
-                {"sigma": 0.5, "sigma_max": 0.5, "s_score": 1 / 7}, {"s_score": 1 / 168}, agent="forgotten"
-            ),
+            Row({"sigma": 0.5, "sigma_max": 0.5, "s_score": 1 / 7}, {"s_score": 1 / 168}, agent="forgotten"),
         ],
     ),
     Case(
@@ -89,11 +87,11 @@ CASES = [
             *traces(ago(0, 6), agent="E", coherence_level=0.9),
         ],
         [
-            expects({"sigma_max": 1}, {"sigma_max": BY_HOUR}, agent="A"),
-            expects({"sigma_max": 1}, {"sigma_max": BY_HOUR}, agent="B"),
-            expects({"sigma_max": 0.5}, {"sigma_max": 0.5 * BY_HOUR**3}, agent="C"),
-            expects({"sigma_max": 0.5}, {"sigma_max": 0.5 * BY_HOUR**3}, agent="D"),
-            expects({"sigma_max": 0.5}, {"sigma_max": 0.5 * BY_HOUR**5}, agent="E"),
+            Row({"sigma_max": 1}, {"sigma_max": BY_HOUR}, agent="A"),
+            Row({"sigma_max": 1}, {"sigma_max": BY_HOUR}, agent="B"),
+            Row({"sigma_max": 0.5}, {"sigma_max": 0.5 * BY_HOUR**3}, agent="C"),
+            Row({"sigma_max": 0.5}, {"sigma_max": 0.5 * BY_HOUR**3}, agent="D"),
+            Row({"sigma_max": 0.5}, {"sigma_max": 0.5 * BY_HOUR**5}, agent="E"),
         ],
     ),
     Case(
@@ -105,9 +103,9 @@ CASES = [
         ],
         # The mean of the others is (0.7 + 0.45) / 2 = 0.575 for A (not 2.55 / 4 = 0.6375), 0.475 for B, 0.6 for C.
         [
-            expects({"sigma": 1}, {"sigma": BY_HOUR**7}, agent="A"),
-            expects({"sigma": 1.5}, {"sigma": 1.5 * BY_HOUR**7}, agent="B"),
-            expects({"sigma": 0.5}, {"sigma": 0.5 * BY_HOUR**7}, agent="C"),
+            Row({"sigma": 1}, {"sigma": BY_HOUR**7}, agent="A"),
+            Row({"sigma": 1.5}, {"sigma": 1.5 * BY_HOUR**7}, agent="B"),
+            Row({"sigma": 0.5}, {"sigma": 0.5 * BY_HOUR**7}, agent="C"),
         ],
     ),
     Case(
@@ -119,7 +117,7 @@ CASES = [
             *traces(ago(0, 10), agent="B", coherence_level=0.3),
         ],
         # Four signals at 0.3 agree with 0.3. An hour later A has no level.
-        [expects({"sigma": 4 * 1 + 0.5}, {"sigma": 4 * BY_HOUR**10 + 0.5 * BY_HOUR**9})],
+        [Row({"sigma": 4 * 1 + 0.5}, {"sigma": 4 * BY_HOUR**10 + 0.5 * BY_HOUR**9})],
     ),
     Case(
         "7 a difference of exactly 0.1 between thirds is within the tolerance",
@@ -127,7 +125,7 @@ CASES = [
             *traces(ago(0, 13), 3, agent="A", coherence_level=[0.1, 0.1, 0]),
             *traces(ago(0, 13), 3, agent="B", coherence_level=[0.1, 0.2, 0.2]),
         ],
-        [expects({"sigma": 3}, {"sigma": 3 * BY_HOUR**12})],
+        [Row({"sigma": 3}, {"sigma": 3 * BY_HOUR**12})],
     ),
     Case(
         "7 an hour begins with its first instant and ends before the next",
@@ -137,8 +135,8 @@ CASES = [
             *traces(ago(0, 15), agent="C", coherence_level=0.4),
         ],
         [
-            expects({"sigma": 1}, {"sigma": BY_HOUR**15}, agent="A"),
-            expects({"sigma": 0.5}, {"sigma": 0.5 * BY_HOUR**14}, agent="C"),
+            Row({"sigma": 1}, {"sigma": BY_HOUR**15}, agent="A"),
+            Row({"sigma": 0.5}, {"sigma": 0.5 * BY_HOUR**14}, agent="C"),
         ],
     ),
 ]

@@ -5,7 +5,7 @@
 from datetime import timedelta
 from math import exp
 
-from cases.notation import Case, ago, deferral, expects, norm, traces
+from cases.notation import Case, Row, ago, deferral, norm, traces
 
 FLAWLESS = 0.9 * norm(1)
 
@@ -77,10 +77,10 @@ CASES = [
             *[row for agent in ("then", "later", "month") for row in traces(ago(2), 30, agent=agent)],
         ],
         [
-            expects({"score_status": "final"}, agent="then"),
-            expects({"score_status": "provisional"}, agent="later"),
-            expects({"score_status": "provisional"}, agent="then", window=30),
-            expects({"score_status": "final"}, agent="month", window=30),
+            Row({"score_status": "final"}, agent="then"),
+            Row({"score_status": "provisional"}, agent="later"),
+            Row({"score_status": "provisional"}, agent="then", window=30),
+            Row({"score_status": "final"}, agent="month", window=30),
         ],
     ),
     Case(
@@ -120,7 +120,7 @@ CASES = [
             for row in traces(ago(1), n, agent=str(n), every=timedelta(seconds=30))
         ],
         [
-            expects({"confidence": confidence}, agent=n)
+            Row({"confidence": confidence}, agent=n)
             for n, confidence in {
                 "9": "insufficient",
                 "10": "low",

@@ -2,7 +2,7 @@
 
 from math import exp
 
-from cases.notation import Case, ago, expects, traces
+from cases.notation import Case, Row, ago, traces
 
 CASES = [
     Case(
@@ -19,7 +19,7 @@ CASES = [
             *traces(ago(20), agent_name=None),
             *traces(ago(7), 4, agent_name="Bea"),
         ],
-        [expects({"d_identity": 1 / 4, "c_score": exp(-5 / 4)}), expects({"d_identity": 1 / 5}, window=30)],
+        [Row({"d_identity": 1 / 4, "c_score": exp(-5 / 4)}), Row({"d_identity": 1 / 5}, window=30)],
     ),
     Case(
         "3 a first or missing name is not a change; every other name is, also a return to an earlier one",

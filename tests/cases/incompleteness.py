@@ -2,7 +2,7 @@
 
 import hashlib
 
-from cases.notation import Case, ago, deferral, expects, traces
+from cases.notation import Case, Row, ago, deferral, traces
 
 IDENTITY = "Datum é"
 DIGEST = hashlib.sha256(IDENTITY.encode()).hexdigest()
@@ -80,8 +80,8 @@ CASES = [
         "6 a deferral counts if it was created in the window",
         [*traces(ago(31)), *traces(ago(1))],
         [
-            expects({"n_judged_deferrals": 2, "q_deferral": 1 / 2}),
-            expects({"n_judged_deferrals": 3, "q_deferral": 1 / 3}, window=30),
+            Row({"n_judged_deferrals": 2, "q_deferral": 1 / 2}),
+            Row({"n_judged_deferrals": 3, "q_deferral": 1 / 3}, window=30),
         ],
         deferrals=[
             deferral(ago(7)),
@@ -95,8 +95,8 @@ CASES = [
         "6 a deferral is judged only if its outcome was known before T",
         traces(ago(5)),
         [
-            expects({"n_judged_deferrals": 2, "q_deferral": 1 / 2}),
-            expects({"n_judged_deferrals": 1, "q_deferral": 0}, at=ago(1)),
+            Row({"n_judged_deferrals": 2, "q_deferral": 1 / 2}),
+            Row({"n_judged_deferrals": 1, "q_deferral": 0}, at=ago(1)),
         ],
         deferrals=[
             deferral(ago(4), resolved_at=ago(us=1)),

@@ -101,9 +101,9 @@ class Row:
     """Expected values of an agent's row at an as-of and window.
 
     Names are columns of ``fct_capacity_scores`` and components. Further names: ``alerts`` (severity by kind),
-    ``red_flags`` (value by red flag and field), ``issues`` (count by data-quality issue), ``lost.COMPONENT`` and
-    ``loss.COMPONENT`` (attribution), ``moved.COMPONENT`` (points since the previous window),
-    ``failed`` (comparisons of replays that failed).
+    ``message.KIND`` (of an alert), ``red_flags`` (value by red flag and field), ``compared.FLAG`` and ``z.FLAG``,
+    ``issues`` (count by data-quality issue), ``lost.COMPONENT`` and ``loss.COMPONENT`` (attribution),
+    ``moved.COMPONENT`` (points since the previous window), ``failed`` (comparisons of replays that failed).
     None instead of values means that there is no row.
     """
 
@@ -166,8 +166,3 @@ class Case:
             digest = hashlib.md5(f"{self.name}|{i}".encode()).hexdigest()
             rows.append({"deferral_id": digest, "agent_id": self.hash_of(agent)} | row)
         return rows
-
-
-def expects(values: Mapping[str, Any] | None, by_hour: Mapping[str, Any] | None = None, **where: Any) -> Row:
-    """Return the expected values of a row, by default of agent A at T in the window of 7 days."""
-    return Row(values, by_hour or {}, **where)

@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 from cases import notation
-from cases.notation import Case, Source, ago, deferral, expects
+from cases.notation import Case, Row, Source, ago, deferral
 
 
 def traces(*where: Any, agent: str, **columns: Any) -> list[Source]:
@@ -93,12 +93,12 @@ CASES = [
         ],
         # 10 * 45 of 4950 pairs are equal in each score, so chance gives 450^3 / 4950^2. There are 50 equal pairs.
         [
-            expects(red_flags(repeated_records=50 * 4950**2 / 450**3), agent="twice"),
-            expects(red_flags(), agent="once, 1"),
-            expects(red_flags(), agent="99"),
-            expects(red_flags(), agent="earlier"),
-            expects(red_flags(repeated_records=50 * 4950**2 / 450**3), agent="earlier", window=30),
-            expects(red_flags(), agent="absent"),
+            Row(red_flags(repeated_records=50 * 4950**2 / 450**3), agent="twice"),
+            Row(red_flags(), agent="once, 1"),
+            Row(red_flags(), agent="99"),
+            Row(red_flags(), agent="earlier"),
+            Row(red_flags(repeated_records=50 * 4950**2 / 450**3), agent="earlier", window=30),
+            Row(red_flags(), agent="absent"),
         ],
     ),
     Case(

@@ -4,7 +4,7 @@ from datetime import timedelta
 from math import exp, log
 from typing import Any
 
-from cases.notation import Case, Source, ago, expects, norm, traces
+from cases.notation import Case, Row, Source, ago, norm, traces
 
 METRICS = ("csdma_plausibility_score", "dsdma_domain_alignment", "coherence_level")
 TWO_BINS = [1] * 20 + [0] * 20
@@ -94,7 +94,7 @@ CASES = [
             )
         ],
         [
-            expects(
+            Row(
                 {**{f"delta_{metric}": 0 for metric in METRICS}, "delta_drift": 0, "r_score": norm(1)},
                 agent=agent,
             )
@@ -204,7 +204,7 @@ CASES = [
         "5 a relapse counts only if its recovery is in the window",
         [*episode(24 * 8, 24 * 7.5, "a"), *episode(30, 29, "a"), *episode(0, None, "a")],
         # A recovery before the window does not count, nor does an episode that begins at T.
-        [expects({"rho_regression": 0}), expects({"rho_regression": 1 / 2}, window=30)],
+        [Row({"rho_regression": 0}), Row({"rho_regression": 1 / 2}, window=30)],
     ),
     Case(
         "5 a relapse follows in the order of traces, even at the same time",

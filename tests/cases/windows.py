@@ -1,6 +1,6 @@
 """Cases of windows, as-ofs and agents (scoring.md §1)."""
 
-from cases.notation import Case, ago, expects, traces
+from cases.notation import Case, Row, ago, traces
 
 CASES = [
     Case(
@@ -11,7 +11,7 @@ CASES = [
     Case(
         "1 the window begins with T - W",
         [*traces(ago(7)), *traces(ago(7, us=1)), *traces(ago(30)), *traces(ago(30, us=1))],
-        [expects({"n_traces": 1}), expects({"n_traces": 3}, window=30)],
+        [Row({"n_traces": 1}), Row({"n_traces": 3}, window=30)],
     ),
     Case(
         "1 the baseline begins with T - W - B and ends before T - W",
@@ -38,16 +38,16 @@ CASES = [
         "1 a row exists while the window contains a trace",
         [*traces(ago(7), agent="week"), *traces(ago(7, us=1), agent="month")],
         [
-            expects({"n_traces": 1}, agent="week"),
-            expects(None, agent="month"),
-            expects({"n_traces": 1}, agent="month", window=30),
-            expects({"n_traces": 1}, agent="month", at=ago(1)),
+            Row({"n_traces": 1}, agent="week"),
+            Row(None, agent="month"),
+            Row({"n_traces": 1}, agent="month", window=30),
+            Row({"n_traces": 1}, agent="month", at=ago(1)),
         ],
     ),
     Case(
         "1 as-ofs begin with the end of the period of the first trace",
         traces(ago(2)),
-        [expects(None, at=ago(2)), expects({"n_traces": 1}, at=ago(1))],
+        [Row(None, at=ago(2)), Row({"n_traces": 1}, at=ago(1))],
     ),
     Case(
         "1 the agent's name is the last one before T, separately at each as-of",
@@ -58,9 +58,9 @@ CASES = [
             *traces(ago(), agent_name="Cleo"),
         ],
         [
-            expects({"agent_name": "Bea"}),
-            expects({"agent_name": "Bea"}, at=ago(1)),
-            expects({"agent_name": "Ann"}, at=ago(2)),
+            Row({"agent_name": "Bea"}),
+            Row({"agent_name": "Bea"}, at=ago(1)),
+            Row({"agent_name": "Ann"}, at=ago(2)),
         ],
     ),
     Case(

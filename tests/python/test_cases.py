@@ -6,7 +6,7 @@ The reference implementation is tested with the same cases.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -17,7 +17,7 @@ import pytest
 from psycopg.rows import dict_row
 
 from cases import CASES
-from cases.notation import TRACES_FROM, Case, Row, T, key
+from cases.notation import TRACES_FROM, Case, T, key
 from ciris_scoring.lab.embedded import SCHEMA, Server
 from conftest import fresh_database
 from pipeline import create_loose_sources, differences_from_reference, insert_rows, score
@@ -27,8 +27,6 @@ TOLERANCE = 1e-9
 VARIABLES = {"ciris_traces_from": TRACES_FROM.isoformat()}
 AS_OFS = {False: [T], True: [T - timedelta(hours=40), T]}
 """As-ofs of the runs by day (one) and by hour (two, so that the second is incremental)."""
-
-NAMES = [case.name for case in CASES]
 
 
 def load(connection: psycopg.Connection) -> None:
@@ -61,8 +59,6 @@ def published(connection: psycopg.Connection) -> Found:
 
     for place, row in query("select * from {schema}.fct_capacity_scores where as_of = any(%(as_ofs)s)"):
         found[place] |= row
-    for place, row in query("select * from {schema}.fct_factor_components where as_of = any(%(as_ofs)s)"):
-        found[place][row["component"]] = row["component_value"]
     for place, row in query("select * from {schema}.fct_score_attribution where as_of = %(T)s"):
         found[place] |= {
             f"loss.{row['loss_component']}": row["loss"],
@@ -111,15 +107,10 @@ def differences(case: Case, found: Found, by_hour: bool = False) -> Iterator[str
             if "n_traces" in there:
                 yield f"{row.agent}: unexpected row at {row.at}, window {row.window}"
             continue
-        for name, value in expected(row, by_hour).items():
+        for name, value in {**row.values, **(row.by_hour if by_hour else {})}.items():
             other = there.get(name, EMPTY.get(name, "no value"))
             if not is_equal(value, other):
                 yield f"{row.agent} at {row.at}, window {row.window}: {name} is {other!r}, not {value!r}"
-
-
-def expected(row: Row, by_hour: bool) -> Mapping[str, Any]:
-    """Return the expected values of a row."""
-    return {**(row.values or {}), **(row.by_hour if by_hour else {})}
 
 
 def is_equal(value: Any, other: Any) -> bool:
@@ -149,54 +140,27 @@ def scored(server: Server, folder: Path, by_hour: bool) -> Iterator[psycopg.Conn
         yield connection
 
 
-@pytest.fixture(scope="module")
-def by_day(
-    embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[psycopg.Connection]:
-    with scored(embedded_postgres, tmp_path_factory.mktemp("days"), by_hour=False) as connection:
-        yield connection
+def test_cases_hold_by_day_also_for_the_reference(
+    embedded_postgres: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with scored(embedded_postgres, tmp_path, by_hour=False) as connection:
+        assert list(wrong_cases(published(connection))) == []
+        monkeypatch.setattr(record, "TRACES_FROM", TRACES_FROM)
+        as_ofs = {row.at for case in CASES for row in case.rows}
+        assert differences_from_reference(connection, SCHEMA, T, as_ofs=as_ofs) == []
 
 
-@pytest.fixture(scope="module")
-def days(by_day: psycopg.Connection) -> Found:
-    return published(by_day)
-
-
-@pytest.fixture(scope="module")
-def hours(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Found:
-    with scored(embedded_postgres, tmp_path_factory.mktemp("hours"), by_hour=True) as connection:
-        return published(connection)
-
-
-@pytest.mark.parametrize("case", CASES, ids=NAMES)
-def test_cases_hold_by_day(case: Case, days: Found) -> None:
-    assert list(differences(case, days)) == []
-
-
-@pytest.mark.parametrize("case", CASES, ids=NAMES)
-def test_cases_hold_by_hour(case: Case, hours: Found) -> None:
-    assert list(differences(case, hours, by_hour=True)) == []
-
-
-def test_cases_hold_for_the_reference(by_day: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record, "TRACES_FROM", TRACES_FROM)
-    as_ofs = {row.at for case in CASES for row in case.rows}
-    assert differences_from_reference(by_day, SCHEMA, T, as_ofs=as_ofs) == []
+def test_cases_hold_by_hour(embedded_postgres: Server, tmp_path: Path) -> None:
+    with scored(embedded_postgres, tmp_path, by_hour=True) as connection:
+        assert list(wrong_cases(published(connection), by_hour=True)) == []
 
 
 def test_no_case_corroborates_another() -> None:
     """Agents corroborate each other within an hour, so no two cases may have a coherence level in the same hour."""
     cases_of_hour: dict[Any, set[str]] = defaultdict(set)
     for case in CASES:
-        for hour in hours_with_a_level(case):
-            cases_of_hour[hour].add(case.name)
+        for row in case.traces:
+            if row["coherence_level"] is not None:
+                cases_of_hour[row["timestamp"].replace(minute=0, second=0, microsecond=0)].add(case.name)
     assert [names for names in cases_of_hour.values() if len(names) > 1] == []
-    assert len(set(NAMES)) == len(NAMES)
-
-
-def hours_with_a_level(case: Case) -> Iterable[Any]:
-    return {
-        row["timestamp"].replace(minute=0, second=0, microsecond=0)
-        for row in case.traces
-        if row["coherence_level"] is not None
-    }
+    assert len({case.name for case in CASES}) == len(CASES)

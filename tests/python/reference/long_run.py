@@ -36,7 +36,7 @@ class Events:
             return (end - floor(at, fleet.period) - fleet.period) / DAY
 
         ended = [e for e in agent.episodes if e.recovered is not None and e.recovered < end]
-        self.episodes = [(age(e.recovered), log_hours(e), e.mode) for e in ended]  # type: ignore[arg-type]
+        self.episodes = [(age(e.recovered), log_hours(e), e.mode) for e in ended]
         """Age, ln hours and failure mode of the episodes that ended, the oldest first."""
         self.open = [log_hours(e, end) for e in agent.episodes if e.is_open(end)]
         """ln hours of the open episode, if there is one."""
@@ -273,7 +273,7 @@ def _ece(days: Days, correlation: float) -> Estimate:
         newest = judged[-132:].sum(axis=0)
     gap = variance = 0.0
     for b, of_bin in enumerate(newest / newest.sum()):
-        one = estimate(TRACE_WINDOWS, evidence, lambda k, b=b: present(k, b))  # type: ignore[misc]
+        one = estimate(TRACE_WINDOWS, evidence, lambda k, b=b: present(k, b))
         m, s = abs(one.mean), math.sqrt(one.variance)
         folded = s * math.sqrt(2 / math.pi) * math.exp(-((m / s) ** 2) / 2)
         folded += m * (2 * NormalDist().cdf(m / s) - 1)

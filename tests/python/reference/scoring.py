@@ -49,7 +49,7 @@ def drift(recent: np.ndarray, baseline: np.ndarray, p: Mapping[str, Any]) -> flo
 
 def mttr(episodes: list[Episode], start: datetime, end: datetime) -> tuple[float, int]:
     """scoring.md §5: return MTTR in hours, and the number of episodes of which it is the mean."""
-    ended = [e.recovered - e.detected for e in episodes if e.recovered_in(start, end)]  # type: ignore[operator]
+    ended = [e.recovered - e.detected for e in episodes if e.recovered_in(start, end)]
     durations = ended + [end - e.detected for e in episodes if e.is_open(end)]
     total = sum(durations, timedelta())
     return total / HOUR / len(durations) if durations else 0.0, len(durations)
@@ -72,7 +72,7 @@ def quality(fleet: Fleet, agent: str, start: datetime, end: datetime) -> tuple[f
         for one in fleet.deferrals
         if one.agent == agent and one.created and start <= one.created < end and one.is_known(end)
     ]
-    return fmean(values) if values else 1.0, len(values)  # type: ignore[type-var]
+    return fmean(values) if values else 1.0, len(values)
 
 
 def coherence(agent: Agent, coherence_days: int) -> np.ndarray:
