@@ -82,20 +82,15 @@ def red_flags_by_agent(connection: psycopg.Connection, as_of) -> dict[str, set[s
     return found
 
 
-@pytest.mark.parametrize("manipulation", MANIPULATIONS, ids=lambda manipulation: manipulation.name)
-def test_each_manipulation_raises_its_red_flag(connection, agents, manipulation):
-    agent = agents[POLISHED[manipulation.name]]
+def test_each_manipulation_raises_its_red_flag_and_honest_agents_raise_none(connection, agents):
     found = red_flags_by_agent(connection, END)
-    expected = set() if manipulation.red_flag is None else {manipulation.red_flag}
-    # An agent that restarts continues under another id.
-    assert found[agent] | found[agent[::-1]] >= expected
-    if not expected:
-        assert found[agent] == set()
-
-
-def test_honest_agents_and_times_before_manipulation_raise_no_red_flag(connection, agents):
-    honest = {agents[pathology] for pathology in HONEST}
-    assert not honest & red_flags_by_agent(connection, END).keys()
+    for manipulation in MANIPULATIONS:
+        agent = agents[POLISHED[manipulation.name]]
+        if manipulation.red_flag is None:
+            assert found[agent] == set(), manipulation.name
+        else:  # An agent that restarts continues under another id.
+            assert manipulation.red_flag in found[agent] | found[agent[::-1]], manipulation.name
+    assert not any(found[agents[pathology]] for pathology in HONEST)
     assert red_flags_by_agent(connection, min(BEGUN.values()) - timedelta(days=1)) == {}
 
 
@@ -256,43 +251,32 @@ JUDGED = {
 }
 
 
-def judged(rows: list[dict]) -> list:
-    """Return the red flags of a fleet of these agents."""
-    inputs = {}
-    for name in ["fleet", *COLUMNS]:
-        zero = (
-            per_field()
-            if name in ("n_checked", "n_unreported", "n_contradicted")
-            or (name.removeprefix("baseline_") in ("n_checked", "n_unreported", "n_contradicted"))
-            else 0
-        )
-        inputs[name] = np.array([row.get(name, NOTHING.get(name, zero)) for row in rows])
-    return list(raised_red_flags(inputs))
-
-
 def wrong_judgements() -> Iterator[str]:
     """Yield the differences from the expected results in ``JUDGED``."""
+    of_fields = ("n_checked", "n_unreported", "n_contradicted")
     for name, (rows, expected, message) in JUDGED.items():
-        found = judged(rows)
-        red_flags = {
-            (red_flag.row, red_flag.red_flag, red_flag.field): (
-                red_flag.value,
-                red_flag.comparison_value,
-                red_flag.compared_with,
-                red_flag.z,
+        inputs = {}
+        for column in ["fleet", *COLUMNS]:
+            zero = NOTHING.get(column, per_field() if column.endswith(of_fields) else 0)
+            inputs[column] = np.array([row.get(column, zero) for row in rows])
+        flags = list(raised_red_flags(inputs))
+        found = {
+            (flag.row, flag.red_flag, flag.field): (
+                flag.value,
+                flag.comparison_value,
+                flag.compared_with,
+                flag.z,
             )
-            for red_flag in found
+            for flag in flags
         }
-        if red_flags.keys() != expected.keys() or any(
-            red_flags[key]
-            != tuple(
-                part if isinstance(part, str | None) else pytest.approx(part, rel=1e-4) for part in value
-            )
-            for key, value in expected.items()
+        if found.keys() != expected.keys() or any(
+            one != (other if isinstance(other, str | None) else pytest.approx(other, rel=1e-4))
+            for key, values in expected.items()
+            for one, other in zip(found[key], values, strict=True)
         ):
-            yield f"{name}: {red_flags}"
-        elif message is not None and found[0].message != message:
-            yield f"{name}: {found[0].message}"
+            yield f"{name}: {found}"
+        elif message is not None and flags[0].message != message:
+            yield f"{name}: {flags[0].message}"
 
 
 def test_red_flags_at_the_edges_of_their_rules():
