@@ -361,7 +361,7 @@ def lost(value: float, worst: float, raw: float, best: float) -> Sum:
 
 
 class Given(NamedTuple):
-    """What the bounds of a row are computed from."""
+    """Inputs of the bounds of a row."""
 
     agent: Agent
     score: Mapping[str, Any]

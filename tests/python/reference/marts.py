@@ -274,19 +274,16 @@ def steady(found: LongRun, row: Mapping[str, Any], p: Mapping[str, Any]) -> dict
     def logged(value: float) -> float:
         return math.log(-math.log(value) - fixed)
 
-    def reached(probability: float) -> float:
-        """Return the score that the long run reaches with a probability."""
-        if found.score == found.high:
-            return found.score
-        at = logged(found.score)
-        sd = (at - logged(found.high)) / 1.96
-        return math.exp(-fixed - math.exp(at + NormalDist().inv_cdf(probability) * sd))
-
-    columns["grant_score"], columns["withhold_score"] = reached(0.74), reached(0.45)
+    # The score that the long run reaches with a probability, and the probability that it reaches the threshold
+    reached = [found.score, found.score]
     columns["probability_at_threshold"] = float(found.score >= 0.6)
-    if found.score != found.high and math.exp(-fixed) > 0.6:
-        sd = (logged(found.score) - logged(found.high)) / 1.96
-        columns["probability_at_threshold"] = NormalDist().cdf((logged(0.6) - logged(found.score)) / sd)
+    if found.score != found.high:
+        at = logged(found.score)
+        sd, normal = (at - logged(found.high)) / 1.96, NormalDist()
+        reached = [math.exp(-fixed - math.exp(at + normal.inv_cdf(chance) * sd)) for chance in (0.74, 0.45)]
+        if math.exp(-fixed) > 0.6:
+            columns["probability_at_threshold"] = normal.cdf((logged(0.6) - at) / sd)
+    columns["grant_score"], columns["withhold_score"] = reached
     of_r, of_q = 0.0, found.score - weekly if row["q_deferral"] == 0 else 0.0
     if weekly > 0 and found.score > 0:
         ratio = math.log(found.score / weekly)

@@ -36,7 +36,7 @@ DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 TRACES_FROM = datetime(2020, 1, 1, tzinfo=UTC)
 MEMORY_DAYS = 133
-"""The longest time before an as-of of which traces are counted."""
+"""Days of traces that a row at an as-of can depend on."""
 
 DEFAULTS: dict[str, Any] = {
     # scoring.md §3
