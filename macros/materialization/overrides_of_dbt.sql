@@ -30,7 +30,8 @@
   {{ return('alter table ' ~ seed ~ ' replica identity full;') }}
 {% endmacro %}
 
-{#- Types in fixtures of unit tests. dbt knows an array column only as ARRAY; the arrays in fixtures contain numbers.
+{#- Cast of a value in a fixture of a unit test. dbt gives ARRAY as the type of every array column. The arrays in
+    fixtures contain numbers.
     -#}
 {% macro postgres__safe_cast(field, type) -%}
   cast({{ field }} as {{ 'numeric[]' if type == 'ARRAY' else type }})
