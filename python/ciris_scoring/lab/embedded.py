@@ -1,4 +1,4 @@
-"""A PostgreSQL 18 that comes with the package and needs no installation, for the sample and for the checks.
+"""A PostgreSQL 18 that comes with the package, for the sample and for the checks. It does not have to be installed.
 
 ``ciris-scoring run --embedded`` keeps its data in the folder that :mod:`data_folder` chooses. The server runs until
 ``ciris-scoring stop``. ``python -m ciris_scoring.lab.embedded exec -- COMMAND`` runs a command with a temporary server,

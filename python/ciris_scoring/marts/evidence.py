@@ -50,7 +50,7 @@ _TRACE = """
     entropy_level, action_success
 """
 UNKNOWN_MODE = "unknown"
-"""Failure mode of an episode if its first trace names none."""
+"""Failure mode of an episode if its first trace does not name one."""
 _MODE = f"case when is_fragility_detected then coalesce(idma_phase, '{UNKNOWN_MODE}') end as failure_mode"
 
 EPISODES = f"""

@@ -200,7 +200,7 @@ def _passes(
     expected_share: Floats,
     ratio: Floats | None = None,
 ) -> Booleans:
-    """Return whether counts pass the thresholds of a rule. An unknown comparison passes no threshold."""
+    """Return whether counts pass the thresholds of a rule. An unknown comparison does not pass."""
     share = _ratio(found, of)
     passed: Booleans = found >= rule.found
     if rule.share is not None:

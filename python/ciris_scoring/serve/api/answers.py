@@ -162,7 +162,7 @@ class Answers:
 
 def preferred(accept: str | None, offered: Sequence[str]) -> str | None:
     """Return the media type that an Accept header prefers, the first one if it prefers several equally, or None if it
-    accepts none."""
+    does not accept any of them."""
     if accept is None:
         return offered[0]
     liked: dict[str, tuple[int, float]] = dict.fromkeys(offered, (0, 0.0))
