@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from operator import itemgetter
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -20,6 +18,7 @@ from command_line import PROGRAMS, printed
 from conftest import REPOSITORY, Database
 
 AS_OF = datetime.fromisoformat(SAMPLE["as_of"])
+Query = Callable[..., list[dict[str, str]]]
 SCORES = f"{SCHEMA}.fct_capacity_scores"
 MEDIAN = "percentile_cont(0.5) within group (order by {})"
 
@@ -58,36 +57,11 @@ BY_SQL = {
 }
 
 
-@dataclass
-class Metrics:
-    """A checkout of the project with a database that it has scored."""
-
-    folder: Path
-    database: Database
-
-    def query(self, metrics: Iterable[str], *by: str, **environment: str) -> list[dict[str, str]]:
-        """Return the rows of `mf query`."""
-        file = self.folder / "answer.csv"
-        grouped = ["--group-by", ",".join(by)] if by else []
-        self.run("mf", "query", "--metrics", ",".join(metrics), "--csv", str(file), *grouped, **environment)
-        with file.open() as lines:
-            return list(csv.DictReader(lines))
-
-    def run(self, program: str, *arguments: str, **environment: str) -> str:
-        """Return the output of a program of the environment. It runs in the project's folder, where MetricFlow looks
-        for dbt's manifest.
-        """
-        here = {
-            "DBT_PROFILES_DIR": str(self.database.profiles_dir),
-            "DBT_TARGET_PATH": "target",
-            **environment,
-        }
-        return printed(PROGRAMS / program, *arguments, cwd=self.folder, env={**os.environ, **here})
-
-
 @pytest.fixture(scope="module")
-def sample(sample_copy: Database, tmp_path_factory: pytest.TempPathFactory) -> Metrics:
-    """The sample with an agent that fell silent: its rows first have no score, and then there are none."""
+def query(sample_copy: Database, tmp_path_factory: pytest.TempPathFactory) -> Query:
+    """Function that returns the rows of `mf query` on the sample. An agent fell silent: its rows first have no score,
+    and then there are none.
+    """
     folder = tmp_path_factory.mktemp("project")
     copy_project(REPOSITORY, folder)
     with sample_copy.connect() as connection:
@@ -98,32 +72,43 @@ def sample(sample_copy: Database, tmp_path_factory: pytest.TempPathFactory) -> M
             f"update {SCORES} set capacity_score = null where as_of > %s - interval '2 days' and {silent}",
             since,
         )
-    metrics = Metrics(folder, sample_copy)
-    said = metrics.run("dbt", "parse")
+
+    def run(*command: str, **environment: str) -> str:
+        """Run a program of the environment in the project's folder, where MetricFlow looks for dbt's manifest."""
+        here = {"DBT_PROFILES_DIR": str(sample_copy.profiles_dir), "DBT_TARGET_PATH": "target", **environment}
+        return printed(PROGRAMS / command[0], *command[1:], cwd=folder, env={**os.environ, **here})
+
+    def query(metrics: Iterable[str], *by: str, **environment: str) -> list[dict[str, str]]:
+        file = folder / "answer.csv"
+        grouped = ["--group-by", ",".join(by)] if by else []
+        run("mf", "query", "--metrics", ",".join(metrics), "--csv", str(file), *grouped, **environment)
+        return list(csv.DictReader(file.read_text().splitlines()))
+
+    said = run("dbt", "parse")
     assert "Running with dbt" in said and "time spine" not in said, (
         "dbt accepts the time spine without a warning"
     )
-    return metrics
+    return query
 
 
 @pytest.fixture
-def marts(sample: Metrics) -> Iterator[psycopg.Connection]:
-    with sample.database.connect() as connection:
+def marts(sample_copy: Database) -> Iterator[psycopg.Connection]:
+    with sample_copy.connect() as connection:
         yield connection
 
 
-def test_metrics_equal_plain_sql(sample, marts):
-    [found] = sample.query(BY_SQL)
+def test_metrics_equal_plain_sql(query, marts):
+    [found] = query(BY_SQL)
     expected = {name: float(marts.execute(sql).fetchone()[0]) for name, sql in BY_SQL.items()}
     assert {name: float(found[name]) for name in BY_SQL} == pytest.approx(expected, abs=1e-9)
     assert expected["ciris_mean_latest_capacity_7d"] != expected["ciris_mean_capacity_7d"]
 
 
-def test_a_score_stays_on_its_day_in_a_zone_west_of_greenwich(sample, marts):
+def test_a_score_stays_on_its_day_in_a_zone_west_of_greenwich(query, marts):
     by = ("capacity_score__as_of__day", "capacity_score__day_scored__day")
     found = [
         (*(row[name][:10] for name in by), pytest.approx(float(row["ciris_mean_capacity_7d"]), abs=1e-9))
-        for row in sample.query(["ciris_mean_capacity_7d"], *by, PGTZ="America/New_York")
+        for row in query(["ciris_mean_capacity_7d"], *by, PGTZ="America/New_York")
         if row["ciris_mean_capacity_7d"]
     ]
     expected = marts.execute(
