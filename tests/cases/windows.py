@@ -64,11 +64,6 @@ CASES = [
         ],
     ),
     Case(
-        "1 the name of an agent that never sent one is null",
-        traces(ago(1), agent_name=None),
-        {"agent_name": None, "d_identity": 0},
-    ),
-    Case(
         "1 labels of agents are unique",
         [
             *traces(ago(2), agent="first", agent_name="Twin"),

@@ -333,24 +333,11 @@ def _all_as_ofs(connection: psycopg.Connection, schema: str) -> set[datetime]:
     return {row["as_of"] for row in _query(connection, query, schema)}
 
 
-def score_rows(
-    connection: psycopg.Connection, schema: str, as_ofs: list[datetime] | None = None
-) -> dict[tuple, dict[str, Any]]:
-    """Return the published scores by agent, as-of and window, without the times of computation.
-
-    :param as_ofs: as-ofs to return; None for all.
-    """
-    query = (
-        "select * from {schema}.fct_capacity_scores"
-        " where %(as_ofs)s::timestamptz[] is null or as_of = any(%(as_ofs)s)"
-    )
-    rows = _query(connection, query, schema, {"as_ofs": as_ofs})
-    return {
-        (row["agent_id_hash"], row["as_of"], row["window_days"]): {
-            name: value for name, value in row.items() if name not in RUN_TIMES
-        }
-        for row in rows
-    }
+def score_rows(connection: psycopg.Connection, schema: str) -> dict[tuple, dict[str, Any]]:
+    """Return the published scores by agent, as-of and window, without the times of computation."""
+    rows = _query(connection, "select * from {schema}.fct_capacity_scores", schema)
+    key = itemgetter("agent_id_hash", "as_of", "window_days")
+    return {key(row): {name: row[name] for name in row.keys() - RUN_TIMES} for row in rows}
 
 
 def wrong_counts(
