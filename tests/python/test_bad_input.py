@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -124,24 +124,15 @@ def built(database: Database) -> list[tuple]:
         ).fetchall()
 
 
-@pytest.fixture(scope="module")
-def states(small_fleet: Database) -> Iterator[tuple[str, str]]:
-    """Saved states of the fleet: unscored and scored."""
-    with saved(small_fleet) as arrived:
-        assert run(small_fleet).exit_code == 0
-        with saved(small_fleet) as scored:
-            yield arrived, scored
+@pytest.fixture
+def unscored(saved_fleet: tuple[Database, str]) -> Database:
+    restore(*saved_fleet)
+    return saved_fleet[0]
 
 
 @pytest.fixture
-def unscored(small_fleet: Database, states: tuple[str, str]) -> Database:
-    restore(small_fleet, states[0])
-    return small_fleet
-
-
-@pytest.fixture
-def published(small_fleet: Database, states: tuple[str, str]) -> Database:
-    restore(small_fleet, states[1])
+def published(small_fleet: Database, fleet_until: Callable[[str | None], str]) -> Database:
+    restore(small_fleet, fleet_until(NEWEST))
     return small_fleet
 
 

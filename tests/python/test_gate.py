@@ -10,6 +10,7 @@ from pipeline import RUN_TIMES
 from test_bad_input import dbt, marts, refusal, restore, run, saved
 
 BEFORE, NEWEST = "2026-06-14T00:00:00Z", "2026-06-15T00:00:00Z"
+SCORED_UNTIL = BEFORE
 EVIDENCE = (f"{SCHEMA}.fct_trace_checks", f"{SCHEMA}.fct_deferral_verdicts")
 """Marts that a failed run may change: views on the trace checks, which include those of the failed run."""
 
@@ -23,7 +24,6 @@ VERDICTS_LEFT_OUT = f"""
 def expected(small_fleet: Database) -> dict[str, str]:
     """Fingerprints of the marts after two successful runs. The fleet is left scored up to the day before the last."""
     database = small_fleet
-    assert run(database, as_of=BEFORE).exit_code == 0
     with database.connect() as connection:
         connection.execute(VERDICTS_LEFT_OUT)
     before = marts(database, without=RUN_TIMES)
