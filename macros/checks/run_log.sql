@@ -36,6 +36,8 @@
     {%- endfor -%}
     {%- do start_run_record() -%}
     {%- do in_turn() -%}
+    {#- dbt has created the schemas of the selected nodes only. -#}
+    {%- if not adapter.check_schema_exists(log.database, log.schema) -%} {%- do adapter.create_schema(log) -%} {%- endif -%}
     {%- do run_query("create table if not exists " ~ log ~ " (" ~ columns | join(', ') ~ ", primary key (run_id)); commit; begin") -%}
     {%- do adapter.cache_added(log) -%}
   {%- endif -%}

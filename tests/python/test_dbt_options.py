@@ -6,6 +6,7 @@ from unittest.mock import patch
 
 import pytest
 
+from ciris_scoring.basics.source_schema import create_source_tables
 from pipeline import RUN_TIMES
 from test_bad_input import NEWEST, built, dbt, marts, refusal, run
 
@@ -90,3 +91,12 @@ def test_option_that_changes_no_row_is_accepted(small_fleet, command):
     }
     assert {name for name, response in tables.items() if response.get("code") != "INSERT"} == set()
     assert tables["fct_capacity_scores"]["rows_affected"] > 0
+
+
+def test_part_of_the_models_is_refused_on_an_empty_target(database):
+    with database.connect() as connection:
+        create_source_tables(connection)
+    outcome = dbt(database, "run", "--select", "fct_capacity_scores")
+    assert not outcome.succeeded
+    assert "There is no int_scoring_run in schema ciris_intermediate yet" in outcome.said
+    assert "Build everything first: ciris-scoring run" in outcome.said
