@@ -80,16 +80,16 @@ test-next-dbt: $(FOR_TESTS) ## Test runs with dbt's newest pre-release, which st
 	DBT_VERSION_CHECK=false $(BIN)/pytest tests/python/test_python_models.py tests/python/test_equals_reference.py \
 		tests/python/test_robust_runs.py tests/python/test_as_package.py tests/python/test_process_per_model.py
 
-soak: $(FOR_TESTS) ## Test mutants, random histories of runs, random fleets, malformed rows, schedulers (about 3 hours).
-	$(BIN)/python tests/programs/mutants.py
-	$(BIN)/python tests/programs/mutants.py --sample 200
-	HISTORIES=60 STEPS=30 $(BIN)/pytest -q tests/python/test_healing.py
-	FLEETS=20 $(BIN)/pytest -q tests/python/test_equals_reference.py
+soak: $(FOR_TESTS) ## Test random histories of runs, random fleets, malformed rows, schedulers, mutants (about an hour).
+	HISTORIES=20 STEPS=20 $(BIN)/pytest -q tests/python/test_healing.py
+	FLEETS=10 $(BIN)/pytest -q tests/python/test_equals_reference.py
 	ALL_HOURS=1 $(BIN)/pytest -q tests/python/test_long_history.py
 	$(BIN)/python tests/programs/process_per_model.py
 	$(BIN)/python tests/programs/examples.py
 	MALFORMED_TRACES=10000 $(BIN)/pytest -q tests/python/test_malformed_rows.py
 	FUZZ_CASES=100000 $(BIN)/pytest -q tests/python/test_signatures.py
+	$(BIN)/python tests/programs/mutants.py
+	$(BIN)/python tests/programs/mutants.py --sample 20
 
 bench: $(FOR_TESTS) ## Measure a million traces on a temporary PostgreSQL (about 5 minutes, 5 GB of disk).
 	$(BIN)/python -m benchmarks $(if $(filter coverage red-flags,$(firstword $(BENCH))),,speed) $(BENCH)
