@@ -162,9 +162,10 @@ CASES = [
                     ],
                 ),
             ]
-        ],
+        ]
+        + notation.traces(ago(1), 50, agent="first", signature_key_id=["a", "b", *["c"] * 48]),
         # One of 400 traces of the baseline has a new key.
-        agents={"three": red_flags(key_turnover=3), "two": red_flags()},
+        agents={"three": red_flags(key_turnover=3), "two": red_flags(), "first": red_flags()},
     ),
     Case(
         "5 deferrals_left_open: 7 days to judge; the baseline has the state of one window earlier",
