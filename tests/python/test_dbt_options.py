@@ -24,7 +24,7 @@ REFUSED = [
     (["build", "--exclude", "assert_every_source_row_is_checked"], {}, TESTS_LEFT_OUT),
     (["build", "--exclude-resource-type", "test"], {}, TESTS_LEFT_OUT),
     (["build", "--resource-type", "model"], {}, TESTS_LEFT_OUT),
-    (["build", "--indirect-selection", "empty", "--select", "int_agent_events"], {}, TESTS_LEFT_OUT),
+    (["build", "--indirect-selection", "empty", "--select", "int_trace_checks"], {}, TESTS_LEFT_OUT),
     (["build"], {"DBT_EMPTY": "1"}, "Option --empty"),
     (["build"], {"DBT_ENGINE_EMPTY": "1"}, "Option --empty"),
     (

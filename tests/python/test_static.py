@@ -20,7 +20,7 @@ from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.project_files import copy_project
 from conftest import REPOSITORY, Database
 from pipeline import kept_parsed
-from test_bad_input import built, dbt, marts, restore, run
+from test_bad_input import built, dbt, marts, restore, run, saved
 from test_gate import BEFORE, NEWEST, RUN_TIMES
 
 SCORED_UNTIL = BEFORE
@@ -40,11 +40,19 @@ SKIPPED = {
 """Nodes and tests that a second run skips."""
 
 
+@pytest.fixture(scope="module")
+def state(small_fleet: Database) -> Iterator[str]:
+    """Saved state after a run in this database, because the digest covers the database's name."""
+    assert run(small_fleet, as_of=BEFORE).exit_code == 0
+    with saved(small_fleet) as state:
+        yield state
+
+
 @pytest.fixture
-def database(saved_fleet: tuple[Database, str]) -> Database:
+def database(small_fleet: Database, state: str) -> Database:
     """The fleet, scored up to the day before the last."""
-    restore(*saved_fleet)
-    return saved_fleet[0]
+    restore(small_fleet, state)
+    return small_fleet
 
 
 @pytest.fixture
