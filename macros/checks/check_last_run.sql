@@ -8,8 +8,8 @@
     {%- if not that_follow_run(models) -%} {{ return('') }} {%- endif -%}
     {%- if last is none or last['run_id'] != run_id() -%}
       {%- do refuse("The run " ~ shown(shared_run()) ~ " (environment variable CIRIS_RUN) has not built int_scoring_run in schema "
-        ~ target.schema ~ ", or another run has begun since. Start all its processes again, int_scoring_run and what it "
-        ~ "depends on first.") -%}
+        ~ target.schema ~ ", or another run has begun after it. Start all processes of this run again, first "
+        ~ "int_scoring_run and the models that it depends on.") -%}
     {%- endif -%}
   {%- endif -%}
   {%- if last is none -%} {{ return(check_inputs_exist(models)) }} {%- endif -%}

@@ -45,7 +45,7 @@
                   and locked.relnamespace = to_regnamespace({{ literal(adapter.quote(relation.schema)) }})
                 order by locked.relname = {{ literal(relation.identifier) }} desc, activity.xact_start
                 limit 1
-              ), 'a session that has ended meanwhile locked it. Run again.'
+              ), 'the session that had locked it has ended meanwhile. Run again.'
             );
           end if;
       end;

@@ -70,7 +70,7 @@ CASES = [
         },
     ),
     Case(
-        "8 silent is raised after two days without traces if the window before them has 30",
+        "8 silent is raised after two days without traces if the window before them has 30 traces",
         [
             *traces(ago(9), 29, agent="silent"),
             *traces(ago(2, us=1), agent="silent"),

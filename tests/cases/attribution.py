@@ -79,7 +79,7 @@ CASES = [
         },
     ),
     Case(
-        "2 points of a change are proportional to the changes of the losses",
+        "2 a change is divided in proportion to the changes of the losses",
         [
             *traces(ago(10), 100, every=timedelta(seconds=30)),
             *traces(
@@ -98,7 +98,7 @@ CASES = [
         deferrals=[deferral(ago(2)), deferral(ago(2), "REJECTED")],
     ),
     Case(
-        "2 points of a change of R are proportional to the changes of its components",
+        "2 the change by R is divided in proportion to the changes of its components",
         [
             *traces(ago(10), 44),
             *traces(ago(3), 40),

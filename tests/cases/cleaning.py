@@ -33,7 +33,7 @@ CASES = [
         },
     ),
     Case(
-        "2 an action that is only its prefix is blank, any other is not",
+        "2 an action that consists only of the prefix is blank, any other is not",
         traces(ago(1), 4, selected_action=["HandlerActionType.", "HandlerActionType.SPEAK", " tool ", "x"]),
         {"i_coverage": (8 + 9 + 9 + 9) / 40, "issues": {"blank_selected_action": 1}},
     ),

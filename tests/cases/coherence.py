@@ -109,7 +109,7 @@ CASES = [
         ],
     ),
     Case(
-        "7 an agent's mean decides for all its signals of the hour, also those without a level",
+        "7 corroboration compares an agent's mean level of the hour, also for signals without a level",
         [
             *traces(ago(0, 11), 4, agent="A", coherence_level=[0.2, 0.4, None, None]),
             *traces(ago(0, 11), agent="B", coherence_level=0.3, coherence_passed=None),

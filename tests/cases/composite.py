@@ -151,7 +151,7 @@ CASES = [
         },
     ),
     Case(
-        "4b mean duration and quality of 90 days",
+        "4b mean duration of episodes and mean quality of deferrals over 90 days",
         [
             *traces(ago(95)),
             *traces(ago(90, hours=2), idma_fragility_flag=True),

@@ -170,9 +170,9 @@ CASES = [
     Case(
         "5 deferrals_left_open: 7 days to judge; the baseline has the state of one window earlier",
         [row for agent in ("A", "slow") for days in (60, 1) for row in traces(ago(days), agent=agent)],
-        # Of the four kinds of old deferrals, one is resolved, one is resolved only after T, and one is in progress.
-        # In the baseline two were resolved after T - 7 days, so they were open then: of 15, or of 5, for which the
-        # difference is not significant.
+        # Three of the four kinds of old deferrals are open at T: one is resolved only after T, one is in progress and
+        # one is pending. In the baseline two deferrals were resolved after T - 7 days, so they were open then: 2 of 15
+        # for A. For slow it is 2 of 5, from which the difference is not significant.
         agents={"A": red_flags(deferrals_left_open=9 / 12), "slow": red_flags()},
         deferrals=[
             row

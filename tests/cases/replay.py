@@ -12,7 +12,7 @@ HASH = {"action_result": {"audit_entry_hash": "hash"}}
 def comparison(
     name: str, holds: list[dict[str, Any]], fails: list[dict[str, Any]], failed: list[str]
 ) -> Case:
-    """Return a case with two agents: all 30 traces of one are replayable, and none of the other one's.
+    """Return a case with two agents: all 30 traces of one are replayable, and none of the other's.
 
     :param holds: columns of the first agent's traces, in turn. Nothing else of them is compared.
     :param fails: columns of the second agent's traces. Their hash is compared, too, and is right.
@@ -262,7 +262,7 @@ CASES = [
         {"i_replay": 1, "n_replayed": 30},
     ),
     Case(
-        "4 each period's share of replays weighs as much as its traces",
+        "4 a period's share of replayable traces is weighted by its number of traces",
         [*traces(ago(3), 50), *traces(ago(2), 10, thought_start=None)],
         # 30 of 50 are sampled, all replayable; 10 of 10, none replayable.
         {"i_replay": 50 / 60, "n_replayed": 40},

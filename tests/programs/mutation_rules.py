@@ -22,7 +22,7 @@ PYTHON = ("python/ciris_scoring/statistics/*.py",)
 
 
 def _swaps(pairs: str) -> dict[str, str]:
-    """Return the words of pairs, each with the other one of its pair."""
+    """Return, for each word of the pairs, the other word of its pair."""
     found = [pair.split() for pair in pairs.split(",")]
     return dict(found) | {second: first for first, second in found}
 

@@ -84,7 +84,7 @@ def client(served: ServedDatabase) -> Iterator[TestClient]:
 
 @pytest.fixture(scope="module")
 def marts(sample_copy: Database) -> Iterator[psycopg.Connection]:
-    """Connection of the owner with the marts' schema in the search path."""
+    """Connection as the owner of the marts, with the marts' schema in the search path."""
     with sample_copy.connect() as connection:
         connection.execute(f"set search_path to {SCHEMA}")
         connection.row_factory = dict_row

@@ -277,7 +277,7 @@ def test_variable_chooses_between_two_source_formats(database: Database) -> None
         write_as_events(connection)
         _, said = checked()
         assert "The lens stores traces." in said
-        assert "Both cirislens.covenant_traces and cirislens.trace_events are there" in said
+        assert "Both cirislens.covenant_traces and cirislens.trace_events exist" in said
         assert '"source_shape": "events"' in checked("--json", "--vars", json.dumps(AS_EVENTS))[1]
         connection.execute(
             "drop table cirislens.covenant_traces, cirislens.wbd_deferrals cascade;"

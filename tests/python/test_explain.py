@@ -172,7 +172,7 @@ def test_since_lists_components_of_a_compared_as_of_and_factors_of_any_other(sco
     told = invoke(scored_sample, "Paradox", "--since", "2026-06-01").stdout
     assert "Since 2026-06-01T00:00:00Z, as asked: 0.279 -> 0.262, -0.016" in told
     assert "by factor: C -0.043, I_int -0.006, R +0.002, I_inc +0.018, S +0.025" in told
-    assert "(by loss component only one window before and one as-of before: fct_score_changes)" in told
+    assert "(changes by loss component: only since one window or one as-of before)" in told
     marts.execute(
         "update fct_capacity_scores set parameter_set_id = 'other' where as_of = '2026-06-01T00:00:00Z'"
     )

@@ -51,9 +51,9 @@ SOURCES = {"traces": ("covenant_traces", '"timestamp"'), "events": ("trace_event
 REFRESH = ("--full-refresh", "--allow-rescoring")
 PARTS = ("int_source_periods", "int_trace_checks", "int_windows+", "fct_capacity_scores", "int_runs")
 
-# All rows wait in a table until they arrive. A fifth of the traces, and a tenth of the rows, arrive within 2 days, so
-# within the restatement window. A tenth are latecomers, which arrive only by their own rule. Rows of the future arrive
-# on the eighth day.
+# All rows wait in a table until they arrive. A fifth of the traces, and a tenth of all rows, arrive up to 2 days late,
+# that is, within the restatement window. Another tenth of the rows are latecomers, which arrive only by a separate
+# rule. Rows of the future arrive on the eighth day.
 WAIT = """
     create table public.waiting as
     select
@@ -404,7 +404,8 @@ class Healing(RuleBasedStateMachine):
             program += ["--exclude-resource-type", "unit_test"]
         options = [*at(self.database), *arguments, "--vars", json.dumps(variables)]
         command_line = ["sh", "-c", 'exec "$@" >&2', "sh", PROGRAMS / program[0], *program[1:], *options]
-        # This process parses the project otherwise (conftest.py), so another one would parse it again each time.
+        # This process parses the project with other settings (conftest.py), so another one would parse it again each
+        # time.
         environment = {"DBT_TARGET_PATH": os.environ["DBT_TARGET_PATH"] + "-killed"}
         with self.database.connect() as holder, patch.dict(os.environ, environment):
             holder.execute("select pg_advisory_lock(%s)", [LOCK])

@@ -39,7 +39,7 @@ EXPECTED = {
     "fct_data_quality, late keys": [
         (ago(days), n, ago(days - 1), T) for days, n in ((9, 1), (8, 1), (7, 2), (6, 1), (5, 1))
     ],
-    # First 43 as-ofs in two windows; then those of the restatement window and the new one.
+    # Scores: first 43 as-ofs in two windows, then 4 as-ofs, namely three of the restatement window and the new one.
     "int_runs, runs": [(T - DAY, "published", 86, 0), (T, "published", 8, 2)],
     "int_runs, publications": [(T - DAY, T - DAY, None), (T, T, ago(4))],
 }

@@ -106,7 +106,7 @@ SURE = "91 % sure that it reaches 0.6"
         ((0.5, 0.55), "final", "silent warning", "withhold", f"{SURE}; silent since 2026-05-02"),
         ((0.6, 0.65), "provisional", "", "wait", f"{SURE}, but provisional: too little history"),
         (None, "insufficient_data", "episode warning", "wait", "too few traces for a score; episode since 2026-05-02"),
-        (None, "final", "", "wait", "no steady score, which a rescore fills"),
+        (None, "final", "", "wait", "no steady score yet: a rescore adds it"),
     ],
 )  # fmt: skip
 def test_verdict_follows_from_probability_status_and_what_is_raised(

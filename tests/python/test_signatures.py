@@ -248,7 +248,7 @@ def test_verdicts_on_altered_traces_agree_with_the_engine(tmp_path):
     n_verified = Counter[bool]()
     for (signed, received), refusal in zip(cases, refused, strict=True):
         verdict = VERIFIER.verify(received)
-        if verdict.rule == "two_fields":  # the engine refuses some of them that agents sign
+        if verdict.rule == "two_fields":  # agents sign some traces that the engine refuses
             assert loaded(received) == loaded(signed), (signed, received)
         elif verdict.rule:
             assert refusal is None and loaded(received) == loaded(signed), (signed, received)

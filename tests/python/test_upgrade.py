@@ -65,7 +65,7 @@ def test_an_increment_continues_from_a_released_version(upgraded: Database, tmp_
         ).fetchall()
 
         def divide(schema: str, final: str, recent: str) -> None:
-            """Copy the rows of the marts that the increment keeps, and the others, into schemas."""
+            """Copy the rows of the marts into two schemas: those that the increment keeps, and all others."""
             for name, condition in ((final, "<="), (recent, ">")):
                 connection.execute(f"create schema {name}")
                 for (mart,) in marts:

@@ -2,9 +2,9 @@
 {#- Data that arrived after the scores of its period were final (scoring.md §9), with the first and last as-of whose
     scores it would change. A late_outcome is an event of a trace that was scored without it: its outcome, a second
     outcome, or another step. Its period is that of the scored trace. If the event moves the trace to another time, the
-    trace is not scored at that time, because it would count twice. A rescore would change the as-ofs of both times.
-    trace_id_of_two_agents is a trace whose trace_id another agent has used since; it does not change a score. Grain:
-    agent (null if the row has none), period and issue. -#}
+    trace is scored only at its old time, so that it does not count twice. A rescore would change the scores of both
+    times. trace_id_of_two_agents is a trace whose trace_id another agent has used since; it does not change a score.
+    Grain: agent (null if the row has none), period and issue. -#}
 {%- set late_until = bounds_of_run().get('lookback_from', "timestamptz '-infinity'") -%}
 {%- set late_from = late_until ~ ' - ' ~ setting('late_detection_periods') ~ ' * ' ~ period_length() -%}
 with scoring_run as (

@@ -23,7 +23,7 @@ with traces as (
 
     union all
 
-    -- A missing agent is not a repair, so these rows may have no repairs.
+    -- repairs is null if the agent is missing and no other value was repaired.
     select
         traces.agent_id_hash,
         traces.period_start,

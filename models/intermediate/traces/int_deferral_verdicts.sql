@@ -83,8 +83,8 @@ by_hash as (
 
 ),
 
--- A prefix is found by one join on equality for each length of a hash, because hashes have few different lengths.
--- Hashes below 8 characters are not used.
+-- An agent's hash may be the beginning of the SHA-256 of the deferral's agent_id. Hashes have few different lengths, so
+-- each length is looked up by a join on equality. Hashes shorter than 8 characters are not used.
 hash_lengths as (
 
     select distinct hash_length

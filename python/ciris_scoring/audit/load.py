@@ -37,7 +37,7 @@ class Summary:
     """Number of traces in batches that were not loaded before. Each is new, replaced, rejected or sent again."""
     new: int = 0
     replaced: int = 0
-    """Number of traces that are verified now and whose loaded content was not."""
+    """Number of traces that are verified now and replace a loaded content that was not verified."""
     rejected: int = 0
     known_batches: int = 0
     known: Counter[str] = field(default_factory=Counter)

@@ -48,7 +48,7 @@ class Backfill:
     """True if nothing is published. The first step then ignores the tables of an unfinished first run."""
 
     def variables(self, step: Step) -> dict[str, dict[str, str]]:
-        """Return the dbt variable that makes a run this step of the backfill."""
+        """Return the dbt variable with which a run executes this step of the backfill."""
         times = {
             "first": self.first,
             "last": self.last,
@@ -140,7 +140,8 @@ def plan_backfill(
 
 
 def unfinished_run(connection: psycopg.Connection, relations: Relations) -> datetime | None:
-    """Return the as-of of an ordinary run that stopped after an earlier one had published; None if there is none.
+    """Return the as-of of the last run if it was an ordinary run that did not publish, after an earlier one had;
+    otherwise None.
 
     After such a run the marts may be of two runs. A backfill would correct them in its range only.
     """

@@ -15,7 +15,7 @@ from ciris_scoring.marts.marts import Marts, grouped
 VerdictName = Literal["review", "withhold", "keep", "wait", "grant"]
 VERDICTS: tuple[VerdictName, ...] = get_args(VerdictName)
 """Verdicts in descending order of urgency."""
-# Values that the API accepts as kind of an alert, as red flag, and as either.
+# Values that the API accepts as the kind of an alert, as the name of a red flag, and as either.
 if TYPE_CHECKING:
     AlertKind: TypeAlias = str
     RedFlagName: TypeAlias = str
@@ -171,7 +171,7 @@ def verdict(threshold: float, steady: Steady, status: str, raised: Sequence[Rais
     if status == "insufficient_data":
         found, reason = "wait", "too few traces for a score"
     elif probability is None or steady.grant_score is None or steady.withhold_score is None:
-        found, reason = "wait", "no steady score, which a rescore fills"
+        found, reason = "wait", "no steady score yet: a rescore adds it"
     else:
         reason = f"{sure(probability)} that it reaches {threshold:g}"
         if status == "provisional":

@@ -549,9 +549,7 @@ def _change_lines(explanation: Mapping[str, Any]) -> list[str]:
             told = [f"{name} {decimals.change(row['factors'][column])}" for name, column in FACTORS.items()]
             lines.append(f"    by factor: {', '.join(told)}")
             if not reason:
-                lines.append(
-                    "    (by loss component only one window before and one as-of before: fct_score_changes)"
-                )
+                lines.append("    (changes by loss component: only since one window or one as-of before)")
     return lines
 
 

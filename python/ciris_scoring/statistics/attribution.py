@@ -51,13 +51,13 @@ def losses(score: Mapping[str, Floats], parameters: Parameters) -> dict[str, Flo
 
 
 def _of_value(value: Floats) -> Floats:
-    """Return the loss of a value whose best is 1. ``0 −`` avoids −0."""
+    """Return the loss of a value that is 1 at best. ``0 −`` avoids −0."""
     with np.errstate(divide="ignore"):
         return 0 - np.log(value)
 
 
 def _of_rate(rate: Floats) -> Floats:
-    """Return the loss of a rate whose best is 0."""
+    """Return the loss of a rate that is 0 at best."""
     with np.errstate(divide="ignore"):
         return 0 - np.log1p(-rate)
 

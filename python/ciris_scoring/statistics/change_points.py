@@ -26,7 +26,7 @@ contain the long run in 79 % of cases in the 14 days after a change, with this a
 (simulated: ``benchmarks/coverage/year.py`` and a second world with other rates and kinds of change)."""
 
 YOUNG_DAYS = 14
-"""Number of days before the as-of. A change is recent if the present behaviour began in these days."""
+"""A change is recent if the present behaviour began in this number of days before the as-of."""
 
 HALF_LOG_TAU = math.log(math.tau) / 2
 

@@ -19,7 +19,7 @@ from ciris_scoring.statistics.windows import CONFIDENCE_UNITS, confidence_in_uni
 RECENT_DAYS, BASE_DAYS = 42, 90
 """Days in which a change is looked for, and days before them. Together they are the lookback horizon of traces."""
 TIMES = (2, 3, 6)
-"""Factors by which a rate is higher after a change."""
+"""Sizes of a change that are tried: factor by which a rate grows."""
 GAPS = (0.05, 0.10)
 """Sizes of a change that are tried: growth of the gap between confidence and success."""
 ABOVE = 0.7

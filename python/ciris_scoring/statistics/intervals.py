@@ -306,7 +306,7 @@ def _bounds(
 
     :param recent: sums over the window.
     :param baseline: sums over the baseline.
-    :param replay: (n, 2): Σ n·failed/sampled and Σ n²/sampled over the window's periods.
+    :param replay: (n, 2): Σ t·failed/sampled and Σ t²/sampled over the window's periods, with t traces in a period.
     :param confidence: (n, 10) sums of confidence by bin.
     :param coherent: S of the rows.
     :param icc: (n, 11) the fleet's correlations.

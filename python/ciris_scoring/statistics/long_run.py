@@ -109,7 +109,7 @@ class Sides(NamedTuple):
     now: Floats
     """(n, days, ...), by the number of recent days."""
     before: Floats
-    """(n, days, ...), or (n, ...) if all recent days have the same days before them."""
+    """(n, days, ...), or (n, ...) if the days before are the same for every number of recent days."""
 
 
 class LongRun(NamedTuple):
@@ -386,7 +386,7 @@ class EpisodeSums(NamedTuple):
 def episode_sums(
     episodes: FragileEpisodes, present: Present, days: tuple[int, ...], periods_per_day: int
 ) -> EpisodeSums:
-    """Return sums over the episodes that ended since given days before the as-of."""
+    """Return sums over the episodes that ended in each given number of days before the as-of."""
     ended = episodes.ended()
     order = np.lexsort((ended.detected_microseconds, ended.recovered, ended.agent))
     agent, recovered, mode = ended.agent[order], ended.recovered[order], ended.mode[order]
@@ -395,7 +395,7 @@ def episode_sums(
     again[1:-1] = (agent[1:] == agent[:-1]) & (mode[1:] == mode[:-1])
     positions = _positions(agent, recovered, present, (*days, 0), periods_per_day)
     n = positions[:, -1:] - positions[:, :-1]
-    # The first episode may repeat the mode of an earlier one.
+    # The first episode of a window may repeat the mode of the episode before the window, which does not count.
     first_repeats = np.where(n > 0, again[positions[:, :-1]], 0)
     return EpisodeSums(
         n,
@@ -408,7 +408,8 @@ def episode_sums(
 def deferral_sums(
     deferrals: Deferrals, present: Present, days: tuple[int, ...], periods_per_day: int
 ) -> tuple[Integers, Floats]:
-    """Return number and value of the deferrals whose outcome was known since given days before the as-of, (n, days)."""
+    """Return number and value of the deferrals whose outcome became known in each given number of days before the
+    as-of, (n, days)."""
     known = np.maximum(deferrals.created, deferrals.judged)
     order = np.lexsort((known, deferrals.agent))
     order = order[known[order] < NEVER]
@@ -420,7 +421,8 @@ def deferral_sums(
 def days_observed(
     first_period: Integers, present: Present, days: tuple[int, ...], periods_per_day: int
 ) -> Floats:
-    """Return how many of the given days before the as-of lie after the agent's first trace, (n, days)."""
+    """Return, for each given number of days before the as-of, how many of them lie after the agent's first trace, (n,
+    days)."""
     age = (present.as_of - first_period[present.agent]) / periods_per_day
     return np.minimum(np.array(days, dtype=np.float64), age[:, None])
 

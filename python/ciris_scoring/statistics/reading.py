@@ -199,7 +199,7 @@ class BatchReader:
             "period": self._setting.period.total_seconds(),
         }
         numbers = {"agent": Numbers("int8"), "period": Numbers("int8"), **columns}
-        # PostgreSQL can use an index on agents or on times.
+        # The condition has a range of agents and a range of times, so PostgreSQL can use an index on either.
         query = sql.SQL("""
             select
                 agents.agent_number,

@@ -72,12 +72,13 @@ class DaySums(NamedTuple):
     """Sums over the days of a window or a baseline, of n rows. :func:`day_totals` defines the quantities."""
 
     rates: Floats
-    """(n, 6, 7): y, n, y², yn, n² and days with trials, of each rate."""
+    """(n, 6, 7), for a rate with y events in t trials of a day: y, t, y², yt, t², and days with trials."""
     calibration: Floats
-    """(n, 87): 10 bins each of judged traces, of successes, and of successes of the day · judged traces; 55 products of
-    judged traces of two bins; squared successes of the day; days with trials."""
+    """(n, 87): for each bin (10 each) judged traces, successes, and judged traces times all successes of the day; for
+    each pair of bins (55) the product of their judged traces; the square of the day's successes; days with trials."""
     histograms: Floats
-    """(n, 3, 77): 10 bins each of counts h and of n · h; 55 products of counts of two bins; n²; days with values."""
+    """(n, 3, 77): for each bin (10 each) the count, and the count times the day's sum over all bins; for each pair of
+    bins (55) the product of their counts; the square of the day's sum; days with values."""
 
     @property
     def judged(self) -> Floats:

@@ -42,7 +42,8 @@ class Ties(NamedTuple):
     equal_pairs: Integers
     """Pairs of these traces with all three scores equal."""
     equal_plausibilities: Integers
-    """Pairs of these traces with equal plausibility; the next two fields are the same for the other scores."""
+    """Pairs of these traces with equal plausibility. The next two fields are the pairs with equal values of the other
+    scores."""
     equal_alignments: Integers
     equal_coherences: Integers
 

@@ -205,7 +205,8 @@ def rate_bounds(p: float, n: float, z_worse: float, z_better: float) -> tuple[fl
 
 
 def effective_signals(agent: Agent, t: int, window: Window) -> float:
-    """Return the number of signals of equal weight that S is as sure as, 0 without signals."""
+    """Return the effective number of signals of S: the number of signals of equal weight that give the same variance, 0
+    without signals."""
     p, per_day = agent.fleet.p, agent.fleet.per_day
     memory, length = window.coherence_days * per_day, window.days * per_day
     kept = (1 - p["decay_per_day"] / per_day) ** np.arange(memory)
@@ -324,7 +325,7 @@ def loss(share: float) -> float:
 
 
 class Sum(NamedTuple):
-    """Loss of several components and distance to its bound, towards the worse and towards the better."""
+    """Loss of several components and distance from it to its bound, on the worse side and on the better side."""
 
     worse: float
     to_worst: float
@@ -353,8 +354,9 @@ def square_and_add(sums: list[Sum]) -> Sum:
 
 
 def lost(value: float, worst: float, raw: float, best: float) -> Sum:
-    """Return the loss of a component from the share that it leaves of 1, and its bounds. Towards the better, ``ece``
-    and drift have another value. A component that is estimated as 0 loses nothing here but bounds the score."""
+    """Return the loss of a component from the share that it leaves of 1, and its bounds. On the better side, ``ece``
+    and drift have another centre. A component that is estimated as 0 has no loss here, but an upper bound for the
+    score."""
     if value <= 0 or raw <= 0:
         return Sum(0.0, 0.0, 0.0, 0.0, min(1.0, best))
     return Sum(loss(value), loss(worst) - loss(value), loss(raw), loss(raw) - loss(best))

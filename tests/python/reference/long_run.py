@@ -62,7 +62,8 @@ class Estimate(NamedTuple):
 
 @cache
 def histories(windows: Sequence[int], per_day: float) -> list[tuple[float, list[tuple[int, int]]]]:
-    """Return all histories: each subset of the starts of windows, without the last one, may be the changes.
+    """Return all possible histories. The changes of a history are a subset of the starts of the windows, without the
+    start of the longest one.
 
     A history has a log probability, and the spans between its changes, the latest span first.
     """

@@ -90,7 +90,7 @@ def _common_deferrals(plan: Plan) -> pd.DataFrame:
 def _odd_deferrals(plan: Plan) -> pd.DataFrame:
     number = np.arange(len(_ODD_DEFERRALS))
     agent = number % len(plan.agent_keys)
-    # During the agent's life, after its first trace.
+    # A deferral is created during the agent's life, after its first trace.
     created = np.maximum(
         plan.boundaries["last"][agent] - (1 + number % 5) * (DAY // 2),
         plan.start + plan.first_day[agent] * DAY + DAY - HOUR,

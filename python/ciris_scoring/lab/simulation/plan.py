@@ -61,7 +61,7 @@ class Plan:
         if seed < 0:
             raise _refused(f"the seed must not be negative, got {seed}.")
         if end.tzinfo is None or end.timestamp() % 3600 != 0:
-            raise _refused(f"the end must be an aware time on a whole UTC hour, got {end.isoformat()}.")
+            raise _refused(f"the end must have a time zone and be a whole UTC hour, got {end.isoformat()}.")
 
         end_us = int(end.timestamp()) * SECOND
         start_us = end_us - days * DAY

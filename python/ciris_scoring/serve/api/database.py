@@ -102,7 +102,8 @@ class Database:
             try:
                 with pool.connection(WAIT_SECONDS) as connection:
                     try:
-                        # The first statement of the transaction fails if the session was cut.
+                        # If the session was cut, the first statement of the transaction fails, and another session is
+                        # used.
                         with connection.transaction():
                             return reading(connection)
                     except DatabaseError as error:

@@ -77,7 +77,7 @@ def _members(model: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any
 
 
 def explained(score: dict[str, Any]) -> dict[str, Any]:
-    """Return the members of a score with the words for its factors, and the non-exempt actions."""
+    """Return a score with name, formula and description of each factor, and with the list of non-exempt actions."""
     factors = {}
     for name, words in FACTOR_WORDS.items():
         said = {"name": words.name, "formula": words.formula, "description": words.description}

@@ -412,8 +412,12 @@ class EvidenceTrace(Described):
     """A trace that lowered a component."""
 
     key: str = Field(description="Key of the trace. As the parameter `after`, it selects the next traces.")
-    lowered_by: float = Field(description="Amount by which it lowered the component, in `lowered_by_unit`.")
-    failure_mode: str | None = Field(description="Failure mode of the episode that it began; null if none.")
+    lowered_by: float = Field(
+        description="Amount by which the trace lowered the component, in `lowered_by_unit`."
+    )
+    failure_mode: str | None = Field(
+        description="Failure mode of the episode that the trace began; null if it began none."
+    )
 
 
 class Evidence(Answer):

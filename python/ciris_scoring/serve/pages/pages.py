@@ -108,7 +108,7 @@ class _Page:
     links: Links
     now: datetime
     days: int
-    """Days of history."""
+    """Number of days of history that the page shows."""
     asked: datetime | None
     """Requested as-of; None for the newest of the fleet or the agent."""
     asked_threshold: float | None
@@ -523,7 +523,7 @@ def alerts_page(
     if offset and (kind is None or offset >= len(chosen)):
         lines = [f"There are {plural(len(chosen), 'alert')} of this kind and severity; offset is {offset}."]
         if kind is None:
-            lines = ["Only alerts of one kind are shown page by page: give kind beside offset."]
+            lines = ["Only the alerts of a single kind have several pages. Give kind together with offset."]
         raise page.instead("There is no such page", lines, 404)
     today = page.as_of.date()
     asked = {"kind": kind, "severity": severity, "new": new}
