@@ -55,7 +55,7 @@
     'fragility_epsilon': {'kind': 'number', 'default': 0.001, 'minimum': 0.000000001, 'maximum': 1, 'section': '8',
       'meaning': 'epsilon in fragility_index = 1 / (epsilon + capacity_score).'},
     'steady_days': {'kind': 'integer', 'default': 90, 'minimum': 1, 'maximum': 3650, 'section': '8',
-      'meaning': 'Days that mttr_hours_steady and q_deferral_steady describe, at least the window.'},
+      'meaning': 'Days that mttr_hours_steady and q_deferral_steady describe; the window if that is longer.'},
     'low_capacity_threshold': {'kind': 'number', 'default': 0.3, 'minimum': 0, 'maximum': 1, 'section': '8',
       'meaning': 'Alert low_capacity: capacity_score below this.'},
     'chain_gap_share': {'kind': 'number', 'default': 0.01, 'minimum': 0, 'maximum': 1, 'section': '8',

@@ -1,5 +1,5 @@
 {#- A value that SQL and Python share, from ciris_scoring.job.for_macros through dbt's adapter (dbt_postgres_python).
-    otherwise: the value if the package is not installed. With it dbt can parse the project, and check_package can
+    otherwise: value to return if the package is not installed, so that dbt can parse the project and check_package can
     refuse the run. -#}
 {% macro constant(name, otherwise=[]) %}
   {%- set value = adapter.ciris_scoring_constants()[name] if adapter.ciris_scoring_constants is defined else otherwise -%}

@@ -46,7 +46,7 @@ def traces_from(variables: Mapping[str, Any]) -> datetime:
     if moment.year < 1970:
         raise InputError(
             f"{name} is {text(moment)}, but must be in the year 1970 or later.",
-            "Windows begin long before the first trace.",
+            "Set a later time. The windows of the first score begin long before this time.",
         )
     return moment
 

@@ -50,7 +50,7 @@ BOOLEAN = (lambda value: isinstance(value, bool), "true or false, without quotes
 PERIOD_COUNT = (number(0, 100_000, int), "a whole number of periods from 0 to 100000, without quotes")
 NAME = (
     lambda value: isinstance(value, str) and re.fullmatch(r'(?!\s)[^"%]{1,63}(?<!\s)', value) is not None,
-    "a name, in quotes if it looks like a number, without double quotes and per cent signs",
+    "a name without double quotes and per cent signs (between quotes if it looks like a number)",
 )
 PROBABILITY = (
     lambda value: number(0, 1)(value) and 0 < value < 1,

@@ -8,7 +8,7 @@ An agent works in *tasks* of three thoughts within minutes: a seed thought, a fo
 a period of 24 hours counted from the start of the simulation.
 
 :mod:`~ciris_scoring.lab.simulation.load` writes fleets into a database, and :mod:`~ciris_scoring.lab.simulation.sample`
-    simulates the one of the documents.
+    simulates the sample, the fleet that the documents show.
 """
 
 from ciris_scoring.lab.simulation.behaviours import PATHOLOGIES, Pathology
