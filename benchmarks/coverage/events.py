@@ -90,7 +90,8 @@ def draw_events(rates: EventRates, rng: np.random.Generator) -> Events:
 
 
 def within(values: NDArray[Any], as_ofs: Integers, first: int, last: int = 0) -> NDArray[Any]:
-    """Return sums, (agents, as-ofs), over the days from ``first`` to ``last`` days before each as-of."""
+    """Return sums, (agents, as-ofs), over the days that begin ``first`` days before each as-of and end ``last`` days
+    before it."""
     totals = np.concatenate([np.zeros_like(values[:, :1]), np.cumsum(values, axis=1)], axis=1)
     result: NDArray[Any] = totals[:, np.maximum(as_ofs - last, 0)] - totals[:, np.maximum(as_ofs - first, 0)]
     return result

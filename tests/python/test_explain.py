@@ -164,6 +164,7 @@ def test_a_trace_costs_its_share_of_each_part(project, marts, monkeypatch):
 
 
 def test_since_lists_components_of_a_compared_as_of_and_factors_of_any_other(scored_sample, project, marts):
+    """fct_score_changes has changes by component for two earlier as-ofs only. For others, the factors are compared."""
     explanation = explain(project, "Link", None, None, "2026-06-08")
     [window] = [row for row in explanation["comparisons"] if row["compared_with"] == "window"]
     for name in ("loss_components", "change"):

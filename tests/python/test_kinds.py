@@ -44,6 +44,7 @@ def test_documents_have_the_tables_of_the_files(document: str) -> None:
     [("fct_capacity_alerts", "kind", ALERTS), ("fct_record_signs", "red_flag", FLAGS)],
 )
 def test_marts_accept_the_kinds_of_the_files(mart: str, column: str, kinds: Mapping[str, Kind]) -> None:
+    """The check constraints of the marts list the kinds that have a file in kinds/."""
     models = yaml.safe_load((REPOSITORY / "models/marts/_marts__models.yml").read_text())["models"]
     [constraints] = [model["constraints"] for model in models if model["name"] == mart]
     [listed] = [

@@ -347,7 +347,8 @@ IS_READABLE = {
     **{'{"a":' * n + "1" + "}" * n: n <= 5000 for n in (5000, 5001)},
     **{"[" + "[],{}," * 9_000 + "1]": True, '"' + "[" * 9_000 + '"': True},
 }
-"""Documents that json accepts, and whether jsonb does. Deeper ones may exceed the stack of the server."""
+"""Documents that json accepts, and whether jsonb does. Documents with deeper nesting may exceed the stack of the
+server."""
 
 
 def test_json_that_jsonb_refuses_is_recognized(every_postgres: Server) -> None:

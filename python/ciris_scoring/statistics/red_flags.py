@@ -97,7 +97,7 @@ Inputs = Mapping[str, Any]
 def raised_red_flags(inputs: Inputs) -> Iterator[Raised]:
     """Yield the red flags of the rows of whole fleets.
 
-    :param inputs: the columns, and ``fleet``, (n,): an ascending number of each as-of and window.
+    :param inputs: the columns, and ``fleet``, (n,): the number of each row's as-of and window, in ascending order.
     """
     for count in _counts(inputs):
         yield from _raised(inputs, *count)
