@@ -25,6 +25,9 @@ MOVED_FROM_MORE = 1 - exp(
     )
 )
 
+SHUFFLED = [5, 12, 1, 16, 9, 3, 14, 7, 2, 11, 6, 15, 4, 13, 8, 10]
+"""Numbers from 1 to 16 in an order without rule."""
+
 
 def flags(*hours_ago_and_flag: tuple[float, bool | None], agent: str = "A", **columns: Any) -> list[Source]:
     """Return traces with a fragility flag, each at a number of hours before T."""
@@ -207,14 +210,17 @@ CASES = [
         [Row({"rho_regression": 0}), Row({"rho_regression": 1 / 2}, window=30)],
     ),
     Case(
-        "5 a relapse follows in the order of traces, even at the same time",
+        "5 episodes at the same time follow in the order of their audit numbers",
         traces(
             ago(2),
-            4,
+            len(SHUFFLED),
             every=timedelta(),
-            idma_fragility_flag=[True, False] * 2,
-            audit_sequence_number=[1, 2, 3, 4],
+            audit_sequence_number=SHUFFLED,
+            idma_fragility_flag=[number % 2 == 1 for number in SHUFFLED],
+            idma_phase=["a" if number % 4 in (1, 2) else "b" for number in SHUFFLED],
         ),
-        {"rho_regression": 1 / 2, "mttr_hours": 0, "r_score": norm(1 / 2)},
+        # The modes a and b alternate. The steady score counts how often an episode has the mode of the
+        # previous episode.
+        {"rho_regression": 6 / 8, "mttr_hours": 0, "r_score": norm(2 / 8)},
     ),
 ]

@@ -1,4 +1,6 @@
-"""Tests of the Python model int_windows: chunks and blocks do not change results, and numpy computes what SQL does."""
+"""Tests of the Python model int_windows: chunks, blocks and the order of rows on disk do not change results, and numpy
+computes what SQL does.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +34,25 @@ COMPUTED_AT = "select max(computed_at) from int_windows"
 
 @pytest.fixture(scope="module")
 def database(module_database: Database) -> Database:
-    """A scored random fleet."""
+    """A scored random fleet. One agent has eight episodes at the same time, of which only the order of the traces says
+    which one follows which.
+    """
     database = module_database
+    fleet = nasty_fleet(3, agents=5, days=DAYS)
+    fleet["covenant_traces"] += [
+        fleet["covenant_traces"][0]
+        | {
+            "trace_id": f"simultaneous {number}",
+            "signature": f"simultaneous {number}",
+            "audit_sequence_number": 10**6 + number,
+            "idma_fragility_flag": number % 2 == 0,
+            "idma_phase": "a" if number % 4 < 2 else "b",
+        }
+        for number in range(16)
+    ]
     write_profile(database.profiles_dir, database.server, database=database.name, schema=SCHEMA)
     with database.connect() as connection:
-        load_rows(connection, nasty_fleet(3, agents=5, days=DAYS))
+        load_rows(connection, fleet)
     result = run(database, as_of=AS_OF.isoformat())
     assert result.exit_code == 0, result.output
     return database
@@ -67,6 +83,18 @@ def test_chunks_and_blocks_do_not_change_results(
     assert done.succeeded, done.said
     assert connection.execute(WINDOWS).fetchall() == before
     assert connection.execute(COMPUTED_AT).fetchall() != computed_at
+
+
+def test_order_of_rows_on_disk_does_not_change_results(database, connection):
+    before = connection.execute(WINDOWS).fetchall()
+    for table in ("int_agent_events", "int_agent_periods", "int_deferral_verdicts"):
+        connection.execute(
+            f"create temporary table {table}_kept as select * from {table}; truncate {table};"
+            f"insert into {table} select * from {table}_kept order by md5({table}_kept::text)"
+        )
+    done = dbt(database, "run", "--select", "int_windows", variables={"ciris_as_of": AS_OF.isoformat()})
+    assert done.succeeded, done.said
+    assert connection.execute(WINDOWS).fetchall() == before
 
 
 def test_numpy_computes_the_components_that_sql_publishes(database, connection):

@@ -388,7 +388,7 @@ def episode_sums(
 ) -> EpisodeSums:
     """Return sums over the episodes that ended in each given number of days before the as-of."""
     ended = episodes.ended()
-    order = np.lexsort((ended.detected_microseconds, ended.recovered, ended.agent))
+    order = np.lexsort((ended.recovered, ended.agent))  # stable, so the order of an agent's episodes stays
     agent, recovered, mode = ended.agent[order], ended.recovered[order], ended.mode[order]
     hours = log_hours(ended.microseconds[order])
     again = np.zeros(len(agent) + 1, dtype=np.int64)

@@ -307,12 +307,18 @@ def read_episodes(
     """Read the fragile episodes of a block's agents that some as-of of the block counts (scoring.md §5).
 
     These are the episodes that ended before the run's as-of, and the one that is open at it. Later events are not read,
-    because a backfill checks the traces after its as-of later.
+    because a backfill checks the traces after its as-of later. The episodes of an agent are in the order of its traces
+    (scoring.md §2).
     """
     longest = max(window.window_days for window in setting.windows)
     query = sql.SQL("""
         with episodes as (
-            select agents.agent_number, events.failure_mode, events.detected_at, events.traced_at as recovered_at
+            select
+                agents.agent_number,
+                events.failure_mode,
+                events.detected_at,
+                events.traced_at as recovered_at,
+                row_number() over (order by {newest_first}, events.agent_event_id desc) as nr_from_newest
             from {events} as events
             inner join {agents} using (agent_id_hash)
             where
@@ -322,7 +328,7 @@ def read_episodes(
 
             union all
 
-            select agents.agent_number, latest.failure_mode, latest.detected_at, null
+            select agents.agent_number, latest.failure_mode, latest.detected_at, null, 0
             from {events} as firsts
             inner join {agents} using (agent_id_hash)
             cross join lateral (
@@ -344,6 +350,7 @@ def read_episodes(
             coalesce({recovered}::int8, %(never)s),
             dense_rank() over (order by failure_mode collate "C")
         from episodes
+        order by nr_from_newest desc
         """).format(
         detected=_microseconds("detected_at"),
         recovered=_microseconds("recovered_at"),

@@ -67,7 +67,7 @@ class Deferrals(NamedTuple):
 
 
 class FragileEpisodes(NamedTuple):
-    """Fragile episodes of a batch's agents; (m,) each.
+    """Fragile episodes of a batch's agents; (m,) each. Those of an agent are in the order of its traces.
 
     Periods are indices into the batch's arrays, and may be negative.
     """
