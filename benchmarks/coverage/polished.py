@@ -129,7 +129,7 @@ def copier(share: float) -> Polish:
 
 
 def _with_deferrals(fleet: Fleet, agent: str, since: datetime, found: pd.Series, **values: Any) -> Fleet:
-    """Return the fleet with other values in those of the agent's deferrals that are selected."""
+    """Return the fleet with new values in the selected deferrals of the agent."""
     names = set(fleet.traces.loc[fleet.traces["agent_id_hash"] == agent, "agent_name"].dropna())
     deferrals = fleet.deferrals.copy()
     rows = deferrals["agent_name"].isin(names) & (deferrals["created_at"] >= since) & found

@@ -83,7 +83,7 @@ def live(agents: int, days: int, rng: np.random.Generator) -> Lives:
     segment = (day_of_change[:, :, None] <= np.arange(days)).sum(axis=1)
 
     def lasting(values: NDArray[Any]) -> NDArray[Any]:
-        """Return values of (agents · periods, ...) of which only some change from one period to the next."""
+        """Return values of (agents · segments, ...) in which a segment without a change repeats the previous one."""
         of_segment = values.reshape(agents, SEGMENTS, *values.shape[1:])
         for i in range(1, SEGMENTS):
             stays = rng.random(agents) >= SHARE_CHANGED

@@ -61,7 +61,7 @@
     'chain_gap_share': {'kind': 'number', 'default': 0.01, 'minimum': 0, 'maximum': 1, 'section': '8',
       'meaning': 'Alert broken_chain: share of traces with a gap, above which the alert may be critical.'},
     'chain_gap_z': {'kind': 'number', 'default': 3.09, 'minimum': 0, 'maximum': 10, 'section': '8',
-      'meaning': 'Alert broken_chain: excess of gaps over the 90 days before that makes it critical, in standard deviations.'},
+      'meaning': 'Alert broken_chain: excess of gaps over the 90 days before the window that makes it critical, in standard deviations.'},
     'falling_threshold': {'kind': 'number', 'default': 0.15, 'minimum': 0, 'maximum': 1, 'section': '8',
       'meaning': 'Alert falling: three times the smallest drop of the score without episodes and deferrals.'},
     'falling_z_together': {'kind': 'number', 'default': 2.8, 'minimum': 0, 'maximum': 10, 'section': '8',
@@ -75,7 +75,7 @@
     'silent_days': {'kind': 'integer', 'default': 2, 'minimum': 1, 'maximum': 365, 'section': '8',
       'meaning': 'Alert silent: days without a trace.'},
     'silent_min_traces': {'kind': 'integer', 'default': 30, 'minimum': 1, 'maximum': 1000000, 'section': '8',
-      'meaning': 'Alert silent: traces needed in the window before those days.'},
+      'meaning': 'Alert silent: traces that the window before the days of silent_days must have.'},
   }) }}
 {% endmacro %}
 

@@ -23,7 +23,7 @@ with parameter_values as (
 
 ),
 
--- Not materialized: it is read twice, and a materialized CTE would hold the whole history.
+-- PostgreSQL would materialize a CTE that is read twice, and this one would then hold the whole history.
 published as not materialized (
 
     select

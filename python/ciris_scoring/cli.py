@@ -25,7 +25,7 @@ from ciris_scoring.options import (
     project_dir_option,
 )
 
-# Importing dbt or pandas takes a second, so modules that do are imported by the commands that need them.
+# Importing dbt or pandas takes a second, so a module that imports them is imported only in the commands that need it.
 
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -601,7 +601,7 @@ def init_db(
 @keys_option
 @click.option(
     "--agent",
-    help="Hash of the agent, the beginning of it, its name, or hash: and its hash. [default: all in the files]",
+    help="Hash of the agent, the beginning of it, its name, or hash: before the whole hash. [default: all in the files]",
 )
 @click.option("--from", "first", metavar="TIME", help="Compare traces from this time on.")
 @click.option("--to", "last", metavar="TIME", help="Compare traces before this time.")

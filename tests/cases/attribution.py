@@ -98,7 +98,7 @@ CASES = [
         deferrals=[deferral(ago(2)), deferral(ago(2), "REJECTED")],
     ),
     Case(
-        "2 the change by R is divided in proportion to the changes of its components",
+        "2 the change of the score due to R is divided in proportion to the changes of its components",
         [
             *traces(ago(10), 44),
             *traces(ago(3), 40),

@@ -7,7 +7,7 @@ BY_HOUR = 1 - 0.05 / 24
 
 CASES = [
     Case(
-        "7 a signal is a checked trace, and it is coherent if its signature is verified",
+        "7 a signal is a trace with a check, and it is coherent if it passed and its signature is verified",
         traces(
             ago(hours=1),
             6,

@@ -20,7 +20,7 @@ STATUSES = [
 
 CASES = [
     Case(
-        "6 ECE is the gap of confidence and success by bin, weighted by the bin",
+        "6 ECE is the mean gap between confidence and success in a bin, weighted by the traces of the bin",
         traces(
             ago(1),
             10,

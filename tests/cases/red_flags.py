@@ -145,7 +145,7 @@ CASES = [
         },
     ),
     Case(
-        "5 key_turnover: three keys that the agent uses for the first time, without its very first one",
+        "5 key_turnover: three keys that the agent uses for the first time, not counting its first key",
         [
             row
             for agent, n_new in (("three", 3), ("two", 2))
@@ -168,7 +168,7 @@ CASES = [
         agents={"three": red_flags(key_turnover=3), "two": red_flags(), "first": red_flags()},
     ),
     Case(
-        "5 deferrals_left_open: 7 days to judge; the baseline has the state of one window earlier",
+        "5 deferrals_left_open: open for more than 7 days; the baseline counts those open at T - W",
         [row for agent in ("A", "slow") for days in (60, 1) for row in traces(ago(days), agent=agent)],
         # Three of the four kinds of old deferrals are open at T: one is resolved only after T, one is in progress and
         # one is pending. In the baseline two deferrals were resolved after T - 7 days, so they were open then: 2 of 15

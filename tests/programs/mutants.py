@@ -38,7 +38,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("words", nargs="*", help="try only mutants whose names have one of these")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--sample", type=int, help="number of mutations by rule, in place of mutants.txt")
+    parser.add_argument("--sample", type=int, help="try this number of mutations by rule, not mutants.txt")
     parser.add_argument("--seed", type=int, default=1, help="seed of the sample")
     parser.add_argument(
         "--check", nargs=4, metavar=("SOCKET", "PORT", "USER", "FIRST"), help=argparse.SUPPRESS

@@ -55,7 +55,8 @@ def test_tables_of_every_distribution_equal_those_of_plain_postgresql(database, 
             "update stand_in_tables set colocationid = 1 where relid = 'cirislens.covenant_traces'::regclass"
         )
         with pytest.raises(
-            CirisError, match="distributed, but not by agent_id_hash as text beside the traces, but"
+            CirisError,
+            match="distributed, but not by agent_id_hash as text on the same workers as the traces, but",
         ):
             score(database.profiles_dir, START + timedelta(days=8), CITUS)
         found = coordinator.execute(

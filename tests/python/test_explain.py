@@ -93,7 +93,7 @@ def test_ambiguous_agents_are_listed(scored_sample, marts):
     assert page.startswith("Haven (aff0528b") and f"Another agent once had this name: {MORPHEUS}." in page
     marts.execute("update dim_agents set agent_name = 'Link' where agent_id_hash = %s", [MIRE])
     assert command_line.refused(invoke(scored_sample, "Link"), 2) == (
-        f"Error: 2 agents are or were called 'Link', or have a hash that begins so: Link ({LINK}), Link ({MIRE}).",
+        f"Error: 2 agents are or were called 'Link', or have a hash that begins with it: Link ({LINK}), Link ({MIRE}).",
         f"Hint: Give more of the hash, or the whole hash after 'hash:', for example hash:{LINK}.",
     )
 

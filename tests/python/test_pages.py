@@ -433,6 +433,7 @@ def test_text_that_looks_like_a_formula_is_quoted_in_csv(marts):
 
 
 def test_agent_pages_note_earlier_agents_of_the_name(client):
+    """A note names each other agent that once had the name of the agent."""
     of_component = "evidence?component="
     for page in ("agent?", "red-flags?", "compare?", f"{of_component}i_chain&", f"{of_component}q_deferral&"):
         answer = client.get(f"/{page}agent_id=Haven")

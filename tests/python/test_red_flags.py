@@ -191,7 +191,7 @@ JUDGED = {
             (2, "shared_key", None): (1, 0, "own_baseline", 1.005037815259212),
             (3, "renumbered", None): (1, 0, "own_baseline", 1.005037815259212),
         },
-        "idma_fragility_flag is missing in 1 of 50 traces whose components hold it.",
+        "In 1 of 50 traces idma_fragility_flag is missing, although their JSON components hold it.",
     ),
     # 21 pairs are 3.09 times chance, more than twice the median of 1.473; 20 pairs are 2.95 times. The third agent
     # has one trace too few, the fourth only 9 pairs.

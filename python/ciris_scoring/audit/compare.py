@@ -52,8 +52,8 @@ _PREVIOUS = """
         order by "timestamp" asc, audit_sequence_number asc nulls last, trace_id collate "C" asc
     ) as previous_audit_sequence_number
 """
-# Columns that must be equal for two traces to match, tried one after the other. The later ones find traces of which
-# the agent, id or time was altered.
+# Columns that must be equal for two traces to match, tried one after the other. The later ones find traces whose
+# agent, id or time was altered.
 _MATCHES = (
     ("agent_id_hash", "trace_id", "timestamp"),
     ("trace_id", "timestamp"),
@@ -227,7 +227,7 @@ def _agents(connection: psycopg.Connection, agent: str | None) -> list[str]:
     agents = [one for one in is_name if agent not in is_name or one == agent or is_name[one]]
     if agent is not None and len(agents) > 1:
         raise InputError(
-            f"{len(agents)} agents in the files are called {agent!r} or have a hash that begins so: "
+            f"{len(agents)} agents in the files are called {agent!r} or have a hash that begins with it: "
             f"{', '.join(agents[:10])}{' and more' if len(agents) > 10 else ''}.",
             f"Give more of the hash, or the whole hash after {WHOLE_HASH!r}, for example {whole_hash(agents[0])}.",
         )

@@ -101,7 +101,7 @@ def row(trace: Mapping[str, Any], verdict: Verdict) -> Row:
     schema, level = trace.get("trace_schema_version"), trace.get("trace_level")
     values += [
         None if schema is None else str(schema)[:40],
-        None if level is None else ascii(level)[:40],  # as ASCII, which PostgreSQL can store in any case
+        None if level is None else ascii(level)[:40],  # as ASCII, which PostgreSQL can always store
         *(verdict.rule, verdict.reason, verdict.detail),
         *(verdict.content_sha256, verdict.signed_sha256, verdict.decision_sha256),
     ]

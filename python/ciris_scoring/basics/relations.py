@@ -114,7 +114,7 @@ def relations_of_files(project_dir: Path, target_schema: str) -> Relations:
 
 
 def _files(project_dir: Path, folders: Any, suffixes: set[str]) -> Iterator[tuple[Path, Path]]:
-    """Yield the files of a kind, each with the folder of the project that it is below."""
+    """Yield the files with one of the suffixes in folders of the project, each after its folder."""
     if not isinstance(folders, list) or not all(isinstance(folder, str) for folder in folders):
         raise NeedsDbt("the folders of the project are not a list")
     for folder in folders:

@@ -102,7 +102,7 @@ def send(channels: Sequence[Channel], message: Message | None) -> bool:
     for one in channels if message is not None else ():
         try:
             one.send(message or {})
-        except Exception as error:  # whatever a service does, the run has its result
+        except Exception as error:  # a failing service must not change the result of the run
             failed += 1
             reason = str(error) if isinstance(error, OSError) else type(error).__name__
             say(f"Warning: {one.name} was not sent: {one_line(reason)}")

@@ -159,8 +159,10 @@ def meant(
 
     :param found: permissions of the seed.
     :param published: lengths of the published windows in days, in ascending order.
-    :param threshold: None for the first permission with this window, else the published threshold.
-    :param window_days: None for the window of the first permission, else the shortest.
+    :param threshold: None for the first permission of the seed with this window. If there is none, the result has the
+        threshold None, which means that of the published verdicts.
+    :param window_days: None for the window of the first permission of the seed. If there is no seed or a threshold is
+        given, None means the shortest window.
     """
     if window_days is None:
         window_days = found[0].window_days if found and threshold is None else published[0]

@@ -154,7 +154,7 @@ def find_agent(marts: Marts, agent: str) -> tuple[str, str | None]:
         named_agents = [_agent(row.agent_id_hash, row.agent_name) for row in found[:MAX_AGENTS]]
         more = [f"and {len(found) - MAX_AGENTS} more"] if len(found) > MAX_AGENTS else []
         raise InputError(
-            f"{len(found)} agents are or were called {shown(agent)}, or have a hash that begins so: "
+            f"{len(found)} agents are or were called {shown(agent)}, or have a hash that begins with it: "
             f"{', '.join([*named_agents, *more])}.",
             f"Give more of the hash, or the whole hash after {agents.WHOLE_HASH!r}, "
             f"for example {agents.whole_hash(found[0].agent_id_hash)}.",

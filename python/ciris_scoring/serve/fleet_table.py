@@ -25,7 +25,7 @@ from ciris_scoring.marts.verdict import VERDICTS, percent_sure
 MAX_ROWS = 40
 """Maximum number of agents in the table of a window after a run. The others are only counted."""
 MAX_CAUSES = 10
-"""Among this number of agents at the top, those with the verdict review or withhold are listed with their cause."""
+"""Number of agents at the top of the table whose cause is printed, if their verdict is review or withhold."""
 VERDICT_COLOURS = {"review": "yellow", "withhold": "red", "wait": "cyan", "grant": "green"}
 """Colour of each verdict on a terminal."""
 

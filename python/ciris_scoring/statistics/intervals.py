@@ -418,7 +418,7 @@ def _bounds(
     drivers = driver(parts, scales)
 
     # Components in their own units. Where the published value is the share of good events, the lower bound becomes the
-    # upper one, and the reverse.
+    # upper one, and vice versa.
     lower, upper = published.rates
     gap = published.gap
     misled = gap.centre + WORSE_SIDE_OF_ECE * (gap.upper - gap.centre)

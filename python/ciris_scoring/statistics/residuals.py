@@ -74,11 +74,11 @@ class DaySums(NamedTuple):
     rates: Floats
     """(n, 6, 7), for a rate with y events in t trials of a day: y, t, y², yt, t², and days with trials."""
     calibration: Floats
-    """(n, 87): for each bin (10 each) judged traces, successes, and judged traces times all successes of the day; for
-    each pair of bins (55) the product of their judged traces; the square of the day's successes; days with trials."""
+    """(n, 87): 10 numbers of judged traces, by bin; 10 of successes; 10 products of a bin's judged traces and the day's
+    successes; 55 products of the judged traces of two bins; the square of the day's successes; days with trials."""
     histograms: Floats
-    """(n, 3, 77): for each bin (10 each) the count, and the count times the day's sum over all bins; for each pair of
-    bins (55) the product of their counts; the square of the day's sum; days with values."""
+    """(n, 3, 77): 10 counts, by bin; 10 products of a bin's count and the day's sum over all bins; 55 products of the
+    counts of two bins; the square of the day's sum; days with values."""
 
     @property
     def judged(self) -> Floats:
@@ -177,7 +177,7 @@ class Variation(NamedTuple):
     """(n, 3) tr V of the design-effect matrix V of each metric's histogram, the weighted mean of window and
     baseline."""
     squared_trace: Floats
-    """(n, 3) tr V²."""
+    """(n, 3) tr V², for the same V."""
 
 
 def variation(window: DaySums, baseline: DaySums) -> Variation:

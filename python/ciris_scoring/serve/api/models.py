@@ -372,8 +372,8 @@ class LensParameters(Described):
     signal_weight: float = Field(description="Weight of a corroborated coherence signal.")
     min_traces: int = Field(description="Traces in the window that a score needs.")
     default_window_days: int = Field(description="Length of the reference window in days.")
-    baseline_window_days: int = Field(description="Length of its baseline in days.")
-    coherence_window_days: int = Field(description="Lookback horizon of its coherence state in days.")
+    baseline_window_days: int = Field(description="Length of the reference window's baseline in days.")
+    coherence_window_days: int = Field(description="Lookback horizon of the coherence state in days.")
 
 
 @of_row(marts_parameters.Category, "dim_capacity_categories", without=("colour",))

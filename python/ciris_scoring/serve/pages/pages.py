@@ -273,7 +273,7 @@ def _score_of(page: _Page, asked: str) -> Score:
         lines = ["No agent has this name, and no agent hash starts with it.", *(["Nearest:"] if near else [])]
         raise page.instead("There is no such agent", lines, 404, choices=list(near.values()))
     if len(found) > 1:
-        lines = [f"{len(found)} agents have or had this name, or have a hash that begins so. Which one?"]
+        lines = [f"{len(found)} agents have or had this name, or have a hash that begins with it. Which one?"]
         if len(found) > MAX_CHOICES:
             lines.append(f"These are the first {MAX_CHOICES}.")
         title = f"{len(found)} agents match “{asked}”"
