@@ -63,7 +63,7 @@
     'chain_gap_z': {'kind': 'number', 'default': 3.09, 'minimum': 0, 'maximum': 10, 'section': '8',
       'meaning': 'Alert broken_chain: excess of gaps over the 90 days before the window that makes it critical, in standard deviations.'},
     'falling_threshold': {'kind': 'number', 'default': 0.15, 'minimum': 0, 'maximum': 1, 'section': '8',
-      'meaning': 'Alert falling: three times the smallest drop of the score without episodes and deferrals.'},
+      'meaning': 'Alert falling: three times the smallest drop that raises it, of the score without episodes and deferrals.'},
     'falling_z_together': {'kind': 'number', 'default': 2.8, 'minimum': 0, 'maximum': 10, 'section': '8',
       'meaning': 'Alert falling: least worsening of all rate components together, in standard deviations.'},
     'falling_z_alone': {'kind': 'number', 'default': 3.8, 'minimum': 0, 'maximum': 10, 'section': '8',

@@ -1,7 +1,7 @@
 {{ config(materialized='replace_view') }}
 {#- Change of the score since one window and one period earlier, or the reason why there is none (certainty.md §2).
     Grain and key: agent, as-of, window, compared_with. Scores and change are null if missing. -#}
--- Not materialized: it is read twice, and a materialized CTE would hold the whole history.
+-- PostgreSQL would materialize a CTE that is read twice, and this one would then hold the whole history.
 with scores as not materialized (
 
     select

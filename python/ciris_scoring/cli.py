@@ -601,7 +601,7 @@ def init_db(
 @keys_option
 @click.option(
     "--agent",
-    help="Hash of the agent, the beginning of it, its name, or hash: before the whole hash. [default: all in the files]",
+    help="Hash of the agent, the beginning of it, its name, or hash: and the whole hash. [default: all in the files]",
 )
 @click.option("--from", "first", metavar="TIME", help="Compare traces from this time on.")
 @click.option("--to", "last", metavar="TIME", help="Compare traces before this time.")

@@ -31,8 +31,8 @@ SHARED_FOLDERS = (
 in it."""
 
 SCHEDULE = """\
-# A line for crontab (the server's clock in UTC): every day, the day that is over. It writes a report beside the
-# project, and its exit code is 0 only when the scores are published.
+# A line for the crontab of a server in UTC. Each day it scores the previous day and writes a report into the project's
+# folder. Its exit code is 0 only if the scores are published.
 20 1 * * *  cd {folder} && {program} run --profiles-dir . --report ciris-report.html
 """
 IGNORED = "target/\nlogs/\n.ciris/\nprofiles.yml\nciris-report.html\n"

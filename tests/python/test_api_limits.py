@@ -192,7 +192,7 @@ def test_repeated_log_messages_are_suppressed(monkeypatch):
     assert written("more %s") == "more files"
     assert [written("bug %s", (OSError, OSError(), None)) for _ in range(2)] == ["bug files", None]
     now += connections.SAID_AGAIN_SECONDS
-    assert written("no %s") == "no files (1,500 more like this since it was last said)"
+    assert written("no %s") == "no files (1,500 more like this since it was last written)"
     assert written("more %s") == "more files"
 
 

@@ -142,7 +142,7 @@ WHY = {
     "Haven": "Grant: No large loss; … In 30 days: deferrals left open since 2026-06-14.",
     "Hush": "Review: No trace since 2026-06-11 19:42. … whether it still acts",
     "Bravo": "Withhold: 2 of 5 deferrals were rejected.",
-    "Driftwood": "Grant: Drifts away from its own behaviour before, most in alignment",
+    "Driftwood": "Grant: Drifts away from its earlier behaviour, most in alignment",
     "Paradox": "Withhold: 13 of 141 traces were overridden by the conscience.",
 }
 

@@ -512,7 +512,7 @@ def page(result: Audit) -> list[str]:
     """Return the result as lines of text."""
     first, last = (f"{moment:%Y-%m-%d %H:%M:%S} UTC" if moment else None for moment in result.window)
     window = (
-        "all of the time" if not (first or last) else f"from {first or 'the first'} to {last or 'the last'}"
+        "whole history" if not (first or last) else f"from {first or 'the first'} to {last or 'the last'}"
     )
     breaks = ", ".join(f"{n:,} {kind}" for kind, n in result.chain.items())
     lines = [

@@ -277,7 +277,7 @@ def _drift(fact: Row, _: Row) -> str:
         "coherence": fact["delta_coherence_level"],
     }
     most = max(of, key=lambda name: of[name] or 0)
-    return f"Drifts away from its own behaviour before, most in {most} ({decimals.score(fact['delta_drift'])} of 1)."
+    return f"Drifts away from its earlier behaviour, most in {most} ({decimals.score(fact['delta_drift'])} of 1)."
 
 
 def _counted(column: str, singular: str, many: str, noun: str = "trace") -> Callable[[Row, Row], str]:

@@ -131,7 +131,7 @@ class NotAgain(logging.Filter):
             return False
         if n_kept_back:
             record.msg = (
-                f"{record.getMessage().rstrip()} ({n_kept_back:,} more like this since it was last said)"
+                f"{record.getMessage().rstrip()} ({n_kept_back:,} more like this since it was last written)"
             )
             record.args = None
         if len(self._said) > 1_000:

@@ -360,8 +360,8 @@ def _one_agent(lens: Lens, asked: str) -> tuple[str, str, str | None]:
     if len(found) > 1:
         raise Problem(
             "ambiguous-agent",
-            f"{len(found)} agents are or were called {shown(asked)}, or have a hash that begins with it. Give the whole "
-            f"agent_id_hash of one after {WHOLE_HASH!r}, such as {shown(whole_hash(found[0].agent_id_hash))}.",
+            f"{len(found)} agents are or were called {shown(asked)}, or have a hash that begins with it. Give the "
+            f"whole agent_id_hash of one after {WHOLE_HASH!r}, such as {shown(whole_hash(found[0].agent_id_hash))}.",
             agents=found[:MOST_NAMED],
             agents_not_shown=max(0, len(found) - MOST_NAMED),
         )
