@@ -237,7 +237,7 @@ def test_table_without_agent_in_its_key_is_refused(project, database, tmp_path):
     keys = write_keys(tmp_path, agent)
     with database.connect() as connection:
         create_source_tables(connection)
-    with pytest.raises(InputError, match="its key covenant_traces_pkey has room for one agent only") as error:
+    with pytest.raises(InputError, match="its key covenant_traces_pkey does not include the agent") as error:
         load(project, [path], [keys])
     with database.connect() as connection:
         connection.execute(error.value.hint.removeprefix("Run: "))

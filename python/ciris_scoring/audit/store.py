@@ -151,7 +151,7 @@ class Store:
         columns_ = column_list(LOADED_KEY).as_string(self._connection)
         raise InputError(
             f"Traces are loaded by the key (trace_id, timestamp, agent_id_hash), which {name} does not have"
-            + (f"; its key {', '.join(narrow)} has room for one agent only." if narrow else "."),
+            + (f"; its key {', '.join(narrow)} does not include the agent." if narrow else "."),
             f"Run: alter table {name}{dropped} add primary key ({columns_})",
         )
 

@@ -216,7 +216,7 @@ def _check_encoding(connection: psycopg.Connection, project: Project) -> None:
     encoding = connection.info.parameter_status("server_encoding")
     if encoding != "UTF8":
         raise DatabaseError(
-            f"{where(project)} has the encoding {encoding}, but it must be UTF8: names are in any script.",
+            f"{where(project)} has the encoding {encoding}, but it must be UTF8, because names may be in any script.",
             "Copy it with pg_dump and psql into one made by: create database NAME template template0 "
             "encoding 'UTF8'; and name that in the profile.",
         )

@@ -317,7 +317,8 @@ def _of_modes(
     following[:-1][is_followed] = period[1:][is_followed]
     first, end = period + 1, np.minimum(period + length, following) + 1
 
-    # Pairs of a recovery and an open episode of the same mode: few, because an agent has one episode at a time.
+    # Pairs of a recovery and an episode of the same mode. A pair counts at the as-ofs at which the recovery is in the
+    # window and the episode is open.
     recovery, episode = _pairs(agent, mode, episodes)
     both_first = np.maximum(first[recovery], episodes.detected[episode] + 1)
     both_end = np.minimum(end[recovery], episodes.recovered[episode] + 1)
