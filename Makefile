@@ -87,7 +87,7 @@ soak: $(FOR_TESTS) ## Test random histories of runs, random fleets, malformed ro
 	$(BIN)/python tests/programs/process_per_model.py
 	$(BIN)/python tests/programs/examples.py
 	MALFORMED_TRACES=10000 $(BIN)/pytest -q tests/python/test_malformed_rows.py
-	FUZZ_CASES=100000 $(BIN)/pytest -q tests/python/test_signatures.py
+	FUZZ_CASES=10000 $(BIN)/pytest -q tests/python/test_signatures.py
 	$(BIN)/python tests/programs/mutants.py
 	$(BIN)/python tests/programs/mutants.py --sample 20
 

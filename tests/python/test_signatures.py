@@ -39,7 +39,7 @@ from signed_batches import (
 )
 
 CASES = int(os.environ.get("FUZZ_CASES", 300))
-"""Number of cases of each fuzz test; make soak uses 100,000."""
+"""Number of cases of each fuzz test; make soak uses 10,000."""
 AGENTS = [Agent(generation, seed) for seed, generation in enumerate(GENERATIONS)]
 NEW_AGENT = AGENTS[-1]
 VERIFIER = Verifier({agent.key_id: agent.public_bytes for agent in AGENTS})
