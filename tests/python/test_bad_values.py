@@ -209,7 +209,7 @@ PAGES: list[tuple[str, int, str]] = [
     ("/alerts?kind=nothing", 422, "kind: is &#39;nothing&#39;"),
     ("/alerts?severity=fatal", 422, "severity: is &#39;fatal&#39;"),
     ("/alerts?kind=low_capacity&offset=50", 404, "There is no such page"),
-    ("/alerts?offset=1", 404, "give kind beside offset"),
+    ("/alerts?offset=1", 404, "Give kind together with offset"),
     ("/alerts?as_of=2020-01-01", 404, "No score was published at this time"),
     ("/compare?agent_id=Link&other_id=nobody", 404, "There is no such agent"),
     ("/evidence?agent_id=Link&component=ece", 404, "No single trace is behind it"),
