@@ -66,12 +66,13 @@ TRACES[-1] = with_second_signature(AGENTS[-1], TRACES[-1])
 
 
 def loaded(trace: dict[str, Any]) -> list[object] | None:
-    """Return the loaded columns of a trace, or None if it does not verify or cannot be loaded."""
+    """Return the loaded columns of a trace, or None if it does not verify or cannot be loaded. Integers are rounded to
+    doubles, because RFC 8785 signs them so."""
     [read] = read_document(Document("here", json.dumps(batch([trace])).encode()), VERIFIER).rows or [None]
     if read is None or not read.verified_by:
         return None
     values = read.values[: len(TRACE_COLUMNS)]
-    return [json.loads(value) if str(value)[:1] == "{" else value for value in values]
+    return [json.loads(value, parse_int=float) if str(value)[:1] == "{" else value for value in values]
 
 
 @pytest.mark.parametrize(
