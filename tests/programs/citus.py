@@ -28,7 +28,14 @@ from ciris_scoring.basics.project import load_project
 from ciris_scoring.lab.simulation.sample import SAMPLE, load_sample
 from conftest import REPOSITORY
 from nasty_fleet import START, nasty_fleet
-from pipeline import ATTRIBUTION, kept_parsed, load_nasty_fleet, score, table_differences
+from pipeline import (
+    ATTRIBUTION,
+    kept_parsed,
+    load_nasty_fleet,
+    score,
+    table_differences,
+    wait_until,
+)
 
 URL = os.environ["CIRIS_CITUS_URL"]
 CLUSTER, PLAIN, COPIED = "ciris_cluster", "ciris_plain", "ciris_copied"
@@ -243,7 +250,8 @@ def test_run_after_a_killed_run_gives_the_normal_result(fleet, connection):
             command + place, cwd=REPOSITORY, start_new_session=True, stderr=subprocess.PIPE
         )
     built = f"select count(*) from {CLUSTER}_intermediate.int_scoring_run where latest_as_of = %s"
-    wait_until(lambda: connection.execute(built, [later]).fetchone() == (1,), process)
+    wait_until(lambda: process.poll() is not None or connection.execute(built, [later]).fetchone() == (1,))
+    assert process.poll() is None, process.communicate()
     time.sleep(3)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
@@ -252,14 +260,6 @@ def test_run_after_a_killed_run_gives_the_normal_result(fleet, connection):
     for one in (cluster, plain):
         one.score(later)
     assert differences_of(connection) == []
-
-
-def wait_until(condition: Any, process: subprocess.Popen) -> None:
-    deadline = time.monotonic() + 300
-    while not condition():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 def test_a_full_refresh_equals_plain_postgresql_and_keeps_views_and_grants(fleet, connection, monkeypatch):

@@ -14,7 +14,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ import tests_path  # noqa: F401
 from ciris_scoring.lab import embedded
 from ciris_scoring.lab.simulation.sample import SAMPLE, load_sample
 from ciris_scoring.project_files import copy_project
-from pipeline import mart_differences
+from pipeline import mart_differences, wait_until
 from release import REPOSITORY, committed, environment, printed
 
 EXAMPLES = REPOSITORY / "examples"
@@ -114,8 +113,10 @@ def killed(place: Place, command: list[str], variables: Mapping[str, str], folde
         process = subprocess.Popen(
             command, env=variables, cwd=folder, stdout=log, stderr=log, start_new_session=True
         )
-        while not place.connection.execute(running, (of_model,)).fetchall():
-            time.sleep(0.002)
+        wait_until(
+            lambda: process.poll() is not None or place.connection.execute(running, (of_model,)).fetchall()
+        )
+        assert process.poll() is None, "The scheduler ended before int_windows."
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     [[n]] = place.connection.execute(

@@ -2,13 +2,12 @@
 
 `python tests/programs/process_per_model.py` scores the sample twice, in a first run and in an increment, once by one
 `dbt build` and once by a process for each seed and model, which first builds it and then runs its tests. The processes
-of a run have the same text in CIRIS_RUN. Eight run at once (--at-once). All marts must be equal, and each run must have
+of a run have the same text in CIRIS_RUN. Eight run at once. All marts must be equal, and each run must have
 one row in the log of runs.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import multiprocessing
 import os
@@ -31,6 +30,8 @@ from ciris_scoring.lab.simulation.sample import SAMPLE, load_sample
 from pipeline import REPOSITORY, mart_differences
 
 FORK = multiprocessing.get_context("fork")
+AT_ONCE = 8
+"""Number of processes that run at once."""
 
 
 def parts(manifest: Manifest) -> dict[str, set[str]]:
@@ -54,7 +55,7 @@ def build_and_test(manifest: Manifest, unique_id: str, options: list[str], folde
     os._exit(0)
 
 
-def build(manifest: Manifest, options: list[str], folder: Path, at_once: int) -> None:
+def build(manifest: Manifest, options: list[str], folder: Path) -> None:
     """Run a process for each node, in the order of the graph.
 
     :raises AssertionError: a process failed.
@@ -63,7 +64,7 @@ def build(manifest: Manifest, options: list[str], folder: Path, at_once: int) ->
     sorter.prepare()
     while sorter.is_active():
         ready += sorter.get_ready()
-        while ready and len(running) < at_once:
+        while ready and len(running) < AT_ONCE:
             unique_id = ready.pop()
             arguments = (manifest, unique_id, options, folder)
             running[unique_id] = FORK.Process(target=build_and_test, args=arguments)
@@ -77,11 +78,7 @@ def build(manifest: Manifest, options: list[str], folder: Path, at_once: int) ->
 
 
 def main() -> int:
-    """Score the sample both ways, in a first run and increments. The exit code is 1 if anything differs."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--at-once", type=int, default=8, help="processes that run at once")
-    parser.add_argument("--runs", type=int, default=2, help="runs: the first one and increments")
-    given = parser.parse_args()
+    """Score the sample both ways, in a first run and an increment. The exit code is 1 if anything differs."""
     wrong: list[str] = []
     newest = datetime.fromisoformat(SAMPLE["as_of"])
     with (
@@ -93,15 +90,14 @@ def main() -> int:
         for name in ("whole", "parts"):
             (Path(folder) / name).mkdir()
             embedded.write_profile(Path(folder) / name, server, schema=name)
-        for number in range(given.runs):
-            as_of = newest - timedelta(days=given.runs - 1 - number)
+        for number, as_of in enumerate((newest - timedelta(days=1), newest)):
             variables = json.dumps({"ciris_as_of": as_of.isoformat()})
             options = ["--vars", variables, "--project-dir", str(REPOSITORY), "--profiles-dir"]
             assert dbtRunner().invoke(["build", "--quiet", *options, f"{folder}/whole"]).success
             options.append(f"{folder}/parts")
             manifest = dbtRunner().invoke(["parse", "--quiet", *options]).result
             with patch.dict(os.environ, CIRIS_RUN=f"scheduled {as_of}"):
-                build(manifest, options, Path(folder), given.at_once)
+                build(manifest, options, Path(folder))
             wrong += mart_differences(connection, "whole", "parts")
             query = "select outcome, n_scores > 0 from parts.fct_scoring_runs order by started_at"
             log = connection.execute(query).fetchall()

@@ -8,8 +8,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +16,9 @@ from click.testing import CliRunner, Result
 
 from ciris_scoring.cli import main
 from conftest import REPOSITORY, Database
+from pipeline import PATIENCE_SECONDS, wait_until
 
 PROGRAMS = Path(sys.executable).parent
-
-PATIENCE_SECONDS = 600
-"""Seconds after which a test stops waiting for a command."""
-
-
-def wait_until(condition: Callable[[], Any]) -> None:
-    """Wait until a condition is true."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "it never happened"
-        time.sleep(0.02)
 
 
 def invoke(*arguments: str | Path, command: click.Command = main) -> Result:

@@ -32,6 +32,19 @@ class Roles:
         path.write_text(path.read_text().replace("user: postgres", f"user: {role or self.scorer}"))
         return database
 
+    def grant_sources(self, connection: psycopg.Connection) -> None:
+        """Let the scoring role read the source tables."""
+        connection.execute(
+            f"grant usage on schema cirislens to {self.scorer};"
+            f"grant select on all tables in schema cirislens to {self.scorer}"
+        )
+
+    def filled(self, text: str, **names: object) -> str:
+        """Return a text with the names of the roles, and with further names, in place of those in braces."""
+        for name, value in (names | {"scorer": self.scorer, "mallory": self.mallory}).items():
+            text = text.replace("{" + name + "}", str(value))
+        return text
+
 
 @contextmanager
 def two_roles(server: Server, folder: Path, template: str = "template1") -> Iterator[Roles]:

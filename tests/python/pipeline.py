@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -37,6 +38,16 @@ REPOSITORY = Path(__file__).parents[2]
 SOURCES = ("covenant_traces", "wbd_deferrals", "covenant_public_keys")
 TOLERANCE = 1e-9
 EXACT = 1e-12
+PATIENCE_SECONDS = 600
+"""Seconds after which a test stops waiting for a command."""
+
+
+def wait_until(condition: Callable[[], Any]) -> None:
+    """Wait until a condition is true."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.02)
 
 
 def relations(schema: str = SCHEMA) -> Relations:

@@ -14,7 +14,6 @@ import os
 import re
 import socket
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -54,6 +53,7 @@ from ciris_scoring.serve.api.lens import SORTED_BY
 from ciris_scoring.serve.api.problems import TYPE, Problem
 from ciris_scoring.serve.api.settings import Settings, settings_of
 from conftest import REPOSITORY, Database
+from pipeline import wait_until
 from serving import KEY, LINK, SCORING, asking, opened, reader, running, visited
 
 AS_OF = datetime.fromisoformat(SAMPLE["as_of"])
@@ -853,21 +853,13 @@ def test_database_that_is_away_and_comes_back(project, sample_copy, monkeypatch,
         owner.execute(close + "false")
         try:
             owner.execute(CUT, [READER])
-            until(lambda: statuses() == {503})
+            wait_until(lambda: statuses() == {503})
         finally:
             owner.execute(close + "true")
-        until(lambda: not database.is_away)
+        wait_until(lambda: not database.is_away)
         assert statuses() == {200}
     said = capfd.readouterr().err
     assert said.count("is away") == said.count("is back, after") == 1
-
-
-def until(holds: Callable[[], bool]) -> None:
-    """Wait for a condition. The limit only ends a test that would wait for ever."""
-    deadline = time.monotonic() + 120
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_pool_that_cannot_grow_keeps_its_sessions(project, marts, monkeypatch):
@@ -876,7 +868,7 @@ def test_pool_that_cannot_grow_keeps_its_sessions(project, marts, monkeypatch):
     done = threading.Event()
     marts.execute(f"alter role {READER} connection limit 1")
     try:
-        until(lambda: marts.execute(CUT, [READER]).fetchone()["n"] == 0)
+        wait_until(lambda: marts.execute(CUT, [READER]).fetchone()["n"] == 0)
         with opened(project, 4) as database, ThreadPoolExecutor(1) as pool:
             first = pool.submit(database.read, lambda _: done.wait(600))
             with pytest.raises(Problem) as refusal:

@@ -9,8 +9,9 @@ import psycopg
 import pytest
 
 from ciris_scoring.lab.embedded import SCHEMA
-from command_line import PATIENCE_SECONDS, PROGRAMS, Command, at
+from command_line import PROGRAMS, Command, at
 from conftest import Database
+from pipeline import PATIENCE_SECONDS
 from test_bad_input import dbt, restore
 
 NEWEST = SCORED_UNTIL = "2026-06-15T00:00:00Z"

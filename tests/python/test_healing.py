@@ -32,11 +32,11 @@ from hypothesis.stateful import (
 
 from ciris_scoring.basics.connection import table_exists
 from ciris_scoring.lab.embedded import SCHEMA, Server
-from command_line import PROGRAMS, Command, at, wait_until
+from command_line import PROGRAMS, Command, at
 from conftest import fresh_database
 from event_lens import AS_EVENTS, write_as_events
 from nasty_fleet import START, nasty_fleet
-from pipeline import load_rows, table_differences
+from pipeline import load_rows, table_differences, wait_until
 from test_bad_input import dbt, marts, run
 from test_gate import published
 

@@ -173,12 +173,11 @@ def hostile(
             connection.execute(
                 f"""
                 create schema {SCHEMA} authorization {roles.scorer};
-                grant usage on schema cirislens to {roles.scorer};
-                grant select on all tables in schema cirislens to {roles.scorer};
                 grant set on parameter temp_file_limit to {roles.scorer};
                 create publication everything for all tables;
                 """
             )
+            roles.grant_sources(connection)
             for schema in ("public", SCHEMA):
                 connection.execute(BETTER.replace("{schema}", schema).replace("{body}", STOP))
             inherit(connection, roles.scorer)

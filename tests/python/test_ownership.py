@@ -42,6 +42,7 @@ OF_SCORER = "alter table {t} owner to {scorer};"
 OF_MALLORY = "alter table {t} owner to {mallory};"
 EMPTY = "create table {t} ();"
 TABLE = "create table {t} (run_id uuid primary key, command text);" + OF_SCORER
+LOG = "ciris_intermediate.int_runs"
 OWNED = "Table {t} is owned by {mallory}."
 OF_OTHER_KIND = "but a run makes a table or view of that name"
 TRIGGER = "create trigger mine before insert or update or delete on {t} execute function public.planted();"
@@ -100,23 +101,14 @@ def roles(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -
     with two_roles(embedded_postgres, tmp_path_factory.mktemp("owners")) as roles:
         with roles.database.connect() as connection:
             create_source_tables(connection)
-            connection.execute(
-                f"grant usage on schema cirislens to {roles.scorer};"
-                f"grant select on all tables in schema cirislens to {roles.scorer};"
-            )
-            connection.execute(filled(roles, CODE + SCHEMAS))
+            roles.grant_sources(connection)
+            connection.execute(roles.filled(CODE + SCHEMAS))
         yield roles
         with roles.database.connect() as connection:
             assert connection.execute("select role from public.ran_as").fetchall() == []
             connection.execute(
-                filled(roles, "drop owned by friend_of_{scorer} cascade; drop role friend_of_{scorer}")
+                roles.filled("drop owned by friend_of_{scorer} cascade; drop role friend_of_{scorer}")
             )
-
-
-def filled(roles: Roles, text: str, relation: object = "ciris_intermediate.int_runs") -> str:
-    for name, value in {"t": relation, "scorer": roles.scorer, "mallory": roles.mallory}.items():
-        text = text.replace("{" + name + "}", str(value))
-    return text
 
 
 def test_refusal_names_the_object_and_the_remedy_that_removes_it(roles: Roles) -> None:
@@ -128,9 +120,9 @@ def test_refusal_names_the_object_and_the_remedy_that_removes_it(roles: Roles) -
     with roles.database.connect() as owner, connect(project) as connection:
         owner.execute(f"create schema ciris_staging authorization {roles.scorer}")
         for place, (change, _) in cases:
-            owner.execute(filled(roles, change, place))
+            owner.execute(roles.filled(change, t=place))
         faults = list(ownership_faults(connection, MARTS))
-        expected = {filled(roles, message, place) for place, (_, message) in cases if message}
+        expected = {roles.filled(message, t=place) for place, (_, message) in cases if message}
         said = [fault.message for fault in faults]
         assert [text for text in expected if sum(text in one for one in said) != 1] == [], said
         assert [one for one in said if not any(text in one for text in expected)] == []
@@ -145,8 +137,8 @@ def test_a_run_is_refused_before_planted_code_runs(roles: Roles) -> None:
         " version text);" + TRIGGER + OF_MALLORY + "grant all on {t} to {scorer}"
     )
     with roles.database.connect() as connection:
-        connection.execute(filled(roles, log))
-    database, message = roles.target(), filled(roles, OWNED)
+        connection.execute(roles.filled(log, t=LOG))
+    database, message = roles.target(), roles.filled(OWNED, t=LOG)
     result = invoke("run", *at(database), "--as-of", "2026-03-04")
     assert result.exit_code == 1 and message in result.output
     checked = invoke("check", *at(database), "--json", "--vars", "{ciris_as_of: 2026-03-04}")

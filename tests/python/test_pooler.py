@@ -17,8 +17,9 @@ import pytest
 from ciris_scoring.basics.errors import DatabaseError
 from ciris_scoring.basics.project import load_project
 from ciris_scoring.lab.embedded import Server, write_profile
-from command_line import at, invoke, refused, wait_until
+from command_line import at, invoke, refused
 from conftest import REPOSITORY, Database
+from pipeline import wait_until
 from serving import opened
 from test_bad_input import built, dbt, marts, run
 

@@ -19,9 +19,9 @@ from ciris_scoring.basics.errors import RunInProgress
 from ciris_scoring.basics.run_lock import run_lock
 from ciris_scoring.lab import embedded
 from ciris_scoring.lab.embedded import SCHEMA, Server
-from command_line import PROGRAMS, Command, at, invoke, refused, wait_until
+from command_line import PROGRAMS, Command, at, invoke, refused
 from conftest import Database
-from pipeline import RUN_TIMES
+from pipeline import RUN_TIMES, wait_until
 from test_bad_input import dbt, fleet_database, marts, run
 from test_gate import BEFORE, NEWEST, published
 

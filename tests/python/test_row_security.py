@@ -87,10 +87,7 @@ def test_check_refuses_sources_whose_rows_the_server_would_hide(roles: Roles) ->
     tables = [f"cirislens.{name}" for name in SOURCE_TABLES]
 
     def filled(text: str, table: str) -> str:
-        names = {"table": table, "kept": f"kept_{table.partition('.')[2]}"}
-        for name, value in (names | {"scorer": roles.scorer, "mallory": roles.mallory}).items():
-            text = text.replace("{" + name + "}", value)
-        return text
+        return roles.filled(text, table=table, kept=f"kept_{table.partition('.')[2]}")
 
     with roles.database.connect() as connection:
         for first in range(0, len(CASES), len(tables)):
@@ -99,10 +96,7 @@ def test_check_refuses_sources_whose_rows_the_server_would_hide(roles: Roles) ->
             create_source_tables(connection)
             for table, (change, _) in cases.items():
                 connection.execute(filled(change, table))
-            connection.execute(
-                f"grant usage on schema cirislens to {roles.scorer};"
-                f"grant select on all tables in schema cirislens to {roles.scorer}"
-            )
+            roles.grant_sources(connection)
             all_faults = faults(roles)
             for table, (_, expected) in cases.items():
                 found = [one for one in all_faults if table in one]

@@ -21,7 +21,7 @@ from ciris_scoring.statistics.inputs import Parameters
 from conftest import Database
 from nasty_fleet import START, nasty_fleet
 from pipeline import load_rows
-from test_bad_input import dbt, run
+from test_bad_input import Dbt, dbt, run
 
 DAYS = 10
 AS_OF = START + timedelta(days=DAYS)
@@ -65,6 +65,11 @@ def connection(database: Database) -> Iterator[psycopg.Connection]:
         yield connection
 
 
+def rebuilt(database: Database) -> Dbt:
+    """Build int_windows alone. After a first run it computes all as-ofs."""
+    return dbt(database, "run", "--select", "int_windows", variables={"ciris_as_of": AS_OF.isoformat()})
+
+
 @pytest.mark.parametrize(
     ("chunk_agents", "read_agents", "block_periods"), [(1, 2, 4000), (2, 3, 3), (100, 1, 1)]
 )
@@ -78,8 +83,7 @@ def test_chunks_and_blocks_do_not_change_results(
     monkeypatch.setattr(f"{module}.blocks", partial(blocks, block_periods=block_periods))
     before = connection.execute(WINDOWS).fetchall()
     computed_at = connection.execute(COMPUTED_AT).fetchall()
-    # Built alone after a first run, the model computes all as-ofs.
-    done = dbt(database, "run", "--select", "int_windows", variables={"ciris_as_of": AS_OF.isoformat()})
+    done = rebuilt(database)
     assert done.succeeded, done.said
     assert connection.execute(WINDOWS).fetchall() == before
     assert connection.execute(COMPUTED_AT).fetchall() != computed_at
@@ -92,7 +96,7 @@ def test_order_of_rows_on_disk_does_not_change_results(database, connection):
             f"create temporary table {table}_kept as select * from {table}; truncate {table};"
             f"insert into {table} select * from {table}_kept order by md5({table}_kept::text)"
         )
-    done = dbt(database, "run", "--select", "int_windows", variables={"ciris_as_of": AS_OF.isoformat()})
+    done = rebuilt(database)
     assert done.succeeded, done.said
     assert connection.execute(WINDOWS).fetchall() == before
 
@@ -125,6 +129,6 @@ def test_null_in_an_array_is_refused(database, connection):
         "update int_agent_periods set judged_by_bin[3] = null where period_start ="
         " (select max(period_start) from int_agent_periods)"
     )
-    refused = dbt(database, "run", "--select", "int_windows", variables={"ciris_as_of": AS_OF.isoformat()})
+    refused = rebuilt(database)
     assert not refused.succeeded
     assert "hold a null, or arrays that do not have ten bins. Build them again" in refused.said
