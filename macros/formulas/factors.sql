@@ -54,7 +54,7 @@
 {%- endmacro %}
 
 {#- R and its components, and the components over the last steady_days (scoring.md §5). Drift and R are computed in
-    numpy. mttr_hours is 0 if there is no episode. -#}
+    numpy. Without an episode, mttr_hours is 0. -#}
 {% macro resilience_columns() -%}
   delta_drift,
   delta_csdma_plausibility_score,
@@ -116,7 +116,7 @@
   i_inc_score_steady
 {%- endmacro %}
 
-{#- S and its components (scoring.md §7), computed in numpy. S is unmeasured and 0 if there is no signal. -#}
+{#- S and its components (scoring.md §7), computed in numpy. Without a signal, S is unmeasured and 0. -#}
 {% macro sustained_coherence_columns() -%}
   sigma,
   sigma_max,

@@ -134,8 +134,7 @@ def named(
 ) -> Permission:
     """Return the permission with a name.
 
-    :raises InputError: there is no such permission, or a threshold or window was given too and the permission has
-        another one.
+    :raises InputError: the name is unknown, or the permission has another threshold or window than the given one.
     """
     for one in found:
         if one.name == name:
@@ -159,10 +158,10 @@ def meant(
 
     :param found: permissions of the seed.
     :param published: lengths of the published windows in days, in ascending order.
-    :param threshold: None for the first permission of the seed with this window. If there is none, the result has the
-        threshold None, which means that of the published verdicts.
-    :param window_days: None for the window of the first permission of the seed. If there is no seed or a threshold is
-        given, None means the shortest window.
+    :param threshold: None for the first permission of the seed with this window. If the seed does not have one, the
+        result has the threshold None, which means that of the published verdicts.
+    :param window_days: None for the window of the first permission of the seed. If the seed is missing or a
+        threshold is given, None means the shortest window.
     """
     if window_days is None:
         window_days = found[0].window_days if found and threshold is None else published[0]

@@ -262,7 +262,7 @@ class Asked:
     def deciding(self, marts: Marts, threshold: float | None, permission: str | None) -> "Asked":
         """Return the request with the threshold and the window of the permission that it means.
 
-        :raises Problem: there is no such permission, or it has another threshold or window.
+        :raises Problem: the permission is unknown, or has another threshold or window.
         """
         found = read_permissions(marts)
         if permission is None:
