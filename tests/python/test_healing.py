@@ -25,7 +25,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
-    precondition,
     rule,
     run_state_machine_as_test,
 )
@@ -218,18 +217,22 @@ class Healing(RuleBasedStateMachine):
         self.now += periods * self.period * (1 if self.lookback == 3 else 9)
         self.receive(f"not is_latecomer and arrives_at < '{self.now}'")
 
-    # While a backfill is unfinished, late data would enter only the rest of it.
-    @precondition(lambda self: not self.is_backfill_unfinished)
+    # The rules have no preconditions. They would depend on how a run ended, which differs between two executions of
+    # the same history, because dbt's threads create the tables in any order. Hypothesis refuses such histories.
+
     @rule(place=PLACES)
     def late(self, place: int) -> None:
-        """A latecomer arrives."""
+        """A latecomer arrives, unless a backfill is unfinished: the late data would enter only the rest of it."""
+        if self.is_backfill_unfinished:
+            return
         self.receive(self.one_row("public.waiting", f"is_latecomer and {self.at} < '{self.now}'", place))
         self.late_data_came()
 
-    @precondition(lambda self: not self.is_backfill_unfinished)
     @rule(place=PLACES, periods=st.integers(0, 5))
     def again(self, place: int, periods: int) -> None:
         """A trace is sent again, or an event happens again, at the same time or later."""
+        if self.is_backfill_unfinished:
+            return
         moment = f"least({self.at} + {periods} * interval '{self.period}', '{self.now - self.period / 2}')"
         changed = {self.at: moment, '"attempt_index"': "attempt_index + 1", '"signature"': "'again'"}
         columns = ", ".join(self.columns)
@@ -256,7 +259,6 @@ class Healing(RuleBasedStateMachine):
             )
         self.change(f"delete from {self.source} where {row} and {self.in_window()}")
 
-    @precondition(lambda self: not self.is_backfill_unfinished)
     @rule(
         number=st.integers(0, 3),
         edit=st.sampled_from(["revoked_at = {}", "expires_at = {}", "revoked_at = null", None]),
@@ -264,6 +266,8 @@ class Healing(RuleBasedStateMachine):
     )
     def key(self, number: int, edit: str | None, hours: int) -> None:
         """A key is revoked, expires, is no longer revoked, or is deleted."""
+        if self.is_backfill_unfinished:
+            return
         moment = f"timestamptz '{self.now - timedelta(hours=hours)}'"
         condition = f"where key_id = 'key-{number}'"
         self.change(
@@ -317,10 +321,10 @@ class Healing(RuleBasedStateMachine):
         """Build a part by plain dbt."""
         self.execute("build", "--select", models, ciris_as_of=self.now.isoformat())
 
-    @precondition(lambda self: self.has_built)
     @rule()
     def retry(self) -> None:
-        self.execute("retry")
+        if self.has_built:
+            self.execute("retry")
 
     @rule(death=DEATHS, first=st.integers(0, 12), n=st.integers(0, 12), step_days=st.sampled_from([2, 60]))
     def backfill(self, death: Death, first: int, n: int, step_days: int) -> None:
