@@ -5,7 +5,7 @@
     indexes=[{'columns': ['as_of', 'window_days']}, {'columns': ['agent_id_hash']}],
   )
 }}
-{#- Alerts at the as-ofs of the run, with value, threshold and severity (scoring.md §8, certainty.md §4). Each kind has
+{#- Alerts at the as-ofs of the run, with value, threshold and severity (certainty.md §4). Each kind has
     a file in python/ciris_scoring/kinds/alerts and a CTE of the same name here. Alerts are built before the scores,
     whose verdicts need them. Grain and key: agent, as-of, window, kind. agent_name is null if the agent never sent one.
     -#}

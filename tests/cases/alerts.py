@@ -1,4 +1,4 @@
-"""Cases of alerts (scoring.md §8, certainty.md §4) whose edge can be reached without computing an interval."""
+"""Cases of alerts (certainty.md §4) whose edge can be reached without computing an interval."""
 
 from datetime import timedelta
 from typing import Any

@@ -31,7 +31,7 @@ DOCUMENTS = sorted([*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").glob("*.md"
 README = (REPOSITORY / "README.md").read_text()
 QUERIES = REPOSITORY / "docs/queries.md"
 CONFIGURATION = REPOSITORY / "docs/configuration.md"
-ROWS_SHOWN = 5
+ROWS_SHOWN = 4
 CELL_WIDTH = 60
 
 

@@ -173,7 +173,7 @@ class Reference:
     def _alerts(
         self, agent: Agent, end: datetime, window: Window, changes: Mapping[str, Any]
     ) -> Iterator[tuple[str, str, float]]:
-        """scoring.md §8 and certainty.md §4: yield kind, severity and value of the alerts of an agent."""
+        """certainty.md §4: yield kind, severity and value of the alerts of an agent."""
         p, length = self.fleet.p, window.days * DAY
         silence = end - p["silent_days"] * DAY
         if (
