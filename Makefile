@@ -51,7 +51,7 @@ lint: $(FOR_TESTS) parse ## Check style, types, the workflow and the conventions
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
-	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/bug.yml .github/ISSUE_TEMPLATE/change.yml
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/bug.yml
 	$(BIN)/zizmor --offline --quiet --no-progress .github
 	$(BIN)/pre-commit validate-config --color never
 	$(BIN)/dbt-bouncer --show-all-failures
