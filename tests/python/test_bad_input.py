@@ -193,7 +193,10 @@ def parsed(database: Database, variables: Any) -> Any:
 
 
 def dbt(database: Database, *command: str, variables: Any = None) -> Dbt:
-    """Run plain dbt in this process without unit tests, and fail if it raises an exception."""
+    """Run plain dbt in this process without unit tests, and fail if it raises an exception.
+
+    `dbt retry` takes the variables of the previous command. They are given only to find its target folder.
+    """
     from dbt import selected_resources
     from dbt.cli.main import dbtRunner
 
@@ -206,7 +209,7 @@ def dbt(database: Database, *command: str, variables: Any = None) -> Dbt:
     options = [*at(database), "--quiet", "--log-level", "none"]
     if command[0] == "build":
         options += ["--exclude-resource-type", "unit_test"]
-    if variables is not None:
+    if variables is not None and command[0] != "retry":
         options += ["--vars", json.dumps(variables)]
     with kept_parsed(database.profiles_dir, variables):
         # The manifest is reused, because dbt parses again for other variables, which takes longer than most of these

@@ -374,7 +374,6 @@ class Healing(RuleBasedStateMachine):
         after = self.published()
         if before["published_at"] == after["published_at"] is not None:
             assert after == before, f"The marts have changed without a publication: {said}"
-        self.has_built |= command == "build" and how == self.result
         is_whole = command != "retry" and "--select" not in arguments
         if "--from" in arguments and has_died:
             self.is_backfill_unfinished = True
@@ -398,7 +397,9 @@ class Healing(RuleBasedStateMachine):
         if command == "run":
             result = run(self.database, *arguments, as_of=None, variables=variables)
             return result.exit_code == 0, result.output
-        outcome = dbt(self.database, command, *arguments, variables=None if command == "retry" else variables)
+        outcome = dbt(self.database, command, *arguments, variables=variables)
+        # Without results, which a build that is refused at its start does not write, dbt has nothing to retry.
+        self.has_built |= outcome.results is not None
         return outcome.succeeded, outcome.said
 
     def killed(self, command: str, arguments: Sequence[str], variables: dict[str, Any]) -> tuple[bool, str]:
