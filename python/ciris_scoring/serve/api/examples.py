@@ -15,7 +15,7 @@ from ciris_scoring.serve.api.problems import MEDIA_TYPE, RETRY_SECONDS, TITLES, 
 EXAMPLES: dict[str, Any] = json.loads(
     resources.files(__package__).joinpath("examples.json").read_text(encoding="utf-8")
 )
-"""Example answers from the sample by endpoint, with shortened lists, and example details of each problem.
+"""Example answers from the sample by endpoint, with one item of each list.
 
 Answers that contain the score of the same agent are completed from that of the fleet, and lists by the members that
 describe the page of that answer.
@@ -107,7 +107,7 @@ def _problem(status: int) -> dict[str, Any]:
         "type": TYPE + kind,
         "title": TITLES[kind][1],
         "status": status,
-        **EXAMPLES["problems"].get(kind, {}),
+        "detail": meaning,
     }
     return {
         "description": meaning,
