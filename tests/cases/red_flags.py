@@ -1,6 +1,7 @@
 """Cases of red flags (certainty.md §5) that depend on the traces of one agent only."""
 
 from datetime import timedelta
+from math import log
 from typing import Any
 
 from cases import notation
@@ -102,7 +103,7 @@ CASES = [
         ],
     ),
     Case(
-        "5 renumbered and contradicted_null are raised by one occurrence",
+        "5 renumbered, contradicted_null and shared_key are raised by one occurrence",
         [
             *traces(ago(5), 3, agent="restarted"),
             *traces(ago(1), 2, agent="restarted", audit_sequence_number=[1, 2]),
@@ -113,10 +114,14 @@ CASES = [
                 action_was_overridden=None,
                 conscience_result={"action_was_overridden": True},
             ),
+            *notation.traces(
+                ago(1), 2, agent="copy", signature_key_id=["key of restarted", "another key of copy"]
+            ),
         ],
         agents={
             "restarted": red_flags(renumbered=1),
             "nulled": red_flags(**{"contradicted_null action_was_overridden": 2}),
+            "copy": red_flags(shared_key=1),
         },
     ),
     Case(
@@ -143,6 +148,20 @@ CASES = [
             "speaks": red_flags(**{"unreported coherence_passed": 4 / 49}),
             "defers": red_flags(**{"unreported idma_fragility_flag": 4 / 50}),
         },
+    ),
+    Case(
+        "5 volume_jump: traces per day rise from 4 to 10, and half of them are trivial",
+        [
+            *traces(ago(30), 92, agent="observer", every=timedelta(hours=6)),
+            *traces(
+                ago(7),
+                70,
+                agent="observer",
+                every=timedelta(hours=2.4),
+                selected_action=["TASK_COMPLETE"] * 35 + ["SPEAK"] * 35,
+            ),
+        ],
+        agents={"observer": red_flags(volume_jump=log(10 / 4)) | {"compared.volume_jump": 4}},
     ),
     Case(
         "5 key_turnover: three keys that the agent uses for the first time, not counting its first key",

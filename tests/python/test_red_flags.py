@@ -1,102 +1,26 @@
-"""Tests of red flags of selective reporting: each kind of manipulation raises its flag, and honest agents raise none.
+"""Tests of red flags of selective reporting: their counts, and the edges of their rules.
 
-The fleet is small and fixed. `python -m benchmarks red_flags` measures rates on larger fleets.
+`python -m benchmarks red-flags` measures how often manipulated and honest agents raise them.
 """
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterator
-from datetime import timedelta
 from itertools import combinations
 
 import numpy as np
-import psycopg
 import pytest
-from psycopg.rows import dict_row
 
-from benchmarks.coverage.polished import MANIPULATIONS
-from benchmarks.coverage.red_flags import END
-from ciris_scoring.lab.embedded import SCHEMA
-from ciris_scoring.lab.simulation import PATHOLOGIES, fleet_roster, simulate_fleet
-from ciris_scoring.lab.simulation.load import load_fleet
 from ciris_scoring.statistics.inputs import Rows, Window
 from ciris_scoring.statistics.red_flag_rows import COLUMNS
 from ciris_scoring.statistics.red_flags import FIELDS, raised_red_flags
 from ciris_scoring.statistics.ties import ABSENT, BASE, Scored, count_ties
-from conftest import Database
-from pipeline import score
-
-SEED = 7
-BEGUN = {True: END - timedelta(days=15), False: END - timedelta(days=4)}
-# Manipulation of each manipulated agent.
-POLISHED = {
-    "override nulled": "overconfident",
-    "override scrubbed": "contradictory",
-    "fragility nulled": "stuck_fragile",
-    "bad deferrals left open": "overconfident",
-    "restart, same key": "drifting",
-    "restart, new key": "unreplayable",
-    "a phase per episode": "relapsing",
-    "ten trivial traces per real one": "out_of_tune",
-    "numbers begin again": "broken_chain",
-    "a key a day": "renamed",
-    "copies of one record": "relapsing",
-    "good traces twice": "contradictory",
-    "good traces five times": "renamed",
-    "constant confidence": "broken_chain",
-    "withheld and renumbered": "revoked_key",
-    "deferrals escalated": "stuck_fragile",
-}
-HONEST = {"healthy", "new", "silent"}
-
-
-@pytest.fixture(scope="module")
-def agents() -> dict[str, str]:
-    """Return the agents by pathology; of the two healthy agents the last one."""
-    roster = fleet_roster(len(PATHOLOGIES), SEED)
-    return dict(zip(roster["pathology"], roster["agent_id_hash"], strict=True))
-
-
-@pytest.fixture(scope="module")
-def connection(module_database: Database, agents: dict[str, str]) -> Iterator[psycopg.Connection]:
-    """A fleet with 600 traces per agent in 7 days, most of it manipulated."""
-    fleet = simulate_fleet(len(PATHOLOGIES), 33, 600 / 7, SEED, END)
-    for manipulation in MANIPULATIONS:
-        agent = agents[POLISHED[manipulation.name]]
-        fleet = manipulation.polish(fleet, agent, BEGUN[manipulation.lasts])
-    with module_database.connect() as connection:
-        load_fleet(connection, fleet)
-        score(module_database.profiles_dir, END)
-        connection.execute(f"set search_path to {SCHEMA}")
-        connection.row_factory = dict_row
-        yield connection
-
-
-def red_flags_by_agent(connection: psycopg.Connection, as_of) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = defaultdict(set)
-    query = "select agent_id_hash, red_flag from fct_record_signs where as_of = %s and window_days = 7"
-    for row in connection.execute(query, [as_of]):
-        found[row["agent_id_hash"]].add(row["red_flag"])
-    return found
-
-
-def test_each_manipulation_raises_its_red_flag_and_honest_agents_raise_none(connection, agents):
-    found = red_flags_by_agent(connection, END)
-    for manipulation in MANIPULATIONS:
-        agent = agents[POLISHED[manipulation.name]]
-        if manipulation.red_flag is None:
-            assert found[agent] == set(), manipulation.name
-        else:  # An agent that restarts continues under another id.
-            assert manipulation.red_flag in found[agent] | found[agent[::-1]], manipulation.name
-    assert not any(found[agents[pathology]] for pathology in HONEST)
-    assert red_flags_by_agent(connection, min(BEGUN.values()) - timedelta(days=1)) == {}
 
 
 def test_ties_equal_a_direct_count():
-    """The scores are of three agents in 20 days. Some have no alignment or coherence."""
-    rng = np.random.default_rng(SEED)
+    """Three agents have 500 traces in 20 days. Some traces have no alignment or no coherence."""
+    rng = np.random.default_rng(7)
     n = 500
     agent, period = rng.integers(0, 3, n), rng.integers(0, 20, n)
     scores = rng.choice([0, 1, 60, 61, 121, 500, 1000], (3, n))
@@ -121,61 +45,62 @@ def test_ties_equal_a_direct_count():
         ]
 
 
-# Counts of agents in a window of 7 days that a rule uses. All other counts are those of NOTHING.
-NOTHING = {
-    "fleet": 1, "window_days": 7, "baseline_days": 23.0, "n_traces": 50, "baseline_n_traces": 100,
-}  # fmt: skip
+NOTHING = {"fleet": 1, "window_days": 7, "baseline_days": 23.0, "n_traces": 50, "baseline_n_traces": 100}
+"""Columns of an agent without anything that a rule counts. Columns that are not listed are 0."""
 
 
 def per_field(**counts: int) -> list[int]:
-    """Return counts in the order of the fields."""
+    """Return the count of each field, in the order of FIELDS."""
     return [counts.get(field, 0) for field in FIELDS]
 
 
 def of_success(n: int, unreported: int, before: int, unreported_before: int = 0) -> dict[str, list[int]]:
-    """Return the number of traces that should report action_success, and the number of those that do not."""
+    """Return how many traces should report action_success and how many of them do not, in window and baseline."""
     numbers = {"n_checked": n, "n_unreported": unreported}
     numbers |= {"baseline_n_checked": before, "baseline_n_unreported": unreported_before}
     return {name: per_field(action_success=number) for name, number in numbers.items()}
 
 
 def of_pairs(pairs: int, traces: int = 100, alone: int = 550) -> dict[str, int]:
-    """Return the equal pairs of a window. For 100 traces with 550 pairs equal in each score, chance gives 550^3 /
-    4950^2."""
+    """Return the number of pairs of traces that are equal in all three scores, and in each of them alone.
+
+    With 100 traces and 550 pairs that are equal in each score, chance gives 550^3 / 4950^2 pairs equal in all.
+    """
     scores = dict.fromkeys(("equal_plausibilities", "equal_alignments", "equal_coherences"), alone)
     return {"n_triples": traces, "equal_pairs": pairs, **scores}
 
 
 def of_plausibility(close: int, n: int) -> dict[str, int]:
+    """Return the number of plausibilities and how many of them lie within 0.06."""
     return {"n_plausibilities": n, "n_close_plausibilities": close}
 
 
-REPEATED = (
-    "Of 100 traces 21 pairs have the same plausibility, alignment and coherence, "
-    "3.1 times as many as chance gives; "
-)
 JUDGED = {
-    # With 100 traces and a baseline of 0 in 99, the expected mean is 1. The probability of 7 or more is 0.000083. With
-    # 0 in 96 it is 0.0001003. The second agent does not exceed its baseline (mean 3.5); the last one has only 2.
+    # For each name the counts of the agents of a fleet, the expected red flags by agent, flag and field, and the first
+    # message.
+    #
+    # First agent: 0 unreported of 99 in the baseline give a mean of 1, and 7 or more have a probability of 0.000083.
+    # Third agent: with 0 of 96 the probability is 0.0001003, which is too large. The second agent does not exceed its
+    # baseline, which gives a mean of 3.5. The last agent has only 2 unreported.
     "unreported against the own baseline": (
         [of_success(100, 7, 99), of_success(100, 3, 200, 6), of_success(100, 7, 96), of_success(50, 2, 9999)],
         {(0, "unreported", "action_success"): (0.07, 0, "own_baseline", 2.6800478074094127)},
         "action_success is missing in 7 of 100 traces that should report it (7.0 %); its own baseline: 0.0 %.",
     ),
-    # A fifth is missing from the first day on. The baseline would hide it, so the agent is compared with the fleet.
+    # A fifth is missing in window and baseline, so the agent is compared with the fleet.
     "unreported from the first day on": (
         [of_success(100, 20, 100, 20), *2 * [of_success(100, 0, 100)]],
         {(0, "unreported", "action_success"): (0.2, 0, "fleet_median", 9.12871)},
         "action_success is missing in 20 of 100 traces that should report it (20.0 %); the fleet's median: 0.0 %.",
     ),
-    # Two new keys are significant too, but an agent may replace its key.
+    # Two new keys are significant too, but the flag needs three, because an agent may replace its key.
     "new keys": (
         [{"n_new_keys": 2}, {"n_new_keys": 3}],
         {(1, "key_turnover", None): (3, 0, "own_baseline", 2.47436)},
         "3 new signing keys in 7 days; its own baseline: 0.0 in as many traces.",
     ),
-    # A single occurrence is enough, whatever the baseline. Occurrences in the baseline alone raise nothing. The
-    # comparison value is the baseline's count for as many traces.
+    # A single occurrence in the window is enough. Occurrences in the baseline alone raise nothing. The comparison
+    # value is the baseline's count, scaled to the number of traces of the window.
     "single occurrences": (
         [
             {
@@ -193,27 +118,24 @@ JUDGED = {
         },
         "In 1 of 50 traces idma_fragility_flag is missing, although their JSON components hold it.",
     ),
-    # 21 pairs are 3.09 times chance, more than twice the median of 1.473; 20 pairs are 2.95 times. The third agent
-    # has one trace too few, the fourth only 9 pairs.
+    # First agent: 21 pairs are 3.09 times chance, more than 3 and than twice the fleet's median of 1.473. Second agent:
+    # 20 pairs are 2.95 times chance. The third agent has one trace too few, the fourth only 9 pairs.
     "repeated records": (
         [
             *(of_pairs(21), of_pairs(20), of_pairs(90, 99), of_pairs(9, alone=9), of_pairs(10)),
             *(3 * [of_pairs(7)] + [of_pairs(0) | {"equal_coherences": 0}]),
         ],
         {
-            (0, "repeated_records", None): (
-                3.0927272727272727,
-                1.4727272727272727,
-                "fleet_median",
-                3.4785054261852166,
-            )
+            (0, "repeated_records", None): (3.092727, 1.472727, "fleet_median", 3.478505),
         },
-        REPEATED + "the fleet's median: 1.5 times.",
+        "Of 100 traces 21 pairs have the same plausibility, alignment and coherence, 3.1 times as many as chance gives;"
+        " the fleet's median: 1.5 times.",
     ),
-    # In the whole fleet scores are correlated: five times chance, but less than twice the median.
+    # The scores of the whole fleet are correlated. The first agent has five times as many pairs as chance gives, but
+    # less than twice the fleet's median.
     "repeated by the whole fleet": ([of_pairs(34), of_pairs(20), of_pairs(20)], {}, None),
-    # The median of agents with at least 30 traces is 0.25. The first is 42.5 points above it, the second 35. The third
-    # has 9 of 9 traces, too few for the flag and for the median.
+    # The fleet's median is 25 %. The first agent is 42.5 points above it, the second 35 points, which is not enough.
+    # The third agent has only 9 traces, too few for the flag and for the median, which need 30.
     "constant value": (
         [of_plausibility(*counts) for counts in [(27, 40), (24, 40), (9, 9), (8, 40), (8, 40), (10, 40)]],
         {(0, "constant_value", None): (0.675, 0.25, "fleet_median", 5.093668684415178)},
@@ -229,7 +151,7 @@ JUDGED = {
         {(0, "volume_jump", None): (math.log(2.02), 100 / 7, "own_baseline", 5.00689)},
         "28.9 traces a day, 50.0 % of them trivial; its own baseline: 14.3 a day, 20.0 %.",
     ),
-    # 8 modes in 10 episodes. If the previous window had no episode, the fleet's median is used.
+    # The first agent had episodes in the window before. The others had none, so the fleet's median is used.
     "phase churn": (
         [
             {"n_recoveries": 10, "n_modes": 8, "n_earlier_recoveries": 4, "n_earlier_modes": 1},
@@ -242,7 +164,7 @@ JUDGED = {
         },
         "8 different failure modes in 10 fragile episodes (0.80 each); its own baseline: 0.25.",
     ),
-    # Without a comparison only red flags that need none are raised.
+    # There is no baseline and no other agent. Only flags that need no comparison are raised.
     "nobody to compare with": (
         [{"n_traces": 20, "baseline_n_traces": 0, "n_shared_key": 3, "n_new_keys": 3}],
         {(0, "shared_key", None): (3, None, "fleet_median", None)},
@@ -252,7 +174,7 @@ JUDGED = {
 
 
 def wrong_judgements() -> Iterator[str]:
-    """Yield the differences from the expected results in ``JUDGED``."""
+    """Yield the differences from the expected results in ``JUDGED``, also for the mutation tests."""
     of_fields = ("n_checked", "n_unreported", "n_contradicted")
     for name, (rows, expected, message) in JUDGED.items():
         inputs = {}
@@ -260,19 +182,11 @@ def wrong_judgements() -> Iterator[str]:
             zero = NOTHING.get(column, per_field() if column.endswith(of_fields) else 0)
             inputs[column] = np.array([row.get(column, zero) for row in rows])
         flags = list(raised_red_flags(inputs))
-        found = {
-            (flag.row, flag.red_flag, flag.field): (
-                flag.value,
-                flag.comparison_value,
-                flag.compared_with,
-                flag.z,
-            )
-            for flag in flags
-        }
+        found = {(flag.row, flag.red_flag, flag.field): flag for flag in flags}
         if found.keys() != expected.keys() or any(
             one != (other if isinstance(other, str | None) else pytest.approx(other, rel=1e-4))
             for key, values in expected.items()
-            for one, other in zip(found[key], values, strict=True)
+            for one, other in zip(found[key][3:7], values, strict=True)
         ):
             yield f"{name}: {found}"
         elif message is not None and flags[0].message != message:
