@@ -1,4 +1,4 @@
-"""Tests of late traces and keys, computed by hand: counts and run logs."""
+"""Test of traces and keys that arrive late, computed by hand: data quality, log of runs and the note of a run."""
 
 from __future__ import annotations
 
@@ -19,13 +19,12 @@ MOVED = [
     *traces(ago(7) + NOON * 1.1, signature_key_id="moved"),
     *traces(ago(7) + NOON * 1.5, signature_key_id="moved"),
 ]
-"""Traces before and after the end of a key, which is moved to a later time of the same day."""
+"""Traces before and after the time at which their key is revoked. The time is moved later on the same day."""
 ONE_A_DAY = Case("late", [*traces(ago(44) + NOON, 44, every=DAY), *MOVED])
 LATE = Case("late", [row for days in (36, 20, 5, 4) for row in traces(ago(days) + NOON * 1.5)])
-"""Traces that arrive after the first run. Late traces are looked for in the 30 days before the restatement window,
-which begins 4 days before T.
+"""Traces that arrive after the first run. The restatement window begins 4 days before T, and late traces are counted in
+the 30 days before it. So two of the four traces are counted.
 """
-
 REVOKED = ago(10) + NOON * 1.5
 AS_OFS = [T - DAY, T]
 
@@ -34,34 +33,29 @@ NOTE = (
     "that came late: 2; traces with an outcome or another event that came late: 0; traces whose key was changed in "
     f"hindsight: 6). To score them again: ciris-scoring run --from {text(ago(19))} --to {text(T)} --allow-rescoring\n"
 )
+LATE_OF = """
+    select period_start, n, first_as_of, last_as_of from {{schema}}.fct_data_quality where issue = '{}' order by 1"""
+RUNS = """
+    select as_of, outcome, n_scores, n_late_traces from {schema}_intermediate.int_runs order by started_at"""
+PUBLICATIONS = """
+    select published_until, newest_as_of, final_until from {schema}_intermediate.int_runs order by published_at"""
 EXPECTED = {
-    "fct_data_quality, late traces": [(ago(days), 1, ago(days - 1), T) for days in (20, 5)],
-    "fct_data_quality, late keys": [
+    LATE_OF.format("late_trace"): [(ago(days), 1, ago(days - 1), T) for days in (20, 5)],
+    LATE_OF.format("late_key"): [
         (ago(days), n, ago(days - 1), T) for days, n in ((9, 1), (8, 1), (7, 2), (6, 1), (5, 1))
     ],
-    # Scores: first 43 as-ofs in two windows, then 4 as-ofs, namely three of the restatement window and the new one.
-    "int_runs, runs": [(T - DAY, "published", 86, 0), (T, "published", 8, 2)],
-    "int_runs, publications": [(T - DAY, T - DAY, None), (T, T, ago(4))],
+    # The first run scores 43 as-ofs in two windows. The second run scores three as-ofs of the restatement window again,
+    # and the new as-of.
+    RUNS: [(T - DAY, "published", 86, 0), (T, "published", 8, 2)],
+    PUBLICATIONS: [(T - DAY, T - DAY, None), (T, T, ago(4))],
 }
-QUERIES = {
-    "fct_data_quality, late traces": """
-        select period_start, n, first_as_of, last_as_of from {schema}.fct_data_quality
-        where issue = 'late_trace' order by 1""",
-    "fct_data_quality, late keys": """
-        select period_start, n, first_as_of, last_as_of from {schema}.fct_data_quality
-        where issue = 'late_key' order by 1""",
-    "int_runs, runs": """
-        select as_of, outcome, n_scores, n_late_traces from {schema}_intermediate.int_runs
-        order by started_at""",
-    "int_runs, publications": """
-        select published_until, newest_as_of, final_until from {schema}_intermediate.int_runs
-        order by published_at""",
-}
+"""Expected rows by query."""
 
 
 def wrong(server: Server, folder: Path) -> Iterator[str]:
-    """Yield the differences from the expected values after two runs, with late traces and a
-    revoked key between them.
+    """Yield the differences from the expected values after two runs.
+
+    Between the runs traces arrive late, one key is revoked, and the revocation of another key is moved.
     """
     with fresh_database(server, folder) as database, database.connect() as connection:
         create_loose_sources(connection)
@@ -81,10 +75,10 @@ def wrong(server: Server, folder: Path) -> Iterator[str]:
             yield f"not the note: {said[-500:]}"
         if "warn_late_traces_need_a_rescore" not in said:
             yield "no warning"
-        for name, query in QUERIES.items():
+        for query, expected in EXPECTED.items():
             found = connection.execute(query.format(schema=SCHEMA)).fetchall()
-            if found != EXPECTED[name]:
-                yield f"{name}: {found}, not {EXPECTED[name]}"
+            if found != expected:
+                yield f"{query}: {found}, not {expected}"
 
 
 def test_late_data_are_counted_and_logged(embedded_postgres: Server, tmp_path: Path) -> None:

@@ -1,17 +1,17 @@
-"""Tests of events that arrive after their trace was scored, computed by hand: the trace counts once, and the delay is
-reported. test_healing.py tests with random events that the reported range gives the scores of a full refresh.
+"""Test of events that arrive after the scores of their trace are final: each trace counts once, the event is reported.
+
+The expected numbers are computed by hand. test_healing.py tests the same with random events.
 """
 
 from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import pytest
 from psycopg.types.json import Jsonb
 
 from ciris_scoring.lab.embedded import SCHEMA, Server, write_profile
@@ -24,65 +24,18 @@ from test_event_lens import WHOLE
 START = datetime(2026, 6, 1, tzinfo=UTC)
 DAY, HOUR, SECOND = timedelta(days=1), timedelta(hours=1), timedelta(seconds=1)
 REFRESHED = "refreshed"
-
-
-class Event(NamedTuple):
-    """An event of a trace and the time at which it arrives."""
-
-    agent: str | None
-    trace_id: str
-    step: str
-    at: datetime
-    arrives_at: datetime
-    attempt: int
-    payload: Mapping[str, Any]
-
-
-class Fleet:
-    """Events of a fleet. Audit numbers of an agent follow the order of its outcomes."""
-
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-        self.numbers: Counter[str | None] = Counter()
-
-    def add(
-        self,
-        agent: str | None,
-        trace_id: str,
-        step: str,
-        at: datetime,
-        arrives_at: datetime | None = None,
-        attempt: int = 1,
-    ) -> None:
-        """Add an event, by default of a second attempt."""
-        payload = WHOLE[step]
-        if step == "ACTION_RESULT":
-            self.numbers[agent] += 1
-            payload = payload | {"audit_sequence_number": self.numbers[agent]}
-        self.events.append(Event(agent, trace_id, step, at, arrives_at or at, attempt, payload))
-
-    def add_trace(
-        self,
-        agent: str | None,
-        trace_id: str,
-        at: datetime,
-        outcome_at: datetime | None = None,
-        has_outcome: bool = True,
-        arrives_at: datetime | None = None,
-    ) -> None:
-        """Add the events of a trace, a second apart. The outcome can have another time."""
-        for second, step in enumerate(WHOLE):
-            is_outcome = step == "ACTION_RESULT"
-            if has_outcome or not is_outcome:
-                moment = outcome_at if is_outcome and outcome_at else at + second * SECOND
-                self.add(agent, trace_id, step, moment, arrives_at, attempt=0)
+"""Target schema of a run that scores everything at once."""
 
 
 class Lens:
-    """The event tables in a database, and a schema that is scored by consecutive runs."""
+    """Tables of events in a database, events that are yet to arrive, and two target schemas."""
 
     def __init__(self, database: Database, folder: Path) -> None:
         self.database = database
+        self.events: list[tuple[datetime, tuple[Any, ...]]] = []
+        """Time of arrival and row of each event."""
+        self.numbers: Counter[str | None] = Counter()
+        """Last audit number of each agent."""
         self.profiles = {}
         for schema in (SCHEMA, REFRESHED):
             self.profiles[schema] = folder / schema
@@ -95,34 +48,58 @@ class Lens:
                 "insert into cirislens.accord_public_keys (key_id, public_key_base64) values ('k', '-')"
             )
 
-    def receive(self, events: list[Event]) -> None:
+    def add(
+        self,
+        agent: str | None,
+        trace_id: str,
+        step: str,
+        at: datetime,
+        arrives_at: datetime | None = None,
+        attempt: int = 1,
+    ) -> None:
+        """Add an event, by default of a second attempt and arriving at its own time."""
+        payload = WHOLE[step]
+        if step == "ACTION_RESULT":
+            self.numbers[agent] += 1
+            payload = payload | {"audit_sequence_number": self.numbers[agent]}
+        self.events.append((arrives_at or at, (trace_id, step, attempt, at, agent, Jsonb(payload))))
+
+    def add_trace(
+        self,
+        agent: str | None,
+        trace_id: str,
+        at: datetime,
+        outcome_at: datetime | None = None,
+        has_outcome: bool = True,
+        arrives_at: datetime | None = None,
+    ) -> None:
+        """Add the events of a trace at intervals of a second, the outcome optionally at another time."""
+        for second, step in enumerate(WHOLE):
+            is_outcome = step == "ACTION_RESULT"
+            if has_outcome or not is_outcome:
+                moment = outcome_at if is_outcome and outcome_at else at + second * SECOND
+                self.add(agent, trace_id, step, moment, arrives_at, attempt=0)
+
+    def run(self, as_of: datetime) -> None:
+        """Let the events arrive that arrive before the as-of, and score."""
         with self.database.connect() as connection, connection.cursor() as cursor:
             cursor.executemany(
                 "insert into cirislens.trace_events (trace_id, thought_id, event_type, attempt_index, ts,"
                 " agent_id_hash, trace_level, payload, signature, signing_key_id, signature_verified, schema_version)"
                 " values (%s, 'th', %s, %s, %s, %s, 'detailed', %s, 's', 'k', true, '9.9.9')",
-                [(e.trace_id, e.step, e.attempt, e.at, e.agent, Jsonb(e.payload)) for e in events],
+                [row for arrives_at, row in self.events if arrives_at < as_of],
             )
-
-    def differences(self, as_of: datetime) -> list[str]:
-        """Score everything into another schema and return the differences from the incremental result."""
-        score(self.profiles[REFRESHED], as_of)
-        with self.database.connect() as connection:
-            return table_differences(connection, SCHEMA, REFRESHED)
+        self.events = [event for event in self.events if event[0] >= as_of]
+        score(self.profiles[SCHEMA], as_of)
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         with self.database.connect() as connection:
             return connection.execute(query.format(schema=SCHEMA)).fetchall()
 
 
-@pytest.fixture
-def lens(database: Database, tmp_path: Path) -> Lens:
-    return Lens(database, tmp_path)
-
-
 A, B, D, E = (letter * 16 for letter in "abde")
 UNUSUAL_IDS = {"c" * 16: "x" * 600, "f" * 16: " "}
-"""Agents with an oversized or a blank trace_id, and this trace_id."""
+"""Agents whose traces have an oversized or a blank trace_id, with this trace_id."""
 ISSUES = {
     (D, "trace_id_of_two_agents", 2),
     (E, "trace_id_of_two_agents", 2),
@@ -133,46 +110,48 @@ RUNS = [START + n * DAY for n in (3, 7, 9)]
 """As-ofs of the runs. At the last one, the first four days are final."""
 
 
-def wrong_by_hand(lens: Lens) -> Iterator[str]:
-    """Four traces a day of A, and two of B. On day 8, traces of days 1 to 4, which are final, get an outcome, a second
-    outcome or another step, dated then or now. A trace of day 2 arrives. Two agents have unusual ids.
+def wrong(server: Server) -> Iterator[str]:
+    """Yield the differences from the numbers computed by hand, after three runs and a backfill.
+
+    A has four traces a day, B has two traces. Before the last run, events arrive for traces whose scores are final: an
+    outcome, a second outcome, or another step. A whole trace of these days arrives, too.
     """
-    fleet = Fleet()
-    fleet.add_trace(B, "later", START + HOUR)
-    fleet.add_trace(B, "earlier", START + 3 * DAY + HOUR)
+    with tempfile.TemporaryDirectory() as folder, fresh_database(server, Path(folder)) as database:
+        yield from wrong_in(Lens(database, Path(folder)))
+
+
+def wrong_in(lens: Lens) -> Iterator[str]:
+    """Yield the differences in a database, as described in `wrong`."""
+    lens.add_trace(B, "later", START + HOUR)
+    lens.add_trace(B, "earlier", START + 3 * DAY + HOUR)
     for agent, trace_id in UNUSUAL_IDS.items():
-        fleet.add_trace(agent, trace_id, START + DAY + HOUR)
-        fleet.add_trace(agent, trace_id + " ", START + DAY + HOUR)
+        lens.add_trace(agent, trace_id, START + DAY + HOUR)
+        lens.add_trace(agent, trace_id + " ", START + DAY + HOUR)
     for quarter in range(4 * 9):
         at = START + quarter * DAY / 4
         if quarter == 5:
-            fleet.add_trace(A, "5", at, has_outcome=False)
+            lens.add_trace(A, "5", at, has_outcome=False)
         else:
-            fleet.add_trace(A, f"{quarter}", at)
+            lens.add_trace(A, f"{quarter}", at)
         if quarter == 30:
-            fleet.add(A, "5", "ACTION_RESULT", at + HOUR, attempt=0)
-            fleet.add(A, "6", "ACTION_RESULT", at + 2 * HOUR)
-            fleet.add(A, "7", "CONSCIENCE_RESULT", at + 3 * HOUR)
-            fleet.add(A, "8", "CONSCIENCE_RESULT", START + 2 * DAY + HOUR, arrives_at=at)
-            fleet.add(B, "later", "ACTION_RESULT", START + DAY + HOUR, arrives_at=at)
-            fleet.add(B, "earlier", "ACTION_RESULT", START + 2 * DAY + HOUR, arrives_at=at)
-            fleet.add_trace(A, "late", START + 1.5 * DAY, has_outcome=False, arrives_at=at)
+            lens.add(A, "5", "ACTION_RESULT", at + HOUR, attempt=0)
+            lens.add(A, "6", "ACTION_RESULT", at + 2 * HOUR)
+            lens.add(A, "7", "CONSCIENCE_RESULT", at + 3 * HOUR)
+            lens.add(A, "8", "CONSCIENCE_RESULT", START + 2 * DAY + HOUR, arrives_at=at)
+            lens.add(B, "later", "ACTION_RESULT", START + DAY + HOUR, arrives_at=at)
+            lens.add(B, "earlier", "ACTION_RESULT", START + 2 * DAY + HOUR, arrives_at=at)
+            lens.add_trace(A, "late", START + 1.5 * DAY, has_outcome=False, arrives_at=at)
             for agent, trace_id in UNUSUAL_IDS.items():
-                fleet.add(agent, trace_id, "ACTION_RESULT", at)
-    # Traces with a trace_id of two agents, and traces without an agent or with a long id.
+                lens.add(agent, trace_id, "ACTION_RESULT", at)
+    # Two trace_ids are used by both D and E. Three traces have no agent or an oversized id.
     for trace_id, day in (("shared within the lookback", 5), ("shared later", 7.5)):
-        fleet.add_trace(D, trace_id, START + (day - 4) * DAY)
-        fleet.add_trace(E, trace_id, START + day * DAY)
-    fleet.add_trace(None, "nobody's", START + DAY, outcome_at=START + 7.5 * DAY)
-    fleet.add_trace(None, "x" * 602, START + DAY)
-    fleet.add_trace("y" * 600, "x" * 601, START + DAY)
-    received = 0
-    by_arrival = sorted(fleet.events, key=lambda event: event.arrives_at)
+        lens.add_trace(D, trace_id, START + (day - 4) * DAY)
+        lens.add_trace(E, trace_id, START + day * DAY)
+    lens.add_trace(None, "nobody's", START + DAY, outcome_at=START + 7.5 * DAY)
+    lens.add_trace(None, "x" * 602, START + DAY)
+    lens.add_trace("y" * 600, "x" * 601, START + DAY)
     for as_of in RUNS:
-        due = [event for event in by_arrival if event.arrives_at < as_of]
-        lens.receive(due[received:])
-        received = len(due)
-        score(lens.profiles[SCHEMA], as_of)
+        lens.run(as_of)
     counts = (
         "select n_traces, n_chain_gaps from {schema}_intermediate.int_windows"
         f" where window_days = 30 and agent_id_hash = '{A}' order by as_of desc limit 1"
@@ -216,14 +195,10 @@ def wrong_by_hand(lens: Lens) -> Iterator[str]:
     assert result.exit_code == 0, result.output
     if found := lens.rows(late):
         yield f"late after the backfill: {found}"
-    yield from lens.differences(RUNS[-1])
+    score(lens.profiles[REFRESHED], RUNS[-1])
+    with lens.database.connect() as connection:
+        yield from table_differences(connection, SCHEMA, REFRESHED)
 
 
-def test_late_outcome_counts_once_and_is_reported(lens: Lens) -> None:
-    assert list(wrong_by_hand(lens)) == []
-
-
-def wrong(server: Server) -> Iterator[str]:
-    """Yield the differences, for the mutation tests."""
-    with tempfile.TemporaryDirectory() as folder, fresh_database(server, Path(folder)) as database:
-        yield from wrong_by_hand(Lens(database, Path(folder)))
+def test_late_outcome_counts_once_and_is_reported(embedded_postgres: Server) -> None:
+    assert list(wrong(embedded_postgres)) == []

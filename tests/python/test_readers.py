@@ -1,5 +1,4 @@
-"""Tests of the roles in CIRIS_MART_READERS: they are checked before anything is built, quoted, and get exclusive
-access."""
+"""Tests of the roles in CIRIS_MART_READERS: only they may read the marts, and unknown roles stop a run."""
 
 from __future__ import annotations
 
@@ -18,21 +17,8 @@ NAMES = ("bi-team", "BI", "bi", "two words", 'a "quoted" one', "Ærlig")
 
 
 @pytest.fixture(scope="module")
-def reader(small_fleet: Database) -> Iterator[str]:
-    """A role to which a run has granted the marts."""
-    name = f"reader_{uuid.uuid4().hex[:8]}"
-    with small_fleet.connect() as connection, pytest.MonkeyPatch.context() as patch:
-        connection.execute(f"create role {name}; grant usage on schema public to {name}")
-        patch.setenv("CIRIS_MART_READERS", name)
-        result = run(small_fleet, as_of=NEWEST)
-        assert result.exit_code == 0, result.output
-        yield name
-        connection.execute(f"drop owned by {name}; drop role {name}")
-
-
-@pytest.fixture(scope="module")
 def roles(small_fleet: Database) -> Iterator[dict[str, str]]:
-    """Roles with unusual names. They have a unique suffix, because roles are shared by all databases of a server."""
+    """Roles by name. They have a unique suffix, because all databases of a server share its roles."""
     suffix = uuid.uuid4().hex[:8]
     roles = {name: f"{name} {suffix}" if " " in name else f"{name}{suffix}" for name in NAMES}
     quoted = ['"' + role.replace('"', '""') + '"' for role in roles.values()]
@@ -43,7 +29,7 @@ def roles(small_fleet: Database) -> Iterator[dict[str, str]]:
 
 
 def readers(database: Database) -> set[frozenset[str]]:
-    """Return the roles other than the owner that may read each mart."""
+    """Return the sets of roles, without the owner, that may read one of the marts. One set means that all are equal."""
     with database.connect() as connection:
         return {
             frozenset(names)
@@ -60,12 +46,10 @@ def readers(database: Database) -> set[frozenset[str]]:
         }
 
 
-def build(database: Database) -> None:
-    outcome = dbt(database, "run", "--select", *MARTS, variables={"ciris_as_of": NEWEST})
-    assert outcome.succeeded, outcome.said
-
-
-def test_role_may_only_read_the_marts(small_fleet, reader) -> None:
+def test_role_may_only_read_the_marts(small_fleet, roles, monkeypatch) -> None:
+    monkeypatch.setenv("CIRIS_MART_READERS", roles["bi"])
+    result = run(small_fleet, as_of=NEWEST)
+    assert result.exit_code == 0, result.output
     with small_fleet.connect() as connection:
         relations = connection.execute(
             """
@@ -75,10 +59,10 @@ def test_role_may_only_read_the_marts(small_fleet, reader) -> None:
             from pg_class as c join pg_namespace as n on n.oid = relnamespace
             where relkind in ('r', 'v', 'm', 'f', 'p') and nspname ~ '^ciris'
             """,
-            {"role": reader},
+            {"role": roles["bi"]},
         ).fetchall()
         schemas = "select bool_or(has_schema_privilege(%s, oid, 'create')) from pg_namespace where nspname !~ '^pg_'"
-        assert connection.execute(schemas, [reader]).fetchone() == (False,)
+        assert connection.execute(schemas, [roles["bi"]]).fetchone() == (False,)
     assert {schema for _, schema, *_ in relations} == {
         SCHEMA, f"{SCHEMA}_intermediate", f"{SCHEMA}_staging", "cirislens",
     }  # fmt: skip
@@ -95,7 +79,8 @@ def test_named_roles_are_granted_and_all_others_revoked(small_fleet, roles, monk
         (f"Public,{roles['BI']}", ["PUBLIC", roles["BI"]]),
     ):
         monkeypatch.setenv("CIRIS_MART_READERS", names)
-        build(small_fleet)
+        outcome = dbt(small_fleet, "run", "--select", *MARTS, variables={"ciris_as_of": NEWEST})
+        assert outcome.succeeded, outcome.said
         assert readers(small_fleet) == {frozenset(expected)}
 
 

@@ -1,4 +1,4 @@
-"""Tests of the simulator, the sample, and loading both into the source tables."""
+"""Tests of the simulated fleets, of the sample, and of loading them into the source tables."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -23,19 +23,11 @@ def pg_connection(database) -> Iterator[psycopg.Connection]:
         yield connection
 
 
-# --- reproducibility -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("rows_per_chunk", [1, 120, 10**9])
-def test_chunks_do_not_change_the_rows(rows_per_chunk: int) -> None:
-    chunks = list(stream_fleet(**SMALL, rows_per_chunk=rows_per_chunk).traces)
+def test_chunks_do_not_change_the_rows() -> None:
+    chunks = list(stream_fleet(**SMALL, rows_per_chunk=120).traces)
     whole = simulate_fleet(**SMALL).traces
     pd.testing.assert_frame_equal(pd.concat(chunks, ignore_index=True), whole)
-    assert len(chunks) == {1: 9, 10**9: 1}.get(rows_per_chunk, len(chunks))
-    assert rows_per_chunk != 120 or 1 < len(chunks) < 9
-
-
-# --- the database ----------------------------------------------------------------------------------------------------
+    assert 1 < len(chunks) < SMALL["days"]
 
 
 def test_a_table_that_holds_traces_is_refused_before_anything_is_written(
@@ -44,13 +36,9 @@ def test_a_table_that_holds_traces_is_refused_before_anything_is_written(
     load_fleet(pg_connection, simulate_fleet(**SMALL))
     pg_connection.execute("delete from cirislens.wbd_deferrals")
     n = pg_connection.execute("select count(*) from cirislens.covenant_traces").fetchone()[0]
-    for load in (
-        lambda: load_fleet(pg_connection, simulate_fleet(**SMALL)),
-        lambda: load_sample(pg_connection),
-    ):
-        with pytest.raises(TargetHoldsTraces) as refusal:
-            load()
-        assert (refusal.value.table, refusal.value.n) == ("cirislens.covenant_traces", n)
+    with pytest.raises(TargetHoldsTraces) as refusal:
+        load_sample(pg_connection)
+    assert (refusal.value.table, refusal.value.n) == ("cirislens.covenant_traces", n)
     assert pg_connection.execute("select count(*) from cirislens.wbd_deferrals").fetchone() == (0,)
 
 
@@ -62,9 +50,6 @@ def test_a_load_that_fails_leaves_nothing_behind(pg_connection: psycopg.Connecti
     assert pg_connection.execute("select to_regnamespace('cirislens')").fetchone() == (None,)
 
 
-# --- the sample ------------------------------------------------------------------------------------------------------
-
-
 DIGESTS = {
     "traces": "1f2cb50ff29d6ca15e170c200583a1c13b4a95de1e01634d5eacbdbc84e0e823",
     "deferrals": "23f91cf943a18f3b606ffee837e0e7475b33b80025f78f5c27cd75b757cc569d",
@@ -74,7 +59,7 @@ DIGESTS = {
 
 
 def test_the_sample_never_changes() -> None:
-    """The documents show its scores, so every version of the simulator and of numpy must give the same bytes."""
+    """The documents show the scores of the sample. Simulator and numpy must give the same bytes in every version."""
     fleet = sample_fleet()
     found = {
         table: sha256("".join(copy_text([getattr(fleet, table)])).encode()).hexdigest() for table in DIGESTS

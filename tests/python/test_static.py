@@ -1,4 +1,4 @@
-"""Tests of the static nodes that a daily run skips, and of changes after which it builds them again."""
+"""Tests of the static nodes of dbt, which a daily run skips, and of the changes after which a run builds them again."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ import psycopg
 import pytest
 from click.testing import Result
 from dbt.cli.main import dbtRunner
-from dbt.contracts.graph.nodes import ParsedNode
 
 from ciris_scoring.basics.connection import connect
 from ciris_scoring.basics.project import load_project
 from ciris_scoring.job.dbt_build import DbtBuild
 from ciris_scoring.job.run_log import RunRecord
-from ciris_scoring.job.static import digest_to_skip_by, is_static, state_digest
+from ciris_scoring.job.static import digest_to_skip_by, state_digest
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.project_files import copy_project
 from conftest import REPOSITORY, Database
 from pipeline import kept_parsed
-from test_bad_input import built, dbt, marts, restore, run, saved
+from test_bad_input import built, marts, restore, run, saved
 from test_gate import BEFORE, NEWEST, RUN_TIMES
 
 SCORED_UNTIL = BEFORE
@@ -37,12 +36,12 @@ SKIPPED = {
     *["fct_trace_checks", "fct_factor_components", "fct_score_attribution", "fct_score_comparisons"],
     *["fct_score_changes", "fct_scoring_runs", "fct_deferral_verdicts"],
 }
-"""Nodes and tests that a second run skips."""
+"""Static nodes, which a second run skips."""
 
 
 @pytest.fixture(scope="module")
 def state(small_fleet: Database) -> Iterator[str]:
-    """Saved state after a run in this database, because the digest covers the database's name."""
+    """Saved state after a run in this database, whose name is part of the digest."""
     assert run(small_fleet, as_of=BEFORE).exit_code == 0
     with saved(small_fleet) as state:
         yield state
@@ -73,6 +72,7 @@ def skips(connection: psycopg.Connection, build: DbtBuild) -> bool:
 
 
 def test_a_second_run_skips_static_nodes_and_publishes_the_same(database):
+    """A third run, which has no digest to compare with, builds all nodes and publishes the same rows."""
     before = {row[:2]: row for row in built(database)}
     nodes = executed(run(database, as_of=NEWEST))
     published = marts(database, without=RUN_TIMES)
@@ -83,24 +83,6 @@ def test_a_second_run_skips_static_nodes_and_publishes_the_same(database):
         connection.execute(f"update {INTERMEDIATE}.int_runs set state_digest = null")
     assert nodes < executed(run(database, as_of=NEWEST)) <= nodes | SKIPPED
     assert marts(database, without=RUN_TIMES) == published
-
-
-def test_static_nodes_do_not_depend_on_the_run(database, build, monkeypatch):
-    """Their SQL does not depend on the as-of or on the state of the previous run."""
-    names = [node.name for node in build.manifest.nodes.values() if is_static(node)]
-
-    def compiled(as_of: str) -> dict[str, str]:
-        written: dict[str, str] = {}
-        monkeypatch.setattr(
-            ParsedNode, "write_node", lambda node, *_: written.update({node.name: node.compiled_code})
-        )
-        assert dbt(database, "compile", "--select", *names, variables={"ciris_as_of": as_of}).succeeded
-        return {name: code for name, code in written.items() if name in names}
-
-    first = compiled(BEFORE)
-    assert len(first) > 10
-    assert run(database, as_of=NEWEST).exit_code == 0
-    assert compiled("2026-06-16T00:00:00Z") == first
 
 
 CHANGES = {
@@ -140,8 +122,10 @@ def test_change_in_the_database_builds_all_nodes(build):
 
 
 def test_change_of_code_or_variables_builds_all_nodes(database, tmp_path, monkeypatch):
-    """A variable, the readers of the marts, a macro and seeds are changed. The new values of the seeds are wrong, so
-    they are not written."""
+    """A variable, the readers of the marts, a macro and seeds are changed, one after the other.
+
+    The new rows of the seeds are wrong. dbt must refuse them.
+    """
     folder = tmp_path / "project"
     copy_project(REPOSITORY, folder)
     monkeypatch.setenv("DBT_TARGET_PATH", str(tmp_path / "target"))
