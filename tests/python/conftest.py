@@ -224,6 +224,14 @@ def scored_sample(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFa
         yield database
 
 
+@pytest.fixture
+def marts(scored_sample: Database) -> Iterator[psycopg.Connection]:
+    """A connection to the scored sample with the marts in its search path. All changes are rolled back."""
+    with scored_sample.connect() as connection, connection.transaction(force_rollback=True):
+        connection.execute(f"set local search_path to {embedded.SCHEMA}, {embedded.SCHEMA}_intermediate")
+        yield connection
+
+
 @pytest.fixture(scope="module")
 def sample_copy(scored_sample: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     """A copy of the scored sample, which the tests of a module may change."""

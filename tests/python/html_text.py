@@ -23,19 +23,10 @@ def with_names(page: str) -> str:
     return re.sub(r"(<t[dh][^>]*) title=(\w+)>(.*?)(?=<t[dh])", r"\1>\3 (\2)", page)
 
 
-class Parsed(HTMLParser):
-    """Parsed page with its elements."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.html = page
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    @property
-    def names(self) -> set[str]:
-        """Return the names of agents on the page."""
-        return set(map(text_of, re.findall(r"<bdi[^>]*>(.*?)</bdi>", self.html, re.DOTALL)))
+def elements(page: str) -> list[tuple[str, dict[str, str | None]]]:
+    """Return the name and the attributes of each element."""
+    found: list[tuple[str, dict[str, str | None]]] = []
+    parser = HTMLParser()
+    parser.handle_starttag = lambda name, attributes: found.append((name, dict(attributes)))
+    parser.feed(page)
+    return found

@@ -37,6 +37,7 @@ def invoke(sample: Database, *arguments: str) -> Result:
 
 
 def acknowledged(sample: Database, *arguments: str) -> str:
+    """Return what the command says, after it has succeeded."""
     result = invoke(sample, "acknowledge", *arguments)
     assert result.exit_code == 0, result.output
     return result.stdout
@@ -62,8 +63,7 @@ def test_acknowledged_alert_is_marked_last_and_changes_no_score(sample_copy: Dat
     assert after[places[1]].pop("acknowledged") == [f"broken_chain: {seen}"]
     assert sorted(before, key=itemgetter("agent_id_hash")) == sorted(after, key=itemgetter("agent_id_hash"))
 
-    [one] = listed(sample_copy, "acknowledge")["acknowledgements"]
-    assert one["agent_id_hash"] == LINK and "disk replaced" in acknowledged(sample_copy)
+    assert "disk replaced" in acknowledged(sample_copy)
     acknowledged(sample_copy, "Link", "broken_chain", "--by", "Ben", "--withdraw")
     found = listed(sample_copy, "acknowledge")
     entries = [(one["action"], one["seen_by"]) for one in found["log"]]
@@ -86,22 +86,20 @@ def test_server_shows_acknowledgement_at_once_and_stays_read_only(sample_copy: D
             assert "seen by Ana until" in client.get(path).text, path
 
 
-@pytest.mark.parametrize(
-    ("change", "ends"),
-    [
-        ("reason = 'x'", False),
-        (f"until = '{TODAY - timedelta(days=1)}'", True),
-        ("severity = 'warning'", True),  # it is critical now
-        ("written_at = '2026-06-01'", True),  # it has ended since, and was raised again on 10 June
-    ],
-)
-def test_mark_ends_with_the_day_and_with_the_alert(sample_copy: Database, change: str, ends: bool):
+def test_acknowledgement_ends_with_the_day_and_with_the_alert(sample_copy: Database):
     acknowledged(sample_copy, "Mire", "low_capacity", *SEEN)
-    with sample_copy.connect() as connection:
-        connection.execute(f"update {TABLE} set {change}")
-    rows = listed(sample_copy, "alerts")["alerts"]
-    [mire] = [row for row in rows if row["agent_name"] == "Mire" and row["kind"] == "low_capacity"]
-    assert (mire["seen"] is None) is ends
+    for change, ends in {
+        "reason = 'x'": False,
+        f"until = '{TODAY - timedelta(days=1)}'": True,
+        f"until = '{TODAY}', severity = 'warning'": True,  # the alert is critical now
+        # The alert ended after 1 June and was raised again on 10 June.
+        "severity = 'critical', written_at = '2026-06-01'": True,
+    }.items():
+        with sample_copy.connect() as connection:
+            connection.execute(f"update {TABLE} set {change}")
+        rows = listed(sample_copy, "alerts")["alerts"]
+        [mire] = [row for row in rows if row["agent_name"] == "Mire" and row["kind"] == "low_capacity"]
+        assert (mire["seen"] is None) is ends, change
 
 
 def test_two_people_at_once_are_both_in_the_log(sample_copy: Database):
@@ -109,26 +107,16 @@ def test_two_people_at_once_are_both_in_the_log(sample_copy: Database):
     project = load_project(REPOSITORY, sample_copy.profiles_dir)
     names = [f"Person {number}" for number in range(4)]
     with ThreadPoolExecutor(4) as pool:
-        found = list(
-            pool.map(lambda name: write(project, "Link", "broken_chain", name, "x", str(TODAY)), names)
-        )
-    found.sort(key=lambda pair: pair[0].acknowledgement_id)
-    rows, replaced = zip(*found, strict=True)
+        found = pool.map(lambda name: write(project, "Link", "broken_chain", name, "x", str(TODAY)), names)
+        rows, replaced = zip(*sorted(found, key=lambda pair: pair[0].acknowledgement_id), strict=True)
     assert {row.seen_by for row in rows} == set(names)
-    # Each one replaces the one before it.
-    assert [row.acknowledgement_id for row in replaced[1:]] == [row.acknowledgement_id for row in rows[:-1]]
-    assert replaced[0].seen_by == "Ana"
+    # Each acknowledgement replaces the one before it.
+    assert [row.seen_by for row in replaced] == ["Ana", *(row.seen_by for row in rows[:-1])]
 
 
 def test_rights_of_readers_and_writers(sample_copy: Database, tmp_path: Path):
-    (tmp_path / "watcher").mkdir()
-    (tmp_path / "looker").mkdir()
     asked = ("acknowledge", "Link", "broken_chain", *SEEN)
-    with (
-        sample_copy.connect() as connection,
-        reader(sample_copy, "watcher", tmp_path / "watcher") as watcher,
-        reader(sample_copy, "looker", tmp_path / "looker") as looker,
-    ):
+    with sample_copy.connect() as connection, reader(sample_copy, "watcher", tmp_path) as watcher:
         error, hint = command_line.refused(invoke(watcher, *asked))
         assert "may create it" in error
         assert f"grant select, insert on {TABLE} to watcher" in hint.replace('"', "")
@@ -140,8 +128,8 @@ def test_rights_of_readers_and_writers(sample_copy: Database, tmp_path: Path):
         acknowledged(watcher, "Hush", "silent", *SEEN)
         roles = [row["role_name"] for row in read(connection, f"select role_name from {TABLE} order by 1")]
         assert roles == ["postgres", "watcher"]
-        connection.execute(f"revoke all on {TABLE} from looker")
-        assert "Nothing" in acknowledged(looker) and invoke(looker, "fleet").exit_code == 0
+        connection.execute(f"revoke all on {TABLE} from watcher")
+        assert "Nothing" in acknowledged(watcher) and invoke(watcher, "fleet").exit_code == 0
         connection.execute(f"alter table {TABLE} owner to watcher")
         error, hint = command_line.refused(invoke(sample_copy, *asked))
         assert "owner of the marts" in error and "alter table" in hint
@@ -159,7 +147,6 @@ def test_rights_of_readers_and_writers(sample_copy: Database, tmp_path: Path):
         (["Nobody", "silent", *SEEN], "No agent is named 'Nobody'"),
         (["Link", "broken_chain", *SEEN[:-1], "2020-01-01"], "which is over"),
         (["Link", "broken_chain", *SEEN[:-1], "soon"], "not a day"),
-        (["Link", "broken_chain", "--by", " ", *SEEN[2:]], "--by is ' '"),
         (["Link", "broken_chain", "--by", "a\nb", *SEEN[2:]], "--by is"),
         (["Link", "broken_chain", "--by", "Ana", "--withdraw"], "No acknowledgement"),
         (["Link", "broken_chain", *SEEN, "--withdraw"], "does not go with"),

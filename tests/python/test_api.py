@@ -1,5 +1,6 @@
-"""Tests of the API on the sample: filters, pages, names, the OpenAPI document, cache, keys, limits, metrics, and loss
-of the database. test_shown_numbers.py compares the answers with the marts, test_bad_values.py has wrong parameters.
+"""Tests of the API on the sample: lists, names of agents, the OpenAPI document, the server, and loss of the database.
+
+test_shown_numbers.py compares the answers with the marts. Wrong parameters are in test_bad_values.py.
 """
 
 from __future__ import annotations
@@ -13,9 +14,8 @@ import json
 import os
 import re
 import socket
-import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
@@ -41,14 +41,13 @@ from ciris_scoring.basics.project import Project, load_project
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import SAMPLE
 from ciris_scoring.marts.verdict import VERDICTS
-from ciris_scoring.serve.api import answers as answers_module
 from ciris_scoring.serve.api import database as database_module
 from ciris_scoring.serve.api import guard
 from ciris_scoring.serve.api.answers import CSV, JSON
 from ciris_scoring.serve.api.app import create_app
 from ciris_scoring.serve.api.database import Database as ServedDatabase
 from ciris_scoring.serve.api.endpoints import api
-from ciris_scoring.serve.api.guard import MOST_CLIENTS, SECURITY_HEADERS, Limits, client_of
+from ciris_scoring.serve.api.guard import MOST_CLIENTS, Limits, client_of
 from ciris_scoring.serve.api.lens import SORTED_BY
 from ciris_scoring.serve.api.problems import TYPE, Problem
 from ciris_scoring.serve.api.settings import Settings, settings_of
@@ -59,13 +58,13 @@ from serving import KEY, LINK, SCORING, asking, opened, reader, running, visited
 AS_OF = datetime.fromisoformat(SAMPLE["as_of"])
 MORPHEUS, ECHO = "da3f08513aac60cf", "e835d1c17f9256da"
 READER = "ciris_api"
-# The tests change what is published, so every request must look for a new publication.
+# The tests change the marts, so the server must look for a new publication at every request.
 SETTINGS = Settings(version_seconds=0)
 
 
 @pytest.fixture(scope="module")
 def project(sample_copy: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """The project with a profile of a role that may only read the marts."""
+    """The project with the profile of a role that may only read the marts."""
     with reader(sample_copy, READER, tmp_path_factory.mktemp("reader")) as database:
         yield load_project(REPOSITORY, database.profiles_dir)
 
@@ -80,6 +79,13 @@ def served(project: Project) -> Iterator[ServedDatabase]:
 def client(served: ServedDatabase) -> Iterator[TestClient]:
     with asking(served, SETTINGS) as client:
         yield client
+
+
+@pytest.fixture(scope="module")
+def port(client: TestClient) -> Iterator[int]:
+    """Port of the application on a socket."""
+    with running(client.app) as served_on:
+        yield served_on
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +108,7 @@ def get(client: TestClient, path: str, **parameters: Any) -> Any:
 
 
 def refused(client: TestClient, path: str, status: int, kind: str) -> dict[str, Any]:
-    """Return the problem document of a request that must be refused."""
+    """Return the problem document of a refused request, which must have this status and type."""
     response = client.get(path)
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/problem+json"
@@ -117,14 +123,13 @@ def time_text(moment: datetime) -> str:
 
 
 def all_pages(client: TestClient, path: str, **parameters: Any) -> Iterator[dict[str, Any]]:
-    """Yield a page and all following pages."""
-    address = f"{SCORING}{path}"
+    """Yield all pages of a list, by following `next`."""
     page = get(client, path, **parameters)
     while True:
         yield page
         if page["next"] is None:
             return
-        page = client.get(address + page["next"]).json()
+        page = client.get(f"{SCORING}{path}{page['next']}").json()
 
 
 def enter(marts: psycopg.Connection, outcome: str | None) -> str:
@@ -142,7 +147,7 @@ def enter(marts: psycopg.Connection, outcome: str | None) -> str:
 def changed(
     marts: psycopg.Connection, table: str, statement: str, values: Sequence[Any] = ()
 ) -> Iterator[None]:
-    """Change a mart and restore it afterwards."""
+    """Change a mart and publish it; restore it afterwards."""
     marts.execute(f"create table before as select * from {table}")
     try:
         marts.execute(statement, values)
@@ -165,14 +170,13 @@ def test_the_fleet_is_filtered_sorted_and_cut_to_fields(client, marts):
     def fleet(**asked: Any) -> list[dict[str, Any]]:
         return get(client, "/capacity/fleet", **asked)["agents"]
 
-    for column, name, values in (
-        ("category", "category", ("healthy", "moderate")),
-        ("score_status", "status", ("provisional", "final")),
-        ("verdict", "verdict", VERDICTS),
+    for column, name, value in (
+        ("category", "category", "moderate"),
+        ("score_status", "status", "provisional"),
+        *(("verdict", "verdict", verdict) for verdict in VERDICTS),
     ):
-        for value in values:
-            expected = [row["agent_id_hash"] for row in rows if row[column] == value]
-            assert [one["agent_id_hash"] for one in fleet(**{name: value})] == expected, value
+        expected = [row["agent_id_hash"] for row in rows if row[column] == value]
+        assert [one["agent_id_hash"] for one in fleet(**{name: value})] == expected, value
     assert [one["agent_id_hash"] for one in fleet(raised="broken_chain")] == [LINK]
     assert fleet(verdict="withhold", threshold=0) == [] != fleet(verdict="withhold", threshold=1)
     for name in SORTED_BY:
@@ -192,7 +196,7 @@ def test_the_fleet_is_filtered_sorted_and_cut_to_fields(client, marts):
 
 
 def test_agents_without_a_score_are_listed_as_unscored(client, marts):
-    """At the as-of, one agent of the sample has too few traces. For another one, the traces of the window are gone."""
+    """At the as-of, Sprout has too few traces. Link's rows are deleted, as if Link had no trace in the window."""
     as_of = datetime(2026, 6, 11, tzinfo=UTC)
     query = (
         "select * from fct_capacity_scores where as_of = %s and window_days = 7 and capacity_score is null"
@@ -212,9 +216,6 @@ def test_agents_without_a_score_are_listed_as_unscored(client, marts):
         assert unscored(category="healthy") == []
         newest = get(client, "/capacity/Link")["metadata"]["as_of"]
         assert newest == time_text(AS_OF - timedelta(days=1)), "the agent's newest score is a day older"
-    with changed(marts, "fct_capacity_scores", gone.partition(" and ")[0]):
-        for accept in (JSON, CSV):
-            assert client.get(f"{SCORING}/history/Link", headers={"Accept": accept}).status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -225,9 +226,9 @@ def test_agents_without_a_score_are_listed_as_unscored(client, marts):
     ],
 )
 def test_next_leads_through_both_lists_of_an_answer(client, path, asked, lists):
-    """Either list can be the longer one: the fleet has more agents with a score, the sample more alerts than agents."""
+    """The fleet has more agents with a score than without. The sample has more alerts than agents with an alert."""
     whole = get(client, path, **asked)
-    for limit in (1, 6, 15):
+    for limit in (1, 6):
         pages = list(all_pages(client, path, limit=limit, **asked))
         for name, total in lists.items():
             assert [one for page in pages for one in page[name]] == whole[name] != []
@@ -337,14 +338,12 @@ def test_healthz_and_readyz_report_process_and_marts(client, marts):
 NEAREST = [f"2026-06-{day:02}T00:00:00+00:00" for day in range(6, 16)]
 REFUSED: list[tuple[str, int, str, str, dict[str, Any]]] = [
     *((f"{SCORING}/{path}?window_days=8", 422, "bad-parameter", "there are 7 and 30", {"allowed": [7, 30]})
-        for path in ("capacity/fleet", "history/Link", "alerts", "agents")),
+        for path in ("capacity/fleet", "agents")),
     *((f"{SCORING}/{path}as_of=2026-06-10T07:00:00Z", 404, "no-score",
         "Nearest: 2026-06-10T00:00:00Z and 2026-06-11T00:00:00Z.", {"as_ofs": NEAREST})
-        for path in ("capacity/Link?", "factors/Link?", "evidence/Link?component=i_chain&", "capacity/fleet?",
-                     "alerts?", "red-flags?", "deferrals/Link?")),
-    (f"{SCORING}/capacity/fleet?as_of=2020-01-01", 404, "no-score", "Scores exist for 45 as-ofs, 2026-05-02", {}),
-    *((f"{SCORING}/history/Link?{query}", 404, "no-score", "The newest as-of is", {"as_ofs": NEAREST[-1:]})
-        for query in ("from=2026-06-15T00:00:01Z", "from=9999-12-01&to=9999-12-31T23:59:59.999999")),
+        for path in ("capacity/Link?", "capacity/fleet?", "red-flags?", "deferrals/Link?")),
+    (f"{SCORING}/history/Link?from=9999-12-01&to=9999-12-31T23:59:59.999999", 404, "no-score", "The newest as-of is",
+        {"as_ofs": NEAREST[-1:]}),
     (f"{SCORING}/capacity/fleet?fields=agent_name,nothing", 422, "bad-parameter", "names 'nothing'; `allowed`", {}),
     (f"{SCORING}/capacity/Lnik", 404, "unknown-agent", "'Link'",
         {"agents": [{"agent_id_hash": LINK, "agent_name": "Link"}]}),
@@ -368,24 +367,6 @@ def test_refused_request_lists_allowed_or_nearest_values(client):
         assert response.headers["allow"] == "GET, HEAD"
 
 
-def test_alert_begins_again_after_a_gap(client, marts):
-    gap = "delete from fct_capacity_alerts where agent_id_hash = %s and window_days = 7 and as_of = %s"
-    with changed(marts, "fct_capacity_alerts", gap, [LINK, AS_OF - timedelta(days=4)]):
-        [chain] = get(client, "/alerts", kind="broken_chain", severity="critical")["alerts"]
-        assert chain["since"] == time_text(AS_OF - timedelta(days=3))
-        # Before the gap, the alert was raised from the first as-of on, so its bar begins at the left.
-        page = client.get("/agent?agent_id=Link").text
-        bars = re.findall(r"<rect class=critical x=(\S+) width=([^>]+)>", page)
-        assert bars == [("0%", "88.6%"), ("93.2%", "6.8%")]
-
-
-def test_pages_are_served_beside_the_api(client):
-    moved = client.get("/agents/Link?window_days=30", follow_redirects=False)
-    assert (moved.status_code, moved.headers["location"]) == (307, "../agent?agent_id=Link&window_days=30")
-    assert client.get("/agents/Link").text == client.get("/agent?agent_id=Link").text
-    assert client.get("/agent?agent_id=nobody").headers["cache-control"] == "no-store"
-
-
 # --- identifying agents ----------------------------------------------------------------------------------------------
 
 LABEL = "Link (4107c26f)"
@@ -396,11 +377,11 @@ OF_AN_AGENT = ("capacity/{}", "factors/{}", "history/{}", "evidence/{}?component
 @pytest.mark.parametrize(
     ("change", "asked"),
     [
-        # The agent Morpheus was called Haven for some days.
+        # Morpheus was called Haven and Proteus earlier. Another agent is called Haven now.
         ("", {"Haven": f"Another agent once had this name: {MORPHEUS}.", "Haven (da3f0851)": None, "Proteus": None}),
         ("agent_name = 'Link'", {
             "Link": BOTH, LINK: None, LINK[:4]: None, LABEL: None, "Link 4107c26f": None, f"hash:{LINK}": None}),
-        # An agent chooses its name and its hash, so it must not be able to replace another agent.
+        # Echo takes the hash or the label of Link. Nobody may then get Echo's score in place of Link's.
         (f"agent_name = '{LINK}'", {LINK: BOTH, f"hash:{LINK}": None}),
         (f"agent_name = '{LINK[:8]}'", {LINK[:8]: BOTH, f"hash:{LINK}": None}),
         (f"agent_name = '{LABEL}'", {LABEL: BOTH, f"hash:{LINK}": None}),
@@ -410,7 +391,7 @@ OF_AN_AGENT = ("capacity/{}", "factors/{}", "history/{}", "evidence/{}?component
     ],
     ids=["former", "name", "hash", "beginning", "label", "hash like a name", "former hash"],
 )  # fmt: skip
-def test_text_identifies_one_agent_or_is_refused_with_those_it_may_mean(client, marts, change, asked):
+def test_text_identifies_one_agent_or_is_refused_with_the_agents_it_may_mean(client, marts, change, asked):
     statement = f"update dim_agents set {change or 'agent_name = agent_name'} where agent_id_hash = '{ECHO}'"
     with changed(marts, "dim_agents", statement):
         for endpoint, (text, expected) in itertools.product(OF_AN_AGENT, asked.items()):
@@ -425,24 +406,16 @@ def test_text_identifies_one_agent_or_is_refused_with_those_it_may_mean(client, 
                 assert (answer["agent_id_hash"] == LINK) is bool(change)
 
 
-def test_agents_with_any_name_can_be_requested(port, marts):
-    names = [
-        *("a/b", "../../x", "fleet", "ünïcode 探索", "👩‍👧", "%41", "a?b#c", '"><script>'),
-        *("'; drop table x --", "\u202eab"),
-    ]
-    naming = """
-        update dim_agents set agent_name = names.name from unnest(%s::text[]) with ordinality as names (name, number)
-        where agent_id_hash = (select agent_id_hash from before order by 1 offset names.number - 1 limit 1)
-    """
+def test_agent_with_any_name_can_be_requested(port, marts):
+    name = """../a/b?c#%41 ü探👩‍👧\u202e"><script>'; --"""
+    statement = "update dim_agents set agent_name = %s where agent_id_hash = %s"
     with (
-        changed(marts, "dim_agents", naming, [names]),
+        changed(marts, "dim_agents", statement, [name, LINK]),
         contextlib.closing(http.client.HTTPConnection("127.0.0.1", port)) as connection,
     ):
-        found = {row["agent_name"]: row["agent_id_hash"] for row in marts.execute("select * from dim_agents")}
-        for name in names:
-            connection.request("GET", f"{SCORING}/factors/{quote(name, safe='')}")
-            answer = connection.getresponse()
-            assert (answer.status, json.load(answer)["agent_id_hash"]) == (200, found[name]), name
+        connection.request("GET", f"{SCORING}/factors/{quote(name, safe='')}")
+        answer = connection.getresponse()
+        assert (answer.status, json.load(answer)["agent_id_hash"]) == (200, LINK)
 
 
 # --- the OpenAPI document --------------------------------------------------------------------------------------------
@@ -452,50 +425,45 @@ def test_openapi_document_has_descriptions_and_examples(client):
     document = client.app.openapi()
     for path, operations in document["paths"].items():
         operation, responses = operations["get"], operations["get"]["responses"].values()
-        assert operation["summary"] and operation["tags"], path
-        described = [operation, *operation.get("parameters", []), *responses]
-        assert all(one["description"] for one in described), path
+        assert operation["summary"], path
+        assert all(one["description"] for one in [*operation.get("parameters", []), *responses]), path
         contents = [content for response in responses for content in response.get("content", {}).values()]
         assert all(content.get("example") for content in contents), path
-    schemas = document["components"]["schemas"]
-    described = {name for name, schema in schemas.items() if "description" in schema}
     undescribed = [
         (name, member)
-        for name, schema in schemas.items()
+        for name, schema in document["components"]["schemas"].items()
         for member, of_member in schema.get("properties", {}).items()
-        if "description" not in of_member and of_member.get("$ref", "").rpartition("/")[2] not in described
+        if not of_member.keys() & {"description", "$ref"}
     ]
     assert undescribed == []
 
 
 def test_examples_equal_the_answers_of_the_server(served):
-    """REWRITE_DOCUMENTS=1 writes the examples. Bounds may differ in their last digits, because numpy computes
-    logarithms differently on other processors.
+    """REWRITE_DOCUMENTS=1 writes the examples. Eight digits are compared, because numpy computes logarithms slightly
+    differently on other processors.
     """
     changing = {"timestamp", "scored_at", "as_of_age_seconds", "cached", "runs"}
 
-    def stable(value: Any, number: Callable[[float], Any] = float) -> Any:
-        if isinstance(value, dict):
-            return {
-                name: stable(member, number)
-                for name, member in value.items()
+    def stable(text: str) -> Any:
+        return json.loads(
+            text,
+            parse_float=lambda number: float(f"{float(number):.8g}"),
+            object_hook=lambda found: {
+                name: value
+                for name, value in found.items()
                 if name not in changing and not name.endswith(".csv")
-            }
-        if isinstance(value, list):
-            return [stable(member, number) for member in value]
-        return number(value) if isinstance(value, float) else value
+            },
+        )
 
-    found = api_examples.examples(served)
+    found = json.dumps(api_examples.examples(served), indent=1, ensure_ascii=False) + "\n"
     if os.environ.get("REWRITE_DOCUMENTS"):
-        written = json.dumps(found, indent=1, ensure_ascii=False) + "\n"
-        api_examples.FILE.write_text(written, encoding="utf-8")
-    expected = json.loads(api_examples.FILE.read_text(encoding="utf-8"))
-    assert stable(found) == stable(expected, lambda value: pytest.approx(value, rel=1e-9))
+        api_examples.FILE.write_text(found, encoding="utf-8")
+    assert stable(found) == stable(api_examples.FILE.read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")
 def fuzzed(served: ServedDatabase) -> Any:
-    """OpenAPI document of an application without a check of the host name."""
+    """OpenAPI document of an application that accepts every host name, because schemathesis chooses it."""
     asked = create_app(served, Settings(version_seconds=60, local_names_only=False))
     return schemathesis.openapi.from_asgi("/openapi.json", asked)
 
@@ -513,7 +481,9 @@ CHECKS = [
 
 
 def is_within_schema(case: schemathesis.Case) -> bool:
-    """A schema cannot express that `to` must not be before `from`, nor which windows and permissions there are."""
+    """Return whether a case is valid beyond its schema, which cannot say that `to` must not be before `from`, nor
+    which windows and permissions exist.
+    """
     asked = case.query or {}
     return (
         not {"from", "to"} <= set(asked)
@@ -542,25 +512,6 @@ def test_answers_match_the_openapi_document(fuzzed, operation):
                 case.call_and_validate(checks=CHECKS[:-2])
 
         check()
-
-
-# --- the server ------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def port(client: TestClient) -> Iterator[int]:
-    """Port of the application on a socket."""
-    with running(client.app) as served_on:
-        yield served_on
-
-
-def test_bug_is_reported_in_the_log_only(served, monkeypatch):
-    monkeypatch.setattr(answers_module.Answers, "publication", lambda self: 1 / 0)
-    with asking(served, raise_server_exceptions=False) as client:
-        answer = client.get(f"{SCORING}/capacity/Link")
-    assert (answer.status_code, answer.json()["type"]) == (500, TYPE + "internal")
-    assert "division" not in answer.text
-    assert SECURITY_HEADERS.items() <= {name.title(): value for name, value in answer.headers.items()}.items()
 
 
 # --- the cache -------------------------------------------------------------------------------------------------------
@@ -593,8 +544,8 @@ def test_answer_stays_cached_until_a_publication(client, marts):
         assert 0.123 in {agent["composite_score"] for agent in newer.json()["agents"]}
 
 
-def test_publication_identity_is_unique_while_a_run_is_unfinished(client, marts):
-    """The same holds after a run that was killed or failed. The marts may then be partly old and partly new."""
+def test_answers_are_not_kept_while_a_run_is_unfinished(client, marts):
+    """Nor are they kept after a run that failed or was killed, because the marts may be partly old and partly new."""
     seen: set[str] = set()
 
     def new_tags() -> int:
@@ -608,7 +559,7 @@ def test_publication_identity_is_unique_while_a_run_is_unfinished(client, marts)
     enter(marts, "refused")
     assert new_tags() == 1
     run_id = enter(marts, None)
-    enter(marts, "refused")  # refused because a run is in progress
+    enter(marts, "refused")  # a run that was refused because the other one is unfinished
     for outcome in (None, "failed", "interrupted"):
         query = f"update {SCHEMA}_intermediate.int_runs set outcome = %s where run_id = %s"
         marts.execute(query, [outcome, run_id])
@@ -619,7 +570,7 @@ def test_publication_identity_is_unique_while_a_run_is_unfinished(client, marts)
 
 
 def test_cache_stays_within_its_size(served, marts):
-    """A large answer is not kept, because it would displace many others. The least recently used ones are dropped."""
+    """An answer of more than a quarter of the cache is not kept. The least recently used answers are dropped."""
     paths = [
         f"{SCORING}/{endpoint}/{row['agent_id_hash']}"
         for row in marts.execute("select agent_id_hash from dim_agents").fetchall()
@@ -632,10 +583,6 @@ def test_cache_stays_within_its_size(served, marts):
         assert found == [False] * (len(paths) + 2) + [True, False]
         kept = client.app.state.answers
         assert 0 < kept._n_bytes == sum(answer.n_bytes for answer in kept._kept.values()) <= 60_000
-        known = {"If-None-Match": client.get(large).headers["etag"]}
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(kept, "_make", lambda *_: 1 / 0)  # building the answer again would fail
-            assert client.get(large, headers=known).status_code == 304
 
 
 # --- keys and rate limits --------------------------------------------------------------------------------------------
@@ -665,9 +612,8 @@ def test_key_is_required_except_for_probes(served):
 
 
 def test_key_is_required_unless_host_is_loopback(monkeypatch):
-    def settled(host: str, **options: Any) -> Settings:
-        given = {"no_auth": False, "requests_per_minute": None, "origins": (), "cache_mb": 1, **options}
-        return settings_of(host, 8000, **given)
+    def settled(host: str, no_auth: bool = False, per_minute: int | None = None) -> Settings:
+        return settings_of(host, 8000, no_auth, per_minute, origins=(), cache_mb=1)
 
     monkeypatch.delenv("CIRIS_API_KEY", raising=False)
     for host in ("127.0.0.1", "::1", "localhost", "127.8.9.1"):
@@ -676,28 +622,27 @@ def test_key_is_required_unless_host_is_loopback(monkeypatch):
     for host in ("0.0.0.0", "::", "192.0.2.1", "example.org", ""):
         with pytest.raises(InputError, match="no API key is set"):
             settled(host)
-        assert settled(host, no_auth=True).requests_per_minute == 600
+    assert settled("0.0.0.0", no_auth=True).requests_per_minute == 600
     monkeypatch.setenv("CIRIS_API_KEY", KEY)
     assert settled("0.0.0.0").key == settled("127.0.0.1").key == KEY
     assert settled("0.0.0.0", no_auth=True).key is None
-    assert settled("0.0.0.0", requests_per_minute=0).requests_per_minute == 0
+    assert settled("0.0.0.0", per_minute=0).requests_per_minute == 0
     monkeypatch.setenv("CIRIS_API_KEY", "short")
     with pytest.raises(InputError, match="at least 16"):
         settled("0.0.0.0")
-    for origin in ("*", "example.org", "https://example.org/path", "https://*.example.org"):
-        with pytest.raises(InputError, match="not an origin"):
-            settled("127.0.0.1", no_auth=True, origins=(origin,))
 
 
-def test_client_above_the_rate_limit_gets_429(served, monkeypatch):
+def test_guessing_keys_is_limited_and_does_not_block_clients_with_the_key(served, monkeypatch):
     monkeypatch.setattr(guard, "monotonic", lambda: 0.0)
-    with asking(served, Settings(requests_per_minute=3)) as client:
-        answers = [client.get(f"{SCORING}/capacity/Link") for _ in range(4)]
-        assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
-        assert [answer.headers["x-ratelimit-remaining"] for answer in answers] == ["2", "1", "0", "0"]
-        problem = answers[-1].json()
+    path = f"{SCORING}/capacity/Link"
+    with asking(served, Settings(key=KEY, requests_per_minute=3)) as client:
+        guesses = [client.get(path, headers={"X-API-Key": f"guess-{n}"}) for n in range(4)]
+        assert [guess.status_code for guess in guesses] == [401, 401, 401, 429]
+        problem = guesses[-1].json()
         assert (problem["type"], problem["limit"]) == (TYPE + "too-many-requests", 3)
-        assert answers[-1].headers["retry-after"] == str(problem["retry_after"]) == "20"
+        assert guesses[-1].headers["retry-after"] == str(problem["retry_after"]) == "20"
+        answer = client.get(path, headers={"X-API-Key": KEY})
+        assert (answer.status_code, answer.headers["x-ratelimit-remaining"]) == (200, "2")
         assert client.get("/healthz").status_code == 200
         assert client.get("/readyz").status_code == 429  # this probe reads the database, so it is limited
 
@@ -743,51 +688,37 @@ def test_answers_have_security_headers_and_foreign_hosts_are_refused(client, ser
         assert client.options(f"{SCORING}/alerts", headers=preflight).status_code == 200
 
 
-def test_head_has_the_headers_of_get(client, port):
-    for path in (
-        f"{SCORING}/history/Link",
-        f"{SCORING}/capacity/nobody",
-        "/healthz",
-        "/",
-        "/metrics",
-        "/nothing",
-    ):
+def test_head_has_the_headers_of_get(client):
+    for path in (f"{SCORING}/history/Link", f"{SCORING}/capacity/nobody", "/", "/metrics"):
         client.get(path)  # the first answer is not compressed
         asked, head = client.get(path), client.head(path)
         assert (head.status_code, head.content) == (asked.status_code, b""), path
         assert head.headers.keys() == asked.headers.keys()
-        assert head.headers["content-type"] == asked.headers["content-type"]
-    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
-        for _ in range(2):
-            connection.request("HEAD", "/healthz")
-            assert connection.getresponse().read() == b""  # the connection stays open
 
 
 def test_every_error_is_a_page_in_a_browser(served, client, monkeypatch):
     browser = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
     with asking(served, Settings(key=KEY, requests_per_minute=1)) as without_key:
-        answers = [(status, without_key.get("/", headers=browser)) for status in (401, 429)]
-    for status, path in (
-        (404, f"{SCORING}/capacity/nobody"),
-        (404, "/a/b//nowhere"),
-        (422, f"{SCORING}/alerts?x=%3Cscript%3E"),
-        (422, "/agent"),
-    ):
-        answers.append((status, client.get(path, headers=browser)))
-    answers.append((405, client.post("/alerts", headers=browser)))
-    answers.append((421, client.get("/alerts", headers={**browser, "Host": "evil.example"})))
+        answers = [without_key.get("/", headers=browser) for _ in range(2)]
+    for path in (f"{SCORING}/capacity/nobody", "/a/b//nowhere", f"{SCORING}/alerts?x=%3Cscript%3E"):
+        answers.append(client.get(path, headers=browser))
+    answers.append(client.post("/alerts", headers=browser))
+    answers.append(client.get("/alerts", headers={**browser, "Host": "evil.example"}))
     monkeypatch.setattr(ServedDatabase, "is_away", True)
-    answers.append((503, client.get(f"{SCORING}/alerts", headers=browser)))
+    answers.append(client.get(f"{SCORING}/alerts", headers=browser))
     with asking(served, raise_server_exceptions=False) as failing:
         failing.app.state.answers.publication = lambda: 1 / 0
-        answers.append((500, failing.get(f"{SCORING}/alerts", headers=browser)))
-    for status, answer in answers:
-        assert (answer.status_code, answer.headers["content-type"]) == (status, "text/html; charset=utf-8")
+        answers.append(failing.get(f"{SCORING}/alerts", headers=browser))
+        problem = failing.get(f"{SCORING}/alerts")
+        assert problem.json()["type"] == TYPE + "internal" and "division" not in problem.text
+    assert [answer.status_code for answer in answers] == [401, 429, 404, 404, 422, 405, 421, 503, 500]
+    for answer in answers:
+        assert answer.headers["content-type"] == "text/html; charset=utf-8"
         assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
         assert "<script>" not in answer.text.partition("<main")[2].partition("</main>")[0]
         way_back = re.search(r'<a href="([^"]+)">Back to the fleet</a>', answer.text)[1]
         assert answer.url.join(way_back).path == "/", (answer.url, way_back)
-    assert "WWW-Authenticate" in answers[0][1].headers
+    assert "WWW-Authenticate" in answers[0].headers
 
 
 def test_docs_page_shows_swagger_ui_without_external_files(port, browser):
@@ -829,13 +760,9 @@ def test_a_session_that_was_cut_is_replaced(client, marts):
 
 
 def test_database_that_is_away_and_comes_back(project, sample_copy, monkeypatch, capfd):
-    """Each answer is 503 until the database is back, and the log says both once."""
+    """Every answer is 503 until the database is back. The log has one message about each of the two events."""
     monkeypatch.setattr(database_module, "PROBE_SECONDS", 0.05)
-    paths = [
-        *(f"{SCORING}/{path}" for path in ("capacity/fleet", "capacity/Link", "factors/Echo")),
-        "/readyz",
-        "/",
-    ]
+    paths = [f"{SCORING}/capacity/fleet", f"{SCORING}/capacity/Link", "/readyz", "/"]
     close = f"alter database {sample_copy.name} allow_connections "
     with (
         opened(project, 4) as database,
@@ -862,25 +789,6 @@ def test_database_that_is_away_and_comes_back(project, sample_copy, monkeypatch,
     assert said.count("is away") == said.count("is back, after") == 1
 
 
-def test_pool_that_cannot_grow_keeps_its_sessions(project, marts, monkeypatch):
-    """The role may have one session. A second request at the same time waits in vain, but the database is not away."""
-    monkeypatch.setattr(database_module, "WAIT_SECONDS", 1)
-    done = threading.Event()
-    marts.execute(f"alter role {READER} connection limit 1")
-    try:
-        wait_until(lambda: marts.execute(CUT, [READER]).fetchone()["n"] == 0)
-        with opened(project, 4) as database, ThreadPoolExecutor(1) as pool:
-            first = pool.submit(database.read, lambda _: done.wait(600))
-            with pytest.raises(Problem) as refusal:
-                database.read(lambda c: c.execute("select 1"))
-            done.set()
-            assert refusal.value.kind == "database-busy" and first.result()
-            assert database.read(lambda c: c.execute("select 1").fetchone()) == (1,)
-    finally:
-        done.set()
-        marts.execute(f"alter role {READER} connection limit -1")
-
-
 def test_a_server_begins_without_its_database(project, tmp_path):
     profile = (project.profiles_dir / "profiles.yml").read_text()
     (tmp_path / "profiles.yml").write_text(profile.replace("port: ", "port: 1"))
@@ -900,7 +808,7 @@ def test_a_server_begins_without_its_database(project, tmp_path):
 
 
 def metrics(client: TestClient) -> dict[str, dict[tuple[str, ...], float]]:
-    """Return the values by metric and labels, with labels in the order of their names."""
+    """Return the values of each metric by the values of its labels, which are in the order of the labels' names."""
     answer = client.get("/metrics")
     assert answer.status_code == 200 and answer.headers["content-type"].startswith("text/plain; version=")
     found: dict[str, dict[tuple[str, ...], float]] = defaultdict(dict)
@@ -912,7 +820,7 @@ def metrics(client: TestClient) -> dict[str, dict[tuple[str, ...], float]]:
 
 
 def test_metrics_have_age_outcome_version_and_requests_by_route_and_status(served, marts):
-    """The agents and alerts are compared with the marts in test_shown_numbers.py."""
+    """test_shown_numbers.py compares the numbers of agents and alerts with the marts."""
     capacity = f"{SCORING}/capacity/{{agent_id:path}}"
     [newest] = marts.execute(
         "select max(scored_at) as publication, max(as_of) as data from fct_capacity_scores"
@@ -930,11 +838,8 @@ def test_metrics_have_age_outcome_version_and_requests_by_route_and_status(serve
         least, most = ((now - moment).total_seconds() for now in (before, datetime.now(UTC)))
         assert least <= found[f"{name}_age_seconds"][()] <= most
     assert found["marts_readable"] == {(): 1} and found["build_info"] == {(version("ciris-scoring"),): 1}
-    assert found["last_run"].keys() == {
-        (name,) for name in ("published", "failed", "interrupted", "unfinished")
-    }
     assert [outcome for outcome, is_last in found["last_run"].items() if is_last] == [("published",)]
-    assert len(found["agents"]) == 10  # five categories and two windows; categories without agents are 0
+    assert len(found["agents"]) == 10  # five categories in two windows, also categories without agents
     assert found["http_requests_total"] == {
         **{(capacity, "200"): 3, (capacity, "404"): 1, (f"{SCORING}/alerts", "422"): 1},
         **{("/", "200"): 1, ("none", "404"): 2, ("none", "421"): 1},

@@ -61,7 +61,8 @@ COMMANDS: list[tuple[list[str], list[str]]] = [
     (["report", "--output", "{folder}"], ["it is a folder"]),
     (["report", "--output", "{folder}/none/fleet.html"], ["there is no folder"]),
     (["serve", "--host", "0.0.0.0"], ["no API key is set", "CIRIS_API_KEY"]),
-    (["serve", "--origin", "*"], ["--origin", "not an origin"]),
+    *((["serve", "--origin", origin], ["--origin", "not an origin"])
+      for origin in ("*", "example.org", "https://example.org/path", "https://*.example.org")),
     (["explain", "Link", "--as-of", "2026-06-14T12:00"], ["2026-06-14T12:00:00Z", "2026-06-14T00:00:00Z and"]),
     (["explain", "Link", "--as-of", "yesterday"], ["--as-of is 'yesterday', which is not a time", "ISO 8601"]),
     (["explain", "Link", "--window-days", "8"], ["--window-days is 8", "7 and 30 days"]),

@@ -1,26 +1,23 @@
-"""Tests of the documents: outputs, tables and links. With REWRITE_DOCUMENTS=1 the results in docs/ are rewritten."""
+"""Tests of README and docs: outputs, parameters and links. REWRITE_DOCUMENTS=1 rewrites the results in queries.md."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 import yaml
-from click.testing import CliRunner
 
 from ciris_scoring.basics.terminal import aligned, fitted
-from ciris_scoring.cli import main
-from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import SAMPLE
 from ciris_scoring.serve.fleet_table import fleet_tables
-from conftest import REPOSITORY, Database
+from command_line import at, invoke
+from conftest import REPOSITORY
 from pipeline import MARTS, kept_parsed
 
 DOCUMENTS = sorted([*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").glob("*.md")])
@@ -29,13 +26,6 @@ QUERIES = REPOSITORY / "docs/queries.md"
 CONFIGURATION = REPOSITORY / "docs/configuration.md"
 ROWS_SHOWN = 4
 CELL_WIDTH = 60
-
-
-@pytest.fixture
-def marts(scored_sample: Database) -> Iterator[psycopg.Connection]:
-    with scored_sample.connect() as connection:
-        connection.read_only = True
-        yield connection
 
 
 def blocks(text: str, language: str = "") -> list[str]:
@@ -60,14 +50,11 @@ def test_readme_shows_the_fleet_that_a_run_prints(marts):
 
 def test_readme_shows_the_explanation_that_the_command_prints(scored_sample):
     [shown] = [block for block in blocks(README) if block.startswith("$ ciris-scoring explain")]
-    command, *lines = shown.splitlines()
-    arguments = [*command.split()[2:], "--profiles-dir", str(scored_sample.profiles_dir)]
+    command, _, excerpts = shown.partition("\n")
     with kept_parsed(scored_sample.profiles_dir):
-        done = CliRunner().invoke(main, [*arguments, "--project-dir", str(REPOSITORY)])
-    assert done.exit_code == 0, done.output
-    rest = done.stdout
-    for excerpt in filter(None, map(str.strip, "\n".join([*lines, ""]).split("...\n"))):
-        _, found, rest = rest.partition(excerpt)
+        printed = invoke(*command.split()[2:], *at(scored_sample)).stdout
+    for excerpt in filter(None, map(str.strip, excerpts.split("...\n"))):
+        _, found, printed = printed.partition(excerpt)
         assert found, excerpt
 
 
@@ -91,7 +78,7 @@ def test_the_queries_have_the_results_that_are_shown(marts):
 
 
 def result_text(columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> str:
-    """Format the first rows and the number of the others."""
+    """Format the first rows of a result and the number of its other rows."""
     lines = aligned(columns, [[cell(value) for value in row] for row in rows[:ROWS_SHOWN]])
     more = len(rows) - ROWS_SHOWN
     return "\n".join([*lines, *([f"... and {more} more"] if more > 0 else [])])
@@ -112,26 +99,23 @@ def cell(value: Any) -> str:
             return fitted(str(value), CELL_WIDTH)
 
 
+def test_the_query_that_compares_parameters_has_rows(marts):
+    """Both schemas of the query are replaced by that of the sample."""
+    [query] = re.findall(r"```sql\n(.*?)```", CONFIGURATION.read_text(), re.DOTALL)
+    assert marts.execute(query.replace("ciris_beside.", "ciris.")).fetchall()
+
+
 # --- tables, links, versions -----------------------------------------------------------------------------------------
 
 
 def test_the_parameters_are_those_that_are_published(marts):
-    listed = {
-        name: (default, allowed)
-        for names, default, allowed in re.findall(
-            r"^\| (`[\w`, ]+`) \| ([^|]*) \| (.*?) \| ",
-            CONFIGURATION.read_text(),
-            re.MULTILINE,
-        )
-        for name in re.findall(r"\w+", names)
-        if not name.startswith("ciris_")
-    }
-    published = marts.execute(
-        f"select parameter_name, parameter_value from {SCHEMA}.dim_scoring_parameters"
-    ).fetchall()
+    rows = re.findall(r"^\| (`[\w`, ]+`) \| ([^|]*) \| .*? \| ", CONFIGURATION.read_text(), re.MULTILINE)
+    listed = {name: default for names, default in rows for name in re.findall(r"\w+", names)}
+    listed = {name: default for name, default in listed.items() if not name.startswith("ciris_")}
+    published = marts.execute("select parameter_name, parameter_value from dim_scoring_parameters").fetchall()
     assert listed.keys() == {name for name, _ in published}
     for name, value in published:
-        default = listed[name][0].removesuffix(" each").replace("empty", "")
+        default = listed[name].removesuffix(" each").replace("empty", "")
         if default in ("true", "false", "") or value is None:
             assert default == (value or "")
         else:
@@ -141,7 +125,7 @@ def test_the_parameters_are_those_that_are_published(marts):
 def anchors(document: Path) -> set[str]:
     """Return the anchors that GitHub creates for the headings of a document."""
     headings = re.findall(r"^#+ (.*)$", document.read_text(), re.MULTILINE)
-    plain = (re.sub(r"\[(.*?)\]\(.*?\)", r"\1", heading).replace("`", "").lower() for heading in headings)
+    plain = (re.sub(r"\[(.*?)\]\(.*?\)", r"\1", heading).lower() for heading in headings)
     return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in plain}
 
 

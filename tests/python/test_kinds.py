@@ -1,6 +1,4 @@
-"""Tests that marts and documents agree with the files of alerts and red flags.
-REWRITE_DOCUMENTS=1 writes the tables.
-"""
+"""Tests that marts and documents agree with the files of alerts and red flags in kinds/."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ TABLES = {"signs.md": ("red flag", FLAGS), "deciding.md": ("alert", ALERTS)}
 
 
 def table(name: str, kinds: Mapping[str, Kind]) -> str:
-    """Return the expected table of a document."""
+    """Return the table of alerts or red flags that a document must have."""
     rows = [
         (f"`{kind.id}`", kind.meaning, kind.innocent_causes, f"{kind.ask} {kind.look_at}")
         for kind in kinds.values()
@@ -30,6 +28,7 @@ def table(name: str, kinds: Mapping[str, Kind]) -> str:
 
 @pytest.mark.parametrize("document", TABLES)
 def test_documents_have_the_tables_of_the_files(document: str) -> None:
+    """REWRITE_DOCUMENTS=1 writes the tables."""
     path = REPOSITORY / "docs" / document
     text, made = path.read_text(encoding="utf-8"), table(*TABLES[document])
     head = re.escape(made.splitlines()[0])
@@ -55,9 +54,6 @@ def test_marts_accept_the_kinds_of_the_files(mart: str, column: str, kinds: Mapp
 
 def test_alerts_apply_the_thresholds_of_their_files() -> None:
     model = SQL["models/marts/fct_capacity_alerts.sql"]
-    read = set(re.findall(r"scoring_parameter\('(\w+)'\)", model)) - {
-        "steady_days",
-        "min_traces",
-        "warm_up_days",
-    }
+    not_thresholds = {"steady_days", "min_traces", "warm_up_days"}
+    read = set(re.findall(r"scoring_parameter\('(\w+)'\)", model)) - not_thresholds
     assert read == {name for kind in ALERTS.values() for name in kind.thresholds}

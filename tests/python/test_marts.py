@@ -1,31 +1,16 @@
-"""Tests of the public contract of the marts on the sample: columns with types and comments, and names of agents."""
+"""Tests of the marts of the sample: columns with types and comments, and the rows of dim_agents."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from operator import attrgetter
 
-import psycopg
-import pytest
-from psycopg.rows import dict_row
-
 from ciris_scoring.lab.embedded import SCHEMA
-from conftest import Database
 from test_bad_input import parsed
 
 
-@pytest.fixture(scope="module")
-def connection(scored_sample: Database) -> Iterator[psycopg.Connection]:
-    """Connection to the scored sample with the marts' schema in the search path."""
-    with scored_sample.connect() as connection:
-        connection.execute(f"set search_path to {SCHEMA}")
-        connection.row_factory = dict_row
-        yield connection
-
-
-def test_columns_types_and_comments_are_those_of_the_contract(connection, scored_sample):
-    """The database agrees with models/marts, and each relation and column has a comment."""
-    rows = connection.execute(
+def test_columns_types_and_comments_are_those_of_the_contract(marts, scored_sample):
+    """The contract is models/marts/_marts__models.yml. Each relation and column must have a comment."""
+    rows = marts.execute(
         """
         select
             c.relname, obj_description(c.oid, 'pg_class') as comment, a.attname,
@@ -38,7 +23,7 @@ def test_columns_types_and_comments_are_those_of_the_contract(connection, scored
         [SCHEMA],
     ).fetchall()
     models = [node for node in parsed(scored_sample, None).nodes.values() if node.fqn[1:2] == ["marts"]]
-    found = [tuple(words(text or "") for text in row.values()) for row in rows]
+    found = [tuple(words(text or "") for text in row) for row in rows]
     assert found == [
         (model.name, words(model.description), column.name, column.data_type, words(column.description))
         for model in sorted(models, key=attrgetter("name"))
@@ -81,12 +66,14 @@ where
 """
 
 
-def test_dim_agents_has_names_and_latest_scores(connection):
-    """Names are compared with the source alone. One agent was renamed twice; its scores have the name of their time."""
-    assert connection.execute(OTHER_AGENTS).fetchall() == []
-    names = connection.execute(
-        "select cardinality(former_names) as n_former, ("
+def test_dim_agents_has_names_and_latest_scores(marts):
+    """Names are compared with the source tables. One agent was renamed twice, and each of its scores has the name that
+    the agent had at the as-of.
+    """
+    assert marts.execute(OTHER_AGENTS).fetchall() == []
+    names = marts.execute(
+        "select cardinality(former_names), ("
         " select count(distinct agent_name) from fct_capacity_scores as s where s.agent_id_hash = a.agent_id_hash"
-        ") as n_shown from dim_agents as a where former_names <> '{}'"
+        ") from dim_agents as a where former_names <> '{}'"
     ).fetchall()
-    assert names == [{"n_former": 2, "n_shown": 3}]
+    assert names == [(2, 3)]

@@ -1,4 +1,4 @@
-"""Test that an answer of the API comes from a single publication."""
+"""Test that all data of an answer of the API are from one publication."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SCORED_UNTIL = BEFORE
 
 
 def test_answer_uses_one_publication_if_another_arrives_meanwhile(small_fleet: Database) -> None:
-    """The server determines the publication, and then a run publishes a new one."""
+    """The server looks for a new publication only once an hour, and a run publishes one in between."""
     later = "2026-06-16T00:00:00+00:00"
     with small_fleet.connect() as connection:
         [agent] = connection.execute(f"select min(agent_id_hash) from {SCHEMA}.dim_agents").fetchone()

@@ -1,11 +1,8 @@
-"""Tests of permissions by name: the optional seed permissions.csv, and the verdicts that readers show with and without
-it."""
+"""Tests of permissions by name: the optional seed permissions.csv, and the verdicts for each permission."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -17,7 +14,7 @@ from ciris_scoring.basics.project import load_project
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.serve.api.settings import Settings
 from conftest import REPOSITORY, Database
-from serving import LINK, SCORING, asking, opened, reader
+from serving import SCORING, asking, opened, reader
 
 BESIDE_SEEDS = f"{SCHEMA}_intermediate"
 """Schema of the seeds of a checkout."""
@@ -42,7 +39,7 @@ def connection(sample_copy: Database) -> Iterator[psycopg.Connection]:
 
 
 def seed(connection: psycopg.Connection, *rows: tuple[object, ...], schema: str = SCHEMA) -> None:
-    """Write the seed as text, because dbt guesses the types of the columns."""
+    """Create the table of the seed. Its columns are text, which is one of the types that dbt may guess."""
     connection.execute(f"create table {schema}.permissions (name text, threshold text, window_days text)")
     for row in rows:
         connection.execute(f"insert into {schema}.permissions values (%s, %s, %s)", row)
@@ -52,7 +49,7 @@ def asked(sample: Database, *arguments: str) -> Result:
     return command_line.invoke(*arguments, *command_line.at(sample))
 
 
-def test_without_seed_there_is_one_permission_without_name(client: TestClient, sample_copy: Database):
+def test_without_seed_there_is_one_permission_without_name(client, sample_copy):
     answer = client.get(f"{SCORING}/permissions").json()
     assert answer["permissions"] == [{"name": None, "threshold": 0.6, "window_days": 7}]
     assert "aria-label=Permissions" not in client.get("/").text
@@ -62,17 +59,15 @@ def test_without_seed_there_is_one_permission_without_name(client: TestClient, s
     assert "docs/deciding.md" in hint
 
 
-def test_every_reader_shows_permissions(
-    client: TestClient, connection: psycopg.Connection, sample_copy: Database
-):
+def test_every_reader_shows_permissions(client, connection, sample_copy):
     assert "Verdicts for" not in client.get("/").text
     seed(connection, AUTONOMY, TOOL_USE)
     answer = client.get(f"{SCORING}/permissions").json()["permissions"]
     names = ("name", "threshold", "window_days")
     assert answer == [dict(zip(names, one, strict=True)) for one in (TOOL_USE, AUTONOMY)]
 
-    by_address = {"threshold": AUTONOMY[1], "window_days": AUTONOMY[2]}
-    expected = client.get(f"{SCORING}/capacity/fleet", params=by_address).json()["agents"]
+    same = {"threshold": AUTONOMY[1], "window_days": AUTONOMY[2]}
+    expected = client.get(f"{SCORING}/capacity/fleet", params=same).json()["agents"]
     found = client.get(f"{SCORING}/capacity/fleet", params={"permission": "Autonomy"}).json()
     assert (found["window_days"], found["agents"]) == (30, expected)
     one = client.get(f"{SCORING}/capacity/Link", params={"permission": "Autonomy"}).json()
@@ -83,7 +78,7 @@ def test_every_reader_shows_permissions(
         assert (refusal.status_code, refusal.json()["allowed"]) == (422, ["Tool use", "Autonomy"])
 
     assert "Verdicts for <b>Tool use</b>:" in client.get("/").text
-    page = client.get("/", params=by_address).text
+    page = client.get("/", params=same).text
     assert "Verdicts for <b>Autonomy</b>:" in page
     assert 'href="./?window_days=7&amp;threshold=0.6">Tool use</a>' in page
     agent = client.get("/agent", params={"agent_id": "Link"}).text
@@ -96,42 +91,29 @@ def test_every_reader_shows_permissions(
         ("explain", "Link", "--permission", "Autonomy"): "\nVerdict for Autonomy at 0.85: withhold",
     }.items():
         assert said in asked(sample_copy, *arguments).stdout
-    report = json.loads(asked(sample_copy, "report", "--json").stdout)
-    of_link = next(one["permissions"] for one in report["agents"] if one["agent_id_hash"] == LINK)
-    assert [(one["name"], one["threshold"], one["verdict"]) for one in of_link] == [
-        ("Tool use", 0.6, "withhold"),
-        ("Autonomy", 0.85, "withhold"),
-    ]
     assert asked(sample_copy, "report", "--output", "-").stdout.count("<p class=facts>Tool use: <b") == 14
 
 
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        ([("", "0.6", "7")], "Row 1 of permissions.csv has the name ''"),
         ([(None, "0.6", "7")], "Row 1 of permissions.csv has the name null"),
         ([("a" * 41, "0.6", "7")], "1 to 40 printable characters"),
         ([TOOL_USE, TOOL_USE], "Row 2 of permissions.csv has the name 'Tool use' of an earlier row"),
         ([TOOL_USE, ("Files", "1.1", "7")], "Row 2 of permissions.csv, 'Files', has the threshold '1.1'"),
-        ([("Files", "0,6", "7")], "has the threshold '0,6', which must be a number in [0, 1]"),
-        ([("Files", "nan", "7")], "has the threshold 'nan'"),
+        ([("Files", "nan", "7")], "has the threshold 'nan', which must be a number in [0, 1]"),
         ([("Files", None, "7")], "has the threshold null"),
-        (
-            [("Files", "0.6", "8")],
-            "has the window_days '8', which is not a published window; there are 7 and 30",
-        ),
+        ([("Files", "0.6", "8")], "has the window_days '8', which is not a published window; there are 7 and 30"),
         ([(f"p{i}", "0.6", "7") for i in range(21)], "permissions.csv has 21 rows, more than 20"),
     ],
-)
-def test_wrong_row_is_named_with_value_and_remedy(
-    connection: psycopg.Connection, sample_copy: Database, rows: list[tuple[object, ...]], words: str
-):
+)  # fmt: skip
+def test_wrong_row_is_named_with_value_and_remedy(connection, sample_copy, rows, words):
     seed(connection, *rows)
     error, hint = command_line.refused(asked(sample_copy, "fleet"))
     assert words in error and "dbt seed" in hint
 
 
-def test_wrong_row_leaves_other_answers(client: TestClient, connection: psycopg.Connection):
+def test_wrong_row_does_not_affect_answers_without_a_verdict(client, connection):
     seed(connection, ("Files", "2", "7"))
     for path in (f"{SCORING}/capacity/fleet", "/"):
         answer = client.get(path)
@@ -140,14 +122,12 @@ def test_wrong_row_leaves_other_answers(client: TestClient, connection: psycopg.
         assert client.get(path).status_code == 200
 
 
-def test_other_table_of_this_name_is_not_the_seed(client: TestClient, connection: psycopg.Connection):
+def test_other_table_of_this_name_is_not_the_seed(client, connection):
     connection.execute(f"create table {SCHEMA}.permissions (name text, granted_to text)")
     assert client.get(f"{SCORING}/permissions").json()["permissions"][0]["name"] is None
 
 
-def test_reader_without_right_is_told_the_grant(
-    connection: psycopg.Connection, sample_copy: Database, tmp_path: Path
-):
+def test_reader_without_right_is_told_the_grant(connection, sample_copy, tmp_path):
     seed(connection, TOOL_USE, schema=BESIDE_SEEDS)
     with reader(sample_copy, "onlooker", tmp_path) as onlooker:
         error, hint = command_line.refused(asked(onlooker, "fleet"))

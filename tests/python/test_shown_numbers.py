@@ -1,8 +1,9 @@
-"""Compare every number that people and programs read with the marts: API, pages, report, `explain` and Grafana.
+"""Compare the numbers that people and programs read with the marts: API, pages, JSON of the report, `explain` and
+Grafana.
 
-Each reader below yields the values that it shows as `Shown`: the mart, the key of the row, the column and the shown
-value. One test compares all of them. The sample was published with a threshold of 0.6 and then run with 0.8, so newest
-and final rows have different thresholds.
+Each reader below is a function that yields the shown values as `Shown`: mart, key of the row, column and value. One
+test compares them with the marts. The sample was scored with the threshold 0.6 and then run again with 0.8, so the
+newest rows have another threshold than the final ones.
 """
 
 from __future__ import annotations
@@ -35,7 +36,6 @@ from ciris_scoring.marts import fleet
 from ciris_scoring.marts.factors import FACTORS
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.verdict import VERDICTS
-from ciris_scoring.marts.words import LOSS_WORDS, named
 from ciris_scoring.serve import explain as explain_module
 from ciris_scoring.serve.pages import words as page_words
 from ciris_scoring.serve.report import read_report
@@ -48,7 +48,7 @@ from serving import LINK, SCORING, asking, opened
 Row = dict[str, Any]
 NEWEST = datetime.fromisoformat(SAMPLE["as_of"])
 FINAL = NEWEST - timedelta(days=4)
-"""An as-of before the restatement window of the second run. One agent has too few traces for a score then."""
+"""An as-of whose scores were final at the second run. One agent has too few traces for a score at this as-of."""
 AS_OFS = (NEWEST, FINAL)
 NON_EXEMPT = ("SPEAK", "TOOL", "MEMORIZE", "FORGET")
 
@@ -67,14 +67,16 @@ class Shown(NamedTuple):
 DASHBOARD = json.loads((REPOSITORY / "dashboards/grafana/ciris_capacity.json").read_text())
 VARIABLES = {variable["name"]: variable for variable in DASHBOARD["templating"]["list"]}
 PANELS = {panel["title"]: panel for panel in DASHBOARD["panels"] if panel["type"] != "row"}
-FROM, TO = "2026-04-01T00:00:00Z", "9999-12-31T00:00:00Z"  # the sample's runs are dated now
+[FLEET_QUERY] = [target["rawSql"] for target in PANELS["Agents at the newest as-of"]["targets"]]
 
 
-def expanded(query: str, threshold: float | None = None, agent: str = LINK, window_days: int = 7) -> str:
-    """Return a query as Grafana sends it."""
-    values = {"schema": SCHEMA, "window_days:sqlstring": f"'{window_days}'", "agent:sqlstring": f"'{agent}'"}
+def expanded(query: str, threshold: float | None = None, window_days: int = 7) -> str:
+    """Return a query as Grafana sends it, with values in place of its variables."""
+    values = {"schema": SCHEMA, "window_days:sqlstring": f"'{window_days}'", "agent:sqlstring": f"'{LINK}'"}
     values["threshold:sqlstring"] = "''" if threshold is None else f"'{threshold}'"
-    query = re.sub(r"\$__timeFilter\((\w+|coalesce\(.*?\))\)", rf"\1 between '{FROM}' and '{TO}'", query)
+    query = re.sub(
+        r"\$__timeFilter\((\w+|coalesce\(.*?\))\)", r"\1 between '2026-04-01Z' and '9999-12-31Z'", query
+    )
     query = re.sub(r"\$\{([^}]+)\}", lambda found: values[found[1]], query)
     assert "$" not in query, query
     return query
@@ -82,7 +84,7 @@ def expanded(query: str, threshold: float | None = None, agent: str = LINK, wind
 
 # --- what the marts have ---------------------------------------------------------------------------------------------
 
-# Values that readers compute from the marts, by names that are not marts.
+# Queries for values that readers compute from the marts. Their names are used like those of marts.
 COMPUTED = {
     "scores": """
         select scores.*, categories.label as steady_label, compared_as_of, score_before, change, not_comparable_because,
@@ -146,7 +148,7 @@ class Expected:
         return self.kept[mart]
 
     def found(self, mart: str, key: Mapping[str, Any]) -> list[Row]:
-        """Return the rows with the given values; there should be one."""
+        """Return the rows that have the values of the key."""
         columns = tuple(sorted(key))
         if (mart, columns) not in self.indexes:
             index = self.indexes[mart, columns] = defaultdict(list)
@@ -155,8 +157,8 @@ class Expected:
         return self.indexes[mart, columns].get(tuple(key[name] for name in columns), [])
 
     def add_raised(self) -> None:
-        """Add the first of its consecutive as-ofs to each alert and red flag, None if that is the oldest; and the
-        names and titles of the alerts and red flags to each score.
+        """Add to each alert and red flag since when it has been raised: the first of its consecutive as-ofs, or None if
+        that is the oldest as-of. Add to each score the names and titles of its alerts and red flags.
         """
         since: dict[tuple, datetime | None] = {}
         of_score = defaultdict(list)
@@ -175,7 +177,9 @@ class Expected:
 
 
 def is_shown(value: Any, shown: Any, column: str) -> bool:
-    """Return whether a shown value is the mart's: JSON exactly; in a text bounds have two decimals, scores three."""
+    """Return whether a shown value is that of the mart. JSON must be exact. In texts, scores are cut to three decimals
+    and bounds to two.
+    """
     if isinstance(value, datetime) and isinstance(shown, str):
         return datetime.fromisoformat(shown) in (value, value.replace(microsecond=0))
     if not isinstance(shown, str) or isinstance(value, str):
@@ -196,7 +200,7 @@ def is_shown(value: Any, shown: Any, column: str) -> bool:
 
 @dataclass(frozen=True)
 class At:
-    """Where the readers read: an as-of and a window of the sample."""
+    """The as-of and window of the sample that a reader reads, and the connections through which it reads."""
 
     project: Project
     client: TestClient
@@ -210,7 +214,7 @@ class At:
 
     @cached_property
     def agents(self) -> list[str]:
-        """Return the agents that have a row of scores."""
+        """The agents that have a row in fct_capacity_scores."""
         query = (
             f"select agent_id_hash from {SCHEMA}.fct_capacity_scores where as_of = %s and window_days = %s"
         )
@@ -221,12 +225,12 @@ class At:
         return {"agent_id_hash": agent, **self.key, **more}
 
     def of_cell(self, cell: str, **more: Any) -> Row:
-        """Return the key of an agent whose hash begins as the last word of a cell."""
+        """Return the key of the agent whose hash begins with the last word of a cell."""
         [agent] = [agent for agent in self.agents if agent.startswith(cell.split()[-1])]
         return self.of(agent, **more)
 
     def get(self, path: str, **asked: Any) -> Any:
-        """Return an answer of the API at the as-of, without the members that change with each answer."""
+        """Return an answer of the API at the as-of, without the members that differ between equal requests."""
         asked = {"as_of": self.as_of.isoformat(), "window_days": self.window_days, **asked}
         params = {name: value for name, value in asked.items() if value is not None}
         response = self.client.get(SCORING + path, params=params)
@@ -236,7 +240,7 @@ class At:
 
     def page(self, path: str, **asked: Any) -> str:
         asked = {"as_of": self.as_of.isoformat(), "window_days": self.window_days, **asked}
-        asked = {} if path in ("/runs", "/quality", "/parameters") else asked
+        asked = {} if path in ("/runs", "/quality") else asked
         response = self.client.get(path, params=asked, headers={"Accept": "text/html"})
         assert response.status_code == 200, response.text
         return response.text
@@ -246,7 +250,7 @@ OF_SCORES = {
     "composite_score": "capacity_score", "total_traces": "n_traces", "window_end": "as_of",
     "threshold": "verdict_threshold", "probability": "probability_at_threshold",
 }  # fmt: skip
-"""Columns of scores by their name in JSON, if the two differ."""
+"""Columns of fct_capacity_scores by their names in JSON, for names that differ."""
 LISTS = {
     "agents": ("scores", "agent_id_hash"),
     "unscored": ("scores", "agent_id_hash"),
@@ -264,7 +268,7 @@ LISTS = {
     "category_bounds": ("dim_capacity_categories", "category"),
     "categories": ("dim_capacity_categories", "category"),
 }
-"""Mart of the rows in a list, and the columns of its key, by the name of the list in JSON."""
+"""For each list in JSON the mart of its rows, and the columns of the mart's key."""
 IN_LENS_SPELLING = ("loss_component", "interval_driver", "unmeasured_components")
 NOT_OF_MARTS = {
     "verdict_reason", "reason", "agent_note", "cause", "chain_cause", "final_from", "seen", "until", "score_left",
@@ -281,7 +285,7 @@ LENS_PARAMETERS = {
 
 
 def walked(found: Mapping[str, Any], mart: str, key: Mapping[str, Any]) -> Iterator[Shown]:
-    """Yield the members of a JSON object and of the objects in it. Each must be a column of the mart."""
+    """Yield the members of a JSON object and of the objects in it. Each member must be a column of the mart."""
     spelled = OF_SCORES if mart in ("scores", "fct_capacity_scores") else {}
     for name, value in found.items():
         if name in NOT_OF_MARTS or (mart, name) in NOT_OF_MART:
@@ -313,7 +317,7 @@ def of_list(name: str, rows: list[Row], key: Mapping[str, Any]) -> Iterator[Show
 
 
 def of_factors(factors: Row, mart: str, key: Mapping[str, Any]) -> Iterator[Shown]:
-    """Yield the factors of a score, as values or as objects with their components."""
+    """Yield the factors of a score. In JSON they are numbers or objects with components."""
     for name, factor in factors.items():
         if not isinstance(factor, Mapping):
             yield Shown(mart, key, FACTORS[name], factor)
@@ -335,7 +339,7 @@ def lists(answer: Row, key: Mapping[str, Any]) -> Iterator[Shown]:
 
 
 def limited(mart: str, key: Mapping[str, Any], column: str, text: str) -> Iterator[Shown]:
-    """Yield a value and its bounds, as in "0.590 [0.45, 0.68]"."""
+    """Yield a value and its confidence bounds from a text such as "0.590 [0.45, 0.68]"."""
     value, *bounds = re.findall(r"[\d,.]*\d|–|-", text)
     yield Shown(mart, key, column, value)
     for end, bound in zip(("low", "high"), bounds or ["", ""], strict=True):
@@ -415,7 +419,8 @@ def metrics(at: At) -> Iterator[Shown]:
 # --- pages -----------------------------------------------------------------------------------------------------------
 
 
-def fleet_rows(at: At, page: str) -> Iterator[Shown]:
+def fleet_page(at: At) -> Iterator[Shown]:
+    page = at.page("/")
     rows = [row for row in cells(page) if len(row) == 16 and row[0] != "Agent"]
     reasons = {said: name for name, said in page_words.NOT_COMPARABLE.items()}
     for row in rows:
@@ -442,12 +447,8 @@ def fleet_rows(at: At, page: str) -> Iterator[Shown]:
     assert order == sorted(order), "the agents that need attention come first"
 
 
-def fleet_page(at: At) -> Iterator[Shown]:
-    return fleet_rows(at, at.page("/"))
-
-
-def section(page: str, key: Mapping[str, Any], *, whole: bool) -> Iterator[Shown]:
-    """Yield the values in a section about an agent: score, loss components, factors and components."""
+def agent_page(page: str, key: Mapping[str, Any]) -> Iterator[Shown]:
+    """Yield the values on the page of an agent: score, loss components, factors and components."""
     for title, value, bounds in re.findall(r"<div><b>(.*?)</b><b>(.*?)</b> <i>(.*?)</i>", page):
         yield from limited("scores", key, FACTORS[text_of(title)], f"{value} {bounds}")
     for row in cells(with_names(page)):
@@ -457,9 +458,9 @@ def section(page: str, key: Mapping[str, Any], *, whole: bool) -> Iterator[Shown
             yield Shown("scores", key, column, row[-2])
         elif row[0].startswith(("This week", "These 30 days")):
             continue  # differences between the two scores
-        elif whole and len(row) == 4:
+        elif len(row) == 4:
             yield Shown("fct_score_attribution", part, "points_lost", row[2])
-        elif whole and len(row) == 3 and part_of(row[0]):
+        elif len(row) == 3 and part_of(row[0]):
             yield Shown("fct_score_changes", {**part, "compared_with": "window"}, "points", row[2])
         elif len(row) == 2:
             bounds, value, most = re.fullmatch(r"(?:\[(.*)\] )?(\S+)(?: of (\S+))?", row[1]).groups()  # type: ignore[union-attr]
@@ -483,7 +484,7 @@ def agent_pages(at: At) -> Iterator[Shown]:
     for agent in at.agents:
         page = at.page("/agent", agent_id=f"hash:{agent}", days=365)
         key = at.of(agent)
-        shown = list(section(page, key, whole=True))
+        shown = list(agent_page(page, key))
         yield from shown
         if parts := [one.key["loss_component"] for one in shown if one.mart == "fct_score_attribution"]:
             yield Shown("lost", key, "loss_components", parts)
@@ -516,17 +517,6 @@ def red_flags_page(at: At) -> Iterator[Shown]:
             yield Shown("fct_record_signs", key, "z", z)
 
 
-def deferrals_page(at: At) -> Iterator[Shown]:
-    """The mean of the listed values is the component."""
-    for agent in at.agents:
-        page = at.page("/evidence", agent_id=f"hash:{agent}", component="q_deferral")
-        rows = [row for row in cells(page) if row[0] != "Deferred"]
-        key = at.of(agent)
-        yield Shown("fct_capacity_scores", key, "n_judged_deferrals", len(rows))
-        for row in rows:
-            yield Shown("fct_deferral_verdicts", {"deferral_id": row[1]}, "deferral_value", row[4])
-
-
 def runs_page(at: At) -> Iterator[Shown]:
     for row in cells(at.page("/runs"))[1:]:
         moment = datetime.fromisoformat(row[3].replace(" UTC", "Z"))
@@ -547,28 +537,7 @@ def quality_page(at: At) -> Iterator[Shown]:
                 yield Shown("issue days", {"issue": issue, "day": day}, "n", n)
 
 
-def parameters_page(at: At) -> Iterator[Shown]:
-    columns = ("parameter_value", "default_value", "allowed_range", "meaning", "specification_section")
-    for row in cells(at.page("/parameters")):
-        if len(row) == 6 and row[0] != "Parameter":
-            for column, value in zip(columns, row[1:], strict=True):
-                told = None if value == "not published" else value
-                yield Shown("dim_scoring_parameters", {"parameter_name": row[0]}, column, told)
-        elif len(row) == 4 and row[0] != "Category":
-            for column, value in zip(("lower_bound", "upper_bound", "guidance"), row[1:], strict=True):
-                yield Shown("dim_capacity_categories", {"label": row[0]}, column, value)
-
-
 # --- commands and Grafana --------------------------------------------------------------------------------------------
-
-
-def report_page(at: At) -> Iterator[Shown]:
-    page = read_report(at.connection, MARTS, at.window_days, json=False)
-    fleet, *sections = page.split("<details class=panel id=")
-    yield from fleet_rows(at, fleet)
-    for one in sections:
-        title = text_of(one.partition("<h3>")[2].partition("</h3>")[0])
-        yield from section(one.partition("<section class=panel>")[0], at.of_cell(title), whole=False)
 
 
 def report_json(at: At) -> Iterator[Shown]:
@@ -586,34 +555,14 @@ def explanations(at: At) -> Iterator[Shown]:
         yield from walked(found, "scores", at.of(agent))
 
 
-def panels(at: At) -> Iterator[Shown]:
-    """Panels of the dashboard, for the published thresholds."""
-    for row in panel_rows(at, "Agents at the newest as-of"):
-        key = at.of(row["hash"])
-        yield Shown("scores", key, "names", sorted(filter(None, (row["raised"] or "").split(", "))))
-        for name, column in PANEL_COLUMNS.items():
-            yield Shown("scores", key, column, row[name])
-    for agent in at.agents:
-        for row in panel_rows(at, "Points lost by loss component", agent):
-            key = at.of(agent, loss_component=row["loss_component"])
-            yield Shown("fct_score_attribution", key, "points_lost", row["points lost"])
-        for row in panel_rows(at, "What changed since one window ago", agent):
-            key = at.of(agent, loss_component=row["loss_component"], compared_with="window")
-            yield Shown("fct_score_changes", key, "points", row["points"])
-        for row in panel_rows(at, "Components", agent):
-            key = at.of(agent, component=row["component"])
-            for end in ("value", "low", "high"):
-                yield Shown("fct_factor_components", key, f"component_{end}", row[end])
-        long_run, week = "Score (long run) and its", "Score of the window alone and its"
-        for title in (title for title in PANELS if title.startswith((long_run, week))):
-            for row in panel_rows(at, title, agent):
-                key = {**at.of(agent), "as_of": row.pop("time")}
-                prefix = "capacity_score_steady" if "steady" in row else "capacity_score"
-                for value, end in zip(row.values(), ("", "_low", "_high"), strict=True):
-                    yield Shown("fct_capacity_scores", key, prefix + end, value)
-    for row in panel_rows(at, "Alerts"):
-        key = at.of_cell(row.pop("agent").strip(")").replace("(", ""), kind=row["kind"])
-        yield from walked(row, "fct_capacity_alerts", key)
+def fleet_panel(at: At) -> Iterator[Shown]:
+    """Yield the table of agents, with the published thresholds."""
+    with at.connection.cursor(row_factory=dict_row) as cursor:
+        for row in cursor.execute(expanded(FLEET_QUERY, window_days=at.window_days)).fetchall():
+            key = at.of(row["hash"])
+            yield Shown("scores", key, "names", sorted(filter(None, (row["raised"] or "").split(", "))))
+            for name, column in PANEL_COLUMNS.items():
+                yield Shown("scores", key, column, row[name])
 
 
 PANEL_COLUMNS = {
@@ -624,13 +573,6 @@ PANEL_COLUMNS = {
 }  # fmt: skip
 
 
-def panel_rows(at: At, title: str, agent: str = "") -> list[Row]:
-    [target] = PANELS[title]["targets"]
-    query = expanded(target["rawSql"], agent=agent, window_days=at.window_days)
-    with at.connection.cursor(row_factory=dict_row) as cursor:
-        return cursor.execute(query).fetchall()
-
-
 # --- the walker ------------------------------------------------------------------------------------------------------
 
 Read = Callable[[At], Iterator[Shown]]
@@ -638,18 +580,18 @@ OF_ANY_AS_OF: dict[Read, str] = {
     api_fleet: "scores", api_factors: "fct_factor_components", api_history: "fct_capacity_scores",
     api_alerts: "fct_capacity_alerts", api_red_flags: "fct_record_signs",
     fleet_page: "scores", agent_pages: "fct_factor_components", alerts_page: "fct_capacity_alerts",
-    red_flags_page: "fct_record_signs", deferrals_page: "fct_capacity_scores", explanations: "fct_score_attribution",
+    red_flags_page: "fct_record_signs", explanations: "fct_score_attribution",
 }  # fmt: skip
 OF_NEWEST: dict[Read, str] = {
-    report_page: "scores", report_json: "fct_factor_components", panels: "fct_capacity_alerts",
-    metrics: "alert counts",
+    report_json: "fct_factor_components", fleet_panel: "scores", metrics: "alert counts",
 }  # fmt: skip
 WITHOUT_AS_OF: dict[Read, str] = {
-    api_parameters: "dim_scoring_parameters", parameters_page: "dim_scoring_parameters", runs_page: "runs",
-    quality_page: "issues",
+    api_parameters: "dim_scoring_parameters", runs_page: "runs", quality_page: "issues",
 }  # fmt: skip
 READERS = {**OF_ANY_AS_OF, **OF_NEWEST, **WITHOUT_AS_OF}
-"""The mart of which each reader shows all rows, those of the as-of and window if it has one."""
+"""The mart whose rows each reader must show completely. For a reader of an as-of these are the rows of its as-of and
+window.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -669,7 +611,7 @@ def world(sample_copy: Database) -> Iterator[tuple[At, Expected]]:
 
 
 def wrong(reader: Read, at: At, expected: Expected) -> Iterator[str]:
-    """Yield values of a reader that differ from the marts, and rows that it does not show."""
+    """Yield the shown values that differ from the marts, and the rows that the reader does not show."""
     seen = set()
     for shown in reader(at):
         found = expected.found(shown.mart, shown.key)
@@ -700,10 +642,8 @@ def test_every_shown_number_is_that_of_the_marts(world, reader, as_of, window_da
 # --- the threshold ---------------------------------------------------------------------------------------------------
 
 
-def test_final_rows_keep_verdict_and_threshold(world, scored_sample):
-    with scored_sample.connect() as connection:
-        connection.row_factory = dict_row
-        before = connection.execute(f"select * from {SCHEMA}.fct_capacity_scores").fetchall()
+def test_final_rows_keep_verdict_and_threshold(world, marts):
+    before = marts.execute("select * from fct_capacity_scores").fetchall()
     as_ofs = sorted({row["as_of"] for row in before})
     keys = ("agent_id_hash", "as_of", "window_days")
     now = {tuple(row[key] for key in keys): row for row in world[1].rows("fct_capacity_scores")}
@@ -736,10 +676,10 @@ def test_asked_threshold_applies_to_every_as_of(world):
 
 
 @pytest.fixture
-def marts(scored_sample: Database) -> Iterator[psycopg.Connection]:
-    with scored_sample.connect() as connection:
-        connection.row_factory = dict_row
-        yield connection
+def marts(marts: psycopg.Connection) -> psycopg.Connection:
+    """A connection to the sample of the first run."""
+    marts.row_factory = dict_row
+    return marts
 
 
 def test_every_query_returns_rows(marts):
@@ -768,8 +708,7 @@ def test_dashboard_verdicts_equal_those_of_other_readers(scored_sample, marts, t
         for score in scores
         for names in [sorted(one.name for one in score.raised)]
     }
-    [target] = PANELS["Agents at the newest as-of"]["targets"]
-    shown = marts.execute(expanded(target["rawSql"], threshold, window_days=window_days)).fetchall()
+    shown = marts.execute(expanded(FLEET_QUERY, threshold, window_days)).fetchall()
     assert {
         row["hash"]: (row["verdict"], row["threshold"], ", ".join(sorted((row["raised"] or "").split(", "))))
         for row in shown
@@ -786,23 +725,9 @@ def test_alert_rules_return_one_number(marts):
         assert float(row["value"]) >= 0
 
 
-@pytest.mark.parametrize("title", ["Points lost by loss component", "What changed since one window ago"])
-def test_dashboard_describes_components_in_words(title):
-    [override] = [
-        o for o in PANELS[title]["fieldConfig"]["overrides"] if o["matcher"]["options"] == "loss_component"
-    ]
-    [mapping] = override["properties"][0]["value"]
-    assert {part: shown["text"] for part, shown in mapping["options"].items()} == {
-        part: named(part) for part in LOSS_WORDS
-    }
-
-
 def test_values_of_variables_are_quoted_in_sql():
-    """Values of variables, which a viewer can choose or put into the URL, are quoted in the queries. Charts group by
-    label instead of name, because two agents can have the same name."""
+    """A viewer can choose the values of variables, also in the URL. Only constants may be inserted without quotes."""
     queries = [target["rawSql"] for panel in PANELS.values() for target in panel["targets"]]
-    assert not [query for query in queries if "agent_name" in query]
     queries += [variable["query"] for variable in VARIABLES.values()]
-    used = {found for query in queries for found in re.findall(r"\$\{([^}]+)\}", query)}
-    raw = {name for name in used if not name.endswith(":sqlstring")}
-    assert {VARIABLES[name]["type"] for name in raw} == {"constant"}
+    unquoted = {name for query in queries for name in re.findall(r"\$\{(\w+)\}", query)}
+    assert {VARIABLES[name]["type"] for name in unquoted} == {"constant"}

