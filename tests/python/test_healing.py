@@ -354,9 +354,11 @@ class Healing(RuleBasedStateMachine):
         """Execute a command, or if it is refused, the command that its message names. Return whether it was refused."""
         self.is_sound, self.has_run = False, True
         if message := self.refused(command, *arguments, death=death, **variables):
-            named = re.search(r"ciris-scoring run((?: --[\w-]+(?: \d[\dTZ:-]*)?)*)", message)
+            named = re.search(r"ciris-scoring run((?: --[\w-]+(?: \d[\dTZ:-]*| TIME)?)*)", message)
             assert named, f"refused without a command: {message}"
-            options = shlex.split(named[1])
+            # The command with TIME scores earlier as-ofs again. This user scores the present instead, as the message
+            # says too.
+            options = [] if "TIME" in named[1] else shlex.split(named[1])
             if "--from" not in options:
                 options += ["--as-of", self.now.isoformat()]
             further = self.refused("run", *options)
@@ -398,8 +400,10 @@ class Healing(RuleBasedStateMachine):
             result = run(self.database, *arguments, as_of=None, variables=variables)
             return result.exit_code == 0, result.output
         outcome = dbt(self.database, command, *arguments, variables=variables)
-        # Without results, which a build that is refused at its start does not write, dbt has nothing to retry.
-        self.has_built |= outcome.results is not None
+        # A command that dbt refuses at its start writes no results. dbt retry looks for those of the command before,
+        # and fails without any, also after a retry that had nothing to do.
+        if outcome.results is not None:
+            self.has_built = bool(outcome.results)
         return outcome.succeeded, outcome.said
 
     def killed(self, command: str, arguments: Sequence[str], variables: dict[str, Any]) -> tuple[bool, str]:
