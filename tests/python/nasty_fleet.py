@@ -30,8 +30,8 @@ ACTIONS = ["HandlerActionType.SPEAK", "speak", " DEFER ", "", None, "HandlerActi
 
 
 def agent_ids(rng: random.Random, n: int) -> list[tuple[str, str]]:
-    """Return (agent_id, agent_id_hash) pairs. One hash is a prefix of another, and one is too short to match a
-    deferral."""
+    """Return (agent_id, agent_id_hash) pairs. One hash is a prefix of another. A hash of 7 characters is too short to
+    match a deferral."""
     pairs = []
     for i in range(n):
         identity = f"agent-{i}"
@@ -53,7 +53,8 @@ def component_value(rng: random.Random, right: Any) -> Any:
 
 
 def components(rng: random.Random, row: Row) -> Row:
-    """Return the JSON components of a trace. They agree with its columns except for random errors."""
+    """Return the JSON components of a trace, with random errors. Two columns of the trace are changed to agree with
+    them in most cases."""
 
     def number(value: Decimal | None) -> float | None:
         return None if value is None or not value.is_finite() else float(value)
@@ -145,8 +146,7 @@ def nasty_fleet(
         sequence, fragile, name = 0, False, rng.choice(NAMES)
         first = start + timedelta(days=0 if n % 3 else rng.random() * days / 2)
         moments = sorted(
-            # Some times are whole minutes, so that ties, times at a period end and traces at the time of a revocation
-            # occur.
+            # Most agents have times in whole minutes, so that ties and times at a period end occur.
             first
             + timedelta(minutes=rng.randrange(int((days * 1440) - (first - start).total_seconds() // 60)))
             for _ in range(rng.randrange(traces_per_day * days // 3, traces_per_day * days))

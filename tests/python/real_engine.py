@@ -1,8 +1,6 @@
-"""Run ciris-persist, the engine by which the lens stores traces, in a separate process and home folder.
+"""Call ciris-persist, the engine by which the lens stores traces, in a separate process with another home folder.
 
-`python real_engine.py URL KEYS FILE...` creates the engine's tables, registers the keys of a JSON file and stores
-batches of JSON lines. Signatures are not verified, because in a lens the gateway verifies them. `python
-real_engine.py verify FILE` says for each batch whether the engine verifies it.
+Run as a program, this file calls the function of a JSON file with the arguments of that file.
 """
 
 from __future__ import annotations
@@ -17,12 +15,15 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.mldsa import MLDSA65PrivateKey
+
+if TYPE_CHECKING:
+    from conftest import Database
 
 needs_engine = pytest.mark.skipif(
     find_spec("ciris_persist") is None,
@@ -30,19 +31,14 @@ needs_engine = pytest.mark.skipif(
 )
 
 
-def store(
-    conninfo: Mapping[str, str | int],
-    home: Path,
-    files: list[Path],
-    keys: Mapping[str, str],
-) -> list[str]:
-    """Store batches in a database. Return the batches that the engine refuses."""
-    url = f"postgresql://{conninfo['user']}@{quote(str(conninfo['host']), safe='')}:{conninfo['port']}"
-    keys_file = home / "keys.json"
-    keys_file.write_text(json.dumps(dict(keys)))
-    place = f"{url}/{conninfo['dbname']}"
-    refused: list[str] = json.loads(_run(home, place, keys_file, *files))
-    return refused
+def store(database: Database, home: Path, files: list[Path], keys: Mapping[str, str]) -> list[str]:
+    """Create the engine's tables, register keys and store batches of JSON lines. Return why batches are refused.
+
+    Signatures are not verified, because in a lens the gateway verifies them.
+    """
+    server = database.server
+    place = f"{server.user}@{quote(server.socket_folder, safe='')}:{server.port}/{database.name}"
+    return _called(home, "_store", f"postgresql://{place}", dict(keys), list(map(str, files)))
 
 
 def refusals(
@@ -52,10 +48,7 @@ def refusals(
 
     :param key_records: rows of the engine's key directory, as `key_record` returns them.
     """
-    file = home / "batches.json"
-    file.write_text(json.dumps([list(key_records), list(batches)]))
-    found: list[str | None] = json.loads(_run(home, "verify", file))
-    return found
+    return _called(home, "_refusals", list(key_records), list(batches))
 
 
 def key_record(key_id: str, ed25519: Ed25519PrivateKey, ml_dsa_65: MLDSA65PrivateKey) -> dict[str, Any]:
@@ -78,17 +71,20 @@ def key_record(key_id: str, ed25519: Ed25519PrivateKey, ml_dsa_65: MLDSA65Privat
     }  # fmt: skip
 
 
-def _run(home: Path, *arguments: object) -> str:
-    """Run this file as a program and return the last line of its output."""
+def _called(home: Path, function: str, *arguments: Any) -> list[Any]:
+    """Return the result of a function of this file, called in another process."""
+    file = home / "call.json"
+    file.write_text(json.dumps([function, arguments]))
     done = subprocess.run(
-        [sys.executable, __file__, *map(str, arguments)],
+        [sys.executable, __file__, file],
         env={**os.environ, "HOME": str(home)},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()[-1]
+    result: list[Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
 
 
 def _engine(url: str) -> Any:
@@ -97,9 +93,8 @@ def _engine(url: str) -> Any:
     return Engine(url, "key-1", pqc_sweep_on_init=False, replication_sweeper_enabled=False)
 
 
-def verify(file: str) -> None:
+def _refusals(key_records: list[dict[str, Any]], batches: list[Any]) -> list[str | None]:
     engine = _engine("sqlite::memory:")
-    key_records, batches = json.loads(Path(file).read_text())
     for record in key_records:
         engine.put_public_key(json.dumps({"record": record}))
     found: list[str | None] = []
@@ -113,14 +108,13 @@ def verify(file: str) -> None:
             pass
         found.append(refusal)
     engine.close(force=True)
-    print(json.dumps(found))
+    return found
 
 
-def main(url: str, keys_file: str, *files: str) -> None:
-
+def _store(url: str, keys: dict[str, str], files: list[str]) -> list[str]:
     engine = _engine(url)
     refused = []
-    for key_id, key in json.loads(Path(keys_file).read_text()).items():
+    for key_id, key in keys.items():
         engine.register_public_key(key_id, key)
     for file in files:
         for line in gzip.decompress(Path(file).read_bytes()).splitlines():
@@ -129,11 +123,9 @@ def main(url: str, keys_file: str, *files: str) -> None:
             except ValueError as error:
                 refused.append(str(error))
     engine.close(force=True)
-    print(json.dumps(refused))
+    return refused
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "verify":
-        verify(sys.argv[2])
-    else:
-        main(*sys.argv[1:])
+    name, given = json.loads(Path(sys.argv[1]).read_text())
+    print(json.dumps(globals()[name](*given)))

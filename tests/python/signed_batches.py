@@ -139,7 +139,7 @@ class Agent:
 
     @property
     def hash(self) -> str:
-        """Hash of the agent. For newer versions it is the fingerprint of the key."""
+        """Hash of the agent. In newer versions it is the start of the key's fingerprint."""
         return (
             hashlib.sha256(b"name %d" % self.seed).hexdigest()[:16]
             if self.generation in (OLD, COMPACT)
@@ -163,7 +163,7 @@ class Agent:
     def trace(
         self, *, text: str = "Grüße, 世界", at: datetime | None = None, **scores: Any
     ) -> dict[str, Any]:
-        """Return the next trace, five minutes after the previous one."""
+        """Return the next signed trace, five minutes after the previous one, with given values of components."""
         self.sequence += 1
         started = at or START + timedelta(minutes=5 * self.sequence)
         moment = [(started + timedelta(seconds=second)).isoformat() for second in range(7)]
@@ -184,9 +184,7 @@ class Agent:
             },
         }  # fmt: skip
         for name, value in scores.items():
-            component = next(c for c in data.values() if name in c or name == "plausibility_score")
-            component = data["DMA_RESULTS"]["csdma"] if name == "plausibility_score" else component
-            component[name] = value
+            next(component for component in data.values() if name in component)[name] = value
         trace = {
             "trace_id": f"trace-{thought}-{started:%Y%m%d%H%M%S}",
             "thought_id": thought,

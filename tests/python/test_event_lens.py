@@ -1,18 +1,16 @@
-"""Tests of the event format of the lens: batches stored by the lens's engine and by the loader give the same scores,
+"""Tests of the event format of the lens: batches stored by the lens's engine and by the loader give the same traces,
 and malformed events are counted and do not stop a run.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import psycopg
-import pytest
-from dbt.cli.main import dbtRunner
 from psycopg.types.json import Jsonb
 
 import real_engine
@@ -20,13 +18,11 @@ from ciris_scoring.audit.load import load
 from ciris_scoring.basics.project import load_project
 from ciris_scoring.basics.source_schema import TRACE_COLUMNS
 from ciris_scoring.lab.embedded import SCHEMA
-from ciris_scoring.lab.simulation import simulate_fleet
 from ciris_scoring.lab.simulation.events import create_engine_tables, index_events
-from ciris_scoring.lab.simulation.load import load_fleet
 from command_line import at, invoke
 from conftest import REPOSITORY, Database
 from event_lens import AS_EVENTS, write_as_events
-from pipeline import create_loose_sources, kept_parsed, score
+from pipeline import create_loose_sources, score
 from real_engine import needs_engine
 from test_bad_input import dbt
 from test_real_traces import DATA
@@ -61,16 +57,11 @@ def structure(connection: psycopg.Connection) -> tuple[set, set]:
     return set(columns), set(indexes)
 
 
-def make_tables(connection: psycopg.Connection) -> None:
-    create_engine_tables(connection)
-    index_events(connection)
-
-
 @needs_engine
 def test_real_batches_that_the_engine_stores_give_the_rows_that_the_loader_stores(
     database: Database, tmp_path: Path
 ) -> None:
-    """Scores are then equal, too. The tables of the simulation have the structure of the engine's tables."""
+    """The tables of the simulation have the columns and indexes of the engine's tables, too."""
     keys: dict[str, str] = {}
     for path in REAL.glob("*/public_keys.json"):
         keys |= json.loads(path.read_text())
@@ -78,12 +69,11 @@ def test_real_batches_that_the_engine_stores_give_the_rows_that_the_loader_store
     with database.connect() as connection:
         loaded = columns_of(connection, "cirislens.covenant_traces")
         connection.execute("drop schema cirislens cascade")
-        make_tables(connection)
+        create_engine_tables(connection)
+        index_events(connection)
         our_columns, our_indexes = structure(connection)
         connection.execute("drop schema cirislens cascade")
-    server = database.server
-    place = {"host": server.socket_folder, "port": server.port, "user": server.user, "dbname": database.name}
-    refused = real_engine.store(place, tmp_path, sorted(REAL.glob("*/batches.jsonl.gz")), keys)
+    refused = real_engine.store(database, tmp_path, sorted(REAL.glob("*/batches.jsonl.gz")), keys)
     assert len(refused) == 1 and "wbd_deferral" in refused[0]
     outcome = dbt(database, "run", "--select", "+int_source_periods", variables={"ciris_as_of": NEWEST})
     assert outcome.succeeded, outcome.said
@@ -92,7 +82,7 @@ def test_real_batches_that_the_engine_stores_give_the_rows_that_the_loader_store
         columns, indexes = structure(connection)
     assert len(loaded) == 318 and loaded.keys() == put_together.keys()
     for key, row in loaded.items():
-        # The loader removes the prefix. For events the next staging model does, as for rows of a lens.
+        # The loader removes this prefix of an action, stg_cirislens__covenant_traces that of events.
         action = put_together[key]["selected_action"].removeprefix("HandlerActionType.")
         assert put_together[key] | {"selected_action": action} == row | {"event_issues": None}
     assert our_columns <= columns and our_indexes <= indexes and len(our_indexes) == 3
@@ -119,9 +109,10 @@ WHOLE: dict[str, dict[str, Any]] = {
 def write(
     connection: psycopg.Connection, trace_id: str, minute: int, agent: str | None = AGENT, **payloads: Any
 ) -> None:
-    """Write the events of a trace, a second apart. Given payloads replace the default ones; None omits an event.
+    """Write the events of a trace, a second apart.
 
-    A list writes one event for each attempt. A name such as ACTION_RESULT__2 sets the index of the attempt.
+    :param payloads: payloads in place of those of WHOLE, by event type. A list has one payload for each attempt. For
+        None no event is written.
     """
     second = 0
     for event_type, payload in {**WHOLE, **payloads}.items():
@@ -151,12 +142,13 @@ KEYS = """
         ('accord', '-', null), ('plain', '-', '2026-02-15')
 """
 ENDS_OF_KEYS = {"accord": None, "ending": "2026-03-01", "plain": "2026-02-15", "revoked": "2026-02-01"}
-"""A key of both registries ends at the earliest of its ends and revocations."""
+"""Day on which each key of KEYS ends: the earliest expiry or revocation in either registry."""
 
 
 def test_malformed_events_are_counted_and_do_not_stop_a_run(database: Database) -> None:
     with database.connect() as connection:
-        make_tables(connection)
+        create_engine_tables(connection)
+        index_events(connection)
         connection.execute(KEYS)
         write(connection, "whole", 0, LLM_CALL={"model": "m"})
         write(connection, "no outcome", 1, ACTION_RESULT=None)
@@ -215,6 +207,13 @@ def test_malformed_events_are_counted_and_do_not_stop_a_run(database: Database) 
             "unreadable_thought_start": 1, "unreadable_dma_results": 1, "unreadable_idma_result": 1,
             **dict.fromkeys(issues["wrong types"], 1),
         }  # fmt: skip
+        connection.execute("set enable_seqscan to off")  # a sequential scan of so few events is cheaper
+        plan = connection.execute(
+            f"explain select * from {SCHEMA}_staging.stg_cirislens__covenant_traces"
+            " where traced_at >= '2026-06-14Z' and traced_at < '2026-06-15Z'"
+        )
+        said = "\n".join(line for [line] in plan)
+        assert re.search(r"Scan (using|on) trace_events_type_ts.*\n +Index Cond: .*ts >= ", said), said
         keys = connection.execute(
             "select key_id, least(min(revoked_at), min(expires_at))"
             f" from {SCHEMA}_staging.stg_cirislens__covenant_public_keys group by 1"
@@ -222,49 +221,7 @@ def test_malformed_events_are_counted_and_do_not_stop_a_run(database: Database) 
         assert {key: end and f"{end.astimezone(UTC):%Y-%m-%d}" for key, end in keys} == ENDS_OF_KEYS
 
 
-# --- indexes and the choice of the format ----------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def fleet(module_database: Database) -> Database:
-    """A scored fleet that the simulation wrote as events."""
-    with module_database.connect() as connection:
-        end = datetime.fromisoformat(NEWEST)
-        load_fleet(connection, simulate_fleet(6, 20, 20.0, 3, end), as_events=True)
-        # A vacuum while a slow machine tests would make other indexes of so small a table cheaper.
-        connection.execute("alter table cirislens.trace_events set (autovacuum_enabled = off)")
-    score(module_database.profiles_dir, NEWEST)
-    return module_database
-
-
-def test_events_are_read_by_the_engines_indexes(fleet: Database) -> None:
-    """Traces of a day are looked up by time and then by trace id, so the duration does not depend on the history."""
-    command = ["compile", "--select", "stg_cirislens__incomplete_event_traces", *at(fleet), "--quiet"]
-    with kept_parsed(fleet.profiles_dir):
-        outcome = dbtRunner().invoke([*command, "--vars", f"{{ciris_as_of: {NEWEST}}}"])
-    [result] = outcome.result.results
-    of_a_day = (
-        f"select {{}} from {SCHEMA}_staging.stg_cirislens__covenant_traces"
-        " where traced_at >= '2026-06-14Z' and traced_at < '2026-06-15Z'"
-    )
-    queries = [
-        of_a_day.format(columns) for columns in ("*", "traced_at, agent_id_hash", "row_version, traced_at")
-    ]
-    with fleet.connect() as connection:
-        for query in (*queries, result.node.compiled_code):
-            [[plan]] = connection.execute("explain (format json, costs off) " + query).fetchall()
-            nodes = list(_nodes(plan[0]["Plan"]))
-            scans = {node["Node Type"] for node in nodes if node.get("Relation Name") == "trace_events"}
-            assert scans and not scans & {"Seq Scan", "CTE Scan"}, plan
-            assert "trace_events_type_ts" in {node.get("Index Name") for node in nodes}, plan
-            # Sequential scans of such small tables are cheaper for the last query.
-            connection.execute("set enable_seqscan to off")
-
-
-def _nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield node
-    for child in node.get("Plans", ()):
-        yield from _nodes(child)
+# --- the choice of the format -----------------------------------------------------------------------------------------
 
 
 def test_variable_chooses_between_two_source_formats(database: Database) -> None:

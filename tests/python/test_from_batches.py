@@ -1,4 +1,4 @@
-"""Tests of `run --from-batches` and of the real batches in tests/data. `pytest -s` shows the output."""
+"""Tests of `run --from-batches`, and of loading the real batches in tests/data."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ VERIFIED = {("no schema", "components"): 37, ("2.7.9", "sorted_json"): 620, ("3.
 def own_server(
     embedded_postgres: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Database]:
-    """Use the tests' server instead of the embedded one of the project; yields the command's database."""
+    """Database into which the command loads. It is on the tests' server in place of the project's embedded one."""
     monkeypatch.setattr(embedded, "start", lambda state_folder: embedded_postgres)
     monkeypatch.setattr(from_batches, "BATCHES_FOLDER", tmp_path / "profiles")
     with fresh_database(embedded_postgres, tmp_path) as database:
@@ -38,39 +38,32 @@ def own_server(
         yield database
 
 
-def run_from(database: Database, folder: Path, *arguments: str) -> Result:
+def run_from(database: Database, folder: Path) -> Result:
     keys = [argument for path in folder.rglob("*keys.json") for argument in ("--keys", str(path))]
     project = ["--project-dir", str(REPOSITORY)]
     with kept_parsed(database.profiles_dir):
-        result = CliRunner().invoke(main, ["run", "--from-batches", str(folder), *keys, *project, *arguments])
-    print(result.output)
-    return result
+        return CliRunner().invoke(main, ["run", "--from-batches", str(folder), *keys, *project])
 
 
 def test_run_from_batches_loads_and_scores(own_server, tmp_path):
+    """The exit code is 2 because of a forged trace."""
     agents = [Agent(generation, seed) for seed, generation in enumerate(GENERATIONS)]
+    forged = agents[0].trace()
+    forged["components"][2]["data"]["csdma"]["plausibility_score"] = 0.99
     folder = tmp_path / "in"
-    write(folder, "batch.json", batch(agent.trace() for agent in agents for _ in range(12)))
+    write(folder, "batch.json", batch([forged, *(agent.trace() for agent in agents for _ in range(12))]))
     write_keys(folder, *agents)
     result = run_from(own_server, folder)
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == 2, result.output
     assert "Fleet at 2026-06-02T00:00:00Z, window of 7 days, 8 agents" in result.stdout
-    assert (
-        "96 traces: 96 new." in result.stderr
-        and "ciris-scoring explain AGENT --profiles-dir" in result.stdout
-    )
+    assert "ciris-scoring explain AGENT --profiles-dir" in result.stdout
+    assert "97 traces: 97 new." in result.stderr and "bad_signature" in result.stderr
     with own_server.connect() as connection:
         query = (
-            "select agent_id_hash, component_value from ciris.fct_factor_components"
-            " where component = 'i_chain' and window_days = 7"
+            "select agent_id_hash from ciris.fct_factor_components"
+            " where component = 'i_chain' and window_days = 7 and component_value = 1"
         )
-        assert dict(connection.execute(query).fetchall()) == {agent.hash: 1 for agent in agents}
-
-    forged = agents[1].trace()
-    forged["components"][2]["data"]["csdma"]["plausibility_score"] = 0.99
-    write(folder, "more.json", batch([forged]))
-    result = run_from(own_server, folder)
-    assert result.exit_code == 2 and "Fleet at" in result.stdout and "bad_signature" in result.stderr
+        assert {agent for (agent,) in connection.execute(query)} == {agent.hash for agent in agents[1:]}
 
 
 def test_run_from_batches_without_traces_is_refused(own_server, tmp_path):

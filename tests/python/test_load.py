@@ -8,8 +8,6 @@ import itertools
 import json
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -51,7 +49,7 @@ def project(database: Database) -> Project:
 
 @pytest.fixture(scope="module")
 def shared(module_database: Database) -> Project:
-    """A database of several tests, each of which loads traces of agents that no other test has."""
+    """Project with a database that several tests share. Each of them loads traces of other agents."""
     return load_project(REPOSITORY, module_database.profiles_dir)
 
 
@@ -86,7 +84,7 @@ def everything(database: Database) -> dict[str, list[tuple[Any, ...]]]:
 
 
 def verdicts(database: Database) -> dict[str, tuple[bool, str | None]]:
-    """Return, by trace, whether it is loaded as verified, and the rule or the reason."""
+    """Return for each loaded trace whether it is verified, and the rule that verifies it or the reason of refusal."""
     with database.connect() as connection:
         query = f"""
             select trace_id, signature_verified, coalesce(rule, reason)
@@ -176,7 +174,7 @@ def test_init_db_makes_the_tables_or_prints_how(database):
     assert n_tables == [len(SOURCE_TABLES) + 1] * 2
 
 
-# --- repeated and interrupted loads ----------------------------------------------------------------------------------
+# --- repeated and concurrent loads -----------------------------------------------------------------------------------
 
 
 def test_every_trace_that_was_sent_is_accounted_for(database, tmp_path):
@@ -188,9 +186,7 @@ def test_every_trace_that_was_sent_is_accounted_for(database, tmp_path):
     assert json.loads(told.stdout)["traces"] == {
         "received": 3, "new": 3, "replaced": 0, "sent_again": 0, "rejected": 0,
     }  # fmt: skip
-    document = batch(
-        [*sent, of_later, other_content, agent.trace(plausibility_score="high")], deferral(agent)
-    )
+    document = batch([*sent, of_later, other_content, agent.trace(fragility_flag="high")], deferral(agent))
     path = write(tmp_path, "b.json", document)
     both = write_keys(tmp_path, agent, later, name="both.json")
     told = command(database, "load", path, "--keys", both, "--json")
@@ -220,35 +216,6 @@ def test_concurrent_loads_store_each_trace_once(project, database, tmp_path):
     assert len(everything(database)["covenant_trace_batches"]) == 40
 
 
-STOPS = """
-import sys
-from ciris_scoring.audit import load
-from ciris_scoring.cli import main
-load.SMALL, load.CHUNK_DOCUMENTS, load.processors = 0, 1, lambda: 2
-load.Progress.show = lambda *_: (print("a piece is loaded", flush=True), sys.stdin.readline())
-main()
-"""
-
-
-def test_killed_load_can_be_repeated(project, database, tmp_path):
-    """The load is killed after its first piece. The processes that verify for it end too."""
-    agent = Agent()
-    for number in range(60):
-        write(tmp_path / "in", f"{number:04}.json", batch([agent.trace() for _ in range(2)]))
-    keys = write_keys(tmp_path, agent)
-    arguments = ["load", str(tmp_path / "in"), "--keys", str(keys), *at(database)]
-    with subprocess.Popen(
-        [sys.executable, "-c", STOPS, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as loader:
-        assert loader.stdout.readline() == "a piece is loaded\n"
-        loader.kill()
-        # The output ends when all processes that could write to it have ended.
-        loader.stdout.read()
-    summary = load(project, [tmp_path / "in"], [keys])
-    assert summary.known_batches and summary.new and summary.is_clean
-    assert len(traces(database)) == 120
-
-
 # --- invalid signatures and keys -------------------------------------------------------------------------------------
 
 
@@ -269,9 +236,7 @@ def with_value(name: str, value: Any) -> Callable[[Json], None]:
 ALTERED: list[tuple[Callable[[Json], Any], str | None]] = [
     (lambda trace: trace["components"][2]["data"]["csdma"].update(plausibility_score=0.2), "bad_signature"),
     (with_value("signature_key_id", "agent-nobody"), "unknown_key"),
-    (with_value("signature_key_id", None), "unknown_key"),
     (with_value("signature", None), "malformed_signature"),
-    (with_value("signature", "!" * 86), "malformed_signature"),
     (spelt(lambda content: urlsafe_unpadded(content)[:40]), "malformed_signature"),
     (spelt(lambda content: standard(content + b"1")), "malformed_signature"),
     (with_value("trace_schema_version", "9.9"), "unsupported_schema"),
@@ -284,7 +249,7 @@ ALTERED: list[tuple[Callable[[Json], Any], str | None]] = [
 
 
 def test_altered_traces_are_loaded_as_unverified(project, database, tmp_path):
-    """Each altered trace is beside a good one of its agent, for each way of signing."""
+    """For each rule of signing, each altered trace is followed by an unaltered trace of the same agent."""
     agents = [Agent(generation, seed) for seed, generation in enumerate(GENERATIONS)]
     sent, expected = [], {}
     for agent, (alter, reason) in itertools.product(agents, ALTERED):
@@ -319,7 +284,7 @@ def test_unsigned_field_that_contradicts_signed_ones_is_unconfirmed(shared, tmp_
 
 @pytest.mark.parametrize("at_once", [True, False])
 def test_a_key_signs_for_one_agent(project, database, tmp_path, at_once):
-    """A key may be registered under several ids. One agent has the traces of another id of its key moved to it."""
+    """A key verifies traces of one agent only, also those that name it by another id under which it is registered."""
     pairs = [(Agent(one, 2 * seed), Agent(one, 2 * seed + 1)) for seed, one in enumerate(GENERATIONS)]
     own = [agent.trace() for pair in pairs for agent in pair]
     stolen = [thief.sign(agent.trace()) for agent, thief in pairs]
@@ -386,13 +351,14 @@ def test_invalid_key_affects_only_itself(project, database, tmp_path):
         "neutral": (standard((1).to_bytes(32, "little")), "anybody could sign"),
         "text": ("not base64!", "not base64"),
         "number": (7, "no public_key_base64"),
+        "long": ("!" * 100_000, "not base64"),
     }
     agent = Agent()
     keys = write(tmp_path, "keys.json", {name: text for name, (text, _) in bad.items()} | agent.keys)
     summary = load(project, [write(tmp_path, "batch.json", batch([agent.trace()]))], [keys])
     assert reasons(summary) == ["bad_key"] * len(bad)
     for problem, (_, said) in zip(summary.problems, bad.values(), strict=True):
-        assert said in problem.detail
+        assert said in problem.detail and len(problem.detail) < 300
     assert (summary.new_keys, [verdict for verdict, _ in verdicts(database).values()]) == (1, [True])
 
 
@@ -400,32 +366,24 @@ def test_a_registered_key_stays_and_contradictions_are_reported(project, databas
     agent = Agent()
     [(key_id, text)] = agent.keys.items()
     table = f"key_id,public_key_base64,expires_at\n{key_id},{text},2027-01-01T00:00:00Z\n"
-    revoked = {"key_id": key_id, "public_key_base64": text, "revoked_at": "2026-06-01T00:00:00Z"}
+    unlimited = {"key_id": key_id, "public_key_base64": text}
+    revoked = unlimited | {"revoked_at": "2026-06-01T00:00:00Z"}
     path = write(tmp_path, "batch.json", batch([agent.trace()]))
-    paths = {
-        "first": write(tmp_path, "keys.csv", table.encode()),
-        "revoked": write(tmp_path, "revoked.json", [revoked]),
-        "other": write(tmp_path, "other.json", {key_id: standard(Agent().public_bytes)}),
-        "both": write(tmp_path, "both.json", [{**revoked, "revoked_at": None}, revoked]),
-        "without ends": write_keys(tmp_path, agent),
-    }
-    registered, in_files = "registered already, with another ", "twice in the files, with another "
-    for names, expected in (
-        (["first"], []),
-        (["without ends"], []),
-        (["revoked"], [registered + "revoked_at, which a load does not change"]),
-        (["other"], [registered + "public_key_base64, which a load does not change"]),
-        (["both"], [in_files + "revoked_at"]),
-        (["first", "other"], [in_files + "public_key_base64"]),
-    ):
-        summary = load(project, [path], [paths[name] for name in names])
-        assert [(one.reason, one.detail) for one in summary.problems] == [
-            ("bad_key", said) for said in expected
-        ]
+    for name, content, expected in (
+        ("keys.csv", table.encode(), []),
+        ("again.json", [unlimited], []),
+        ("revoked.json", [revoked], ["registered already, with another revoked_at, which a load does not change"]),
+        ("other.json", [unlimited | {"public_key_base64": standard(Agent().public_bytes)}],
+         ["registered already, with another public_key_base64, which a load does not change"]),
+        ("twice.json", [unlimited, revoked], ["twice in the files, with another revoked_at"]),
+    ):  # fmt: skip
+        summary = load(project, [path], [write(tmp_path, name, content)])
+        assert [problem.detail for problem in summary.problems] == expected
+        assert set(reasons(summary)) <= {"bad_key"}
     [row] = everything(database)["covenant_public_keys"]
     assert row[:3] == (key_id, text, "ed25519") and row[4].year == 2027
-    assert command(database, "audit", path, "--keys", paths["first"]).exit_code == 0
-    told = command(database, "audit", path, "--keys", paths["revoked"], "--json").stdout
+    assert command(database, "audit", path, "--keys", tmp_path / "keys.csv").exit_code == 0
+    told = command(database, "audit", path, "--keys", tmp_path / "revoked.json", "--json").stdout
     [found] = json.loads(told)["discrepancies"]
     assert (found["kind"], found["differences"]) == ("key_differs", {
         f"revoked_at of key {key_id}": {"database": None, "recomputed": "2026-06-01T00:00:00+00:00"}
@@ -457,7 +415,6 @@ VALUES: list[tuple[str, Any, str | None]] = [
         for name in ("trace_id", "agent_id_hash", "completed_at", "components")
     ),
     ("components", {}, "wrong_type"),
-    ("components", [1], "wrong_type"),
     ("trace_id", "", "missing_field"),
     ("trace_id", 5, "wrong_type"),
     ("trace_id", "t" * 129, "out_of_range"),
@@ -466,23 +423,20 @@ VALUES: list[tuple[str, Any, str | None]] = [
     ("completed_at", "2026-06-01T08:00:00", "bad_time"),
     ("completed_at", "9999-12-31T23:59:59-14:00", "bad_time"),
     ("completed_at", "0001-01-01T00:00:00+14:00", "bad_time"),
-    ("completed_at", "yesterday", "bad_time"),
     ("completed_at", "2026-06-01t08:05:06.123456789z", None),
-    ("completed_at", 1780300800, "bad_time"),
+    ("completed_at", "x" * 100_000, "bad_time"),
     ("DMA_RESULTS csdma", {"plausibility_score": 9.995}, "out_of_range"),
     ("DMA_RESULTS csdma", {"plausibility_score": True}, "wrong_type"),
     *(("IDMA_RESULT k_eff", number, None) for number in (1e308, -1e308, 10**4000, 5e-324, -0.0)),
     ("CONSCIENCE_RESULT entropy_level", -10, "out_of_range"),
     ("CONSCIENCE_RESULT coherence_passed", "yes", "wrong_type"),
     ("ACTION_RESULT audit_sequence_number", 2**63, "out_of_range"),
-    ("ACTION_RESULT audit_sequence_number", 1.5, "wrong_type"),
     ("ACTION_RESULT audit_entry_hash", "f" * 65, "out_of_range"),
     ("ACTION_RESULT cost_cents", 10**400, None),
     *((NOTE, text, "invalid_text") for text in ("a\0b", "\udfff")),
     *((NOTE, text, None) for text in ("\\u0000", "\\N", "\\.", "\t\n\r\x7f", "\u2028\ufeff\U0010ffff", "{")),
     (NOTE, json.loads(deep(70)), "too_deep"),
     (NOTE, b"NaN", "not_a_number"),
-    (NOTE, b"-Infinity", "not_a_number"),
     (NOTE, b"1e400", "out_of_range"),
     (NOTE, b"9" * 5000, "out_of_range"),
     (NOTE, b'0, "note": 0', "duplicate_key"),
@@ -491,7 +445,7 @@ VALUES: list[tuple[str, Any, str | None]] = [
     (NOTE, deep(100_000), "too_deep"),
     (NOTE, b'"\xff\xc0"', "invalid_text"),
 ]
-"""Place, value and reason of the problem. Bytes are written into the JSON text unchanged."""
+"""Place in a trace, value, and reason of the problem or None. Bytes are written into the JSON text unchanged."""
 
 
 def test_invalid_value_affects_only_its_trace(project, database, tmp_path):
@@ -518,6 +472,7 @@ def test_invalid_value_affects_only_its_trace(project, database, tmp_path):
     assert len(loaded) == len(good) + sum(reason is None for *_, reason in VALUES)
     rejected = [reason for reason in reasons(summary) if reason != "bad_signature"]
     assert rejected == [reason for *_, reason in VALUES if reason]
+    assert all(len(problem.detail) < 300 for problem in summary.problems)
     found = [row[3:] for row in everything(database)["covenant_trace_batches"]]
     assert sorted(found, key=repr) == sorted(rows, key=repr)
 
@@ -525,10 +480,8 @@ def test_invalid_value_affects_only_its_trace(project, database, tmp_path):
 FILES = [
     (b"", "truncated"),
     (b"{", "truncated"),
-    (b"null", "not_a_batch"),
     (b'{"events": 3}', "not_a_batch"),
     (b'[{"a": 1}]', "not_a_batch"),
-    (b'"text"', "not_a_batch"),
     (b"<html>", "not_json"),
     (b"\x00\x01\x02", "not_json"),
     (b"\xff\xfe{", "invalid_text"),
@@ -598,7 +551,12 @@ BEYOND_LIMITS: list[tuple[str, bytes, dict[str, int], str]] = [
     ),
     ("a.json.gz", events(b"1", 2_000_000), {}, "too_large"),
     ("a.json", b'{%b, "x": 1}' % KEYS, {}, "too_large"),
-    ("a.json", b'{%b, "99998": 1}' % KEYS[:-12], {}, "duplicate_key"),  # no end if pairs of keys are compared
+    (
+        "a.json",
+        b'{%b, "99998": 1}' % KEYS[:-12],
+        {},
+        "duplicate_key",
+    ),  # takes hours if all pairs of keys are compared
 ]
 """Name and content of the file, lowered limits, and the reason of its problem."""
 
@@ -645,36 +603,6 @@ def test_the_first_problems_of_each_batch_are_kept(database, tmp_path):
             "35 problems:" in output and f"and {35 - n_listed} more; --all lists 20 of each batch." in output
         )
         empty(database)
-
-
-def test_messages_do_not_quote_values_of_any_length(database, tmp_path):
-    """Each line of the report stays short if a batch or a file of keys contains long values."""
-    agent = Agent()
-    long = "x" * 100_000
-    names = (
-        "trace_id",
-        "agent_id_hash",
-        "completed_at",
-        "signature_key_id",
-        "signature",
-        "trace_schema_version",
-    )
-    sent = [agent.trace() | {name: long} for name in names]
-    sent += [agent.trace(plausibility_score=int("9" * 4000)), agent.trace(selected_action=long)]
-    document = batch(sent, {"event_type": long}, deferral(agent) | {"timestamp": long})
-    document["batch_timestamp"] = long
-    twice = b'{"%b": 1, "%b": 2}' % (long.encode(), long.encode())
-    path = write(tmp_path, "batches.jsonl", document, twice, {long: long})
-    keys_ = [
-        {"key_id": long, "public_key_base64": long},
-        {"key_id": "a", "public_key_base64": "b", "algorithm": long},
-        {"key_id": "c", "public_key_base64": standard(agent.public_bytes), "created_at": long},
-    ]
-    result = command(database, "load", path, "--keys", write(tmp_path, "keys.json", keys_))
-    assert result.exit_code == 2 and max(map(len, result.output.splitlines())) < 600, result.output[:3000]
-
-
-# --- the project -----------------------------------------------------------------------------------------------------
 
 
 def test_names_of_tables_are_those_of_the_project(database, tmp_path):

@@ -1,4 +1,6 @@
-"""Fuzz tests of signatures and JSON: no changed bit verifies, and no input crashes the reader."""
+"""Fuzz tests of signatures and JSON: no changed trace is loaded as verified, and no input
+crashes the reader.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ from signed_batches import (
 )
 
 CASES = int(os.environ.get("FUZZ_CASES", 300))
-"""Number of cases of each fuzz test; make soak uses 10,000."""
+"""Number of cases of each fuzz test, 10,000 in make soak."""
 AGENTS = [Agent(generation, seed) for seed, generation in enumerate(GENERATIONS)]
 NEW_AGENT = AGENTS[-1]
 VERIFIER = Verifier({agent.key_id: agent.public_bytes for agent in AGENTS})
@@ -49,7 +51,7 @@ SECOND_KEY = MLDSA65PrivateKey.from_seed_bytes(bytes(32))
 
 
 def with_second_signature(agent: Agent, trace: dict[str, Any]) -> dict[str, Any]:
-    """Add the ML-DSA-65 signature of the newest agents, over the signed bytes and the first signature."""
+    """Add the second signature of the newest agents: ML-DSA-65, of the signed bytes and the first signature."""
     first = base64.b64decode(standard_spelling(trace["signature"]))
     message = signed_bytes(trace, agent.generation.rule) + first
     trace["signature_ml_dsa_65"] = standard(SECOND_KEY.sign(message))
@@ -66,8 +68,10 @@ TRACES[-1] = with_second_signature(AGENTS[-1], TRACES[-1])
 
 
 def loaded(trace: dict[str, Any]) -> list[object] | None:
-    """Return the loaded columns of a trace, or None if it does not verify or cannot be loaded. Integers are rounded to
-    doubles, because RFC 8785 signs them so."""
+    """Return the loaded columns of a trace, or None if it does not verify or cannot be loaded.
+
+    Integers are converted to doubles, because agents sign the doubles (RFC 8785).
+    """
     [read] = read_document(Document("here", json.dumps(batch([trace])).encode()), VERIFIER).rows or [None]
     if read is None or not read.verified_by:
         return None
@@ -88,7 +92,8 @@ def test_a_flipped_bit_never_changes_what_is_verified(agent, trace, position, bi
         received = parse(bytes(sent))
     except Rejected:
         return
-    if not agent.generation.signs_ids:  # other traces bind its key to an agent
+    if not agent.generation.signs_ids:
+        # The agent is not signed. Only the loader checks that a key signs for one agent.
         assume(received.get("agent_id_hash") == trace["agent_id_hash"])
     assert loaded(received) in (None, loaded(trace)), received
 
@@ -112,7 +117,6 @@ EDITS = st.tuples(
 @settings(max_examples=CASES, deadline=None)
 @given(edits=st.lists(EDITS, min_size=1, max_size=5))
 def test_no_edited_batch_crashes_the_reader(edits):
-    """Any input gives rows and problems."""
     content = WHOLE
     for position, length, new in edits:
         start = int(position * len(content))
@@ -122,14 +126,9 @@ def test_no_edited_batch_crashes_the_reader(edits):
     assert read.problems or not read.is_batch or read.outcomes or read.other_events or not read.received
 
 
-names = st.text() | st.sampled_from([*TRACES[-1], "events", "event_type", "data", "ACTION_RESULT"])
+names = st.sampled_from([*TRACES[-1], "event_type", "data", "csdma", "ACTION_RESULT", ""])
 json_values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text()
-    | st.sampled_from(["2026-06-01T00:00:00Z", "9.9", *TRACES[0].values()][:9]),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=4),
     max_leaves=12,
 )
@@ -217,7 +216,7 @@ ALTERATIONS: list[Callable[[random.Random, dict[str, Any]], object]] = [
 
 
 def varied(source: random.Random, agent: Agent) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return a trace as signed and as received."""
+    """Return a trace as signed, and as received with random differences."""
     signed = agent.trace()
     signed["task_id"] = source.choice([None, signed["task_id"]])
     for component in signed["components"]:
@@ -239,8 +238,7 @@ def varied(source: random.Random, agent: Agent) -> tuple[dict[str, Any], dict[st
 
 @needs_engine
 def test_verdicts_on_altered_traces_agree_with_the_engine(tmp_path):
-    """A trace that verifies is loaded as it was signed. Generations whose rule of signing the engine does not have are
-    left out."""
+    """A trace that verifies is loaded as it was signed. The engine does not have the rules of three generations."""
     source = random.Random(20260601)
     agents = [agent for agent in AGENTS if agent.generation not in (OLD, COMPACT, TWO_FIELDS_OF_2_7)]
     cases = [varied(source, source.choice(agents)) for _ in range(min(CASES, 3000))]

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from ciris_scoring.lab.simulation.sample import SAMPLE
-from command_line import at
+from command_line import at, invoke
 from conftest import Database, copy_of
 from signed_batches import Agent, batch
 
@@ -49,7 +49,7 @@ def test_a_run_is_interrupted_and_logged(scored_sample: Database, tmp_path: Path
             assert connection.execute(still_at_work, [database.name]).fetchone() == (0,)
 
 
-def test_a_load_by_several_processes_is_interrupted(database: Database, tmp_path: Path):
+def test_an_interrupted_load_by_several_processes_can_be_repeated(database: Database, tmp_path: Path):
     agent = Agent()
     for number in range(20):
         (tmp_path / f"{number}.json").write_text(json.dumps(batch(agent.trace() for _ in range(5))))
@@ -57,10 +57,14 @@ def test_a_load_by_several_processes_is_interrupted(database: Database, tmp_path
 import signal
 from ciris_scoring.audit import load
 load.SMALL, load.CHUNK_DOCUMENTS, load.processors = 0, 1, lambda: 2
-load.Progress.show = lambda *_: (load.say("a piece is loaded"), signal.pause())
+load.Progress.show = lambda *_: (load.say("a chunk is loaded"), signal.pause())
 """
-    code, said = ended(["load", str(tmp_path), *at(database)], "a piece is loaded", waits_for_the_signal)
+    code, said = ended(["load", str(tmp_path), *at(database)], "a chunk is loaded", waits_for_the_signal)
     assert code == 130 and said.endswith("Interrupted.\n"), said
+    again = invoke("load", tmp_path, *at(database))
+    assert "loaded before" in again.output
+    with database.connect() as connection:
+        assert connection.execute("select count(*) from cirislens.covenant_traces").fetchone() == (100,)
 
 
 def test_a_server_ends_as_after_ctrl_c(scored_sample: Database):
