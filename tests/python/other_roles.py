@@ -10,27 +10,17 @@ from pathlib import Path
 
 import psycopg
 
-from ciris_scoring.lab.embedded import SCHEMA, Server, write_profile
+from ciris_scoring.lab.embedded import Server
 from conftest import Database, fresh_database
 
 
 @dataclass(frozen=True)
 class Roles:
-    """The two roles in a database."""
+    """The two roles, and a database with a profile of the scoring role."""
 
     database: Database
     scorer: str
     mallory: str
-
-    def connect_as(self, role: str) -> psycopg.Connection:
-        return psycopg.connect(f"{self.database.conninfo} user={role}", autocommit=True)
-
-    def target(self, schema: str = SCHEMA, role: str = "") -> Database:
-        """Return the database with a profile of a role, by default the scoring role, that publishes into a schema."""
-        database = self.database
-        path = write_profile(database.profiles_dir, database.server, database=database.name, schema=schema)
-        path.write_text(path.read_text().replace("user: postgres", f"user: {role or self.scorer}"))
-        return database
 
     def grant_sources(self, connection: psycopg.Connection) -> None:
         """Let the scoring role read the source tables."""
@@ -40,7 +30,7 @@ class Roles:
         )
 
     def filled(self, text: str, **names: object) -> str:
-        """Return a text with the names of the roles, and with further names, in place of those in braces."""
+        """Replace {scorer}, {mallory} and the given names in a text."""
         for name, value in (names | {"scorer": self.scorer, "mallory": self.mallory}).items():
             text = text.replace("{" + name + "}", str(value))
         return text
@@ -60,9 +50,9 @@ def two_roles(server: Server, folder: Path, template: str = "template1") -> Iter
                 connection.execute(
                     f"grant connect, create, temporary on database {database.name} to {scorer}"
                 )
-            roles = Roles(database, scorer, mallory)
-            roles.target()
-            yield roles
+            profile = database.profiles_dir / "profiles.yml"
+            profile.write_text(profile.read_text().replace("user: postgres", f"user: {scorer}"))
+            yield Roles(database, scorer, mallory)
     finally:
         with psycopg.connect(server.conninfo("postgres"), autocommit=True) as connection:
             connection.execute(f"drop owned by {scorer}, {mallory}; drop role {scorer}, {mallory}")

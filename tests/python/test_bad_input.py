@@ -1,8 +1,8 @@
-"""Tests of input that must or must not stop a run, through the command line and plain dbt.
+"""Tests of input that stops a run of the command and of plain dbt, and of incomplete input that does not.
 
-A refusal is one error and one hint that name the object, its value and the remedy. The exit code is not 0, and the
-published rows are unchanged. Related tests: test_cli.py (database not available, `simulate` into a table with
-traces), test_equals_reference.py (invalid values in rows), test_gate.py (failures in the middle of a run).
+A refusal is one error and one hint, which name the object, its value and the remedy. The exit code is not 0, and the
+published rows are unchanged. Related tests: test_cli.py (database not available), test_malformed_rows.py (invalid
+values in rows), test_gate.py (failures in the middle of a run).
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from psycopg import sql
 from ciris_scoring.basics.dbt import forget_compiled
 from ciris_scoring.basics.run_lock import run_lock
 from ciris_scoring.basics.source_schema import SOURCE_TABLES, create_source_tables
-from ciris_scoring.job import acknowledge
 from ciris_scoring.lab.embedded import SCHEMA, Server, write_profile
 from ciris_scoring.lab.simulation import simulate_fleet
 from ciris_scoring.lab.simulation.load import load_fleet
@@ -62,9 +61,7 @@ def saved(database: Database) -> Iterator[str]:
 
 
 def restore(database: Database, copy: str) -> None:
-    """Restore a saved state. The database keeps its name, because dbt would parse the project
-    again for another name.
-    """
+    """Restore a saved state. The database keeps its name, because dbt would parse the project again for another."""
     with administration(database) as connection:
         connection.execute(f"drop database {database.name} with (force)")
         connection.execute(f"create database {database.name} template {copy} strategy file_copy")
@@ -78,13 +75,13 @@ def marts(
     database: Database,
     *,
     schemas: Iterable[str] = (SCHEMA,),
-    kinds: str = "rv",
     without: Iterable[str] = (),
     may_be_none: bool = False,
 ) -> dict[str, str]:
-    """Return the md5 of the rows of each mart, or of each relation of other schemas and kinds, except the run log.
+    """Return the md5 of the rows of each mart, or of each table and view of other schemas, except the run log.
 
     :param without: columns that are ignored.
+    :param may_be_none: whether the schemas may be empty.
     """
     found = {}
     with database.connect() as connection:
@@ -95,10 +92,10 @@ def marts(
             join pg_namespace as n on n.oid = c.relnamespace
             join pg_attribute as a
                 on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attname <> all(%s)
-            where n.nspname = any(%s) and c.relkind::text = any(%s) and c.relname <> all(%s)
+            where n.nspname = any(%s) and c.relkind in ('r', 'v') and c.relname <> all(%s)
             group by 1, 2
             """,
-            [list(without), list(schemas), list(kinds), list(LOG_OF_RUNS)],
+            [list(without), list(schemas), list(LOG_OF_RUNS)],
         ).fetchall()
         assert relations or may_be_none
         for schema, name, columns in relations:
@@ -111,8 +108,7 @@ def marts(
 
 
 def built(database: Database) -> list[tuple]:
-    """Return the relations that dbt built with the identifiers of relation and file. They change if dbt builds one
-    again."""
+    """Return the relations that dbt built, with identifiers that change if dbt builds the relation again."""
     with database.connect() as connection:
         return connection.execute(
             """
@@ -144,22 +140,21 @@ def run(
     *arguments: str,
     variables: Any = None,
     as_of: str | None = NEWEST,
-    command: str = "run",
 ) -> Result:
-    """Run `ciris-scoring run` or another command, and fail if it raises an exception."""
+    """Run `ciris-scoring run` in this process, and fail if it raises an exception."""
     options = [*at(database), *arguments]
     if as_of is not None:
         options += ["--as-of", as_of]
     if variables is not None:
         options += ["--vars", variables if isinstance(variables, str) else json.dumps(variables)]
     with kept_parsed(database.profiles_dir, variables):
-        result = invoke(command, *options)
+        result = invoke("run", *options)
     assert "Traceback" not in result.output
     return result
 
 
 def refusal(result: Result, exit_code: int | None = None) -> str:
-    """Return error and hint of a command that failed without a result; each must be one line."""
+    """Return error and hint of a command that failed without a result. Each must be one line."""
     assert result.exit_code != 0, result.output[-1000:]
     return "\n".join(refused(result, exit_code or result.exit_code))
 
@@ -174,7 +169,6 @@ class Dbt:
     succeeded: bool
     """Whether the exit code is 0."""
     said: str
-    results: Any = None
 
 
 def parsed(database: Database, variables: Any) -> Any:
@@ -212,15 +206,14 @@ def dbt(database: Database, *command: str, variables: Any = None) -> Dbt:
     if variables is not None and command[0] != "retry":
         options += ["--vars", json.dumps(variables)]
     with kept_parsed(database.profiles_dir, variables):
-        # The manifest is reused, because dbt parses again for other variables, which takes longer than most of these
-        # tests.
+        # With other variables dbt would parse the project again, which takes longer than most of these tests.
         manifest = None if command[0] == "parse" else parsed(database, variables)
-        # dbt retry would otherwise use the selection of the previous command in this process.
+        # dbt retry would use the selection of the previous command in this process.
         selected_resources.set_selected_resources([])
         outcome = dbtRunner(manifest, callbacks=[listen]).invoke([*command, *options])
     text = "\n".join([*said, str(outcome.exception or "")])
     assert "Traceback" not in text
-    return Dbt(outcome.success, text, outcome.result)
+    return Dbt(outcome.success, text)
 
 
 # --- refused before anything is built --------------------------------------------------------------------------------
@@ -249,7 +242,7 @@ RUNS: list[tuple[list[str], Any, list[str]]] = [
     ([], {"ciris_source_schema": "nowhere"}, ["nowhere.covenant_traces is missing"]),
     (["--full-refresh"], {}, [*REFRESH, "--allow-rescoring"]),
 ]
-"""Options and variables of `ciris-scoring run`, and texts of the message."""
+"""Options and variables with which `ciris-scoring run` is refused, and texts of the message."""
 DBT: list[tuple[list[str], dict[str, Any], list[str]]] = [
     ([], {"ciris_as_of": "2026-02-30"}, ["ciris_as_of is '2026-02-30'", "ISO 8601"]),
     ([], {"ciris_as_of": "2999-01-01"}, ["ciris_as_of is 2999-01-01", "in the future"]),
@@ -263,7 +256,7 @@ DBT: list[tuple[list[str], dict[str, Any], list[str]]] = [
      ["Unknown scoring parameter 'lamda_c' (value 5). Known are: ", "the variable ciris_scoring_parameters",
       "Scoring parameter lambda_c is 1.9, but must be a number in [2, 10]."]),
 ]  # fmt: skip
-"""Options and variables of `dbt build`, and texts of the message."""
+"""Options and variables with which `dbt build` is refused, and texts of the message."""
 
 
 def test_a_run_stops_before_building(published):
@@ -305,15 +298,15 @@ def missing(table: str, column: str = "", *further: str) -> SourceFault:
     return change, told
 
 
-def wrong_types(table: str, **columns: tuple[str, str] | tuple[str, str, str]) -> SourceFault:
-    """Return the fault of columns of wrong types: the type, the cast to select instead, and the declared type."""
+def wrong_types(table: str, **columns: tuple[str, str]) -> SourceFault:
+    """Return the fault of columns of wrong types. Each has its type and the expression that the message recommends."""
     told = [
         f"cirislens.{table} has columns of types that cannot be read",
-        *(f"{column} is {(kind, *named)[-1]} and must be " for column, (kind, _, *named) in columns.items()),
-        *(cast for _, cast, *_ in columns.values()),
+        *(f"{column} is {kind} and must be " for column, (kind, _) in columns.items()),
+        *(cast for _, cast in columns.values()),
         f"the variable ciris_{table}_table to a view that selects them so",
     ]
-    altered = ", ".join(f'alter "{column}" type {kind} using null' for column, (kind, *_) in columns.items())
+    altered = ", ".join(f'alter "{column}" type {kind} using null' for column, (kind, _) in columns.items())
     change = f"""
         alter table cirislens.{table} rename to {table}_as_it_was;
         create table cirislens.{table} as select * from cirislens.{table}_as_it_was limit 0;
@@ -326,22 +319,23 @@ SOURCES: list[list[SourceFault]] = [
     [missing(table) for table in SOURCE_TABLES],
     [
         missing("covenant_traces", "conscience_result", "replay_enabled to false"),
-        wrong_types("wbd_deferrals", deferral_id=("bytea", """encode("deferral_id", 'hex')""")),
+        wrong_types(
+            "wbd_deferrals",
+            deferral_id=("bytea", """encode("deferral_id", 'hex')"""),
+            created_at=("bigint", 'to_timestamp("created_at") where it counts seconds'),
+            resolved_at=("date", """"resolved_at"::timestamp at time zone 'UTC'"""),
+        ),
         missing("covenant_public_keys", "revoked_at"),
-        wrong_types("covenant_trace_batches", traces_received=("text", '"traces_received"::numeric'),
-                    batch_id=("numeric", '"batch_id"::text')),
+        wrong_types(
+            "covenant_trace_batches",
+            batch_timestamp=("text", '"batch_timestamp"::timestamptz'),
+            traces_received=("text", '"traces_received"::numeric'),
+            batch_id=("numeric", '"batch_id"::text'),
+        ),
     ],
-    [
-        wrong_types("covenant_traces", timestamp=("bigint", 'to_timestamp("timestamp") where it counts seconds')),
-        ("alter table cirislens.wbd_deferrals drop status, alter resolved_at type date",
-         ["cirislens.wbd_deferrals has no column status, and it has columns of types that cannot be read",
-          """resolved_at is date and must be timestamptz: "resolved_at"::timestamp at time zone 'UTC'"""]),
-        wrong_types("covenant_public_keys", revoked_at=("date", """"revoked_at"::timestamp at time zone 'UTC'""")),
-    ],
-    [wrong_types("covenant_traces", timestamp=("text", '"timestamp"::timestamptz'))],
     [wrong_types(
         "covenant_traces",
-        timestamp=("timestamp", """"timestamp" at time zone 'UTC'""", "timestamp without time zone"),
+        timestamp=("timestamp without time zone", """"timestamp" at time zone 'UTC'"""),
         signature_verified=("integer", '"signature_verified" <> 0'),
         action_success=("text", '"action_success"::boolean'),
         coherence_level=("text", '"coherence_level"::numeric'),
@@ -355,7 +349,7 @@ SOURCES: list[list[SourceFault]] = [
         action_result=("text[]", 'to_jsonb("action_result")'),
     )],
 ]  # fmt: skip
-"""Faults that can be in the sources at the same time."""
+"""Lists of faults that the sources have at the same time."""
 
 
 def test_check_lists_the_faults_of_all_sources(module_database):
@@ -427,91 +421,44 @@ def test_an_encoding_other_than_utf8_is_refused(embedded_postgres, tmp_path):
 # --- parameters that differ from the published ones ------------------------------------------------------------------
 
 CHANGED = {"ciris_scoring_parameters": {"lambda_c": 6}}
-CHANGED_EXPECTED = [
-    "parameter_set_id",
-    "schema ciris",
-    "Go back to those",
-    "--full-refresh",
-    "--allow-rescoring",
-]
-CHANGED_EXPECTED += ["'ciris_allow_rescoring: true'"]
-# Relations that describe the refused run and are not used for scores.
+REMEDIES = ["Go back to those", "--full-refresh", "--allow-rescoring", "'ciris_allow_rescoring: true'"]
 OF_THE_RUN = {
-    "ciris_intermediate.int_scoring_run",
-    "ciris_intermediate.int_scoring_parameters",
-    "ciris_intermediate.int_source_periods",
+    f"{SCHEMA}_intermediate.{name}"
+    for name in ("int_scoring_run", "int_scoring_parameters", "int_source_periods")
 }
+"""Relations that describe the refused run. The next run replaces them."""
 
 
-def tables(database: Database) -> dict[str, str]:
-    """Return the fingerprints of all tables except those that describe a single run."""
-    found = marts(database, schemas=(SCHEMA, f"{SCHEMA}_intermediate"), kinds="r")
-    return {name: rows for name, rows in found.items() if name not in OF_THE_RUN}
-
-
-def test_a_changed_parameter_stops_before_anything_changes(published):
-    """`dbt run` skips tests, so a test alone could not prevent mixing the scores of two parameter sets."""
-    before = tables(published), marts(published)
+def test_a_changed_parameter_stops_before_scores_change(published):
+    """`dbt run` skips tests, so a test of the data could not prevent that scores of two parameter sets are mixed."""
+    schemas = (SCHEMA, f"{SCHEMA}_intermediate")
+    before = marts(published, schemas=schemas)
     said = [refusal(run(published, variables=CHANGED))]
     for command in ("build", "run"):
         outcome = dbt(published, command, variables={"ciris_as_of": NEWEST, **CHANGED})
         assert not outcome.succeeded
         said.append(outcome.said)
     for message in said:
-        assert [text for text in CHANGED_EXPECTED if text not in message] == [], message
-    assert (tables(published), marts(published)) == before
+        expected = ["parameter_set_id", "schema ciris", *REMEDIES]
+        assert [text for text in expected if text not in message] == [], message
+    part = dbt(published, "build", "--select", "int_windows+", variables={"ciris_as_of": NEWEST})
+    assert not part.succeeded and "a refused run has written others" in part.said
+    after = marts(published, schemas=schemas)
+    assert {name for name in before if after[name] != before[name]} <= OF_THE_RUN
 
 
-def test_models_built_separately_after_a_refused_parameter_do_not_use_it(published):
-    """After a run with another parameter was refused, the statistics and all models after them are built separately."""
-    statistics = (
-        "select agent_id_hash, as_of, window_days, delta_drift, r_score from ciris_intermediate.int_windows"
-    )
-    components = marts(published)["ciris.fct_factor_components"]
-    with published.connect() as connection:
-        before = set(connection.execute(statistics).fetchall())
-        refusal(run(published, variables={"ciris_scoring_parameters": {"norm_k": 10}}))
-        # Delete rows so that they have to be computed.
-        connection.execute("delete from ciris_intermediate.int_windows where as_of = %s", [NEWEST])
-        part = dbt(published, "build", "--select", "int_windows+", variables={"ciris_as_of": NEWEST})
-        wrong = set(connection.execute(statistics).fetchall()) - before
-    assert len(wrong) == 0, "r_score of the refused norm_k, under the digest of the published one"
-    assert part.succeeded or "parameter" in part.said
-    assert marts(published)["ciris.fct_factor_components"] == components
-
-
-def test_a_full_refresh_that_is_allowed_is_logged(published):
-    """The run log records the permission. The message about a changed parameter names a full refresh as the remedy."""
+def test_a_full_refresh_uses_the_changed_parameter(published):
     log = (
-        "select is_full_refresh, parameter_set_id, published_until, newest_as_of"
-        " from ciris_intermediate.int_runs where published_at is not null order by published_at"
+        "select is_full_refresh, parameter_set_id from ciris_intermediate.int_runs"
+        " where published_at is not null order by published_at"
     )
-    before = marts(published)
+    result = run(published, "--full-refresh", "--allow-rescoring", variables=CHANGED)
+    assert result.exit_code == 0, result.output
     with published.connect() as connection:
-        [first] = connection.execute(log).fetchall()
-        table = sql.Identifier("ciris", "ciris_acknowledgements")
-        connection.execute(sql.SQL(acknowledge.CREATE).format(table=table))
-        connection.execute(
-            "insert into ciris.ciris_acknowledgements (agent_id_hash, kind, action, seen_by)"
-            " values ('a', 'b', 'withdraw', 'c')"
-        )
-        acknowledged = connection.execute("table ciris.ciris_acknowledgements").fetchall()
-        result = run(published, "--full-refresh", "--allow-rescoring", variables=CHANGED)
-        assert result.exit_code == 0, result.output
-        assert connection.execute("table ciris.ciris_acknowledgements").fetchall() == acknowledged
-        connection.execute("drop table ciris.ciris_acknowledgements")
-        [old, new] = connection.execute(log).fetchall()
-        assert old == first
-        newest = datetime.fromisoformat(NEWEST)
-        assert (old[0], new[0]) == (False, True)
-        assert new[2:] == old[2:] == (newest, newest)
-        assert new[1] != old[1]
-        for mart in ("fct_capacity_scores", "dim_scoring_parameters"):
-            ids = connection.execute(f"select distinct parameter_set_id from ciris.{mart}").fetchall()
-            assert ids == [(new[1],)]
-    after = marts(published)
-    assert after["ciris.fct_capacity_scores"] != before["ciris.fct_capacity_scores"]
-    assert after["ciris.fct_factor_components"] == before["ciris.fct_factor_components"]
+        [(was_full, old), (is_full, new)] = connection.execute(log).fetchall()
+        assert (was_full, is_full) == (False, True) and new != old
+        ids = "select distinct parameter_set_id from ciris.fct_capacity_scores"
+        assert connection.execute(ids).fetchall() == [(new,)]
 
 
 # --- accepted input --------------------------------------------------------------------------------------------------

@@ -1,46 +1,40 @@
-"""Tests of wrong values in commands, API and pages: each row has the place, the value, the message and the exit code.
+"""Tests of wrong values in commands, API and pages: each is named in a message, and nothing is written.
 
-Nothing is read or written for a wrong value. Input that is checked against the database before a run is in
-test_bad_input.py; variables of the project are in test_variables.py.
+test_bad_input.py tests input that a run checks against the database, test_variables.py the variables of the project.
 """
 
 from __future__ import annotations
 
-import http.client
 import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from httpx import Response
+from starlette.testclient import TestClient
 
 from ciris_scoring.serve import explain, report
 from ciris_scoring.serve.api import endpoints
 from ciris_scoring.serve.api import pages as api_pages
-from ciris_scoring.serve.api.app import create_app
 from ciris_scoring.serve.api.database import Database as ServedDatabase
 from ciris_scoring.serve.api.problems import TYPE
-from ciris_scoring.serve.api.settings import Settings
 from ciris_scoring.serve.spreadsheet import csv_cell
 from command_line import at, invoke, refused
 from conftest import REPOSITORY, Database
 from pipeline import MARTS
-from serving import SCORING, running
+from serving import SCORING, asking
 
 # --- commands --------------------------------------------------------------------------------------------------------
 
-VARIABLES = "lookback_periods"
 COMMANDS: list[tuple[list[str], list[str]]] = [
     (["run", "--vars", "{ciris_as_of: soon}"], ["The variable ciris_as_of is 'soon'"]),
     (["run", "--vars", "{ciris_as_of: 2026-01-01}", "--as-of", "2026-01-01"], ["given twice"]),
     *((["run", "--vars", one], ["--vars", one, "YAML dictionary"]) for one in ("{a: [}", "just words", "[1, 2]", "7")),
-    (["run", "--vars", "{ciris_scoring_perid: hour}"], ["'ciris_scoring_perid'", "ciris_scoring_period?", VARIABLES]),
-    (["simulate", "--vars", "{ciris_as_of: 2026-06-15, nonsense: 1}"], ["'nonsense', which is not", VARIABLES]),
-    (["run", "--vars", "{1: 2}"], ["names 1, which is not a variable", VARIABLES]),
+    (["run", "--vars", "{ciris_scoring_perid: hour}"], ["'ciris_scoring_perid'", "ciris_scoring_period?"]),
+    (["run", "--vars", "{1: 2}"], ["names 1, which is not a variable"]),
     (["run", "--embedded"], ["--embedded brings its own profile"]),
     (["run", "--target", "prod"], ["'prod'"]),
     (["run", "--project-dir", "{folder}"], ["{folder}", "--project-dir"]),
@@ -48,23 +42,16 @@ COMMANDS: list[tuple[list[str], list[str]]] = [
     (["run", "--report", "-"], ["--report is '-'"]),
     (["run", "--as-of", "a\x1b[31m\nb\u202e"], ["--as-of"]),
     (["run", "--from-batches", "x", "--embedded"], ["brings its own database"]),
-    (["run", "--from-batches", "x", "--target", "prod"], ["brings its own database"]),
     (["run", "--from-batches", "x", "--from", "2026-01-01", "--to", "2026-02-01"], ["do not go with"]),
     (["run", "--keys", "x"], ["--keys goes with --from-batches"]),
     (["simulate", "--agents", "0"], ["--agents"]),
-    (["simulate", "--days", "-1"], ["--days"]),
-    (["simulate", "--traces-per-day", "0"], ["--traces-per-day"]),
-    (["simulate", "--seed", "x"], ["--seed"]),
     (["simulate", "--end", "never"], ["--end is 'never'"]),
     (["simulate", "--end", "2026-06-15T00:30Z"], ["hour"]),
-    (["report", "--window-days", "8"], ["--window-days is 8", "7 and 30 days"]),
-    (["report", "--output", "{folder}"], ["it is a folder"]),
     (["report", "--output", "{folder}/none/fleet.html"], ["there is no folder"]),
     (["serve", "--host", "0.0.0.0"], ["no API key is set", "CIRIS_API_KEY"]),
     *((["serve", "--origin", origin], ["--origin", "not an origin"])
       for origin in ("*", "example.org", "https://example.org/path", "https://*.example.org")),
     (["explain", "Link", "--as-of", "2026-06-14T12:00"], ["2026-06-14T12:00:00Z", "2026-06-14T00:00:00Z and"]),
-    (["explain", "Link", "--as-of", "yesterday"], ["--as-of is 'yesterday', which is not a time", "ISO 8601"]),
     (["explain", "Link", "--window-days", "8"], ["--window-days is 8", "7 and 30 days"]),
     (["explain", "Link", "--since", "2026-06-15"], ["not before the as-of", "earlier as-of"]),
     (["explain", "Link", "--since", "2020-01-01"], ["--since is 2020-01-01T00:00:00Z", "nearest as-ofs are: 2026-0"]),
@@ -85,7 +72,7 @@ def test_wrong_value_of_a_command_is_named(
     scored_sample: Database, tmp_path: Path, monkeypatch, arguments, expected
 ):
     monkeypatch.delenv("CIRIS_API_KEY", raising=False)
-    for module in (explain, report):  # parsing the project takes longer than all the rest
+    for module in (explain, report):  # dbt would parse the project, which takes seconds
         monkeypatch.setattr(module, "read_relations", lambda _: MARTS)
     given = [argument.replace("{folder}", str(tmp_path)) for argument in arguments]
     place = at(scored_sample) if "--project-dir" not in given else at(scored_sample)[:2]
@@ -132,18 +119,6 @@ def test_path_that_cannot_be_looked_up_is_named(tmp_path: Path, path):
         assert len(result.stderr) < 600
 
 
-@pytest.mark.parametrize("variable", ["DBT_PROFILES_DIR", "HOME"])
-def test_profiles_folder_that_cannot_be_looked_up_is_named(variable, tmp_path, monkeypatch):
-    (tmp_path / "loop").symlink_to("loop")
-    monkeypatch.chdir(REPOSITORY)
-    monkeypatch.delenv("DBT_PROFILES_DIR", raising=False)
-    for folder in (f"/tmp/{'y' * 300}", LONG_PATH, "loop/x"):
-        monkeypatch.setenv(variable, str(tmp_path / folder))
-        error, hint = refused(invoke("check"), 2)
-        assert error.startswith("Error: The profile cannot be looked up: ") and len(error) < 300
-        assert variable == "HOME" or variable in hint
-
-
 # --- output ----------------------------------------------------------------------------------------------------------
 
 
@@ -171,29 +146,23 @@ API: list[tuple[str, list[str], str]] = [
     ("capacity/fleet", ["limit=0", "limit=-1", f"limit={2**63}"], "limit"),
     ("capacity/fleet", ["offset=-1", f"offset={2**64}", "offset=10000000000"], "offset"),
     ("capacity/fleet", ["raised=nothing", "raised="], "raised"),
-    ("capacity/fleet", ["verdict=maybe"], "verdict"),
     ("capacity/fleet", ["category=best", "category=%00"], "category"),
     ("capacity/fleet", ["status=x"], "status"),
     ("capacity/fleet", ["sort=capacity_score", "sort=-", "sort=1", "sort=%ED%A0%80"], "sort"),
     ("capacity/fleet", ["as_of=9999-99-99", "as_of=yesterday"], "as_of"),
     ("capacity/fleet", [f"threshold={value}" for value in ("nan", "inf", "2", "-0.1", "high")], "threshold"),
-    ("capacity/fleet", ["bound=0.6"], "bound"),
     ("capacity/fleet", ["windowdays=30"], "windowdays"),
     ("capacity/Link", ["as_of=", "as_of=2026-06-15T25:00"], "as_of"),
-    ("capacity/Link", ["AS_OF=2026-06-15"], "AS_OF"),
     ("factors/Link", ["component=I_chain"], "component"),
     ("history/Link", ["from=2026-06-02&to=2026-06-01", "from=2026-06-01T00:00:01&to=2026-06-01", "from=yesterday",
-                      "from=9999-12-31T23:59:59-12:00", "from=0001-01-01T00:00:00%2B14:00", "from=10000-01-01",
-                      "from=-infinity", "from=%00", "from=%ED%A0%80", f"from={'9' * 10_240}", "from=",
-                      "from=2026-06-01T25:00"], "from"),
-    ("history/Link", ["to=infinity", "to=2026-13-01"], "to"),
+                      "from=9999-12-31T23:59:59-12:00", "from=0001-01-01T00:00:00%2B14:00", "from=-infinity",
+                      "from=%ED%A0%80", "from="], "from"),
+    ("history/Link", ["to=infinity"], "to"),
     ("history/Link", ["days=0", "days=401", "days=-1", "days=1e3"], "days"),
     ("history/Link", ["interval=minutely"], "interval"),
-    ("parameters", ["window_days=7"], "window_days"),
     ("red-flags", ["red_flag=nothing", "red_flag=", "red_flag=falling"], "red_flag"),
     ("alerts", ["threshold=-0.1", "threshold=1.1", "threshold=nan", "threshold=1e999", "threshold=x"], "threshold"),
     ("alerts", ["kind=nothing", "kind=", "kind=LOW_CAPACITY", "kind=new_identity"], "kind"),
-    ("alerts", ["severity=fatal"], "severity"),
     ("evidence/Link", ["", "component=", "component=delta_drift", "component=ECE", "component=%00"], "component"),
     ("evidence/Link", ["component=i_chain&limit=0", "component=i_chain&limit=1001"], "limit"),
     ("evidence/Link", [f"component=i_chain&after={key}" for key in (
@@ -204,19 +173,14 @@ PAGES: list[tuple[str, int, str]] = [
         "/?", "/agent?agent_id=Link&", "/alerts?", "/parameters?", "/healthz?", "/readyz?", "/metrics?", "/docs?")),
     ("/?threshold=2", 422, "threshold"),
     ("/?window_days=8", 404, "Published: 7 and 30 days."),
-    ("/agent?agent_id=nobody", 404, "There is no such agent"),
     ("/agent?agent_id=Link&window_days=5", 404, "No 5-day scores"),
-    ("/alerts?window_days=5", 404, "No 5-day scores"),
     ("/alerts?kind=nothing", 422, "kind: is &#39;nothing&#39;"),
-    ("/alerts?severity=fatal", 422, "severity: is &#39;fatal&#39;"),
     ("/alerts?kind=low_capacity&offset=50", 404, "There is no such page"),
     ("/alerts?offset=1", 404, "Give kind together with offset"),
     ("/alerts?as_of=2020-01-01", 404, "No score was published at this time"),
     ("/compare?agent_id=Link&other_id=nobody", 404, "There is no such agent"),
     ("/evidence?agent_id=Link&component=ece", 404, "No single trace is behind it"),
-    ("/evidence?agent_id=nobody&component=i_chain", 404, "There is no such agent"),
     ("/evidence?agent_id=Link&component=i_chain&as_of=2020-01-01", 404, "Scores exist for 45 as-ofs"),
-    ("/evidence?agent_id=Link&component=i_chain&after=x", 422, "after"),
     ("/evidence?agent_id=Link&component=i_chain&page=2", 422, "page"),
 ]  # fmt: skip
 HOSTILE = [
@@ -228,51 +192,39 @@ NEEDED = {"agent_id": "Link", "component": "i_chain"}
 
 
 @pytest.fixture(scope="module")
-def port(served: ServedDatabase) -> Iterator[int]:
-    with running(create_app(served, Settings())) as served_on:
-        yield served_on
+def client(served: ServedDatabase) -> TestClient:
+    return asking(served, follow_redirects=False, raise_server_exceptions=False)
 
 
-def ask(port: int, path: str, accept: str = "*/*") -> tuple[int, str, str]:
-    """Send a path unchanged. Each request has its own connection, because the server closes idle ones."""
-    with closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
-        connection.putrequest("GET", path, skip_accept_encoding=True)
-        connection.putheader("Accept", accept)
-        connection.endheaders()
-        response = connection.getresponse()
-        return response.status, response.headers["content-type"], response.read().decode()
-
-
-def problem(answer: tuple[int, str, str], status: int) -> dict:
+def problem(answer: Response, status: int) -> dict:
     """Return a problem document, which must be short and show nothing of the program."""
-    found, media_type, body = answer
-    assert (found, media_type) == (status, "application/problem+json"), (found, body[:300])
-    document = json.loads(body)
+    assert answer.status_code == status, answer.text[:300]
+    assert answer.headers["content-type"] == "application/problem+json"
+    document = answer.json()
     assert document["status"] == status and document["type"].startswith(TYPE) and document["detail"]
     assert len(json.dumps(document, ensure_ascii=False)) < 2_000
-    assert not any(
-        text in body.lower().replace("select pg_sleep", "") for text in ("traceback", "psycopg", "select")
-    )
+    said = answer.text.lower().replace("select pg_sleep", "")
+    assert not any(text in said for text in ("traceback", "psycopg", "select"))
     return document
 
 
 @pytest.mark.parametrize(
     ("path", "queries", "parameter"), API, ids=lambda one: one if isinstance(one, str) else ""
 )
-def test_wrong_parameter_of_the_api_is_named(port, path, queries, parameter):
+def test_wrong_parameter_of_the_api_is_named(client, path, queries, parameter):
     for query in queries:
-        document = problem(ask(port, f"{SCORING}/{path}?{query}"), 422)
+        document = problem(client.get(f"{SCORING}/{path}?{query}"), 422)
         assert [error["parameter"] for error in document["errors"]] == [parameter], query
 
 
 @pytest.mark.parametrize(("path", "status", "said"), PAGES, ids=lambda one: str(one))
-def test_wrong_parameter_of_a_page_gets_a_message(port, path, status, said):
-    found, media_type, body = ask(port, path, "text/html")
-    assert (found, media_type) == (status, "text/html; charset=utf-8") and said in body
-    assert "Back to the fleet" in body
+def test_wrong_parameter_of_a_page_gets_a_message(client, path, status, said):
+    answer = client.get(path, headers={"accept": "text/html"})
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "text/html; charset=utf-8")
+    assert said in answer.text and "Back to the fleet" in answer.text
 
 
-def test_no_parameter_of_an_endpoint_or_a_page_does_harm(port):
+def test_no_parameter_of_an_endpoint_or_a_page_does_harm(client):
     n_parameters = 0
     for route in (*endpoints.api.routes, *api_pages.router.routes):
         names = [field.alias for field in route.dependant.query_params]
@@ -281,10 +233,9 @@ def test_no_parameter_of_an_endpoint_or_a_page_does_harm(port):
             for text in HOSTILE:
                 values = NEEDED | {name: text}
                 path = route.path.replace("{agent_id:path}", "{agent_id}").format(**values)
-                query = "&".join(f"{n}={values[n]}" for n in names if n in values)
-                status, media_type, body = answer = ask(port, f"{path}?{query}")
-                assert status in (200, 307, 404, 409, 422), (path, query[:300], body[:300])
-                if status not in (200, 307) and "html" not in media_type:
-                    problem(answer, status)
-                assert "Traceback" not in body and "psycopg" not in body
+                answer = client.get(f"{path}?{'&'.join(f'{n}={values[n]}' for n in names if n in values)}")
+                assert answer.status_code in (200, 307, 404, 409, 422), (path, text[:300], answer.text[:300])
+                if answer.status_code not in (200, 307) and "html" not in answer.headers["content-type"]:
+                    problem(answer, answer.status_code)
+                assert "Traceback" not in answer.text and "psycopg" not in answer.text
     assert n_parameters >= 31

@@ -33,13 +33,8 @@ def test_check_of_valid_database_describes_the_run(scored_sample: Database) -> N
     assert found["faults"] == []
     traces = found["sources"][0]
     assert (traces["name"], traces["rows"]) == ("covenant_traces", n_traces)
-    first = {
-        "column": "trace_id",
-        "type": "character varying(128)",
-        "read_as": "trace_id",
-        "as_type": "text",
-    }
-    assert traces["columns"][0] == first
+    types = {"type": "character varying(128)", "as_type": "text"}
+    assert traces["columns"][0] == {"column": "trace_id", "read_as": "trace_id"} | types
     assert found["parameters"]["lambda_c"] == 5 and "replay_sample_salt" not in found["parameters"]
     assert found["run"]["published_until"].startswith("2026-06-15") and found["run"]["traces"] == 0
     assert found["run"]["seconds"] > 0

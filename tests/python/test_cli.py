@@ -1,4 +1,4 @@
-"""Tests of the commands: the profile, and databases that refuse a connection or a right."""
+"""Tests of commands with an unusable profile, and with databases that refuse a connection or a right."""
 
 import re
 import shutil
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ciris_scoring.basics.project import BATCHES_FOLDER, STATE_FOLDER, load_project
+from ciris_scoring.basics.project import load_project
 from ciris_scoring.basics.source_schema import create_source_tables
 from command_line import at, invoke, refused
 from conftest import REPOSITORY, Database
@@ -36,19 +36,6 @@ def test_missing_profile_error_names_file_and_example(tmp_path, monkeypatch):
         error, hint = refused(invoke("run", *options, "--project-dir", REPOSITORY), 2)
         assert str(folder / "profiles.yml") in error
         assert "profiles.yml.example" in hint and "--embedded" in hint
-
-
-def test_missing_profile_error_names_profiles_of_scored_sample_and_batches(tmp_path, monkeypatch):
-    shutil.copy(REPOSITORY / "dbt_project.yml", tmp_path)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("DBT_PROFILES_DIR", str(tmp_path / "none"))
-    for folder in (STATE_FOLDER, BATCHES_FOLDER):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "profiles.yml").touch()
-    assert (
-        "Add --profiles-dir .ciris for the sample, or --profiles-dir .ciris/batches for your batches."
-        in refused(invoke("explain", "Link"), 2)[1]
-    )
 
 
 @pytest.mark.parametrize(
@@ -99,7 +86,7 @@ def test_a_profile_that_does_not_connect_is_explained(database, changes, exit_co
 
 @pytest.fixture
 def role(database: Database) -> Iterator[str]:
-    """A role without any rights, with which the database's profile logs in."""
+    """The role of the database's profile. It has no rights."""
     name = f"role_{database.name}"
     change_profile(database, user=name)
     with database.connect() as connection:
@@ -128,7 +115,7 @@ def test_wrong_password_is_reported(database, role):
 
 
 def test_missing_rights_come_with_the_statement_that_grants_them(database, role):
-    """The test executes the hints one after the other until the run has all rights."""
+    """The test executes the statement of each hint until the run has all rights."""
     granted = []
     with database.connect() as connection:
         create_source_tables(connection)

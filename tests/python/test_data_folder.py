@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import stat
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from ciris_scoring.lab import data_folder
 
 @pytest.fixture
 def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A short path that contains home and temporary folder of a user who is not root."""
+    """A short path with the home and the temporary folder of a user who is not root."""
     folder = data_folder.temporary("ciris-")
     monkeypatch.setattr(data_folder, "_server_is_another_user", lambda: False)
     monkeypatch.setenv("HOME", str(folder / "home"))
@@ -27,57 +28,42 @@ def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-def initialise(folder: Path) -> None:
-    folder.mkdir()
-    (folder / "PG_VERSION").touch()
-
-
-def test_data_are_in_the_project_folder_if_its_path_is_plain(place: Path) -> None:
-    state = place / "project" / ".ciris"
-    assert data_folder.find(state) is None
-    assert data_folder.choose(state) == state / "pgdata"
-    initialise(state / "pgdata")
-    assert data_folder.find(state) == state / "pgdata"
-    data_folder.delete(state)
-    assert list(state.iterdir()) == []
-    assert not (place / "home").exists()
-    # Data that are already in a path that is too long are kept.
-    state = place / ("n" * 100) / ".ciris"
-    state.mkdir(parents=True)
-    initialise(state / "pgdata")
-    assert data_folder.choose(state) == state / "pgdata"
-
-
-@pytest.mark.parametrize("name", ["a b", "it's", "a,b", "ü" * 50])
-def test_data_are_in_home_folder_if_path_is_unusable(
-    place: Path, name: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("name", "home", "expected"),
+    [
+        ("project", "home", "project/.ciris"),
+        *((name, "home", "home/.local/state/ciris-scoring") for name in ("a b", "it's", "a,b", "ü" * 50)),
+        *(("a b", home, f"tmp/ciris-scoring-{os.geteuid()}") for home in ("a file", "c d")),
+    ],
+)
+def test_data_are_in_the_first_usable_folder(
+    place: Path, monkeypatch: pytest.MonkeyPatch, name: str, home: str, expected: str
 ) -> None:
-    state = place / name / ".ciris"
-    folder = data_folder.choose(state)
-    assert folder.is_relative_to(place / "home" / ".local" / "state" / "ciris-scoring")
-    assert stat.S_IMODE(folder.parent.stat().st_mode) == 0o700
-    initialise(folder)
-    monkeypatch.setenv("HOME", "/nowhere")
-    assert data_folder.find(state) == data_folder.choose(state) == folder
-
-    shutil.copytree(place / name, place / "a copy")
-    assert data_folder.find(place / "a copy" / ".ciris") is None
-
-    data_folder.delete(state)
-    assert not folder.parent.exists()
-    assert data_folder.find(state) is None
-
-
-@pytest.mark.parametrize("home", ["a file", "a b"])
-def test_data_are_in_temporary_folder_without_a_usable_home(
-    place: Path, home: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    """In order of preference: the project's folder, the user's folder, the folder for temporary files."""
     (place / "a file").touch()
     monkeypatch.setenv("HOME", str(place / home))
-    folder = data_folder.choose(place / "x y" / ".ciris")
-    base = folder.parent.parent
-    assert base.parent == place / "tmp"
-    assert stat.S_IMODE(base.stat().st_mode) == 0o700
+    state = place / name / ".ciris"
+    assert data_folder.find(state) is None
+    folder = data_folder.choose(state)
+    assert folder.is_relative_to(place / expected)
+    folder.mkdir()
+    (folder / "PG_VERSION").touch()
+    monkeypatch.setenv("HOME", "/nowhere")
+    assert data_folder.find(state) == data_folder.choose(state) == folder
+    if folder.parent != state:
+        assert stat.S_IMODE(folder.parent.stat().st_mode) == 0o700
+        shutil.copytree(place / name, place / "copy")
+        assert data_folder.find(place / "copy" / ".ciris") is None
+    data_folder.delete(state)
+    assert not folder.exists() and list(state.iterdir()) == []
+
+
+def test_data_in_a_path_that_is_too_long_are_found(place: Path) -> None:
+    """The project was moved after its data were created."""
+    state = place / ("n" * 100) / ".ciris"
+    (state / "pgdata").mkdir(parents=True)
+    (state / "pgdata" / "PG_VERSION").touch()
+    assert data_folder.choose(state) == state / "pgdata"
 
 
 def test_folder_of_another_user_is_not_used(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Tests of dbt options that change the built models or rows: each is refused before anything is built, or works."""
+"""Tests of options of dbt: those that would build other rows are refused before anything is built, others work."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from ciris_scoring.basics.source_schema import create_source_tables
 from pipeline import RUN_TIMES
-from test_bad_input import NEWEST, built, dbt, marts, refusal, run
+from test_bad_input import NEWEST, built, dbt, marts
 
 SCORED_UNTIL = NEWEST
 AS_OF = {"ciris_as_of": NEWEST}
@@ -17,20 +17,16 @@ TESTS_LEFT_OUT = "This dbt build would leave out tests that stop a run"
 
 REFUSED = [
     (["build", "--empty"], {}, "Option --empty (environment: DBT_EMPTY) is set"),
-    (["run", "--empty", "--select", "dim_capacity_categories"], {}, "Option --empty"),
     (["build", "--sample", "3 days"], {}, "Option --sample (environment: DBT_SAMPLE) is set"),
     (["--no-populate-cache", "build"], {}, "Option --no-populate-cache (environment: DBT_POPULATE_CACHE)"),
     (["build", "--exclude", "test_type:data"], {}, TESTS_LEFT_OUT),
-    (["build", "--exclude", "assert_every_source_row_is_checked"], {}, TESTS_LEFT_OUT),
-    (["build", "--exclude-resource-type", "test"], {}, TESTS_LEFT_OUT),
     (["build", "--resource-type", "model"], {}, TESTS_LEFT_OUT),
     (["build", "--indirect-selection", "empty", "--select", "int_trace_checks"], {}, TESTS_LEFT_OUT),
     (["build"], {"DBT_EMPTY": "1"}, "Option --empty"),
-    (["build"], {"DBT_ENGINE_EMPTY": "1"}, "Option --empty"),
     (
         ["build", "--defer", "--favor-state", "--state", "{state}"],
         {},
-        "Option --defer (environment: DBT_DEFER) is set",
+        "Option --defer (environment: DBT_DEFER)",
     ),
     (["build"], {"DBT_RESOURCE_TYPES": "model"}, TESTS_LEFT_OUT),
     (["build"], {"DBT_FULL_REFRESH": "1"}, "ciris_allow_rescoring: true"),
@@ -46,10 +42,8 @@ def test_option_that_builds_other_rows_is_refused(small_fleet, tmp_path):
             arguments = [argument.replace("{state}", str(tmp_path)) for argument in command]
             outcome = dbt(small_fleet, *arguments, variables=AS_OF)
         assert not outcome.succeeded and expected in outcome.said, f"{command} {environment}: {outcome.said}"
-    with patch.dict("os.environ", DBT_EMPTY="1"):
-        assert "Option --empty (environment: DBT_EMPTY) is set" in refusal(run(small_fleet))
     for part in ("int_windows", "fct_capacity_scores"):
-        # The tables that it reads contain only the rows that the last run scored.
+        # The inputs of these models have only the rows of the last run.
         variables = {**AS_OF, "ciris_allow_rescoring": True}
         outcome = dbt(small_fleet, "build", "--full-refresh", "--select", part, variables=variables)
         assert not outcome.succeeded and "cannot have a full refresh alone" in outcome.said, outcome.said
@@ -58,39 +52,15 @@ def test_option_that_builds_other_rows_is_refused(small_fleet, tmp_path):
     assert marts(small_fleet) == rows
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        [
-            "--cache-selected-only",
-            "build",
-            "--event-time-start",
-            "2026-06-01",
-            "--event-time-end",
-            "2026-06-02",
-        ],
-        ["build", "--selector", "daily"],
-        ["build", "--selector", "publish", "--store-failures"],
-    ],
-    ids=lambda command: " ".join(command),
-)
-def test_option_that_changes_no_row_is_accepted(small_fleet, command):
+@pytest.mark.parametrize("options", [["daily"], ["publish", "--store-failures"]], ids=" ".join)
+def test_selector_builds_the_same_rows(small_fleet, options):
     rows = marts(small_fleet, without=RUN_TIMES)
-    outcome = dbt(small_fleet, *command, variables=AS_OF)
+    outcome = dbt(small_fleet, "build", "--selector", *options, variables=AS_OF)
     assert outcome.succeeded, outcome.said
     assert marts(small_fleet, without=RUN_TIMES) == rows
-    if "--selector" not in command:
-        return
     with small_fleet.connect() as connection:
         log = "select outcome from ciris.fct_scoring_runs order by started_at desc limit 1"
         assert connection.execute(log).fetchone() == ("published",)
-    tables = {
-        result.node.name: result.adapter_response
-        for result in outcome.results
-        if result.node.resource_type == "model" and result.node.config.materialized == "replace_range"
-    }
-    assert {name for name, response in tables.items() if response.get("code") != "INSERT"} == set()
-    assert tables["fct_capacity_scores"]["rows_affected"] > 0
 
 
 def test_part_of_the_models_is_refused_on_an_empty_target(database):

@@ -1,5 +1,7 @@
-"""Tests that all texts install the package from files. The name is not registered on PyPI, so pip must not look it
-up."""
+"""Tests that no text of the repository tells users to install the package by its name.
+
+The name is not registered on PyPI, so anybody could publish a package of this name.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,13 @@ from ciris_scoring.options import INSTALL
 from command_line import invoke, printed
 from conftest import REPOSITORY
 
-# A command that downloads by name, followed by the package's name in any spelling. A wheel's file name does not
-# match.
+# A command that downloads packages, followed by the package's name in any spelling, but not by the name of a wheel.
 BY_NAME = re.compile(
     r"(?:\b(?:pip3?|uv|poetry|pdm|conda|mamba)\s+(?:pip\s+)?(?:install|add|download|wheel)|\bpipx|\buvx|\buv tool)\b"
     r"[^\n|&;`#]*?[ \t'\"]ciris[-_.]scoring\b(?!-[\d*V][^\s]*\.whl)",
     re.IGNORECASE,
 )
-# A line in a requirements file.
+# A line of a requirements file.
 REQUIREMENT = re.compile(r"(?<![\w/])ciris[-_.]scoring\s*(?:\[|[=~<>!]=)", re.IGNORECASE)
 OWN_EXTRAS = '"ciris-scoring[api,audit,embedded,metrics,notify]",'
 """The extra `dev` includes the other extras of the same installation."""
@@ -32,22 +33,13 @@ def wrong(text: str) -> list[str]:
 
 
 def test_no_text_installs_the_package_by_name() -> None:
-    assert (
-        wrong("pip install 'ciris-scoring[audit]'")
-        and wrong("pipx run ciris-scoring")
-        and wrong("ciris-scoring>=1")
-    )
+    for text in ("pip install 'ciris-scoring[audit]'", "pipx run ciris-scoring", "ciris-scoring>=1"):
+        assert wrong(text)
     assert not wrong("pip install . && ciris-scoring run; pip install dist/ciris_scoring-1.0.0-py3.whl")
-    paths = [
-        REPOSITORY / name for name in printed("git", "ls-files", "-z", cwd=REPOSITORY).split("\0") if name
-    ]
-    texts = {
-        path: path.read_text("utf-8", "replace")
-        for path in paths
-        if path.is_file() and path != Path(__file__)
-    }
-    assert len(texts) > 300
-    assert {path.name: parts for path, text in texts.items() if (parts := wrong(text))} == {}
+    names = printed("git", "ls-files", "-z", cwd=REPOSITORY).rstrip("\0").split("\0")
+    paths = {REPOSITORY / name for name in names} - {Path(__file__)}
+    found = {path.name: wrong(path.read_text("utf-8", "replace")) for path in paths if path.is_file()}
+    assert len(found) > 300 and {name: parts for name, parts in found.items() if parts} == {}
 
 
 @pytest.mark.parametrize(

@@ -112,11 +112,11 @@ def roles(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -
 
 
 def test_refusal_names_the_object_and_the_remedy_that_removes_it(roles: Roles) -> None:
-    """Each case has the relation of another model. The remedies are executed."""
+    """Each case changes the relation of another model. Then the test executes the remedies."""
     places = sorted(set(MARTS.places.values()) - {MARTS.places["dim_agents"]})
     cases = list(zip(places, CASES, strict=False))
     assert len(cases) == len(CASES)
-    project = load_project(REPOSITORY, roles.target().profiles_dir)
+    project = load_project(REPOSITORY, roles.database.profiles_dir)
     with roles.database.connect() as owner, connect(project) as connection:
         owner.execute(f"create schema ciris_staging authorization {roles.scorer}")
         for place, (change, _) in cases:
@@ -138,7 +138,7 @@ def test_a_run_is_refused_before_planted_code_runs(roles: Roles) -> None:
     )
     with roles.database.connect() as connection:
         connection.execute(roles.filled(log, t=LOG))
-    database, message = roles.target(), roles.filled(OWNED, t=LOG)
+    database, message = roles.database, roles.filled(OWNED, t=LOG)
     result = invoke("run", *at(database), "--as-of", "2026-03-04")
     assert result.exit_code == 1 and message in result.output
     checked = invoke("check", *at(database), "--json", "--vars", "{ciris_as_of: 2026-03-04}")

@@ -1,7 +1,6 @@
-"""Tests of the dependencies between subpackages: each imports only from those before it."""
+"""Test of the dependencies between subpackages, in the order of CONTRIBUTING.md."""
 
 import ast
-from functools import cache
 from pathlib import Path
 
 from conftest import REPOSITORY
@@ -19,24 +18,8 @@ def test_subpackages_import_only_from_those_before_them():
             assert not later, f"{path.relative_to(PACKAGE)} imports from {', '.join(sorted(later))}"
 
 
-def test_modules_of_a_subpackage_have_no_circular_imports():
-    """Modules are identified by dotted names; a package by its ``__init__``."""
-    modules = {
-        ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"): path
-        for path in PACKAGE.rglob("*.py")
-    }
-    imports = {}
-    for name, path in modules.items():
-        found = imported_modules(path)
-        imports[name] = {one if one in modules else one.rpartition(".")[0] for one in found} - {name}
-    while leaves := {name for name, needed in imports.items() if not needed}:
-        imports = {name: needed - leaves for name, needed in imports.items() if name not in leaves}
-    assert not imports, f"import each other in a circle, or need those that do: {', '.join(sorted(imports))}"
-
-
-@cache
 def imported_modules(path: Path) -> set[str]:
-    """Return the names of the package that a module imports, each with its module."""
+    """Return the full names that a module imports from the package."""
     return {
         f"{node.module}.{alias.name}"
         for node in ast.walk(ast.parse(path.read_text()))

@@ -76,7 +76,7 @@ def roles(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -
 
 def faults(roles: Roles) -> list[str]:
     """Return the faults that `check` finds."""
-    result = invoke("check", *at(roles.target()), "--json")
+    result = invoke("check", *at(roles.database), "--json")
     found = [fault["message"] for fault in json.loads(result.stdout)["faults"]]
     assert result.exit_code == (1 if found else 0)
     return found
@@ -118,7 +118,7 @@ def test_server_refuses_filtered_rows_that_check_cannot_detect(roles: Roles) -> 
             grant select on public.more, public.hiding to {roles.scorer}
             """
         )
-    project = load_project(REPOSITORY, roles.target().profiles_dir)
+    project = load_project(REPOSITORY, roles.database.profiles_dir)
     with pytest.raises(DatabaseError, match="row-level security") as refused, connect(project) as session:
         session.execute("select * from public.hiding")
     assert "bypassrls" in str(refused.value.hint)

@@ -14,7 +14,7 @@ from ciris_scoring.basics.project import vars_text
 from ciris_scoring.basics.root_project import unknown_variables
 from ciris_scoring.basics.variables import VARIABLES as CHECKED
 from ciris_scoring.basics.variables import faults
-from conftest import REPOSITORY, Database
+from conftest import REPOSITORY
 from test_bad_input import NEWEST, built, dbt, marts
 
 SCORED_UNTIL = NEWEST
@@ -39,10 +39,7 @@ WRONG: dict[str, tuple[str, list[Any]]] = {
     "ciris_late_detection_periods": (PERIODS[0], [*PERIODS[1][:5], None]),
     "ciris_allow_rescoring": BOOLEAN,
     "ciris_lock_wait_seconds": ("a number of seconds from 0 to 86400", ["", None, "60", -1, [60]]),
-    "ciris_scoring_work_mem": (
-        "a size from 1MB to 2047GB",
-        [None, 256, "256", "256 MB", "1023kB", "2048GB", f"{'9' * 5000}kB"],
-    ),
+    "ciris_scoring_work_mem": ("a size from 1MB to 2047GB", [None, 256, "256", "256 MB", "1023kB", "2048GB"]),
     "ciris_distribution": ("none or citus", ["", None, False, "Citus"]),
     "ciris_time_spine": BOOLEAN,
     "ciris_backfill": ("set by ciris-scoring alone", ["", False, {"first": NEWEST}, ["x"]]),
@@ -55,7 +52,7 @@ REFUSED_ALONE = {
     "ciris_scoring_period": "Day",
     "ciris_run_record": {"id": "x"},
 }
-"""Variables that dbt reads before the others are checked, each with a wrong value."""
+"""Wrong values of variables that dbt reads before it checks the others."""
 NUMBER = {"kind": "number", "default": 0.2, "minimum": 0, "maximum": 1}
 PARAMETERS = {
     "lambda_c": {"kind": "number", "default": 5, "minimum": 2, "maximum": 10},
@@ -110,9 +107,7 @@ def test_withhold_probability_above_grant_probability_is_a_fault():
         ({"weight_c": 0.3, "weight_s": 0.1}, []),
         ({"weight_c": 0.45}, ["weight_c, weight_i_int, weight_r, weight_i_inc, weight_s sum to 1.25, but must sum to"]),
         ({"lambda_c": None}, ["lambda_c is null, but must be a number in [2, 10]"]),
-        ({"lambda_c": math.nan}, ["lambda_c is nan, but must be a number in [2, 10]"]),
         ({"min_traces": "30"}, ["min_traces is '30', but must be a whole number in [1, 1000000]"]),
-        ({"min_traces": True}, ["min_traces is true, but must be a whole number in [1, 1000000]"]),
         ({"require_registered_keys": "true"}, ["require_registered_keys is 'true', but must be true or false"]),
         ({"replay_sample_salt": 1, "weight_c": 2}, ["weight_c is 2, but", "salt is 1, but must be text, in quotes"]),
     ],
@@ -123,40 +118,26 @@ def test_scoring_parameters_that_do_not_fit_are_faults(values, expected):
     assert all(text in fault for text, fault in zip(expected, faults_found, strict=True)), faults_found
 
 
-def refused_in_plain_dbt(database: Database, variables: dict[str, Any]) -> str:
-    """Return the message of a refused dbt build, which must not change anything."""
-    before, rows = built(database), marts(database)
-    outcome = dbt(database, "build", variables={"ciris_as_of": NEWEST, **variables})
-    assert not outcome.succeeded
-    assert built(database) == before
-    assert marts(database) == rows
-    return outcome.said
-
-
 def test_wrong_values_and_unknown_names_are_refused_all_at_once(small_fleet):
-    wrong = {
-        name: values[0]
-        for name, (_, values) in WRONG.items()
-        if name not in {*REFUSED_ALONE, "ciris_time_spine"}
-    }
+    alone = {*REFUSED_ALONE, "ciris_time_spine"}
+    wrong = {name: values[0] for name, (_, values) in WRONG.items() if name not in alone}
     names = {
         "ciris_alow_rescoring": "ciris_allow_rescoring",
         "ciris_asof": "ciris_as_of",
         "CIRIS_AS_OF": "ciris_as_of",
         "ciris-lookback-periods": "ciris_lookback_periods",
     }
-    said = refused_in_plain_dbt(small_fleet, wrong | dict.fromkeys(names, "2026-06-01"))
-    for name, value in wrong.items():
-        assert f"Variable {name} is {shown(value)}, but " in said, said
-        assert WRONG[name][0] in said
-    for name, nearest in names.items():
-        assert f"There is no variable {name}; did you mean {nearest}?" in said
-
-
-@pytest.mark.parametrize("name", REFUSED_ALONE)
-def test_a_wrong_value_is_refused(small_fleet, name):
-    value = REFUSED_ALONE[name]
-    assert f"ariable {name} is {shown(value)}, " in refused_in_plain_dbt(small_fleet, {name: value})
+    before, rows = built(small_fleet), marts(small_fleet)
+    others = [{name: value} for name, value in REFUSED_ALONE.items()]
+    for refused in (wrong | dict.fromkeys(names, "2026-06-01"), *others):
+        outcome = dbt(small_fleet, "build", variables={"ciris_as_of": NEWEST, **refused})
+        assert not outcome.succeeded
+        for name, value in refused.items():
+            if name in names:
+                assert f"There is no variable {name}; did you mean {names[name]}?" in outcome.said
+            else:
+                assert f"ariable {name} is {shown(value)}, " in outcome.said
+    assert (built(small_fleet), marts(small_fleet)) == (before, rows)
 
 
 def test_a_wrong_value_of_a_variable_that_decides_parsing_is_refused(small_fleet):
