@@ -162,16 +162,17 @@
 {% endmacro %}
 
 {#- Post-hook of int_scoring_run, before the inputs of a score change. Refuses parameters that differ from those of the
-    published scores, and a longer lookback that would score final as-ofs again. -#}
+    published scores, and a longer lookback that would score final as-ofs again. A run
+    that finishes an allowed one may do so without the option. -#}
 {% macro refuse_rescoring(scoring_run) %}
   {%- set rows = run_query("
     select
-      " ~ utc_text('cutoff') ~ " as cutoff, " ~ utc_text('final_until') ~ " as final_until,
+      " ~ utc_text('lookback_from') ~ " as lookback_from, " ~ utc_text('final_until') ~ " as final_until,
       parameter_set_id, published_parameter_set_id, parameter_set_id <> published_parameter_set_id as has_other_parameters
     from " ~ scoring_run ~ "
     where
       not is_full_refresh
-      and (parameter_set_id <> published_parameter_set_id or (cutoff < final_until and backfill_first is null))
+      and (parameter_set_id <> published_parameter_set_id or (lookback_from < final_until and backfill_first is null))
     ") if execute else [] -%}
   {%- for run in rows if run['has_other_parameters'] -%}
     {{ refuse(
@@ -182,8 +183,9 @@
   {%- endfor -%}
   {%- for run in rows if not setting('allow_rescoring') -%}
     {{ refuse(
-      "With ciris_lookback_periods " ~ lookback_periods() ~ " this run would score the as-ofs after " ~ shown_time(run['cutoff'])
-      ~ ", but the scores in schema " ~ target.schema ~ " are final up to " ~ shown_time(run['final_until']) ~ ". Go back to the "
-      ~ "smaller lookback, or allow it once: --allow-rescoring (in plain dbt --vars 'ciris_allow_rescoring: true').") }}
+      "With ciris_lookback_periods " ~ lookback_periods() ~ " this run would score the as-ofs after "
+      ~ shown_time(run['lookback_from']) ~ ", but the scores in schema " ~ target.schema ~ " are final up to "
+      ~ shown_time(run['final_until']) ~ ". Go back to the smaller lookback, or "
+      ~ "allow it once: --allow-rescoring (in plain dbt --vars 'ciris_allow_rescoring: true').") }}
   {%- endfor -%}
 {% endmacro %}
