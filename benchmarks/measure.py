@@ -29,7 +29,7 @@ from ciris_scoring.basics.project import Project, load_project
 from ciris_scoring.basics.source_schema import SOURCE_TABLES
 from ciris_scoring.basics.terminal import say
 from ciris_scoring.lab import embedded
-from ciris_scoring.lab.simulation import stream_fleet
+from ciris_scoring.lab.simulation.fleet import stream_fleet
 from ciris_scoring.lab.simulation.load import append_traces, load_fleet
 from ciris_scoring.lab.simulation.sample import SAMPLE
 from ciris_scoring.options import every_second

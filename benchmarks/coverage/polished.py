@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ciris_scoring.lab.simulation import Fleet
+from ciris_scoring.lab.simulation.fleet import Fleet
 
 EXEMPT = "HandlerActionType.TASK_COMPLETE"
 COMPONENTS = {

@@ -19,8 +19,10 @@ from benchmarks.table import show
 from benchmarks.verdicts import Verdict, at_most, between
 from ciris_scoring.basics.connection import connect, one_row
 from ciris_scoring.basics.terminal import say
-from ciris_scoring.lab.simulation import PATHOLOGIES, Fleet, fleet_roster, simulate_fleet
+from ciris_scoring.lab.simulation.behaviours import PATHOLOGIES
+from ciris_scoring.lab.simulation.fleet import Fleet, simulate_fleet
 from ciris_scoring.lab.simulation.load import load_fleet
+from ciris_scoring.lab.simulation.roster import make_roster
 
 END = datetime(2026, 6, 15, tzinfo=UTC)
 SIGNS = sorted({m.red_flag for m in MANIPULATIONS if m.red_flag is not None})
@@ -106,12 +108,12 @@ def caught(
     :param lasts: days since the manipulation began; None for all days. A single manipulation was done 5 days ago.
     """
     agents = rounds * len(PATHOLOGIES)
-    fleet, roster = simulate_fleet(agents, days, n / 7, seed, END), fleet_roster(agents, seed)
+    fleet, roster = simulate_fleet(agents, days, n / 7, seed, END), make_roster(agents, seed)
     begun = "all along" if lasts is None else f"for {lasts} days"
     say(f"{len(tried)} manipulations, {n} traces, {begun}.")
     ids, rows = [], []
     for manipulation in tried:
-        mine = list(roster.loc[roster["pathology"] == manipulation.pathology, "agent_id_hash"])[:rounds]
+        mine = list(roster.agent_id_hash[roster.pathology == manipulation.pathology])[:rounds]
         since = END - timedelta(days=(lasts or days) if manipulation.lasts else 5)
         for agent in mine:
             fleet = manipulation.polish(fleet, agent, since)

@@ -763,7 +763,7 @@ def simulate(
       ciris-scoring simulate --vars '{ciris_source: events}'
     """
     from ciris_scoring.basics.connection import connect
-    from ciris_scoring.lab.simulation import stream_fleet
+    from ciris_scoring.lab.simulation.fleet import stream_fleet
     from ciris_scoring.lab.simulation.load import load_fleet
 
     project = place.project()

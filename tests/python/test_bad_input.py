@@ -25,7 +25,7 @@ from ciris_scoring.basics.dbt import forget_compiled
 from ciris_scoring.basics.run_lock import run_lock
 from ciris_scoring.basics.source_schema import SOURCE_TABLES, create_source_tables
 from ciris_scoring.lab.embedded import SCHEMA, Server, write_profile
-from ciris_scoring.lab.simulation import simulate_fleet
+from ciris_scoring.lab.simulation.fleet import simulate_fleet
 from ciris_scoring.lab.simulation.load import load_fleet
 from command_line import at, invoke, refused
 from conftest import REPOSITORY, Database, fresh_database

@@ -8,7 +8,7 @@ import pandas as pd
 import psycopg
 import pytest
 
-from ciris_scoring.lab.simulation import simulate_fleet, stream_fleet
+from ciris_scoring.lab.simulation.fleet import simulate_fleet, stream_fleet
 from ciris_scoring.lab.simulation.load import TargetHoldsTraces, load_fleet
 from ciris_scoring.lab.simulation.sample import load_sample, sample_fleet
 from ciris_scoring.lab.simulation.text_formats import copy_text

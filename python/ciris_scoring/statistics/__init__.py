@@ -1,12 +1,12 @@
 """Compute every number of a scoring window in numpy, from sums per agent and period.
 
-The Python model ``int_windows`` calls :mod:`one_pass`, which uses these modules:
+The Python model ``int_windows`` calls :mod:`one_pass`, and ``fct_record_signs`` calls :mod:`red_flag_rows`. These
+modules use the database:
 
 - :mod:`setting`: parameters, windows and times of the run. :mod:`blocks`: the as-ofs of the run, divided into blocks.
 - :mod:`reading`: reads the sums of a block, one batch of agents at a time. A batch is computed in smaller chunks, which
   fit the processor's cache.
-- :mod:`writing`: writes the finished rows. :mod:`session` and :mod:`fixed_copy`: binary COPY. Only numbers are
-  transferred; keys stay in temporary tables.
+- :mod:`writing`: writes the finished rows. :mod:`session` and :mod:`fixed_copy`: statements and binary COPY.
 
 The other modules are pure functions on the arrays of :mod:`inputs` and need no database:
 
@@ -15,7 +15,7 @@ The other modules are pure functions on the arrays of :mod:`inputs` and need no 
 - :mod:`long_run`: the steady score, with :mod:`change_points`.
 - :mod:`changes`, :mod:`rate_components` and :mod:`episodes`: the numbers that the alerts ``falling`` and ``episode``
   compare.
-- :mod:`ties`: traces with equal scores. :mod:`red_flags` and :mod:`red_flag_rows`: red flags of selective reporting.
+- :mod:`ties`: traces with equal scores. :mod:`red_flags`: red flags of selective reporting.
 - :mod:`intervals`: confidence bounds of components, factors and score. It uses :mod:`rolling` (sums over windows),
   :mod:`residuals` and :mod:`design_effects` (variation between days), :mod:`component_bounds` and
   :mod:`combination`.

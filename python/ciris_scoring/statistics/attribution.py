@@ -1,8 +1,8 @@
 """Losses of a score's thirteen loss components (certainty.md §1).
 
-The loss −ln(score) of a product is the sum over its factors, and points are divided in proportion to it: the
-logarithmic mean Divisia index with a perfect score as its base (Ang 2005, Energy Policy 33, 867–871). PostgreSQL 15 has
-no log1p, so the losses are computed here.
+The loss of the score, −ln(score), is the sum of the losses of its factors. The points that a score lacks are divided in
+proportion to these losses: the logarithmic mean Divisia index with a perfect score as its base (Ang 2005, Energy Policy
+33, 867–871). The losses are computed in numpy because PostgreSQL 15 has no log1p.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from ciris_scoring.statistics.inputs import Floats, Parameters
 def losses(score: Mapping[str, Floats], parameters: Parameters) -> dict[str, Floats]:
     """Compute the losses, which sum to −ln(capacity_score) (certainty.md §1).
 
-    :param score: (n,) published components by name. An unmeasured one is neutral, except that an unmeasured S is 0.
+    :param score: (n,) published components by name. An unmeasured component is neutral, but an unmeasured S is 0.
     :returns: (n,) by loss component, each 0 or more; infinite where the component alone makes the score 0.
     """
     k, x0 = parameters.norm_k, parameters.norm_x0
@@ -33,7 +33,7 @@ def losses(score: Mapping[str, Floats], parameters: Parameters) -> dict[str, Flo
         ],
         axis=-1,
     )
-    # h(u) = ln norm(1) − ln norm(e^−u), in a form that keeps all digits where u is small.
+    # This is ln norm(1) − ln norm(e^−u) for the sum u of the amounts, in a form that keeps all digits if u is small.
     fall_of_x = -np.expm1(-np.sum(amounts, axis=-1))
     beyond_ceiling = np.log1p(np.expm1(k * fall_of_x) / (1 + np.exp(k * (1 - x0))))
     resilience = _shares(beyond_ceiling, amounts)
@@ -51,7 +51,7 @@ def losses(score: Mapping[str, Floats], parameters: Parameters) -> dict[str, Flo
 
 
 def _of_value(value: Floats) -> Floats:
-    """Return the loss of a value that is 1 at best. ``0 −`` avoids −0."""
+    """Return the loss of a value that is 1 at best. Subtracting from 0 avoids −0."""
     with np.errstate(divide="ignore"):
         return 0 - np.log(value)
 

@@ -2,10 +2,10 @@
 §4b).
 
 The days before an as-of are divided at the starts of nested windows. Behaviour is constant between changes, and a
-change happens with a small probability a day. The evidence of each span of days has a closed form, so the probability
-of each start of the present behaviour follows by recursion over the spans (Fearnhead and Liu 2007, Journal of the Royal
+change happens with a small probability a day. The evidence of each span of days has a closed form. A recursion over the
+spans gives the probability of each start of the present behaviour (Fearnhead and Liu 2007, Journal of the Royal
 Statistical Society B 69, 589–605; product partition model of Barry and Hartigan 1992, Annals of Statistics 20,
-260–279). No state is carried from day to day: an estimate depends on sums over the nested windows only.
+260–279). An estimate depends only on sums over the nested windows.
 """
 
 import math
@@ -21,9 +21,9 @@ CHANGE_PER_DAY = 1 / 600
 properties, changes each property once in 608 days (``benchmarks/coverage/year.py``)."""
 
 CHANGE_PER_DAY_OF_SPREAD = 1 / 100
-"""Probability of a change per day and quantity, for the variance of the estimate. With ``CHANGE_PER_DAY`` intervals
-contain the long run in 79 % of cases in the 14 days after a change, with this and ``long_run.SPREAD`` in 89 %
-(simulated: ``benchmarks/coverage/year.py`` and a second world with other rates and kinds of change)."""
+"""Probability of a change per day and quantity, for the variance of the estimate. It was set by simulation: on the 14
+days after a change, 79 % of the intervals contain the long run with ``CHANGE_PER_DAY``, and 89 % with this probability
+and ``long_run.SPREAD`` (docs/measuring.md, "A year")."""
 
 YOUNG_DAYS = 14
 """A change is recent if the present behaviour began in this number of days before the as-of."""
@@ -32,7 +32,7 @@ HALF_LOG_TAU = math.log(math.tau) / 2
 
 
 class Estimate(NamedTuple):
-    """Present value of quantities; arrays of the same shape, except ``recent``."""
+    """Present value of n quantities or sets of quantities."""
 
     mean: Floats
     variance: Floats
@@ -96,7 +96,7 @@ def frequencies(
 def means(
     precision: Floats, weighted: Floats, mean: float, variance: float, windows: tuple[int, ...]
 ) -> Estimate:
-    """Estimate means of normal values with a normal prior. Values in the last dimension, if any, change together.
+    """Estimate means of normal values with a normal prior. Values along a third axis change at the same time.
 
     :param precision: (n, windows[, values]) sums of inverse variances.
     :param weighted: sums of values times inverse variances.
@@ -152,7 +152,8 @@ def _weights(
 ) -> Floats:
     """Return the probability that the present behaviour began with each nested window, (n, windows, ...).
 
-    A change between two starts counts as a change at the older start. The last window stands for "earlier or never".
+    A change between two starts counts as a change at the older start. The probability of the longest window includes a
+    behaviour that began earlier.
 
     :param of_span: log evidence of the days between two starts, by their positions in ``bounds``.
     """

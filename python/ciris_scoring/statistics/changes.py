@@ -1,8 +1,8 @@
 """Find when an agent's behaviour became worse, for the alert ``falling`` (certainty.md §4).
 
-A window-limited CUSUM (Page 1954, Biometrika 41, 100–115; Lai 1995, Journal of the Royal Statistical Society B 57,
-613–658): for each of the last ``RECENT_DAYS``, the log likelihood ratio of a change on that day against no change. The
-behaviour without a change is that of up to ``BASE_DAYS`` before these days. No state is carried from day to day.
+The method is a window-limited CUSUM (Page 1954, Biometrika 41, 100–115; Lai 1995, Journal of the Royal Statistical
+Society B 57, 613–658). For each of the last ``RECENT_DAYS``, it computes the log likelihood ratio of a change on that
+day against no change. The behaviour without a change is that of the base: up to ``BASE_DAYS`` before these days.
 """
 
 from collections.abc import Iterator
@@ -13,15 +13,14 @@ import numpy as np
 from ciris_scoring.statistics.design_effects import FLEET_WEIGHT
 from ciris_scoring.statistics.inputs import Booleans, Floats, Integers, Parameters, PeriodSums
 from ciris_scoring.statistics.long_run import DAYS_PER_DEGREE, LEAST_VARIANCE, Present, Sides
-from ciris_scoring.statistics.residuals import FIELDS_PER_TRACE, RATES, rate_counts, ratio
+from ciris_scoring.statistics.residuals import EVENT_UNITS, RATES, rate_counts, ratio
 from ciris_scoring.statistics.windows import CONFIDENCE_UNITS, confidence_in_units, running_total
 
 RECENT_DAYS, BASE_DAYS = 42, 90
-"""Days in which a change is looked for, and days before them. Together they are the lookback horizon of traces."""
-TIMES = (2, 3, 6)
-"""Sizes of a change that are tried: factor by which a rate grows."""
-GAPS = (0.05, 0.10)
-"""Sizes of a change that are tried: growth of the gap between confidence and success."""
+"""Days in which a change is looked for, and days of the base. Together they are the lookback horizon of traces."""
+TIMES, GAPS = (2, 3, 6), (0.05, 0.10)
+"""Sizes of a change that are tried: factors by which a rate grows, and growth of the gap between confidence and
+success."""
 ABOVE = 0.7
 """Standard errors that are added to the rate or the gap before a change, because it is an estimate."""
 MOST_BEFORE, MOST_AFTER = 0.9, 0.95
@@ -29,8 +28,6 @@ MOST_BEFORE, MOST_AFTER = 0.9, 0.95
 LEAST_GROWTH = 0.02
 """Smallest growth of the loss of a component, or of a gap, that is looked for in one component alone."""
 
-UNITS = np.array([1 / FIELDS_PER_TRACE if rate == "i_coverage" else 1.0 for rate in RATES])
-"""Traces per bad event of each rate."""
 PARTS = (*RATES, "ece")
 """The components that are compared, in the order of the arrays."""
 
@@ -43,9 +40,9 @@ class Change(NamedTuple):
     days: Integers
     """Days from the change to the as-of, 1 to ``RECENT_DAYS``."""
     kept_before: Floats
-    """Score that an agent would have in the base if only the compared components lowered it."""
+    """Score of the base if only ``PARTS`` lowered the score."""
     kept_now: Floats
-    """Score that an agent would have since the change if only the compared components lowered it."""
+    """Score since the change if only ``PARTS`` lowered the score."""
     component: Integers
     """The component that lost most, as an index of ``PARTS``."""
 
@@ -53,10 +50,9 @@ class Change(NamedTuple):
 def behaviour_changes(
     sums: PeriodSums, present: Present, parameters: Parameters, periods_per_day: int
 ) -> Change:
-    """Find the most likely change for the worse in the last ``RECENT_DAYS``.
+    """Find the most likely change for the worse in the last ``RECENT_DAYS`` of each pair of ``present``.
 
     :param sums: sums of the agents over at least ``RECENT_DAYS + BASE_DAYS`` before each as-of, or over their history.
-    :param present: the pairs. ``as_of`` is the number of periods of ``sums`` before it.
     """
     y, n = rate_counts(sums)
     judged, successes = (values.sum(axis=-1) for values in (sums.n_judged, sums.n_successes))
@@ -69,7 +65,7 @@ def behaviour_changes(
         return Sides(*(values[..., first:last] * unit for values in counts))
 
     width = len(RATES)
-    bad, trials = of(0, width, UNITS), of(width, 2 * width)
+    bad, trials = of(0, width, EVENT_UNITS), of(width, 2 * width)
     if not parameters.replay_enabled:
         trials.before[:, RATES.index("i_replay")] = 0
     checked, good, confident = (
@@ -114,7 +110,7 @@ def behaviour_changes(
 
 
 def _since(total: Integers, present: Present, periods_per_day: int) -> Sides:
-    """Return the sums since each recent day, and those of the base, from running totals (agents, periods + 1, q)."""
+    """Return the sums since each recent day, and the sums of the base, from running totals (agents, periods + 1, q)."""
     back = np.append(np.arange(1, RECENT_DAYS + 1), RECENT_DAYS + BASE_DAYS)
     starts = np.maximum(present.as_of[:, None] - back * periods_per_day, 0)
     earlier = total[present.agent[:, None], starts]
@@ -123,8 +119,9 @@ def _since(total: Integers, present: Present, periods_per_day: int) -> Sides:
 
 
 def _weekly_effects(bad: Integers, trials: Integers, present: Present, periods_per_day: int) -> Floats:
-    """Return design effects of the base from differences of neighbouring weeks, (n, 8), because behaviour may differ
-    from day to day.
+    """Return design effects of the base, (n, 8), from differences of neighbouring weeks.
+
+    They contain the variation over several days, which differences of neighbouring days do not show.
 
     :param bad: running totals of bad events, (agents, periods + 1, 8).
     :param trials: running totals of trials, in the same shape.
@@ -134,7 +131,7 @@ def _weekly_effects(bad: Integers, trials: Integers, present: Present, periods_p
     y, n = (
         np.diff(totals[present.agent[:, None], at], axis=1).astype(np.float64) for totals in (bad, trials)
     )
-    y = y * np.append(UNITS, 1.0)
+    y = y * np.append(EVENT_UNITS, 1.0)
     rate = ratio(y, n)
     both = (n[:, 1:] > 0) & (n[:, :-1] > 0)
     squares = np.where(
@@ -148,8 +145,8 @@ def _weekly_effects(bad: Integers, trials: Integers, present: Present, periods_p
 
 
 def _of_rates(bad: Sides, trials: Sides, effect: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Return the log likelihood ratios of a change on each day, (n, days): the largest of one rate alone, and that of
-    a doubling of all rates."""
+    """Return the log likelihood ratios of a change on each day, (n, days): the largest ratio of a change of one rate
+    alone, and the ratio of a doubling of all rates."""
     y, n = bad.before / effect, trials.before / effect
     rate = np.minimum(ratio(y + ABOVE * np.sqrt(y) + 0.5, n, MOST_BEFORE), MOST_BEFORE)
     y_now, n_now = bad.now / effect[:, None], trials.now / effect[:, None]

@@ -19,47 +19,37 @@ from ciris_scoring.statistics.residuals import ratio
 from ciris_scoring.statistics.rolling import decayed_sum
 
 KEPT_BITS = 44
-"""Bits of S that are kept: 13 decimal digits. The lower bits are rounding noise, which depends on where sums begin."""
+"""Bits of S that are kept: 13 decimal digits. The lower bits are rounding noise, which depends on where sums begin.
+With these bits alone, an unchanged S is the same to the bit in every run."""
 
 
 class Coherence(NamedTuple):
     """S of n rows, (n,) each."""
 
-    incoherent: Floats
-    """1 − S; exactly 0 or 1 where all signals are equal, and 0 where unmeasured."""
     effective_signals: Floats
     """Number of independent signals of equal weight that would give the same variance; 0 where unmeasured."""
     n_ends: Floats
-    """Period ends of the window with a signal in their lookback horizon; S is unmeasured where this is 0."""
+    """Period ends of the window with a signal in their lookback horizon; S is unmeasured where this number is 0."""
     sigma: Floats
     """σ at the as-of."""
     sigma_max: Floats
     """σ_max at the as-of."""
     s_score: Floats
-    """S; exactly 0 or 1 where all signals are equal, and NaN where unmeasured."""
+    """S; exactly 1 where all signals are coherent, exactly 0 where none is, and NaN where unmeasured."""
 
 
 def coherence(
     sums: PeriodSums, rows: Rows, window: Window, parameters: Parameters, periods_per_day: int
 ) -> Coherence:
-    """Compute S of the rows, all of the same window (scoring.md §7).
-
-    A row depends on its own lookback horizon only, not on the rest of the arrays.
-    """
+    """Compute S of the rows, all of the same window (scoring.md §7)."""
     keep = 1 - parameters.decay_per_day / periods_per_day
     length = window.window_days * periods_per_day
     memory = window.coherence_days * periods_per_day
     corroborated, uncorroborated = parameters.w_corroborated, parameters.w_uncorroborated
     weight = corroborated * sums.n_signals_corroborated + uncorroborated * sums.n_signals_uncorroborated
     coherent = corroborated * sums.n_coherent_corroborated + uncorroborated * sums.n_coherent_uncorroborated
-    lost = corroborated * (sums.n_signals_corroborated - sums.n_coherent_corroborated) + uncorroborated * (
-        sums.n_signals_uncorroborated - sums.n_coherent_uncorroborated
-    )
     sigma, sigma_max = decayed_sum(coherent, memory, keep), decayed_sum(weight, memory, keep)
     measured = sigma_max > 0
-
-    def of_sigma_max(state: Floats) -> Floats:
-        return ratio(state, sigma_max)
 
     def over_ends(values: Floats) -> Floats:
         result: Floats = decayed_sum(values[:, 1:], length)[rows.agent, rows.as_of]
@@ -72,14 +62,11 @@ def coherence(
     squares = (
         corroborated**2 * sums.n_signals_corroborated + uncorroborated**2 * sums.n_signals_uncorroborated
     )
-    squared_weight = _squared_weights(
-        squares, of_sigma_max(np.ones(sigma_max.shape)), keep, length, memory, first, last
-    )
+    inverse = ratio(np.ones(sigma_max.shape), sigma_max)
+    squared_weight = _squared_weights(squares, inverse, keep, length, memory, first, last)
     variance = squared_weight[rows.agent, rows.as_of - first] / counted**2
-    lost_share = over_ends(of_sigma_max(decayed_sum(lost, memory, keep))) / counted
-    share = over_ends(of_sigma_max(sigma)) / counted
+    share = over_ends(ratio(sigma, sigma_max)) / counted
     return Coherence(
-        incoherent=np.minimum(lost_share, 1.0),
         effective_signals=ratio(np.ones_like(variance), variance),
         n_ends=n_ends,
         sigma=sigma[rows.agent, rows.as_of],
@@ -89,8 +76,7 @@ def coherence(
 
 
 def _without_noise(share: Floats) -> Floats:
-    """Return the shares rounded to ``KEPT_BITS``, so that an unchanged S is the same to the bit wherever its sums
-    begin."""
+    """Return the shares rounded to ``KEPT_BITS``."""
     mantissa, exponent = np.frexp(share)
     result: Floats = np.ldexp(np.round(np.ldexp(mantissa, KEPT_BITS)), exponent - KEPT_BITS)
     return result
@@ -101,8 +87,8 @@ def _squared_weights(
 ) -> Floats:
     """Compute Σ_p (Σ_t f^(t − p − 1)/σ_max(t))² · squares_p at the as-ofs ``first`` to ``last``.
 
-    The inner sum of a period p is computed from the inner sum of the next period. It decays, gains the period end p + 1
-    if that lies in the window, and loses the period end whose horizon no longer contains p.
+    The inner sum of a period p is computed from the inner sum of the period p + 1. It decays, gains the period end
+    p + 1 if that end lies in the window, and loses the period end whose lookback horizon does not contain p.
 
     :param squares: (agents, periods) sums of squared weights of the signals.
     :param inverse: (agents, periods + 1) 1/σ_max at each period end; 0 where σ_max is 0.

@@ -7,12 +7,13 @@ Medicine 27, 1693–1702), applied to −ln of a factor, which is a sum over its
 With centres B_j and bounds B_j⁻ of the better side, the upper one is exp(−max(0, Σ B_j − √Σ (B_j − B_j⁻)²)).
 
 Squared distances can be added in any order, so the score is combined from the factors. That lets ``integrity_floor``
-cap the effect of I_int.
+limit the loss of I_int.
 
-A component estimated as 0 has an infinite loss, so it is handled separately: the lower bound is 0, and the upper bound
-is the component's own upper bound times that of the other components.
+A component estimated as 0 has an infinite loss. The lower bound of its factor is 0. The upper bound of the factor is
+the component's own upper bound times the upper bound of the other components together.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -23,8 +24,7 @@ from ciris_scoring.statistics.inputs import Booleans, Floats
 
 
 class Loss(NamedTuple):
-    """Losses of components, factors or a score on both sides of the interval, of the same shape: (n,), or (n, c) for c
-    of them."""
+    """Losses of a score, (n,), or of c components or factors, (n, c), on both sides of the interval."""
 
     worse: Floats
     """Loss at the centre of the worse side."""
@@ -35,8 +35,8 @@ class Loss(NamedTuple):
     better_distance: Floats
     """Distance B − B⁻ of the bound, 0 or more."""
     zero: Booleans
-    """Whether a component is estimated as 0. Its losses are then 0 on both sides, and ``zero_upper`` is used
-    instead."""
+    """Whether a component is estimated as 0. Its losses are then set to 0 on both sides, and ``zero_upper`` is
+    used."""
     zero_upper: Floats
     """Product of the upper bounds of the components estimated as 0; 1 where there is none."""
 
@@ -91,8 +91,7 @@ def bounds_of(whole: Loss) -> Bounds:
 
 
 def floored(factor: Loss, floor: float) -> Loss:
-    """Return a factor's losses for the score, in which value and bounds of the factor are at least ``floor``
-    (``integrity_floor``)."""
+    """Return the losses of a factor whose value and bounds are at least ``floor`` (``integrity_floor``)."""
     if floor <= 0:
         return factor
     bounds = bounds_of(factor)
@@ -109,20 +108,17 @@ def floored(factor: Loss, floor: float) -> Loss:
     )
 
 
-def driver(parts: list[Loss], scale: list[Floats]) -> NDArray[np.int64]:
-    """Return the component with the largest (L⁺ − L)². A component estimated as 0 comes first. If several are equal,
-    the first one is returned.
+def driver(parts: list[Loss], scale: Mapping[int, Floats]) -> NDArray[np.int64]:
+    """Return the component with the largest L⁺ − L. It is infinite for a component estimated as 0. Of several equal
+    components the first is returned.
 
     :param parts: losses of the components of each factor, (n, c).
-    :param scale: (n,) for each factor: the share of its distance that remains in the score. It differs from 1 only for
-        a floored I_int.
-    :returns: (n,) index over the components of all factors; −1 where no component has any width.
+    :param scale: (n,) by index of a factor: the share of its distance that remains in the score, if less than 1.
+    :returns: (n,) index over the components of all factors; −1 where the distance of each component is 0.
     """
     distances = [np.where(part.zero, np.inf, part.worse_distance) for part in parts]
-    scaled = [
-        np.where(factor_scale[:, None] > 0, distance, 0.0)
-        * np.where(factor_scale > 0, factor_scale, 1.0)[:, None]
-        for distance, factor_scale in zip(distances, scale, strict=True)
-    ]
-    widths = np.concatenate(scaled, axis=-1)
+    for factor, share in scale.items():
+        remains = (share > 0)[:, None]
+        distances[factor] = np.where(remains, distances[factor], 0.0) * np.where(remains, share[:, None], 1.0)
+    widths = np.concatenate(distances, axis=-1)
     return np.where(np.max(widths, axis=-1) > 0, np.argmax(widths, axis=-1), -1)

@@ -1,8 +1,8 @@
 """Confidence bounds of single components in closed form, at any level (certainty.md §3).
 
-All components here are better if they are lower: rate of bad events, ECE, drift, hours to recovery. So the lower bound
-is the side of a better score and uses ``z_better``; the upper bound is the side of a worse score and uses ``z_worse``.
-The bounds contain the centre. :mod:`intervals` widens them to contain the published value.
+Lower values of these components are better: rate of bad events, ECE, drift, hours to recovery. So the lower bound is
+the side of a better score and uses ``z_better``; the upper bound is the side of a worse score and uses ``z_worse``. The
+bounds contain the centre. :mod:`intervals` widens them to contain the published value.
 
 The constants were set by simulation, so that 95 % intervals contain the truth as often as docs/measuring.md
 ("Intervals") says. ``make bench BENCH='coverage --part intervals'`` repeats it.
@@ -30,16 +30,15 @@ FOLDING_RANGE = 2.5
 """Standard deviations from 0 within which the two corrections above apply to a gap. Set by simulation."""
 
 FEW_EVENTS = 4.0
-"""Effective bad events below which Wilson's lower bound is too high: in the simulation, intervals with one to three bad
-events contained the truth in 90.5 %."""
+"""Effective bad events below which Wilson's lower bound is too high. In the simulation, 90.5 % of Wilson's intervals
+with one to three bad events contained the truth."""
 
 FEW_EVENTS_SHARE = 0.05
 """Probability below the lower bound for few events."""
 
-NEWTON_STEPS = 12
-"""Newton steps of ``gamma_quantile``; enough for a result that is exact to rounding."""
-TERMS = 30
-"""Terms of the series in ``gamma_quantile``. Its terms fall quickly, because the quantile is at most 1.4."""
+NEWTON_STEPS, TERMS = 12, 30
+"""Newton steps and terms of the series in ``gamma_quantile``. They make the result exact to rounding, because the
+quantile is at most 1.4."""
 
 TINY_DIVERGENCE = 1e-12
 """KL in nats below which the variance of KL over KL is replaced by its limit, 2/n."""
@@ -97,8 +96,8 @@ def wilson(rate: Floats, n: Floats, level: Level, none: Booleans, every: Boolean
 def gamma_quantile(shape: Floats) -> Floats:
     """Compute the quantile ``FEW_EVENTS_SHARE`` of the gamma distribution, by Newton's method on logarithms.
 
-    The distribution function at g is g^x e^−g Σ g^k / ((x + 1) … (x + k)) / Γ(x + 1). Its logarithm as a function of ln
-    g is concave and has the slope x / Σ, so Newton's method always converges.
+    The distribution function at g is g^x e^−g Σ / Γ(x + 1), with Σ the sum over k ≥ 0 of g^k / ((x + 1) … (x + k)). Its
+    logarithm as a function of ln g is concave and has the slope x / Σ, so Newton's method always converges.
 
     :param shape: (n,) x, in (0, ``FEW_EVENTS``).
     """
@@ -121,8 +120,8 @@ def calibration_bounds(
 ) -> TwoCentred:
     """Compute confidence bounds of ECE (certainty.md §3, "ece").
 
-    The gap of a bin is taken as normal. ECE is the sum of absolute gaps, which noise makes larger; both centres correct
-    this. The success rate of a bin is shrunk towards the overall rate. In the overall rate two successes and two
+    The gap of a bin is taken as normal. ECE is the sum of absolute gaps. Noise makes absolute gaps larger, and both
+    centres correct this. The success rate of a bin is shrunk towards the overall rate, to which two successes and two
     failures are added (Agresti and Coull 1998, The American Statistician 52, 119–126).
 
     :param judged: (n, 10) judged traces by bin.
@@ -151,8 +150,7 @@ def calibration_bounds(
 
 
 class Divergence(NamedTuple):
-    """KL divergences of the metrics and the contribution of sampling, (n, 3) each; 0 where a metric is not
-    measurable."""
+    """KL divergences of the three metrics and their moments, (n, 3) each; 0 where a metric is not measurable."""
 
     measured: Booleans
     kl: Floats
@@ -172,9 +170,9 @@ def divergence(
 ) -> Divergence:
     """Compute KL divergences of the metrics' histograms with their moments (certainty.md §3, "delta_drift").
 
-    Without drift, 2 n_h · KL is a weighted sum of chi-squares with the moments of the design-effect matrix (Rao and
-    Scott 1981, JASA 76, 221–230). n_h is 1/(1/n_recent + 1/n_baseline). The variance that drift adds follows from the
-    derivatives of KL (delta method).
+    Without drift, 2 n_h · KL is a weighted sum of chi-squares, where n_h = 1/(1/n_recent + 1/n_baseline). The weights
+    are the eigenvalues of the design-effect matrix (Rao and Scott 1981, JASA 76, 221–230). The variance that drift adds
+    follows from the derivatives of KL (delta method).
 
     :param recent: (n, 3, 10) counts in the window.
     :param baseline: (n, 3, 10) counts in the baseline.
@@ -208,9 +206,10 @@ def divergence(
 def drift_bounds(metrics: Divergence, level: Level) -> TwoCentred:
     """Compute confidence bounds of δ_drift from the sum of the metrics' divergences, by inverting a score test.
 
-    The variance of the sum is ``null + 4F · sum``. Like Wilson's, the test uses the variance at the bound, so the
-    bounds solve a quadratic equation. δ averages 1 − exp(−KL) over the metrics, which is less than 1 − exp(−mean KL)
-    where the metrics differ. The ratio of the two is taken at the centre (certainty.md §3, "delta_drift").
+    The variance of the sum is the variance without drift, plus ``slope`` times the sum. Like Wilson's, the test uses
+    the variance at the bound, so the bounds solve a quadratic equation. δ averages 1 − exp(−KL) over the metrics, which
+    is less than 1 − exp(−mean KL) where the metrics differ. The ratio of the two is taken at the centre (certainty.md
+    §3, "delta_drift").
 
     :returns: bounds of δ_drift; 0 where no metric is measurable.
     """
@@ -225,7 +224,7 @@ def drift_bounds(metrics: Divergence, level: Level) -> TwoCentred:
             metrics.slope_limit,
         )
     )
-    slope = np.divide(slope_variance, kl, out=slope_limit / some, where=kl > TINY_DIVERGENCE)  # this is 4F
+    slope = np.divide(slope_variance, kl, out=slope_limit / some, where=kl > TINY_DIVERGENCE)
 
     def limit(z: float, side: float) -> Floats:
         root = np.sqrt(np.maximum(slope * raw + z * z * slope * slope / 4 + null_variance, 0))

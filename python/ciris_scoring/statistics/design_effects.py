@@ -1,10 +1,10 @@
 """Design effects: the variance of a rate over that of independent traces (Kish 1965, Survey Sampling, page 258).
 
-An agent's own days say little about its design effect: 7 + 23 days give a ratio with a standard error of 0.27. So its
-own ratio is shrunk towards 1 + (n̄ − 1) · icc, Kish's design effect of clusters, with the fleet's correlation within
-days and the agent's own number of traces per day (certainty.md §3, "Design effect"). The two are averaged by their
-degrees of freedom, as variances are by Smyth (2004, Statistical Applications in Genetics and Molecular Biology 3,
-article 3).
+An agent's own days say little about its design effect: 7 + 23 days give a ratio with a standard error of 0.27. So the
+agent's own ratio is shrunk towards 1 + (n̄ − 1) · icc, Kish's design effect of clusters. icc is the fleet's correlation
+within days, and n̄ the agent's number of traces per day (certainty.md §3, "Design effect"). The own and the fleet's
+value are averaged by their degrees of freedom (Smyth 2004, Statistical Applications in Genetics and Molecular Biology
+3, article 3).
 
 The constants were set by simulation, so that 95 % intervals contain the truth as often as docs/measuring.md
 ("Intervals") says. ``make bench BENCH='coverage --part intervals'`` repeats it.
@@ -37,7 +37,8 @@ EPISODE_CV = 1.8
 weight ``FLEET_WEIGHT``."""
 
 MIN_EPISODES = 3
-"""Smallest number of recovered episodes of an agent whose variation counts. Fewer say almost nothing about it."""
+"""Smallest number of recovered episodes of an agent whose variation counts. Fewer say almost nothing about the
+variation."""
 
 MOST_LOG_VARIANCE = 9.0
 """Largest variance of the logarithms of durations. It keeps the coefficient of variation below 100."""
@@ -45,11 +46,9 @@ MOST_LOG_VARIANCE = 9.0
 MOST_EPISODES = 1_000.0
 """Largest number of episodes of one agent that count, so that no agent decides for the fleet."""
 
-UNIT = 2.0**-36
-"""Unit of the sums for correlations."""
-UNIT_EPISODES = 2.0**-30
-"""Unit of the sums for episodes. Sums are integers, so the order of agents and their division into chunks do not
-matter."""
+UNIT, UNIT_EPISODES = 2.0**-36, 2.0**-30
+"""Units of the sums for correlations and for episodes. Sums are integers, so a result does not depend on the order of
+agents and their division into chunks."""
 
 
 class FleetSums(NamedTuple):
@@ -62,10 +61,7 @@ class FleetSums(NamedTuple):
 
 
 class FleetValues(NamedTuple):
-    """Values of the fleet that every agent's bounds depend on, per window and as-of; stored once the as-of is final.
-
-    To use stored values, write them into these arrays.
-    """
+    """Values of the fleet that every agent's bounds depend on, per window and as-of."""
 
     icc: Floats
     """(windows, periods + 1, 11) correlation of the traces of a day, in the order of ``EFFECTS``."""
@@ -84,8 +80,8 @@ def empty_fleet_sums(n_windows: int, n_periods: int) -> FleetSums:
 def own_weight(residuals: Residuals) -> Floats:
     """Return the weight of an agent's own ratio, 1 / (2/degrees of freedom + 1/expected); 0 without information.
 
-    It is the inverse of the ratio's approximate variance: 2/degrees of freedom, as of any sample variance, and
-    1/expected for the excess kurtosis of Poisson counts.
+    The weight is the inverse of the ratio's approximate variance. This has two terms: 2/degrees of freedom, as for any
+    sample variance, and 1/expected, for the excess kurtosis of Poisson counts.
     """
     informative = (residuals.degrees > 0) & (residuals.expected > 0)
     degrees = np.where(informative, residuals.degrees, 1.0)
@@ -155,7 +151,7 @@ def design_effects(residuals: Residuals, icc: Floats) -> Floats:
 
 
 def fleet_effect(residuals: Residuals, icc: Floats) -> Floats:
-    """Return the design effect that the fleet's correlation implies, at least 0.1: a negative one is impossible."""
+    """Return the design effect that the fleet's correlation implies, at least the smallest of ``LEAST_EFFECT``."""
     result: Floats = np.maximum(LEAST_EFFECT.min(), 1 + (residuals.mean_per_day - 1) * icc)
     return result
 
@@ -174,11 +170,11 @@ class HistogramEffect(NamedTuple):
 def histogram_effect(
     residuals: Residuals, trace: Floats, squared_trace: Floats, free_bins: Floats, icc: Floats
 ) -> HistogramEffect:
-    """Compute the moments of V, shrunk towards the fleet's.
+    """Compute the moments of the design-effect matrices V, shrunk towards the fleet's.
 
-    The agent's own tr V² is that of a sample covariance with ν degrees of freedom, which chance inflates to (1 + 1/ν)
-    tr V² + (tr V)²/ν. It is corrected by the unbiased estimator of Bai and Saranadasa (1996, Statistica Sinica 6,
-    311–329). V is shrunk as a whole, towards the multinomial (I − √p √pᵀ) times the fleet's design effect.
+    The agent's own V is a sample covariance with ν degrees of freedom. Chance inflates its tr V² to (1 + 1/ν) tr V² +
+    (tr V)²/ν. The estimator of Bai and Saranadasa (1996, Statistica Sinica 6, 311–329) corrects this. V is shrunk as a
+    whole, towards the multinomial covariance (I − √p √pᵀ) times the fleet's design effect.
 
     :param residuals: (n, 3).
     :param trace: (n, 3) the agent's own tr V.

@@ -22,9 +22,9 @@ from ciris_scoring.statistics.residuals import ratio
 from ciris_scoring.statistics.windows import Deferrals, FragileEpisodes
 
 RECENT_WINDOWS, BASE_DAYS = (4, 7, 14, 28, 42), 90
-"""Lengths in days of the windows that are compared, and number of days before a window that it is compared with."""
+"""Lengths in days of the recent windows, and number of days before each window with which it is compared."""
 LEAST_EPISODES = 2
-"""Smallest number of episodes in a window for the change "more often"."""
+"""Smallest number of episodes in a recent window for ``more_often``."""
 WORSE_BEFORE, DEFERRALS_BEFORE = 0.25, 0.5
 """Loss and number of deferrals that are added to the deferrals before the window, because few deferrals say little."""
 
@@ -33,20 +33,19 @@ KINDS = ("longer", "more_often", "judged_worse")
 
 
 class EventChange(NamedTuple):
-    """The most significant change for the worse of n pairs of an agent and an as-of; (n,) each. ``now`` and ``before``
-    are NaN if nothing is worse."""
+    """The most significant change for the worse of n pairs of an agent and an as-of; (n,) each."""
 
     z: Floats
     """Signed root of the likelihood ratio of the change; 0 without events."""
     kind: Integers
     """Index of ``KINDS``."""
     days: Integers
-    """Length of its window in days."""
+    """Length in days of the recent window with the change."""
     now: Floats
-    """Typical hours of an episode (exp of the mean logarithm), number of episodes, or mean value of deferrals."""
+    """Typical hours of an episode (exp of the mean logarithm), number of episodes, or mean value of deferrals; NaN if
+    nothing is worse."""
     before: Floats
-    """Value to compare ``now`` with, from the days before the window. A number of episodes is scaled to the window's
-    days."""
+    """The same value for the days before the window. A number of episodes is scaled to the window's days."""
 
 
 def event_changes(
@@ -108,10 +107,9 @@ def event_changes(
 
 
 def longer(n: Sides, log_hours: Sides, squares_before: Floats, episode_cv: Floats) -> Floats:
-    """Compute the signed root of the likelihood ratio of longer durations.
+    """Compute the signed root of the likelihood ratio of longer durations: the root of ν ln(1 + t²/ν).
 
-    This is the root of ν ln(1 + t²/ν). t is the t statistic of the two mean logarithms, and ν the degrees of freedom of
-    their variance.
+    t is the t statistic of the two mean logarithms of durations, and ν the degrees of freedom of their variance.
 
     :param squares_before: sums of the squared logarithms of the hours of the episodes before the window.
     :param episode_cv: the fleet's coefficient of variation of durations.

@@ -1,7 +1,7 @@
 """Components that are quotients of the sums of a window (scoring.md §4 to §6).
 
-The formulas are those of macros/formulas/factors.sql, which compute the published values in SQL.
-tests/python/test_windows.py checks that both are equal to 1e-12.
+macros/formulas/factors.sql has the same formulas in SQL, for the published values. tests/python/test_windows.py checks
+that both give the same numbers.
 """
 
 from typing import NamedTuple
@@ -22,7 +22,7 @@ class Components(NamedTuple):
     ece: Floats
     mttr_hours: Floats
     n_episodes: Integers
-    """Number of episodes in ``mttr_hours``: those that ended in the window, and the open one."""
+    """Number of episodes in ``mttr_hours``: the episodes that ended in the window, and the open episode."""
     rho_regression: Floats
     q_deferral: Floats
 
@@ -42,14 +42,8 @@ def components(columns: Columns, parameters: Parameters) -> Components:
         i_coverage=columns["n_fields_present"] / (FIELDS_PER_TRACE * n),
         i_replay=np.where(is_replayed, columns["replay_success_weight"] / n, 1.0),
         ece=ratio(np.abs(columns["excess_confidence"]).sum(axis=-1) / CONFIDENCE_UNITS, columns["n_judged"]),
-        mttr_hours=_hours(columns["recovery_microseconds"] + open_time, n_episodes),
+        mttr_hours=ratio(columns["recovery_microseconds"] + open_time, n_episodes) / MICROSECONDS_PER_HOUR,
         n_episodes=n_episodes,
         rho_regression=ratio(regressions, columns["n_recoveries"]),
         q_deferral=ratio(columns["value_of_judged_deferrals"], columns["n_judged_deferrals"], 1.0),
     )
-
-
-def _hours(microseconds: Integers, n: Integers) -> Floats:
-    """Return the mean time to recovery in hours (scoring.md §5); 0 without an episode."""
-    result: Floats = ratio(microseconds, n) / MICROSECONDS_PER_HOUR
-    return result

@@ -1,7 +1,7 @@
 """Binary COPY between PostgreSQL and numpy, for rows whose columns all have a fixed width.
 
-If no value is null and all arrays of a column have the same length, every row has the same number of bytes. The whole
-answer is then one numpy array, which is forty times faster than a Python object for each number.
+If no value is null and all arrays of a column have the same length, every row has the same number of bytes. All rows
+are then read as one numpy array. That is forty times faster than a Python object for each number.
 """
 
 from collections.abc import Mapping
@@ -120,7 +120,7 @@ def types_of(columns: Mapping[str, NDArray[Any]]) -> dict[str, Numbers]:
 
 
 def write_numbers(session: Session, table: str, columns: Mapping[str, NDArray[Any]]) -> None:
-    """Append rows to a temporary table, and create it if it does not exist.
+    """Append rows to a temporary table. It is created if it does not exist.
 
     :param columns: (n,) or (n, length) arrays by column name.
     """

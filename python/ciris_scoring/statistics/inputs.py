@@ -12,10 +12,9 @@ Booleans = NDArray[np.bool_]
 METRICS = ("csdma_plausibility_score", "dsdma_domain_alignment", "coherence_level")
 """The metrics whose histograms measure drift, in the order of the arrays."""
 
-
 LEAST_HOURS = 0.01
-"""Shortest duration of an episode in hours; shorter ones are set to it (certainty.md §4). Otherwise a difference of one
-second between very short episodes would count as large variation of the logarithms."""
+"""Shortest duration of an episode in hours. Shorter durations count as this number (certainty.md §4), because otherwise
+a difference of one second between very short episodes would be a large variation of the logarithms."""
 
 LEAST_LOG_HOURS = float(np.log(LEAST_HOURS))
 
@@ -53,9 +52,9 @@ class PeriodSums(NamedTuple):
     n_recoveries: Integers
     """Number of fragile episodes that ended in the period (from ``int_agent_events``)."""
     log_recovery_hours: Floats
-    """Sum of the natural logarithms of their durations in hours; each is at least ``LEAST_LOG_HOURS``."""
+    """Sum of the natural logarithms of the hours of these episodes, each at least ``LEAST_LOG_HOURS``."""
     log_recovery_hours_squared: Floats
-    """Sum of the squares of these logarithms."""
+    """Sum of the squares of the logarithms."""
 
 
 class Places(NamedTuple):
@@ -74,22 +73,19 @@ class Places(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """The n scored rows with the components that are computed before the confidence bounds; (n,) each."""
+    """The fields of :class:`Places`, with the published components that bounds are computed from; (n,) each."""
 
     agent: Integers
-    """Index of the agent in the chunk's arrays."""
     as_of: Integers
-    """The as-of, as the number of array periods before it: 1 to the number of periods."""
     window: Integers
-    """Index into the windows."""
     mttr_hours: Floats
-    """Mean time to recovery in hours, as published; 0 without an episode."""
+    """Mean time to recovery in hours; 0 without an episode."""
     n_episodes: Integers
-    """Number of episodes in ``mttr_hours``: those that recovered in the window, and the open one."""
+    """Number of episodes in ``mttr_hours``: the episodes that ended in the window, and the open episode."""
     rho_regression: Floats
-    """Share of recoveries that relapsed, as published."""
+    """Share of recoveries that relapsed."""
     q_deferral: Floats
-    """Quality of deferrals, as published; 1 without a judged deferral."""
+    """Quality of deferrals; 1 without a judged deferral."""
     n_judged_deferrals: Integers
 
 
@@ -109,7 +105,7 @@ class Window(NamedTuple):
 class Parameters(NamedTuple):
     """The published parameters that the statistics use, with the names of ``int_scoring_parameters``.
 
-    The defaults are those of scoring.md, as a test checks. Benchmarks use them, because they have no database.
+    Benchmarks, which have no database, use the defaults. A test checks that they are those of the macros.
     """
 
     lambda_c: float = 5.0

@@ -5,9 +5,8 @@ The intervals estimate the score that the agent's behaviour would have in expect
 vectorised over rows and without random numbers. A result is the same to the bit however agents and rows are divided
 into chunks, and wherever the arrays begin.
 
-**Use.** Call :func:`sum_fleet` for each chunk of :func:`agents_per_chunk` agents, which adds to the sums of the chunks
-before it, and pass the total to :func:`fleet_values`. Replace the values of final as-ofs by the stored ones.
-Then call :func:`compute_intervals` for each chunk.
+**Use.** Call :func:`sum_fleet` for each chunk of :func:`agents_per_chunk` agents, with the sums of the earlier chunks.
+Pass the total to :func:`fleet_values`, and the fleet's values to :func:`compute_intervals` for each chunk.
 
 **Sums.** With y_d events in n_d trials on day d, a row needs these sums over the days of its window and of its
 baseline:
@@ -31,13 +30,15 @@ with hourly periods.
 
 **Details** that certainty.md does not fix:
 
-- Days without trials do not count. Degrees of freedom are days less means. A window or baseline in which only one
-  outcome occurs says nothing about the variation between days, so its days do not count.
+- Days without trials do not count. Degrees of freedom are the number of days less the number of means: one mean for the
+  window and one for the baseline. A window or baseline in which only one outcome occurs says nothing about the
+  variation between days, so its days do not count.
 - ``ece``: a day's residual is Σ_b (y_b − n_b p_b). With independent traces the expectation of its square is Σ_b p_b(1 −
   p_b) n_b, less the share of the day in the mean. Clustering adds √(p_b(1 − p_b) p_c(1 − p_c)) per pair of traces in
   bins b and c.
-- The centre of drift is not truncated at 0 on the better side, so R at it may exceed norm(1). That compensates the
-  noise of the other components. The bounds of R end at norm(0) and norm(1), those of the score at norm(1).
+- The centre of drift on the better side is not truncated at 0, so R may exceed norm(1) at this centre. That compensates
+  the noise of the other components. The bounds of R are limited to norm(0) and norm(1), and the bounds of the score to
+  norm(1).
 - With ``integrity_floor``, the floor also applies to the bounds of I_int from which the score's bounds are computed.
 - A component estimated as 0 is the ``interval_driver``. An unmeasured S is 0, and so are both its bounds.
 """
@@ -116,7 +117,7 @@ FACTORS = ("C", "I_int", "R", "I_inc", "S")
 """The factors of the score, in the order of the arrays."""
 
 COMPONENTS = tuple(one.component for one in COMPONENT_ROWS if one.has_interval)
-"""The components that widen an interval, in the order of the arrays. ``rho_regression`` is not one: it is taken as
+"""The components that widen an interval, in the order of the arrays. ``rho_regression`` does not: it is taken as
 observed."""
 
 GOOD_SHARES = tuple(one.component for one in COMPONENT_ROWS if one.is_rate and one.better == "higher")
@@ -125,7 +126,7 @@ GOOD_SHARES = tuple(one.component for one in COMPONENT_ROWS if one.is_rate and o
 WORSE_SIDE_OF_ECE = 1.6
 """Factor by which the published worse side of ``ece`` is widened (certainty.md §3). Where gaps do not exceed their
 noise, the truncated centre is too low. 1.6 was set by the simulation in ``benchmarks/coverage`` (docs/measuring.md,
-"Intervals"). The score's interval does not need it, because the other components compensate."""
+"Intervals"). The score's interval does not need this factor, because the other components compensate."""
 
 _RATE = {rate: index for index, rate in enumerate(RATES)}
 
@@ -174,7 +175,7 @@ class _ComponentBounds(NamedTuple):
     """(n, 7) rates of bad events, in the order of ``RATES``."""
     gap: TwoCentred
     deferrals: Bounds
-    """1 − the quality of judged deferrals."""
+    """Quality of judged deferrals."""
     drift: TwoCentred
     recovery: Bounds
 
@@ -222,7 +223,7 @@ def compute_intervals(
     """Second pass: compute scores and confidence bounds of the rows of a chunk of agents (certainty.md §3).
 
     :param sums: sums of the chunk's agents.
-    :param fleet: values of all agents, from :func:`fleet_values`, or as stored.
+    :param fleet: values of the fleet, from :func:`fleet_values`.
     :param periods_per_day: 1 or 24.
     """
     positions, parts = [], []
@@ -326,7 +327,7 @@ def _bounds(
     bad = events / n_traces[:, None]
     bad[:, _RATE["i_coverage"]] /= FIELDS_PER_TRACE
     bad[:, _RATE["i_replay"]] = np.minimum(np.where(is_replayed, replay[:, 0], 0.0) / n_traces, 1.0)
-    bad[:, _RATE["s_score"]] = np.where(is_coherence_measured, coherent.incoherent, 1.0)
+    bad[:, _RATE["s_score"]] = np.where(is_coherence_measured, 1 - coherent.s_score, 1.0)
     trials = np.repeat(n_traces[:, None], n_rates, axis=1)
     trials[:, _RATE["i_replay"]] = ratio(n_traces**2, replay[:, 1])
     trials[:, _RATE["s_score"]] = coherent.effective_signals
@@ -366,7 +367,6 @@ def _bounds(
 
     # Published values.
     good = 1 - bad
-
     factor = np.stack(
         [
             np.exp(-parameters.lambda_c * bad[:, 0]) * np.exp(-parameters.mu_c * bad[:, 1]),
@@ -400,26 +400,25 @@ def _bounds(
 
     combined = combined_factors(parts)
     factor_bounds = [bounds_of(one) for one in combined_factors(published_parts)]
-    composite_parts = [combined[0], floored(combined[1], parameters.integrity_floor), *combined[2:]]
+    integrity = floored(combined[1], parameters.integrity_floor)
+    composite_parts = [combined[0], integrity, *combined[2:]]
     whole = bounds_of(combine(Loss(*(np.stack(of, axis=-1) for of in zip(*composite_parts, strict=True)))))
     factor_low = np.stack([bounds.lower for bounds in factor_bounds], axis=-1)
     factor_high = np.stack([bounds.upper for bounds in factor_bounds], axis=-1)
     factor_low[:, 2] = np.maximum(factor_low[:, 2], worst_r)
     factor_high[:, 2] = np.minimum(factor_high[:, 2], best_r)
-    scales = [
-        np.divide(
-            one.worse_distance,
-            combined[index].worse_distance,
-            out=np.ones(len(n_traces)),
-            where=(combined[index].worse_distance > 0) & np.isfinite(combined[index].worse_distance),
-        )
-        for index, one in enumerate(composite_parts)
-    ]
-    drivers = driver(parts, scales)
+    whole_distance = combined[1].worse_distance
+    integrity_scale = np.divide(
+        integrity.worse_distance,
+        whole_distance,
+        out=np.ones(len(n_traces)),
+        where=(whole_distance > 0) & np.isfinite(whole_distance),
+    )
+    drivers = driver(parts, {1: integrity_scale})
 
-    # Components in their own units. Where the published value is the share of good events, the lower bound becomes the
-    # upper one, and vice versa.
+    # Components in their own units.
     lower, upper = published.rates
+    good_lower, good_upper = _kept(published.rates)
     gap = published.gap
     misled = gap.centre + WORSE_SIDE_OF_ECE * (gap.upper - gap.centre)
     own_effects = np.where(unmeasured, np.nan, effects[:, :n_rates])
@@ -430,8 +429,9 @@ def _bounds(
     components = {
         **{rate: (bad[:, i], lower[:, i], upper[:, i], own_effects[:, i]) for rate, i in _RATE.items()},
         **{
-            rate: (good[:, _RATE[rate]], *_kept(published.rates, rate), own_effects[:, _RATE[rate]])
-            for rate in GOOD_SHARES
+            rate: (good[:, i], good_lower[:, i], good_upper[:, i], own_effects[:, i])
+            for rate, i in _RATE.items()
+            if rate in GOOD_SHARES
         },
         "delta_drift": (
             delta,
@@ -446,12 +446,7 @@ def _bounds(
             np.clip(misled, 0.0, 1.0),
             np.where(n_judged > 0, effects[:, n_rates], np.nan),
         ),
-        "q_deferral": (
-            rows.q_deferral,
-            1 - published.deferrals.upper,
-            1 - published.deferrals.lower,
-            no_effect,
-        ),
+        "q_deferral": (rows.q_deferral, *published.deferrals, no_effect),
     }
     value, low, high, design_effect = (
         np.stack([components[component][i] for component in COMPONENTS], axis=-1) for i in range(4)
@@ -482,29 +477,32 @@ def _columns(residuals: Residuals, columns: slice) -> Residuals:
 
 
 def _deferral_bounds(quality: Floats, n: Integers, level: Level) -> Bounds:
-    """Return Wilson bounds of 1 − quality, for n judged deferrals, without a design effect."""
+    """Return Wilson bounds of the quality of n judged deferrals, without a design effect."""
     lost, judged = 1 - quality, n.astype(np.float64)
-    return _held(wilson(lost, judged, level, lost <= 0, lost >= 1), lost, judged <= 0)
+    return _held(_kept(wilson(lost, judged, level, lost <= 0, lost >= 1)), quality, judged <= 0)
 
 
 def _held(bounds: Bounds, value: Floats, unmeasured: Booleans) -> Bounds:
-    """Return the bounds; where a component is unmeasured, both are its value, so that it does not widen an interval."""
+    """Return the bounds; where a component is unmeasured, both bounds are its value, so that it does not widen an
+    interval."""
     return Bounds(np.where(unmeasured, value, bounds.lower), np.where(unmeasured, value, bounds.upper))
 
 
-def _kept(bounds: Bounds, rate: str) -> Bounds:
-    """Return the bounds of the share of good events, (n,)."""
-    return Bounds(1 - bounds.upper[:, _RATE[rate]], 1 - bounds.lower[:, _RATE[rate]])
+def _kept(bounds: Bounds) -> Bounds:
+    """Return the bounds of the share of good events, from the bounds of the rate of bad events."""
+    return Bounds(1 - bounds.upper, 1 - bounds.lower)
 
 
 def _losses(bad: Floats, bounds: _ComponentBounds, rows: Rows, parameters: Parameters) -> list[Loss]:
     """Return the losses of each factor's components, in the order of ``FACTORS``."""
 
-    def kept(rate: str) -> tuple[Floats, Floats, Floats, Floats]:
-        value = 1 - bad[:, _RATE[rate]]
-        return value, value, *_kept(bounds.rates, rate)
-
     rates, gap, deferrals, drifted, recovery = bounds
+    lower, upper = _kept(rates)
+
+    def kept(rate: str) -> tuple[Floats, Floats, Floats, Floats]:
+        i = _RATE[rate]
+        return 1 - bad[:, i], 1 - bad[:, i], lower[:, i], upper[:, i]
+
     penalty = np.array([parameters.lambda_c, parameters.mu_c])
     return [
         finite_loss(
@@ -517,7 +515,7 @@ def _losses(bad: Floats, bounds: _ComponentBounds, rows: Rows, parameters: Param
         _resilience_loss(drifted, recovery, rows, parameters),
         _retained(
             (1 - gap.centre, 1 - gap.raw, 1 - gap.upper, 1 - gap.raw_lower),
-            (rows.q_deferral, rows.q_deferral, 1 - deferrals.upper, 1 - deferrals.lower),
+            (rows.q_deferral, rows.q_deferral, *deferrals),
             kept("u_unsafe"),
         ),
         _retained(kept("s_score")),
@@ -536,8 +534,8 @@ def _retained(*components: tuple[Floats, Floats, Floats, Floats]) -> Loss:
 def _resilience_loss(drifted: TwoCentred, recovery: Bounds, rows: Rows, parameters: Parameters) -> Loss:
     """Return the losses of R's two components, drift and time to recovery.
 
-    Each component is set to its bound while the other stays at its value. The loss at the centre counts in the first
-    one only.
+    Each component is set to its bound while the other component stays at its value. The loss at the centre is counted
+    as a loss of drift.
     """
 
     def loss_of_r(delta: Floats, hours: Floats) -> Floats:
@@ -557,7 +555,7 @@ def _resilience_loss(drifted: TwoCentred, recovery: Bounds, rows: Rows, paramete
 
 
 def _bounded(factor: Loss, most: Floats) -> Loss:
-    """Return the loss of R, with its loss at the worse bound limited to the loss of norm(0)."""
+    """Return the loss of R, with its worse bound limited to ``most``, the loss of norm(0)."""
     return factor._replace(
         worse_distance=np.minimum(factor.worse_distance, np.maximum(most - factor.worse, 0))
     )

@@ -2,8 +2,8 @@
 
 Each component is estimated by :mod:`change_points` from the sums of nested windows that end at the as-of. Windows of
 traces reach back ``TRACE_WINDOWS[-1]`` days, windows of episodes and deferrals ``EVENT_WINDOWS[-1]`` days, because
-events are rare. The losses of the components are added, and the loss beyond the fixed cost of R is log-normal. Drift is
-not part of the steady score: it describes a difference between two windows, not a lasting property.
+events are rare. The losses of the components are added, and the loss beyond the fixed cost of R is taken as log-normal.
+Drift is not part of the steady score, because it describes a difference between two windows, not a lasting property.
 
 Sums are int64, so a result does not depend on where the arrays begin or on the order of agents.
 """
@@ -19,7 +19,7 @@ from ciris_scoring.basics.long_run import LEAST_LOSS, NORMAL_TO_95, normal_share
 from ciris_scoring.statistics.change_points import Estimate, frequencies, means, rates
 from ciris_scoring.statistics.design_effects import FLEET_WEIGHT, LEAST_EFFECT
 from ciris_scoring.statistics.inputs import Booleans, Floats, Integers, Parameters, PeriodSums
-from ciris_scoring.statistics.residuals import FIELDS_PER_TRACE, RATES, rate_counts, ratio
+from ciris_scoring.statistics.residuals import EVENT_UNITS, RATES, rate_counts, ratio
 from ciris_scoring.statistics.resilience import sigmoid
 from ciris_scoring.statistics.rolling import day_sums, running_totals
 from ciris_scoring.statistics.windows import (
@@ -36,14 +36,13 @@ from ciris_scoring.statistics.windows import (
 )
 
 normal_shares = np.vectorize(normal_share, otypes=[np.float64])
-"""`normal_share` of each value of an array."""
 
 TRACE_WINDOWS = (3, 7, 14, 28, 56, 90, 132)
-"""Lengths in days of the nested windows of traces. The last is the lookback horizon of traces. Twelve windows in place
-of seven changed the error of the simulated year by less than 0.001."""
+"""Lengths in days of the nested windows of traces. The last is the lookback horizon of traces. With twelve windows, the
+error in the simulated year (docs/measuring.md, "A year") differed by less than 0.001."""
 EVENT_WINDOWS = (7, 14, 28, 56, 112, 224, 364)
-"""Lengths in days of the nested windows of episodes and deferrals. With 132 days in place of 364, the error of the
-steady score of 30 days was 0.059 in place of 0.055 in the simulated year."""
+"""Lengths in days of the nested windows of episodes and deferrals. In the simulated year, the error of the steady score
+of 30 days was 0.055 with these windows, and 0.059 with a longest window of 132 days."""
 
 RATE_EVENTS, RATE_MEAN = 0.5, 0.02
 """Prior of a rate: half an event (Jeffreys 1946, Proceedings of the Royal Society A 186, 453–461), mean 2 %."""
@@ -52,8 +51,8 @@ QUALITY_EVENTS, QUALITY_MEAN = 1.0, 0.2
 EVENT_WEIGHT, EPISODES_PER_DAY, DEFERRALS_PER_DAY = 0.5, 0.03, 0.3
 """Prior of the frequencies: half an event, means of one episode a month and two deferrals a week."""
 LOG_HOURS_MEAN, LOG_HOURS_VARIANCE = -1.0, 2.0
-"""Prior of the mean logarithm of the hours of an episode: 20 minutes. The 95 % range is from a 17th of that to 17 times
-that."""
+"""Prior of the mean logarithm of the hours of an episode: about 20 minutes, with a 95 % range of 1.3 minutes to 6
+hours."""
 GAP_MEAN, GAP_VARIANCE = 0.03, 0.01
 """Prior of confidence minus success rate of a bin: 0.03 ± 0.1."""
 SAME_MODE, MODE_PAIRS = 1.0, 4.0
@@ -62,8 +61,7 @@ SAME_MODE, MODE_PAIRS = 1.0, 4.0
 EFFECT_WINDOW = TRACE_WINDOWS.index(90)
 """Window over which the design effect is measured."""
 SUCCESS_WINDOW, SHARE_WINDOW = TRACE_WINDOWS.index(56), TRACE_WINDOWS.index(14)
-"""Windows for ECE: one for the success rates, from which the variance of gaps is computed, and one for the share of
-each bin."""
+"""Windows for ECE: the success rates, from which the variance of gaps is computed, and the share of each bin."""
 LEAST_VARIANCE = 0.02
 """Smallest variance of an outcome in a bin of confidence: success in 98 % or 2 %."""
 DAYS_PER_DEGREE = 1.5
@@ -73,12 +71,12 @@ VARIATION_UNITS = 2.0**40
 """Number of integer units that stand for a squared difference of 1."""
 
 SPREAD = (0.63, 2.2)
-"""The log-normal's σ is multiplied by SPREAD[0] + SPREAD[1] · y², y the probability that any component changed in the
-last 14 days. Set by simulation, so that intervals contain the long run in 92 to 97 % of cases, and in 88 % or more of
-those in the 14 days after a change (docs/measuring.md, "A year")."""
+"""The log-normal's σ is multiplied by SPREAD[0] + SPREAD[1] · y², where y is the probability that any component changed
+in the last 14 days. Set by simulation, so that intervals contain the long run on 92 to 97 % of agent-days, and on 88 %
+or more of the agent-days in the 14 days after a change (docs/measuring.md, "A year")."""
 
 MOST_EPISODES = 20
-"""Largest number of episodes in a window for which R is computed. More episodes count as this number."""
+"""Largest number of episodes in a window for which R is computed. A larger number counts as this number."""
 NODES, NODE_WEIGHTS = (
     values / scale for values, scale in zip(hermegauss(7), (1.0, np.sqrt(2 * np.pi)), strict=True)
 )
@@ -88,7 +86,7 @@ THREE_POINTS = np.sqrt(3.0)
 
 
 class Present(NamedTuple):
-    """The n pairs of an agent and an as-of whose long run is estimated; (n,) each."""
+    """The n pairs of an agent and an as-of for which the present behaviour is estimated; (n,) each."""
 
     agent: Integers
     as_of: Integers
@@ -113,7 +111,7 @@ class Sides(NamedTuple):
 
 
 class LongRun(NamedTuple):
-    """Long run of n pairs for one length of window; (n,) each."""
+    """Steady score of n pairs for one length of window; (n,) each."""
 
     factors: Floats
     """(n, 5) C, I_int, R, I_inc and S."""
@@ -144,11 +142,11 @@ def long_run(
     parameters: Parameters,
     periods_per_day: int,
 ) -> list[LongRun]:
-    """Estimate the long run for each length of window.
+    """Estimate the steady score for each length of window.
 
     :param sums: sums of the agents over at least ``TRACE_WINDOWS[-1]`` days before each as-of, or over their history.
     :param episodes: episodes that ended in the last ``EVENT_WINDOWS[-1]`` days before any as-of, or later.
-    :param deferrals: deferrals whose outcome became known in these days, or later.
+    :param deferrals: deferrals whose outcome became known in the same days, or later.
     :param first_period: (agents,) period of each agent's first trace; it may be negative.
     """
     bad, trials, unmeasured = _rate_sums(sums, present, parameters, periods_per_day)
@@ -207,14 +205,9 @@ def _together(
     most = -np.log(floor) if floor > 0 else np.inf
     of_integrity = np.sum([one.loss for one in integrity], axis=0)
     capped = of_integrity > most
-    losses = {
-        "C": identity.loss + contradiction.loss,
-        "I_int": of_integrity,
-        "R": r.loss,
-        "I_inc": gap.loss + unsafe.loss + q.loss,
-        "S": s.loss,
-    }
-    factors = np.exp(-np.stack(list(losses.values()), axis=-1))
+    i_inc = gap.loss + unsafe.loss + q.loss
+    losses = [identity.loss + contradiction.loss, of_integrity, r.loss, i_inc, s.loss]
+    factors = np.exp(-np.stack(losses, axis=-1))
     factors[:, 4] = np.where(no_signal, 0.0, factors[:, 4])
     parts = [identity, contradiction, unsafe, s, gap, r, q]
     loss = np.sum([one.loss for one in parts], axis=0) + np.minimum(of_integrity, most)
@@ -264,8 +257,7 @@ def _rate_sums(
     found = _nested(
         running_total(np.concatenate([y, n, signals], axis=-1)), present, TRACE_WINDOWS, periods_per_day
     ).astype(np.float64)
-    bad, trials = found[..., :width], found[..., width : 2 * width]
-    bad[..., RATES.index("i_coverage")] /= FIELDS_PER_TRACE
+    bad, trials = found[..., :width] * EVENT_UNITS, found[..., width : 2 * width]
     unmeasured = trials[:, -1] == 0
     unmeasured[:, RATES.index("i_replay")] |= not parameters.replay_enabled
 
@@ -282,8 +274,9 @@ def _rate_sums(
 def design_effects(
     sums: PeriodSums, agent: Integers, as_of: Integers, icc: Floats, periods_per_day: int
 ) -> Floats:
-    """Return the design effects of the rates and of successes over 90 days, (n, 8), from differences of neighbouring
-    days, so that a change counts once.
+    """Return the design effects of the rates and of successes over 90 days, (n, 8).
+
+    They are computed from differences of neighbouring days, so that a lasting change of a rate counts once.
 
     :param agent: (n,) agents.
     :param as_of: (n,) numbers of periods of ``sums`` before the as-of.
@@ -291,7 +284,7 @@ def design_effects(
     """
     y, n = rate_counts(sums)
     successes, judged = (values.sum(axis=-1, keepdims=True) for values in (sums.n_successes, sums.n_judged))
-    unit = np.append([FIELDS_PER_TRACE if name == "i_coverage" else 1 for name in RATES], 1)
+    unit = np.append(1 / EVENT_UNITS, 1)
     days_y = day_sums(np.concatenate([y, successes], axis=-1), periods_per_day)
     days_n = day_sums(np.concatenate([n, judged], axis=-1), periods_per_day)
     rate = ratio(days_y, days_n * unit)
@@ -319,7 +312,7 @@ def design_effects(
 
 
 def _calibration(sums: PeriodSums, present: Present, periods_per_day: int) -> _Part:
-    """Return the loss by ECE: the expected absolute gaps of the bins, whose gaps are normal."""
+    """Return the loss by ECE: the expectation of the absolute gaps of the bins, which are taken as normal."""
     per_period = np.concatenate([sums.n_judged, sums.n_successes, confidence_in_units(sums)], axis=-1)
     found = _nested(running_total(per_period), present, TRACE_WINDOWS, periods_per_day).astype(np.float64)
     judged, successes, confident = np.split(found, 3, axis=-1)
@@ -380,7 +373,8 @@ class EpisodeSums(NamedTuple):
     """Sums of the natural logarithms of their durations in hours."""
     log_hours_squared: Floats
     repeats: Integers
-    """Number of episodes with the failure mode of the agent's previous episode, if that ended in these days too."""
+    """Number of episodes with the failure mode of the agent's previous episode, if the previous one ended in these days
+    too."""
 
 
 def episode_sums(
@@ -421,8 +415,7 @@ def deferral_sums(
 def days_observed(
     first_period: Integers, present: Present, days: tuple[int, ...], periods_per_day: int
 ) -> Floats:
-    """Return, for each given number of days before the as-of, how many of them lie after the agent's first trace, (n,
-    days)."""
+    """Return how many of each given number of days before the as-of lie after the agent's first trace, (n, days)."""
     age = (present.as_of - first_period[present.agent]) / periods_per_day
     return np.minimum(np.array(days, dtype=np.float64), age[:, None])
 
@@ -447,7 +440,8 @@ def variance_of_log_hours(
 def _episodes(
     episodes: FragileEpisodes, first_period: Integers, present: Present, periods_per_day: int
 ) -> tuple[Estimate, Estimate, Floats, Floats]:
-    """Return frequency, mean logarithm of hours, its variance between episodes, and the effective number of modes."""
+    """Return frequency, mean logarithm of hours, variance of the logarithms between episodes, and effective number of
+    failure modes."""
     found = episode_sums(episodes, present, EVENT_WINDOWS, periods_per_day)
     longest = found.n[:, -1].astype(np.float64)
     modes = (np.maximum(longest - 1, 0) + MODE_PAIRS) / (found.repeats[:, -1] + SAME_MODE)
@@ -474,7 +468,8 @@ def _episodes(
 def _deferrals(
     deferrals: Deferrals, first_period: Integers, present: Present, periods_per_day: int
 ) -> tuple[Estimate, Estimate]:
-    """Return the frequency of judged deferrals, dated by when their outcome became known, and their mean loss."""
+    """Return the frequency of judged deferrals, by the days on which their outcome became known, and their mean
+    loss."""
     n, value = deferral_sums(deferrals, present, EVENT_WINDOWS, periods_per_day)
     days = days_observed(first_period, present, EVENT_WINDOWS, periods_per_day)
     return (
@@ -484,7 +479,8 @@ def _deferrals(
 
 
 def _loss_of_deferrals(often: Estimate, lost: Estimate, window_days: int) -> _Part:
-    """Return the loss by deferrals. A window of W days has a judged deferral with the probability 1 − exp(−λW)."""
+    """Return the loss by deferrals. At λ judged deferrals per day, a window of W days has one or more with the
+    probability 1 − exp(−λW)."""
     none = np.exp(-window_days * often.mean)
     kept = 1 - (1 - none) * lost.mean
     variance = (window_days * none * lost.mean / kept) ** 2 * often.variance

@@ -1,10 +1,10 @@
 """Compute the rows of the Python model ``int_windows`` from the periods of their agents.
 
-Each block is processed in two passes over batches of agents. The first pass computes the fleet's sums, because every
-agent's confidence bounds depend on the correlations in the fleet. The second pass computes the rows.
+Each block is processed in two passes over batches of agents. The first pass computes the fleet's sums, on which the
+confidence bounds of every agent depend. The second pass computes the rows.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -28,16 +28,12 @@ from ciris_scoring.statistics.long_run import Present, design_effects, long_run
 from ciris_scoring.statistics.rate_components import rate_components
 from ciris_scoring.statistics.reading import (
     Batch,
-    BatchReader,
+    BlockReader,
     Relations,
     agents_of_block,
     agents_per_read,
     batches,
     of_agents,
-    read_deferrals,
-    read_episodes,
-    read_first_periods,
-    read_scored,
 )
 from ciris_scoring.statistics.session import Session
 from ciris_scoring.statistics.setting import Setting, read_setting
@@ -54,7 +50,6 @@ from ciris_scoring.statistics.writing import (
     add_agents,
     add_rows,
     change_columns,
-    create_tables,
     long_run_columns,
     statistics_columns,
     windows_query,
@@ -74,7 +69,6 @@ def compute_windows(connection: Any, inputs: Mapping[str, str]) -> str:
     setting = read_setting(
         session, relations.scoring_parameters, relations.scoring_windows, relations.scoring_run
     )
-    create_tables(session)
     # The planner assumes that agents and periods are independent, and underestimates nested loops.
     session.execute("set local jit = off; set local enable_nestloop = off")
     found = [
@@ -84,38 +78,27 @@ def compute_windows(connection: Any, inputs: Mapping[str, str]) -> str:
     nothing = Block(setting.as_of, setting.as_of, setting.as_of - setting.longest_horizon), list[str]()
     n_agents, types = 0, dict[str, Numbers]()
     for block, agents in found or [nothing]:
-        types = _compute_block(session, relations, setting, block, agents, n_agents)
+        types = _compute_block(session, BlockReader(session, relations, setting, block, agents), n_agents)
         add_agents(session, block, agents, n_agents)
         n_agents += len(agents)
     return windows_query(relations, setting, types)
 
 
-def _compute_block(
-    session: Session,
-    relations: Relations,
-    setting: Setting,
-    block: Block,
-    all_agents: Sequence[str],
-    first_number: int,
-) -> dict[str, Numbers]:
+def _compute_block(session: Session, reader: BlockReader, first_number: int) -> dict[str, Numbers]:
     """Compute and write the rows of a block. If it has no agents, no rows are written.
 
     :param first_number: number of the block's first agent among those of all blocks.
     :returns: types of the columns.
     """
-    n_agents, types = len(all_agents), dict[str, Numbers]()
-    deferrals = read_deferrals(session, relations, setting, block, all_agents)
-    episodes = read_episodes(session, relations, setting, block, all_agents)
-    first_periods = read_first_periods(session, relations, setting, block, all_agents)
-    n_periods = block.n_periods(setting)
+    setting, n_agents, types = reader.setting, len(reader.agents), dict[str, Numbers]()
+    n_periods = reader.block.n_periods(setting)
     chunk_agents, read_agents = agents_per_chunk(n_periods), agents_per_read(n_periods)
     starts = range(0, max(n_agents, 1), read_agents)
     ranges = [range(first, min(first + read_agents, n_agents)) for first in starts]
-    reader = BatchReader(session, relations, setting, block, all_agents, episodes)
 
     shared = empty_fleet_sums(len(setting.windows), n_periods)
     for agents in ranges:
-        for _, chunk in batches(reader.read(agents), chunk_agents):
+        for _, chunk in batches(reader.batch(agents), chunk_agents):
             sum_fleet(
                 chunk.sums,
                 chunk.places,
@@ -125,14 +108,14 @@ def _compute_block(
             )
     values = fleet_values(shared)
     for agents in ranges:
-        scored = read_scored(session, relations, setting, block, all_agents[agents.start : agents.stop])
-        for part, chunk in batches(reader.read(agents), chunk_agents):
+        scored = reader.scored(agents)
+        for part, chunk in batches(reader.batch(agents), chunk_agents):
             here = range(agents.start + part.start, agents.start + part.stop)
             columns = _compute_rows(
                 chunk,
-                of_agents(deferrals, here),
-                of_agents(episodes, here),
-                first_periods[here.start : here.stop],
+                of_agents(reader.deferrals, here),
+                of_agents(reader.episodes, here),
+                reader.first_periods[here.start : here.stop],
                 of_agents(scored, part),
                 values,
                 setting,
@@ -226,12 +209,11 @@ def _columns_of_pairs(
 
 
 GAP_DAYS = 90
-"""Days before the window with which gaps in the audit numbers are compared (certainty.md §4)."""
+"""Days before the window with which the window's gaps in the audit numbers are compared (certainty.md §4)."""
 
 
 def _chain_gap_z(chunk: Batch, columns: Columns, window_days: Integers, periods_per_day: int) -> Floats:
-    """Return by how many standard deviations the gaps per trace exceed the gaps per trace in the days before the
-    window."""
+    """Return by how many standard deviations the gaps per trace exceed those of ``GAP_DAYS`` before the window."""
     agent, as_of, _ = chunk.places
     until = as_of - window_days * periods_per_day
     since = np.maximum(until - GAP_DAYS * periods_per_day, 0)

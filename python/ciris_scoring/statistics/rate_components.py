@@ -1,7 +1,7 @@
 """Losses of the nine rate components with their standard deviations, which the alert ``falling`` compares.
 
-Episodes and deferrals are not among them. They are few and skewed, and come and go without a change of the agent
-(certainty.md §4).
+The alert does not compare episodes and deferrals, because these are few and skewed, and their numbers vary without a
+change of the agent (certainty.md §4).
 """
 
 from typing import NamedTuple
@@ -21,8 +21,7 @@ LEAST_UNDER_LOGARITHM = 1e-9
 
 
 class RateComponents(NamedTuple):
-    """Losses of rows in an array of any shape: (..., 9) in the order of ``PARTS``; NaN where a component is
-    unmeasured."""
+    """Losses of the nine components, (..., 9) in the order of ``PARTS``; NaN where a component is unmeasured."""
 
     loss: Floats
     """−ln of the factor by which the component multiplies the score."""
@@ -33,7 +32,7 @@ class RateComponents(NamedTuple):
 
 
 def rate_components(bounds: Intervals, parameters: Parameters) -> RateComponents:
-    """Compute the losses at the published components, and how far chance alone may move each."""
+    """Compute the losses at the published components, with their standard deviations."""
 
     def loss(part: str, value: Floats) -> Floats:
         if part in ("d_identity", "k_contradiction"):

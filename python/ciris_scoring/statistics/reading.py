@@ -1,6 +1,6 @@
 """Read the input of ``int_windows``: agents with their periods, deferrals and fragile episodes."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
@@ -30,8 +30,8 @@ from ciris_scoring.statistics.windows import (
 )
 
 READ_AGENT_PERIODS = 120_000
-"""Agents × periods that are read at a time, about 350 MB at the peak. Reading fewer would cost more: the rows of an
-agent are scattered over the table, so that every query reads most of its pages."""
+"""Agents × periods that are read at a time, about 350 MB at the peak. With fewer, more queries would be needed, and
+every query reads most pages of the table, because the rows of an agent are scattered over it."""
 
 KEPT_BYTES = 250_000_000
 """Bytes of sums that are kept between the two passes over a block. 10,000 agents with 134 days take about 250 MB."""
@@ -77,7 +77,6 @@ COUNT_COLUMNS = {
 }
 """Columns of ``int_agent_periods`` that are only summed over windows."""
 
-
 NEWEST_FIRST = (
     ("traced_at", "desc"),
     ("audit_sequence_number", "desc nulls first"),
@@ -85,7 +84,6 @@ NEWEST_FIRST = (
 )
 """Columns and directions for ``order by`` that put an agent's newest trace first (scoring.md §2). Rows that are equal
 in these columns are ordered by the table's key."""
-
 
 NUMBERED_AGENTS = sql.SQL("""(
             select numbered.agent_id_hash, numbered.number - 1 as agent_number
@@ -134,7 +132,6 @@ def of_agents(rows: OfAgents, agents: range) -> OfAgents:
 
 def agents_of_block(session: Session, relations: Relations, setting: Setting, block: Block) -> list[str]:
     """Return the agents that have a row in a block, ordered bytewise. An agent's number is its position in the list."""
-    longest = timedelta(days=max(window.window_days for window in setting.windows))
     query = sql.SQL("""
         select agent_id_hash
         from {periods}
@@ -142,7 +139,7 @@ def agents_of_block(session: Session, relations: Relations, setting: Setting, bl
         group by agent_id_hash
         order by agent_id_hash collate "C"
         """).format(periods=relations.agent_periods)
-    rows = session.rows(query, {"begin": block.first - longest, "end": block.last})
+    rows = session.rows(query, {"begin": block.first - setting.longest_window, "end": block.last})
     return [agent for (agent,) in rows]
 
 
@@ -151,33 +148,39 @@ def agents_per_read(n_periods: int) -> int:
     return max(READ_AGENT_PERIODS // n_periods, 1)
 
 
-class BatchReader:
-    """Reader of a block's agents by their numbers.
+class BlockReader:
+    """Reader of the input of a block.
 
-    The statistics read every batch twice. Batches are kept in memory, with counts in the narrowest integer type, until
-    ``KEPT_BYTES`` are used. Further batches are read again.
+    The statistics read every batch of agents twice. Batches are kept in memory, with counts in the narrowest integer
+    type, until ``KEPT_BYTES`` are used. Further batches are read again.
     """
 
     def __init__(
-        self,
-        session: Session,
-        relations: Relations,
-        setting: Setting,
-        block: Block,
-        agents: Sequence[str],
-        episodes: FragileEpisodes,
+        self, session: Session, relations: Relations, setting: Setting, block: Block, agents: Sequence[str]
     ):
-        self._session, self._relations, self._setting, self._block = session, relations, setting, block
-        self._agents, self._episodes = agents, episodes
+        self.setting, self.block, self.agents = setting, block, agents
+        self._session, self._relations = session, relations
         self._kept: dict[range, Batch] = {}
         self._room = KEPT_BYTES
+        self._times: dict[str, Any] = {
+            "origin": block.origin,
+            "begin": block.first - setting.longest_window,
+            "end": block.last,
+            "as_of": setting.as_of,
+            "never": NEVER,
+            "period": setting.period.total_seconds(),
+        }
+        self.deferrals = self._deferrals()
+        self.episodes = self._episodes()
+        self.first_periods = self._first_periods()
+        """Period of each agent's first trace; it may be negative."""
 
-    def read(self, agents: range) -> Batch:
+    def batch(self, agents: range) -> Batch:
         """Return the sums and the scored rows of these agents."""
         if agents in self._kept:
             return self._kept[agents].changed(_widened)
         sums, counts = self._sums(agents)
-        setting, first_as_of = self._setting, self._block.first_as_of(self._setting)
+        setting, first_as_of = self.setting, self.block.first_as_of(self.setting)
         places = scored_places(sums.n_traces, setting.windows, setting.periods_per_day, first_as_of)
         batch = Batch(sums, counts, places)
         narrow = batch.changed(_narrowed)
@@ -186,19 +189,32 @@ class BatchReader:
             self._kept[agents] = narrow
         return batch
 
+    def scored(self, agents: range) -> Scored:
+        """Read the scores of these agents' traces, for all periods that a window of the block contains."""
+        # PostgreSQL sends an array as a header of 20 bytes, and 4 bytes of length before each number.
+        query = sql.SQL("""
+            select
+                agents.agent_number,
+                (extract(epoch from periods.period_start - %(origin)s) / %(period)s)::int8,
+                cardinality(periods.score_triples),
+                substr(array_send(periods.score_triples), 21)
+            from {periods} as periods
+            inner join {agents} using (agent_id_hash)
+            where
+                periods.period_start >= %(begin)s and periods.period_start < %(end)s
+                and periods.score_triples is not null
+            """).format(periods=self._relations.agent_periods, agents=NUMBERED_AGENTS)
+        read = self.agents[agents.start : agents.stop]
+        rows = self._session.rows(query, self._times | {"agents": read})
+        places = np.array([row[:3] for row in rows], dtype=np.int64).reshape(-1, 3)
+        triples = np.frombuffer(b"".join(row[3] for row in rows), dtype=">i4")[1::2].astype(np.int64)
+        agent, period = np.repeat(places[:, :2], places[:, 2], axis=0).T
+        return Scored(agent, period, triples)
+
     def _sums(self, agents: range) -> tuple[PeriodSums, dict[str, Integers]]:
         """Read the periods of these agents into arrays (agents, periods, ...)."""
-        block, read = self._block, self._agents[agents.start : agents.stop]
-        columns = {**SUM_COLUMNS, **COUNT_COLUMNS}
-        parameters = {
-            "agents": read,
-            "lowest": min(read, default=""),
-            "highest": max(read, default=""),
-            "origin": block.origin,
-            "end": block.last,
-            "period": self._setting.period.total_seconds(),
-        }
-        numbers = {"agent": Numbers("int8"), "period": Numbers("int8"), **columns}
+        read, columns = self.agents[agents.start : agents.stop], {**SUM_COLUMNS, **COUNT_COLUMNS}
+        parameters = {"agents": read, "lowest": min(read, default=""), "highest": max(read, default="")}
         # The condition has a range of agents and a range of times, so PostgreSQL can use an index on either.
         query = sql.SQL("""
             select
@@ -217,9 +233,10 @@ class BatchReader:
             periods=self._relations.agent_periods,
             agents=NUMBERED_AGENTS,
         )
-        rows = read_numbers(self._session, query, parameters, numbers)
+        numbers = {"agent": Numbers("int8"), "period": Numbers("int8"), **columns}
+        rows = read_numbers(self._session, query, self._times | parameters, numbers)
         at = rows.pop("agent"), rows.pop("period")
-        shape = (len(agents), block.n_periods(self._setting))
+        shape = (len(agents), self.block.n_periods(self.setting))
         found: dict[str, NDArray[Any]] = {}
         for name in columns:
             values = rows.pop(name)
@@ -228,7 +245,150 @@ class BatchReader:
         counts = {name: found.pop(name) for name in COUNT_COLUMNS}
         histograms = np.stack([found.pop(f"{metric}_histogram") for metric in METRICS], axis=2)
         sums = {BINNED.get(name, name): values for name, values in found.items()}
-        return PeriodSums(histograms=histograms, **_recoveries(self._episodes, agents, shape), **sums), counts
+        return PeriodSums(histograms=histograms, **_recoveries(self.episodes, agents, shape), **sums), counts
+
+    def _deferrals(self) -> Deferrals:
+        """Read the deferrals that some as-of of the block counts (scoring.md §6).
+
+        An outcome counts from the time at which it was known. An outcome known only at or after the run's as-of is not
+        known yet. An outcome dated before its deferral is known from the start.
+        """
+        setting = self.setting
+        baseline = max(window.baseline_days for window in setting.windows)
+        lookback = max(setting.parameters.steady_days, baseline + DAYS_TO_JUDGE, EVENT_WINDOWS[-1])
+        query = sql.SQL("""
+            select
+                agents.agent_number,
+                {created}::int8,
+                case
+                    when deferrals.is_judged and deferrals.judged_from < %(as_of)s
+                        then {judged}
+                    else %(never)s
+                end::int8,
+                round(coalesce(deferrals.deferral_value, 0) * {units})::int8,
+                (deferrals.status = 'ESCALATED')::int4::int8
+            from {deferrals} as deferrals
+            inner join {agents} using (agent_id_hash)
+            where
+                deferrals.is_known_status
+                and greatest(deferrals.judged_from, deferrals.created_at) >= %(since)s
+                and deferrals.created_at < %(end)s
+            """).format(
+            created=_microseconds("deferrals.created_at"),
+            judged=_microseconds("greatest(deferrals.judged_from, deferrals.created_at)"),
+            units=sql.Literal(VALUE_UNITS),
+            deferrals=self._relations.deferral_verdicts,
+            agents=NUMBERED_AGENTS,
+        )
+        found = Deferrals(**self._numbers_of_all(query, Deferrals._fields, lookback))
+        return found._replace(created=self._period(found.created), judged=self._period(found.judged))
+
+    def _episodes(self) -> FragileEpisodes:
+        """Read the fragile episodes that some as-of of the block counts (scoring.md §5).
+
+        These are the episodes that ended before the run's as-of, and the one that is open at it. Later events are not
+        read, because a backfill checks the traces after its as-of later. The episodes of an agent are in the order of
+        its traces (scoring.md §2).
+        """
+        setting = self.setting
+        longest = max(window.window_days for window in setting.windows)
+        lookback = max(setting.parameters.steady_days, longest, EVENT_WINDOWS[-1])
+        query = sql.SQL("""
+            with episodes as (
+                select
+                    agents.agent_number,
+                    events.failure_mode,
+                    events.detected_at,
+                    events.traced_at as recovered_at,
+                    row_number() over (order by {newest_first}, events.agent_event_id desc) as nr_from_newest
+                from {events} as events
+                inner join {agents} using (agent_id_hash)
+                where
+                    events.kind = 'recovery'
+                    and events.traced_at >= %(since)s
+                    and events.traced_at < %(as_of)s
+
+                union all
+
+                select agents.agent_number, latest.failure_mode, latest.detected_at, null, 0
+                from {events} as firsts
+                inner join {agents} using (agent_id_hash)
+                cross join lateral (
+                    select events.kind, events.failure_mode, events.detected_at
+                    from {events} as events
+                    where
+                        events.agent_id_hash = firsts.agent_id_hash
+                        and events.kind in ('detection', 'recovery')
+                        and events.traced_at < %(as_of)s
+                    order by {newest_first}, events.agent_event_id desc
+                    limit 1
+                ) as latest
+                where firsts.kind = 'first_trace' and latest.kind = 'detection'
+            )
+
+            select
+                agent_number,
+                {detected}::int8,
+                coalesce({recovered}::int8, %(never)s),
+                dense_rank() over (order by failure_mode collate "C")
+            from episodes
+            order by nr_from_newest desc
+            """).format(
+            detected=_microseconds("detected_at"),
+            recovered=_microseconds("recovered_at"),
+            events=self._relations.agent_events,
+            agents=NUMBERED_AGENTS,
+            newest_first=sql.SQL(", ").join(
+                sql.SQL(f"events.{column} {direction}") for column, direction in NEWEST_FIRST
+            ),
+        )
+        found = self._numbers_of_all(query, ("agent", "detected", "recovered", "mode"), lookback)
+        detected, recovered = found["detected"], found["recovered"]
+        return FragileEpisodes(
+            agent=found["agent"],
+            detected=self._period(detected),
+            recovered=self._period(recovered),
+            mode=found["mode"],
+            detected_microseconds=detected,
+            microseconds=np.where(recovered < NEVER, recovered - detected, 0),
+        )
+
+    def _first_periods(self) -> Integers:
+        query = sql.SQL("""
+            select agents.agent_number, {first}::int8
+            from {known} as known
+            inner join {agents} using (agent_id_hash)
+            """).format(
+            first=_microseconds("known.first_traced_at"), known=self._relations.agents, agents=NUMBERED_AGENTS
+        )
+        found = self._numbers_of_all(query, ("agent", "first"))
+        first = np.zeros(len(self.agents), dtype=np.int64)
+        first[found["agent"]] = self._period(found["first"])
+        return first
+
+    def _numbers_of_all(
+        self, query: sql.Composable, columns: Iterable[str], lookback_days: int = 0
+    ) -> dict[str, Integers]:
+        """Return the int8 columns of a query about all agents of the block.
+
+        :param lookback_days: the query parameter ``since`` is this many days before the first window of the block.
+        """
+        since = self._times["begin"] - timedelta(days=lookback_days)
+        parameters = self._times | {"agents": self.agents, "since": since}
+        return read_numbers(self._session, query, parameters, dict.fromkeys(columns, Numbers("int8")))
+
+    def _period(self, microseconds: Integers) -> Integers:
+        """Return the index of the period of each time; ``NEVER`` stays ``NEVER``.
+
+        :param microseconds: times since the first period of the arrays.
+        """
+        length = self.setting.period // timedelta(microseconds=1)
+        return np.where(microseconds < NEVER, microseconds // length, NEVER)
+
+
+def _microseconds(moment: str) -> sql.SQL:
+    """Return SQL for a time in microseconds since the first period of a block's arrays."""
+    return sql.SQL(f"(extract(epoch from {moment} - %(origin)s) * 1000000)")
 
 
 def _narrowed(values: NDArray[Any]) -> NDArray[Any]:
@@ -257,202 +417,6 @@ def _recoveries(episodes: FragileEpisodes, agents: range, shape: tuple[int, int]
         np.add.at(total, at, np.rint(values * units).astype(np.int64))
         columns[name] = total if units == 1 else total / units
     return columns
-
-
-# --- Deferrals and episodes of a block -----------------------------------------------------------------------------
-
-
-def read_deferrals(
-    session: Session, relations: Relations, setting: Setting, block: Block, agents: Sequence[str]
-) -> Deferrals:
-    """Read the deferrals of a block's agents that some as-of of the block counts (scoring.md §6).
-
-    An outcome counts from the time at which it was known. An outcome known only at or after the run's as-of is not
-    known yet. An outcome dated before its deferral is known from the start.
-    """
-    baseline = max(window.baseline_days for window in setting.windows)
-    query = sql.SQL("""
-        select
-            agents.agent_number,
-            {created}::int8,
-            case
-                when deferrals.is_judged and deferrals.judged_from < %(as_of)s
-                    then {judged}
-                else %(never)s
-            end::int8,
-            round(coalesce(deferrals.deferral_value, 0) * %(units)s)::int8,
-            (deferrals.status = 'ESCALATED')::int4::int8
-        from {deferrals} as deferrals
-        inner join {agents} using (agent_id_hash)
-        where
-            deferrals.is_known_status
-            and greatest(deferrals.judged_from, deferrals.created_at) >= %(since)s
-            and deferrals.created_at < %(end)s
-        """).format(
-        created=_microseconds("deferrals.created_at"),
-        judged=_microseconds("greatest(deferrals.judged_from, deferrals.created_at)"),
-        deferrals=relations.deferral_verdicts,
-        agents=NUMBERED_AGENTS,
-    )
-    lookback = max(setting.parameters.steady_days, baseline + DAYS_TO_JUDGE, EVENT_WINDOWS[-1])
-    parameters = _times(setting, block, lookback) | {"agents": agents, "units": VALUE_UNITS}
-    columns = dict.fromkeys(Deferrals._fields, Numbers("int8"))
-    found = Deferrals(**read_numbers(session, query, parameters, columns))
-    return found._replace(created=_period(found.created, setting), judged=_period(found.judged, setting))
-
-
-def read_episodes(
-    session: Session, relations: Relations, setting: Setting, block: Block, agents: Sequence[str]
-) -> FragileEpisodes:
-    """Read the fragile episodes of a block's agents that some as-of of the block counts (scoring.md §5).
-
-    These are the episodes that ended before the run's as-of, and the one that is open at it. Later events are not read,
-    because a backfill checks the traces after its as-of later. The episodes of an agent are in the order of its traces
-    (scoring.md §2).
-    """
-    longest = max(window.window_days for window in setting.windows)
-    query = sql.SQL("""
-        with episodes as (
-            select
-                agents.agent_number,
-                events.failure_mode,
-                events.detected_at,
-                events.traced_at as recovered_at,
-                row_number() over (order by {newest_first}, events.agent_event_id desc) as nr_from_newest
-            from {events} as events
-            inner join {agents} using (agent_id_hash)
-            where
-                events.kind = 'recovery'
-                and events.traced_at >= %(since)s
-                and events.traced_at < %(as_of)s
-
-            union all
-
-            select agents.agent_number, latest.failure_mode, latest.detected_at, null, 0
-            from {events} as firsts
-            inner join {agents} using (agent_id_hash)
-            cross join lateral (
-                select events.kind, events.failure_mode, events.detected_at
-                from {events} as events
-                where
-                    events.agent_id_hash = firsts.agent_id_hash
-                    and events.kind in ('detection', 'recovery')
-                    and events.traced_at < %(as_of)s
-                order by {newest_first}, events.agent_event_id desc
-                limit 1
-            ) as latest
-            where firsts.kind = 'first_trace' and latest.kind = 'detection'
-        )
-
-        select
-            agent_number,
-            {detected}::int8,
-            coalesce({recovered}::int8, %(never)s),
-            dense_rank() over (order by failure_mode collate "C")
-        from episodes
-        order by nr_from_newest desc
-        """).format(
-        detected=_microseconds("detected_at"),
-        recovered=_microseconds("recovered_at"),
-        events=relations.agent_events,
-        agents=NUMBERED_AGENTS,
-        newest_first=sql.SQL(", ").join(
-            sql.SQL(f"events.{column} {direction}") for column, direction in NEWEST_FIRST
-        ),
-    )
-    lookback = max(setting.parameters.steady_days, longest, EVENT_WINDOWS[-1])
-    columns = dict.fromkeys(("agent", "detected", "recovered", "mode"), Numbers("int8"))
-    found = read_numbers(session, query, _times(setting, block, lookback) | {"agents": agents}, columns)
-    detected, recovered = found["detected"], found["recovered"]
-    return FragileEpisodes(
-        agent=found["agent"],
-        detected=_period(detected, setting),
-        recovered=_period(recovered, setting),
-        mode=found["mode"],
-        detected_microseconds=detected,
-        microseconds=np.where(recovered < NEVER, recovered - detected, 0),
-    )
-
-
-def read_first_periods(
-    session: Session, relations: Relations, setting: Setting, block: Block, agents: Sequence[str]
-) -> Integers:
-    """Return the period of each agent's first trace; it may be negative."""
-    query = sql.SQL("""
-        select agents.agent_number, {first}::int8
-        from {known} as known
-        inner join {agents} using (agent_id_hash)
-        """).format(
-        first=_microseconds("known.first_traced_at"), known=relations.agents, agents=NUMBERED_AGENTS
-    )
-    parameters = {"origin": block.origin, "agents": agents}
-    found = read_numbers(session, query, parameters, dict.fromkeys(("agent", "first"), Numbers("int8")))
-    first = np.zeros(len(agents), dtype=np.int64)
-    first[found["agent"]] = _period(found["first"], setting)
-    return first
-
-
-def _microseconds(moment: str) -> sql.SQL:
-    """Return SQL for a time in microseconds since the first period of a block's arrays."""
-    return sql.SQL(f"(extract(epoch from {moment} - %(origin)s) * 1000000)")
-
-
-def _times(setting: Setting, block: Block, lookback_days: int) -> dict[str, Any]:
-    """Return the times of a block as query parameters.
-
-    :param lookback_days: ``since`` is this many days plus the longest window before the block's first as-of.
-    """
-    longest = max(window.window_days for window in setting.windows)
-    return {
-        "origin": block.origin,
-        "since": block.first - timedelta(days=longest + lookback_days),
-        "end": block.last,
-        "as_of": setting.as_of,
-        "never": NEVER,
-    }
-
-
-def _period(microseconds: Integers, setting: Setting) -> Integers:
-    """Return the index of the period of each time; ``NEVER`` stays ``NEVER``.
-
-    :param microseconds: times since the first period of the arrays.
-    """
-    length = setting.period // timedelta(microseconds=1)
-    return np.where(microseconds < NEVER, microseconds // length, NEVER)
-
-
-def read_scored(
-    session: Session, relations: Relations, setting: Setting, block: Block, agents: Sequence[str]
-) -> Scored:
-    """Read the scores of a batch's traces, for all periods that a window of the block contains.
-
-    PostgreSQL sends an array as a header of 20 bytes, and 4 bytes of length before each number.
-    """
-    query = sql.SQL("""
-        select
-            agents.agent_number,
-            (extract(epoch from periods.period_start - %(origin)s) / %(period)s)::int8,
-            cardinality(periods.score_triples),
-            substr(array_send(periods.score_triples), 21)
-        from {periods} as periods
-        inner join {agents} using (agent_id_hash)
-        where
-            periods.period_start >= %(begin)s and periods.period_start < %(end)s
-            and periods.score_triples is not null
-        """).format(periods=relations.agent_periods, agents=NUMBERED_AGENTS)
-    longest = timedelta(days=max(window.window_days for window in setting.windows))
-    parameters = {
-        "agents": agents,
-        "origin": block.origin,
-        "period": setting.period.total_seconds(),
-        "begin": block.first - longest,
-        "end": block.last,
-    }
-    rows = session.rows(query, parameters)
-    places = np.array([row[:3] for row in rows], dtype=np.int64).reshape(-1, 3)
-    triples = np.frombuffer(b"".join(row[3] for row in rows), dtype=">i4")[1::2].astype(np.int64)
-    agent, period = np.repeat(places[:, :2], places[:, 2], axis=0).T
-    return Scored(agent, period, triples)
 
 
 def batches(batch: Batch, size: int) -> Iterator[tuple[range, Batch]]:

@@ -14,7 +14,7 @@ from ciris_scoring.statistics.session import Session
 from ciris_scoring.statistics.windows import ARRAYS
 
 READ_ROWS = 100_000
-"""Rows that are read at a time, about 100 MB; at least one as-of of all agents."""
+"""Rows that are read at a time: whole as-ofs, until this number is reached. They take about 100 MB."""
 
 COUNT, REAL, FIELD_COUNTS = Numbers("int8"), Numbers("float8"), Numbers("int8", len(FIELDS))
 COLUMNS = {
@@ -76,8 +76,8 @@ def red_flags(dbt: Any, connection: Any, inputs: Mapping[str, str]) -> str:
 def _blocks(
     session: Session, relations: _Relations, rewritten_range: str
 ) -> Iterator[tuple[datetime, datetime]]:
-    """Yield the first and last as-of of rows that are read together. A fleet is never divided, because it has a
-    median."""
+    """Yield the first and last as-of of rows that are read together. A fleet is never divided, because its median is
+    computed."""
     as_ofs = session.rows(
         sql.SQL("select as_of, count(*) from {} where {} group by as_of order by as_of").format(
             relations.windows, sql.SQL(rewritten_range)
@@ -130,11 +130,11 @@ def _judge(session: Session, relations: _Relations, first: datetime, last: datet
 
 
 def _find_successions(session: Session, relations: _Relations) -> None:
-    """Insert the agents that began after another agent of the same name fell silent into ``ciris_successions``.
+    """Create ``ciris_successions``: the agents that began after another agent of the same name fell silent.
 
-    If several agents fell silent, the predecessor is the last of them. A period in which it sent traces both before and
-    after the new agent's first trace is not a silence. ``silent_until`` is the time at which it sent traces again; null
-    if it never did.
+    If several agents fell silent, the predecessor is the agent with the last trace. An agent that sent traces both
+    before and after the new agent's first trace in one period was not silent. ``silent_until`` is the time at which the
+    predecessor sent traces again; null if it never did.
     """
     session.execute(
         sql.SQL("""

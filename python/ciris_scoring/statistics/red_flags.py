@@ -1,9 +1,9 @@
-"""Red flags of selective reporting (certainty.md §5): the share x of n is compared with the agent's own share or the
-fleet's.
+"""Red flags of selective reporting (certainty.md §5): a share x of n is compared with the agent's own earlier share or
+with the fleet's.
 
-The comparison is the agent's own baseline if that is large enough, else the fleet's median in the same window. The
-median is also used if the baseline, compared with the median, would itself raise the red flag, because a record may
-have been selective from its first day.
+The comparison is the agent's own baseline if the baseline is large enough, else the fleet's median in the same window.
+The median is also used if the baseline itself would raise the red flag when compared with the median, because a record
+may have been selective from its first day.
 """
 
 from collections.abc import Iterator, Mapping
@@ -33,18 +33,17 @@ of traces, because it summarises many agents (certainty.md §5). The value is a 
 it."""
 
 LEAST_EXPECTED = 0.005
-"""Share that honest agents omit by accident. The expected share is at least this (certainty.md §5, "Chance"). The value
-is an assumption; docs/signs.md was measured with it."""
+"""Share of verdicts that honest agents omit by accident. The fleet's median counts as at least this share (certainty.md
+§5, "Chance"). The value is an assumption; docs/signs.md was measured with it."""
 
 
 class Rule(NamedTuple):
     """Thresholds of a red flag, from its file in ``kinds/flags``. They are not scoring parameters, because no score
-    depends on them. They were set by ``make bench BENCH=red-flags``: an honest agent raises each red flag in at most 1
-    % of windows (docs/signs.md, "False alarms")."""
+    depends on them. They were set by ``make bench BENCH=red-flags``, so that an honest agent raises each red flag in at
+    most 1 % of windows (docs/signs.md, "False alarms")."""
 
     found: int = 1
-    """Smallest count. A red flag without another threshold is raised by this count alone, because no honest agent has
-    one."""
+    """Smallest count; 1 for red flags that no honest agent raises."""
     share: float | None = None
     """Smallest share."""
     excess: float | None = None
@@ -58,7 +57,7 @@ class Rule(NamedTuple):
     of_baseline: int = 30
     """Smallest number of traces or deferrals in a baseline that is compared."""
     baseline_days: float = -np.inf
-    """Shortest baseline in days that is compared. Traces per day of a shorter one would say nothing."""
+    """Shortest baseline in days that is compared, because traces per day of a shorter baseline vary too much."""
     of_median: int = 30
     """Smallest number of traces or deferrals of an agent that counts in the fleet's median."""
     days_to_judge: int | None = None
@@ -66,7 +65,7 @@ class Rule(NamedTuple):
 
     @property
     def compares(self) -> bool:
-        """Whether the red flag needs a comparison, and not only a count or a share."""
+        """Whether a threshold depends on the comparison."""
         return (self.excess, self.z, self.ratio, self.chance) != (None,) * 4
 
 
@@ -107,8 +106,8 @@ def raised_red_flags(inputs: Inputs) -> Iterator[Raised]:
 def _counts(
     inputs: Inputs,
 ) -> Iterator[tuple[Kind, str | None, Integers, Integers, Integers, Integers]]:
-    """Yield the counts of each red flag as arguments of :func:`_raised`. Counts that are arrays are yielded for each
-    field. For a red flag without a baseline, the baseline's counts are 0."""
+    """Yield the counts of each red flag, and of each field if the counts are arrays, as arguments of :func:`_raised`.
+    For a red flag without a baseline, the baseline's counts are 0."""
     none = np.zeros_like(inputs["n_traces"])
     for flag in (FLAGS[name] for name in RULES):
         counts = [
@@ -131,8 +130,8 @@ def _raised(
     earlier_found: Integers,
     earlier_of: Integers,
 ) -> Iterator[Raised]:
-    """Yield the rows that a red flag is raised for: ``found`` of ``of``, and in the baseline ``earlier_found`` of
-    ``earlier_of``."""
+    """Yield a red flag for the rows that raise it, with ``found`` of ``of`` in the window, and ``earlier_found`` of
+    ``earlier_of`` in the baseline."""
     rule = RULES[flag.id]
     candidates = np.flatnonzero(found >= rule.found)
     if not len(candidates):
@@ -219,9 +218,9 @@ def _passes(
 def _repeated_records(inputs: Inputs) -> Iterator[Raised]:
     """Yield the rows with more equal pairs of traces than chance explains (certainty.md §5, "repeated_records").
 
-    The number expected by chance is the product of the shares of pairs in which each single score is equal. z is that
-    of a Poisson variable with this mean. Where the fleet's median ratio is above 1, the mean is multiplied by it,
-    because models that round give correlated scores.
+    By chance, the share of pairs with all three scores equal is the product of the shares of pairs with each score
+    equal. z is that of a Poisson variable with this mean. If the fleet's median of the ratio is above 1, the mean is
+    multiplied by the median, because models that round give correlated scores.
     """
     flag = FLAGS["repeated_records"]
     least = flag.thresholds
@@ -272,7 +271,7 @@ def is_beyond_chance(x: Integers, mean: Floats, chance: float) -> Booleans:
     """Return whether a Poisson variable with this mean is x or more with at most this probability (certainty.md §5,
     "Chance").
 
-    The upper tail is summed from x on. Where x is not above the mean, the result is False without a sum.
+    The result is False where x is not above the mean.
 
     :param x: (n,) counts.
     :param mean: (n,) expected counts.

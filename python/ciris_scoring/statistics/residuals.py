@@ -25,10 +25,13 @@ RATES = tuple(one.component for one in COMPONENT_ROWS if one.is_rate)
 """The components that are rates, in the order of the arrays. Events are those that lower the score."""
 
 EFFECTS = (*RATES, "ece", *(f"delta_{metric}" for metric in METRICS))
-"""The quantities that have a design effect: the rates, calibration, and the histograms of the three metrics."""
+"""The 11 quantities that have a design effect: the rates, calibration, and the histograms of the three metrics."""
 
 FIELDS_PER_TRACE = len(REQUIRED_FIELDS)
 """Fields that coverage counts in each trace."""
+
+EVENT_UNITS: Floats = np.array([1.0 / FIELDS_PER_TRACE if rate == "i_coverage" else 1.0 for rate in RATES])
+"""Traces per event of each rate: a missing field is a tenth of a trace."""
 
 PAIR_ROWS, PAIR_COLUMNS = np.triu_indices(N_BINS)
 """Rows and columns of the 55 pairs of bins of a symmetric 10 × 10 matrix, in the order in which its products are
@@ -72,10 +75,12 @@ class DaySums(NamedTuple):
     """Sums over the days of a window or a baseline, of n rows. :func:`day_totals` defines the quantities."""
 
     rates: Floats
-    """(n, 6, 7), for a rate with y events in t trials of a day: y, t, y², yt, t², and days with trials."""
+    """(n, 6, 7): y, t, y², yt and t² of each of the 7 rates, for y events in t trials of a day, and days with
+    trials."""
     calibration: Floats
     """(n, 87): 10 numbers of judged traces, by bin; 10 of successes; 10 products of a bin's judged traces and the day's
-    successes; 55 products of the judged traces of two bins; the square of the day's successes; days with trials."""
+    successes; 55 products of the judged traces of two bins; the square of the day's successes; days with judged
+    traces."""
     histograms: Floats
     """(n, 3, 77): 10 counts, by bin; 10 products of a bin's count and the day's sum over all bins; 55 products of the
     counts of two bins; the square of the day's sum; days with values."""
@@ -100,16 +105,17 @@ class DayTotals(NamedTuple):
     """Running totals, in steps of a day, of the quantities of :class:`DaySums`."""
 
     totals: Integers
-    """(agents, periods + 1, 360), as returned by :func:`running_totals`."""
+    """(agents, periods + 1, 360), as returned by :func:`running_totals`: 6 · 7 of rates, 87 of calibration, and 3 · 77
+    of histograms."""
     first: int
-    """The period with which they begin."""
+    """The period at which the totals begin."""
 
     def between(self, agent: Integers, start: Integers, end: Integers) -> DaySums:
         """Return sums over the days in [start, end), which must be a whole number of days apart.
 
         :param agent: (n,) indices of agents.
-        :param start: (n,) period ends; negative ones lie before all data.
-        :param end: (n,) period ends; negative ones lie before all data.
+        :param start: (n,) period ends; a negative period end lies before all data.
+        :param end: (n,) period ends.
         """
         until, before = (self.totals[agent, np.maximum(at - self.first, 0)] for at in (end, start))
         sums = (until - before).astype(np.float64)
@@ -164,9 +170,6 @@ def rate_counts(sums: PeriodSums) -> tuple[Integers, Integers]:
 
 # --- From sums to residuals ----------------------------------------------------------------------------------------
 
-_EVENT_UNITS: Floats = np.array([1.0 / FIELDS_PER_TRACE if rate == "i_coverage" else 1.0 for rate in RATES])
-"""Traces per event of each rate: a missing field is a tenth of a trace."""
-
 
 class Variation(NamedTuple):
     """Variation between days of n rows."""
@@ -198,9 +201,9 @@ def _of_part(sums: DaySums) -> tuple[Residuals, Floats, Floats]:
 def _rate_residuals(sums: Floats) -> Residuals:
     y, n, yy, yn, nn, days = np.moveaxis(sums, 1, 0)
     rate = ratio(y, n)
-    variance = _EVENT_UNITS * rate * (1 - _EVENT_UNITS * rate)
+    variance = EVENT_UNITS * rate * (1 - EVENT_UNITS * rate)
     varies: Booleans = variance > 0
-    observed = _EVENT_UNITS**2 * (yy - 2 * rate * yn + rate * rate * nn)
+    observed = EVENT_UNITS**2 * (yy - 2 * rate * yn + rate * rate * nn)
     return Residuals(
         observed=np.where(varies, np.maximum(observed, 0), 0.0),
         expected=variance * (n - ratio(nn, n)),

@@ -1,8 +1,8 @@
 """Sums over windows of periods.
 
 A sum of counts is the difference of two running totals. Integers are exact, so a row's result does not depend on where
-the arrays begin. Running totals of real numbers would lose digits and would depend on where they begin. Sums of real
-numbers are therefore computed for each window separately, by doubling: about log2(length) additions of whole arrays.
+the arrays begin. Running totals of real numbers would lose digits. Sums of real numbers are therefore computed for each
+window separately, by doubling: about log2(length) additions of whole arrays.
 """
 
 import numpy as np

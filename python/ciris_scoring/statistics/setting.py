@@ -31,9 +31,14 @@ class Setting(NamedTuple):
         return timedelta(days=1) // self.period
 
     @property
+    def longest_window(self) -> timedelta:
+        """Length of the longest window."""
+        return timedelta(days=max(window.window_days for window in self.windows))
+
+    @property
     def longest_horizon(self) -> timedelta:
-        """Longest lookback horizon of any window, of the steady score and of changes; these also compare the first day
-        with the day before it."""
+        """Longest lookback horizon of any window, of the steady score and of changes. Design effects of the steady
+        score compare neighbouring days, so it has one more day."""
         return timedelta(days=max(TRACE_WINDOWS[-1] + 1, *(window.horizon_days for window in self.windows)))
 
 

@@ -1,7 +1,6 @@
 """Traces of a window with equal or close scores (certainty.md §5): equal pairs, and close plausibilities.
 
-Equal pairs are not additive over periods, so the traces of each window are counted. Counts are integers, so a row's
-result does not depend on how agents and rows are divided into chunks.
+The number of equal pairs of a window is not a sum over its periods, so the traces of each window are counted.
 """
 
 from typing import NamedTuple
@@ -10,14 +9,14 @@ import numpy as np
 
 from ciris_scoring.statistics.inputs import Integers, Rows, Window
 
-ABSENT = 1001
-"""Value in a triple for a score that the trace does not have."""
-
 CLOSE = 60
 """Thousandths by which close plausibilities differ at most."""
 
+ABSENT = 1001
+"""Digit for a score that the trace does not have. Other scores are 0 to 1000 thousandths."""
+
 BASE = ABSENT + 1
-"""Base of the triples: a triple is a number of three digits in this base."""
+"""Number of possible digits of a score."""
 
 
 class Scored(NamedTuple):
@@ -42,8 +41,7 @@ class Ties(NamedTuple):
     equal_pairs: Integers
     """Pairs of these traces with all three scores equal."""
     equal_plausibilities: Integers
-    """Pairs of these traces with equal plausibility. The next two fields are the pairs with equal values of the other
-    scores."""
+    """Pairs of these traces with equal plausibility."""
     equal_alignments: Integers
     equal_coherences: Integers
 
@@ -88,7 +86,7 @@ class _Values(NamedTuple):
     number: Integers
     """(m,) number of the agent's value."""
     starts: Integers
-    """(agents + 1,): the numbers of an agent's values begin here and end before the next agent's start."""
+    """(agents + 1,) smallest number of each agent's values; the last element is the end of the last agent's numbers."""
 
     def counts(self, first: int, end: int) -> Integers:
         """Return how many traces of the periods [first, end) have each value."""

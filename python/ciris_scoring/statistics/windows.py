@@ -1,16 +1,16 @@
 """Sums and counts of every scored window, which factors, alerts and red flags divide and compare.
 
-scoring.md §3 to §7 define the sums of the window and of its baseline; certainty.md §4 and §4b those of the steady days;
-certainty.md §5 those that red flags compare.
+Sums of the window and of its baseline are defined in scoring.md §3 to §7, sums of the steady days in certainty.md §4
+and §4b, and sums that red flags compare in certainty.md §5.
 
 There are two kinds of sums. Counts of traces are additive: a window is the difference of two running totals. Counts of
-deferrals and fragile episodes are not, because whether one counts depends on the as-of: an outcome must be known by
-then. Each of them is valid from a first as-of until an end (half-open). A running sum of +1 and −1 gives the count at
+deferrals and fragile episodes are not additive, because an outcome counts only at as-ofs at which it was known. Each
+deferral and episode counts from a first as-of until an end (half-open). A running sum of +1 and −1 gives the count at
 every as-of.
 
 All sums are int64, so a result is exact and does not depend on where the arrays begin. Real numbers are counted in
-fixed units (``VALUE_UNITS`` and the constants after it). A unit is so small that rounding does not show in a score of
-three decimals, and so large that a running total fits 64 bits.
+fixed units, such as ``VALUE_UNITS``. A unit is so small that rounding does not show in a score of three decimals, and
+so large that a running total fits 64 bits.
 """
 
 from collections.abc import Mapping
@@ -33,14 +33,10 @@ NEVER = np.iinfo(np.int64).max // 4
 """Period of an outcome that is not known."""
 
 MICROSECONDS_PER_HOUR = 3_600_000_000
-VALUE_UNITS = 1_000_000_000
-"""Number of integer units that stand for a deferral's value of 1."""
-LOG_UNITS = 1_000_000_000_000
-"""Number of integer units that stand for 1 in a logarithm of hours."""
-SQUARE_UNITS = 10_000_000_000
-"""Number of integer units that stand for 1 in a squared logarithm of hours."""
-CONFIDENCE_UNITS = 100_000_000_000
-"""Number of integer units that stand for a confidence of 1."""
+VALUE_UNITS, CONFIDENCE_UNITS = 1_000_000_000, 100_000_000_000
+"""Numbers of integer units that stand for a deferral's value of 1, and for a confidence of 1."""
+LOG_UNITS, SQUARE_UNITS = 1_000_000_000_000, 10_000_000_000
+"""Numbers of integer units that stand for 1 in a logarithm of hours, and in a squared logarithm."""
 
 ARRAYS = ("n_checked", "n_unreported", "n_contradicted")
 """Counters that are arrays, with one element for each field of ``red_flags.FIELDS``."""
@@ -49,13 +45,10 @@ BASELINE_COUNTS = ("n_traces", "n_trivial", "n_renumbered", "n_shared_key", "n_n
 
 
 class Deferrals(NamedTuple):
-    """Deferrals of a batch's agents; (m,) each.
-
-    Periods are indices into the batch's arrays, and may be negative.
-    """
+    """m deferrals; (m,) each. Periods are indices into the arrays of :class:`PeriodSums`, and may be negative."""
 
     agent: Integers
-    """Index of the agent in the batch's arrays."""
+    """Index of the agent in the arrays."""
     created: Integers
     """Period in which the deferral was raised."""
     judged: Integers
@@ -67,13 +60,12 @@ class Deferrals(NamedTuple):
 
 
 class FragileEpisodes(NamedTuple):
-    """Fragile episodes of a batch's agents; (m,) each. Those of an agent are in the order of its traces.
+    """m fragile episodes; (m,) each. The episodes of an agent are in the order of its traces.
 
-    Periods are indices into the batch's arrays, and may be negative.
+    Periods are indices into the arrays of :class:`PeriodSums`, and may be negative.
     """
 
     agent: Integers
-    """Index of the agent in the batch's arrays."""
     detected: Integers
     """Period of the detection."""
     recovered: Integers
@@ -174,7 +166,7 @@ def _between(total: Integers, agent: Integers, start: Integers, end: Integers) -
 
 def _additive(sums: PeriodSums, counts: Mapping[str, Integers]) -> dict[str, Integers]:
     """Return the counters that are summed over periods. Replay's success weight is split into whole traces and a
-    rest."""
+    fraction in ``LOG_UNITS``."""
     sampled = np.maximum(sums.n_replay_sampled, 1)
     # Estimate stratified by period (scoring.md §4; Cochran 1977, Sampling Techniques, ch. 5): n · succeeded / sampled.
     weight = sums.n_traces * sums.n_replay_succeeded
@@ -238,12 +230,11 @@ def _counted(
 def deferral_columns(
     deferrals: Deferrals, window: Window, steady: int, periods_per_day: int, shape: tuple[int, int]
 ) -> dict[str, Integers]:
-    """Return counts and values of deferrals at each as-of T, by the range [T − since, T − until) in which they were
-    raised.
+    """Return counts and values of the deferrals that were raised in a range [T − since, T − until), at each as-of T.
 
     Judged deferrals count from the time at which their outcome was known (scoring.md §6). A deferral older than
-    ``DAYS_TO_JUDGE`` is unresolved if nobody had judged it by T; in the baseline, by one window before T (certainty.md
-    §5).
+    ``DAYS_TO_JUDGE`` is unresolved if nobody had judged it by T. A deferral of the baseline is unresolved if nobody had
+    judged it by one window before T (certainty.md §5).
     """
     agent, created, judged, value, is_escalated = deferrals
     length = window.window_days * periods_per_day
@@ -282,9 +273,9 @@ def episode_columns(
 ) -> dict[str, Integers]:
     """Return counts and durations of fragile episodes at each as-of (scoring.md §5).
 
-    A recovery relapsed if another episode of the same failure mode followed. This holds for all but the last recovery
-    of each mode, and for the last one too if the open episode has that mode. So the number of relapses is n_recoveries
-    − n_modes + n_modes_open.
+    A recovery relapsed if another episode of the same failure mode followed. Every recovery of a mode but the last did,
+    and the last too if the open episode has this mode. So the number of relapses is n_recoveries − n_modes +
+    n_modes_open.
     """
     is_open = _counted(episodes.agent, episodes.detected + 1, episodes.recovered + 1, shape)
     ended = episodes.ended()

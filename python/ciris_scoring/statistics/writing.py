@@ -44,27 +44,21 @@ STEADY_COLUMNS = (
 """Columns of the steady score, its bounds last."""
 
 NAMED = {"change_component": changing_components, "episode_kind": KINDS, "driver": COMPONENTS}
-"""Columns of positions in these lists."""
-
-
-def create_tables(session: Session) -> None:
-    """Create the temporary table of the agents. :func:`add_rows` creates that of the rows."""
-    session.execute("""
-        create temporary table ciris_agents (
-            agent_number int8, agent_id_hash text, origin timestamptz
-        ) on commit drop
-        """)
+"""Columns that are computed as positions in these lists."""
 
 
 def add_agents(session: Session, block: Block, agents: Sequence[str], first_number: int) -> None:
-    """Insert the agents of a block. Agents of different blocks have different numbers.
+    """Insert the agents of a block into ``ciris_agents``. Agents of different blocks have different numbers.
 
     :param first_number: number of the block's first agent.
     """
     session.execute(
-        sql.SQL(
-            "insert into ciris_agents select agent_number + %(first)s, agent_id_hash, %(origin)s from {}"
-        ).format(NUMBERED_AGENTS),
+        sql.SQL("""
+        create temporary table if not exists ciris_agents (
+            agent_number int8, agent_id_hash text, origin timestamptz
+        ) on commit drop;
+        insert into ciris_agents select agent_number + %(first)s, agent_id_hash, %(origin)s from {}
+        """).format(NUMBERED_AGENTS),
         {"first": first_number, "origin": block.origin, "agents": agents},
     )
 

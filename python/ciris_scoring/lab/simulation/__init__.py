@@ -7,20 +7,6 @@ together, and its bytes are the same as in one piece, on every machine and with 
 An agent works in *tasks* of three thoughts within minutes: a seed thought, a follow-up, and the completion. A *day* is
 a period of 24 hours counted from the start of the simulation.
 
-:mod:`~ciris_scoring.lab.simulation.load` writes fleets into a database, and :mod:`~ciris_scoring.lab.simulation.sample`
-    simulates the sample, the fleet that the documents show.
+:mod:`~ciris_scoring.lab.simulation.fleet` simulates fleets, :mod:`~ciris_scoring.lab.simulation.load` writes them into
+a database, and :mod:`~ciris_scoring.lab.simulation.sample` simulates the sample, which the documents show.
 """
-
-from ciris_scoring.lab.simulation.behaviours import PATHOLOGIES, Pathology
-from ciris_scoring.lab.simulation.fleet import Fleet, FleetStream, simulate_fleet, stream_fleet
-from ciris_scoring.lab.simulation.roster import fleet_roster
-
-__all__ = [
-    "PATHOLOGIES",
-    "Fleet",
-    "FleetStream",
-    "Pathology",
-    "fleet_roster",
-    "simulate_fleet",
-    "stream_fleet",
-]

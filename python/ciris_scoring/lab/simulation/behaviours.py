@@ -10,9 +10,8 @@ from dataclasses import dataclass
 class Pathology:
     """Behaviour of one kind of agent. Every knob has a neutral default.
 
-    Scores are means on [0, 1]. Shares are shares of the traces that they can apply to. `..._every` inserts one event
-    per this number of traces (0: never). Days count back from the fleet's end, or from its start if the fleet is
-    shorter.
+    Scores are means on [0, 1]. A share is a share of the traces to which the knob can apply. `..._every` inserts one
+    event per this number of traces (0: never). Days count back from the end of the simulation.
     """
 
     name: str

@@ -28,7 +28,7 @@ def times(microseconds: Ints) -> pd.DatetimeIndex:
 
 def frame(columns: Mapping[str, Column], order: tuple[str, ...]) -> pd.DataFrame:
     """Return a data frame of the columns in this order."""
-    # Keep object for text: the type that pandas would infer differs between its versions.
+    # Text keeps the type object, because the type that pandas would infer differs between versions of pandas.
     return pd.DataFrame(
         {name: pd.Series(columns[name], dtype=columns[name].dtype, copy=False) for name in order},
         copy=False,

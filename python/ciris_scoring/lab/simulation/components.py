@@ -59,7 +59,7 @@ def dma_results(lives: Lives, newer: Flags, inconsistent: Flags) -> Texts:
 
 
 _CONSCIENCE_KEYS = {
-    # Keys in the order of real agents. Numbers in braces are positions of the arguments in conscience_result.
+    # Keys are in the order of real agents. A number in braces is a position in `arguments` of conscience_result.
     Ethics.EXEMPT: '"coherence_level":1.0,"conscience_passed":{1},"entropy_level":0.0,',
     Ethics.LEVELS: '"coherence_level":{2},"conscience_passed":{1},"entropy_level":{3},{veto}',
     Ethics.COHERENCE: (

@@ -48,7 +48,7 @@ _ODD_DEFERRALS = (
 
 
 def deferrals(plan: Plan) -> pd.DataFrame:
-    """Return the deferrals by creation time; the one without a time comes last."""
+    """Return the deferrals by creation time; the deferral without a time is the last."""
     everything = pd.concat([_common_deferrals(plan), _odd_deferrals(plan)], ignore_index=True)
     return everything.sort_values("created_at", kind="stable", ignore_index=True)
 

@@ -35,13 +35,11 @@ class Fleet:
 
 @dataclass(frozen=True)
 class FleetStream:
-    """A fleet whose traces are generated while they are read, for fleets that do not fit in memory.
-
-    `traces` can be read once. `expected_traces` is their number without duplicates, which add about 0.3 per cent.
-    """
+    """A fleet whose traces are generated while they are read, for fleets that do not fit in memory."""
 
     traces: Iterator[pd.DataFrame]
     expected_traces: int
+    """Number of traces without duplicates, which add about 0.3 per cent."""
     deferrals: pd.DataFrame
     public_keys: pd.DataFrame
     batches: pd.DataFrame
@@ -66,8 +64,8 @@ def stream_fleet(
     """Simulate a fleet of any size: the rows of `simulate_fleet` in the same order, with traces in frames of whole
     days.
 
-    A frame contains all agents for about `rows_per_chunk` rows, at least one day. So rows are in the order of time, as
-    in a production table. Only a trace that is delivered again is out of order: it is in the day of its first delivery.
+    A frame has the traces of all agents on one or more days, about `rows_per_chunk` rows. Rows are in the order of
+    time, as in a production table, but a trace that is delivered again is in the day of its first delivery.
 
     :param agents: number of agents; agent k behaves as ``PATHOLOGIES[k % len(PATHOLOGIES)]``.
     :param days: length of the simulation; every trace lies in ``[end - days, end)``.

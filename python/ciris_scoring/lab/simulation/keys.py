@@ -12,7 +12,7 @@ from ciris_scoring.lab.simulation.plan import Plan
 
 
 def public_keys(plan: Plan) -> pd.DataFrame:
-    """Return one key per agent. Every third key expires, and those of one pathology are revoked."""
+    """Return one key per agent. Every third key expires, and the keys of one pathology are revoked."""
     agents = len(plan.agent_keys)
     columns: dict[str, Column] = {
         "key_id": plan.roster.key_id,

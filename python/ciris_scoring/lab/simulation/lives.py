@@ -32,8 +32,8 @@ ACTIONS = (
     ("REJECT", 2, Ethics.EXEMPT),
     ("TASK_COMPLETE", 0, Ethics.EXEMPT),  # the last thought of every task
 )
-"""Actions, their shares in per cent among the thoughts of a task before the last one, and how much the conscience
-checks."""
+"""Actions, their shares in per cent among the thoughts of a task before the last thought, and the checks of the
+conscience."""
 
 _TASK_COMPLETE = len(ACTIONS) - 1
 _UP_TO_ACTION = np.cumsum([share for _, share, _ in ACTIONS])
@@ -49,8 +49,8 @@ MODES = ("rigidity", "chaos", "fragmentation")
 
 @dataclass(frozen=True)
 class Lives:
-    """Contents of the traces, one value per row: scores in thousandths, levels in ten-thousandths, and outcomes of
-    checks."""
+    """Contents of the traces, one value per row. Plausibility and alignment are in thousandths, coherence and entropy
+    in ten-thousandths."""
 
     action: Ints
     ethics: Ints

@@ -1,7 +1,6 @@
 """Load a simulated fleet into the source tables of a database."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import LiteralString
 
 import pandas as pd
 import psycopg
@@ -13,19 +12,15 @@ from ciris_scoring.basics.source_schema import (
     DEFAULT_SCHEMA,
     SAME_NAMES,
     SOURCE_TABLES,
+    TRACE_COLUMNS,
     add_keys,
     create_missing_tables,
 )
-from ciris_scoring.basics.statements import analyze, column_list
+from ciris_scoring.basics.statements import analyze
 from ciris_scoring.basics.terminal import plural
-from ciris_scoring.lab.simulation.events import (
-    create_engine_tables,
-    index_events,
-    write_events,
-    write_keys,
-)
+from ciris_scoring.lab.simulation.events import create_engine_tables, index_events, write_events
 from ciris_scoring.lab.simulation.fleet import Fleet, FleetStream
-from ciris_scoring.lab.simulation.text_formats import copy_text
+from ciris_scoring.lab.simulation.text_formats import copy_frames
 
 Progress = Callable[[int, int], None]
 """Function of the traces sent so far and the expected number. In the last call both are equal."""
@@ -34,8 +29,7 @@ Progress = Callable[[int, int], None]
 class TargetHoldsTraces(CirisError):
     """The traces table already has rows; nothing was written.
 
-    :param table: name of the table.
-    :param n: number of its rows.
+    :param n: number of the rows.
     """
 
     def __init__(self, table: str, n: int):
@@ -68,15 +62,15 @@ def load_fleet(
     :raises TargetHoldsTraces: the traces table already has a row.
     :raises psycopg.Error: the database refuses; nothing is written.
     """
-    sources: dict[str, Iterable[str]] = {
-        "covenant_trace_batches": copy_text([fleet.batches]),
-        "wbd_deferrals": copy_text([fleet.deferrals]),
+    sources: dict[str, Iterable[pd.DataFrame]] = {
+        "covenant_trace_batches": [fleet.batches],
+        "wbd_deferrals": [fleet.deferrals],
     }
     expected = len(fleet.traces) if isinstance(fleet, Fleet) else fleet.expected_traces
     frames = _counted([fleet.traces] if isinstance(fleet, Fleet) else fleet.traces, expected, progress)
     if not as_events:
-        sources["covenant_public_keys"] = copy_text([fleet.public_keys])
-        sources["covenant_traces"] = copy_text(frames)
+        sources["covenant_public_keys"] = [fleet.public_keys]
+        sources["covenant_traces"] = frames
     written = {}
     names = [tables.get(name, name) for name in sources]
     traces = "trace_events" if as_events else tables.get("covenant_traces", "covenant_traces")
@@ -85,12 +79,14 @@ def load_fleet(
         wanted = {name: SOURCE_TABLES[name] for name in sources}
         created = create_missing_tables(connection, schema, tables, wanted)
         _refuse_rows(connection, schema, traces)
-        for logical_name, blocks in sources.items():
+        for name, rows in sources.items():
             # Rows of a table created in this transaction can be written frozen, which makes the first read faster.
-            freeze = ", freeze" if logical_name in created else ""
-            written[logical_name] = _copy(connection, logical_name, blocks, schema, tables, freeze)
+            freeze = ", freeze" if name in created else ""
+            table = sql.Identifier(schema, tables.get(name, name))
+            written[name] = copy_frames(connection, table, SOURCE_TABLES[name].column_names, rows, freeze)
         if as_events:
-            write_keys(connection, fleet.public_keys, schema)
+            keys, table = fleet.public_keys, sql.Identifier(schema, "accord_public_keys")
+            copy_frames(connection, table, keys.columns, [keys])
             written["covenant_traces"] = write_events(connection, frames, schema)
             names += ["trace_events", "accord_public_keys"]
         if has_new_events:
@@ -104,27 +100,9 @@ def load_fleet(
 def append_traces(connection: psycopg.Connection, frames: Iterable[pd.DataFrame]) -> int:
     """Add traces to a fleet that `load_fleet` has written, in one transaction; return the number of rows."""
     with connection.transaction():
-        return _copy(connection, "covenant_traces", copy_text(frames), DEFAULT_SCHEMA, SAME_NAMES)
-
-
-def _copy(
-    connection: psycopg.Connection,
-    logical_name: str,
-    blocks: Iterable[str],
-    schema: str,
-    tables: Mapping[str, str],
-    options: LiteralString = "",
-) -> int:
-    statement = sql.SQL("copy {} ({}) from stdin with (format text{})").format(
-        sql.Identifier(schema, tables.get(logical_name, logical_name)),
-        column_list(SOURCE_TABLES[logical_name].column_names),
-        sql.SQL(options),
-    )
-    with connection.cursor() as cursor:
-        with cursor.copy(statement) as copy:
-            for block in blocks:
-                copy.write(block)
-        return cursor.rowcount
+        return copy_frames(
+            connection, sql.Identifier(DEFAULT_SCHEMA, "covenant_traces"), TRACE_COLUMNS, frames
+        )
 
 
 def _refuse_rows(connection: psycopg.Connection, schema: str, table: str) -> None:

@@ -43,7 +43,7 @@ class Plan:
     newer: Flags
     """Whether the agent has the newer version: trace id and thought id are equal, and components have more keys."""
     boundaries: dict[str, Ints]
-    """Times in an agent's life: renamed_1, renamed_2, drift, stuck, revoked, last (exclusive)."""
+    """Times at which an agent's behaviour changes: renamed_1, renamed_2, drift, stuck, revoked, last (exclusive)."""
     first_day: Ints
     last_day: Ints
     n_traces: Ints
@@ -130,7 +130,7 @@ class Plan:
 def _daily_traces(
     agent_keys: Bits, days: int, traces_per_day: float, first_day: Ints, last_day: Ints
 ) -> Ints:
-    """Return the number of traces of each agent on each day: whole tasks, ±30 per cent around the mean."""
+    """Return the traces of each agent and day, (agents, days): whole tasks, ±30 per cent around the mean."""
     day = np.arange(days)
     draws = Draws.of(agent_keys[:, None], Stream.DAY, day)
     mean = traces_per_day / THOUGHTS_PER_TASK

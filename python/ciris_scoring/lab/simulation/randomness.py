@@ -16,7 +16,7 @@ from ciris_scoring.lab.simulation.arrays import Bits, Flags, Floats, Ints
 
 
 class Stream(IntEnum):
-    """Kinds of things that draw numbers. Each kind has an independent stream."""
+    """Independent streams of random numbers: one for each kind of thing that has random properties."""
 
     TRACE = auto()
     TASK = auto()
@@ -28,7 +28,7 @@ class Stream(IntEnum):
 
 
 class Draw(IntEnum):
-    """Independent draws of one thing. A draw of several words has several numbers."""
+    """Numbers of the draws that a thing makes. A draw of several words uses the numbers after its own, too."""
 
     ACTION = auto()
     PLAUSIBILITY = auto()
@@ -80,7 +80,7 @@ def mix(x: Bits) -> Bits:
 
 @dataclass(frozen=True)
 class Draws:
-    """Generators of an array of things: one key for each, from which draws can be made in any order."""
+    """Generators of random numbers for an array of things. Draws can be made in any order from the key of a thing."""
 
     keys: Bits
 

@@ -4,26 +4,9 @@ import hashlib
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
 from ciris_scoring.lab.simulation.arrays import Texts
 from ciris_scoring.lab.simulation.behaviours import PATHOLOGIES
-from ciris_scoring.lab.simulation.columns import Column, frame
-
-
-def fleet_roster(agents: int, seed: int) -> pd.DataFrame:
-    """Return the agents of a fleet: agent (number), pathology, agent_id, agent_id_hash, agent_name (the last one),
-    key_id."""
-    roster = make_roster(agents, seed)
-    columns: dict[str, Column] = {
-        "agent": np.arange(agents),
-        "pathology": roster.pathology,
-        "agent_id": roster.agent_id,
-        "agent_id_hash": roster.agent_id_hash,
-        "agent_name": roster.names[:, -1],
-        "key_id": roster.key_id,
-    }
-    return frame(columns, tuple(columns))
 
 
 @dataclass(frozen=True)
@@ -41,7 +24,7 @@ class Roster:
 
 
 def make_roster(agents: int, seed: int) -> Roster:
-    """Return the agents of a fleet. The names of an agent do not depend on the number of agents."""
+    """Return the agents of a fleet. An agent is the same in a fleet of any size."""
     who = [_agent(k, seed) for k in range(agents)]
     return Roster(*(np.array(values, dtype=object) for values in zip(*who, strict=True)))
 
@@ -53,6 +36,6 @@ def _agent(k: int, seed: int) -> tuple[str, str, str, list[str], bytes, str]:
     agent_id = f"{names[0].lower().replace(' ', '-')}-{digest[:6]}"
     agent_id_hash = hashlib.sha256(agent_id.encode()).hexdigest()[:16]
     public_key = hashlib.sha256(f"public key {seed} {k}".encode()).digest()
-    # Like real agents, name the key by the beginning of its hash.
+    # Real agents name a key by the beginning of its hash, too.
     key_id = "agent-" + hashlib.sha256(public_key).hexdigest()[:12]
     return pathology.name, agent_id, agent_id_hash, names, public_key, key_id

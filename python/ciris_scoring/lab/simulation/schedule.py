@@ -11,7 +11,7 @@ from ciris_scoring.lab.simulation.randomness import Draw, Draws, Stream
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of a chunk in physical order, with the fields that every later step needs."""
+    """Rows of a chunk in physical order."""
 
     agent: Ints
     index: Ints

@@ -1,15 +1,38 @@
 """Data frames in the text format of COPY."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import LiteralString
 
 import numpy as np
 import pandas as pd
+import psycopg
+from psycopg import sql
+
+from ciris_scoring.basics.statements import column_list
 
 _Texts = Sequence[str | None]
-"""Column as the text of its SQL values; None is null."""
+"""Texts of the SQL values of a column; None is null."""
 
 _ROWS_PER_BLOCK = 256
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+
+
+def copy_frames(
+    connection: psycopg.Connection,
+    table: sql.Composable,
+    columns: Iterable[str],
+    frames: Iterable[pd.DataFrame],
+    options: LiteralString = "",
+) -> int:
+    """Append the rows of data frames to a table; return their number."""
+    statement = sql.SQL("copy {} ({}) from stdin with (format text{})").format(
+        table, column_list(columns), sql.SQL(options)
+    )
+    with connection.cursor() as cursor:
+        with cursor.copy(statement) as copy:
+            for block in copy_text(frames):
+                copy.write(block)
+        return cursor.rowcount
 
 
 def copy_text(frames: Iterable[pd.DataFrame]) -> Iterator[str]:

@@ -33,7 +33,7 @@ def render(plan: Plan, rows: Rows, lives: Lives) -> pd.DataFrame:
     """Return the rows of the table; columns as in `Fleet.traces`."""
     spelled, draws = spellings(), rows.draws
     newer = plan.newer[rows.agent]
-    whole = ~lives.only_action  # of the other traces only the result of the action arrived
+    whole = ~lives.only_action  # of a trace that is not whole, only the result of the action arrived
 
     trace_id, thought_id = _identifiers(plan, rows, newer)
     audit_hash = draws.hexadecimal(Draw.AUDIT_HASH, 4, 64)
