@@ -4,7 +4,7 @@ The file's name is the id of the kind. Everything that names a kind uses these f
 and ``docs/deciding.md`` are generated from them (``tests/python/test_kinds.py``).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Formatter
@@ -22,23 +22,20 @@ class Kind:
     id: str
     title: str
     """Short name for people."""
-    severities: Sequence[str]
-    """``critical`` or ``warning`` for alerts; ``red_flag`` for red flags."""
-    review: Literal["always", "critical"]
-    """Severities that require a review before the score decides."""
     sentences: Mapping[str, str]
     """Messages by case. Braces contain the names of values."""
     raised_when: str
     thresholds: Mapping[str, Any]
     """Thresholds of a red flag (``Rule`` in ``statistics/red_flags.py``), or units of the scoring parameters of an
     alert."""
-    source: str
-    """Section of the documents that defines the kind."""
     innocent_causes: str
     ask: str
     """Person to ask, and the question."""
     look_at: str
     """Data to look at."""
+    review: Literal["always", "critical"] = "always"
+    """Whether every alert or red flag of this kind requires a review before the score decides, or only a critical
+    alert."""
     evidence: str = ""
     """Component whose traces or deferrals are the evidence of the kind, if there is one."""
     counted: str = ""
