@@ -12,9 +12,9 @@ import numpy as np
 
 from ciris_scoring.statistics.design_effects import FLEET_WEIGHT
 from ciris_scoring.statistics.inputs import Booleans, Floats, Integers, Parameters, PeriodSums
-from ciris_scoring.statistics.long_run import DAYS_PER_DEGREE, LEAST_VARIANCE, Present, Sides
+from ciris_scoring.statistics.long_run import DAYS_PER_DEGREE, LEAST_VARIANCE, Present, Sides, nested
 from ciris_scoring.statistics.residuals import EVENT_UNITS, RATES, rate_counts, ratio
-from ciris_scoring.statistics.windows import CONFIDENCE_UNITS, confidence_in_units, running_total
+from ciris_scoring.statistics.windows import CONFIDENCE_UNITS, confidence_in_units
 
 RECENT_DAYS, BASE_DAYS = 42, 90
 """Days in which a change is looked for, and days of the base. Together they are the lookback horizon of traces."""
@@ -55,11 +55,13 @@ def behaviour_changes(
     :param sums: sums of the agents over at least ``RECENT_DAYS + BASE_DAYS`` before each as-of, or over their history.
     """
     y, n = rate_counts(sums)
-    judged, successes = (values.sum(axis=-1) for values in (sums.n_judged, sums.n_successes))
+    judged, successes = (values.sum(axis=-1) for values in (sums.judged_by_bin, sums.successes_by_bin))
     confidence = confidence_in_units(sums).sum(axis=-1)
     per_period = np.concatenate([y, n, np.stack([judged, successes, confidence], axis=-1)], axis=-1)
-    total = running_total(per_period)
-    counts = _since(total, present, periods_per_day)
+    since = nested(
+        per_period, present, (*range(1, RECENT_DAYS + 1), RECENT_DAYS + BASE_DAYS), periods_per_day
+    )
+    counts = Sides(since[:, :-1], since[:, -1] - since[:, -2])
 
     def of(first: int, last: int, unit: Floats | float = 1.0) -> Sides:
         return Sides(*(values[..., first:last] * unit for values in counts))
@@ -80,7 +82,7 @@ def behaviour_changes(
     )
 
     of_bad, of_trials = [*range(width), -2], [*range(width, 2 * width), -3]
-    weekly = _weekly_effects(total[..., of_bad], total[..., of_trials], present, periods_per_day)
+    weekly = _weekly_effects(per_period[..., of_bad], per_period[..., of_trials], present, periods_per_day)
     effect = np.maximum(present.effect, weekly)
 
     alone, all_rates = _of_rates(bad, trials, effect[:, :width], weights)
@@ -109,28 +111,16 @@ def behaviour_changes(
     )
 
 
-def _since(total: Integers, present: Present, periods_per_day: int) -> Sides:
-    """Return the sums since each recent day, and the sums of the base, from running totals (agents, periods + 1, q)."""
-    back = np.append(np.arange(1, RECENT_DAYS + 1), RECENT_DAYS + BASE_DAYS)
-    starts = np.maximum(present.as_of[:, None] - back * periods_per_day, 0)
-    earlier = total[present.agent[:, None], starts]
-    recent = total[present.agent, present.as_of][:, None] - earlier[:, :-1]
-    return Sides(recent.astype(np.float64), (earlier[:, -2] - earlier[:, -1]).astype(np.float64))
-
-
 def _weekly_effects(bad: Integers, trials: Integers, present: Present, periods_per_day: int) -> Floats:
     """Return design effects of the base, (n, 8), from differences of neighbouring weeks.
 
     They contain the variation over several days, which differences of neighbouring days do not show.
 
-    :param bad: running totals of bad events, (agents, periods + 1, 8).
-    :param trials: running totals of trials, in the same shape.
+    :param bad: bad events, (agents, periods, 8).
+    :param trials: trials, in the same shape.
     """
-    back = RECENT_DAYS + 7 * np.arange(BASE_DAYS // 7, -1, -1)
-    at = np.maximum(present.as_of[:, None] - back * periods_per_day, 0)
-    y, n = (
-        np.diff(totals[present.agent[:, None], at], axis=1).astype(np.float64) for totals in (bad, trials)
-    )
+    weeks = tuple(range(RECENT_DAYS, RECENT_DAYS + BASE_DAYS + 1, 7))
+    y, n = (np.diff(nested(counts, present, weeks, periods_per_day), axis=1) for counts in (bad, trials))
     y = y * np.append(EVENT_UNITS, 1.0)
     rate = ratio(y, n)
     both = (n[:, 1:] > 0) & (n[:, :-1] > 0)

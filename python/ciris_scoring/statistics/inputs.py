@@ -41,12 +41,12 @@ class PeriodSums(NamedTuple):
     n_signals_uncorroborated: Integers
     n_coherent_corroborated: Integers
     n_coherent_uncorroborated: Integers
-    n_judged: Integers
-    """(agents, periods, 10), ``judged_by_bin``."""
-    sum_confidence: Floats
-    """(agents, periods, 10), ``confidence_by_bin``."""
-    n_successes: Integers
-    """(agents, periods, 10), ``successes_by_bin``."""
+    judged_by_bin: Integers
+    """(agents, periods, 10)."""
+    confidence_by_bin: Floats
+    """(agents, periods, 10), sums of confidence."""
+    successes_by_bin: Integers
+    """(agents, periods, 10)."""
     histograms: Integers
     """(agents, periods, 3, 10), the histograms in the order of ``METRICS``."""
     n_recoveries: Integers
@@ -65,11 +65,6 @@ class Places(NamedTuple):
     """The as-of, as the number of array periods before it."""
     window: Integers
     """Index into the windows."""
-
-    def of_window(self, window: int) -> tuple[NDArray[np.intp], Integers, Integers]:
-        """Return the positions, agents and as-ofs of a window's rows."""
-        at = np.flatnonzero(self.window == window)
-        return at, self.agent[at], self.as_of[at]
 
 
 class Rows(NamedTuple):

@@ -234,7 +234,7 @@ def compute_intervals(
     for index, window in enumerate(windows):
         length = window.window_days * periods_per_day
         window_replay = decayed_sum(replay, length)
-        confidence = decayed_sum(sums.sum_confidence, length)
+        confidence = decayed_sum(sums.confidence_by_bin, length)
         coherent = coherence(sums, _take(rows, rows.window == index), window, parameters, periods_per_day)
         for number, chunk in enumerate(_chunks(rows, index)):
             part = _take(rows, chunk)

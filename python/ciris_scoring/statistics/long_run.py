@@ -30,6 +30,7 @@ from ciris_scoring.statistics.windows import (
     VALUE_UNITS,
     Deferrals,
     FragileEpisodes,
+    between,
     confidence_in_units,
     log_hours,
     running_total,
@@ -229,13 +230,15 @@ def _together(
 # --- Traces --------------------------------------------------------------------------------------------------------
 
 
-def _nested(totals: Integers, present: Present, windows: tuple[int, ...], periods_per_day: int) -> Integers:
-    """Return sums over the nested windows, (n, windows, ...), from running totals (agents, periods + 1, ...)."""
-    starts = present.as_of[:, None] - np.array(windows) * periods_per_day
-    result: Integers = (
-        totals[present.agent, present.as_of][:, None] - totals[present.agent[:, None], np.maximum(starts, 0)]
-    )
-    return result
+def nested(per_period: Integers, present: Present, windows: tuple[int, ...], periods_per_day: int) -> Floats:
+    """Return the sums over the last days of each pair, (n, windows, ...).
+
+    :param per_period: (agents, periods, ...) counts.
+    :param windows: numbers of days.
+    """
+    as_of = present.as_of[:, None]
+    starts = as_of - np.array(windows) * periods_per_day
+    return between(running_total(per_period), present.agent[:, None], starts, as_of).astype(np.float64)
 
 
 def _rate_sums(
@@ -254,9 +257,8 @@ def _rate_sums(
         ],
         axis=-1,
     )
-    found = _nested(
-        running_total(np.concatenate([y, n, signals], axis=-1)), present, TRACE_WINDOWS, periods_per_day
-    ).astype(np.float64)
+    per_period = np.concatenate([y, n, signals], axis=-1)
+    found = nested(per_period, present, TRACE_WINDOWS, periods_per_day)
     bad, trials = found[..., :width] * EVENT_UNITS, found[..., width : 2 * width]
     unmeasured = trials[:, -1] == 0
     unmeasured[:, RATES.index("i_replay")] |= not parameters.replay_enabled
@@ -283,7 +285,9 @@ def design_effects(
     :param icc: (n, 11) the fleet's correlations of the traces of a day, in the order of ``EFFECTS``.
     """
     y, n = rate_counts(sums)
-    successes, judged = (values.sum(axis=-1, keepdims=True) for values in (sums.n_successes, sums.n_judged))
+    successes, judged = (
+        values.sum(axis=-1, keepdims=True) for values in (sums.successes_by_bin, sums.judged_by_bin)
+    )
     unit = np.append(1 / EVENT_UNITS, 1)
     days_y = day_sums(np.concatenate([y, successes], axis=-1), periods_per_day)
     days_n = day_sums(np.concatenate([n, judged], axis=-1), periods_per_day)
@@ -313,8 +317,10 @@ def design_effects(
 
 def _calibration(sums: PeriodSums, present: Present, periods_per_day: int) -> _Part:
     """Return the loss by ECE: the expectation of the absolute gaps of the bins, which are taken as normal."""
-    per_period = np.concatenate([sums.n_judged, sums.n_successes, confidence_in_units(sums)], axis=-1)
-    found = _nested(running_total(per_period), present, TRACE_WINDOWS, periods_per_day).astype(np.float64)
+    per_period = np.concatenate(
+        [sums.judged_by_bin, sums.successes_by_bin, confidence_in_units(sums)], axis=-1
+    )
+    found = nested(per_period, present, TRACE_WINDOWS, periods_per_day)
     judged, successes, confident = np.split(found, 3, axis=-1)
     excess = confident / CONFIDENCE_UNITS - successes
     of_bin, good = judged[:, SUCCESS_WINDOW], successes[:, SUCCESS_WINDOW]

@@ -42,6 +42,7 @@ from ciris_scoring.statistics.windows import (
     Columns,
     Deferrals,
     FragileEpisodes,
+    between,
     log_hours,
     running_total,
     window_columns,
@@ -214,11 +215,10 @@ GAP_DAYS = 90
 
 def _chain_gap_z(chunk: Batch, columns: Columns, window_days: Integers, periods_per_day: int) -> Floats:
     """Return by how many standard deviations the gaps per trace exceed those of ``GAP_DAYS`` before the window."""
-    agent, as_of, _ = chunk.places
-    until = as_of - window_days * periods_per_day
-    since = np.maximum(until - GAP_DAYS * periods_per_day, 0)
+    until = chunk.places.as_of - window_days * periods_per_day
+    since = until - GAP_DAYS * periods_per_day
     n_gaps, n_traces = (
-        total[agent, until] - total[agent, since]
-        for total in map(running_total, (chunk.sums.n_chain_gaps, chunk.sums.n_traces))
+        between(running_total(counts), chunk.places.agent, since, until)
+        for counts in (chunk.sums.n_chain_gaps, chunk.sums.n_traces)
     )
     return excess(columns["n_chain_gaps"], columns["n_traces"] * 1.0, n_gaps, n_traces * 1.0)

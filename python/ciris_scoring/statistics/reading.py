@@ -39,7 +39,7 @@ KEPT_BYTES = 250_000_000
 COUNT, REAL = Numbers("int4"), Numbers("float8")
 
 SUM_COLUMNS = {
-    **dict.fromkeys(PeriodSums._fields[: PeriodSums._fields.index("n_judged")], COUNT),
+    **dict.fromkeys(PeriodSums._fields[: PeriodSums._fields.index("judged_by_bin")], COUNT),
     "n_fields_present": Numbers("int8"),
     **dict.fromkeys(
         ("judged_by_bin", "successes_by_bin", *(f"{metric}_histogram" for metric in METRICS)),
@@ -48,13 +48,6 @@ SUM_COLUMNS = {
     "confidence_by_bin": Numbers("float8", N_BINS),
 }
 """Columns of ``int_agent_periods`` that become :class:`PeriodSums`."""
-
-BINNED = {
-    "judged_by_bin": "n_judged",
-    "confidence_by_bin": "sum_confidence",
-    "successes_by_bin": "n_successes",
-}
-"""Fields of :class:`PeriodSums` whose column has another name."""
 
 COUNT_COLUMNS = {
     **dict.fromkeys(
@@ -244,8 +237,7 @@ class BlockReader:
             found[name][at] = values
         counts = {name: found.pop(name) for name in COUNT_COLUMNS}
         histograms = np.stack([found.pop(f"{metric}_histogram") for metric in METRICS], axis=2)
-        sums = {BINNED.get(name, name): values for name, values in found.items()}
-        return PeriodSums(histograms=histograms, **_recoveries(self.episodes, agents, shape), **sums), counts
+        return PeriodSums(histograms=histograms, **_recoveries(self.episodes, agents, shape), **found), counts
 
     def _deferrals(self) -> Deferrals:
         """Read the deferrals that some as-of of the block counts (scoring.md §6).

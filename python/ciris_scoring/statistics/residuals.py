@@ -132,8 +132,8 @@ def day_totals(sums: PeriodSums, first: int, periods_per_day: int) -> DayTotals:
     """
     sums = PeriodSums._make(values[:, first:] for values in sums)
     y, n = (day_sums(counts, periods_per_day) for counts in rate_counts(sums))
-    judged = day_sums(sums.n_judged, periods_per_day)
-    successes = day_sums(sums.n_successes, periods_per_day)
+    judged = day_sums(sums.judged_by_bin, periods_per_day)
+    successes = day_sums(sums.successes_by_bin, periods_per_day)
     all_successes = successes.sum(axis=-1, keepdims=True)
     h = day_sums(sums.histograms, periods_per_day)
     n_h = h.sum(axis=-1, keepdims=True)

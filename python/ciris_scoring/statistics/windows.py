@@ -127,13 +127,14 @@ def window_columns(
     totals = {name: running_total(values) for name, values in additive.items()}
     columns: Columns = {}
     for index, window in enumerate(windows):
-        at, agent, as_of = places.of_window(index)
+        at = np.flatnonzero(places.window == index)
+        agent, as_of = places.agent[at], places.as_of[at]
         length = window.window_days * periods_per_day
         start = as_of - length
-        parts: Columns = {name: _between(total, agent, start, as_of) for name, total in totals.items()}
+        parts: Columns = {name: between(total, agent, start, as_of) for name, total in totals.items()}
         for name in BASELINE_COUNTS:
             begin = start - window.baseline_days * periods_per_day
-            parts[f"baseline_{name}"] = _between(totals[name], agent, begin, start)
+            parts[f"baseline_{name}"] = between(totals[name], agent, begin, start)
         steady = steady_days * periods_per_day
         counted = deferral_columns(deferrals, window, steady, periods_per_day, shape)
         counted |= episode_columns(episodes, length, steady, shape)
@@ -146,7 +147,7 @@ def window_columns(
 
 def confidence_in_units(sums: PeriodSums) -> Integers:
     """Return sums of confidence in ``CONFIDENCE_UNITS``, which are exact; (agents, periods, bins)."""
-    result: Integers = np.rint(sums.sum_confidence * CONFIDENCE_UNITS).astype(np.int64)
+    result: Integers = np.rint(sums.confidence_by_bin * CONFIDENCE_UNITS).astype(np.int64)
     return result
 
 
@@ -158,8 +159,11 @@ def running_total(per_period: Integers) -> Integers:
     return total
 
 
-def _between(total: Integers, agent: Integers, start: Integers, end: Integers) -> Integers:
-    """Return the sum over the periods [start, end) of each row; periods before 0 are empty."""
+def between(total: Integers, agent: Integers, start: Integers, end: Integers) -> Integers:
+    """Return sums over the periods [start, end); periods before 0 are empty.
+
+    :param total: running totals (agents, periods + 1, ...). The other arrays are broadcast.
+    """
     result: Integers = total[agent, end] - total[agent, np.maximum(start, 0)]
     return result
 
@@ -183,8 +187,8 @@ def _additive(sums: PeriodSums, counts: Mapping[str, Integers]) -> dict[str, Int
     return {
         **{name: getattr(sums, name) for name in names},
         **counts,
-        "n_judged": sums.n_judged.sum(axis=-1),
-        "excess_confidence": confidence_in_units(sums) - sums.n_successes * CONFIDENCE_UNITS,
+        "n_judged": sums.judged_by_bin.sum(axis=-1),
+        "excess_confidence": confidence_in_units(sums) - sums.successes_by_bin * CONFIDENCE_UNITS,
         "replay_whole": weight // sampled,
         "replay_rest": weight % sampled * LOG_UNITS // sampled,
     }

@@ -43,7 +43,7 @@ STEADY_COLUMNS = (
 )
 """Columns of the steady score, its bounds last."""
 
-NAMED = {"change_component": changing_components, "episode_kind": KINDS, "driver": COMPONENTS}
+NAMED = {"change_component": changing_components, "episode_kind": KINDS, "interval_driver": COMPONENTS}
 """Columns that are computed as positions in these lists."""
 
 
@@ -152,10 +152,7 @@ def windows_query(relations: Relations, setting: Setting, types: Mapping[str, Nu
         ).format(column)
 
     columns = sql.SQL(", ").join(
-        sql.SQL("{} as {}").format(
-            value(name, kind), sql.Identifier("interval_driver" if name == "driver" else name)
-        )
-        for name, kind in types.items()
+        sql.SQL("{} as {}").format(value(name, kind), sql.Identifier(name)) for name, kind in types.items()
     )
     query = sql.SQL("""
         with finished as (
@@ -214,7 +211,7 @@ def _bounds(bounds: Intervals) -> Columns:
     return {
         "capacity_score_low": bounds.capacity_score_low,
         "capacity_score_high": bounds.capacity_score_high,
-        "driver": bounds.interval_driver,
+        "interval_driver": bounds.interval_driver,
         **{f"{part}_design_effect": bounds.design_effect[:, COMPONENTS.index(part)] for part in PARTS},
         **{f"{name}_low": low[:, at] for names, low, _ in both for at, name in enumerate(names)},
         **{f"{name}_high": high[:, at] for names, _, high in both for at, name in enumerate(names)},
