@@ -1,1 +1,1 @@
-"""Benchmarks for developers: speed and size, clusters, load of the API, coverage of the intervals."""
+"""Benchmarks for developers: speed, coverage of the intervals, and red flags."""

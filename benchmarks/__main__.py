@@ -31,7 +31,7 @@ def part_option(parts: Iterable[str]) -> Callable[[Command], Command]:
 def main() -> None:
     """Measure speed, intervals and red flags. docs/measuring.md explains each line of the output.
 
-    The exit code is 1 if a stated figure is missed. The last lines name it.
+    The exit code is 1 if a stated figure is missed. The last lines name the missed figures.
     """
 
 
@@ -45,11 +45,11 @@ def main() -> None:
     help="Days after the history, each scored by an increment. The median increment is shown.",
 )
 def speed(agents: int, days: int, traces_per_day: float, seed: int, increments: int) -> None:
-    """Measure scoring on a simulated fleet, compared with the specification's own SQL.
+    """Measure the time of scoring on a simulated fleet, compared with the specification's own SQL.
 
-    It uses a temporary embedded PostgreSQL with default settings. By default it simulates a million traces, which takes
-    a few minutes and 5 GB of disk. Targets are stated for 200 agents with 60 days and a million traces, and for 10,000
-    agents with 90 days and ten million traces.
+    The database is a temporary embedded PostgreSQL with default settings. By default a million traces are simulated,
+    which takes a few minutes and 5 GB of disk. Targets are stated for 200 agents with 60 days and a million traces, and
+    for 10,000 agents with 90 days and ten million traces.
     """
     measured = measure(FleetOptions(agents, traces_per_day, seed), days, increments)
     show_speed(measured)
@@ -70,9 +70,9 @@ def speed(agents: int, days: int, traces_per_day: float, seed: int, increments: 
 def coverage(rows: int, part: str | None, seed: int) -> None:
     """Measure how often scores and intervals are right, on simulated agents whose truth is known.
 
-    It needs no database. 2,000 rows take about 15 minutes on one core. There are three parts. intervals: coverage and
-    width of the intervals. year: accuracy of each score and of six ways to decide, in a year with changes at unknown
-    times. alarms: false alerts of agents that do not change, and the delay until a change is detected.
+    No database is needed. 2,000 rows take about 15 minutes on one core. Three parts are measured. intervals: coverage
+    and width of the intervals. year: accuracy of each score and of ways to decide by a score, in a year with changes at
+    unknown times. alarms: false alerts of agents that do not change, and the delay until a change is detected.
     """
     _end([one for name, run in PARTS.items() if part in (None, name) for one in run(rows, seed)])
 
@@ -83,9 +83,9 @@ def coverage(rows: int, part: str | None, seed: int) -> None:
 def red_flags(part: str | None, seed: int) -> None:
     """Measure how often honest agents raise red flags of selective reporting, and which manipulations are found.
 
-    It simulates fleets on a temporary PostgreSQL: honest agents, some of them careless; manipulated agents with 600
-    traces a week; and agents with 100 or 300 traces a week that omit verdicts, copy records or change keys. It takes
-    about 15 minutes.
+    Fleets are simulated on a temporary PostgreSQL. Three parts are measured. honest: false alarms of honest agents,
+    some of them careless. polished: manipulated agents with 600 traces a week. scrubbed: agents with 100 or 300 traces
+    a week that omit verdicts, copy records or change keys. All parts take about 15 minutes.
     """
     _end([one for name, run in MEASURES.items() if part in (None, name) for one in run(seed)])
 

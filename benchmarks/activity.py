@@ -1,7 +1,7 @@
 """Measure the time of the database server's queries during a run of dbt, by sampling them every few milliseconds.
 
-dbt's own query times are not accurate enough: its threads wait for each other in Python, which doubles the time of
-short queries.
+dbt's own query times are not accurate enough, because its threads wait for each other in Python. For short queries that
+doubles the time.
 """
 
 import time
@@ -19,7 +19,7 @@ INTERVAL_SECONDS = 0.01
 
 NO_NODE = "dbt's own queries"
 PYTHON_MODEL = "model.ciris_scoring.int_windows"
-"""The Python model. It computes within its transaction, while its session is idle."""
+"""The Python model. It also runs while its session is idle in a transaction, because it computes in dbt's process."""
 
 # dbt's statements begin with a comment that names the node, except begin and commit.
 ACTIVE = """
@@ -38,11 +38,11 @@ ACTIVE = """
 
 @dataclass
 class Activity:
-    """Seconds in which dbt's queries or the Python model ran. Parallel queries are counted only once."""
+    """Seconds in which one or more queries of dbt, or the Python model, ran."""
 
     seconds: float = 0.0
     building_seconds: float = 0.0
-    """Seconds of everything except tests: models, seeds and dbt itself."""
+    """Seconds in which one or more queries of models, seeds or dbt itself ran."""
     testing_seconds: float = 0.0
     seconds_by_node: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     """Seconds by dbt's id of the node, for example `model.ciris_scoring.dim_agents`."""

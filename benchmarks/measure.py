@@ -55,9 +55,9 @@ class RunCost:
 
     activity: Activity
     wall_seconds: float
-    """Seconds from the start to the end of its process."""
+    """Seconds from the start to the end of the run's process."""
     peak_bytes: int | None
-    """Peak memory of its process, or None if the system is not Linux."""
+    """Peak memory of the run's process, or None if the system is not Linux."""
 
 
 @dataclass(frozen=True)
@@ -93,9 +93,10 @@ def throw_away_project(*, default_settings: bool = False) -> Iterator[Project]:
 
 
 def measure(fleet: FleetOptions, days: int, increments: int) -> Measurements:
-    """Measure after this number of days of history, on a server with default settings.
+    """Measure a fleet on a server with default settings.
 
-    :param increments: number of further days, which are loaded one at a time.
+    :param days: days of history, which the first run scores.
+    :param increments: number of further days. Each is loaded and scored after the days before it.
     """
     stream = stream_fleet(
         fleet.agents, days + increments, fleet.traces_per_day, fleet.seed, END, rows_per_chunk=1
@@ -140,7 +141,8 @@ def specification_seconds(connection: psycopg.Connection, as_of: datetime) -> fl
     return statistics.median(seconds)
 
 
-# The process writes its own peak memory when it ends, because getrusage would include this process.
+# The scoring process copies its own memory figures when it ends, because getrusage would include the benchmark's
+# process.
 RUN = """
 import atexit, shutil, sys
 from ciris_scoring.cli import main

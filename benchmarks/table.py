@@ -12,7 +12,7 @@ SHOWN = 10
 
 
 def show(rows: Sequence[Mapping[str, object]] | pd.DataFrame) -> None:
-    """Print rows of figures by heading. The first column is the name of the row; shares are between 0 and 1."""
+    """Print rows of figures by heading. The first column is the name of the row."""
     table = pd.DataFrame(rows)
     name = table.columns[0]
     table = table.set_index(name).rename_axis(index=None, columns=name)

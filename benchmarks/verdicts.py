@@ -13,7 +13,7 @@ TOLERANCE = 0.1
 
 
 class Verdict(NamedTuple):
-    """A stated figure, the measured one, and whether the target is met."""
+    """A stated and a measured figure, and whether the stated figure is met."""
 
     what: str
     stated: str
@@ -21,23 +21,21 @@ class Verdict(NamedTuple):
     met: bool
 
 
-def between(what: str, measured: float, least: float, most: float) -> Verdict:
-    """Compare with a minimum and a maximum. One of them may be infinite."""
-    stated = f"{least:g} to {most:g}"
-    if most == inf:
-        stated = f"at least {least:g}"
-    elif least == -inf:
-        stated = f"at most {most:g}"
-    return Verdict(what, stated, f"{measured:.4g}", least <= measured <= most)
-
-
-def at_most(what: str, measured: float | None, most: float, unit: str = "") -> Verdict:
-    """Compare with a maximum.
+def compared(
+    what: str, measured: float | None, least: float = -inf, most: float = inf, unit: str = ""
+) -> Verdict:
+    """Compare a measured value with a minimum, a maximum, or both.
 
     :param measured: value in ``unit``, or None if it could not be measured.
     """
-    said = "not measured" if measured is None else f"{measured:.4g}{unit}"
-    return Verdict(what, f"at most {most:.4g}{unit}", said, measured is not None and measured <= most)
+    stated = f"{least:g} to {most:g}{unit}"
+    if most == inf:
+        stated = f"at least {least:g}{unit}"
+    elif least == -inf:
+        stated = f"at most {most:g}{unit}"
+    if measured is None:
+        return Verdict(what, stated, "not measured", met=False)
+    return Verdict(what, stated, f"{measured:.4g}{unit}", least <= measured <= most)
 
 
 def announce(verdicts: Sequence[Verdict]) -> bool:
@@ -54,14 +52,14 @@ def judge(one: Measurements) -> Iterator[Verdict]:
     history, increment, yardstick = one.history, one.increment, one.specification_seconds
     if _has_size(one, 200, 60, 1_000_000):
         in_database = [run.activity.building_seconds / yardstick for run in (history, increment)]
-        yield at_most("full history, database time", in_database[0], 16, " x (b)")
-        yield at_most("daily increment, database time", in_database[1], 2, " x (b)")
-        yield at_most("daily increment, wall time", one.increment_wall_seconds, 8, " s")
+        yield compared("full history, database time", in_database[0], most=16, unit=" x (b)")
+        yield compared("daily increment, database time", in_database[1], most=2, unit=" x (b)")
+        yield compared("daily increment, wall time", one.increment_wall_seconds, most=8, unit=" s")
     elif _has_size(one, 10_000, 90, 10_000_000):
         memory = None if history.peak_bytes is None else history.peak_bytes / 2**30
-        yield at_most("full history, wall time", history.wall_seconds / 60, 30, " min")
-        yield at_most("full history, memory", memory, 1, " GiB")
-        yield at_most("daily increment, wall time", one.increment_wall_seconds, 60, " s")
+        yield compared("full history, wall time", history.wall_seconds / 60, most=30, unit=" min")
+        yield compared("full history, memory", memory, most=1, unit=" GiB")
+        yield compared("daily increment, wall time", one.increment_wall_seconds, most=60, unit=" s")
 
 
 def _has_size(one: Measurements, agents: int, days: int, n_traces: int) -> bool:

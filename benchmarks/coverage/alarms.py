@@ -30,36 +30,37 @@ EPISODE_Z = 3.3
 LOW_CAPACITY = 0.3
 """``low_capacity_threshold``."""
 EARLIEST = max(WINDOWS)
-"""Days before the first watched as-of that are scored too, because each window is compared with the one before it."""
+"""Days before the first watched as-of that are scored too, because each window is compared with the previous window."""
 
 
 class Raised(NamedTuple):
     """Whether each alert is raised; arrays of (agents, as-ofs)."""
 
     week: Booleans
-    """The window of 7 days loses more than the one before it: part of ``falling``."""
+    """The window of 7 days loses more than the previous 7 days: part of ``falling``."""
     month: Booleans
-    """The window of 30 days loses more than the one before it: part of ``falling``."""
+    """The window of 30 days loses more than the previous 30 days: part of ``falling``."""
     changed: Booleans
-    """The losses of the rate components have grown since a certain day: part of ``falling`` in both windows."""
+    """The losses of the rate components have grown since one of the last 42 days: part of ``falling`` in both
+    windows."""
     episode: Booleans
     low_week: Booleans
     """``low_capacity`` is critical in the window of 7 days."""
     low_month: Booleans
 
     def reviews(self) -> tuple[Booleans, Booleans]:
-        """Return whether an alert asks for a review, in each window."""
+        """Return whether an alert requires a review of the score of 7 days, and of the score of 30 days."""
         of_both = self.changed | self.episode
         return self.week | of_both | self.low_week, self.month | of_both | self.low_month
 
 
 def watched(
     doing: Doing, events: Events, facts: Facts, effects: DayEffects, first: int, rng: np.random.Generator
-) -> tuple[PeriodSums, tuple[Intervals, Intervals], FleetValues, Present, Raised]:
-    """Draw the behaviour of agents, and compute scores and alerts at each as-of after ``first`` days.
+) -> tuple[PeriodSums, tuple[Intervals, Intervals], Present, Raised]:
+    """Draw the behaviour of agents, and compute scores and alerts at each as-of after ``first`` days or more.
 
-    :returns: sums of the traces, scores of the week and of the month, (agents, as-ofs, ...), values of the fleet, the
-        pairs of agents and as-ofs, and alerts.
+    :returns: sums of the traces, scores of 7 and of 30 days, (agents, as-ofs, ...), the pairs of agents and as-ofs, and
+        alerts.
     """
     sums = draw(realised(doing, effects, rng), facts, effects, rng)
     as_ofs = np.arange(first - EARLIEST, facts.n_traces.shape[1] + 1)
@@ -79,7 +80,7 @@ def watched(
         low_week=week.capacity_score_high < LOW_CAPACITY,
         low_month=month.capacity_score_high < LOW_CAPACITY,
     )
-    return sums, (week, month), fleet, present, raised
+    return sums, (week, month), present, raised
 
 
 def pairs(sums: PeriodSums, fleet: FleetValues, as_ofs: Integers) -> Present:
@@ -99,9 +100,9 @@ def pairs(sums: PeriodSums, fleet: FleetValues, as_ofs: Integers) -> Present:
 def _scored(
     sums: PeriodSums, events: Events, as_ofs: Integers
 ) -> tuple[tuple[Intervals, Intervals], FleetValues]:
-    """Score all agents as one fleet at as-ofs, which are given as numbers of days.
+    """Score all agents as one fleet at as-ofs, which are numbers of days.
 
-    :returns: scores by the windows of 7 and 30 days, (agents, as-ofs, ...), and the values of the fleet.
+    :returns: scores of 7 and of 30 days, (agents, as-ofs, ...), and the values of the fleet.
     """
     sums = sums._replace(
         n_recoveries=events.n_episodes,
@@ -128,8 +129,8 @@ def _scored(
 
 
 def is_falling(before: RateComponents, now: RateComponents) -> Booleans:
-    """Return whether a window loses more than the one before it, (...,). Components that are unmeasured on one side are
-    ignored."""
+    """Return whether a window loses more than the window before it. Components that are unmeasured in one of the two
+    windows are ignored."""
     change = now.loss - before.loss
     variance = before.worse_sd**2 + now.better_sd**2
     both = ~np.isnan(change)
@@ -143,7 +144,7 @@ def is_falling(before: RateComponents, now: RateComponents) -> Booleans:
 
 
 def _falling(limits: Intervals, days: int) -> Booleans:
-    """Return whether each window loses more than the one ``days`` before it, from as-of number ``EARLIEST`` on."""
+    """Return whether each window loses more than the window ``days`` before it, from as-of number ``EARLIEST`` on."""
     of = rate_components(limits, PARAMETERS)
     now, before = (
         RateComponents(*(values[:, EARLIEST - back : values.shape[1] - back] for values in of))

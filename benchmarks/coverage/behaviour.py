@@ -1,7 +1,7 @@
 """Simulate agents with known truth: their expected behaviour by day, and random sums that follow from it.
 
-This simulation is independent of the simulated fleet and shares only the names of the sums with it. Traces per day,
-number and modes of episodes, and resolved deferrals are given; everything else is random.
+This simulation is independent of ``ciris_scoring.lab.simulation``. Traces per day, numbers of episodes and numbers of
+deferrals are given; everything else is random.
 """
 
 from collections.abc import Callable
@@ -84,10 +84,11 @@ class DayEffects(NamedTuple):
     cluster: int = 1
     """Number of traces that have the same outcome."""
     wanders: bool = False
-    """Whether the behaviour of consecutive days is correlated, by ``CORRELATION``."""
+    """Whether the behaviour of consecutive days is correlated."""
 
 
 CORRELATION = 0.6
+"""Correlation of the behaviour of consecutive days, if it wanders."""
 
 
 def realised(behaviour: Behaviour, effects: DayEffects, rng: np.random.Generator) -> Behaviour:
@@ -125,9 +126,8 @@ def _shifted(success: Floats, shift: Floats, icc: Floats) -> Floats:
 
 
 def _wandering(behaviour: Behaviour, icc: Floats, rng: np.random.Generator) -> Behaviour:
-    """Draw correlated days. Rates are log-normal with the variance of independent days;
-    histograms shift to one side.
-    """
+    """Draw correlated days. Rates are log-normal with the variance of independent days, and histograms shift to one
+    side."""
     agents, days = behaviour.rates.shape[:2]
     walk = rng.normal(size=(agents, days, len(RATES) + len(METRICS) + 1))
     for day in range(1, days):

@@ -15,12 +15,13 @@ FLEET = 100
 """Agents in a fleet."""
 
 MOST_ICC = 0.04
-"""Maximum correlation of the traces of a day. If days differ, correlations are uniform up to it."""
+"""Largest correlation of the traces of a day. If days differ, the correlations of agents are uniform from 0 to it."""
 
 CORROBORATED = 0.8
 
 EPISODES = 1.2
-"""Mean episodes of plausible agents in a window of any length. With five, a score is near 0 and its interval narrow."""
+"""Mean episodes of plausible agents in a window of 7 or 30 days. With five episodes, a score would be near 0 and its
+interval narrow."""
 
 DEFERRALS_PER_WEEK = 3.0
 
@@ -91,7 +92,7 @@ def plausible(agents: int, days: int, drifting_days: int, rng: np.random.Generat
 
 
 def _bumps(centre: Floats, width: Floats) -> Floats:
-    """Return distributions over the bins with one peak, (..., 10). Bins far from it are 0."""
+    """Return distributions over the bins with one peak, (..., 10). Bins far from the peak are 0."""
     density = np.exp(-(((CONFIDENCE_IN_BIN - centre[..., None]) / width[..., None]) ** 2) / 2)
     density = np.where(density < 1e-3, 0.0, density)
     result: Floats = density / density.sum(axis=-1, keepdims=True)
@@ -147,7 +148,7 @@ def more_of(**rates: float) -> Floats:
 
 
 def changed_midway(behaviour: Behaviour) -> Behaviour:
-    """Return agents that get worse in the middle of a week: more overrides, incoherence and missing fields."""
+    """Return agents that get worse three days before the as-of."""
     rates = behaviour.rates.copy()
     more = more_of(overridden=0.05, incoherent=0.2, poor=0.1, unsafe=0.03)
     rates[:, -3:] = np.minimum(rates[:, -3:] + more, 1)
@@ -157,18 +158,20 @@ def changed_midway(behaviour: Behaviour) -> Behaviour:
 BAD_DAY = 0.1
 """Share of bad days."""
 
-
 ON_A_BAD_DAY = more_of(overridden=0.1, chain_broken=0.2, poor=0.2, unsafe=0.05, incoherent=0.3)
 
 
 def bad_days(behaviour: Behaviour) -> Behaviour:
-    """Return agents with one bad day in ten. The truth is the expectation over bad and good days."""
+    """Return the mean behaviour of agents with one bad day in ten."""
     bad = np.minimum(behaviour.rates + ON_A_BAD_DAY, 1.0)
     return behaviour._replace(rates=(1 - BAD_DAY) * behaviour.rates + BAD_DAY * bad)
 
 
 def good_and_bad_days(behaviour: Behaviour, rng: np.random.Generator) -> Behaviour:
-    """Draw which days are bad. ``behaviour``, from `bad_days`, is the mean."""
+    """Draw which days are bad.
+
+    :param behaviour: mean behaviour, from :func:`bad_days`.
+    """
     bad = (rng.random(behaviour.rates.shape[:2]) < BAD_DAY)[..., None]
     good = np.clip(behaviour.rates - BAD_DAY * ON_A_BAD_DAY, 0, 1)
     return behaviour._replace(rates=np.where(bad, np.minimum(good + ON_A_BAD_DAY, 1), good))
@@ -188,7 +191,7 @@ def cells() -> list[Case]:
 
 
 def special_cases() -> list[Case]:
-    """Return the cases with a stated coverage of at least 87 %."""
+    """Return the special cases."""
     window = WINDOWS[7]
     return [
         Case("alone in its fleet", 300, window, True, fleet=1),

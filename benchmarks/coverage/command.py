@@ -1,4 +1,4 @@
-"""Simulate, print the tables, and compare the results with the figures that certainty.md states (§3 to 4b)."""
+"""Simulate agents, print tables, and compare the results with stated figures (docs/measuring.md)."""
 
 from collections.abc import Callable, Iterator, Sequence
 from math import inf
@@ -9,7 +9,7 @@ from benchmarks.coverage.cases import PERFECT, cells, special_cases
 from benchmarks.coverage.measure import measure
 from benchmarks.coverage.year import a_year, accuracy, outcomes, reviewed, together
 from benchmarks.table import show
-from benchmarks.verdicts import Verdict, between
+from benchmarks.verdicts import Verdict, compared
 from ciris_scoring.basics.terminal import say
 from ciris_scoring.statistics.intervals import FACTORS
 
@@ -18,17 +18,17 @@ Row = dict[str, Any]
 
 
 class Stated(NamedTuple):
-    """Stated limits of a column."""
+    """Stated figures of a column."""
 
     column: str
     least: float = -inf
     most: float = inf
     of: Callable[[Row], bool] = lambda row: True
-    """Condition of the rows to which the limits apply."""
+    """Condition of the rows to which the figures apply."""
 
 
 def named(column: str, *names: str) -> Callable[[Row], bool]:
-    """Return the condition that the name of a row is one of these."""
+    """Return the condition that the text of a row in this column is one of ``names``."""
     return lambda row: row[column] in names
 
 
@@ -64,14 +64,14 @@ CHANGED = (Stated("in 28 days", 0.75, of=named("seen", watch.PLANTED[0].name)),)
 
 
 def judged(rows: Sequence[Row], figures: Sequence[Stated]) -> Iterator[Verdict]:
-    """Print a table, and compare it with its stated figures."""
+    """Print a table, and compare its rows with the stated figures."""
     show(rows)
     for row in rows:
         traces = [f"{row['traces']} traces"] if "traces" in row else []
         name = ", ".join([*(text for text in row.values() if isinstance(text, str)), *traces])
         for column, least, most, of in figures:
             if of(row):
-                yield between(f"{column}, {name}", row[column], least, most)
+                yield compared(f"{column}, {name}", row[column], least, most)
 
 
 def measure_intervals(rows: int, seed: int) -> list[Verdict]:
@@ -94,7 +94,7 @@ def measure_year(rows: int, seed: int) -> list[Verdict]:
 
 
 def measure_alarms(rows: int, seed: int) -> list[Verdict]:
-    """Measure alerts on ``rows / 2`` unchanged agents, in whole fleets of 100, and on ``rows / 4`` changed ones."""
+    """Measure alerts on ``rows / 2`` unchanged and ``rows / 4`` changed agents, in whole fleets of 100."""
     say("Watching agents that do not change.")
     agents = max(rows // 2, 1)
     calm = [watch.unchanged(kind, n, agents, seed) for kind in watch.KINDS for n in watch.SIZES]

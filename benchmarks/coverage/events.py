@@ -26,7 +26,7 @@ WORTH: Floats = np.array([1.0, 0.5, 0.0])
 
 
 class EventRates(NamedTuple):
-    """Expected events of agents, (agents, ...), per day or per period of constant behaviour."""
+    """Expected events of agents, (agents, days) or (agents, periods of constant behaviour)."""
 
     episodes: Floats
     """Episodes per day."""
@@ -34,8 +34,8 @@ class EventRates(NamedTuple):
     deferrals: Floats
     """Deferrals per day."""
     good: Floats
-    """Mean value of a resolved deferral, at least 0.25. Of the deferrals with a value below 1, half have the
-    value 0.5 and half the value 0."""
+    """Mean value of a resolved deferral, at least 0.25. Of the deferrals with a value below 1, half have the value 0.5
+    and half the value 0."""
 
 
 class Events(NamedTuple):
@@ -51,7 +51,7 @@ class Events(NamedTuple):
 
 
 def durations(mean_hours: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Draw a log-normal duration for each mean. Return it and its logarithm."""
+    """Draw a log-normal duration for each mean. Return the hours and their logarithms."""
     hours: Floats = mean_hours * rng.lognormal(-(EPISODE_SIGMA**2) / 2, EPISODE_SIGMA, mean_hours.shape)
     return hours, np.maximum(np.log(hours), LEAST_LOG_HOURS)
 
@@ -98,8 +98,7 @@ def within(values: NDArray[Any], as_ofs: Integers, first: int, last: int = 0) ->
 
 
 def row_facts(events: Events, as_ofs: Integers, window_days: int) -> list[NDArray[Any]]:
-    """Return the values that rows take as published, (agents, as-ofs) each, in the order of ``Rows`` from
-    ``mttr_hours`` on."""
+    """Return the fields of ``Rows`` from ``mttr_hours`` on, (agents, as-ofs) each."""
     agents, days = events.n_episodes.shape
     shape = agents, days + 1
     counted = deferral_columns(events.deferrals, Window(window_days, 0, 0), 0, 1, shape)

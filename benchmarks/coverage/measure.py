@@ -22,10 +22,9 @@ BEST = float(sigmoid(1.0, PARAMETERS.norm_k, PARAMETERS.norm_x0))
 
 def measure(case: Case, rows: int, seed: int) -> dict[str, Any]:
     """Simulate at least ``rows`` agents of a case in whole fleets, and return shares of intervals that contain the
-    truth.
+    truth, by the names of docs/measuring.md.
 
     :param seed: the same seed and case give the same agents.
-    :returns: results by the names of docs/measuring.md.
     """
     rng = np.random.default_rng([seed, *case.name.encode()])
     behaviour, facts, effects = simulated(case, -(-rows // case.fleet) * case.fleet, rng)
@@ -40,7 +39,7 @@ def measure(case: Case, rows: int, seed: int) -> dict[str, Any]:
 
 
 def _limits(sums: PeriodSums, facts: Facts, case: Case, rng: np.random.Generator) -> Intervals:
-    """Return the intervals on the last day, by fleet. All episodes have ended before that day."""
+    """Return the intervals on the last day. All episodes have ended."""
     agents, days = facts.n_traces.shape
     happened = np.arange(max(int(facts.n_episodes.max()), 1)) < facts.n_episodes[:, None]
     hours, logs = durations(np.broadcast_to(facts.mean_hours[:, None], happened.shape), rng)

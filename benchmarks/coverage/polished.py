@@ -1,7 +1,7 @@
 """Manipulations by which an operator could raise the score of an agent: selective reporting and false records.
 
-Each function takes a simulated fleet, one of its agents and a time, and returns the fleet as it would be recorded if
-the operator had begun at that time.
+Each manipulation takes a simulated fleet, one of its agents and a time, and returns the fleet as it would be recorded
+if the operator had begun at that time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ COMPONENTS = {
     "csdma_plausibility_score": ("dma_results", ["csdma", "csdma_plausibility_score"]),
     "conscience_passed": ("conscience_result", ["conscience_passed"]),
 }
-"""Location of each verdict in the JSON components: the column and the keys, which differ between versions of agents."""
+"""Place of each verdict in the JSON components: the column, and its keys in older and newer versions of agents."""
 
 GOOD, BAD = ["action_success", "conscience_passed"], ["idma_fragility_flag", "action_was_overridden"]
 NO_PART_OF_TRIVIAL_ONES = (
@@ -42,10 +42,10 @@ class Manipulation(NamedTuple):
 
     name: str
     pathology: str
-    """Pathology of the agents on which it is tried."""
+    """Pathology of the agents on which the manipulation is tried."""
     polish: Polish
     red_flag: str | None
-    """Red flag that it raises, or None."""
+    """Red flag that the manipulation raises, or None."""
     lasts: bool = True
     """Whether the manipulation continues, or is done only once."""
 
@@ -102,8 +102,9 @@ def at_random(fleet: Fleet, share: float, seed: int = 1) -> pd.Series:
 
 
 def scrubber(field: str, bad: bool | None, share: float) -> Polish:
-    """Return a manipulation that removes a verdict from a share of an agent's traces, or of
-    those with a bad verdict.
+    """Return a manipulation that removes a verdict from a share of an agent's traces.
+
+    :param bad: value of the bad verdict if only traces with a bad verdict are changed, else None.
     """
 
     def polish(fleet: Fleet, agent: str, since: datetime) -> Fleet:
@@ -116,7 +117,7 @@ def scrubber(field: str, bad: bool | None, share: float) -> Polish:
 
 
 def copier(share: float) -> Polish:
-    """Return a manipulation that gives a share of an agent's traces the scores of one good trace."""
+    """Return a manipulation that gives a share of an agent's traces the scores of one of these traces."""
 
     def polish(fleet: Fleet, agent: str, since: datetime) -> Fleet:
         scores = ["csdma_plausibility_score", "dsdma_domain_alignment", "coherence_level"]
@@ -151,9 +152,8 @@ def escalate_deferrals(fleet: Fleet, agent: str, since: datetime) -> Fleet:
 
 
 def restarter(*, new_key: bool) -> Polish:
-    """Return a manipulation in which the agent continues under another id with its old name
-    and its old or a new key.
-    """
+    """Return a manipulation in which the agent continues under another id, with its old name, and with its old or a new
+    key."""
 
     def polish(fleet: Fleet, agent: str, since: datetime) -> Fleet:
         rows = _mine(fleet, agent, since)
@@ -177,9 +177,10 @@ def rename_phases(fleet: Fleet, agent: str, since: datetime) -> Fleet:
 def _with_copies(
     fleet: Fleet, agent: str, since: datetime, times: Callable[[pd.DataFrame], np.ndarray], seconds: int
 ) -> tuple[Fleet, pd.Series]:
-    """Repeat each of an agent's traces at intervals of some seconds. Return the fleet and which traces are copies.
+    """Send each of an agent's traces several times. Return the fleet and which traces are copies.
 
-    :param times: number of copies of each trace. Audit numbers are consecutive.
+    :param times: function that returns how often each trace is sent.
+    :param seconds: time between the copies of a trace.
     """
     traces = fleet.traces
     mine = traces[_mine(fleet, agent, since)].sort_values("timestamp", kind="stable")
@@ -200,10 +201,8 @@ def _with_copies(
 
 
 def replayer(times: int) -> Polish:
-    """Return a manipulation that sends some of an agent's good traces repeatedly in place of its other good traces.
-
-    The copies are new traces, some minutes apart. The number of traces does not change.
-    """
+    """Return a manipulation that sends one in ``times`` of an agent's good traces ``times`` times, as new traces some
+    minutes apart, and the other good traces not at all."""
 
     def often(mine: pd.DataFrame) -> np.ndarray:
         flags = mine[[*GOOD, *BAD]].fillna(False)
@@ -303,7 +302,5 @@ SCRUBBED = (
     Manipulation("constant confidence", "revoked_key", fix_confidence, "constant_value"),
     Manipulation("a key a day", "broken_chain", replace_keys, "key_turnover"),
 )
-"""Manipulations that must be visible in few traces: 60 % of a verdict removed from column and components (of the bad
-ones if the agent has any), one record copied into 50 % of traces, good traces sent twice, a constant confidence, and
-a new key each day. Each is tried on different agents.
-"""
+"""Manipulations that must be visible in few traces. Verdicts are removed from 60 % of the traces with a bad verdict, or
+of all traces. Each manipulation is tried on another kind of agent."""

@@ -1,8 +1,4 @@
-"""Measure how often honest agents raise red flags of selective reporting, and which manipulations are found.
-
-Simulated fleets are scored day by day. Some have agents that omit verdicts by accident or are manipulated as in
-polished.py.
-"""
+"""Measure how often honest agents raise red flags of selective reporting, and which manipulations are found."""
 
 from __future__ import annotations
 
@@ -16,7 +12,7 @@ import psycopg
 from benchmarks.coverage.polished import COMPONENTS, MANIPULATIONS, SCRUBBED, Manipulation, at_random, scrub
 from benchmarks.measure import score, throw_away_project
 from benchmarks.table import show
-from benchmarks.verdicts import Verdict, at_most, between
+from benchmarks.verdicts import Verdict, compared
 from ciris_scoring.basics.connection import connect, one_row
 from ciris_scoring.basics.terminal import say
 from ciris_scoring.lab.simulation.behaviours import PATHOLOGIES
@@ -31,11 +27,11 @@ GROUPS = (
     [MANIPULATIONS[n] for n in (0, 2, 3, 4, 7, 8, 9, 10, 11, 12, 13)],
     [MANIPULATIONS[n] for n in (1, 5, 6, 14, 15)],
 )
-"""Manipulations of different agents that share a fleet."""
+"""Manipulations that are tried in the same fleet, because they are of different agents."""
 MOST_FALSE = 0.01
-"""Maximum share of honest agents' windows with a red flag."""
+"""Largest share of honest agents' windows with a red flag."""
 LEAST_CAUGHT = 7
-"""Minimum number of eight agents that are found within 30 days."""
+"""Smallest number of eight agents that must have the red flag within 30 days."""
 ACCIDENTS = 0.005
 """Share of traces from which a careless agent omits a verdict."""
 
@@ -78,7 +74,7 @@ def measure_honest(seed: int, rounds: int = 2) -> list[Verdict]:
         rows.append({"careless": who, "traces": n, "windows": windows} | shares)
         most = max(SIGNS, key=shares.__getitem__)
         what = f"false alarms of {most}, the most, {n} traces, careless: {who}"
-        verdicts.append(at_most(what, shares[most], MOST_FALSE))
+        verdicts.append(compared(what, shares[most], most=MOST_FALSE))
     show(rows)
     return verdicts
 
@@ -87,25 +83,22 @@ CAUGHT = """
     select
         count(distinct agent_id_hash) filter (where red_flag = %(red_flag)s and as_of = %(end)s and window_days = 7),
         count(distinct agent_id_hash) filter (where red_flag = %(red_flag)s and as_of = %(end)s and window_days = 30),
-        count(distinct agent_id_hash) filter (where as_of = %(end)s and window_days = 7),
-        count(distinct agent_id_hash) filter (where as_of = %(end)s and window_days = 30),
         count(distinct agent_id_hash) filter (where red_flag = %(red_flag)s and as_of > %(end)s - interval '30 days')
     from ciris.fct_record_signs
     where agent_id_hash = any(%(agents)s)
     """
-COUNTS = ("7 days", "30 days", "any, 7 days", "any, 30 days", "within 30 days")
+COUNTS = ("7 days", "30 days", "within 30 days")
 
 
 def caught(
     tried: Sequence[Manipulation], rounds: int, days: int, n: int, seed: int, lasts: int | None
 ) -> list[dict[str, Any]]:
-    """Return how many agents are found for each manipulation. It is tried on one agent per round of the roster.
-
-    Counted are agents with the expected red flag at the last as-of, agents with any red flag at the last as-of, and
-    agents with the expected red flag within the last 30 days.
+    """Try each manipulation on one agent per round of the roster. Return how many agents have the expected red flag at
+    the last as-of in windows of 7 and 30 days, and how many have it within the last 30 days.
 
     :param n: traces in 7 days.
-    :param lasts: days since the manipulation began; None for all days. A single manipulation was done 5 days ago.
+    :param lasts: days since the manipulations began; None for all days. A manipulation that is done once was done 5
+        days ago.
     """
     agents = rounds * len(PATHOLOGIES)
     fleet, roster = simulate_fleet(agents, days, n / 7, seed, END), make_roster(agents, seed)
@@ -150,7 +143,7 @@ def measure_scrubbed(seed: int, rounds: int = 8) -> list[Verdict]:
             rows += caught(SCRUBBED, rounds, 75, n, seed, lasts)
     show(rows)
     what = "caught, {manipulation} {begun}, {traces} traces"
-    return [between(what.format_map(row), row[COUNTS[-1]], LEAST_CAUGHT, rounds) for row in rows]
+    return [compared(what.format_map(row), row[COUNTS[-1]], LEAST_CAUGHT, rounds) for row in rows]
 
 
 MEASURES: dict[str, Callable[[int], list[Verdict]]] = {

@@ -1,6 +1,6 @@
 """Compute the truth that an interval should cover: the score's formulas at the expected sums (certainty.md §3).
 
-The sums have no noise, so divergences are not corrected for sampling.
+Expected sums have no sampling noise, so divergences are not corrected for it.
 """
 
 from typing import NamedTuple
@@ -25,11 +25,11 @@ class Truth(NamedTuple):
     """Expected score and factors of agents on the last day."""
 
     capacity: Floats
-    """Score, (agents,)."""
+    """(agents,) score."""
     factors: Floats
-    """Factors, (agents, 5): C, I_int, R, I_inc, S."""
+    """(agents, 5) C, I_int, R, I_inc and S."""
     components: Floats
-    """Components, (agents, 11), in the order of ``COMPONENTS``."""
+    """(agents, 11) in the order of ``COMPONENTS``."""
 
 
 def truth(behaviour: Behaviour, facts: Facts, window: Window, parameters: Parameters, end: int) -> Truth:

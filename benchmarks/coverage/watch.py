@@ -1,4 +1,4 @@
-"""Measure how often unchanged agents raise an alert, by kind of days, and when a change is detected."""
+"""Measure how often unchanged agents raise an alert, and after how many days a change is detected."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from ciris_scoring.statistics.inputs import Floats
 
 DAYS_WATCHED = 28
 BEFORE = 135
-"""Days before the first as-of: the lookback horizon of changes, and three days."""
+"""Days before the first as-of: the lookback horizon of changes, 132 days, and three days."""
 
 DAYS = BEFORE + DAYS_WATCHED
 FLEET = 100
@@ -47,7 +47,8 @@ def _agents(n: int, rng: np.random.Generator) -> Agents:
 
 def _raised(of: Agents, effects: DayEffects, rng: np.random.Generator) -> Raised:
     happened = draw_events(of.rates, rng)
-    return watched(of.behaviour, happened, of.facts, effects, BEFORE + 1, rng)[-1]
+    *_, raised = watched(of.behaviour, happened, of.facts, effects, BEFORE + 1, rng)
+    return raised
 
 
 def _together(fleets: list[Raised]) -> Raised:
@@ -65,7 +66,10 @@ GOES_WRONG = ("overridden", "chain_broken", "poor", "unsafe", "incoherent")
 
 
 def unchanged(kind: str, n: int, agents: int, seed: int) -> dict[str, Any]:
-    """Return the shares of agent-days with an alert for plausible, unchanged agents on a kind of days."""
+    """Return the shares of agent-days with an alert, for plausible agents that do not change.
+
+    :param kind: one of ``KINDS``: how behaviour varies from day to day.
+    """
     rng = np.random.default_rng([seed, n, *kind.encode()])
     found = _together([_kind_of_days(kind, n, rng) for _ in range(0, agents, FLEET)])
     return {
@@ -105,7 +109,7 @@ def _kind_of_days(kind: str, n: int, rng: np.random.Generator) -> Raised:
 # --- Changes ---------------------------------------------------------------------------------------------------------
 
 Change = Callable[[Agents, Floats], Agents]
-"""Function of the agents and the progress of the change by day."""
+"""Function that returns changed agents, given the progress of the change on each day, from 0 to 1."""
 
 
 def rate(name: str, before: float, after: float) -> Change:
@@ -129,7 +133,7 @@ def a_little_worse(of: Agents, extent: Floats) -> Agents:
 
 
 def broken_links(of: Agents, extent: Floats) -> Agents:
-    """Break links so that the score falls by 0.2, but not below a tenth of its value."""
+    """Break links so that the score falls by 0.2, but at most to a tenth of its value."""
     score = truth(of.behaviour, of.facts, WINDOWS[7], PARAMETERS, BEFORE).capacity
     left = np.maximum(score - 0.2, 0.1 * score) / score
     kept = 1 - of.behaviour.rates[..., RATES.index("chain_broken")]
@@ -138,7 +142,7 @@ def broken_links(of: Agents, extent: Floats) -> Agents:
 
 
 def events(**times: float) -> Change:
-    """Return a change of the event rates by these factors. The mean value of deferrals begins at 0.9."""
+    """Return a change of event rates by these factors. The mean value of deferrals is 0.9 before the change."""
 
     def change(of: Agents, extent: Floats) -> Agents:
         rates = of.rates._replace(good=np.full_like(of.rates.good, 0.9))

@@ -1,9 +1,6 @@
 """Simulate a year of agents that change at unknown times, and compare their scores, and decisions by these scores, with
-the long-run score.
-
-The long-run score is the mean score under an agent's present behaviour, over windows with and without episodes and
-deferrals (certainty.md §4b).
-"""
+the long run: the mean score under the present behaviour, over windows with and without episodes and deferrals
+(certainty.md §4b)."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -27,7 +24,7 @@ AGENTS = 50
 
 DAYS = 365
 BEFORE = 127
-"""Days before the first observed day: the longest window, the steady days before it, and a week."""
+"""Days before the first observed day: the longest window, the 90 steady days, and a week."""
 
 CHANGES = 1.5
 """Mean number of changes of an agent over all days."""
@@ -40,7 +37,7 @@ SHARE_CHANGED = 0.4
 
 THRESHOLD = 0.6
 GRANT, WITHHOLD = 0.74, 0.45
-"""``ciris_grant_probability`` and ``ciris_withhold_probability``."""
+"""Variables ``ciris_grant_probability`` and ``ciris_withhold_probability``."""
 WINDOWS_DRAWN = 400
 """Number of windows over which the expected score is averaged."""
 
@@ -68,13 +65,13 @@ class Standing(NamedTuple):
     alarm: Booleans
     """Whether ``falling``, ``episode`` or a critical ``low_capacity`` is raised."""
     probability: Floats | None = None
-    """Probability that the long run reaches the threshold. Only a steady score has it."""
+    """Probability that the long run reaches the threshold; only of a steady score."""
     lost: Booleans | None = None
-    """Whether lost audit numbers alone raise a critical ``broken_chain``."""
+    """Whether lost traces raise a critical ``broken_chain``; only of a steady score."""
 
 
 def live(agents: int, days: int, rng: np.random.Generator) -> Lives:
-    """Draw agents and their changes. Each change draws some properties again."""
+    """Draw agents and their changes. At each change, some properties are drawn again."""
     drawn = plausible(agents * SEGMENTS, 1, 0, rng)
     n_changes = np.minimum(rng.poisson(CHANGES, agents), SEGMENTS - 1)
     day_of_change = np.where(
@@ -83,7 +80,8 @@ def live(agents: int, days: int, rng: np.random.Generator) -> Lives:
     segment = (day_of_change[:, :, None] <= np.arange(days)).sum(axis=1)
 
     def lasting(values: NDArray[Any]) -> NDArray[Any]:
-        """Return values of (agents · segments, ...) in which a segment without a change repeats the previous one."""
+        """Return the values as (agents, segments, ...), where most segments repeat the value of the previous
+        segment."""
         of_segment = values.reshape(agents, SEGMENTS, *values.shape[1:])
         for i in range(1, SEGMENTS):
             stays = rng.random(agents) >= SHARE_CHANGED
@@ -109,7 +107,7 @@ def live(agents: int, days: int, rng: np.random.Generator) -> Lives:
 
 
 def long_run(lives: Lives, window: Window, rng: np.random.Generator) -> Floats:
-    """Return the mean score of each period if it continued forever, (agents, periods)."""
+    """Return the long run of each period of constant behaviour, (agents, periods)."""
     shape = lives.rates.episodes.shape
     rates = EventRates(*(values.ravel() for values in lives.rates))
     n = len(rates.episodes)
@@ -138,7 +136,7 @@ def long_run(lives: Lives, window: Window, rng: np.random.Generator) -> Floats:
 
 
 def a_year(seed: int, number: int) -> dict[str, Standing]:
-    """Simulate and score one fleet. Return the results by name of the score."""
+    """Simulate and score one fleet. Return the standing of each score by its name."""
     rng = np.random.default_rng([seed, number])
     lives = live(AGENTS, BEFORE + DAYS, rng)
     agent = np.arange(AGENTS)[:, None]
@@ -149,7 +147,7 @@ def a_year(seed: int, number: int) -> dict[str, Standing]:
     n_traces = rng.poisson(per_week / 7 * rng.gamma(8.0, 1 / 8, lives.segment.shape))
     facts = only_traces(n_traces, rng.binomial(n_traces, CORROBORATED))
     effects = DayEffects(rng.uniform(0, MOST_ICC, AGENTS))
-    sums, (week, month), _, present, raised = watched(behaviour, events, facts, effects, BEFORE + 1, rng)
+    sums, (week, month), present, raised = watched(behaviour, events, facts, effects, BEFORE + 1, rng)
     alarms = raised.reviews()
     segment = lives.segment[:, BEFORE:]
     expected = [long_run(lives, window, rng)[agent, segment] for window in WINDOWS.values()]
@@ -170,10 +168,10 @@ def a_year(seed: int, number: int) -> dict[str, Standing]:
 LOSES = 0.5
 """Share of agents that lose traces on the way to the lens."""
 LOST = (-4.0, -2.0)
-"""Range of the share of an agent's traces that have a gap before them, as powers of ten."""
+"""Powers of ten between which the share of an agent's traces with a gap before them lies."""
 GAP_SHARE, GAP_Z, GAP_DAYS = 0.01, 3.09, 90
-"""Values of the parameters ``chain_gap_share`` and ``chain_gap_z``, and number of days before the window that gaps are
-compared with."""
+"""Scoring parameters ``chain_gap_share`` and ``chain_gap_z``, and days before the window with which gaps are
+compared."""
 
 
 def _critical_gaps(n_traces: Integers, window_days: int, rng: np.random.Generator) -> Booleans:
@@ -227,7 +225,7 @@ def together(years: Sequence[dict[str, Standing]]) -> dict[str, Standing]:
 
 
 def accuracy(name: str, of: Standing) -> dict[str, Any]:
-    """Return the accuracy of a score relative to the long-run score. Shares are of agent-days."""
+    """Return the accuracy of a score as an estimate of the long run. Shares are of agent-days."""
     there = ~np.isnan(of.score)
     score, low, high, expected = (values[there] for values in of[:4])
     agent = np.broadcast_to(np.arange(len(of.score))[:, None], of.score.shape)[there]
@@ -250,7 +248,7 @@ def accuracy(name: str, of: Standing) -> dict[str, Any]:
 
 
 def reviewed(name: str, of: Standing) -> dict[str, Any]:
-    """Return the shares of agent-days that lead to a review, among those on which the permission would be granted
+    """Return the shares of agent-days that lead to a review, of the agent-days on which the permission would be granted
     without reviews."""
     assert of.probability is not None and of.lost is not None
     granted = of.probability >= GRANT
@@ -276,14 +274,14 @@ def _days_since_change(segment: Integers) -> Integers:
 
 
 def error_of_share(values: Booleans, agent: Integers) -> float:
-    """Return the standard error of a share of agent-days, from the differences between agents."""
+    """Return the standard error of a share of agent-days, from the variation between agents."""
     n, total = np.bincount(agent), np.bincount(agent, values)
     residual = total - n * np.mean(values)
     return float(np.sqrt(np.sum(residual**2) * len(n) / max(len(n) - 1, 1)) / np.sum(n))
 
 
 def outcomes(name: str, of: Standing) -> Iterator[dict[str, Any]]:
-    """Yield the outcomes of ways to decide on a permission, compared with the long-run score of the same window."""
+    """Yield the outcomes of ways to decide on a permission, compared with the long run of the same window."""
     if of.probability is None:
         yield _outcome(f"{name}, score", of.score >= THRESHOLD, of.long_run)
         yield _outcome(f"{name}, range", held(of.low >= THRESHOLD, of.high < THRESHOLD), of.long_run)
@@ -296,7 +294,7 @@ def outcomes(name: str, of: Standing) -> Iterator[dict[str, Any]]:
 
 
 def held(grant: Booleans, withhold: Booleans) -> Booleans:
-    """Return which agents have the permission on each day. ``grant`` gives it and ``withhold`` takes it away."""
+    """Return which agents have the permission on each day, given the days on which it is granted and withheld."""
     result, now = np.zeros(grant.shape, dtype=bool), np.zeros(len(grant), dtype=bool)
     for day in range(grant.shape[1]):
         now = (now | grant[:, day]) & ~withhold[:, day]
