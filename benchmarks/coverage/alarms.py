@@ -139,8 +139,8 @@ def is_falling(before: RateComponents, now: RateComponents) -> Booleans:
         np.sum(variance, axis=-1, where=both)
     )
     alone = np.any((change > LEAST_LOSS_OF_ONE) & (change >= ALONE * np.sqrt(variance)), axis=-1)
-    raised: Booleans = (fall >= LEAST_FALL) & (together | alone)
-    return raised
+    result: Booleans = (fall >= LEAST_FALL) & (together | alone)
+    return result
 
 
 def _falling(limits: Intervals, days: int) -> Booleans:

@@ -119,10 +119,7 @@ def realised(behaviour: Behaviour, effects: DayEffects, rng: np.random.Generator
 
 def _shifted(success: Floats, shift: Floats, icc: Floats) -> Floats:
     """Shift the success rates of all bins by one effect per day, towards 1 or 0, without changing their expectation."""
-    result: Floats = success + np.clip(shift * np.sqrt(icc), -0.5, 0.5)[..., None] * 2 * success * (
-        1 - success
-    )
-    return result
+    return success + np.clip(shift * np.sqrt(icc), -0.5, 0.5)[..., None] * 2 * success * (1 - success)
 
 
 def _wandering(behaviour: Behaviour, icc: Floats, rng: np.random.Generator) -> Behaviour:

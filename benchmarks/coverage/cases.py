@@ -70,9 +70,6 @@ def simulated(case: Case, agents: int, rng: np.random.Generator) -> tuple[Behavi
     return behaviour, facts, DayEffects(icc, case.cluster, case.wanders)
 
 
-# --- Plausible agents ------------------------------------------------------------------------------------------------
-
-
 def plausible(agents: int, days: int, drifting_days: int, rng: np.random.Generator) -> Behaviour:
     """Draw plausible agents. If ``drifting_days`` is positive, some drift in the last days."""
     rates = []
@@ -132,9 +129,6 @@ def _facts(case: Case, agents: int, days: int, rng: np.random.Generator) -> Fact
     )
 
 
-# --- Special agents --------------------------------------------------------------------------------------------------
-
-
 def perfect(behaviour: Behaviour) -> Behaviour:
     """Return agents without errors."""
     rates, histograms, success = behaviour
@@ -175,9 +169,6 @@ def good_and_bad_days(behaviour: Behaviour, rng: np.random.Generator) -> Behavio
     bad = (rng.random(behaviour.rates.shape[:2]) < BAD_DAY)[..., None]
     good = np.clip(behaviour.rates - BAD_DAY * ON_A_BAD_DAY, 0, 1)
     return behaviour._replace(rates=np.where(bad, np.minimum(good + ON_A_BAD_DAY, 1), good))
-
-
-# --- Cases -----------------------------------------------------------------------------------------------------------
 
 
 def cells() -> list[Case]:

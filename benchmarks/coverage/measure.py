@@ -11,13 +11,13 @@ from benchmarks.coverage.truth import Truth, truth
 from ciris_scoring.statistics.design_effects import fleet_values
 from ciris_scoring.statistics.inputs import Booleans, Floats, Parameters, PeriodSums, Rows
 from ciris_scoring.statistics.intervals import COMPONENTS, FACTORS, Intervals, compute_intervals, sum_fleet
-from ciris_scoring.statistics.resilience import sigmoid
+from ciris_scoring.statistics.resilience import norm
 
 PARAMETERS = Parameters()
 ROUNDING = 1e-9
 """Tolerance, because a bound can be exactly equal to the truth."""
 
-BEST = float(sigmoid(1.0, PARAMETERS.norm_k, PARAMETERS.norm_x0))
+BEST = float(norm(1.0, PARAMETERS))
 
 
 def measure(case: Case, rows: int, seed: int) -> dict[str, Any]:
@@ -74,8 +74,7 @@ def _compare(result: Intervals, expected: Truth, of_days: Truth) -> dict[str, An
     low, high = result.capacity_score_low, result.capacity_score_high
 
     def held(low: Floats, value: Floats, high: Floats) -> Booleans:
-        inside: Booleans = (low <= value + ROUNDING) & (value <= high + ROUNDING)
-        return inside
+        return (low <= value + ROUNDING) & (value <= high + ROUNDING)
 
     factors = held(result.factor_low, expected.factors, result.factor_high)
     components = held(result.component_low, expected.components, result.component_high)

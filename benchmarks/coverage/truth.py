@@ -55,8 +55,7 @@ def truth(behaviour: Behaviour, facts: Facts, window: Window, parameters: Parame
     kl = smoothed(recent, baseline, parameters.drift_pseudo_count).kl_divergence
     delta = np.mean(-np.expm1(-np.maximum(kl, 0)), axis=-1)
     hours = np.where(facts.n_episodes > 0, facts.mean_hours, 0.0)
-    of_resilience = parameters.mttr_scale_hours, parameters.norm_k, parameters.norm_x0
-    r = resilience_score(delta, hours, facts.rho_regression, *of_resilience)
+    r = resilience_score(delta, hours, facts.rho_regression, parameters)
 
     gaps = counts[:, :, 0] * (CONFIDENCE_IN_BIN - np.clip(behaviour.success, 0, 1))
     ece = np.abs(gaps[:, start:end].sum(axis=1)).sum(axis=-1) / total

@@ -55,8 +55,6 @@ def _together(fleets: list[Raised]) -> Raised:
     return Raised(*map(np.concatenate, zip(*fleets, strict=True)))
 
 
-# --- Kinds of days ---------------------------------------------------------------------------------------------------
-
 PLAIN, DIFFERING, WEEKLY, CLUSTERED = "plain", "differing", "weekly", "clustered"
 WANDERING, HALF_BAD, RARE = "wandering", "half-bad, one in thirty", "rare events"
 KINDS = (PLAIN, DIFFERING, WEEKLY, CLUSTERED, WANDERING, HALF_BAD, RARE)
@@ -105,8 +103,6 @@ def _kind_of_days(kind: str, n: int, rng: np.random.Generator) -> Raised:
     effects = DayEffects(icc, 5 if kind == CLUSTERED else 1, kind == WANDERING)
     return _raised(of._replace(behaviour=behaviour), effects, rng)
 
-
-# --- Changes ---------------------------------------------------------------------------------------------------------
 
 Change = Callable[[Agents, Floats], Agents]
 """Function that returns changed agents, given the progress of the change on each day, from 0 to 1."""

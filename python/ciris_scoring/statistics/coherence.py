@@ -28,8 +28,6 @@ class Coherence(NamedTuple):
 
     effective_signals: Floats
     """Number of independent signals of equal weight that would give the same variance; 0 where unmeasured."""
-    n_ends: Floats
-    """Period ends of the window with a signal in their lookback horizon; S is unmeasured where this number is 0."""
     sigma: Floats
     """σ at the as-of."""
     sigma_max: Floats
@@ -52,8 +50,7 @@ def coherence(
     measured = sigma_max > 0
 
     def over_ends(values: Floats) -> Floats:
-        result: Floats = decayed_sum(values[:, 1:], length)[rows.agent, rows.as_of]
-        return result
+        return decayed_sum(values[:, 1:], length)[rows.agent, rows.as_of]
 
     n_ends = over_ends(measured.astype(np.float64))
     counted = np.maximum(n_ends, 1.0)
@@ -68,7 +65,6 @@ def coherence(
     share = over_ends(ratio(sigma, sigma_max)) / counted
     return Coherence(
         effective_signals=ratio(np.ones_like(variance), variance),
-        n_ends=n_ends,
         sigma=sigma[rows.agent, rows.as_of],
         sigma_max=sigma_max[rows.agent, rows.as_of],
         s_score=np.where(n_ends > 0, _without_noise(share), np.nan),

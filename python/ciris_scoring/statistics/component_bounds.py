@@ -81,8 +81,7 @@ def wilson(rate: Floats, n: Floats, level: Level, none: Booleans, every: Boolean
 
     def limit(z: float, side: float) -> Floats:
         spread = z * np.sqrt(rate * (1 - rate) / trials + z * z / (4 * trials * trials))
-        result: Floats = (rate + z * z / (2 * trials) + side * spread) / (1 + z * z / trials)
-        return result
+        return (rate + z * z / (2 * trials) + side * spread) / (1 + z * z / trials)
 
     lowest = limit(level.z_better, -1.0)
     events = rate * trials

@@ -146,8 +146,7 @@ def design_effects(residuals: Residuals, icc: Floats) -> Floats:
     weight = own_weight(residuals)
     own = residuals.observed / np.where(weight > 0, residuals.expected, 1.0)
     shrunk = (weight * own + FLEET_WEIGHT * fleet_effect(residuals, icc)) / (weight + FLEET_WEIGHT)
-    result: Floats = np.maximum(LEAST_EFFECT[:width], shrunk)
-    return result
+    return np.maximum(LEAST_EFFECT[:width], shrunk)
 
 
 def fleet_effect(residuals: Residuals, icc: Floats) -> Floats:

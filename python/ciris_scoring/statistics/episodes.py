@@ -126,8 +126,7 @@ def longer(n: Sides, log_hours: Sides, squares_before: Floats, episode_cv: Float
 def _log_term(count: Floats, expected: Floats) -> Floats:
     """Return count · ln(count / expected); 0 where the count is 0."""
     some = count > 0
-    result: Floats = np.where(some, count * np.log(ratio(np.where(some, count, 1.0), expected, 1.0)), 0.0)
-    return result
+    return np.where(some, count * np.log(ratio(np.where(some, count, 1.0), expected, 1.0)), 0.0)
 
 
 def excess(n: Floats, exposure: Floats, n_before: Floats, exposure_before: Floats) -> Floats:

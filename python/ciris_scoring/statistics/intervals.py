@@ -8,25 +8,11 @@ into chunks, and wherever the arrays begin.
 **Use.** Call :func:`sum_fleet` for each chunk of :func:`agents_per_chunk` agents, with the sums of the earlier chunks.
 Pass the total to :func:`fleet_values`, and the fleet's values to :func:`compute_intervals` for each chunk.
 
-**Sums.** With y_d events in n_d trials on day d, a row needs these sums over the days of its window and of its
-baseline:
-
-======================  ==================================================  =========================================
-quantity                sums per day                                        used for
-======================  ==================================================  =========================================
-7 rates                 y, n, y², yn, n², [n > 0]                           rate, Wilson bounds, design effect
-calibration             n_b, y_b (10 each), y·n_b (10), n_b·n_c (55), y²,   ECE per bin, design effect around each
-                        [n > 0]; Σ confidence by bin (window only)          day's expectation Σ_b n_b p_b
-3 histograms            h_b (10), n·h_b (10), h_b·h_c (55), n², [n > 0]     KL, tr V, tr V²
-replay                  n·y/s and n²/s per period (s sampled)               stratified estimate, its effective sample
-episodes                recoveries, Σ ln hours, Σ ln² hours                 the fleet's coefficient of variation
-======================  ==================================================  =========================================
-
-S also needs the weights of signals over its lookback horizon (:mod:`coherence`). Events are the outcomes that lower a
-rate's score: traces that are not valid for ``i_chain``, missing fields for ``i_coverage``, incoherent signals for
-``s_score``. Counts are int64 and are added and subtracted exactly. The few sums of real numbers are added for each
-window in a fixed order. A day is a period of 24 hours that ends at the as-of or a whole number of days before it, also
-with hourly periods.
+**Sums.** Bounds depend on sums over the days of the window and of its baseline (:class:`DaySums`). S also needs the
+weights of signals over its lookback horizon (:mod:`coherence`). Events are the outcomes that lower a rate's score:
+traces that are not valid for ``i_chain``, missing fields for ``i_coverage``, incoherent signals for ``s_score``. Counts
+are int64 and are added and subtracted exactly. The few sums of real numbers are added for each window in a fixed order.
+A day is a period of 24 hours that ends at the as-of or a whole number of days before it, also with hourly periods.
 
 **Details** that certainty.md does not fix:
 
@@ -103,7 +89,7 @@ from ciris_scoring.statistics.residuals import (
     ratio,
     variation,
 )
-from ciris_scoring.statistics.resilience import drift, resilience_score, sigmoid
+from ciris_scoring.statistics.resilience import drift, norm, resilience_score
 from ciris_scoring.statistics.rolling import decayed_sum
 
 CHUNK_ROWS = 1_024
@@ -256,9 +242,6 @@ def compute_intervals(
     return Intervals(*(np.concatenate(values)[order] for values in zip(*parts, strict=True)))
 
 
-# --- From arrays to rows -------------------------------------------------------------------------------------------
-
-
 def _chunks(rows: Rows | Places, window: int) -> Iterator[NDArray[np.intp]]:
     """Yield the positions of the rows of a window, ``CHUNK_ROWS`` at a time; one empty chunk if there are none."""
     positions = np.flatnonzero(rows.window == window)
@@ -288,9 +271,6 @@ def _window_and_baseline(
     )
 
 
-# --- From rows to bounds -------------------------------------------------------------------------------------------
-
-
 def _bounds(
     rows: Rows,
     recent: DaySums,
@@ -305,11 +285,8 @@ def _bounds(
 ) -> Intervals:
     """Compute scores and confidence bounds of n rows of ``window``.
 
-    :param recent: sums over the window.
-    :param baseline: sums over the baseline.
     :param replay: (n, 2): Σ t·failed/sampled and Σ t²/sampled over the window's periods, with t traces in a period.
     :param confidence: (n, 10) sums of confidence by bin.
-    :param coherent: S of the rows.
     :param icc: (n, 11) the fleet's correlations.
     :param episode_cv: (n,) the fleet's coefficient of variation of durations.
     """
@@ -323,7 +300,7 @@ def _bounds(
     is_replayed: Booleans = np.full(len(n_traces), parameters.replay_enabled) & (
         n_trials[:, _RATE["i_replay"]] >= parameters.replay_min_sample
     )
-    is_coherence_measured = coherent.n_ends > 0
+    is_coherence_measured = ~np.isnan(coherent.s_score)
     bad = events / n_traces[:, None]
     bad[:, _RATE["i_coverage"]] /= FIELDS_PER_TRACE
     bad[:, _RATE["i_replay"]] = np.minimum(np.where(is_replayed, replay[:, 0], 0.0) / n_traces, 1.0)
@@ -371,14 +348,7 @@ def _bounds(
         [
             np.exp(-parameters.lambda_c * bad[:, 0]) * np.exp(-parameters.mu_c * bad[:, 1]),
             good[:, _RATE["i_chain"]] * good[:, _RATE["i_coverage"]] * good[:, _RATE["i_replay"]],
-            resilience_score(
-                delta,
-                rows.mttr_hours,
-                rows.rho_regression,
-                parameters.mttr_scale_hours,
-                parameters.norm_k,
-                parameters.norm_x0,
-            ),
+            resilience_score(delta, rows.mttr_hours, rows.rho_regression, parameters),
             (1 - ece) * rows.q_deferral * good[:, _RATE["u_unsafe"]],
             good[:, _RATE["s_score"]],
         ],
@@ -390,8 +360,7 @@ def _bounds(
     is_scored: Booleans = n_traces >= parameters.min_traces
 
     # Confidence bounds of factors and score.
-    best_r = sigmoid(1.0, parameters.norm_k, parameters.norm_x0)
-    worst_r = sigmoid(0.0, parameters.norm_k, parameters.norm_x0)
+    best_r, worst_r = norm(1.0, parameters), norm(0.0, parameters)
 
     def combined_factors(losses: list[Loss]) -> list[Loss]:
         combined = [combine(part) for part in losses]
@@ -540,8 +509,7 @@ def _resilience_loss(drifted: TwoCentred, recovery: Bounds, rows: Rows, paramete
 
     def loss_of_r(delta: Floats, hours: Floats) -> Floats:
         x = (1 - delta) / (1 + hours / parameters.mttr_scale_hours) * (1 - rows.rho_regression)
-        result: Floats = np.logaddexp(0.0, -parameters.norm_k * (x - parameters.norm_x0))
-        return result
+        return np.logaddexp(0.0, -parameters.norm_k * (x - parameters.norm_x0))
 
     def side(centre: Floats, limit: Floats, hours: Floats) -> tuple[Floats, Floats]:
         at_centre = loss_of_r(centre, rows.mttr_hours)

@@ -20,7 +20,7 @@ from ciris_scoring.statistics.change_points import Estimate, frequencies, means,
 from ciris_scoring.statistics.design_effects import FLEET_WEIGHT, LEAST_EFFECT
 from ciris_scoring.statistics.inputs import Booleans, Floats, Integers, Parameters, PeriodSums
 from ciris_scoring.statistics.residuals import EVENT_UNITS, RATES, rate_counts, ratio
-from ciris_scoring.statistics.resilience import sigmoid
+from ciris_scoring.statistics.resilience import norm
 from ciris_scoring.statistics.rolling import day_sums, running_totals
 from ciris_scoring.statistics.windows import (
     CONFIDENCE_UNITS,
@@ -216,7 +216,7 @@ def _together(
     variance += np.where(capped, 0.0, np.sum([one.variance for one in integrity], axis=0))
     recent = 1 - np.prod([1 - one.recent for one in (*parts, *integrity)], axis=0)
 
-    fixed = -np.log(sigmoid(1.0, parameters.norm_k, parameters.norm_x0))
+    fixed = -np.log(norm(1.0, parameters))
     beyond = np.maximum(loss - fixed, LEAST_LOSS)
     log_sd = np.sqrt(np.log1p(variance / beyond**2)) * (SPREAD[0] + SPREAD[1] * recent**2)
     log_sd = np.where(no_signal, 0.0, log_sd)
@@ -225,9 +225,6 @@ def _together(
         return np.where(no_signal, 0.0, np.exp(-(fixed + beyond * np.exp(z * log_sd))))
 
     return LongRun(factors, np.exp(-q.loss), score(0.0), log_sd, score(NORMAL_TO_95), score(-NORMAL_TO_95))
-
-
-# --- Traces --------------------------------------------------------------------------------------------------------
 
 
 def nested(per_period: Integers, present: Present, windows: tuple[int, ...], periods_per_day: int) -> Floats:
@@ -311,8 +308,7 @@ def design_effects(
     variance = share * (1 - share)
     fleet = np.maximum(LEAST_EFFECT.min(), 1 + (ratio(squared, trials) - 1) * icc[:, : len(RATES) + 1])
     own = ratio(observed + FLEET_WEIGHT * fleet * variance, (degrees + FLEET_WEIGHT) * variance, 0.0)
-    result: Floats = np.maximum(np.where(variance > 0, own, fleet), LEAST_EFFECT[: len(RATES) + 1])
-    return result
+    return np.maximum(np.where(variance > 0, own, fleet), LEAST_EFFECT[: len(RATES) + 1])
 
 
 def _calibration(sums: PeriodSums, present: Present, periods_per_day: int) -> _Part:
@@ -341,9 +337,6 @@ def _calibration(sums: PeriodSums, present: Present, periods_per_day: int) -> _P
     return _neutral(
         _retained(gap, np.sum(share**2 * of_folded, axis=-1), recent), judged[:, -1].sum(axis=-1) == 0
     )
-
-
-# --- Episodes and deferrals ----------------------------------------------------------------------------------------
 
 
 def _positions(
@@ -506,8 +499,7 @@ def _loss_of_episodes(
 
     def loss(i: float, j: float) -> Floats:
         n = window_days * often.mean * np.exp(i * of_frequency - of_frequency**2 / 2)
-        result: Floats = 0 - np.log(expected_resilience(n, given_number[j]))
-        return result
+        return 0 - np.log(expected_resilience(n, given_number[j]))
 
     middle = loss(0, 0.0)
     mean, spread = middle.copy(), np.zeros_like(middle)
@@ -530,18 +522,15 @@ def resilience_by_number(
     Transactions on Communications Systems 8, 57–67). The share of relapses is its expectation if the failure modes are
     equally likely.
     """
-
-    def r(x: Floats) -> Floats:
-        return sigmoid(x, parameters.norm_k, parameters.norm_x0)
-
-    result = [np.broadcast_to(r(np.ones(1)), log_mean.shape)]
+    result = [np.broadcast_to(norm(1.0, parameters), log_mean.shape)]
     for k in range(1, MOST_EPISODES + 1):
         of_mean = np.log1p(np.expm1(log_variance) / k)
         centre = log_mean + (log_variance - of_mean) / 2 - np.log(parameters.mttr_scale_hours)
         relapses = 1 - modes * (1 - (1 - 1 / modes) ** k) / k
         expected = np.zeros_like(log_mean)
         for node, weight in zip(NODES, NODE_WEIGHTS, strict=True):
-            expected += weight * r((1 - relapses) / (1 + np.exp(centre + np.sqrt(of_mean) * node)))
+            x = (1 - relapses) / (1 + np.exp(centre + np.sqrt(of_mean) * node))
+            expected += weight * norm(x, parameters)
         result.append(expected)
     return result
 

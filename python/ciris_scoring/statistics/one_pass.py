@@ -218,7 +218,7 @@ def _chain_gap_z(chunk: Batch, columns: Columns, window_days: Integers, periods_
     until = chunk.places.as_of - window_days * periods_per_day
     since = until - GAP_DAYS * periods_per_day
     n_gaps, n_traces = (
-        between(running_total(counts), chunk.places.agent, since, until)
+        between(running_total(counts), chunk.places.agent, since, until).astype(np.float64)
         for counts in (chunk.sums.n_chain_gaps, chunk.sums.n_traces)
     )
-    return excess(columns["n_chain_gaps"], columns["n_traces"] * 1.0, n_gaps, n_traces * 1.0)
+    return excess(columns["n_chain_gaps"], columns["n_traces"] * 1.0, n_gaps, n_traces)

@@ -11,7 +11,7 @@ import numpy as np
 from ciris_scoring.basics.components import COMPONENT_ROWS
 from ciris_scoring.statistics.inputs import PUBLISHED_LEVEL, Floats, Parameters
 from ciris_scoring.statistics.intervals import COMPONENTS, GOOD_SHARES, Intervals
-from ciris_scoring.statistics.resilience import sigmoid
+from ciris_scoring.statistics.resilience import norm
 
 PARTS = tuple(one.component for one in COMPONENT_ROWS if one.has_design_effect)
 """The rate components, in the order of the arrays."""
@@ -39,7 +39,7 @@ def rate_components(bounds: Intervals, parameters: Parameters) -> RateComponents
             return value * (parameters.lambda_c if part == "d_identity" else parameters.mu_c)
         kept = value if part in GOOD_SHARES else 1 - value
         if part == "delta_drift":
-            kept = sigmoid(kept, parameters.norm_k, parameters.norm_x0)
+            kept = norm(kept, parameters)
         return 0 - np.log(np.maximum(kept, LEAST_UNDER_LOGARITHM))
 
     columns = []

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from psycopg import sql
 
@@ -32,11 +32,7 @@ COLUMNS = {
 """Columns of ``int_windows`` that red flags compare."""
 
 
-class _Relations(NamedTuple):
-    windows: sql.SQL
-    agents: sql.SQL
-    agent_names: sql.SQL
-    agent_periods: sql.SQL
+Relations = Mapping[str, sql.SQL]
 
 
 def red_flags(dbt: Any, connection: Any, inputs: Mapping[str, str]) -> str:
@@ -44,11 +40,11 @@ def red_flags(dbt: Any, connection: Any, inputs: Mapping[str, str]) -> str:
 
     :param dbt: dbt's first argument of a Python model, with ``rewritten_range`` of the materialization replace_range.
     :param connection: dbt's connection, inside the transaction of the materialization.
-    :param inputs: relations by the fields of ``_Relations``.
+    :param inputs: relations ``windows``, ``agents``, ``agent_names`` and ``agent_periods``.
     :returns: the query that selects the raised red flags.
     """
     session = Session(connection)
-    relations = _Relations(**{name: sql.SQL(relation) for name, relation in inputs.items()})
+    relations = {name: sql.SQL(relation) for name, relation in inputs.items()}
     session.execute("""
         create temporary table ciris_red_flags (
             agent_id_hash text, agent_name text, agent_label text, as_of timestamptz, window_days int4,
@@ -74,13 +70,13 @@ def red_flags(dbt: Any, connection: Any, inputs: Mapping[str, str]) -> str:
 
 
 def _blocks(
-    session: Session, relations: _Relations, rewritten_range: str
+    session: Session, relations: Relations, rewritten_range: str
 ) -> Iterator[tuple[datetime, datetime]]:
     """Yield the first and last as-of of rows that are read together. A fleet is never divided, because its median is
     computed."""
     as_ofs = session.rows(
         sql.SQL("select as_of, count(*) from {} where {} group by as_of order by as_of").format(
-            relations.windows, sql.SQL(rewritten_range)
+            relations["windows"], sql.SQL(rewritten_range)
         )
     )
     first, n_rows = None, 0
@@ -92,7 +88,7 @@ def _blocks(
             first, n_rows = None, 0
 
 
-def _judge(session: Session, relations: _Relations, first: datetime, last: datetime) -> None:
+def _judge(session: Session, relations: Relations, first: datetime, last: datetime) -> None:
     """Insert the red flags of the as-ofs from ``first`` to ``last``, both included, into ``ciris_red_flags``."""
     session.execute(
         sql.SQL("""
@@ -105,7 +101,7 @@ def _judge(session: Session, relations: _Relations, first: datetime, last: datet
         from {windows} as windows
         inner join {agents} as agents using (agent_id_hash)
         where as_of between %(first)s and %(last)s
-        """).format(columns=column_list(COLUMNS), windows=relations.windows, agents=relations.agents),
+        """).format(columns=column_list(COLUMNS), **relations),
         {"first": first, "last": last},
     )
     query = sql.SQL("select fleet, {} from ciris_red_flag_rows order by row_number").format(
@@ -129,7 +125,7 @@ def _judge(session: Session, relations: _Relations, first: datetime, last: datet
         )
 
 
-def _find_successions(session: Session, relations: _Relations) -> None:
+def _find_successions(session: Session, relations: Relations) -> None:
     """Create ``ciris_successions``: the agents that began after another agent of the same name fell silent.
 
     If several agents fell silent, the predecessor is the agent with the last trace. An agent that sent traces both
@@ -182,7 +178,7 @@ def _find_successions(session: Session, relations: _Relations) -> None:
         from silences
         where silent_from >= first_traced_at - %(most_hours)s * interval '1 hour'
         order by agent_id_hash, silent_from desc, identity_event_id
-        """).format(**relations._asdict()),
+        """).format(**relations),
         FLAGS["new_identity"].thresholds,
     )
 

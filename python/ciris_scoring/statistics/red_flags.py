@@ -263,8 +263,7 @@ def excess_z(x: Any, n: Any, y: Any, m: Any) -> Floats:
     """
     pooled = _ratio(x + y, n + m)
     error = np.sqrt(pooled * (1 - pooled) * (_ratio(1, n) + _ratio(1, m)))
-    z: Floats = np.where((pooled <= 0) | (pooled >= 1), 0.0, _ratio(_ratio(x, n) - _ratio(y, m), error))
-    return z
+    return np.where((pooled <= 0) | (pooled >= 1), 0.0, _ratio(_ratio(x, n) - _ratio(y, m), error))
 
 
 def is_beyond_chance(x: Integers, mean: Floats, chance: float) -> Booleans:

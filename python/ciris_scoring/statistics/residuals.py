@@ -68,9 +68,6 @@ def ratio(
     return np.divide(numerator, denominator, out=result, where=denominator > 0)
 
 
-# --- Sums over days ------------------------------------------------------------------------------------------------
-
-
 class DaySums(NamedTuple):
     """Sums over the days of a window or a baseline, of n rows. :func:`day_totals` defines the quantities."""
 
@@ -166,9 +163,6 @@ def rate_counts(sums: PeriodSums) -> tuple[Integers, Integers]:
         np.stack([events[rate] for rate in RATES], axis=-1).astype(np.int64),
         np.stack([trials.get(rate, sums.n_traces) for rate in RATES], axis=-1).astype(np.int64),
     )
-
-
-# --- From sums to residuals ----------------------------------------------------------------------------------------
 
 
 class Variation(NamedTuple):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ciris_scoring.statistics.inputs import Floats, Integers
+from ciris_scoring.statistics.inputs import Floats, Integers, Parameters
 
 N_BINS = 10
 """Bins of a histogram of scores on [0, 1], and of confidence in ECE (scoring.md §5 and §6)."""
@@ -41,8 +41,8 @@ class Smoothed(NamedTuple):
     @property
     def kl_divergence(self) -> Floats:
         """Kullback-Leibler divergence ``Σ p ln(p / q)`` in nats: (...), 0 or more, up to rounding (scoring.md §5)."""
-        divergence: Floats = np.sum(self.recent * np.log(self.quotient), axis=-1)
-        return divergence
+        result: Floats = np.sum(self.recent * np.log(self.quotient), axis=-1)
+        return result
 
 
 def smoothed(recent: Floats, baseline: Floats, pseudo_count: float) -> Smoothed:
@@ -92,27 +92,19 @@ def drift(recent: Floats, baseline: Floats, pseudo_count: float, min_sample: int
     return Drift(per_metric, mean, n_measured)
 
 
-def sigmoid(x: ArrayLike, k: float, x0: float) -> Floats:
-    """Return the specification's ``norm(x) = 1 / (1 + exp(−k (x − x₀)))``, element by element, in (0, 1)."""
-    return 1 / (1 + np.exp(-k * (np.asarray(x, dtype=np.float64) - x0)))
+def norm(x: ArrayLike, parameters: Parameters) -> Floats:
+    """Return ``norm(x) = 1 / (1 + exp(−k (x − x₀)))``, element by element, in (0, 1) (scoring.md §5)."""
+    return 1 / (1 + np.exp(-parameters.norm_k * (np.asarray(x, dtype=np.float64) - parameters.norm_x0)))
 
 
-def resilience_score(
-    delta_drift: Floats,
-    mttr_hours: Floats,
-    rho: Floats,
-    mttr_scale_hours: float,
-    k: float,
-    x0: float,
-) -> Floats:
+def resilience_score(delta_drift: Floats, mttr_hours: Floats, rho: Floats, parameters: Parameters) -> Floats:
     """Compute ``R = norm((1 − δ_drift) · 1/(1 + MTTR/τ) · (1 − ρ_regression))`` (scoring.md §5).
 
     :param delta_drift: (n,) in [0, 1], 0 where unmeasured.
     :param mttr_hours: (n,) mean time to recovery in hours, 0 or more.
     :param rho: (n,) share of recoveries that relapsed, in [0, 1].
-    :param mttr_scale_hours: τ in hours, positive.
-    :param k: steepness of :func:`sigmoid`.
-    :param x0: midpoint of :func:`sigmoid`.
+    :param parameters: τ is ``mttr_scale_hours``.
     :returns: (n,), between norm(0) and norm(1).
     """
-    return sigmoid((1 - delta_drift) * (1 / (1 + mttr_hours / mttr_scale_hours)) * (1 - rho), k, x0)
+    speed = 1 / (1 + mttr_hours / parameters.mttr_scale_hours)
+    return norm((1 - delta_drift) * speed * (1 - rho), parameters)

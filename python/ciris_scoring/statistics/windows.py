@@ -147,8 +147,7 @@ def window_columns(
 
 def confidence_in_units(sums: PeriodSums) -> Integers:
     """Return sums of confidence in ``CONFIDENCE_UNITS``, which are exact; (agents, periods, bins)."""
-    result: Integers = np.rint(sums.confidence_by_bin * CONFIDENCE_UNITS).astype(np.int64)
-    return result
+    return np.rint(sums.confidence_by_bin * CONFIDENCE_UNITS).astype(np.int64)
 
 
 def running_total(per_period: Integers) -> Integers:
@@ -164,8 +163,7 @@ def between(total: Integers, agent: Integers, start: Integers, end: Integers) ->
 
     :param total: running totals (agents, periods + 1, ...). The other arrays are broadcast.
     """
-    result: Integers = total[agent, end] - total[agent, np.maximum(start, 0)]
-    return result
+    return total[agent, end] - total[agent, np.maximum(start, 0)]
 
 
 def _additive(sums: PeriodSums, counts: Mapping[str, Integers]) -> dict[str, Integers]:
@@ -174,18 +172,17 @@ def _additive(sums: PeriodSums, counts: Mapping[str, Integers]) -> dict[str, Int
     sampled = np.maximum(sums.n_replay_sampled, 1)
     # Estimate stratified by period (scoring.md §4; Cochran 1977, Sampling Techniques, ch. 5): n · succeeded / sampled.
     weight = sums.n_traces * sums.n_replay_succeeded
-    names = (
-        *("n_traces", "n_identity_changes", "n_overridden", "n_chain_valid", "n_chain_gaps"),
-        *(
-            "n_fields_present",
-            "n_replay_sampled",
-            "n_unsafe",
-            "n_signals_corroborated",
-            "n_signals_uncorroborated",
-        ),
-    )
     return {
-        **{name: getattr(sums, name) for name in names},
+        "n_traces": sums.n_traces,
+        "n_identity_changes": sums.n_identity_changes,
+        "n_overridden": sums.n_overridden,
+        "n_chain_valid": sums.n_chain_valid,
+        "n_chain_gaps": sums.n_chain_gaps,
+        "n_fields_present": sums.n_fields_present,
+        "n_replay_sampled": sums.n_replay_sampled,
+        "n_unsafe": sums.n_unsafe,
+        "n_signals_corroborated": sums.n_signals_corroborated,
+        "n_signals_uncorroborated": sums.n_signals_uncorroborated,
         **counts,
         "n_judged": sums.judged_by_bin.sum(axis=-1),
         "excess_confidence": confidence_in_units(sums) - sums.successes_by_bin * CONFIDENCE_UNITS,
@@ -204,9 +201,6 @@ def _in_units(columns: Columns, places: Places, periods_per_day: int) -> Columns
     for name in ("value_of_judged_deferrals", "value_of_steady_deferrals"):
         columns[name] = columns[name] / VALUE_UNITS
     return columns
-
-
-# --- Deferrals and episodes ----------------------------------------------------------------------------------------
 
 
 def _counted(
@@ -281,18 +275,15 @@ def episode_columns(
     and the last too if the open episode has this mode. So the number of relapses is n_recoveries − n_modes +
     n_modes_open.
     """
-    is_open = _counted(episodes.agent, episodes.detected + 1, episodes.recovered + 1, shape)
+    while_open = episodes.agent, episodes.detected + 1, episodes.recovered + 1, shape
     ended = episodes.ended()
 
     def recovered(since: int, amount: Integers | int = 1) -> Integers:
         return _counted(ended.agent, ended.recovered + 1, ended.recovered + since + 1, shape, amount)
 
     columns = {
-        "n_open_episodes": is_open,
-        "open_since": _counted(
-            *(episodes.agent, episodes.detected + 1, episodes.recovered + 1, shape),
-            episodes.detected_microseconds,
-        ),
+        "n_open_episodes": _counted(*while_open),
+        "open_since": _counted(*while_open, episodes.detected_microseconds),
     }
     for prefix, since in {"": length, "steady_": max(length, steady)}.items():
         columns[f"{prefix}n_recoveries"] = recovered(since)
@@ -345,5 +336,4 @@ def log_hours(microseconds: Integers) -> Floats:
     """
     with np.errstate(divide="ignore"):
         logs = np.log(microseconds / MICROSECONDS_PER_HOUR)
-    result: Floats = np.round(np.maximum(logs, LEAST_LOG_HOURS), 12).astype(np.float64)
-    return result
+    return np.round(np.maximum(logs, LEAST_LOG_HOURS), 12).astype(np.float64)

@@ -30,8 +30,8 @@ def thought_start(rows: Rows, newer: Flags) -> Texts:
     urgent = rows.draws.below(Draw.PRIORITY, 2)
     channel_and_version = rows.agent % 8 * 2 + newer
     depth = rows.index % THOUGHTS_PER_TASK
-    chosen: Texts = texts[(channel_and_version * 2 + urgent) * THOUGHTS_PER_TASK + depth]
-    return chosen
+    result: Texts = texts[(channel_and_version * 2 + urgent) * THOUGHTS_PER_TASK + depth]
+    return result
 
 
 def dma_results(lives: Lives, newer: Flags, inconsistent: Flags) -> Texts:
@@ -44,8 +44,8 @@ def dma_results(lives: Lives, newer: Flags, inconsistent: Flags) -> Texts:
 
     def text(score: Ints) -> list[str]:
         coarse = spelled["score_json"][(score + 5) // 10]
-        spelt: list[str] = np.where(newer, spelled["score_json_fine"][score], coarse).tolist()
-        return spelt
+        result: list[str] = np.where(newer, spelled["score_json_fine"][score], coarse).tolist()
+        return result
 
     twice = (
         '{{"csdma":{{"plausibility_score":{0}}},"csdma_plausibility_score":{0},'

@@ -140,8 +140,8 @@ def _sequence(index: Ints, knob: Knobs) -> Ints:
 
     def turn(name: str) -> Flags:
         every = knob[name]
-        takes_it: Flags = (every > 0) & (index % np.maximum(every, 1) == every // 2)
-        return takes_it
+        result: Flags = (every > 0) & (index % np.maximum(every, 1) == every // 2)
+        return result
 
     gaps: Ints = np.where(knob["gap_every"] > 0, index // np.maximum(knob["gap_every"], 1), 0)
     return index + 1 + 2 * gaps - 4 * turn("rewind_every") - turn("repeat_every")

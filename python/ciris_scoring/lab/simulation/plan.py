@@ -113,8 +113,7 @@ class Plan:
         """Return the name that each agent has at a time."""
         era = (time >= self.boundaries["renamed_1"][agent]).astype(np.int64)
         era += time >= self.boundaries["renamed_2"][agent]
-        names: Texts = self.roster.names[agent, era]
-        return names
+        return self.roster.names[agent, era]
 
     def time_of_day(self, bits: Bits) -> Ints:
         """Convert random words to microseconds into a day of the plan, distributed by the hours' activity."""

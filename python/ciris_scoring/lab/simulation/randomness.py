@@ -110,8 +110,8 @@ class Draws:
         """Return numbers with mean 0 and standard deviation 1 within ±3.47: the sum of four uniforms, which is almost
         normal."""
         lanes = self.bits(draw).view(np.uint16).reshape(-1, 4).sum(axis=1, dtype=np.int64)
-        deviates: Floats = (lanes - 131_070).astype(np.float64) / 37_837.0
-        return deviates
+        result: Floats = (lanes - 131_070).astype(np.float64) / 37_837.0
+        return result
 
     def octets(self, draw: int, words: int) -> npt.NDArray[np.uint8]:
         """Return random bytes, 8 · words per thing."""
