@@ -1,5 +1,5 @@
-"""Compute the alerts ``falling`` and ``episode`` of simulated agents in numpy (certainty.md §4). In production SQL
-computes them."""
+"""Raise the alerts ``falling``, ``episode`` and ``low_capacity`` for simulated agents (certainty.md §4). In production,
+models/marts/fct_capacity_alerts.sql raises them."""
 
 from typing import NamedTuple
 

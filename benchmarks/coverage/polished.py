@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,13 +75,9 @@ def _edited_json(value: Any, edit: Callable[[dict[str, Any]], None]) -> Any:
     return json.dumps(content)
 
 
-def nuller(flag: str) -> Polish:
-    """Return a manipulation that removes a raised flag from the column of traces. The components keep it."""
-
-    def polish(fleet: Fleet, agent: str, since: datetime) -> Fleet:
-        return _with(fleet, _mine(fleet, agent, since) & _is(fleet, flag, True), **{flag: None})
-
-    return polish
+def null(flag: str, fleet: Fleet, agent: str, since: datetime) -> Fleet:
+    """Remove a raised flag from its column. The components keep the flag."""
+    return _with(fleet, _mine(fleet, agent, since) & _is(fleet, flag, True), **{flag: None})
 
 
 def scrub(fleet: Fleet, rows: pd.Series, field: str) -> Fleet:
@@ -101,32 +98,24 @@ def at_random(fleet: Fleet, share: float, seed: int = 1) -> pd.Series:
     return pd.Series(drawn, index=fleet.traces.index)
 
 
-def scrubber(field: str, bad: bool | None, share: float) -> Polish:
-    """Return a manipulation that removes a verdict from a share of an agent's traces.
+def omit(field: str, bad: bool | None, share: float, fleet: Fleet, agent: str, since: datetime) -> Fleet:
+    """Remove a verdict from a share of the agent's traces.
 
     :param bad: value of the bad verdict if only traces with a bad verdict are changed, else None.
     """
-
-    def polish(fleet: Fleet, agent: str, since: datetime) -> Fleet:
-        rows = _mine(fleet, agent, since) & at_random(fleet, share)
-        if bad is not None:
-            rows &= _is(fleet, field, bad)
-        return scrub(fleet, rows, field)
-
-    return polish
+    rows = _mine(fleet, agent, since) & at_random(fleet, share)
+    if bad is not None:
+        rows &= _is(fleet, field, bad)
+    return scrub(fleet, rows, field)
 
 
-def copier(share: float) -> Polish:
-    """Return a manipulation that gives a share of an agent's traces the scores of one of these traces."""
-
-    def polish(fleet: Fleet, agent: str, since: datetime) -> Fleet:
-        scores = ["csdma_plausibility_score", "dsdma_domain_alignment", "coherence_level"]
-        rows = _mine(fleet, agent, since) & at_random(fleet, share)
-        rows &= fleet.traces[scores].notna().all(axis=1)
-        first = fleet.traces.loc[rows, [*scores, "dma_results", "conscience_result"]].iloc[0]
-        return _with(fleet, rows, **first)
-
-    return polish
+def copy_record(fleet: Fleet, agent: str, since: datetime) -> Fleet:
+    """Give half of the agent's traces the scores of one of these traces."""
+    scores = ["csdma_plausibility_score", "dsdma_domain_alignment", "coherence_level"]
+    rows = _mine(fleet, agent, since) & at_random(fleet, 0.5)
+    rows &= fleet.traces[scores].notna().all(axis=1)
+    first = fleet.traces.loc[rows, [*scores, "dma_results", "conscience_result"]].iloc[0]
+    return _with(fleet, rows, **first)
 
 
 def _with_deferrals(fleet: Fleet, agent: str, since: datetime, found: pd.Series, **values: Any) -> Fleet:
@@ -151,21 +140,19 @@ def escalate_deferrals(fleet: Fleet, agent: str, since: datetime) -> Fleet:
     return _with_deferrals(fleet, agent, since, fleet.deferrals["resolved_at"].notna(), status="ESCALATED")
 
 
-def restarter(*, new_key: bool) -> Polish:
-    """Return a manipulation in which the agent continues under another id, with its old name, and with its old or a new
-    key."""
+def restart(fleet: Fleet, agent: str, since: datetime) -> Fleet:
+    """Continue under another id, with the old name and the old key."""
+    return _with(fleet, _mine(fleet, agent, since), agent_id_hash=agent[::-1])
 
-    def polish(fleet: Fleet, agent: str, since: datetime) -> Fleet:
-        rows = _mine(fleet, agent, since)
-        restarted = _with(fleet, rows, agent_id_hash=agent[::-1])
-        if not new_key:
-            return restarted
-        keys, key = fleet.public_keys, f"new-{agent}"
-        mine = keys[keys["key_id"] == fleet.traces.loc[rows, "signature_key_id"].iloc[0]]
-        all_keys = pd.concat([keys, mine.assign(key_id=key)], ignore_index=True)
-        return replace(_with(restarted, rows, signature_key_id=key), public_keys=all_keys)
 
-    return polish
+def restart_with_a_new_key(fleet: Fleet, agent: str, since: datetime) -> Fleet:
+    """Continue under another id, with the old name and a new key."""
+    rows = _mine(fleet, agent, since)
+    keys, key = fleet.public_keys, f"new-{agent}"
+    mine = keys[keys["key_id"] == fleet.traces.loc[rows, "signature_key_id"].iloc[0]]
+    all_keys = pd.concat([keys, mine.assign(key_id=key)], ignore_index=True)
+    restarted = _with(fleet, rows, agent_id_hash=agent[::-1], signature_key_id=key)
+    return replace(restarted, public_keys=all_keys)
 
 
 def rename_phases(fleet: Fleet, agent: str, since: datetime) -> Fleet:
@@ -200,9 +187,9 @@ def _with_copies(
     return _renumber(longer, _mine(longer, agent, since), int(mine["audit_sequence_number"].min())), is_copy
 
 
-def replayer(times: int) -> Polish:
-    """Return a manipulation that sends one in ``times`` of an agent's good traces ``times`` times, as new traces some
-    minutes apart, and the other good traces not at all."""
+def send_again(times: int, fleet: Fleet, agent: str, since: datetime) -> Fleet:
+    """Send one in ``times`` of the agent's good traces ``times`` times, as new traces some minutes apart, and the other
+    good traces not at all."""
 
     def often(mine: pd.DataFrame) -> np.ndarray:
         flags = mine[[*GOOD, *BAD]].fillna(False)
@@ -210,7 +197,7 @@ def replayer(times: int) -> Polish:
         drawn = np.random.default_rng(1).random(len(mine)) < 1 / times
         return np.where(good, np.where(drawn, times, 0), 1)
 
-    return lambda fleet, agent, since: _with_copies(fleet, agent, since, often, 420)[0]
+    return _with_copies(fleet, agent, since, often, 420)[0]
 
 
 def fix_confidence(fleet: Fleet, agent: str, since: datetime) -> Fleet:
@@ -270,37 +257,45 @@ def withhold(fleet: Fleet, agent: str, since: datetime) -> Fleet:
 
 
 MANIPULATIONS = (
-    Manipulation("override nulled", "contradictory", nuller("action_was_overridden"), "contradicted_null"),
     Manipulation(
-        "override scrubbed", "contradictory", scrubber("action_was_overridden", True, 1), "unreported"
+        "override nulled", "contradictory", partial(null, "action_was_overridden"), "contradicted_null"
     ),
-    Manipulation("fragility nulled", "relapsing", nuller("idma_fragility_flag"), "unreported"),
+    Manipulation(
+        "override scrubbed", "contradictory", partial(omit, "action_was_overridden", True, 1), "unreported"
+    ),
+    Manipulation("fragility nulled", "relapsing", partial(null, "idma_fragility_flag"), "unreported"),
     Manipulation("bad deferrals left open", "overconfident", leave_deferrals_open, "deferrals_left_open"),
-    Manipulation("restart, same key", "drifting", restarter(new_key=False), "shared_key", lasts=False),
-    Manipulation("restart, new key", "drifting", restarter(new_key=True), "new_identity", lasts=False),
+    Manipulation("restart, same key", "drifting", restart, "shared_key", lasts=False),
+    Manipulation("restart, new key", "drifting", restart_with_a_new_key, "new_identity", lasts=False),
     Manipulation("a phase per episode", "relapsing", rename_phases, "phase_churn"),
     Manipulation("ten trivial traces per real one", "out_of_tune", dilute, "volume_jump"),
     Manipulation("numbers begin again", "broken_chain", begin_again_at_1, "renumbered", lasts=False),
     Manipulation("a key a day", "healthy", replace_keys, "key_turnover"),
-    Manipulation("copies of one record", "silent", copier(0.5), "repeated_records"),
-    Manipulation("good traces twice", "renamed", replayer(2), "repeated_records"),
-    Manipulation("good traces five times", "revoked_key", replayer(5), "repeated_records"),
+    Manipulation("copies of one record", "silent", copy_record, "repeated_records"),
+    Manipulation("good traces twice", "renamed", partial(send_again, 2), "repeated_records"),
+    Manipulation("good traces five times", "revoked_key", partial(send_again, 5), "repeated_records"),
     Manipulation("constant confidence", "unreplayable", fix_confidence, "constant_value"),
     Manipulation("withheld and renumbered", "overconfident", withhold, None),
     Manipulation("deferrals escalated", "stuck_fragile", escalate_deferrals, "deferrals_escalated"),
 )
 
 SCRUBBED = (
-    Manipulation("overrides", "contradictory", scrubber("action_was_overridden", True, 0.6), "unreported"),
-    Manipulation("fragility", "relapsing", scrubber("idma_fragility_flag", True, 0.6), "unreported"),
-    Manipulation("failed actions", "overconfident", scrubber("action_success", False, 0.6), "unreported"),
-    Manipulation("coherence", "out_of_tune", scrubber("coherence_passed", None, 0.6), "unreported"),
-    Manipulation("plausibility", "drifting", scrubber("csdma_plausibility_score", None, 0.6), "unreported"),
-    Manipulation("conscience", "stuck_fragile", scrubber("conscience_passed", None, 0.6), "unreported"),
-    Manipulation("copies of one record", "unreplayable", copier(0.5), "repeated_records"),
-    Manipulation("good traces twice", "renamed", replayer(2), "repeated_records"),
+    Manipulation(
+        "overrides", "contradictory", partial(omit, "action_was_overridden", True, 0.6), "unreported"
+    ),
+    Manipulation("fragility", "relapsing", partial(omit, "idma_fragility_flag", True, 0.6), "unreported"),
+    Manipulation(
+        "failed actions", "overconfident", partial(omit, "action_success", False, 0.6), "unreported"
+    ),
+    Manipulation("coherence", "out_of_tune", partial(omit, "coherence_passed", None, 0.6), "unreported"),
+    Manipulation(
+        "plausibility", "drifting", partial(omit, "csdma_plausibility_score", None, 0.6), "unreported"
+    ),
+    Manipulation("conscience", "stuck_fragile", partial(omit, "conscience_passed", None, 0.6), "unreported"),
+    Manipulation("copies of one record", "unreplayable", copy_record, "repeated_records"),
+    Manipulation("good traces twice", "renamed", partial(send_again, 2), "repeated_records"),
     Manipulation("constant confidence", "revoked_key", fix_confidence, "constant_value"),
     Manipulation("a key a day", "broken_chain", replace_keys, "key_turnover"),
 )
 """Manipulations that must be visible in few traces. Verdicts are removed from 60 % of the traces with a bad verdict, or
-of all traces. Each manipulation is tried on another kind of agent."""
+from 60 % of all traces. Each manipulation is tried on another kind of agent."""

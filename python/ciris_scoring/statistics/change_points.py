@@ -149,8 +149,8 @@ def _weights(
 ) -> Floats:
     """Return the probability that the present behaviour began with each nested window, (n, windows, ...).
 
-    A change between two starts counts as a change at the older start. The probability of the longest window includes a
-    behaviour that began earlier.
+    A change between two starts counts as a change at the older start. The longest window includes behaviour that began
+    before it.
 
     :param of_span: log evidence of the days between two starts, by their positions in ``bounds``.
     """

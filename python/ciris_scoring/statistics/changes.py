@@ -114,10 +114,8 @@ def behaviour_changes(
 def _weekly_effects(bad: Integers, trials: Integers, present: Present, periods_per_day: int) -> Floats:
     """Return design effects of the base, (n, 8), from differences of neighbouring weeks.
 
-    They contain the variation over several days, which differences of neighbouring days do not show.
-
-    :param bad: bad events, (agents, periods, 8).
-    :param trials: trials, in the same shape.
+    They contain the variation over several days, which differences of neighbouring days do not show. Bad events and
+    trials are (agents, periods, 8).
     """
     weeks = tuple(range(RECENT_DAYS, RECENT_DAYS + BASE_DAYS + 1, 7))
     y, n = (np.diff(nested(counts, present, weeks, periods_per_day), axis=1) for counts in (bad, trials))

@@ -3,8 +3,7 @@ losses.
 
 The method is MOVER (Newcombe 1998, Statistics in Medicine 17, 873–890, method 10; Zou and Donner 2008, Statistics in
 Medicine 27, 1693–1702), applied to −ln of a factor, which is a sum over its components (certainty.md §3,
-"Combination"). With centres L_j and worse bounds L_j⁺, the factor's lower bound is exp(−(Σ L_j + √Σ (L_j⁺ − L_j)²)).
-With centres B_j and bounds B_j⁻ of the better side, the upper one is exp(−max(0, Σ B_j − √Σ (B_j − B_j⁻)²)).
+"Combination", has the formulas with the letters L and B that are used here).
 
 Squared distances can be added in any order, so the score is combined from the factors. That lets ``integrity_floor``
 limit the loss of I_int.

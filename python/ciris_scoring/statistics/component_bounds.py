@@ -114,14 +114,26 @@ def gamma_quantile(shape: Floats) -> Floats:
     return np.exp(np.maximum(log_g, -700.0))
 
 
+def success_rates(judged: Floats, successes: Floats) -> Floats:
+    """Return the success rate of each bin, (n, 10), shrunk towards the overall rate.
+
+    Two successes and two failures are added to the overall rate (Agresti and Coull 1998, The American Statistician 52,
+    119–126).
+    """
+    total = np.sum(judged, axis=-1, keepdims=True)
+    share = ratio(judged, total)
+    overall = (np.sum(successes, axis=-1, keepdims=True) + 2) / (total + 4)
+    result: Floats = (successes + 2 * share + 2 * overall) / (judged + 4 * share + 2)
+    return result
+
+
 def calibration_bounds(
     judged: Floats, confidence: Floats, successes: Floats, effect: Floats, level: Level
 ) -> TwoCentred:
     """Compute confidence bounds of ECE (certainty.md §3, "ece").
 
     The gap of a bin is taken as normal. ECE is the sum of absolute gaps. Noise makes absolute gaps larger, and both
-    centres correct this. The success rate of a bin is shrunk towards the overall rate, to which two successes and two
-    failures are added (Agresti and Coull 1998, The American Statistician 52, 119–126).
+    centres correct this.
 
     :param judged: (n, 10) judged traces by bin.
     :param confidence: (n, 10) their sums of confidence.
@@ -129,12 +141,9 @@ def calibration_bounds(
     :param effect: (n,) design effect.
     :returns: bounds of ECE; 0 where no trace was judged.
     """
-    total = np.sum(judged, axis=-1, keepdims=True)
-    total_or_one = np.maximum(total, 1.0)
+    total_or_one = np.maximum(np.sum(judged, axis=-1, keepdims=True), 1.0)
     gap = np.abs(confidence - successes) / total_or_one
-    share = judged / total_or_one
-    overall = (np.sum(successes, axis=-1, keepdims=True) + 2) / (total + 4)
-    success = (successes + 2 * share + 2 * overall) / (judged + 4 * share + 2)
+    success = success_rates(judged, successes)
     variance = effect[:, None] * judged * success * (1 - success) / total_or_one**2
     sd = np.sqrt(variance)
     folded = np.exp(-(np.minimum(ratio(gap, FOLDING_RANGE * sd, 10.0), 10.0) ** 4))

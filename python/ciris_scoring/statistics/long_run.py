@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ciris_scoring.basics.long_run import LEAST_LOSS, NORMAL_TO_95, normal_share
 from ciris_scoring.statistics.change_points import Estimate, frequencies, means, rates
+from ciris_scoring.statistics.component_bounds import success_rates
 from ciris_scoring.statistics.design_effects import FLEET_WEIGHT, LEAST_EFFECT
 from ciris_scoring.statistics.inputs import Booleans, Floats, Integers, Parameters, PeriodSums
 from ciris_scoring.statistics.residuals import EVENT_UNITS, RATES, rate_counts, ratio
@@ -319,11 +320,7 @@ def _calibration(sums: PeriodSums, present: Present, periods_per_day: int) -> _P
     found = nested(per_period, present, TRACE_WINDOWS, periods_per_day)
     judged, successes, confident = np.split(found, 3, axis=-1)
     excess = confident / CONFIDENCE_UNITS - successes
-    of_bin, good = judged[:, SUCCESS_WINDOW], successes[:, SUCCESS_WINDOW]
-    total = of_bin.sum(axis=-1, keepdims=True)
-    share = ratio(of_bin, total)
-    overall = (good.sum(axis=-1, keepdims=True) + 2) / (total + 4)
-    success = (good + 2 * share + 2 * overall) / (of_bin + 4 * share + 2)
+    success = success_rates(judged[:, SUCCESS_WINDOW], successes[:, SUCCESS_WINDOW])
     variance = (np.maximum(success * (1 - success), LEAST_VARIANCE) * present.effect[:, -1:])[:, None]
     mean, spread, recent = means(judged / variance, excess / variance, GAP_MEAN, GAP_VARIANCE, TRACE_WINDOWS)
     newest = judged[:, SHARE_WINDOW]

@@ -119,7 +119,7 @@ def window_columns(
     """Compute the sums and counts of n rows, by the names of the columns of ``int_windows``.
 
     :param counts: (agents, periods, ...) counters that are only summed over windows (``reading.COUNT_COLUMNS``).
-    :param steady_days: length of the steady days (certainty.md §4b).
+    :param steady_days: days over which ``n_steady_deferrals`` and the other columns of steady days count.
     :returns: (n,) or (n, k) int64; float64 for success weights of replay and values of deferrals.
     """
     shape = (sums.n_traces.shape[0], sums.n_traces.shape[1] + 1)

@@ -111,7 +111,7 @@ def long_run_columns(
 ) -> Columns:
     """Return the columns of the steady score.
 
-    :param found: the long run for each window.
+    :param found: steady score for each window.
     :param pair: (n,) position in ``found`` of each row.
     :param window: (n,) window of each row.
     :param is_scored: (n,) whether the row has a score.

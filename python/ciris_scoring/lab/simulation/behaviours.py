@@ -24,7 +24,7 @@ class Pathology:
     coherence: float = 0.87
     coherence_spread: float = 0.05
     success_gap: float = 0.0
-    """The probability of success is plausibility − gap."""
+    """The probability of success is plausibility − `success_gap`."""
     drift_days: int = 0
     drift: float = 0.0
     """Decrease of plausibility and alignment in the last `drift_days`. Coherence decreases by half as much."""

@@ -12,14 +12,14 @@ from ciris_scoring.lab.simulation.load import load_fleet
 
 
 class SampleInfo(TypedDict):
-    """Arguments of `simulate_fleet` for the sample. Its end is the as-of of the scores."""
+    """Arguments of `simulate_fleet` for the sample."""
 
     agents: int
     days: int
     traces_per_day: float
     seed: int
     as_of: str
-    """ISO 8601."""
+    """End of the simulation, and as-of of the scores, in ISO 8601."""
 
 
 SAMPLE: SampleInfo = {
