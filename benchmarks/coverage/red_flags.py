@@ -18,7 +18,7 @@ from ciris_scoring.basics.terminal import say
 from ciris_scoring.lab.simulation.behaviours import PATHOLOGIES
 from ciris_scoring.lab.simulation.fleet import Fleet, simulate_fleet
 from ciris_scoring.lab.simulation.load import load_fleet
-from ciris_scoring.lab.simulation.roster import make_roster
+from ciris_scoring.lab.simulation.plan import make_roster
 
 END = datetime(2026, 6, 15, tzinfo=UTC)
 SIGNS = sorted({m.red_flag for m in MANIPULATIONS if m.red_flag is not None})

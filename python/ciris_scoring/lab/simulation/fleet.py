@@ -6,12 +6,10 @@ from datetime import datetime
 
 import pandas as pd
 
-from ciris_scoring.lab.simulation.batches import batches
-from ciris_scoring.lab.simulation.deferrals import deferrals
-from ciris_scoring.lab.simulation.keys import public_keys
 from ciris_scoring.lab.simulation.lives import live
 from ciris_scoring.lab.simulation.plan import Plan
 from ciris_scoring.lab.simulation.schedule import schedule
+from ciris_scoring.lab.simulation.tables import batches, deferrals, public_keys
 from ciris_scoring.lab.simulation.traces import render
 
 ROWS_PER_CHUNK = 40_000

@@ -13,7 +13,6 @@ from ciris_scoring.basics.errors import InputError
 from ciris_scoring.lab.simulation.arrays import DAY, HOUR, NEVER, SECOND, Bits, Flags, Ints, Texts
 from ciris_scoring.lab.simulation.behaviours import PATHOLOGIES, Pathology
 from ciris_scoring.lab.simulation.randomness import Draw, Draws, Stream, mix, word
-from ciris_scoring.lab.simulation.roster import Roster, make_roster
 
 THOUGHTS_PER_TASK = 3
 """Number of traces per task: a seed thought, a follow-up, and the completion."""
@@ -25,6 +24,20 @@ RHYTHM: Ints = np.array(
 
 Knobs = dict[str, npt.NDArray[Any]]
 """Values of the knobs of `Pathology` by name: arrays with one value per agent, of the knob's type."""
+
+
+@dataclass(frozen=True)
+class Roster:
+    """Names, identifiers and keys of the agents: arrays of one value per agent."""
+
+    pathology: Texts
+    agent_id: Texts
+    agent_id_hash: Texts
+    names: Texts
+    """(agents, 3): first, middle and last name."""
+    public_key: Texts
+    """Public keys, as bytes."""
+    key_id: Texts
 
 
 @dataclass(frozen=True)
@@ -138,6 +151,24 @@ def _daily_traces(
     tasks = np.where(day == first_day[:, None], np.maximum(tasks, 1), tasks)
     active = (day >= first_day[:, None]) & (day < last_day[:, None])
     return np.where(active, tasks, 0) * THOUGHTS_PER_TASK
+
+
+def make_roster(agents: int, seed: int) -> Roster:
+    """Return the agents of a fleet. An agent is the same in a fleet of any size."""
+    who = [_agent(k, seed) for k in range(agents)]
+    return Roster(*(np.array(values, dtype=object) for values in zip(*who, strict=True)))
+
+
+def _agent(k: int, seed: int) -> tuple[str, str, str, list[str], bytes, str]:
+    pathology, turn = PATHOLOGIES[k % len(PATHOLOGIES)], k // len(PATHOLOGIES)
+    names = [name if turn == 0 else f"{name} {turn + 1}" for name in pathology.names]
+    digest = hashlib.sha256(f"agent {seed} {k}".encode()).hexdigest()
+    agent_id = f"{names[0].lower().replace(' ', '-')}-{digest[:6]}"
+    agent_id_hash = hashlib.sha256(agent_id.encode()).hexdigest()[:16]
+    public_key = hashlib.sha256(f"public key {seed} {k}".encode()).digest()
+    # Real agents name a key by the beginning of its hash, too.
+    key_id = "agent-" + hashlib.sha256(public_key).hexdigest()[:12]
+    return pathology.name, agent_id, agent_id_hash, names, public_key, key_id
 
 
 def _refused(why: str) -> InputError:

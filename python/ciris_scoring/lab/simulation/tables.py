@@ -1,14 +1,15 @@
-"""Deferrals of a simulated fleet, for `wbd_deferrals`."""
+"""The source tables of a simulated fleet other than its traces: batches, deferrals and keys."""
 
+import base64
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from ciris_scoring.basics.source_schema import DEFERRAL_COLUMNS
+from ciris_scoring.basics.source_schema import BATCH_COLUMNS, DEFERRAL_COLUMNS, PUBLIC_KEY_COLUMNS
 from ciris_scoring.lab.simulation.arrays import DAY, HOUR, MINUTE, NEVER, SECOND
 from ciris_scoring.lab.simulation.columns import Column, frame, null_unless, times
-from ciris_scoring.lab.simulation.plan import Plan
+from ciris_scoring.lab.simulation.plan import RHYTHM, Plan
 from ciris_scoring.lab.simulation.randomness import Draw, Draws, Stream
 
 _SUMMARIES = (
@@ -45,6 +46,51 @@ _ODD_DEFERRALS = (
     _OddDeferral("RESOLVED", _SUMMARIES[0], 2, attributable=False),
     _OddDeferral("RESOLVED", _SUMMARIES[0], 2, dated=False),
 )
+
+
+def batches(plan: Plan) -> pd.DataFrame:
+    """Return one batch per hour of the fleet. The traces of a day are distributed over its hours by activity."""
+    weights = np.roll(RHYTHM, -(plan.start // HOUR % 24))
+    until = np.concatenate([[0], np.cumsum(weights)])
+    per_day = plan.n_traces.sum(axis=0)[:, None]
+    accepted = np.diff(per_day * until // until[-1], axis=1).ravel()
+    hour = np.arange(accepted.size)
+    draws = Draws.of(plan.fleet_key, Stream.BATCH, hour)
+    rejected = (0.008 * accepted * draws.uniform(Draw.COUNT) + 1.05 * draws.uniform(Draw.CAUSE)).astype(int)
+    reason = np.array(["invalid_signature", "schema_violation"], dtype=object)[draws.below(Draw.STATUS, 2)]
+    columns: dict[str, Column] = {
+        "batch_id": np.array(draws.uuids(), dtype=object),
+        "batch_timestamp": times(plan.start + (hour + 1) * HOUR - SECOND),
+        "consent_timestamp": times(np.full(hour.size, plan.start - 30 * DAY)),
+        "traces_received": pd.array(accepted + rejected, dtype="Int64"),
+        "traces_accepted": pd.array(accepted, dtype="Int64"),
+        "traces_rejected": pd.array(rejected, dtype="Int64"),
+        "rejection_reasons": np.array(
+            [
+                f'{{"{r}":{n}}}' if n else "{}"
+                for r, n in zip(reason.tolist(), rejected.tolist(), strict=True)
+            ],
+            dtype=object,
+        ),
+    }
+    sent: pd.DataFrame = frame(columns, BATCH_COLUMNS)[accepted > 0]
+    return sent.reset_index(drop=True)
+
+
+def public_keys(plan: Plan) -> pd.DataFrame:
+    """Return one key per agent. Every third key expires, and the keys of one pathology are revoked."""
+    agents = len(plan.agent_keys)
+    columns: dict[str, Column] = {
+        "key_id": plan.roster.key_id,
+        "public_key_base64": np.array(
+            [base64.b64encode(k).decode() for k in plan.roster.public_key], dtype=object
+        ),
+        "algorithm": np.array(["ed25519"] * agents, dtype=object),
+        "created_at": times(np.full(agents, plan.start - 30 * DAY)),
+        "expires_at": times(np.where(np.arange(agents) % 3 == 0, plan.end + 365 * DAY, NEVER)),
+        "revoked_at": times(plan.boundaries["revoked"]),
+    }
+    return frame(columns, PUBLIC_KEY_COLUMNS)
 
 
 def deferrals(plan: Plan) -> pd.DataFrame:
