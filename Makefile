@@ -9,7 +9,7 @@ INSTALLED := $(VENV)/.installed
 FOR_TESTS := $(VENV)/.installed-for-tests
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Run a command with a temporary PostgreSQL and a dbt profile for it.
-WITH_DATABASE := $(BIN)/python -m ciris_scoring.lab.embedded exec --
+WITH_DATABASE := $(BIN)/python -m ciris_scoring.lab.embedded --
 
 # Files of the site: pages, and the files to which they lead.
 PAGES := ':(glob)*.md' docs examples LICENSE tests/data/README.md integration_tests/dbt_project.yml \

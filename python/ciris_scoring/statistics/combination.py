@@ -46,14 +46,15 @@ def loss(value: Floats) -> Floats:
     return np.where(positive, -np.log(np.where(positive, value, 1.0)), np.inf)
 
 
-def retention_loss(centre: Floats, better_centre: Floats, lower: Floats, upper: Floats) -> Loss:
-    """Return the losses of components that are multiplied into a factor.
+def retention_loss(*components: tuple[Floats, Floats, Floats, Floats]) -> Loss:
+    """Return the losses, (n, c), of c components that are multiplied into a factor.
 
-    :param centre: (n, c) value at the centre of the worse side, in [0, 1].
-    :param better_centre: (n, c) value at the centre of the better side.
-    :param lower: (n, c) bound of the value on the worse side.
-    :param upper: (n, c) bound of the value on the better side.
+    :param components: (n,) for each component: the value at the centre of the worse side, in [0, 1], and at the centre
+        of the better side, and the lower and upper bound of the value.
     """
+    centre, better_centre, lower, upper = (
+        np.stack(values, axis=-1) for values in zip(*components, strict=True)
+    )
     zero: Booleans = (centre <= 0) | (better_centre <= 0)
 
     def of(value: Floats) -> Floats:

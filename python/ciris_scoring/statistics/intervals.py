@@ -364,7 +364,9 @@ def _bounds(
 
     def combined_factors(losses: list[Loss]) -> list[Loss]:
         combined = [combine(part) for part in losses]
-        combined[2] = _bounded(combined[2], loss(worst_r))
+        r = combined[2]
+        most = np.maximum(loss(worst_r) - r.worse, 0)
+        combined[2] = r._replace(worse_distance=np.minimum(r.worse_distance, most))
         return combined
 
     combined = combined_factors(parts)
@@ -480,24 +482,15 @@ def _losses(bad: Floats, bounds: _ComponentBounds, rows: Rows, parameters: Param
             penalty * bad[:, :2],
             penalty * rates.lower[:, :2],
         ),
-        _retained(kept("i_chain"), kept("i_coverage"), kept("i_replay")),
+        retention_loss(kept("i_chain"), kept("i_coverage"), kept("i_replay")),
         _resilience_loss(drifted, recovery, rows, parameters),
-        _retained(
+        retention_loss(
             (1 - gap.centre, 1 - gap.raw, 1 - gap.upper, 1 - gap.raw_lower),
             (rows.q_deferral, rows.q_deferral, *deferrals),
             kept("u_unsafe"),
         ),
-        _retained(kept("s_score")),
+        retention_loss(kept("s_score")),
     ]
-
-
-def _retained(*components: tuple[Floats, Floats, Floats, Floats]) -> Loss:
-    """Return the losses of components that are multiplied into a factor.
-
-    :param components: for each component the centre, the centre of the better side, and the lower and upper bound of
-        its value, (n,) each.
-    """
-    return retention_loss(*(np.stack(values, axis=-1) for values in zip(*components, strict=True)))
 
 
 def _resilience_loss(drifted: TwoCentred, recovery: Bounds, rows: Rows, parameters: Parameters) -> Loss:
@@ -519,11 +512,4 @@ def _resilience_loss(drifted: TwoCentred, recovery: Bounds, rows: Rows, paramete
     return finite_loss(
         *side(drifted.centre, drifted.upper, recovery.upper),
         *side(drifted.raw, drifted.raw_lower, recovery.lower),
-    )
-
-
-def _bounded(factor: Loss, most: Floats) -> Loss:
-    """Return the loss of R, with its worse bound limited to ``most``, the loss of norm(0)."""
-    return factor._replace(
-        worse_distance=np.minimum(factor.worse_distance, np.maximum(most - factor.worse, 0))
     )
