@@ -118,7 +118,10 @@ def throw_away(*, default_settings: bool = False) -> Iterator[Server]:
         server, handle = _start(folder / data_folder.NAME, cleanup_mode="stop")
         try:
             if not default_settings:
-                _prefer_speed(server)
+                with psycopg.connect(server.conninfo(), autocommit=True, options=SAFE_PATH) as connection:
+                    for setting in ("fsync", "synchronous_commit", "full_page_writes"):
+                        connection.execute(f"alter system set {setting} = off")
+                    connection.execute("select pg_reload_conf()")
             yield server
         finally:
             handle.cleanup()
@@ -126,13 +129,6 @@ def throw_away(*, default_settings: bool = False) -> Iterator[Server]:
             _stop(handle.pgdata)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _prefer_speed(server: Server) -> None:
-    with psycopg.connect(server.conninfo(), autocommit=True, options=SAFE_PATH) as connection:
-        for setting in ("fsync", "synchronous_commit", "full_page_writes"):
-            connection.execute(f"alter system set {setting} = off")
-        connection.execute("select pg_reload_conf()")
 
 
 def write_profile(folder: Path, server: Server, *, database: str = DATABASE, schema: str = SCHEMA) -> Path:

@@ -62,20 +62,14 @@ def coherence(
     inverse = ratio(np.ones(sigma_max.shape), sigma_max)
     squared_weight = _squared_weights(squares, inverse, keep, length, memory, first, last)
     variance = squared_weight[rows.agent, rows.as_of - first] / counted**2
-    share = over_ends(ratio(sigma, sigma_max)) / counted
+    mantissa, exponent = np.frexp(over_ends(ratio(sigma, sigma_max)) / counted)
+    share = np.ldexp(np.round(np.ldexp(mantissa, KEPT_BITS)), exponent - KEPT_BITS)
     return Coherence(
         effective_signals=ratio(np.ones_like(variance), variance),
         sigma=sigma[rows.agent, rows.as_of],
         sigma_max=sigma_max[rows.agent, rows.as_of],
-        s_score=np.where(n_ends > 0, _without_noise(share), np.nan),
+        s_score=np.where(n_ends > 0, share, np.nan),
     )
-
-
-def _without_noise(share: Floats) -> Floats:
-    """Return the shares rounded to ``KEPT_BITS``."""
-    mantissa, exponent = np.frexp(share)
-    result: Floats = np.ldexp(np.round(np.ldexp(mantissa, KEPT_BITS)), exponent - KEPT_BITS)
-    return result
 
 
 def _squared_weights(

@@ -57,7 +57,8 @@ class FleetSums(NamedTuple):
     icc: Integers
     """(..., 11, 2): Σ weight · correlation and Σ weight, in ``UNIT``, in the order of ``EFFECTS``."""
     episodes: Integers
-    """(..., 2): sum of squares of the logarithms of durations, and its degrees of freedom, in ``UNIT_EPISODES``."""
+    """(..., 2): sum of squared deviations of the logarithms of durations, and degrees of freedom, in
+    ``UNIT_EPISODES``."""
 
 
 class FleetValues(NamedTuple):

@@ -71,7 +71,6 @@ from ciris_scoring.statistics.inputs import (
     SCORE_LEVEL,
     Booleans,
     Floats,
-    Integers,
     Level,
     Parameters,
     PeriodSums,
@@ -326,6 +325,7 @@ def _bounds(
     thresholds = (parameters.drift_pseudo_count, parameters.drift_min_sample)
     divergences = divergence(*compared, histogram_effects, *thresholds)
     drifted = drift(*compared, *thresholds)
+    lost, judged = 1 - rows.q_deferral, rows.n_judged_deferrals.astype(np.float64)
     delta = drifted.mean
 
     def at(level: Level) -> tuple[_ComponentBounds, list[Loss]]:
@@ -333,7 +333,7 @@ def _bounds(
         bounds = _ComponentBounds(
             _held(wilson(bad, trials / effects[:, :n_rates], level, bad <= 0, bad >= 1), bad, unmeasured),
             calibration_bounds(recent.judged, confidence, recent.successes, effects[:, n_rates], level),
-            _deferral_bounds(rows.q_deferral, rows.n_judged_deferrals, level),
+            _held(_kept(wilson(lost, judged, level, lost <= 0, lost >= 1)), rows.q_deferral, judged <= 0),
             drift_bounds(divergences, level),
             recovery_bounds(rows.mttr_hours, rows.n_episodes.astype(np.float64), episode_cv, level),
         )
@@ -445,12 +445,6 @@ def _bounds(
 
 def _columns(residuals: Residuals, columns: slice) -> Residuals:
     return Residuals(*(values[:, columns] for values in residuals))
-
-
-def _deferral_bounds(quality: Floats, n: Integers, level: Level) -> Bounds:
-    """Return Wilson bounds of the quality of n judged deferrals, without a design effect."""
-    lost, judged = 1 - quality, n.astype(np.float64)
-    return _held(_kept(wilson(lost, judged, level, lost <= 0, lost >= 1)), quality, judged <= 0)
 
 
 def _held(bounds: Bounds, value: Floats, unmeasured: Booleans) -> Bounds:

@@ -30,7 +30,7 @@ from ciris_scoring.statistics.inputs import (
 from ciris_scoring.statistics.red_flags import DAYS_TO_JUDGE
 
 NEVER = np.iinfo(np.int64).max // 4
-"""Period of an outcome that is not known."""
+"""Period of an event that was not known at the run's as-of."""
 
 MICROSECONDS_PER_HOUR = 3_600_000_000
 VALUE_UNITS, CONFIDENCE_UNITS = 1_000_000_000, 100_000_000_000

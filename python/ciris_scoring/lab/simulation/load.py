@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import pandas as pd
 import psycopg
 from psycopg import sql
-from psycopg.rows import scalar_row
 
+from ciris_scoring.basics.connection import one_row
 from ciris_scoring.basics.errors import CirisError
 from ciris_scoring.basics.source_schema import (
     DEFAULT_SCHEMA,
@@ -78,7 +78,10 @@ def load_fleet(
         has_new_events = as_events and create_engine_tables(connection, schema)
         wanted = {name: SOURCE_TABLES[name] for name in sources}
         created = create_missing_tables(connection, schema, tables, wanted)
-        _refuse_rows(connection, schema, traces)
+        count = sql.SQL("select count(*) from {}").format(sql.Identifier(schema, traces))
+        [n] = one_row(connection.execute(count))
+        if n:
+            raise TargetHoldsTraces(f"{schema}.{traces}", n)
         for name, rows in sources.items():
             # Rows of a table created in this transaction can be written frozen, which makes the first read faster.
             freeze = ", freeze" if name in created else ""
@@ -103,13 +106,6 @@ def append_traces(connection: psycopg.Connection, frames: Iterable[pd.DataFrame]
         return copy_frames(
             connection, sql.Identifier(DEFAULT_SCHEMA, "covenant_traces"), TRACE_COLUMNS, frames
         )
-
-
-def _refuse_rows(connection: psycopg.Connection, schema: str, table: str) -> None:
-    count = sql.SQL("select count(*) from {}").format(sql.Identifier(schema, table))
-    n = connection.cursor(row_factory=scalar_row).execute(count).fetchone()
-    if n:
-        raise TargetHoldsTraces(f"{schema}.{table}", n)
 
 
 def _counted(
