@@ -50,7 +50,7 @@ class Case:
     window: Window
     days_differ: bool = False
     change: Callable[[Behaviour], Behaviour] | None = None
-    """Function that turns plausible agents into special ones."""
+    """Function that turns plausible agents into special agents."""
     facts: Mapping[str, float] = field(default_factory=dict)
     """Facts that are equal for all agents."""
     fleet: int = FLEET

@@ -88,7 +88,8 @@ def is_usable(folder: Path) -> bool:
 
 
 def _is_plain(folder: Path) -> bool:
-    # The server is started through a shell, and gets the folder of its socket in a comma-separated list.
+    # These characters are special in the shell that starts the server, or in its comma-separated list of socket
+    # folders.
     return re.search(r"""[\s'"\\$`&;|<>()*?\[,]""", str(folder)) is None and str(folder).isprintable()
 
 

@@ -77,7 +77,8 @@ def run_embedded(
 
 
 def _program(name: str) -> str:
-    """Return how to call a program of this environment from here: by name if the path finds one, else by its file."""
+    """Return the command for a program of this environment: its name if the shell finds it, else the path of its
+    file."""
     return name if shutil.which(name) else shlex.quote(str(_short(Path(sys.executable).parent / name)))
 
 

@@ -70,7 +70,7 @@ def compute_windows(connection: Any, inputs: Mapping[str, str]) -> str:
     setting = read_setting(
         session, relations.scoring_parameters, relations.scoring_windows, relations.scoring_run
     )
-    # The planner assumes that agents and periods are independent, and underestimates nested loops.
+    # The planner takes agents and periods as independent. It would expect too few rows, and choose slow nested loops.
     session.execute("set local jit = off; set local enable_nestloop = off")
     found = [
         (block, agents_of_block(session, relations, setting, block))

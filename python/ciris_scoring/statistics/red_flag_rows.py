@@ -52,7 +52,8 @@ def red_flags(dbt: Any, connection: Any, inputs: Mapping[str, str]) -> str:
             z float8, message text
         ) on commit drop
         """)
-    # The planner assumes that agent, as-of and window are independent, and underestimates nested loops.
+    # The planner takes agents, as-ofs and windows as independent. It would expect too few rows, and choose slow nested
+    # loops.
     session.execute("set local jit = off; set local enable_nestloop = off")
     _find_successions(session, relations)
     for first, last in _blocks(session, relations, dbt.rewritten_range):

@@ -271,9 +271,9 @@ def episode_columns(
 ) -> dict[str, Integers]:
     """Return counts and durations of fragile episodes at each as-of (scoring.md §5).
 
-    A recovery relapsed if another episode of the same failure mode followed. Every recovery of a mode but the last did,
-    and the last too if the open episode has this mode. So the number of relapses is n_recoveries − n_modes +
-    n_modes_open.
+    A recovery relapsed if another episode of the same failure mode followed. Of the recoveries of a mode, all but the
+    last relapsed, and the last too if the open episode has this mode. So the number of relapses is n_recoveries −
+    n_modes + n_modes_open.
     """
     while_open = episodes.agent, episodes.detected + 1, episodes.recovered + 1, shape
     ended = episodes.ended()

@@ -84,4 +84,5 @@ PATHOLOGIES: tuple[Pathology, ...] = (
     Pathology("out_of_tune", _called("Offkey"), coherence=0.68, coherence_spread=0.02),
     Pathology("unreplayable", _called("Fable"), inconsistent=0.05),
 )
-"""Agent k has pathology k mod len(PATHOLOGIES). The second agent of a pathology has names that end with 2, and so on."""
+"""Agent k has pathology k mod len(PATHOLOGIES). The second agent of a pathology has names that end with 2, and so
+on."""

@@ -25,7 +25,7 @@ class Rows:
 
 
 def schedule(plan: Plan, first_day: int, last_day: int) -> Rows:
-    """Return the rows of the days [first_day, last_day), day by day, ordered by timestamp within each."""
+    """Return the rows of the days [first_day, last_day), ordered by day, and within a day by timestamp."""
     counts = plan.n_traces[:, first_day:last_day].T.ravel()
     group = np.repeat(np.arange(counts.size), counts)
     day, agent = first_day + group // len(plan.agent_keys), group % len(plan.agent_keys)
