@@ -6,7 +6,7 @@ modules use the database:
 - :mod:`setting`: parameters, windows and times of the run. :mod:`blocks`: the as-ofs of the run, divided into blocks.
 - :mod:`reading`: reads the sums of a block, one batch of agents at a time. A batch is computed in smaller chunks, which
   fit the processor's cache.
-- :mod:`writing`: writes the finished rows. :mod:`session` and :mod:`fixed_copy`: statements and binary COPY.
+- :mod:`writing`: writes the finished rows. :mod:`session`: statements and binary COPY.
 
 The other modules are pure functions on the arrays of :mod:`inputs` and need no database:
 

@@ -16,7 +16,6 @@ from ciris_scoring.statistics.changes import behaviour_changes
 from ciris_scoring.statistics.design_effects import FleetValues, empty_fleet_sums, fleet_values
 from ciris_scoring.statistics.episodes import event_changes, excess
 from ciris_scoring.statistics.factors import components
-from ciris_scoring.statistics.fixed_copy import Numbers
 from ciris_scoring.statistics.inputs import Floats, Integers, Rows
 from ciris_scoring.statistics.intervals import (
     COMPONENTS,
@@ -35,7 +34,7 @@ from ciris_scoring.statistics.reading import (
     batches,
     of_agents,
 )
-from ciris_scoring.statistics.session import Session
+from ciris_scoring.statistics.session import Numbers, Session
 from ciris_scoring.statistics.setting import Setting, read_setting
 from ciris_scoring.statistics.ties import Scored, count_ties
 from ciris_scoring.statistics.windows import (

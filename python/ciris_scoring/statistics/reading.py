@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 from psycopg import sql
 
 from ciris_scoring.statistics.blocks import Block
-from ciris_scoring.statistics.fixed_copy import Numbers, read_numbers
 from ciris_scoring.statistics.inputs import METRICS, Integers, PeriodSums, Places
 from ciris_scoring.statistics.long_run import EVENT_WINDOWS
 from ciris_scoring.statistics.red_flags import DAYS_TO_JUDGE, FIELDS
 from ciris_scoring.statistics.resilience import N_BINS
-from ciris_scoring.statistics.session import Session
+from ciris_scoring.statistics.session import Numbers, Session
 from ciris_scoring.statistics.setting import Setting
 from ciris_scoring.statistics.ties import Scored
 from ciris_scoring.statistics.windows import (
@@ -227,7 +226,7 @@ class BlockReader:
             agents=NUMBERED_AGENTS,
         )
         numbers = {"agent": Numbers("int8"), "period": Numbers("int8"), **columns}
-        rows = read_numbers(self._session, query, self._times | parameters, numbers)
+        rows = self._session.read_numbers(query, self._times | parameters, numbers)
         at = rows.pop("agent"), rows.pop("period")
         shape = (len(agents), self.block.n_periods(self.setting))
         found: dict[str, NDArray[Any]] = {}
@@ -367,7 +366,7 @@ class BlockReader:
         """
         since = self._times["begin"] - timedelta(days=lookback_days)
         parameters = self._times | {"agents": self.agents, "since": since}
-        return read_numbers(self._session, query, parameters, dict.fromkeys(columns, Numbers("int8")))
+        return self._session.read_numbers(query, parameters, dict.fromkeys(columns, Numbers("int8")))
 
     def _period(self, microseconds: Integers) -> Integers:
         """Return the index of the period of each time; ``NEVER`` stays ``NEVER``.

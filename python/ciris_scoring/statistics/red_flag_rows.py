@@ -8,9 +8,8 @@ from psycopg import sql
 
 from ciris_scoring.basics.kinds import FLAGS
 from ciris_scoring.basics.statements import column_list
-from ciris_scoring.statistics.fixed_copy import Numbers, read_numbers
 from ciris_scoring.statistics.red_flags import FIELDS, Raised, raised_red_flags
-from ciris_scoring.statistics.session import Session
+from ciris_scoring.statistics.session import Numbers, Session
 from ciris_scoring.statistics.windows import ARRAYS
 
 READ_ROWS = 100_000
@@ -108,7 +107,7 @@ def _judge(session: Session, relations: Relations, first: datetime, last: dateti
     query = sql.SQL("select fleet, {} from ciris_red_flag_rows order by row_number").format(
         sql.SQL(", ").join(kind.cast(sql.Identifier(name)) for name, kind in COLUMNS.items())
     )
-    found = list(raised_red_flags(read_numbers(session, query, {}, {"fleet": COUNT, **COLUMNS})))
+    found = list(raised_red_flags(session.read_numbers(query, {}, {"fleet": COUNT, **COLUMNS})))
     if found:
         session.execute(
             sql.SQL("""

@@ -82,7 +82,7 @@ class _Values(NamedTuple):
     """A value of each of m traces, numbered so that different agents never share a number."""
 
     period: Integers
-    """(m,), ascending."""
+    """(m,) scoring periods, ascending."""
     number: Integers
     """(m,) number of the agent's value."""
     starts: Integers

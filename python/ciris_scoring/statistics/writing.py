@@ -10,7 +10,6 @@ from ciris_scoring.statistics.changes import PARTS as changing_components
 from ciris_scoring.statistics.changes import Change
 from ciris_scoring.statistics.design_effects import FleetValues
 from ciris_scoring.statistics.episodes import KINDS, EventChange
-from ciris_scoring.statistics.fixed_copy import Numbers, types_of, write_numbers
 from ciris_scoring.statistics.inputs import (
     METHOD_VERSION,
     METRICS,
@@ -26,7 +25,7 @@ from ciris_scoring.statistics.long_run import LongRun
 from ciris_scoring.statistics.rate_components import PARTS, RateComponents
 from ciris_scoring.statistics.reading import NUMBERED_AGENTS, Relations
 from ciris_scoring.statistics.residuals import EFFECTS
-from ciris_scoring.statistics.session import Session
+from ciris_scoring.statistics.session import Numbers, Session, types_of
 from ciris_scoring.statistics.setting import Setting
 from ciris_scoring.statistics.windows import Columns
 
@@ -74,7 +73,7 @@ def add_rows(session: Session, first_agent: int, places: Places, columns: Column
         "as_of_number": places.as_of,
         "window_number": places.window,
     }
-    write_numbers(session, "ciris_windows", keys | columns)
+    session.write_numbers("ciris_windows", keys | columns)
     return types_of(columns)
 
 

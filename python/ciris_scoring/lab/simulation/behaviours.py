@@ -76,7 +76,7 @@ PATHOLOGIES: tuple[Pathology, ...] = (
         overridden=0.01,
         deferrals_rejected=0.5,
     ),
-    # This agent has the same first name as another one, so a deferral cannot be attributed by name alone.
+    # The first name is that of another agent, too, so a deferral cannot be attributed by name alone.
     Pathology("renamed", ("Haven", "Proteus", "Morpheus")),
     Pathology("new", _called("Sprout"), first_days=5),
     Pathology("silent", _called("Hush"), silent_days=3),
