@@ -74,8 +74,7 @@ def test_role_may_only_read_the_marts(small_fleet, roles, monkeypatch) -> None:
 def test_named_roles_are_granted_and_all_others_revoked(small_fleet, roles, monkeypatch) -> None:
     for names, expected in (
         (f" {' , '.join(roles.values())},,{roles['bi']},", roles.values()),
-        (roles["bi"], [roles["bi"]]),
-        (" , ,", [roles["bi"]]),  # entries without a name change no right
+        (" , ,", roles.values()),  # entries without a name change no right
         (f"Public,{roles['BI']}", ["PUBLIC", roles["BI"]]),
     ):
         monkeypatch.setenv("CIRIS_MART_READERS", names)
@@ -87,9 +86,8 @@ def test_named_roles_are_granted_and_all_others_revoked(small_fleet, roles, monk
 @pytest.mark.parametrize(
     ("names", "expected"),
     [
-        ("nobody,{bi-team}", 'create role "nobody";'),
+        ("it's nobody,{bi-team}", 'create role "it\'s nobody";'),
         ("{upper}", "Its name is '{bi-team}': correct the variable."),
-        ("it's", "names the role "),
     ],
 )
 def test_unknown_role_stops_a_run_before_it_builds(small_fleet, roles, monkeypatch, names, expected) -> None:

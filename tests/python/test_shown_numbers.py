@@ -16,7 +16,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -135,26 +135,24 @@ class Expected:
 
     def __init__(self, connection: psycopg.Connection) -> None:
         self.connection = connection
-        self.kept: dict[str, list[Row]] = {}
-        self.indexes: dict[tuple[str, tuple[str, ...]], dict[tuple, list[Row]]] = {}
+        self.rows, self.index = cache(self._rows), cache(self._index)
         self.add_raised()
 
-    def rows(self, mart: str) -> list[Row]:
-        if mart not in self.kept:
-            query = COMPUTED.get(mart, f"select * from {mart}")
-            self.kept[mart] = self.connection.execute(
-                query, {"as_ofs": list(AS_OFS), "non_exempt": list(NON_EXEMPT)}
-            ).fetchall()
-        return self.kept[mart]
+    def _rows(self, mart: str) -> list[Row]:
+        query = COMPUTED.get(mart, f"select * from {mart}")
+        values = {"as_ofs": list(AS_OFS), "non_exempt": list(NON_EXEMPT)}
+        return self.connection.execute(query, values).fetchall()
+
+    def _index(self, mart: str, columns: tuple[str, ...]) -> dict[tuple, list[Row]]:
+        """Return the rows of a mart by their values of the columns."""
+        index = defaultdict(list)
+        for row in self.rows(mart):
+            index[tuple(row[name] for name in columns)].append(row)
+        return index
 
     def found(self, mart: str, key: Mapping[str, Any]) -> list[Row]:
         """Return the rows that have the values of the key."""
-        columns = tuple(sorted(key))
-        if (mart, columns) not in self.indexes:
-            index = self.indexes[mart, columns] = defaultdict(list)
-            for row in self.rows(mart):
-                index[tuple(row[name] for name in columns)].append(row)
-        return self.indexes[mart, columns].get(tuple(key[name] for name in columns), [])
+        return self.index(mart, tuple(key)).get(tuple(key.values()), [])
 
     def add_raised(self) -> None:
         """Add to each alert and red flag since when it has been raised: the first of its consecutive as-ofs, or None if
@@ -270,18 +268,22 @@ LISTS = {
 }
 """For each list in JSON the mart of its rows, and the columns of the mart's key."""
 IN_LENS_SPELLING = ("loss_component", "interval_driver", "unmeasured_components")
+"""Members in which JSON has the lens's names of components, such as I_chain for i_chain."""
 NOT_OF_MARTS = {
     "verdict_reason", "reason", "agent_note", "cause", "chain_cause", "final_from", "seen", "until", "score_left",
     "permission", "permissions", "events", "traces", "non_exempt_actions", "lowered_by", "failure_mode",
     "missing_traces", "last_traced_at", "words",
 }  # fmt: skip
+"""Members of JSON objects that are not compared, because no mart has a column of their meaning."""
 NOT_OF_MART = {
     ("fct_score_attribution", "n_traces"), ("fct_capacity_alerts", "since"), ("fct_record_signs", "since"),
 }  # fmt: skip
+"""Members that are not compared in the rows of this mart only."""
 LENS_PARAMETERS = {
     "lambda_C": "lambda_c", "mu_C": "mu_c", "decay_rate": "decay_per_day", "signal_weight": "w_corroborated",
     "min_traces": "min_traces",
 }  # fmt: skip
+"""Scoring parameters by their names in the lens."""
 
 
 def walked(found: Mapping[str, Any], mart: str, key: Mapping[str, Any]) -> Iterator[Shown]:
@@ -463,7 +465,7 @@ def agent_page(page: str, key: Mapping[str, Any]) -> Iterator[Shown]:
         elif len(row) == 3 and part_of(row[0]):
             yield Shown("fct_score_changes", {**part, "compared_with": "window"}, "points", row[2])
         elif len(row) == 2:
-            bounds, value, most = re.fullmatch(r"(?:\[(.*)\] )?(\S+)(?: of (\S+))?", row[1]).groups()  # type: ignore[union-attr]
+            bounds, value, most = re.fullmatch(r"(?:\[(.*)\] )?(\S+)(?: of (\S+))?", row[1]).groups()
             component = {**key, "component": part_of(row[0])}
             yield Shown("fct_factor_components", component, "component_value", value)
             for end, bound in zip(("low", "high"), (bounds or ", ").split(", "), strict=True):
@@ -475,7 +477,7 @@ def agent_page(page: str, key: Mapping[str, Any]) -> Iterator[Shown]:
 
 
 def part_of(words: str) -> str | None:
-    """Return the loss component in words such as "slow recovery (mttr_hours)"."""
+    """Return the name in the marts from a text such as "slow recovery (mttr_hours)"."""
     found = re.search(r"\((\w+)\)", words)
     return found and found[1]
 
@@ -547,7 +549,6 @@ def report_json(at: At) -> Iterator[Shown]:
 
 
 def explanations(at: At) -> Iterator[Shown]:
-    """The text of an explanation and the table of a run are compared in test_documents.py."""
     for agent in at.agents:
         explanation = explain_module.explain(at.project, agent, at.as_of.isoformat(), at.window_days, None)
         found = json.loads(json_text(explanation))
