@@ -123,7 +123,7 @@ def time_text(moment: datetime) -> str:
 
 
 def all_pages(client: TestClient, path: str, **parameters: Any) -> Iterator[dict[str, Any]]:
-    """Yield all pages of a list, by following `next`."""
+    """Yield all pages of a list. The member `next` of a page leads to the following one."""
     page = get(client, path, **parameters)
     while True:
         yield page
@@ -196,7 +196,7 @@ def test_the_fleet_is_filtered_sorted_and_cut_to_fields(client, marts):
 
 
 def test_agents_without_a_score_are_listed_as_unscored(client, marts):
-    """At the as-of, Sprout has too few traces. Link's rows are deleted, as if Link had no trace in the window."""
+    """On 11 June, Sprout has too few traces. Link's rows are deleted, as if Link had no trace in the window."""
     as_of = datetime(2026, 6, 11, tzinfo=UTC)
     query = (
         "select * from fct_capacity_scores where as_of = %s and window_days = 7 and capacity_score is null"
@@ -225,7 +225,7 @@ def test_agents_without_a_score_are_listed_as_unscored(client, marts):
         ("/alerts", {"threshold": 0.3}, {"agents": "agent", "alerts": "alert"}),
     ],
 )
-def test_next_leads_through_both_lists_of_an_answer(client, path, asked, lists):
+def test_pages_of_an_answer_cover_both_of_its_lists(client, path, asked, lists):
     """The fleet has more agents with a score than without. The sample has more alerts than agents with an alert."""
     whole = get(client, path, **asked)
     for limit in (1, 6):
@@ -254,7 +254,7 @@ def test_next_leads_through_both_lists_of_an_answer(client, path, asked, lists):
                 and traced_at >= '2026-06-08' and traced_at < '2026-06-15'"""),
     ],
 )  # fmt: skip
-def test_list_has_the_rows_of_the_mart_also_page_by_page_and_as_csv(client, marts, path, members, key, query):
+def test_list_has_all_rows_of_the_mart_in_pages_and_in_csv(client, marts, path, members, key, query):
     expected = sorted(row["key"] for row in marts.execute(query))
     asked = dict(parse_qsl(urlsplit(path).query))
     pages = list(all_pages(client, f"/{urlsplit(path).path}", limit=2, **asked))
@@ -290,7 +290,7 @@ def test_history_has_the_asked_days_page_by_page(client, marts):
     assert len(check(begin - timedelta(days=12), AS_OF, **{"from": "2026-05-20", "days": 7})) == 4
 
 
-def test_media_type_is_the_one_that_accept_prefers(client):
+def test_accept_header_decides_between_json_and_csv(client):
     preferred = {
         "*/*": JSON, CSV: CSV, "TEXT/CSV": CSV, "text/*": CSV, f"{CSV};q=0.4, {JSON};q=0.5": JSON,
         f"{CSV}, */*;q=0.1": CSV, "text/html, */*;q=0.1": JSON, "application/xml": None, "text/csv;q=x": None,
@@ -317,7 +317,7 @@ def test_verdict_history_joins_equal_verdicts(client, marts):
     assert [tuple(one[name] for name in columns) for one in periods[::-1]] == expected and len(expected) > 1
 
 
-def test_healthz_and_readyz_report_process_and_marts(client, marts):
+def test_probes_say_that_the_server_runs_and_marts_are_readable(client, marts):
     assert client.get("/healthz").json() == {"status": "ok"}
     before = (datetime.now(UTC) - AS_OF).total_seconds()
     ready = client.get("/readyz").json()
@@ -545,7 +545,7 @@ def test_answer_stays_cached_until_a_publication(client, marts):
 
 
 def test_answers_are_not_kept_while_a_run_is_unfinished(client, marts):
-    """Nor are they kept after a run that failed or was killed, because the marts may be partly old and partly new."""
+    """Answers are not kept either after a run that failed or was killed. The marts may be partly old and partly new."""
     seen: set[str] = set()
 
     def new_tags() -> int:
@@ -690,13 +690,13 @@ def test_answers_have_security_headers_and_foreign_hosts_are_refused(client, ser
 
 def test_head_has_the_headers_of_get(client):
     for path in (f"{SCORING}/history/Link", f"{SCORING}/capacity/nobody", "/", "/metrics"):
-        client.get(path)  # the first answer is not compressed
+        client.get(path)  # only answers from the cache are compressed
         asked, head = client.get(path), client.head(path)
         assert (head.status_code, head.content) == (asked.status_code, b""), path
         assert head.headers.keys() == asked.headers.keys()
 
 
-def test_every_error_is_a_page_in_a_browser(served, client, monkeypatch):
+def test_browser_gets_every_error_as_a_page(served, client, monkeypatch):
     browser = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
     with asking(served, Settings(key=KEY, requests_per_minute=1)) as without_key:
         answers = [without_key.get("/", headers=browser) for _ in range(2)]
@@ -733,7 +733,7 @@ def test_docs_page_shows_swagger_ui_without_external_files(port, browser):
 # --- the role --------------------------------------------------------------------------------------------------------
 
 
-def test_sessions_are_read_only_with_a_time_limit(sample_copy):
+def test_database_sessions_are_read_only_and_have_a_time_limit(sample_copy):
     owner = load_project(REPOSITORY, sample_copy.profiles_dir)  # a role that may write
     names = ("transaction_read_only", "transaction_isolation", "timezone", "statement_timeout")
     with opened(owner, 1, 0.3) as database:
@@ -752,7 +752,7 @@ def test_sessions_are_read_only_with_a_time_limit(sample_copy):
 CUT = "select count(pg_terminate_backend(pid)) as n from pg_stat_activity where usename = %s"
 
 
-def test_a_session_that_was_cut_is_replaced(client, marts):
+def test_terminated_database_session_is_replaced(client, marts):
     client.get("/readyz")
     assert marts.execute(CUT, [READER]).fetchone()["n"] > 0
     assert client.get(f"{SCORING}/capacity/{ECHO}?window_days=30").status_code == 200
@@ -760,7 +760,7 @@ def test_a_session_that_was_cut_is_replaced(client, marts):
 
 
 def test_database_that_is_away_and_comes_back(project, sample_copy, monkeypatch, capfd):
-    """Every answer is 503 until the database is back. The log has one message about each of the two events."""
+    """Every answer is 503 until the database is back. The log has one message of its loss and one of its return."""
     monkeypatch.setattr(database_module, "PROBE_SECONDS", 0.05)
     paths = [f"{SCORING}/capacity/fleet", f"{SCORING}/capacity/Link", "/readyz", "/"]
     close = f"alter database {sample_copy.name} allow_connections "
@@ -789,7 +789,7 @@ def test_database_that_is_away_and_comes_back(project, sample_copy, monkeypatch,
     assert said.count("is away") == said.count("is back, after") == 1
 
 
-def test_a_server_begins_without_its_database(project, tmp_path):
+def test_server_starts_while_its_database_is_away(project, tmp_path):
     profile = (project.profiles_dir / "profiles.yml").read_text()
     (tmp_path / "profiles.yml").write_text(profile.replace("port: ", "port: 1"))
     away = load_project(REPOSITORY, tmp_path)
@@ -851,7 +851,7 @@ def test_metrics_have_age_outcome_version_and_requests_by_route_and_status(serve
 # --- the command -----------------------------------------------------------------------------------------------------
 
 
-def test_an_address_that_is_taken_is_refused(project):
+def test_serve_refuses_a_port_that_is_in_use(project):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         result = command_line.invoke("serve", "--port", taken.getsockname()[1], *command_line.at(project))
     error, _ = command_line.refused(result, 2)

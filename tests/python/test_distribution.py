@@ -1,4 +1,4 @@
-"""Tests of ciris_distribution: citus without a cluster: distribution of tables, and refusals.
+"""Tests of the variable ciris_distribution without a cluster: which tables are distributed, and what is refused.
 
 citus_stand_in.sql imitates Citus on plain PostgreSQL. tests/programs/citus.py uses a real cluster (`make test-citus`).
 """
@@ -22,7 +22,7 @@ PLAIN = "plain"
 """Target schema without distribution."""
 
 
-def test_tables_of_every_distribution_equal_those_of_plain_postgresql(database, tmp_path):
+def test_distributed_tables_equal_those_of_plain_postgresql(database, tmp_path):
     with database.connect() as coordinator:
         coordinator.execute(STAND_IN)
         load_nasty_fleet(coordinator, nasty_fleet(5, days=8), distributed=True)

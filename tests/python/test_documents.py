@@ -100,7 +100,7 @@ def cell(value: Any) -> str:
 
 
 def test_the_query_that_compares_parameters_has_rows(marts):
-    """Both schemas of the query are replaced by that of the sample."""
+    """The query runs with the schema of the sample in place of its two schemas."""
     [query] = re.findall(r"```sql\n(.*?)```", CONFIGURATION.read_text(), re.DOTALL)
     assert marts.execute(query.replace("ciris_beside.", "ciris.")).fetchall()
 
@@ -108,7 +108,7 @@ def test_the_query_that_compares_parameters_has_rows(marts):
 # --- tables, links, versions -----------------------------------------------------------------------------------------
 
 
-def test_the_parameters_are_those_that_are_published(marts):
+def test_documented_parameters_have_the_published_defaults(marts):
     rows = re.findall(r"^\| (`[\w`, ]+`) \| ([^|]*) \| .*? \| ", CONFIGURATION.read_text(), re.MULTILINE)
     listed = {name: default for names, default in rows for name in re.findall(r"\w+", names)}
     listed = {name: default for name, default in listed.items() if not name.startswith("ciris_")}

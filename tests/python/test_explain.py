@@ -57,7 +57,7 @@ def invoke(sample: Database, *arguments: str | Path) -> Result:
 
 
 def assert_fits(text: str) -> None:
-    """Check that a text fits the width and has no invisible characters."""
+    """Check that each line of a text fits the width and has only printable characters."""
     for line in text.splitlines():
         assert line.isprintable()
         assert width(line) <= PAGE_WIDTH
@@ -95,8 +95,8 @@ def test_a_schema_without_marts_is_named(database):
 # --- the numbers -----------------------------------------------------------------------------------------------------
 
 
-def test_every_explanation_of_a_week_fits_its_width_and_all_agree_with_the_components(project, marts):
-    """Counts, durations and relapses agree with the published components for each agent and window."""
+def test_counts_and_durations_agree_with_the_published_components(project, marts):
+    """The text of each explanation of 7 days must also fit its width."""
     components: dict[tuple, dict[str, float]] = defaultdict(dict)
     for row in read(marts, "select * from fct_factor_components where as_of = %s", AS_OF):
         components[row["agent_id_hash"], row["window_days"]][row["component"]] = row["component_value"]
@@ -125,7 +125,7 @@ def test_every_explanation_of_a_week_fits_its_width_and_all_agree_with_the_compo
     assert all(seen[part] for part in RULES if part != "u_unsafe")
 
 
-def test_a_trace_costs_its_share_of_each_part(project, marts, monkeypatch):
+def test_trace_costs_its_share_of_each_loss_component(project, marts, monkeypatch):
     """The shares are computed from the trace checks of an agent with overrides, invalid signatures and incoherence."""
     monkeypatch.setattr(explain_module, "MAX_TRACES", 1_000_000)
     explanation = explain(project, "Paradox", None, None, None)
@@ -167,7 +167,7 @@ def test_since_lists_components_of_a_compared_as_of_and_factors_of_any_other(sco
     assert "as asked: not comparable, it was made with other parameters." in told
 
 
-def test_an_agent_without_a_score_has_its_traces(project, marts):
+def test_explanation_without_a_score_lists_traces(project, marts):
     [row] = read(
         marts,
         "select * from fct_capacity_scores where capacity_score is null order by n_traces desc, as_of limit 1",

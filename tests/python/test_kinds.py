@@ -27,7 +27,7 @@ def table(name: str, kinds: Mapping[str, Kind]) -> str:
 
 
 @pytest.mark.parametrize("document", TABLES)
-def test_documents_have_the_tables_of_the_files(document: str) -> None:
+def test_documents_have_tables_of_alerts_and_red_flags(document: str) -> None:
     """REWRITE_DOCUMENTS=1 writes the tables."""
     path = REPOSITORY / "docs" / document
     text, made = path.read_text(encoding="utf-8"), table(*TABLES[document])
@@ -42,7 +42,9 @@ def test_documents_have_the_tables_of_the_files(document: str) -> None:
     ("mart", "column", "kinds"),
     [("fct_capacity_alerts", "kind", ALERTS), ("fct_record_signs", "red_flag", FLAGS)],
 )
-def test_marts_accept_the_kinds_of_the_files(mart: str, column: str, kinds: Mapping[str, Kind]) -> None:
+def test_marts_accept_exactly_the_alerts_and_red_flags_with_a_file(
+    mart: str, column: str, kinds: Mapping[str, Kind]
+) -> None:
     """The check constraints of the marts list the kinds that have a file in kinds/."""
     models = yaml.safe_load((REPOSITORY / "models/marts/_marts__models.yml").read_text())["models"]
     [constraints] = [model["constraints"] for model in models if model["name"] == mart]

@@ -81,7 +81,7 @@ class Lens:
                 self.add(agent, trace_id, step, moment, arrives_at, attempt=0)
 
     def run(self, as_of: datetime) -> None:
-        """Let the events arrive that arrive before the as-of, and score."""
+        """Insert the events that arrive before the as-of, and score at the as-of."""
         with self.database.connect() as connection, connection.cursor() as cursor:
             cursor.executemany(
                 "insert into cirislens.trace_events (trace_id, thought_id, event_type, attempt_index, ts,"

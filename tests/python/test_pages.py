@@ -103,9 +103,7 @@ SURE = "91 % sure that it reaches 0.6"
         (None, "final", "", "wait", "no steady score yet: a rescore adds it"),
     ],
 )  # fmt: skip
-def test_verdict_follows_from_probability_status_and_what_is_raised(
-    reached, status, raised, expected, reason
-):
+def test_verdict_follows_from_probability_status_and_alerts(reached, status, raised, expected, reason):
     """`reached` has the scores that the agent reaches with the probabilities of a grant and of a withholding.
 
     The score is 0.7, its upper bound 0.8 and the fixed loss 0.0789. The logarithms of the losses beyond 0.0789 at
@@ -142,7 +140,7 @@ def test_fleet_page_gives_cause_and_remedy(marts):
 # --- unfinished runs and missing data --------------------------------------------------------------------------------
 
 
-def test_unfinished_run_is_reported(marts, scored_sample):
+def test_pages_report_an_unfinished_run(marts, scored_sample):
     assert "class=state" not in pages.fleet_page(marts, MARTS)
     marts.execute(
         f"insert into {SCHEMA}_intermediate.int_runs (run_id, started_at, command, as_of)"
@@ -154,7 +152,7 @@ def test_unfinished_run_is_reported(marts, scored_sample):
         assert "A run is in progress" in pages.alerts_page(marts, MARTS)
 
 
-def test_old_verdicts_are_named(marts):
+def test_fleet_page_says_how_old_its_verdicts_are(marts):
     for hours, is_old in ((3, False), (72, True)):
         page = pages.fleet_page(marts, MARTS, now=AS_OF + timedelta(hours=hours))
         assert ("class=old>The verdicts below are 3 days old" in page) is is_old
@@ -184,7 +182,7 @@ def rename(connection: psycopg.Connection) -> None:
             connection.execute(query, [name, agent["agent_id_hash"]])
 
 
-def test_names_are_escaped(marts):
+def test_names_of_agents_are_escaped(marts):
     plain = elements(pages.report_page(marts, MARTS))
     rename(marts)
     page = pages.report_page(marts, MARTS)
@@ -318,7 +316,7 @@ def test_a_component_leads_to_its_traces(client):
             assert listed == [trace[key] for trace in api]
 
 
-def test_evidence_says_why_a_trace_counts(client):
+def test_evidence_says_why_a_trace_lowers_the_component(client):
     said = {
         ("Link", "i_chain"): r"\d+ after \d+; signature verified, key registered / chain \(gap\)",
         ("Link", "i_coverage"): r"[4-9] of 10 fields, without [a-z_, ]+ / (1 field|\d fields) missing",
@@ -419,7 +417,7 @@ def test_every_component_has_a_description(client, marts):
 # --- charts ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_line_goes_through_its_points_and_breaks_at_gaps():
+def test_line_of_a_chart_breaks_at_gaps():
     days = [AS_OF + timedelta(days=i) for i in range(9)]
     frame = charts.Frame.of(days)
     values = [1.0, 1.0, 1.0, 0.5, None, 0.25, 0.25, None, 0.0]
@@ -489,7 +487,7 @@ def column(page: Any, number: int) -> list[str]:
     return [(text.split() or [""])[0] for text in rows.all_inner_texts()]
 
 
-def test_the_table_is_sorted_filtered_and_folded(browser, files):
+def test_table_of_agents_can_be_sorted_filtered_and_folded(browser, files):
     with opened(browser, files["report"]) as page:
         assert "owned" not in page.title()
         heading = page.get_by_role("columnheader", name="Score")

@@ -17,7 +17,7 @@ from conftest import REPOSITORY, Database
 from serving import SCORING, asking, opened, reader
 
 BESIDE_SEEDS = f"{SCHEMA}_intermediate"
-"""Schema of the seeds of a checkout."""
+"""Schema into which dbt loads the seeds of a checkout of the project."""
 TOOL_USE, AUTONOMY = ("Tool use", 0.6, 7), ("Autonomy", 0.85, 30)
 
 
@@ -39,7 +39,7 @@ def connection(sample_copy: Database) -> Iterator[psycopg.Connection]:
 
 
 def seed(connection: psycopg.Connection, *rows: tuple[object, ...], schema: str = SCHEMA) -> None:
-    """Create the table of the seed. Its columns are text, which is one of the types that dbt may guess."""
+    """Create the table of the seed with columns of text, the type that dbt guesses if a value is not a number."""
     connection.execute(f"create table {schema}.permissions (name text, threshold text, window_days text)")
     for row in rows:
         connection.execute(f"insert into {schema}.permissions values (%s, %s, %s)", row)

@@ -29,7 +29,7 @@ def roles(small_fleet: Database) -> Iterator[dict[str, str]]:
 
 
 def readers(database: Database) -> set[frozenset[str]]:
-    """Return the sets of roles, without the owner, that may read one of the marts. One set means that all are equal."""
+    """Return for each mart the set of roles that may read it, without the owner. Equal sets are returned once."""
     with database.connect() as connection:
         return {
             frozenset(names)

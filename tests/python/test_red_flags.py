@@ -1,4 +1,4 @@
-"""Tests of red flags of selective reporting: their counts, and the edges of their rules.
+"""Tests of red flags of selective reporting: counts of equal scores, and the edges of the rules.
 
 `python -m benchmarks red-flags` measures how often manipulated and honest agents raise them.
 """
@@ -76,9 +76,6 @@ def of_plausibility(close: int, n: int) -> dict[str, int]:
 
 
 JUDGED = {
-    # For each name the counts of the agents of a fleet, the expected red flags by agent, flag and field, and the first
-    # message.
-    #
     # First agent: 0 unreported of 99 in the baseline give a mean of 1, and 7 or more have a probability of 0.000083.
     # Third agent: with 0 of 96 the probability is 0.0001003, which is too large. The second agent does not exceed its
     # baseline, which gives a mean of 3.5. The last agent has only 2 unreported.
@@ -171,6 +168,7 @@ JUDGED = {
         "3 of 20 traces are signed with a key that another agent used first.",
     ),
 }
+"""Counts of the agents of a fleet, expected red flags by agent, flag and field, and the message of the first flag."""
 
 
 def wrong_judgements() -> Iterator[str]:

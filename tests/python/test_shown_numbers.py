@@ -198,7 +198,7 @@ def is_shown(value: Any, shown: Any, column: str) -> bool:
 
 @dataclass(frozen=True)
 class At:
-    """The as-of and window of the sample that a reader reads, and the connections through which it reads."""
+    """The as-of and window of the sample that a reader reads, and the client and the connection that it uses."""
 
     project: Project
     client: TestClient
@@ -635,7 +635,7 @@ def wrong(reader: Read, at: At, expected: Expected) -> Iterator[str]:
     ],
     ids=lambda one: one.__name__ if callable(one) else str(one),
 )
-def test_every_shown_number_is_that_of_the_marts(world, reader, as_of, window_days):
+def test_shown_numbers_equal_the_marts(world, reader, as_of, window_days):
     at, expected = world
     assert list(wrong(reader, replace(at, as_of=as_of, window_days=window_days), expected)) == []
 
@@ -683,7 +683,7 @@ def marts(marts: psycopg.Connection) -> psycopg.Connection:
     return marts
 
 
-def test_every_query_returns_rows(marts):
+def test_every_query_of_the_dashboard_returns_rows(marts):
     for title, panel in PANELS.items():
         assert panel["description"]
         for target in panel["targets"]:

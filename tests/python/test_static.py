@@ -49,7 +49,7 @@ def state(small_fleet: Database) -> Iterator[str]:
 
 @pytest.fixture
 def database(small_fleet: Database, state: str) -> Database:
-    """The fleet, scored up to the day before the last."""
+    """The small fleet, scored up to the day before its last day."""
     restore(small_fleet, state)
     return small_fleet
 
