@@ -148,13 +148,14 @@ def changed(
     marts: psycopg.Connection, table: str, statement: str, values: Sequence[Any] = ()
 ) -> Iterator[None]:
     """Change a mart and publish it; restore it afterwards."""
-    marts.execute(f"create table before as select * from {table}")
+    marts.execute(f"create table {table}_before as select * from {table}")
     try:
         marts.execute(statement, values)
         enter(marts, "published")
         yield
     finally:
-        marts.execute(f"truncate {table}; insert into {table} select * from before; drop table before")
+        marts.execute(f"truncate {table}; insert into {table} select * from {table}_before")
+        marts.execute(f"drop table {table}_before")
         enter(marts, "published")
 
 
@@ -567,6 +568,21 @@ def test_answers_are_not_kept_while_a_run_is_unfinished(client, marts):
     for outcome in ("built", "published"):
         enter(marts, outcome)
         assert new_tags() == 1
+
+
+def test_answer_uses_the_publication_at_its_own_time(served, marts):
+    """The server looks for a new publication only once an hour, and the newest as-of changes in between."""
+    newest = time_text(AS_OF - timedelta(days=1))
+    with asking(served, Settings(version_seconds=3600)) as client, contextlib.ExitStack() as stack:
+        get(client, "/parameters")
+        for table in ("fct_capacity_scores", "fct_fleet_capacity", "fct_capacity_alerts"):
+            statement = f"delete from {table} where as_of = %s"
+            stack.enter_context(changed(marts, table, statement, [AS_OF]))
+        assert get(client, "/capacity/fleet")["as_of"] == newest
+        history = get(client, "/history/Link")
+        assert history["to"] == history["current_as_of"] == history["history"][-1]["as_of"] == newest
+        alerts = get(client, "/alerts")
+        assert {alerts["as_of"], *(one["as_of"] for one in alerts["alerts"])} == {newest}
 
 
 def test_cache_stays_within_its_size(served, marts):
