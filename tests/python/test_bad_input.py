@@ -169,6 +169,8 @@ class Dbt:
     succeeded: bool
     """Whether the exit code is 0."""
     said: str
+    results: Any = None
+    """Results of the nodes; None if dbt stopped before the first one."""
 
 
 def parsed(database: Database, variables: Any) -> Any:
@@ -213,7 +215,7 @@ def dbt(database: Database, *command: str, variables: Any = None) -> Dbt:
         outcome = dbtRunner(manifest, callbacks=[listen]).invoke([*command, *options])
     text = "\n".join([*said, str(outcome.exception or "")])
     assert "Traceback" not in text
-    return Dbt(outcome.success, text)
+    return Dbt(outcome.success, text, outcome.result)
 
 
 # --- refused before anything is built --------------------------------------------------------------------------------
