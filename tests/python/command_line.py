@@ -68,7 +68,7 @@ class Command:
         return os.pread(self._stderr, 1 << 20, 0).decode()
 
     def wait_until_said(self, pattern: str) -> None:
-        """Wait for a line of output. Fail if the program ends without it."""
+        """Wait until the output matches a pattern. Fail if the program ends before."""
         wait_until(lambda: self.has_ended or re.search(pattern, self.said))
         assert re.search(pattern, self.said), f"never said {pattern!r}:\n{self.said}"
 
@@ -78,18 +78,13 @@ class Command:
 
     @property
     def has_ended(self) -> bool:
-        """Return whether the program has ended."""
         return self._process.poll() is not None
-
-    def kill(self) -> None:
-        """Kill the program with SIGKILL if it has not ended."""
-        if self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
 
     def __enter__(self) -> Command:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.kill()
+        if not self.has_ended:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
         os.close(self._stderr)

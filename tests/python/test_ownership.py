@@ -34,7 +34,6 @@ alter function public.planted_text owner to {mallory};
 create function public.planted_value() returns uuid language plpgsql as
 $$ begin insert into public.ran_as values (current_user); return gen_random_uuid(); end $$;
 alter function public.planted_value owner to {mallory};
-create role friend_of_{scorer} login in role {scorer};
 grant pg_read_all_settings to {mallory};
 grant pg_monitor to {scorer};
 """
@@ -47,12 +46,10 @@ OWNED = "Table {t} is owned by {mallory}."
 OF_OTHER_KIND = "but a run makes a table or view of that name"
 TRIGGER = "create trigger mine before insert or update or delete on {t} execute function public.planted();"
 
-# Statements of a superuser about the relation {t} of a model, and the message. Without a message nothing is refused.
 CASES = [
     ("alter schema ciris_staging owner to {mallory}", "Schema ciris_staging is owned by {mallory}."),
     ("alter schema ciris_intermediate owner to pg_read_all_settings",
      "Schema ciris_intermediate is owned by pg_read_all_settings, as which role {mallory} can act."),
-    ("alter schema ciris owner to friend_of_{scorer}", ""),
     ("grant create on schema ciris to {mallory}", "Role {mallory} has the privilege create on schema ciris."),
     ("grant create on schema ciris to public", "Role PUBLIC has the privilege create on schema ciris."),
     (EMPTY + OF_MALLORY, OWNED),
@@ -94,6 +91,7 @@ CASES = [
      "By default role PUBLIC gets the privilege references on new tables of {scorer}."),
     ("alter default privileges for role {scorer} in schema ciris grant select on tables to {mallory}", ""),
 ]  # fmt: skip
+"""Statements of a superuser about the relation {t} of a model, and the message. It is empty if nothing is refused."""
 
 
 @pytest.fixture
@@ -106,9 +104,6 @@ def roles(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -
         yield roles
         with roles.database.connect() as connection:
             assert connection.execute("select role from public.ran_as").fetchall() == []
-            connection.execute(
-                roles.filled("drop owned by friend_of_{scorer} cascade; drop role friend_of_{scorer}")
-            )
 
 
 def test_refusal_names_the_object_and_the_remedy_that_removes_it(roles: Roles) -> None:

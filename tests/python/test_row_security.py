@@ -65,7 +65,7 @@ CASES = {
     "child": (INHERITED + SECURED.replace("{table}", "cirislens.{kept}"), ()),
     "parent": (INHERITED + SECURED, ("the policy only_some of table {table}",)),
 }
-"""Changes of a source, and the texts of the refusal. Without texts, all rows must be read."""
+"""Changes of a source, and texts of the refusal. A source without texts must be accepted."""
 
 
 @pytest.fixture
