@@ -43,7 +43,7 @@ EMPTY = "create table {t} ();"
 TABLE = "create table {t} (run_id uuid primary key, command text);" + OF_SCORER
 LOG = "ciris_intermediate.int_runs"
 OWNED = "Table {t} is owned by {mallory}."
-OF_OTHER_KIND = "but a run makes a table or view of that name"
+OF_OTHER_KIND = "{t} has the name of a table or view that a run makes."
 TRIGGER = "create trigger mine before insert or update or delete on {t} execute function public.planted();"
 
 CASES = [
@@ -60,35 +60,35 @@ CASES = [
      OWNED.replace("{t}", "ciris_intermediate.dim_agents__next")),
     ("create view {t} as select 1 as a;" + OF_MALLORY, "View {t} is owned by {mallory}."),
     ("create view {t} as select public.planted_value() as a;" + OF_SCORER,
-     "View {t} calls public.planted_value(), a function that is owned by {mallory}."),
-    (TABLE + TRIGGER, "Trigger mine of table {t} calls public.planted(), a function that is owned by {mallory}."),
+     "View {t} uses the function public.planted_value(), which is owned by {mallory}."),
+    (TABLE + TRIGGER, "Table {t} uses the function public.planted(), which is owned by {mallory}, in trigger mine."),
     (TABLE + "alter table {t} add constraint mine check (public.planted_value() is not null)",
-     "Constraint mine of table {t} calls public.planted_value(), a function that is owned by {mallory}."),
+     "Table {t} uses the function public.planted_value(), which is owned by {mallory}, in constraint mine."),
     (TABLE + "alter table {t} alter run_id set default planted_value()",
-     "The default of column run_id of table {t} calls public.planted_value(), a function that is owned by {mallory}."),
+     "Table {t} uses the function public.planted_value(), which is owned by {mallory}, in the default of column "),
     (TABLE + "create index mine on {t} (public.planted_text(command))",
-     ".mine calls public.planted_text(text), a function that is owned by {mallory}."),
+     "Table {t} uses the function public.planted_text(pg_catalog.text), which is owned by {mallory}, in index ciris"),
     (TABLE + "alter table {t} alter command type public.planted_domain",
-     "Table {t} uses public.planted_domain, a type that is owned by {mallory}."),
+     "Table {t} uses the type public.planted_domain, which is owned by {mallory}."),
     (TABLE + "grant trigger on {t} to {mallory}", "Role {mallory} has the privilege trigger on table {t}."),
     (TABLE + "grant references (run_id) on {t} to {mallory}",
-     "Role {mallory} has the privilege references on columns of {t}."),
+     "Role {mallory} has the privilege references (run_id) on table {t}."),
     (TABLE + "grant select on {t} to {mallory}", ""),
     (TABLE + "create rule mine as on insert to {t} do nothing", "Table {t} has the rule mine."),
     (TABLE + "alter table {t} enable row level security", "Table {t} has row-level security"),
-    (TABLE + "create table public.child () inherits ({t})", "Table {t} has the child table public.child"),
+    (TABLE + "create table public.child () inherits ({t})", "Table public.child is a child of table {t}, and"),
     (TABLE + "create table public.parent (command text); alter table {t} inherit public.parent",
-     "Table {t} is a child of table public.parent."),
+     "Table {t} is a child of table public.parent, and"),
     (TABLE + "create table public.refers (run_id uuid references {t}); alter table public.refers owner to {mallory}",
      "Table public.refers, which is owned by {mallory}, refers to {t} by a foreign key."),
-    ("create sequence {t};" + OF_SCORER, "{t} is a sequence, " + OF_OTHER_KIND),
-    ("create type {t} as enum ('a')", "{t} is a type, " + OF_OTHER_KIND),
-    ("create type {t} as (a integer);" + OF_SCORER.replace("table", "type"), "{t} is a type, " + OF_OTHER_KIND),
-    ("create function {t}() returns integer language sql as 'select 1'", "{t}() is a function, " + OF_OTHER_KIND),
+    ("create sequence {t};" + OF_SCORER, "The sequence " + OF_OTHER_KIND),
+    ("create type {t} as enum ('a')", "The type " + OF_OTHER_KIND),
+    ("create type {t} as (a integer);" + OF_SCORER.replace("table", "type"), "The composite type " + OF_OTHER_KIND),
+    ("create function {t}() returns integer language sql as 'select 1'", "The function {t}() has the name of"),
     ("alter default privileges for role {scorer} in schema ciris grant trigger on tables to {mallory}",
-     "By default role {mallory} gets the privilege trigger on new tables of {scorer} in schema ciris."),
+     "Role {mallory} has the privilege trigger on new tables of {scorer} in schema ciris."),
     ("alter default privileges for role {scorer} grant references on tables to public",
-     "By default role PUBLIC gets the privilege references on new tables of {scorer}."),
+     "Role PUBLIC has the privilege references on new tables of {scorer}."),
     ("alter default privileges for role {scorer} in schema ciris grant select on tables to {mallory}", ""),
 ]  # fmt: skip
 """Statements of a superuser about the relation {t} of a model, and the message. It is empty if nothing is refused."""

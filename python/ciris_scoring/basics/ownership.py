@@ -60,16 +60,8 @@ relations as (
         c.relkind as kind,
         c.relrowsecurity as has_row_security,
         c.relname = wanted.name as is_model,
-        case c.relkind
-            when 'v' then 'view'
-            when 'm' then 'materialized view'
-            when 'S' then 'sequence'
-            when 'f' then 'foreign table'
-            when 'c' then 'type'
-            when 'i' then 'index'
-            when 'I' then 'index'
-            else 'table'
-        end as word
+        -- pg_identify_object calls a composite type "composite type", but SQL calls it "type".
+        replace((pg_identify_object('pg_class'::regclass, c.oid, 0)).type, 'composite ', '') as word
     from wanted
     inner join pg_class as c
         on
@@ -82,38 +74,69 @@ relations as (
 
 ),
 
-grants as (
+owned as (
 
-    select 'schema' as word, schemas.name, granted.grantee, lower(granted.privilege_type collate "C") as privilege
+    select 'schema' as word, schemas.name, schemas.owner, '' as alternative
     from schemas
-    cross join lateral aclexplode(schemas.acl) as granted
-    where granted.privilege_type = 'CREATE'
     union all
-    select 'table' as word, relations.name, granted.grantee, lower(granted.privilege_type collate "C") as privilege
+    select
+        relations.word,
+        relations.name,
+        relations.owner,
+        format('drop %s %s; or, if you know where it comes from: ', relations.word, relations.name) as alternative
     from relations
-    cross join lateral aclexplode(relations.acl) as granted
-    where granted.privilege_type in ('TRIGGER', 'REFERENCES') and relations.kind <> 'S'
-    union all
-    select 'column' as word, relations.name, granted.grantee, lower(granted.privilege_type collate "C") as privilege
-    from relations
-    inner join pg_attribute as a on relations.oid = a.attrelid
-    cross join lateral aclexplode(a.attacl) as granted
-    where granted.privilege_type = 'REFERENCES'
 
 ),
 
-default_grants as (
+-- Lists of access rights: what each is about (place), and the words around "on" in the statement that revokes a right.
+rights as (
 
-    select d.defaclrole, n.nspname, granted.grantee, lower(granted.privilege_type collate "C") as privilege
+    select
+        schemas.name, 'schema ' || schemas.name as place, 'revoke ' as verb, 'schema ' || schemas.name as revoked_on,
+        '' as of_column, schemas.acl
+    from schemas
+    union all
+    select
+        relations.name, 'table ' || relations.name as place, 'revoke ' as verb, relations.name as revoked_on,
+        '' as of_column, relations.acl
+    from relations
+    union all
+    select
+        relations.name, 'table ' || relations.name as place, 'revoke ' as verb, relations.name as revoked_on,
+        format(' (%I)', a.attname) as of_column, a.attacl as acl
+    from relations
+    inner join pg_attribute as a on relations.oid = a.attrelid
+    union all
+    select
+        coalesce(n.nspname, '') as name,
+        format('new tables of %I%s', me.rolname, ' in schema ' || quote_ident(n.nspname)) as place,
+        format(
+            'alter default privileges for role %I%s revoke ', me.rolname, ' in schema ' || quote_ident(n.nspname)
+        ) as verb,
+        'tables' as revoked_on,
+        '' as of_column,
+        d.defaclacl as acl
     from pg_default_acl as d
+    inner join me on d.defaclrole = me.oid
     left join pg_namespace as n on d.defaclnamespace = n.oid
-    cross join me
-    cross join lateral aclexplode(d.defaclacl) as granted
     where
-        d.defaclrole = me.oid
-        and d.defaclobjtype = 'r'
+        d.defaclobjtype = 'r'
         and (d.defaclnamespace = 0 or d.defaclnamespace in (select schemas.oid from schemas))
-        and granted.privilege_type in ('TRIGGER', 'REFERENCES')
+
+),
+
+grants as (
+
+    select
+        rights.name,
+        rights.place,
+        rights.verb,
+        rights.revoked_on,
+        granted.grantee,
+        lower(granted.privilege_type collate "C") || rights.of_column as privilege
+    from rights
+    cross join lateral aclexplode(rights.acl) as granted
+    where granted.privilege_type in ('CREATE', 'TRIGGER', 'REFERENCES')
 
 ),
 
@@ -121,49 +144,38 @@ default_grants as (
 evaluated as (
 
     select
-        relations.name,
-        'pg_trigger'::regclass as catalog,
-        t.oid,
-        format('Trigger %I of table %s', t.tgname, relations.name) as message,
+        relations.name, relations.word, 'pg_trigger'::regclass as catalog, t.oid,
+        format(', in trigger %I', t.tgname) as place,
         format('drop trigger %I on %s;', t.tgname, relations.name) as remedy
     from relations
     inner join pg_trigger as t on relations.oid = t.tgrelid
     where not t.tgisinternal
     union all
     select
-        relations.name,
-        'pg_constraint'::regclass as catalog,
-        k.oid,
-        format('Constraint %I of table %s', k.conname, relations.name) as message,
+        relations.name, relations.word, 'pg_constraint'::regclass as catalog, k.oid,
+        format(', in constraint %I', k.conname) as place,
         format('alter table %s drop constraint %I;', relations.name, k.conname) as remedy
     from relations
     inner join pg_constraint as k on relations.oid = k.conrelid
     union all
     select
-        relations.name,
-        'pg_attrdef'::regclass as catalog,
-        d.oid,
-        format('The default of column %I of table %s', a.attname, relations.name) as message,
+        relations.name, relations.word, 'pg_attrdef'::regclass as catalog, d.oid,
+        format(', in the default of column %I', a.attname) as place,
         format('alter table %s drop column %I;', relations.name, a.attname) as remedy
     from relations
     inner join pg_attrdef as d on relations.oid = d.adrelid
     inner join pg_attribute as a on d.adrelid = a.attrelid and d.adnum = a.attnum
     union all
     select
-        relations.name,
-        'pg_class'::regclass as catalog,
-        i.indexrelid as oid,
-        format('Index %s', i.indexrelid::regclass) as message,
+        relations.name, relations.word, 'pg_class'::regclass as catalog, i.indexrelid as oid,
+        format(', in index %s', i.indexrelid::regclass) as place,
         format('drop index %s;', i.indexrelid::regclass) as remedy
     from relations
     inner join pg_index as i on relations.oid = i.indrelid
     union all
     select
-        relations.name,
-        itself.catalog,
-        itself.oid,
-        format('%s %s', initcap(relations.word collate "C"), relations.name) as message,
-        format('drop %s %s;', relations.word, relations.name) as remedy
+        relations.name, relations.word, itself.catalog, itself.oid,
+        '' as place, format('drop %s %s;', relations.word, relations.name) as remedy
     from relations
     cross join lateral (
         select 'pg_class'::regclass as catalog, relations.oid
@@ -177,36 +189,23 @@ evaluated as (
 
 code as (
 
-    select 'pg_proc'::regclass as catalog, p.oid, p.proowner as owner, 'calls' as verb, 'a function' as word,
-        p.oid::regprocedure::text as name
-    from pg_proc as p
+    select 'pg_proc'::regclass as catalog, oid, proowner as owner from pg_proc
     union all
-    select 'pg_operator'::regclass as catalog, o.oid, o.oprowner as owner, 'uses' as verb, 'an operator' as word,
-        o.oid::regoperator::text as name
-    from pg_operator as o
+    select 'pg_operator'::regclass as catalog, oid, oprowner as owner from pg_operator
     union all
-    select 'pg_opclass'::regclass as catalog, o.oid, o.opcowner as owner, 'uses' as verb, 'an operator class' as word,
-        quote_ident(o.opcname) as name
-    from pg_opclass as o
+    select 'pg_opclass'::regclass as catalog, oid, opcowner as owner from pg_opclass
     union all
-    select 'pg_type'::regclass as catalog, t.oid, t.typowner as owner, 'uses' as verb, 'a type' as word,
-        t.oid::regtype::text as name
-    from pg_type as t
+    select 'pg_type'::regclass as catalog, oid, typowner as owner from pg_type
 
 ),
 
-calls as (
+uses as (
 
-    select
-        evaluated.name,
-        evaluated.message,
-        evaluated.remedy,
-        code.owner,
-        format('%s %s, %s', code.verb, code.name, code.word) as what
+    select evaluated.*, code.owner, format('%s %s', used.type, used.identity) as used
     from evaluated
-    inner join pg_depend as d
-        on evaluated.catalog = d.classid and evaluated.oid = d.objid
+    inner join pg_depend as d on evaluated.catalog = d.classid and evaluated.oid = d.objid
     inner join code on d.refclassid = code.catalog and d.refobjid = code.oid
+    cross join lateral pg_identify_object(code.catalog, code.oid, 0) as used
 
 ),
 
@@ -222,29 +221,43 @@ foreign_keys as (
 
 exposed as (
 
-    select named.oid, found.stranger
+    select roles.oid, quote_ident(roles.rolname) as role, found.stranger
     from (
-        select schemas.owner from schemas
+        select owned.owner from owned
         union
-        select relations.owner from relations
-        union
-        select calls.owner from calls
+        select uses.owner from uses
         union
         select foreign_keys.owner from foreign_keys
         union
         select grants.grantee from grants
-        union
-        select default_grants.grantee from default_grants
     ) as named (oid)
+    inner join pg_roles as roles on named.oid = roles.oid
     cross join lateral (
-        select strangers.rolname as stranger
+        select quote_ident(strangers.rolname) as stranger
         from strangers
-        where pg_has_role(strangers.oid, nullif(named.oid, 0), 'member')
-        order by strangers.oid = named.oid desc, strangers.rolname
+        where pg_has_role(strangers.oid, roles.oid, 'member')
+        order by strangers.oid = roles.oid desc, strangers.rolname
         limit 1
     ) as found
     union all
-    select 0 as oid, 'PUBLIC' as stranger
+    select 0 as oid, 'PUBLIC' as role, 'PUBLIC' as stranger
+
+),
+
+others as (
+
+    select 'pg_class'::regclass as catalog, relations.oid
+    from relations
+    where relations.is_model and relations.kind not in ('r', 'v', 'm')
+    union all
+    select 'pg_type'::regclass as catalog, t.oid
+    from wanted
+    inner join pg_type as t on wanted.schema_oid = t.typnamespace and wanted.name = t.typname
+    where t.typrelid = 0
+    union all
+    select 'pg_proc'::regclass as catalog, p.oid
+    from wanted
+    inner join pg_proc as p on wanted.schema_oid = p.pronamespace and wanted.name = p.proname
 
 ),
 
@@ -252,76 +265,47 @@ faults as (
 
     select
         1 as number,
-        schemas.name,
-        format('Schema %s is owned by %s', schemas.name, quote_ident(roles.rolname))
+        owned.name,
+        format('%s %s is owned by %s', initcap(owned.word collate "C"), owned.name, quote_ident(roles.rolname))
         || case
-            when roles.rolname <> exposed.stranger then format(', as which role %I can act', exposed.stranger)
+            when exposed.stranger is null then format(', as which role %I cannot act', me.rolname)
+            when exposed.role <> exposed.stranger then format(', as which role %s can act', exposed.stranger)
             else ''
-        end
-        as message,
-        format('alter schema %s owner to %I;', schemas.name, me.rolname) as remedy
-    from schemas
-    inner join exposed on schemas.owner = exposed.oid
-    inner join pg_roles as roles on schemas.owner = roles.oid
+        end as message,
+        format('%salter %s %s owner to %I;', owned.alternative, owned.word, owned.name, me.rolname) as remedy
+    from owned
+    inner join pg_roles as roles on owned.owner = roles.oid
     cross join me
+    left join exposed on owned.owner = exposed.oid
+    where exposed.oid is not null or owned.word <> 'schema' and not pg_has_role(me.oid, owned.owner, 'usage')
 
     union all
 
     select
         2 as number,
-        relations.name,
-        format('%s %s is owned by %s', initcap(relations.word collate "C"), relations.name, quote_ident(roles.rolname))
-        || case
-            when exposed.stranger is null then format(', as which role %I cannot act', me.rolname)
-            when roles.rolname <> exposed.stranger then format(', as which role %I can act', exposed.stranger)
-            else ''
-        end as message,
-        format(
-            'drop %s %s; or, if you know where it comes from: alter %s %s owner to %I;',
-            relations.word, relations.name, relations.word, relations.name, me.rolname
-        ) as remedy
-    from relations
-    inner join pg_roles as roles on relations.owner = roles.oid
-    cross join me
-    left join exposed on relations.owner = exposed.oid
-    where exposed.oid is not null or not pg_has_role(me.oid, relations.owner, 'usage')
+        grants.name,
+        format('Role %s has the privilege %s on %s', exposed.role, grants.privilege, grants.place) as message,
+        format('%s%s on %s from %s;', grants.verb, grants.privilege, grants.revoked_on, exposed.role) as remedy
+    from grants
+    inner join exposed on grants.grantee = exposed.oid
 
     union all
 
     select
         3 as number,
-        grants.name,
+        uses.name,
         format(
-            'Role %s has the privilege %s on %s %s', coalesce(quote_ident(roles.rolname), 'PUBLIC'), grants.privilege,
-            case when grants.word = 'column' then 'columns of' else grants.word end, grants.name
+            '%s %s uses the %s, which is owned by %s%s',
+            initcap(uses.word collate "C"), uses.name, uses.used, exposed.role, uses.place
         ) as message,
-        case
-            when grants.word = 'column'
-                then format('revoke all on %s from %s;', grants.name, coalesce(quote_ident(roles.rolname), 'PUBLIC'))
-            else format(
-                'revoke %s on %s %s from %s;',
-                grants.privilege, grants.word, grants.name, coalesce(quote_ident(roles.rolname), 'PUBLIC')
-            )
-        end as remedy
-    from grants
-    inner join exposed on grants.grantee = exposed.oid
-    left join pg_roles as roles on grants.grantee = roles.oid
+        uses.remedy
+    from uses
+    inner join exposed on uses.owner = exposed.oid
 
     union all
 
     select
         4 as number,
-        calls.name,
-        format('%s %s that is owned by %s', calls.message, calls.what, quote_ident(roles.rolname)) as message,
-        calls.remedy
-    from calls
-    inner join exposed on calls.owner = exposed.oid
-    inner join pg_roles as roles on calls.owner = roles.oid
-
-    union all
-
-    select
-        5 as number,
         relations.name,
         format('%s %s has the rule %I', initcap(relations.word collate "C"), relations.name, r.rulename) as message,
         format('drop rule %I on %s;', r.rulename, relations.name) as remedy
@@ -332,7 +316,7 @@ faults as (
     union all
 
     select
-        6 as number,
+        5 as number,
         relations.name,
         format(
             'Table %s has row-level security, which a full refresh would lose and which hides rows from readers',
@@ -347,95 +331,39 @@ faults as (
     union all
 
     select
-        7 as number,
+        6 as number,
         relations.name,
-        format('Table %s has the child table %s, whose rows a run would read too', relations.name, i.inhrelid::regclass)
-        as message,
-        format('alter table %s no inherit %s;', i.inhrelid::regclass, relations.name) as remedy
+        format(
+            'Table %s is a child of table %s, and a query of the parent reads the rows of both',
+            i.inhrelid::regclass, i.inhparent::regclass
+        ) as message,
+        format('alter table %s no inherit %s;', i.inhrelid::regclass, i.inhparent::regclass) as remedy
     from relations
-    inner join pg_inherits as i on relations.oid = i.inhparent
+    inner join pg_inherits as i on relations.oid in (i.inhparent, i.inhrelid)
     where relations.kind = 'r'
 
     union all
 
     select
         7 as number,
-        relations.name,
-        format('Table %s is a child of table %s', relations.name, i.inhparent::regclass) as message,
-        format('alter table %s no inherit %s;', relations.name, i.inhparent::regclass) as remedy
-    from relations
-    inner join pg_inherits as i on relations.oid = i.inhrelid
-    where relations.kind = 'r'
+        foreign_keys.name,
+        format(
+            'Table %s, which is owned by %s, refers to %s by a foreign key',
+            foreign_keys.conrelid::regclass, exposed.role, foreign_keys.name
+        ) as message,
+        format('alter table %s drop constraint %I;', foreign_keys.conrelid::regclass, foreign_keys.conname) as remedy
+    from foreign_keys
+    inner join exposed on foreign_keys.owner = exposed.oid
 
     union all
 
     select
         8 as number,
-        foreign_keys.name,
-        format(
-            'Table %s, which is owned by %I, refers to %s by a foreign key',
-            foreign_keys.conrelid::regclass, roles.rolname, foreign_keys.name
-        ) as message,
-        format('alter table %s drop constraint %I;', foreign_keys.conrelid::regclass, foreign_keys.conname) as remedy
-    from foreign_keys
-    inner join exposed on foreign_keys.owner = exposed.oid
-    inner join pg_roles as roles on foreign_keys.owner = roles.oid
-
-    union all
-
-    select
-        9 as number,
-        relations.name,
-        format('%s is a %s, but a run makes a table or view of that name', relations.name, relations.word) as message,
-        format('drop %s %s; or rename it.', relations.word, relations.name) as remedy
-    from relations
-    where relations.is_model and relations.kind not in ('r', 'v', 'm')
-
-    union all
-
-    select
-        9 as number,
-        t.oid::regtype::text,
-        format('%s is a type, but a run makes a table or view of that name', t.oid::regtype) as message,
-        format(
-            'drop %s %s; or rename it.', case t.typtype when 'd' then 'domain' else 'type' end, t.oid::regtype
-        ) as remedy
-    from wanted
-    inner join pg_type as t on wanted.schema_oid = t.typnamespace and wanted.name = t.typname
-    where t.typrelid = 0
-
-    union all
-
-    select
-        9 as number,
-        p.oid::regprocedure::text,
-        format(
-            '%s is a function, but a run makes a table or view of that name, and dbt takes one for the other',
-            p.oid::regprocedure
-        ) as message,
-        format('drop routine %s; or rename it.', p.oid::regprocedure) as remedy
-    from wanted
-    inner join pg_proc as p on wanted.schema_oid = p.pronamespace and wanted.name = p.proname
-
-    union all
-
-    select
-        10 as number,
-        coalesce(default_grants.nspname, ''),
-        format(
-            'By default role %s gets the privilege %s on new tables of %I%s',
-            coalesce(quote_ident(roles.rolname), 'PUBLIC'), default_grants.privilege, me.rolname,
-            ' in schema ' || quote_ident(default_grants.nspname)
-        ) as message,
-        format(
-            'alter default privileges for role %I%s revoke %s on tables from %s;',
-            me.rolname, ' in schema ' || quote_ident(default_grants.nspname), default_grants.privilege,
-            coalesce(quote_ident(roles.rolname), 'PUBLIC')
-        ) as remedy
-    from default_grants
-    inner join exposed on default_grants.grantee = exposed.oid
-    left join pg_roles as roles on default_grants.grantee = roles.oid
-    cross join me
+        found.identity as name,
+        format('The %s %s has the name of a table or view that a run makes', found.type, found.identity) as message,
+        format('drop %s %s; or rename it.', replace(found.type, 'composite ', ''), found.identity) as remedy
+    from others
+    cross join lateral pg_identify_object(others.catalog, others.oid, 0) as found
 
 )
 
