@@ -24,9 +24,10 @@ from psycopg.rows import dict_row
 from psycopg.types.datetime import TimestamptzLoader
 from psycopg.types.json import set_json_loads
 
-from ciris_scoring.basics.project import PARSED_VARIABLES, Project, load_project
+from ciris_scoring.basics.project import Project, load_project
 from ciris_scoring.basics.relations import Place, Relations
 from ciris_scoring.basics.source_schema import SOURCE_TABLES, create_source_tables
+from ciris_scoring.basics.variables import PARSED_VARIABLES
 from ciris_scoring.job.run import run
 from ciris_scoring.lab.embedded import SCHEMA
 from nasty_fleet import oversized

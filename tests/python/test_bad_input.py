@@ -377,9 +377,9 @@ def test_check_lists_the_faults_of_all_sources(module_database):
 
 SCHEMAS = {
     "s" * 51: f"Schema {'s' * 51}_intermediate has 64 bytes, but PostgreSQL keeps 63 of a name.",
-    "pg_catalog": "The schema of the profile is 'pg_catalog', a schema of PostgreSQL itself.",
-    "50%": "The schema of the profile is '50%', but must be a name.",
-    "o'neil": 'The schema of the profile is "o\'neil", but must be a name.',
+    "pg_catalog": "The schema of the profile is 'pg_catalog', but must be a name",
+    "50%": "The schema of the profile is '50%', but must be a name",
+    "o'neil": 'The schema of the profile is "o\'neil", but must be a name',
 }
 
 

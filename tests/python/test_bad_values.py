@@ -59,7 +59,7 @@ COMMANDS: list[tuple[list[str], list[str]]] = [
     *((["explain", name], [f"No agent is named '{name}'", "'Link'"]) for name in ("Lnk", "link")),
     *((["init-db", "--vars", json.dumps({"ciris_source_schema": name})], ["ciris_source_schema is ", "63 bytes"])
       for name in ("", " ", "50%", "%s", 'a"b', "o'neil", "a\0b", "\ud800", "x" * 64, "ü" * 32, 5, None)),
-    *((["init-db", "--vars", f"ciris_source_schema: {name}"], [f"is '{name}', a schema of PostgreSQL itself."])
+    *((["init-db", "--vars", f"ciris_source_schema: {name}"], [f"is '{name}', but", "a schema of PostgreSQL itself"])
       for name in ("information_schema", "pg_catalog")),
     (["init-db", "--vars", "{" * 2_000], ["YAML"]),
     (["load", "x.json", "--vars", "{ciris_distribution: citus}"], ["Batches are not loaded into a cluster of Citus."]),

@@ -21,7 +21,7 @@ SCORED_UNTIL = NEWEST
 VARIABLES = yaml.safe_load((REPOSITORY / "dbt_project.yml").read_text())["vars"]
 BOOLEAN = ("true or false, without quotes", ["false", "", 0, 1, None, {}])
 PERIODS = ("a whole number of periods from 0 to 100000", ["6", 2.5, True, -1, [3], 100_001])
-NAME = ("a name without double quotes", ["", " ", None, 2024, True, {}])
+NAME = ("a name of 1 to 63 bytes without quotes", ["", " ", None, 2024, True, {}])
 OPEN = ("a number between 0 and 1", [1.5, 1, 0, math.nan, True])
 WRONG: dict[str, tuple[str, list[Any]]] = {
     "ciris_source": ("traces or events", ["", "Traces", False, ["traces"]]),

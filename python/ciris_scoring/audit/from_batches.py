@@ -81,7 +81,7 @@ def _newest_trace(project: Project) -> datetime | None:
 
 def _end_of_period(newest: datetime, project: Project) -> str:
     """Return a time that rounds down to the end of the newest trace's period, or now if that is earlier."""
-    name = as_of_time.check_period(project.variables.get("scoring_period", "day"))
+    name = project.variables.get("scoring_period", "day")
     period = as_of_time.PERIODS[name]
     now = datetime.now(UTC)
     if newest + period > now:

@@ -51,19 +51,6 @@ def traces_from(variables: Mapping[str, Any]) -> datetime:
     return moment
 
 
-def check_period(period: Any) -> str:
-    """Return the scoring period if it is valid.
-
-    :raises InputError: it is neither day nor hour.
-    """
-    if period not in PERIODS:
-        raise InputError(
-            f"The variable ciris_scoring_period is {shown(period)}; allowed are day and hour.",
-            "Correct it in dbt_project.yml or in --vars.",
-        )
-    return str(period)
-
-
 def resolve(
     value: Any, period: str, now: datetime, name: str = "--as-of", earliest: datetime | None = None
 ) -> datetime:
@@ -74,12 +61,12 @@ def resolve(
     :param now: the current time, with a time zone.
     :param name: name of the value in messages.
     :param earliest: see :func:`traces_from`.
-    :raises InputError: the value is not a time, lies in the future, or before ``earliest``.
+    :raises InputError: the value is not a time, or lies in the future or before ``earliest``.
     """
     moment = now.astimezone(UTC) if value is None else parse_time(value, name)
     if moment > now:
         raise InputError(f"{name} is {shown(value)}, which is in the future (now: {text(now)}).", _OVER)
-    hour = moment.hour if check_period(period) == "hour" else 0
+    hour = moment.hour if period == "hour" else 0
     moment = moment.replace(hour=hour, minute=0, second=0, microsecond=0)
     if earliest is not None and moment < earliest:
         called = "The as-of" if value is None else name

@@ -13,14 +13,9 @@ from typing import Any
 from ciris_scoring.basics.connection import SETTINGS_NOT_TO_INHERIT, hint_of
 from ciris_scoring.basics.errors import DbtFailed, RunRefused
 from ciris_scoring.basics.profile import NeedsDbt
-from ciris_scoring.basics.project import (
-    PARSED_VARIABLES,
-    PREFIX,
-    Project,
-    vars_text,
-    without_garbage_collection,
-)
+from ciris_scoring.basics.project import Project, vars_text, without_garbage_collection
 from ciris_scoring.basics.relations import Relations, relations_of, relations_of_files
+from ciris_scoring.basics.variables import PARSED_VARIABLES, PREFIX
 
 CHECK_INTERVAL = "client_connection_check_interval"
 _LONG_ROW = re.compile(r"(Failing row contains \(.{160})[^$]*\)")

@@ -6,7 +6,6 @@ import gc
 import json
 import math
 import os
-import re
 import shlex
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
@@ -22,28 +21,14 @@ from ciris_scoring.basics.paths import fault_of_path
 from ciris_scoring.basics.profile import Credentials, NeedsDbt, load_yaml, read_target
 from ciris_scoring.basics.relations import PACKAGE
 from ciris_scoring.basics.source_schema import DEFAULT_SCHEMA, SOURCE_TABLES
+from ciris_scoring.basics.variables import PREFIX, SCHEMA, SET_BY_US, variable_fault
 
-PREFIX = "ciris_"
-"""Prefix of this project's variables, which distinguishes them from other projects'."""
 STATE_FOLDER = Path(".ciris")
 """Folder in the project for the embedded PostgreSQL and the profile for its sample."""
 BATCHES_FOLDER = STATE_FOLDER / "batches"
 """Folder of the profile for raw batches."""
-PARSED_VARIABLES = frozenset(
-    f"{PREFIX}{name}"
-    for name in ("source_schema", "time_spine", *(f"{name}_table" for name in SOURCE_TABLES))
-)
-"""Variables that change how dbt parses the project. The other variables only change its SQL."""
-
-LONGEST_NAME = 63
-"""Number of bytes to which PostgreSQL cuts longer names."""
-UNFIT_IN_NAMES = re.compile("[\"'%\\0\ud800-\udfff]")
-"""Characters that dbt or psycopg cannot quote in a name."""
-SYSTEM_SCHEMA = re.compile("pg_.*|information_schema")
-"""Schemas of PostgreSQL itself. A superuser could write tables into some of them, but a dump does not contain them."""
-
-SET_BY_US = frozenset(f"{PREFIX}{name}" for name in ("run_record", "backfill", "lock_holder_pid"))
-"""Variables that only the command line sets."""
+READ_BY_PYTHON = ("source", "source_schema", "scoring_period", *(f"{name}_table" for name in SOURCE_TABLES))
+"""Variables whose values commands use before the macros check all variables."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +139,7 @@ def load_project(
     :param target: target in the profile. [default: the profile's own]
     :param cli_vars: variables of the command line.
     :raises ProfileError: project or profile is missing, cannot be read, or is not for PostgreSQL.
-    :raises InputError: a variable does not exist in the project, or is not a valid name of a schema or table.
+    :raises InputError: a variable does not exist in the project, or a value is wrong.
     """
     cli_vars = dict(cli_vars or {})
     project_dir = find_project(project_dir)
@@ -181,13 +166,15 @@ def load_project(
     set_there = _scoped(found.vars)
     _check_names(cli_vars, own, set_there, is_root=found.is_root)
     in_force = {**own, **set_there, **cli_vars}
-    _check_schemas_and_tables(
-        {
-            f"variable {name}": in_force[name]
-            for name in sorted(own.keys() & PARSED_VARIABLES - {f"{PREFIX}time_spine"})
-        }
-        | {"the schema of the profile": found.credentials.schema}
-    )
+    variables = {name.removeprefix(PREFIX): in_force[name] for name in own}
+    is_schema, allowed = SCHEMA
+    faults = [variable_fault(name, variables[name]) for name in READ_BY_PYTHON if name in variables]
+    if not is_schema(found.credentials.schema):
+        faults.append(
+            f"The schema of the profile is {shown(found.credentials.schema)}, but must be {allowed}."
+        )
+    for fault in filter(None, faults):
+        raise InputError(fault, "Correct it in the profile, in dbt_project.yml or in --vars.")
     return Project(
         project_dir=project_dir,
         profiles_dir=profiles_dir,
@@ -195,7 +182,7 @@ def load_project(
         target_name=found.target_name,
         credentials=found.credentials,
         cli_vars=cli_vars,
-        variables={name.removeprefix(PREFIX): in_force[name] for name in own},
+        variables=variables,
     )
 
 
@@ -309,23 +296,6 @@ def _dependency(project: Any, profile: Any) -> Any:
             "Name it in packages.yml and run `dbt deps`, or name another project's folder with --project-dir.",
         )
     return dependencies[PACKAGE]
-
-
-def _check_schemas_and_tables(names: Mapping[str, Any]) -> None:
-    """Refuse names of schemas and tables that PostgreSQL would cut, or that cannot be quoted everywhere."""
-    for name, value in names.items():
-        fits = isinstance(value, str) and value == value.strip() and not UNFIT_IN_NAMES.search(value)
-        if not fits or not 0 < len(value.encode()) <= LONGEST_NAME:
-            raise InputError(
-                f"{name[:1].upper()}{name[1:]} is {shown(value)}, but must be a name.",
-                f"Give text of 1 to {LONGEST_NAME} bytes without quotes, per cent signs and NUL. Quote it if it "
-                "looks like a number.",
-            )
-        if "schema" in name and SYSTEM_SCHEMA.fullmatch(value):
-            raise InputError(
-                f"{name[:1].upper()}{name[1:]} is {shown(value)}, a schema of PostgreSQL itself.",
-                "Name another schema.",
-            )
 
 
 def _check_names(

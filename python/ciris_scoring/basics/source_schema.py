@@ -126,6 +126,16 @@ SOURCE_TABLES: Mapping[str, SourceTable] = MappingProxyType(
 ENGINE_TABLES = ("trace_events", "federation_keys", "federation_revocations", "accord_public_keys")
 """Source tables of a lens that stores events, as the engine ciris-persist creates them."""
 
+TABLES_OF_SHAPE: Mapping[str, Mapping[str, bool]] = {
+    "traces": dict.fromkeys(SOURCE_TABLES, True),
+    "events": {
+        **{name: name == "trace_events" for name in ENGINE_TABLES},
+        "wbd_deferrals": False,
+        "covenant_trace_batches": False,
+    },
+}
+"""Source tables of each shape, and whether a run requires them."""
+
 REQUIRED_FIELDS = (
     *("thought_id", "csdma_plausibility_score", "dsdma_domain_alignment", "idma_k_eff", "conscience_passed"),
     *("coherence_level", "entropy_level", "selected_action", "action_success", "signature"),

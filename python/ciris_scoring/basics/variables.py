@@ -8,10 +8,18 @@ from typing import Any
 
 from ciris_scoring.basics.as_of import PERIODS, parse_time, traces_from
 from ciris_scoring.basics.errors import shown
-from ciris_scoring.basics.project import PREFIX, SET_BY_US
 from ciris_scoring.basics.root_project import unknown_variables
-from ciris_scoring.basics.source_schema import SOURCE_TABLES
-from ciris_scoring.basics.source_shape import TABLES_OF_SHAPE
+from ciris_scoring.basics.source_schema import SOURCE_TABLES, TABLES_OF_SHAPE
+
+PREFIX = "ciris_"
+"""Prefix of this project's variables, which distinguishes them from those of other projects."""
+PARSED_VARIABLES = frozenset(
+    f"{PREFIX}{name}"
+    for name in ("source_schema", "time_spine", *(f"{name}_table" for name in SOURCE_TABLES))
+)
+"""Variables that change how dbt parses the project. The other variables only change its SQL."""
+SET_BY_US = frozenset(f"{PREFIX}{name}" for name in ("run_record", "backfill", "lock_holder_pid"))
+"""Variables that only the command line sets."""
 
 Check = Callable[[Any], bool]
 WEIGHTS = ("weight_c", "weight_i_int", "weight_r", "weight_i_inc", "weight_s")
@@ -41,6 +49,13 @@ def size(value: Any) -> bool:
     return found is not None and 1024 <= int(found[1]) * kilobytes[found[2]] <= 2**31 - 1
 
 
+def is_name(value: Any) -> bool:
+    """Return whether PostgreSQL keeps the whole name, and dbt and psycopg can quote it."""
+    unfit = "[\"'%\\0\ud800-\udfff]"
+    fits = isinstance(value, str) and value == value.strip() and not re.search(unfit, value)
+    return fits and 0 < len(value.encode()) <= 63
+
+
 def choice(*choices: str) -> tuple[Check, str]:
     """Return a check for one of several texts, and the texts in words."""
     return lambda value: value in choices, " or ".join(choices)
@@ -49,8 +64,13 @@ def choice(*choices: str) -> tuple[Check, str]:
 BOOLEAN = (lambda value: isinstance(value, bool), "true or false, without quotes")
 PERIOD_COUNT = (number(0, 100_000, int), "a whole number of periods from 0 to 100000, without quotes")
 NAME = (
-    lambda value: isinstance(value, str) and re.fullmatch(r'(?!\s)[^"%]{1,63}(?<!\s)', value) is not None,
-    "a name without double quotes and per cent signs (between quotes if it looks like a number)",
+    is_name,
+    "a name of 1 to 63 bytes without quotes, per cent signs and outer spaces (in quotes if it looks like a number)",
+)
+# A superuser could write tables into some schemas of PostgreSQL itself, but a dump does not contain them.
+SCHEMA = (
+    lambda value: is_name(value) and not re.fullmatch("pg_.*|information_schema", value),
+    f"{NAME[1]}, and not a schema of PostgreSQL itself",
 )
 PROBABILITY = (
     lambda value: number(0, 1)(value) and 0 < value < 1,
@@ -58,7 +78,7 @@ PROBABILITY = (
 )
 CHECKS: Mapping[str, tuple[Check, str]] = {
     "source": choice(*TABLES_OF_SHAPE),
-    "source_schema": NAME,
+    "source_schema": SCHEMA,
     **{f"{name}_table": NAME for name in SOURCE_TABLES},
     "scoring_period": choice(*PERIODS),
     "verdict_threshold": (
@@ -84,7 +104,7 @@ VARIABLES = (
 """All variables of the project, without their prefix."""
 
 
-def variable_fault(name: str, value: Any, lock_holder_pid: Any) -> str | None:
+def variable_fault(name: str, value: Any, lock_holder_pid: Any = None) -> str | None:
     """Return the fault of a variable's value, or None.
 
     :param name: name without the prefix.

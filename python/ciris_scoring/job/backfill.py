@@ -106,7 +106,7 @@ def plan_backfill(
     :param restart: start again, even if an earlier backfill of the range stopped before its end.
     :raises InputError: the range is empty, would leave a gap after the published scores, or is published.
     """
-    period = as_of_time.PERIODS[as_of_time.check_period(project.variables.get("scoring_period", "day"))]
+    period = as_of_time.PERIODS[project.variables.get("scoring_period", "day")]
     length = timedelta(days=step_days)
     if first > last:
         raise InputError(

@@ -8,9 +8,10 @@ from typing import Any
 import click
 
 from ciris_scoring.basics.dbt import core, invoke, parse
-from ciris_scoring.basics.project import PREFIX, Project
+from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.relations import PACKAGE, relations_of
 from ciris_scoring.basics.terminal import coloured, is_quiet, printable, say
+from ciris_scoring.basics.variables import PREFIX
 
 _SHOWN = {
     "success": "ok",

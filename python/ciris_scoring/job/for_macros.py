@@ -7,7 +7,7 @@ from statistics import NormalDist
 from types import MappingProxyType
 from typing import Any
 
-from ciris_scoring.basics import as_of, connection, decimals, run_lock, source_schema, source_shape, variables
+from ciris_scoring.basics import as_of, connection, decimals, run_lock, source_schema, variables
 from ciris_scoring.basics.components import COMPONENT_ROWS
 from ciris_scoring.basics.kinds import ALERTS
 from ciris_scoring.basics.long_run import NORMAL_TO_95
@@ -27,7 +27,7 @@ CONSTANTS: Mapping[str, Any] = MappingProxyType(
         "variables": variables.VARIABLES,
         # Sources
         "engine_tables": source_schema.ENGINE_TABLES,
-        "tables_of_shape": source_shape.TABLES_OF_SHAPE,
+        "tables_of_shape": source_schema.TABLES_OF_SHAPE,
         "required_fields": source_schema.REQUIRED_FIELDS,
         "actions": (*agent.NON_EXEMPT_ACTIONS, *agent.EXEMPT_ACTIONS),
         "unknown_mode": evidence.UNKNOWN_MODE,

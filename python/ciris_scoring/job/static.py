@@ -12,9 +12,9 @@ import psycopg
 from psycopg import sql
 
 from ciris_scoring.basics.connection import has_right
-from ciris_scoring.basics.project import PREFIX, SET_BY_US
 from ciris_scoring.basics.relations import PACKAGE, Relations
 from ciris_scoring.basics.source_schema import ENGINE_TABLES
+from ciris_scoring.basics.variables import PREFIX, SET_BY_US
 from ciris_scoring.job.dbt_build import DbtBuild
 from ciris_scoring.job.for_macros import CONSTANTS
 from ciris_scoring.job.run_log import RunRecord
