@@ -37,7 +37,7 @@ def parse_time(value: Any, name: str) -> datetime:
 
 
 def traces_from(variables: Mapping[str, Any]) -> datetime:
-    """Return the variable ``ciris_traces_from``: earlier traces are ignored.
+    """Return the variable ``ciris_traces_from``, the time before which traces are ignored.
 
     :raises InputError: it is not a time, or lies before 1970.
     """
@@ -57,8 +57,6 @@ def resolve(
     """Return the as-of of a run: the given time, or now, rounded down to a period end.
 
     :param value: see :func:`parse_time`; None for now.
-    :param period: day or hour.
-    :param now: the current time, with a time zone.
     :param name: name of the value in messages.
     :param earliest: see :func:`traces_from`.
     :raises InputError: the value is not a time, or lies in the future or before ``earliest``.

@@ -13,7 +13,7 @@ from ciris_scoring.basics.project import own_project
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """Row of the file; ``seeds/_seeds.yml`` describes the columns."""
+    """Row of ``seeds/components.csv``; ``seeds/_seeds.yml`` describes the columns."""
 
     component: str
     factor: str

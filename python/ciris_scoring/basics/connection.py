@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from types import MappingProxyType
 from typing import Any
 
 import psycopg
@@ -16,54 +15,48 @@ from ciris_scoring.basics.project import Project
 APPLICATION_NAME = "ciris-scoring"
 # dbt's sessions use these settings too: macros/lock/session_settings.sql gets them from job/for_macros.py.
 # The following settings change how values are parsed or printed.
-SETTINGS_OF_VALUES: Mapping[str, str] = MappingProxyType(
-    {
-        "datestyle": "ISO,MDY",
-        "intervalstyle": "postgres",
-        "extra_float_digits": "1",
-        "bytea_output": "hex",
-        "standard_conforming_strings": "on",
-        "transform_null_equals": "off",
-        "array_nulls": "on",
-        "row_security": "off",  # the server refuses a query instead of hiding rows
-    }
-)
+SETTINGS_OF_VALUES: Mapping[str, str] = {
+    "datestyle": "ISO,MDY",
+    "intervalstyle": "postgres",
+    "extra_float_digits": "1",
+    "bytea_output": "hex",
+    "standard_conforming_strings": "on",
+    "transform_null_equals": "off",
+    "array_nulls": "on",
+    "row_security": "off",  # the server refuses a query instead of hiding rows
+}
 # Settings that a session may inherit from role, database or server, and must not depend on.
-SETTINGS_NOT_TO_INHERIT: Mapping[str, str] = MappingProxyType(
-    {
-        **SETTINGS_OF_VALUES,
-        "default_transaction_isolation": "read committed",
-        "default_transaction_deferrable": "off",
-        "default_transaction_read_only": "off",
-    }
-)
+SETTINGS_NOT_TO_INHERIT: Mapping[str, str] = {
+    **SETTINGS_OF_VALUES,
+    "default_transaction_isolation": "read committed",
+    "default_transaction_deferrable": "off",
+    "default_transaction_read_only": "off",
+}
+# The server ends the query if this process is killed.
+CHECK_CLIENT = {"client_connection_check_interval": "1s"}
 # pg_catalog is safe: only PostgreSQL itself creates functions, operators and types there.
 SEARCH_PATH = "pg_catalog, pg_temp"
-SESSION_SETTINGS: Mapping[str, str] = MappingProxyType(
-    {
-        **SETTINGS_NOT_TO_INHERIT,
-        "search_path": SEARCH_PATH,
-        "timezone": "UTC",
-        "client_connection_check_interval": "1s",  # the server ends the query if this process is killed
-    }
-)
+SESSION_SETTINGS: Mapping[str, str] = {
+    **SETTINGS_NOT_TO_INHERIT,
+    **CHECK_CLIENT,
+    "search_path": SEARCH_PATH,
+    "timezone": "UTC",
+}
 # Limits that a session may inherit and that would stop a run. Each is removed if the server's version has it and the
 # role may set it. After 60 s without traffic the server checks that the client still exists.
-LIMITS_NOT_TO_INHERIT: Mapping[str, str] = MappingProxyType(
-    {
-        "statement_timeout": "0",
-        "lock_timeout": "0",
-        "transaction_timeout": "0",
-        "idle_in_transaction_session_timeout": "0",
-        "idle_session_timeout": "0",
-        "temp_file_limit": "-1",
-        "restrict_nonsystem_relation_kind": "",
-        "tcp_keepalives_idle": "60",
-        "tcp_keepalives_interval": "0",
-        "tcp_keepalives_count": "0",
-        "tcp_user_timeout": "0",
-    }
-)
+LIMITS_NOT_TO_INHERIT: Mapping[str, str] = {
+    "statement_timeout": "0",
+    "lock_timeout": "0",
+    "transaction_timeout": "0",
+    "idle_in_transaction_session_timeout": "0",
+    "idle_session_timeout": "0",
+    "temp_file_limit": "-1",
+    "restrict_nonsystem_relation_kind": "",
+    "tcp_keepalives_idle": "60",
+    "tcp_keepalives_interval": "0",
+    "tcp_keepalives_count": "0",
+    "tcp_user_timeout": "0",
+}
 _LIMITS_NOT_TO_INHERIT = ", ".join(f"('{name}', '{value}')" for name, value in LIMITS_NOT_TO_INHERIT.items())
 # This runs before the search path is set, so every name and operator in it is qualified by its schema.
 LIFT_LIMITS = f"""
@@ -109,7 +102,10 @@ def has_right(connection: psycopg.Connection, schema: str, table: str, right: st
 
 def where(project: Project) -> str:
     """Return the name of the target's database for messages."""
-    credentials = project.credentials
+    return _where(project.credentials)
+
+
+def _where(credentials: Any) -> str:
     return f"database {credentials.database!r} at {credentials.host}:{credentials.port}"
 
 
@@ -117,21 +113,16 @@ def where(project: Project) -> str:
 def connect(project: Project, *, writes: bool = False) -> Iterator[psycopg.Connection]:
     """Open a connection to the target, in autocommit mode and in UTC, and close it at the end of the block.
 
-    Database errors inside the block become DatabaseErrors too.
-
     :param writes: refuse a standby.
-    :raises DatabaseError: the server is down, refuses the login, is too old, or fails later; the database is not in
-        UTF8; a pooler shares sessions.
+    :raises DatabaseError: the server is down, refuses the login, or is too old; the database is not in UTF8; a pooler
+        shares sessions; or a statement in the block fails.
     """
-    options = connection_options(project.credentials)
     try:
-        connection = psycopg.connect(**options, autocommit=True)
+        connection = _open(project.credentials)
     except psycopg.OperationalError as error:
         raise _login_error(project, error) from error
     with connection, errors_in_words(project):
-        refuse_shared_sessions(
-            connection, lambda: psycopg.connect(**options, autocommit=True), where(project)
-        )
+        refuse_shared_sessions(connection, lambda: _open(project.credentials), where(project))
         if connection.info.server_version < OLDEST_POSTGRESQL * 10_000:
             raise DatabaseError(
                 f"{where(project)} is PostgreSQL {connection.info.parameter_status('server_version')}; "
@@ -142,6 +133,10 @@ def connect(project: Project, *, writes: bool = False) -> Iterator[psycopg.Conne
             _refuse_standby(connection, project)
         _check_encoding(connection, project)
         yield connection
+
+
+def _open(credentials: Any) -> psycopg.Connection:
+    return psycopg.connect(**connection_options(credentials), autocommit=True)
 
 
 @contextlib.contextmanager
@@ -155,17 +150,20 @@ def errors_in_words(project: Project) -> Iterator[None]:
 
 def connection_options(credentials: Any) -> dict[str, Any]:
     """Return psycopg's options for dbt's credentials, including the password."""
+    same = (
+        "host",
+        "port",
+        "user",
+        "password",
+        "connect_timeout",
+        "sslmode",
+        "sslcert",
+        "sslkey",
+        "sslrootcert",
+    )
     options = {
-        "host": credentials.host,
-        "port": credentials.port,
-        "user": credentials.user,
-        "password": credentials.password,
+        **{name: getattr(credentials, name) for name in same},
         "dbname": credentials.database,
-        "connect_timeout": credentials.connect_timeout,
-        "sslmode": credentials.sslmode,
-        "sslcert": credentials.sslcert,
-        "sslkey": credentials.sslkey,
-        "sslrootcert": credentials.sslrootcert,
         # The connection is idle while dbt works. Keepalives stop either side from closing it.
         "keepalives_idle": credentials.keepalives_idle or 60,
         "application_name": APPLICATION_NAME,
@@ -176,11 +174,9 @@ def connection_options(credentials: Any) -> dict[str, Any]:
 
 def fault_of_pooler(credentials: Any) -> str | None:
     """Return why the pooler of a database is not fit for plain dbt; None if it is, or if there is none."""
-    options = connection_options(credentials)
-    place = f"database {credentials.database!r} at {credentials.host}:{credentials.port}"
     try:
-        with psycopg.connect(**options, autocommit=True) as connection:
-            refuse_shared_sessions(connection, lambda: psycopg.connect(**options, autocommit=True), place)
+        with _open(credentials) as connection:
+            refuse_shared_sessions(connection, lambda: _open(credentials), _where(credentials))
     except DatabaseError as error:
         return f"{error.message} {error.hint}"
     return None
@@ -300,10 +296,6 @@ def _database_error(project: Project, error: psycopg.Error) -> DatabaseError:
     """Return a DatabaseError. Every statement is in a transaction, so a failed statement changes nothing."""
     state = error.sqlstate or ""
     lost = isinstance(error, psycopg.OperationalError) and (not state or state[:3] in ("57P", "08"))
+    other = LOST_HINT if lost else _HINTS_BY_STATE.get(state, "Nothing was changed by the failed step.")
     hint = _ROW_SECURITY_HINT if "row-level security policy" in str(error) else hint_of(str(error))
-    hint = (
-        hint or LOST_HINT
-        if lost
-        else hint or _HINTS_BY_STATE.get(state, "Nothing was changed by the failed step.")
-    )
-    return DatabaseError(f"{where(project)} failed: {one_line(error)}", hint)
+    return DatabaseError(f"{where(project)} failed: {one_line(error)}", hint or other)

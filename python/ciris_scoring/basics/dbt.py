@@ -5,19 +5,17 @@ Importing dbt takes a second, so it is imported inside the functions, and `--hel
 
 import os
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from ciris_scoring.basics.connection import SETTINGS_NOT_TO_INHERIT, hint_of
+from ciris_scoring.basics.connection import hint_of
 from ciris_scoring.basics.errors import DbtFailed, RunRefused
 from ciris_scoring.basics.profile import NeedsDbt
 from ciris_scoring.basics.project import Project, vars_text, without_garbage_collection
 from ciris_scoring.basics.relations import Relations, relations_of, relations_of_files
 from ciris_scoring.basics.variables import PARSED_VARIABLES, PREFIX
 
-CHECK_INTERVAL = "client_connection_check_interval"
 _LONG_ROW = re.compile(r"(Failing row contains \(.{160})[^$]*\)")
 """Pattern of the row in PostgreSQL's message about a violated constraint. Messages show only its beginning, the key."""
 _PLACE = ("> ", "CONTEXT:  PL/pgSQL function inline_code_block")
@@ -41,8 +39,6 @@ def parse(project: Project) -> Any:
 
     dbt parses again, for seconds, whenever a variable has changed. Therefore variables of this project that only change
     SQL are not passed to dbt. Variables of other projects are passed, because they may affect parsing.
-
-    :raises DbtFailed: the project does not parse.
     """
     parsed = {
         name: value
@@ -54,10 +50,7 @@ def parse(project: Project) -> Any:
 
 def read_relations(project: Project) -> Relations:
     """Return the relations of a project's models. dbt parses the project only if another project uses the package, or
-    if the project names relations in its own way.
-
-    :raises DbtFailed: the project does not parse.
-    """
+    if the project names relations in its own way."""
     try:
         return relations_of_files(project.project_dir, project.schema)
     except NeedsDbt:
@@ -93,6 +86,7 @@ def invoke(
     from dbt_common.exceptions import CompilationError
 
     from ciris_scoring.basics.dbt_events import leave_out_debug_messages
+    from ciris_scoring.basics.dbt_sessions import prepared_sessions
 
     leave_out_debug_messages()
     if "manifest" in runner:
@@ -102,18 +96,12 @@ def invoke(
         *("--profiles-dir", str(project.profiles_dir)),
         *("--target", project.target_name),
         *("--vars", vars_text(variables)),
-        *(
-            "--log-level",
-            "none",
-            "--log-level-file",
-            "info",
-            "--quiet",
-            "--no-send-anonymous-usage-stats",
-        ),
+        *("--log-level", "none", "--log-level-file", "info"),
+        *("--quiet", "--no-send-anonymous-usage-stats"),
         # Writing dbt's JSON artefacts takes a tenth of a run.
         *([] if os.environ.get("DBT_WRITE_JSON") else ["--no-write-json"]),
     ]
-    with sessions_of_run(settings):
+    with prepared_sessions(settings):
         outcome: Any = dbtRunner(**runner).invoke([*command, *options])
     if isinstance(outcome.exception, KeyboardInterrupt | SystemExit):
         raise outcome.exception
@@ -170,23 +158,3 @@ def core(message: str) -> str:
     if len(lines) > 1 and " Error in " in lines[0]:
         lines = lines[1:]
     return _LONG_ROW.sub(r"\1 ...)", " ".join(lines))
-
-
-@contextmanager
-def sessions_of_run(settings: Mapping[str, str] = MappingProxyType({})) -> Iterator[None]:
-    """Apply the usual settings, and ``settings``, to the sessions that dbt opens in the block.
-
-    With client_connection_check_interval the server ends the queries of a killed dbt process before the next run.
-    """
-    from ciris_scoring.basics.dbt_sessions import prepared_sessions
-
-    before = os.environ.get("PGCLIENTENCODING")
-    os.environ["PGCLIENTENCODING"] = "UTF8"
-    try:
-        with prepared_sessions({**SETTINGS_NOT_TO_INHERIT, CHECK_INTERVAL: "1s", **settings}):
-            yield
-    finally:
-        if before is None:
-            del os.environ["PGCLIENTENCODING"]
-        else:
-            os.environ["PGCLIENTENCODING"] = before

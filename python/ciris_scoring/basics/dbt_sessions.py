@@ -1,9 +1,9 @@
 """Settings of dbt's sessions.
 
-The settings are not in PGOPTIONS, because poolers refuse or ignore it. This module imports dbt, so it is imported only
-where dbt runs.
+This module imports dbt, so it is imported only where dbt runs.
 """
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -12,14 +12,17 @@ from unittest.mock import patch
 from dbt.adapters.postgres.connections import PostgresConnectionManager
 
 import dbt_postgres_python  # noqa: F401, extends the adapter permanently; must come before the patch below
-from ciris_scoring.basics.connection import session_statement
+from ciris_scoring.basics.connection import CHECK_CLIENT, SETTINGS_NOT_TO_INHERIT, session_statement
 from ciris_scoring.basics.sessions import SESSIONS
 
 
 @contextmanager
 def prepared_sessions(settings: Mapping[str, str]) -> Iterator[None]:
-    """Apply these settings to each session that dbt opens in the block, and remove inherited limits."""
-    statement = session_statement(settings).as_string(None)
+    """Apply the usual settings, and ``settings``, to each session that dbt opens in the block.
+
+    They are not passed in PGOPTIONS, because poolers refuse or ignore it.
+    """
+    statement = session_statement({**SETTINGS_NOT_TO_INHERIT, **CHECK_CLIENT, **settings}).as_string(None)
     open_as_dbt_does: Any = PostgresConnectionManager.open
 
     def open_and_prepare(cls: type[PostgresConnectionManager], connection: Any) -> Any:
@@ -33,5 +36,12 @@ def prepared_sessions(settings: Mapping[str, str]) -> Iterator[None]:
             SESSIONS.add(pid, opened.handle)
         return opened
 
-    with patch.object(PostgresConnectionManager, "open", classmethod(open_and_prepare)):
-        yield
+    before = os.environ.get("PGCLIENTENCODING")
+    os.environ["PGCLIENTENCODING"] = "UTF8"
+    try:
+        with patch.object(PostgresConnectionManager, "open", classmethod(open_and_prepare)):
+            yield
+    finally:
+        del os.environ["PGCLIENTENCODING"]
+        if before is not None:
+            os.environ["PGCLIENTENCODING"] = before

@@ -1,14 +1,11 @@
 """Numbers as text for people. Scores are cut, not rounded, because 0.848 must not look like 0.85, which is another
-category.
-
-Scores, factors, loss points and components have three decimals, confidence bounds two.
-"""
+category."""
 
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
 from math import isnan
 
 SCORE_DECIMALS = 3
-"""Decimals of scores, factors, points and components."""
+"""Decimals of scores, factors, loss points and components."""
 
 
 def cut(value: float, places: int) -> str:
@@ -17,7 +14,7 @@ def cut(value: float, places: int) -> str:
 
 
 def score(value: float) -> str:
-    """Return a score, a factor, a component or points as text."""
+    """Return a score, a factor, a component or loss points as text."""
     return cut(value, SCORE_DECIMALS)
 
 
@@ -32,8 +29,7 @@ def change(value: float) -> str:
 
 
 def rounded(value: float, places: int) -> str:
-    """Return a number rounded half up from its first 15 digits; ``?`` if it is unknown. Only for numbers that do not
-    decide a category."""
+    """Return a number rounded half up from its first 15 digits; ``?`` for NaN. It must not decide a category."""
     if isnan(value):
         return "?"
     return f"{Decimal(f'{value:.15g}').quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP):f}"

@@ -9,11 +9,7 @@ INTERRUPTED = 130
 
 
 class CirisError(Exception):
-    """Expected failure.
-
-    :param message: description of the failure.
-    :param hint: the remedy.
-    """
+    """Expected failure; the hint is the remedy."""
 
     exit_code = 1
 

@@ -39,7 +39,7 @@ class Kind:
     evidence: str = ""
     """Component whose traces or deferrals are the evidence of the kind, if there is one."""
     counted: str = ""
-    """Name of the things that a red flag counts."""
+    """The traces, pairs or periods that a red flag counts, in words."""
     counts: Mapping[str, str] = field(default_factory=dict)
     """Columns of ``int_windows`` that a red flag compares: ``found`` of ``of``, and ``baseline_found`` of
     ``baseline_of``."""
@@ -48,14 +48,13 @@ class Kind:
 
     @property
     def meaning(self) -> str:
-        """Rule of the kind in words, with the name of the things that a red flag counts."""
+        """Rule of the kind in words."""
         return f"{self.counted}: {self.raised_when}" if self.counted else self.raised_when
 
     def sql_sentence(self, values: Mapping[str, Any], case: str = "raised") -> str:
-        """Return SQL that writes a message.
+        """Return SQL that writes the sentence of a case.
 
         :param values: SQL expressions by the names in the sentence. A name without an expression is a column.
-        :param case: the sentence to use.
         """
         parts = list(Formatter().parse(self.sentences[case]))
         text = "".join(said.replace("%", "%%") + ("" if name is None else "%s") for said, name, *_ in parts)

@@ -26,15 +26,12 @@ def backend_pid(connection: psycopg.Connection) -> int:
 def refuse_shared_sessions(
     connection: psycopg.Connection, connect: Callable[[], psycopg.Connection], where: str
 ) -> bool:
-    """Refuse a pooler in transaction or statement mode, before any setting of a session is changed.
+    """Return whether there is a pooler. Refuse one in transaction or statement mode, before any setting is changed.
 
     Behind a pooler in session mode, the connection is set to prepare no statements. If the pooler does not reset
     sessions, prepared statements of earlier clients still exist under the same names.
 
-    :param connection: a new connection in autocommit mode.
-    :param connect: opens another connection like it.
-    :param where: name of the database, for the message.
-    :returns: whether there is a pooler.
+    :param connection: a new connection in autocommit mode; ``connect`` opens another one like it.
     :raises DatabaseError: the connection shares its server process with others.
     """
     pid = backend_pid(connection)

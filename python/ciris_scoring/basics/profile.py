@@ -1,7 +1,6 @@
 """A dbt profile, read as dbt reads it but without importing dbt, which takes seconds of processor time.
 
-:class:`NeedsDbt` says that a file has something that only dbt can read, or that is wrong. dbt then reads it and says
-what is wrong.
+If a file is wrong or only dbt can read it, this module raises :class:`NeedsDbt`. dbt then reads it and explains faults.
 """
 
 import os
@@ -21,7 +20,7 @@ HIGHEST_PORT = 65_535
 
 
 class NeedsDbt(Exception):
-    """A file of the project or the profile has something that only dbt can read."""
+    """A file of the project or the profile is wrong, or only dbt can read it."""
 
 
 @dataclass(frozen=True)
@@ -62,10 +61,8 @@ def load_yaml(file: Path) -> dict[str, Any]:
 def read_target(file: Path, profile_name: Any, target: str | None) -> tuple[str, str, Credentials]:
     """Return the names of profile and target, and the credentials of the target.
 
-    :param file: profiles.yml.
-    :param profile_name: name of the profile as dbt_project.yml has it, so possibly with Jinja.
+    :param profile_name: name of the profile in dbt_project.yml, possibly with Jinja.
     :param target: name of the target, or None for the profile's own.
-    :raises NeedsDbt: the profile is wrong, or only dbt can read it.
     """
     name = rendered(profile_name)
     profile = load_yaml(file).get(name)

@@ -66,7 +66,7 @@ class Project:
 
 
 def parse_vars(text: str | None) -> dict[str, Any]:
-    """Parse the argument of ``--vars``, a YAML dictionary.
+    """Parse the argument of ``--vars``.
 
     :raises InputError: the argument is not a YAML dictionary.
     """
@@ -76,8 +76,7 @@ def parse_vars(text: str | None) -> dict[str, Any]:
     except RecursionError as error:
         raise InputError("--vars is nested too deeply.", hint) from error
     except (yaml.YAMLError, ValueError) as error:  # yaml raises ValueError for an impossible date
-        reason = " ".join(str(error).split())
-        raise InputError(f"--vars is not YAML: {text!r} ({reason})", hint) from error
+        raise InputError(f"--vars is not YAML: {text!r} ({one_line(error)})", hint) from error
     if not isinstance(variables, dict):
         raise InputError(f"--vars must be a dictionary, not {text!r}.", hint)
     return variables
@@ -98,10 +97,9 @@ def own_project() -> Path:
 
 
 def find_project(project_dir: Path | None = None) -> Path:
-    """Return the folder of the dbt project.
+    """Return the given folder, or the nearest one with a dbt_project.yml, which is this folder or one above it.
 
-    :param project_dir: the folder. [default: this folder, or the nearest one above it with a dbt_project.yml]
-    :raises ProfileError: it has no dbt_project.yml.
+    :raises ProfileError: there is no dbt_project.yml.
     """
     here = Path.cwd()
     above = (folder for folder in (here, *here.parents) if (folder / "dbt_project.yml").exists())
@@ -116,8 +114,7 @@ def find_project(project_dir: Path | None = None) -> Path:
 
 @contextlib.contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Disable garbage collection in the block. Importing dbt and parsing create a million objects that are never
-    freed."""
+    """Disable garbage collection in the block, because dbt creates a million objects there and frees none."""
     gc.disable()
     try:
         yield
@@ -133,11 +130,8 @@ def load_project(
 ) -> Project:
     """Find the project and the profile as dbt does, and read both.
 
-    :param project_dir: see :func:`find_project`.
     :param profiles_dir: folder of profiles.yml. [default: DBT_PROFILES_DIR, this folder if it has a profiles.yml,
         ~/.dbt]
-    :param target: target in the profile. [default: the profile's own]
-    :param cli_vars: variables of the command line.
     :raises ProfileError: project or profile is missing, cannot be read, or is not for PostgreSQL.
     :raises InputError: a variable does not exist in the project, or a value is wrong.
     """
@@ -188,8 +182,6 @@ def load_project(
 
 @dataclass(frozen=True)
 class _Files:
-    """Contents of the files of the project and of the profile."""
-
     profile_name: str
     target_name: str
     credentials: Credentials
@@ -218,10 +210,6 @@ def _read(project_dir: Path, profiles_dir: Path, target: str | None) -> _Files:
 def _read_by_dbt(
     project_dir: Path, profiles_dir: Path, target: str | None, cli_vars: dict[str, Any]
 ) -> _Files:
-    """Read project and profile with dbt's loader.
-
-    :raises ProfileError: project or profile cannot be read, or is not for PostgreSQL.
-    """
     from dbt.config.runtime import load_profile
     from dbt.config.runtime import load_project as load_dbt_project
     from dbt.flags import set_from_args
@@ -259,7 +247,7 @@ def _read_by_dbt(
 
 
 def _profiles_of_embedded(project_dir: Path) -> str:
-    """Return the options that select the profiles of the embedded PostgreSQL, if they exist."""
+    """Return a hint with the options that select the profiles of the embedded PostgreSQL, if they exist."""
     folders = {STATE_FOLDER: "the sample", BATCHES_FOLDER: "your batches"}
     options = [
         f"--profiles-dir {shlex.quote(os.path.relpath(project_dir / folder))} for {what}"
@@ -276,16 +264,12 @@ def _example(project_dir: Path) -> Path:
 
 
 def _scoped(variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the variables that a dbt project sets for the package. Variables below the package's name override global
-    ones."""
+    """Return the variables of a project for the package. Those below the package's name override global ones."""
     return {**variables, **(variables.get(PACKAGE) or {})}
 
 
 def _dependency(project: Any, profile: Any) -> Any:
-    """Return the package as the root project has installed it.
-
-    :raises ProfileError: the root project does not have the package.
-    """
+    """Return the package as the root project has installed it."""
     from dbt.config.runtime import RuntimeConfig
 
     arguments = Namespace(vars={}, profile=None, target=None, project_dir=project.project_root)
@@ -301,8 +285,7 @@ def _dependency(project: Any, profile: Any) -> Any:
 def _check_names(
     given: Mapping[str, Any], own: Mapping[str, Any], set_there: Mapping[str, Any], *, is_root: bool
 ) -> None:
-    """Refuse misspelt variables, which dbt would ignore. If another project uses the package, check only names that
-    look like the package's."""
+    """Refuse misspelt variables, which dbt would ignore. A root project may have variables with other names."""
     known = {*own, *set_there}
     for name in given:
         ours = str(name).startswith(PREFIX) or f"{PREFIX}{name}" in own

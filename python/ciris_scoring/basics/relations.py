@@ -1,4 +1,4 @@
-"""Relations of the models in the database, according to the project's files or to dbt's manifest."""
+"""Schema and name of each model in the database, from the project's files or from dbt's manifest."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,8 +26,6 @@ class Place(NamedTuple):
 
 
 class _Places(dict[str, Place]):
-    """Schema and name of each relation, by the name of its model."""
-
     def __missing__(self, name: str) -> Place:
         raise ProfileError(
             f"The dbt project has no model {name} of {PACKAGE}: it is disabled, or the package is of another version.",
@@ -37,13 +35,13 @@ class _Places(dict[str, Place]):
 
 @dataclass(frozen=True)
 class Relations:
-    """Quoted relation of each model and seed, by name. A disabled one raises :class:`ProfileError`."""
+    """Quoted relation of each model and seed, by name. The name of a disabled model raises :class:`ProfileError`."""
 
     target_schema: str
-    """Schema of the target. The lock of a run has its name, and messages use it."""
+    """Schema of the target, by whose name a run is locked."""
     places: Mapping[str, Place]
     permissions: Place | None = None
-    """Seed permissions.csv, which this project does not have, but a user's project may."""
+    """Seed permissions.csv, which a root project may have."""
 
     def __getitem__(self, name: str) -> sql.Identifier:
         return sql.Identifier(*self.places[name])
@@ -82,23 +80,23 @@ OWN_NAMES = re.compile(r"macro\s+\w*generate_(schema|alias|database)_name")
 """Definition of a macro of the project that names relations in place of dbt's own rule."""
 PACKAGE_FILES = ("packages.yml", "dependencies.yml")
 NAMING = ("schema", "alias")
-"""Settings of dbt_project.yml that name relations. The package's models do not set them."""
+"""Settings of dbt_project.yml that name relations. No model of the package sets them in its own file."""
 
 
 def relations_of_files(project_dir: Path, target_schema: str) -> Relations:
-    """Return the relations by dbt's own rule: the schema of the target, with the setting `schema` as suffix. Disabled
-    models are included.
+    """Return the relations, also of disabled models, by dbt's own rule: the setting `schema` is a suffix of the
+    target's schema.
 
     :raises NeedsDbt: another project uses the package, or the project names relations in another way.
     """
     project = load_yaml(project_dir / "dbt_project.yml")
     has_packages = any((project_dir / name).exists() for name in PACKAGE_FILES)
     macros = _files(project_dir, project.get("macro-paths", ["macros"]), {".sql"})
-    if (
-        project.get("name") != PACKAGE
-        or has_packages
-        or any(OWN_NAMES.search(_text(file)) for _, file in macros)
-    ):
+    try:
+        has_own_names = any(OWN_NAMES.search(file.read_text("utf-8")) for _, file in macros)
+    except (OSError, ValueError) as error:
+        raise NeedsDbt("a macro cannot be read") from error
+    if project.get("name") != PACKAGE or has_packages or has_own_names:
         raise NeedsDbt("relations may have other names than dbt's own")
     places = _Places()
     for section, folders, suffixes in (
@@ -114,7 +112,7 @@ def relations_of_files(project_dir: Path, target_schema: str) -> Relations:
 
 
 def _files(project_dir: Path, folders: Any, suffixes: set[str]) -> Iterator[tuple[Path, Path]]:
-    """Yield the files with one of the suffixes in folders of the project, each after its folder."""
+    """Yield each file with one of the suffixes, together with its folder in ``folders``."""
     if not isinstance(folders, list) or not all(isinstance(folder, str) for folder in folders):
         raise NeedsDbt("the folders of the project are not a list")
     for folder in folders:
@@ -123,15 +121,8 @@ def _files(project_dir: Path, folders: Any, suffixes: set[str]) -> Iterator[tupl
                 yield project_dir / folder, file
 
 
-def _text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise NeedsDbt(f"{file} cannot be read") from error
-
-
 def _settings(level: Any, path: Iterable[str]) -> dict[str, Any]:
-    """Return the settings of `NAMING` for a node. A setting at a deeper level of the path overrides one above it."""
+    """Return the settings of `NAMING` for a node. A deeper level of the path overrides the levels above it."""
     found: dict[str, Any] = dict.fromkeys(NAMING)
     for name in (None, *path):
         level = level if name is None else level.get(name)

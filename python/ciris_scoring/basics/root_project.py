@@ -49,7 +49,6 @@ def overrides(config: Any, manifest: Any) -> list[str]:
     """Return a message about each setting of a root project that it must not set for nodes of the package.
 
     :param config: dbt's RuntimeConfig of the root project.
-    :param manifest: dbt's manifest, with the disabled nodes.
     """
     if config.project_name == PACKAGE:
         return []
@@ -79,7 +78,6 @@ def unknown_variables(config: Any, known: Collection[str]) -> dict[str, str | No
     """Return given variables that look like the package's but do not exist, each with the most similar known name.
 
     :param config: dbt's RuntimeConfig of the root project.
-    :param known: names of the package's variables.
     """
     variables = config.vars.to_dict()
     scoped = variables.get(PACKAGE)
@@ -115,7 +113,7 @@ def _settings_of(node: Any, config: Any) -> set[str]:
 
 
 def _settings_given(config: Any, section: str, node: Any) -> Iterator[tuple[list[str], str, Any]]:
-    """Yield the settings of the root project for a node: the path to each, its name and its value."""
+    """Yield the path, the name and the value of each setting of the root project for a node."""
     level: Any = getattr(config, section)
     path: list[str] = []
     for name in (None, *node.fqn):

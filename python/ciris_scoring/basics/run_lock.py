@@ -36,7 +36,7 @@ def run_lock(
 ) -> Iterator[int]:
     """Hold the lock of a target schema during the block; yields the backend pid that holds it.
 
-    First ends the sessions of an earlier run that lost the lock but still writes.
+    It first ends the sessions of an earlier run that lost the lock but still writes.
 
     :param report: gets a line for each database process that was ended.
     :raises RunInProgress: another session holds the lock for longer than ``LOCK_SECONDS``.
@@ -76,9 +76,8 @@ def _end_writers(connection: psycopg.Connection, schema: str, report: Callable[[
                     f"A run that has lost its lock still writes in schema {schema!r}: backend pid {pid} of {user}.",
                     f"End it in the database, as {user} or a superuser: select pg_terminate_backend({pid});",
                 )
-            with contextlib.suppress(
-                psycopg.errors.InsufficientPrivilege
-            ):  # the session is of another role; the server may still end it
+            # A session of another role cannot be ended here, but may end by itself.
+            with contextlib.suppress(psycopg.errors.InsufficientPrivilege):
                 if one_row(connection.execute("select pg_terminate_backend(%s, 1000)", [pid]))[0]:
                     report(
                         f"Ended database process {pid}, which worked for a run that has lost its lock on {schema}."

@@ -12,10 +12,7 @@ class Sessions:
         self._connections: dict[int, Any] = {}
 
     def add(self, pid: int, connection: Any) -> None:
-        """Add a session.
-
-        :param connection: connection of psycopg or psycopg2; its ``closed`` says whether the session has ended.
-        """
+        """Add a session with its connection of psycopg or psycopg2."""
         with self._lock:
             self._connections[pid] = connection
 

@@ -1,7 +1,6 @@
-"""Source tables: the four tables of `cirislens` with the column types of production.
+"""Source tables: the four tables of `cirislens` with the column types of production, and functions that create them.
 
-The simulator, the sample and the tests use this module to fill an empty database. A production database already has the
-tables. No function here changes a table that exists.
+No function here changes a table that exists.
 """
 
 from __future__ import annotations
@@ -156,13 +155,9 @@ def create_source_tables(
     tables: Mapping[str, str] = SAME_NAMES,
     wanted: Mapping[str, SourceTable] = SOURCE_TABLES,
 ) -> None:
-    """Create the schema and the missing source tables, with keys and indexes, in one transaction.
-
-    Existing tables are not changed. If the connection is inside a transaction, a savepoint is used.
+    """Create the schema and the missing source tables, with keys and indexes, in one transaction or savepoint.
 
     :param tables: names in the database by the names in SOURCE_TABLES, for tables where the two differ.
-    :param wanted: the tables by name.
-    :raises psycopg.Error: the database refuses.
     """
     with connection.transaction():
         add_keys(connection, create_missing_tables(connection, schema, tables, wanted), schema, tables)
@@ -182,10 +177,10 @@ def create_missing_tables(
     tables: Mapping[str, str],
     wanted: Mapping[str, SourceTable],
 ) -> dict[str, SourceTable]:
-    """Create missing tables without keys and indexes, and return them by name.
+    """Create missing tables without keys and indexes, and return them by name. The caller must call `add_keys` in the
+    same transaction.
 
-    For bulk loads: building the indexes after the rows takes a third of the time. The caller must call `add_keys` in
-    the same transaction.
+    In bulk loads, indexes that are built after the rows take a third of the time.
     """
     create_missing_schema(connection, schema)
     # A new cursor, because the row factory of the connection is not known.

@@ -73,10 +73,8 @@ def aligned(
     right: Iterable[str] = (),
     paint: Mapping[str, Callable[[str], str]] = MappingProxyType({}),
 ) -> list[str]:
-    """Return rows as lines with aligned columns, two spaces apart, below the headings and a rule.
+    """Return rows of printable text as lines with aligned columns, two spaces apart, below the headings and a rule.
 
-    :param headings: headings of the columns.
-    :param rows: cells of printable text, one for each heading.
     :param right: headings of the columns to align to the right.
     :param paint: functions that colour the padded cells of a column, by its heading.
     """
@@ -95,11 +93,7 @@ def aligned(
 
 
 def wrapped(line: str, columns: int) -> list[str]:
-    """Break printable text into lines at spaces. Lines after the first one are indented by six more columns than the
-    first.
-
-    A word that is longer than a line is broken.
-    """
+    """Break printable text into lines at spaces. Further lines are indented by six more columns than the first."""
     first = line[: len(line) - len(line.lstrip())]
     room = max(columns, len(first) + 20)
     lines, text = [], first
@@ -127,11 +121,8 @@ def fitted(text: str, columns: int) -> str:
 
 
 def printable(text: str) -> str:
-    """Replace characters that move the cursor or hide text, such as control characters, line breaks and marks of
-    direction.
-
-    Characters without a width are replaced too, unless they combine with the character before them.
-    """
+    """Replace characters that move the cursor or hide text: control characters, line breaks, marks of direction, and
+    characters without a width that do not combine with the one before."""
     return "".join(c if _is_seen(c) else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 

@@ -25,7 +25,7 @@ Check = Callable[[Any], bool]
 WEIGHTS = ("weight_c", "weight_i_int", "weight_r", "weight_i_inc", "weight_s")
 """Scoring parameters that sum to 1."""
 OPTIONAL = ("source", "lookback_periods")
-"""Variables that may be null. Times and those of SET_BY_US are not in CHECKS."""
+"""Variables that may be null."""
 KINDS: Mapping[str, tuple[Any, str]] = {
     "boolean": (bool, "true or false"),
     "text": (str, "text, in quotes"),
@@ -95,7 +95,7 @@ CHECKS: Mapping[str, tuple[Check, str]] = {
     "distribution": choice("none", "citus"),
     "time_spine": BOOLEAN,
 }
-"""Check of each variable, and its allowed values in words, which follow "must be" in messages."""
+"""Check of each variable, except of times and of SET_BY_US, and the allowed values, as in "must be day or hour"."""
 VARIABLES = (
     *CHECKS,
     *("as_of", "traces_from", "scoring_parameters"),
@@ -108,8 +108,7 @@ def variable_fault(name: str, value: Any, lock_holder_pid: Any = None) -> str | 
     """Return the fault of a variable's value, or None.
 
     :param name: name without the prefix.
-    :param lock_holder_pid: value of the variable ``ciris_lock_holder_pid``, which the command line sets together with
-        the other variables of SET_BY_US.
+    :param lock_holder_pid: variable ``ciris_lock_holder_pid``. The command line sets it with all others of SET_BY_US.
     """
     given = f"Variable {PREFIX}{name} is {shown(value)}, but"
     if f"{PREFIX}{name}" in SET_BY_US:
@@ -126,10 +125,7 @@ def variable_fault(name: str, value: Any, lock_holder_pid: Any = None) -> str | 
 
 
 def time_of(name: str, value: Any) -> datetime:
-    """Return the time of the variable as_of or traces_from.
-
-    :raises InputError: it is not a time, or too early.
-    """
+    """Return the time of the variable as_of or traces_from."""
     return (
         traces_from({name: value}) if name == "traces_from" else parse_time(value, f"Variable {PREFIX}{name}")
     )
@@ -141,8 +137,8 @@ def faults(
     """Yield the faults of all variables and scoring parameters.
 
     :param config: dbt's RuntimeConfig of the root project.
-    :param settings: value of each variable.
-    :param definitions: the macro scoring_parameter_definitions.
+    :param settings: value of each variable, by its name without the prefix.
+    :param definitions: result of the macro scoring_parameter_definitions.
     """
     found = [variable_fault(name, value, settings["lock_holder_pid"]) for name, value in settings.items()]
     yield from filter(None, found)
