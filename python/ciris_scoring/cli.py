@@ -26,8 +26,6 @@ from ciris_scoring.options import (
 )
 
 # Importing dbt or pandas takes a second, so a module that imports them is imported only in the commands that need it.
-
-
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -50,16 +48,11 @@ class Commands(click.Group):
                 _end(ctx, InputError(fault))
             if error.filename is not None or error.errno not in NO_ROOM:
                 raise
-            _end(
-                ctx,
-                CirisError(
-                    f"The output cannot be written: {error.strerror}.", "Make room, or write elsewhere."
-                ),
-            )
+            message = f"The output cannot be written: {error.strerror}."
+            _end(ctx, CirisError(message, "Make room, or write elsewhere."))
 
 
 def _end(ctx: click.Context, error: CirisError) -> NoReturn:
-    """Print an error, and exit with its code."""
     click.echo(f"{coloured('Error:', fg='red', bold=True)} {printable(one_line(error.message))}", err=True)
     if error.hint:
         click.echo(f"{coloured('Hint:', fg='yellow')} {printable(one_line(error.hint))}", err=True)
@@ -67,6 +60,9 @@ def _end(ctx: click.Context, error: CirisError) -> NoReturn:
 
 
 PATH = UsablePath(allow_dash=True)
+json_flag = click.option(
+    "--json", "for_machines", is_flag=True, help="Print a JSON object, with full precision, instead."
+)
 keys_option = click.option(
     "--keys",
     type=UsablePath(dir_okay=False),
@@ -263,7 +259,7 @@ def run(
 
 
 @main.command()
-@click.option("--json", "for_machines", is_flag=True, help="Print a JSON object.")
+@json_flag
 @database_options
 def check(for_machines: bool, place: Place) -> None:
     """Check whether the database is fit for a run, and what a run would do.
@@ -286,6 +282,11 @@ def check(for_machines: bool, place: Place) -> None:
     sys.exit(fitness.exit_code)
 
 
+threshold_option = click.option(
+    "--threshold",
+    type=Number(0, 1),
+    help="Steady score that the permission requires. [default: that of the published verdicts]",
+)
 permission_option = click.option(
     "--permission",
     metavar="NAME",
@@ -302,13 +303,9 @@ permission_option = click.option(
     help="Window of the score in days. [default: the shortest in which the agent has a score]",
 )
 @click.option("--since", metavar="TIME", help="Compare also with the score at this as-of.")
-@click.option(
-    "--threshold",
-    type=Number(0, 1),
-    help="Steady score that the permission requires. [default: that of the published verdict]",
-)
+@threshold_option
 @permission_option
-@click.option("--json", "for_machines", is_flag=True, help="Print a JSON object with full precision.")
+@json_flag
 @database_options
 def explain(
     agent: str,
@@ -323,8 +320,7 @@ def explain(
     """Explain a published score: the verdict, the loss components, what changed, and the traces that cost most.
 
     AGENT is a hash, the beginning of one, a present or former name, or a label such as "Link (4107c26f)". If it matches
-    several agents, they are listed; "hash:" before a whole hash selects that agent. The command only reads the marts;
-    the role needs the right to do so.
+    several agents, they are listed; "hash:" before a whole hash selects that agent. The command only reads the marts.
 
     \b
     Examples:
@@ -354,11 +350,7 @@ csv_option = click.option("--csv", "form", flag_value="csv", help="Print CSV wit
 @main.command()
 @as_of_option
 @window_option
-@click.option(
-    "--threshold",
-    type=Number(0, 1),
-    help="Steady score that the permission requires. [default: that of the published verdicts]",
-)
+@threshold_option
 @permission_option
 @json_option
 @csv_option
@@ -371,9 +363,7 @@ def fleet(
     form: str | None,
     place: Place,
 ) -> None:
-    """Show the published scores of all agents with their verdicts, those that need attention first.
-
-    The command only reads the marts; the role needs the right to do so.
+    """Show the published scores of all agents with their verdicts. Agents that need attention come first.
 
     \b
     Examples:
@@ -395,8 +385,6 @@ def fleet(
 def alerts(as_of: str | None, window_days: int | None, form: str | None, place: Place) -> None:
     """Show the alerts and red flags that are raised. Acknowledged ones are last.
 
-    The command only reads the marts; the role needs the right to do so.
-
     \b
     Examples:
       ciris-scoring alerts
@@ -414,7 +402,7 @@ def alerts(as_of: str | None, window_days: int | None, form: str | None, place: 
 @click.option("--reason", metavar="TEXT", help="Reason, for others.")
 @click.option("--until", metavar="DATE", help="Last day (UTC) of the acknowledgement.")
 @click.option("--withdraw", is_flag=True, help="Withdraw the acknowledgement.")
-@click.option("--json", "for_machines", is_flag=True, help="Print a JSON object, with the log.")
+@json_flag
 @database_options
 def acknowledge(
     agent: str | None,
@@ -426,11 +414,11 @@ def acknowledge(
     for_machines: bool,
     place: Place,
 ) -> None:
-    """Mark an alert or a red flag of an agent as seen, until a day; without AGENT, list all marks.
+    """Acknowledge an alert or a red flag of an agent until a day; without AGENT, list all acknowledgements.
 
     AGENT is as in `ciris-scoring explain`, KIND the kind of the alert or the name of the red flag. Everybody who reads
-    the alert then sees who has seen it and why, and it is listed last. Scores and verdicts stay the same. If it ends
-    and is raised again, or becomes critical, it is not marked any more.
+    the alert then sees who acknowledged it and why, and it is listed last. Scores and verdicts stay the same. The
+    acknowledgement ends if the alert ends or becomes critical. With --json, the list has the log too.
 
     \b
     Examples:
@@ -488,19 +476,14 @@ def init(folder: Path) -> None:
     help="File to write; - for stdout. [default: ciris-report.html in this folder; stdout with --json]",
 )
 @window_option
-@click.option("--json", "for_machines", is_flag=True, help="Write a JSON object with full precision instead.")
+@json_flag
 @database_options
-def report(
-    output: Path | None,
-    window_days: int | None,
-    for_machines: bool,
-    place: Place,
-) -> None:
+def report(output: Path | None, window_days: int | None, for_machines: bool, place: Place) -> None:
     """Write the published scores as one HTML file, to keep, to send, or to attach to a CI job.
 
     The file has the fleet with verdicts, each agent with its history, alerts and red flags, and the parameters. It
-    works offline. The command only reads the marts; the role needs the right to do so. Of more than 500 agents, the
-    report shows the 500 that need attention most. An existing file is replaced only when the new one is complete.
+    works offline. Of more than 500 agents, the report shows the 500 that need attention most. An existing file is
+    replaced only after the new one is complete.
 
     \b
     Examples:
@@ -528,12 +511,7 @@ def report(
 @click.option(
     "--all", "every_problem", is_flag=True, help="List 20 problems of each batch. [default: 20 of all]"
 )
-@click.option(
-    "--json",
-    "for_machines",
-    is_flag=True,
-    help="Print a JSON object instead of text, with 20 problems of each batch.",
-)
+@json_flag
 @database_options
 def load(
     paths: tuple[Path, ...],
@@ -547,9 +525,7 @@ def load(
     PATHS are files (.json or .jsonl, also with .gz), folders, or - for standard input. Missing tables are created.
     Traces that are already loaded are skipped, so an interrupted load can be repeated. Two loads at the same time are
     safe. A trace whose signature does not verify is loaded and marked; covenant_trace_verification gives the reason.
-
-    Needs the extra audit, in a checkout of the repository: pip install '.[audit]'. The exit code is 2 if anything was
-    rejected or did not verify; the rest is loaded.
+    The exit code is 2 if anything was rejected or did not verify; the rest is loaded.
 
     \b
     Examples:
@@ -572,13 +548,8 @@ def load(
     "--print", "print_only", is_flag=True, help="Print the statements without connecting to a database."
 )
 @database_options
-def init_db(
-    print_only: bool,
-    place: Place,
-) -> None:
+def init_db(print_only: bool, place: Place) -> None:
     """Create the source tables that do not exist, as `ciris-scoring load` needs them.
-
-    Needs the extra audit, in a checkout of the repository: pip install '.[audit]'.
 
     \b
     Examples:
@@ -605,7 +576,7 @@ def init_db(
 )
 @click.option("--from", "first", metavar="TIME", help="Compare traces from this time on.")
 @click.option("--to", "last", metavar="TIME", help="Compare traces before this time.")
-@click.option("--json", "for_machines", is_flag=True, help="Print a JSON object instead of tables.")
+@json_flag
 @database_options
 def audit(
     paths: tuple[Path, ...],
@@ -621,8 +592,8 @@ def audit(
     Signatures are verified with the keys of --keys only. Every column and the order of the chain are computed from the
     files. Every difference is listed, trace by trace. Nothing in the database is changed.
 
-    Needs the extra audit, in a checkout of the repository: pip install '.[audit]'. Exit code 0: database and files
-    agree; 1: they differ; 2: they agree, but something in the files was rejected or did not verify.
+    Exit code 0: database and files agree; 1: they differ; 2: they agree, but something in the files was rejected or did
+    not verify.
 
     \b
     Examples:
@@ -693,10 +664,8 @@ def serve(
     """Serve the published scores as web pages and over HTTP, until the process is stopped.
 
     The endpoints of the API are under /api/v1/scoring; /openapi.json describes them. The server only reads the marts,
-    so give it a separate role that may only read. While the database cannot be reached, it answers 503.
-
-    Needs the extra api, in a checkout of the repository: pip install '.[api]'. On an address that other machines can
-    reach, it requires the API key in the environment variable CIRIS_API_KEY.
+    so give it a separate role that may only read. While the database cannot be reached, it answers 503. On an address
+    that other machines can reach, it requires the API key in the environment variable CIRIS_API_KEY.
 
     \b
     Examples:
@@ -742,19 +711,12 @@ def stop(delete: bool, project_dir: Path | None) -> None:
 @fleet_options(agents=20, days=45, traces_per_day=25.0)
 @click.option("--end", metavar="TIME", help="End of the traces, a whole UTC hour. [default: today 00:00 UTC]")
 @database_options
-def simulate(
-    agents: int,
-    days: int,
-    traces_per_day: float,
-    seed: int,
-    end: str | None,
-    place: Place,
-) -> None:
+def simulate(agents: int, days: int, traces_per_day: float, seed: int, end: str | None, place: Place) -> None:
     """Write a simulated fleet into the source tables, for trials.
 
     Some agents are healthy, others drift, have a broken chain or a revoked key, stay fragile, relapse, are
-    overconfident, renamed, new or silent. Missing tables are created. A table that already has traces is refused. With
-    ciris_source: events, the traces are written as events, as today's lens stores them.
+    overconfident, renamed, new or silent. Missing tables are created. A table that already has traces is refused. If
+    the variable ciris_source is events, the traces are written as events, as today's lens stores them.
 
     \b
     Examples:

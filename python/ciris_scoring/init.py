@@ -1,4 +1,4 @@
-"""Write the dbt project into a folder, for users who installed the package without a checkout."""
+"""Write the dbt project into a folder, for users who have the package without a checkout."""
 
 import contextlib
 import os
@@ -54,14 +54,10 @@ def init(folder: Path) -> None:
         behind.
     """
     if system := _system_folder(folder):
+        where = "is" if folder.resolve() == system else "is in"
         raise InputError(
-            f"No project can be created in {folder}: "
-            + (
-                f"{system} is a folder of the system"
-                if folder.resolve() == system
-                else f"it is in the system's {system}"
-            )
-            + ", and this command writes many files.",
+            f"No project can be created in {folder}, which {where} {system}, a folder of the system: this command "
+            "writes many files.",
             "Name a folder of yours: ciris-scoring init FOLDER.",
         )
     names = [*PARTS, "profiles.yml", "schedule.crontab", ".gitignore"]

@@ -32,15 +32,9 @@ class UsablePath(click.Path):
         super().__init__(path_type=Path, file_okay=file_okay, dir_okay=dir_okay, allow_dash=allow_dash)
 
     def convert(
-        self,
-        value: str | os.PathLike[str],
-        param: click.Parameter | None,
-        ctx: click.Context | None,
+        self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
     ) -> str | bytes | os.PathLike[str]:
-        """Return the path.
-
-        :raises click.BadParameter: the path has a NUL, is too long, or leads through a loop of symbolic links.
-        """
+        """Return the path, or fail if it has a NUL, is too long, or leads through a loop of symbolic links."""
         if fault := fault_of_path(value):
             self.fail(fault, param, ctx)
         return super().convert(value, param, ctx)
@@ -54,10 +48,7 @@ another package's."""
 
 @contextlib.contextmanager
 def extra(name: str) -> Iterator[None]:
-    """Import the packages of an optional extra, or of several, separated by commas.
-
-    :raises InputError: a package is missing; the hint says how to install the extra.
-    """
+    """Say how to install an optional extra, or several separated by commas, if an import in the block fails."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -71,10 +62,7 @@ class Number(click.FloatRange):
     """Parameter type of a finite number in a range. click accepts NaN in every range."""
 
     def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> float:
-        """Return the number.
-
-        :raises click.BadParameter: the value is not a number, not finite, or out of range.
-        """
+        """Return the number, or fail if it is not finite or out of range."""
         number: float = super().convert(value, parameter, context)
         if not math.isfinite(number):
             self.fail(f"{value!r} is not a finite number.", parameter, context)
@@ -105,19 +93,13 @@ class Place:
     """Whether to use the PostgreSQL that comes with the package."""
 
     def cli_vars(self) -> dict[str, Any]:
-        """Return the variables of ``--vars``.
-
-        :raises InputError: the argument is not a YAML dictionary.
-        """
+        """Return the variables of ``--vars``."""
         from ciris_scoring.basics.project import parse_vars
 
         return parse_vars(self.variables)
 
     def project(self) -> "Project":
-        """Load the project with this target and these variables.
-
-        :raises CirisError: there is no project, or its profile or a variable is wrong.
-        """
+        """Load the project with this target and these variables."""
         from ciris_scoring.basics.project import STATE_FOLDER, find_project, load_project
 
         self.check_embedded()
@@ -132,10 +114,7 @@ class Place:
         return load_project(project_dir, profiles_dir, self.target, cli_vars)
 
     def check_embedded(self) -> None:
-        """Refuse ``--target`` and ``--profiles-dir`` together with ``--embedded``.
-
-        :raises InputError: one of the two is given too.
-        """
+        """Refuse ``--target`` and ``--profiles-dir`` together with ``--embedded``."""
         if self.embedded and (self.target or self.profiles_dir):
             raise InputError(
                 "--embedded brings its own profile, so --target and --profiles-dir have no meaning with it.",
@@ -217,8 +196,7 @@ def fleet_options(*, agents: int, days: int, traces_per_day: float) -> Callable[
 
 
 def every_second() -> Callable[[int, int], None]:
-    """Return a function that reports the number of written traces on stderr, at most once per second, and at the
-    end."""
+    """Return a function that reports the number of written traces on stderr, at most once per second and at the end."""
     last = time.monotonic()
 
     def progress(done: int, expected: int) -> None:

@@ -66,13 +66,8 @@ def read(project: Project) -> tuple[list[Acknowledgement], list[Acknowledgement]
 def write(
     project: Project, agent: str, kind: str, by: str, reason: str | None = None, until: str | None = None
 ) -> tuple[Acknowledgement, Acknowledgement | None]:
-    """Acknowledge an alert or red flag that is raised now, or withdraw its acknowledgement.
+    """Acknowledge an alert or red flag that is raised now. Without a reason and a day, withdraw its acknowledgement.
 
-    :param agent: hash, beginning of a hash, name or label.
-    :param kind: kind of the alert, or name of the red flag.
-    :param by: name of the person.
-    :param reason: reason of the acknowledgement; None to withdraw it.
-    :param until: last day of the acknowledgement; None to withdraw it.
     :returns: the new row, and the acknowledgement that was in force before it.
     :raises InputError: a value is wrong, the alert is not raised, or there is nothing to withdraw.
     :raises DatabaseError: the role may not write acknowledgements.
@@ -92,15 +87,12 @@ def write(
         before = acknowledgements.in_force(acknowledgements.log(marts, [agent_id_hash])).get(
             (agent_id_hash, kind)
         )
-        if reason is None:
-            if before is None:
-                raise InputError(
-                    f"No acknowledgement of {shown(kind)} of agent {agent_id_hash} is in force.",
-                    "`ciris-scoring acknowledge` lists those that are.",
-                )
-            severity = None
-        else:
-            severity = _severity(marts, agent_id_hash, kind)
+        if reason is None and before is None:
+            raise InputError(
+                f"No acknowledgement of {shown(kind)} of agent {agent_id_hash} is in force.",
+                "`ciris-scoring acknowledge` lists those that are.",
+            )
+        severity = None if reason is None else _severity(marts, agent_id_hash, kind)
         action = "withdraw" if reason is None else "acknowledge"
         connection.execute(
             sql.SQL(
@@ -154,10 +146,7 @@ def _day(text: str) -> date:
 
 
 def _severity(marts: Marts, agent_id_hash: str, kind: str) -> str:
-    """Return the highest severity with which an alert or red flag is raised now, in any window.
-
-    :raises InputError: it is not raised.
-    """
+    """Return the highest severity with which an alert or red flag is raised now, in any window."""
     newest = fleet.newest(marts)
     found: list[Raised] = [
         one
@@ -181,8 +170,6 @@ def _prepare(connection: psycopg.Connection, marts: Marts) -> None:
     """Create the table if it does not exist, and let the readers of the alerts read it.
 
     The table must belong to the owner of the marts: PostgreSQL would run triggers of another owner as this role.
-
-    :raises DatabaseError: it belongs to another role, or does not exist and the role may not create it.
     """
     table = acknowledgements.table(marts)
     names = {"marts": marts.relations["fct_capacity_alerts"], "table": table}

@@ -14,16 +14,7 @@ import psycopg
 from ciris_scoring.basics.errors import CommandFailed, DatabaseError, InputError
 from ciris_scoring.basics.relations import Relations
 from ciris_scoring.basics.terminal import progress
-from ciris_scoring.job.notify import (
-    Channel,
-    News,
-    Verdicts,
-    changes,
-    message_of,
-    read_verdicts,
-    send,
-    to_json,
-)
+from ciris_scoring.job import notify
 from ciris_scoring.job.run_log import RunRecord
 from ciris_scoring.marts import fleet
 from ciris_scoring.marts.alerts import Alert, alerts
@@ -36,23 +27,19 @@ READ_BEFORE = ("fct_fleet_capacity", "fct_capacity_alerts", "fct_record_signs", 
 
 @dataclass
 class AfterRun:
-    """Actions at the end of a run.
-
-    :param record: record of the run.
-    :param report_file: file to write a report to.
-    :param alert_command: program to start if there are new alerts; it reads them as JSON from standard input.
-    :param channels: channels that get the news.
-    :param for_machines: print only one JSON object on stdout, whether the run succeeds or fails.
-    """
+    """Actions at the end of a run."""
 
     record: RunRecord
     report_file: Path | None = None
     alert_command: str | None = None
+    """Program to start if there are new alerts; it reads them as JSON from standard input."""
     for_machines: bool = False
-    channels: Sequence[Channel] = ()
-    news: News = field(default_factory=News)
+    """Whether to print only one JSON object on stdout, whether the run succeeds or fails."""
+    channels: Sequence[notify.Channel] = ()
+    """Channels that get the news."""
+    news: notify.News = field(default_factory=notify.News)
     _known: dict[tuple[str, int, str], Alert] = field(default_factory=dict)
-    _verdicts: Verdicts = field(default_factory=dict)
+    _verdicts: notify.Verdicts = field(default_factory=dict)
 
     @contextlib.contextmanager
     def summed_up(self) -> Iterator[None]:
@@ -71,7 +58,7 @@ class AfterRun:
         finally:
             if self.for_machines:
                 click.echo(self._summary())
-            send(self.channels, message_of(self.record, self.news))
+            notify.send(self.channels, notify.message_of(self.record, self.news))
 
     def _check_command(self) -> None:
         try:
@@ -88,7 +75,7 @@ class AfterRun:
         if newest is not None:
             self._known = {_key(alert): alert for alert in alerts(marts, newest.as_of)}
             if self.channels:
-                self._verdicts = read_verdicts(marts, newest.as_of)
+                self._verdicts = notify.read_verdicts(marts, newest.as_of)
 
     def show_fleet(self, connection: psycopg.Connection, relations: Relations, moment: datetime) -> None:
         """Print the fleet table, and find the alerts that are new, became critical or are closed, and the verdicts that
@@ -97,7 +84,8 @@ class AfterRun:
             marts = Marts(connection, relations)
             found = alerts(marts, moment)
             if self.channels:
-                self.news.changed_verdicts = changes(self._verdicts, read_verdicts(marts, moment))
+                verdicts = notify.read_verdicts(marts, moment)
+                self.news.changed_verdicts = notify.changes(self._verdicts, verdicts)
             try:
                 tables = None if self.for_machines else fleet_tables(connection, relations, moment)
             except DatabaseError as error:
@@ -112,10 +100,7 @@ class AfterRun:
             click.echo(tables)
 
     def hand_on(self, connection: psycopg.Connection, relations: Relations) -> None:
-        """Write the report, and start the alert command if there are new alerts.
-
-        :raises CirisError: the report or the command failed. The scores are already published.
-        """
+        """Write the report, and start the alert command if there are new alerts."""
         if self.report_file is not None:
             from ciris_scoring.serve import report
 
@@ -127,16 +112,13 @@ class AfterRun:
     def _start(self, command: str) -> None:
         document = {"as_of": self.record.as_of, "alerts": [asdict(alert) for alert in self.news.new_alerts]}
         try:
-            done = subprocess.run(shlex.split(command), input=to_json(document).encode(), check=False)
+            done = subprocess.run(shlex.split(command), input=notify.to_json(document).encode(), check=False)
+            fault = f"ended with exit code {done.returncode}: {command}" if done.returncode else None
         except OSError as error:
+            fault = f"cannot be started: {error}"
+        if fault:
             raise CommandFailed(
-                f"The scores are published, but the command of --on-alert cannot be started: {error}",
-                "Correct it; `ciris-scoring alerts` shows the alerts.",
-            ) from error
-        if done.returncode != 0:
-            raise CommandFailed(
-                f"The scores are published, but the command of --on-alert ended with exit code {done.returncode}: "
-                f"{command}",
+                f"The scores are published, but the command of --on-alert {fault}",
                 "Correct it; `ciris-scoring alerts` shows the alerts.",
             )
 
@@ -145,7 +127,7 @@ class AfterRun:
         run = asdict(self.record)
         run["scoring_run_id"] = run.pop("run_id")
         del run["state_digest"]
-        return to_json(run | {"new_alerts": [asdict(alert) for alert in self.news.new_alerts]})
+        return notify.to_json(run | {"new_alerts": [asdict(alert) for alert in self.news.new_alerts]})
 
 
 def _key(alert: Alert) -> tuple[str, int, str]:

@@ -45,7 +45,7 @@ class Backfill:
     steps: tuple[Step, ...]
     is_resumed: bool = False
     is_from_nothing: bool = False
-    """True if nothing is published. The first step then ignores the tables of an unfinished first run."""
+    """Whether nothing is published. The first step then ignores the tables of an unfinished first run."""
 
     def variables(self, step: Step) -> dict[str, dict[str, str]]:
         """Return the dbt variable with which a run executes this step of the backfill."""
@@ -62,15 +62,8 @@ class Backfill:
 def plan_steps(
     start: datetime, first: datetime, last: datetime, until: datetime, period: timedelta, length: timedelta
 ) -> tuple[Step, ...]:
-    """Divide the traces in [start, until) into steps of at most ``length``. Only steps inside the range score as-ofs.
-
-    :param start: first time to check, a period start.
-    :param first: first as-of to score.
-    :param last: last as-of to score.
-    :param until: end of the times to check, a period end; at or after ``last``.
-    :param period: length of a scoring period.
-    :param length: longest step, a multiple of the period.
-    """
+    """Divide the traces in [start, until) into steps of at most ``length``. The steps of the range from ``first`` to
+    ``last`` score as-ofs; the others only check traces."""
 
     def stretch(begin: datetime, end: datetime, is_scored: bool) -> Iterator[Step]:
         while begin < end:
@@ -97,10 +90,8 @@ def plan_backfill(
     allow_rescoring: bool,
     restart: bool,
 ) -> Backfill:
-    """Plan the steps of a backfill, or the remaining steps of an unfinished one.
+    """Plan the steps of a backfill of a range of as-ofs, or the remaining steps of an unfinished one.
 
-    :param first: first as-of of the range.
-    :param last: last as-of of the range.
     :param step_days: days of traces per step.
     :param allow_rescoring: allow published as-ofs in the range.
     :param restart: start again, even if an earlier backfill of the range stopped before its end.
@@ -140,8 +131,7 @@ def plan_backfill(
 
 
 def unfinished_run(connection: psycopg.Connection, relations: Relations) -> datetime | None:
-    """Return the as-of of the last run if it was an ordinary run that did not publish, after an earlier one had;
-    otherwise None.
+    """Return the as-of of the last run if it was an ordinary run that did not publish, although an earlier one had.
 
     After such a run the marts may be of two runs. A backfill would correct them in its range only.
     """
@@ -170,7 +160,7 @@ class _State(NamedTuple):
     longest_horizon: timedelta = timedelta()
     first: datetime | None = None
     last: datetime | None = None
-    """Last as-of of the backfill; None if the last run was not a backfill. The next two fields are then not used."""
+    """Last as-of of the backfill; None if the last run was not a backfill, so that the next two fields are unused."""
     until: datetime = datetime.max
     reached: datetime = datetime.max
 
@@ -215,7 +205,7 @@ def _refuse_published(
 
 
 def _first_trace(connection: psycopg.Connection, project: Project, last: datetime) -> datetime | None:
-    """Return the time of the first trace that a score of the range depends on, or None."""
+    """Return the time of the first trace from ciris_traces_from to ``last``, or None."""
     query = sql.SQL("select min(traced_at) from {} where traced_at >= %s and traced_at < %s")
     times = [as_of_time.traces_from(project.variables), last]
     earliest: datetime | None = one_row(

@@ -32,7 +32,7 @@ TIME_COLUMNS = {
     "federation_revocations": "effective_at",
     "accord_public_keys": "created_at",
 }
-"""The time column of each source table."""
+"""Time column of each source table."""
 # Measured on 2 cores (docs/measuring.md, "Benchmark"): the fixed time of a run, and the time per trace.
 SECONDS_OF_A_RUN = 12.0
 SECONDS_OF_A_TRACE = 4e-5
@@ -54,8 +54,8 @@ class Fitness:
     parameters: dict[str, Any] = field(default_factory=dict)
     """Scoring parameters, by name."""
     run: dict[str, Any] | None = None
-    """Effect of a run: as_of, published_until, traces (not yet in a published score), newest_trace_days (age in days of
-    the newest trace at the as-of; None without one), seconds (a rough estimate)."""
+    """Effect of a run: as_of, published_until, traces (not yet in a published score), newest_trace_days (age of the
+    newest trace at the as-of; None without traces), and seconds (a rough estimate)."""
     faults: list[dict[str, str | None]] = field(default_factory=list)
     """Faults that would stop a run, each with message and hint."""
     remarks: list[str] = field(default_factory=list)
@@ -120,10 +120,7 @@ def _look(
 
 
 def _asked(project: Project, manifest: Any, expression: str) -> Any:
-    """Evaluate a Jinja expression that gives JSON, with the project's macros in a read-only session.
-
-    :raises RunRefused: a macro refuses the run.
-    """
+    """Evaluate a Jinja expression that gives JSON, with the project's macros in a read-only session."""
     safe_path = "{% do run_query('set search_path to " + SEARCH_PATH + "') %}"
     inline = "{% if execute %}" + safe_path + "{{ " + expression + " }}{% endif %}"
     outcome = invoke(project, ["compile", "--inline", inline], project.cli_vars, settings=READ_ONLY)
@@ -131,8 +128,7 @@ def _asked(project: Project, manifest: Any, expression: str) -> Any:
 
 
 def _rows(connection: psycopg.Connection, project: Project, name: str) -> dict[str, Any]:
-    """Return the number of rows of a source table with the first and last time, as text because times may be
-    infinite."""
+    """Return the number of rows of a source table, and its first and last time as text, which may be infinite."""
     query = sql.SQL("select count(*), min({0})::text, max({0})::text from {1}").format(
         sql.Identifier(TIME_COLUMNS[name]), project.source_table(name)
     )
@@ -181,18 +177,17 @@ def _seconds_of_last_increment(connection: psycopg.Connection, relations: Relati
 
 
 def as_json(fitness: Fitness) -> str:
-    """Return the fields of a :class:`Fitness` and its exit code as a JSON object."""
+    """Return facts and exit code as a JSON object."""
     return json.dumps({"exit_code": fitness.exit_code, **asdict(fitness)}, indent=2, ensure_ascii=False)
 
 
 def page(fitness: Fitness) -> str:
-    """Return a :class:`Fitness` as text."""
+    """Return facts as text."""
     lines = []
     for fault in fitness.faults:
-        lines += [
-            f"Not fit: {printable(fault['message'] or '')}",
-            *([f"  {fault['hint']}"] if fault["hint"] else []),
-        ]
+        lines.append(f"Not fit: {printable(fault['message'] or '')}")
+        if fault["hint"]:
+            lines.append(f"  {fault['hint']}")
     if fitness.run is not None:
         silent_days = fitness.parameters["silent_days"]
         lines.append(f"Fit. {_of_run(fitness.run, silent_days)} Nothing was written.")
@@ -219,7 +214,7 @@ def page(fitness: Fitness) -> str:
 def _of_run(run: Mapping[str, Any], silent_days: int) -> str:
     """Return the effect of a run in sentences.
 
-    :param silent_days: age in days from which the newest trace counts as old, as in the alert ``silent``.
+    :param silent_days: threshold of the alert ``silent``, from which the newest trace counts as old.
     """
     if run["published_until"] is None:
         what = f"A run would score {plural(run['traces'], 'trace')} of the whole history"

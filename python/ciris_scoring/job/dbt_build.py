@@ -25,11 +25,7 @@ _COLOURS = {"ok": "green", "skipped": "bright_black", "WARN": "yellow", "FAIL": 
 
 
 class DbtBuild:
-    """A project that is parsed once and can be built several times.
-
-    :param project: the project and its target.
-    :raises DbtFailed: the project does not parse.
-    """
+    """A project that is parsed once and can be built several times."""
 
     def __init__(self, project: Project):
         self.project = project
@@ -45,9 +41,8 @@ class DbtBuild:
         """Build and test the project, without unit tests, because their results do not depend on data.
 
         :param run_variables: dbt variables of this run, without their prefix, in addition to those of the command line.
-        :param full_refresh: rebuild incremental models from scratch.
         :param skipped: nodes to skip, in dbt's selection syntax.
-        :raises DbtFailed: a node failed; the message names the first one and dbt's message, the hint gives the remedy.
+        :raises DbtFailed: a node failed.
         """
         command = [
             *("build", "--select", f"package:{PACKAGE}"),
@@ -77,9 +72,8 @@ class _Progress:
         with self._lock:
             if name in ("LogStartLine", "SkippingDetails"):
                 self._total = data.total
-            elif (
-                name == "NodeFinished" and data.node_info.materialized != "ephemeral"
-            ):  # ephemeral models are not in dbt's total
+            # Ephemeral models are not in dbt's total.
+            elif name == "NodeFinished" and data.node_info.materialized != "ephemeral":
                 self._finished += 1
                 self._show(data.node_info, data.run_result)
             elif name in ("JinjaLogInfo", "JinjaLogWarning", "PrintEvent"):

@@ -60,5 +60,5 @@ def constants() -> Mapping[str, Any]:
 
 
 def package_version() -> str:
-    """Return the version of the Python package."""
+    """Return the version of the installed package, for the check that the macros have the same one."""
     return version("ciris-scoring")

@@ -52,9 +52,8 @@ class Channel:
 
 
 def channel(address: str, number: int) -> Channel:
-    """Return the channel of an address.
+    """Return the channel of an address. Messages show its number, because it may contain a secret.
 
-    :param number: number of the address among those given, for messages.
     :raises InputError: the address is not one of a known service.
     :raises ModuleNotFoundError: it needs the extra `notify`.
     """

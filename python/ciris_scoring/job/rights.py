@@ -24,10 +24,7 @@ def check_rights(connection: psycopg.Connection, project: Project, relations: Re
 def missing_rights(
     connection: psycopg.Connection, project: Project, relations: Relations
 ) -> Iterator[DatabaseError]:
-    """Yield each missing right as an error.
-
-    Missing source tables are reported by dbt's own check, which names the variable to set.
-    """
+    """Yield each missing right as an error. The macros report source tables that do not exist."""
     role, database = one_row(connection.execute("select current_user, current_database()"))
 
     def missing(right: str, statement: str) -> DatabaseError:

@@ -35,12 +35,10 @@ def run(
     allow_rescoring: bool,
     after_run: AfterRun | None = None,
 ) -> tuple[datetime, Relations]:
-    """Score one as-of and print the fleet table.
+    """Score one as-of and print the fleet table. Return the as-of, and the relations of the project's models.
 
     :param full_refresh: score the whole history again.
-    :param allow_rescoring: allow to replace published scores.
     :param after_run: actions at the end. [default: print the fleet table]
-    :returns: the as-of that was scored, and the relations of the project's models.
     :raises CirisError: an expected failure; published scores are unchanged.
     """
     after_run = after_run or AfterRun(RunRecord("full_refresh" if full_refresh else "run"))
@@ -73,7 +71,6 @@ def _run(
     :param as_of: the last as-of that the run scores.
     :param score: gets the connection, the parsed project and the pid that holds the lock; returns the as-of to show.
     :param remarks: returns lines to print after the fleet table.
-    :returns: the relations of the project's models.
     """
     started = time.monotonic()
     after_run.record.as_of = as_of
@@ -130,13 +127,8 @@ def run_backfill(
     restart: bool,
     after_run: AfterRun | None = None,
 ) -> None:
-    """Score a closed range of as-ofs in steps, each a whole run, and print the fleet table of the last as-of.
+    """Score the as-ofs from ``first`` to ``last`` in steps, each a whole run, and print the fleet table of ``last``.
 
-    :param first: the argument of ``--from``.
-    :param last: the argument of ``--to``.
-    :param step_days: days of traces per step.
-    :param allow_rescoring: allow to replace published scores.
-    :param restart: start again, even if an earlier backfill of this range stopped before its end.
     :param after_run: actions at the end. [default: print the fleet table]
     :raises CirisError: an expected failure. Finished steps are published, and the same command continues after them.
     """
@@ -184,10 +176,9 @@ def run_backfill(
 
 
 def resolve_as_of(project: Project, given: str | None) -> datetime:
-    """Return the as-of of a run: ``--as-of``, or ``as_of`` in ``--vars``, or now, rounded down to a period end.
+    """Return the as-of of a run: ``--as-of``, or the variable ``ciris_as_of``, or now, rounded down to a period end.
 
-    :raises InputError: both are given, or the time is malformed, in the future, or before the variable
-        ciris_traces_from.
+    :raises InputError: both are given, or the time is malformed, in the future, or before ``ciris_traces_from``.
     """
     variable = project.variables.get("as_of")
     if given is not None and project.cli_vars.get(f"{PREFIX}as_of") is not None:

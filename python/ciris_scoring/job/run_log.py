@@ -1,7 +1,7 @@
 """Write the log of runs, ``int_runs``; its mart is ``fct_scoring_runs``.
 
-A run writes its start and its end, so that refused, failed and killed runs are logged too. Plain dbt writes them in its
-own session; macros/checks/run_log.sql gets the statement from this module.
+A run writes its start and its end, so that refused, failed and killed runs are logged too. With plain dbt,
+macros/checks/run_log.sql executes the statements of this module.
 """
 
 import contextlib
@@ -108,13 +108,10 @@ def entry(
 ) -> sql.Composed:
     """Return the statement that writes the known columns of a run record, unless the record already has an outcome.
 
-    For a published run it also sets the number of scores written, and the number of traces that arrived, or got an
-    outcome, after their scores were final. The statement returns both numbers.
+    For a published run it also sets and returns the number of scores written, and the number of traces that arrived, or
+    got an outcome, after their scores were final.
 
-    :param row: values by column; None means unknown.
-    :param log: relation of ``int_runs``.
-    :param scores: relation of ``fct_capacity_scores``.
-    :param quality: relation of ``fct_data_quality``.
+    :param row: values by column of ``int_runs``, the relation ``log``; None means unknown.
     """
     values: dict[str, sql.Composable] = {
         name: sql.Literal(one_line(value).replace("\0", "") if name in ("message", "remedy") else value)

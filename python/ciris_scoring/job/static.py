@@ -49,26 +49,23 @@ order by 1, 2
 def digest_to_skip_by(connection: psycopg.Connection, build: DbtBuild, record: RunRecord) -> str | None:
     """Return the digest of the last run if static nodes can be skipped, else None.
 
-    They can be skipped if the last run published and its digest still describes the database.
-
-    :param record: record of the next run; in a backfill, it has the digest of the previous step.
+    They can be skipped if the last run published and its digest still describes the database. In a backfill, the record
+    of the run has the digest of the previous step.
     """
     known = record.state_digest or _digest_of_last_run(connection, build.relations, record)
     return known if known is not None and known == state_digest(connection, build) else None
 
 
 def state_digest(connection: psycopg.Connection, build: DbtBuild) -> str | None:
-    """Return a digest of the static relations and of everything that decides them; None if a static relation is
-    missing.
-
-    It covers files, target, environment variables, versions, constants, dbt variables, and the columns of the sources.
-    """
+    """Return a digest of the static relations and of files, target, environment variables, versions, constants, dbt
+    variables, and the columns of the sources, which decide them. Return None if a static relation is missing."""
     project, manifest = build.project, build.manifest
     nodes = [node for node in manifest.nodes.values() if is_static(node)]
     static = _described(connection, [node.schema for node in nodes], [node.alias for node in nodes])
     if len(static) < len(nodes):
         return None
     tables = sorted({*project.source_tables.values(), *ENGINE_TABLES})
+    variables = {f"{PREFIX}{name}": value for name, value in project.variables.items()}
     state = [
         sorted((name, file.checksum.checksum) for name, file in manifest.files.items()),
         manifest.state_check.to_dict(),
@@ -77,10 +74,7 @@ def state_digest(connection: psycopg.Connection, build: DbtBuild) -> str | None:
         repr(CONSTANTS),
         sorted(
             (name, value)
-            for name, value in {
-                **project.cli_vars,
-                **{f"{PREFIX}{name}": value for name, value in project.variables.items()},
-            }.items()
+            for name, value in {**project.cli_vars, **variables}.items()
             if name not in VARIABLES_OF_ONE_RUN
         ),
         _described(connection, [project.source_schema] * len(tables), tables),
