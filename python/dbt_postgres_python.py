@@ -3,12 +3,10 @@
 dbt imports every installed module named ``dbt_...``, in every project of the environment. So this module imports
 only dbt at its top.
 
-It gives the PostgreSQL adapter the three properties that dbt needs to run a Python model. It does not add an adapter,
-so profiles keep ``type: postgres``. The module also adds methods for the project's macros (``METHODS_FOR_MACROS``),
-which return values that the package defines for both SQL and Python.
-
-In sessions of the project's nodes, and in those in which dbt reads the catalog, the search path is pg_catalog from the
-first statement on. Nodes of other projects keep their search path.
+It extends the PostgreSQL adapter, so profiles keep ``type: postgres``. It adds the three properties that dbt needs to
+run a Python model, and methods for the project's macros (``METHODS_FOR_MACROS``). It also sets the search path
+pg_catalog in the sessions of the project's nodes, and in those in which dbt reads the catalog, from their first
+statement on. Nodes of other projects keep their search path.
 
 ``model(dbt, session)`` gets dbt's DB-API connection as ``session``. It may fill temporary tables, and returns the query
 that selects its rows. The materialization reads that query from the response of the statement.
@@ -60,7 +58,7 @@ class InProcess:
 def _calling(path: str, *attributes: str) -> Any:
     """Return a method of the adapter that calls a function of the package.
 
-    :param path: module and name of the function. The module is imported at the first call.
+    :param path: module and name of the function. The module is imported when the method is called.
     :param attributes: attributes of the adapter, the first arguments of the function. The macro gives the others.
     """
     module, _, name = path.rpartition(".")
@@ -150,8 +148,7 @@ def _open_with_safe_path(manager: Any) -> None:
 
 
 def _create_schemas_at_once(adapter: Any) -> None:
-    """Let processes that start together create the same schema: PostgreSQL's ``if not exists`` does not
-    prevent the error."""
+    """Let processes that start together create the same schema, in spite of the error that PostgreSQL raises then."""
     create_schema = adapter.create_schema
 
     def create_schema_(self: Any, relation: Any) -> None:
@@ -165,8 +162,7 @@ def _create_schemas_at_once(adapter: Any) -> None:
 
 
 def _link_with_safe_path(adapter: Any) -> None:
-    """Set the search path for dbt's one query of the catalog in the session of hooks, which other projects may
-    share."""
+    """Set the search path for dbt's query of the catalog in the session of hooks, which other projects may share."""
     link = adapter._link_cached_relations
 
     def link_(self: Any, manifest: Any) -> None:

@@ -26,6 +26,7 @@ from ciris_scoring.options import (
 )
 
 # Importing dbt or pandas takes a second, so a module that imports them is imported only in the commands that need it.
+
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 

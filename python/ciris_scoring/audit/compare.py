@@ -38,8 +38,7 @@ MEANINGS = {
     KEY_DIFFERS: "the registered key is another one, ends at another time, or is missing",
 }
 
-# Expressions for columns that are normalized before they are compared. The score treats these spellings as equal,
-# too.
+# Columns of which the score too treats several spellings as equal, with the expressions that are compared.
 _COMPARED = {
     "signature_verified": "coalesce({of}.signature_verified, false)",
     "selected_action": """regexp_replace(
@@ -121,7 +120,6 @@ def audit(
     :param window: start (inclusive) and end (exclusive) of the compared traces; None for no limit.
     :param every_problem: keep up to 20 problems of each batch instead of 20 in total.
     :raises InputError: a file of keys is invalid, the files have no trace of the agent, or no trace is in the window.
-    :raises DatabaseError: the database returns an error.
     """
     first, last = window
     if first is not None and last is not None and first >= last:
@@ -184,9 +182,8 @@ def _agents_of_keys(
 ) -> dict[str, str]:
     """Return the agent of each key id. A public key, whatever its ids, may sign for one agent only.
 
-    If the files have traces of several agents for one key, it is the agent for which the database has verified
-    traces, otherwise the first in the files. The order of the files alone must not decide, because they may have been
-    loaded in another order.
+    If one key verifies traces of several agents, it belongs to the only one with verified traces in the database,
+    otherwise to the first one in the files, because the files may have been loaded in another order.
     """
     agents: dict[bytes, dict[str, None]] = {}
     for key_id, agent in uses:
@@ -416,8 +413,9 @@ def _breaks(connection: psycopg.Connection) -> dict[str, int]:
             count(*) filter (where audit_sequence_number = {PREVIOUS}) as repeats
         from raw
     """
-    gaps, rewinds, repeats = one_row(connection.execute(query))
-    return {"gaps": gaps, "rewinds": rewinds, "repeats": repeats}
+    with connection.cursor(row_factory=dict_row) as cursor:
+        [breaks] = cursor.execute(query).fetchall()
+    return breaks
 
 
 def _differing(connection: psycopg.Connection) -> Iterator[Discrepancy]:

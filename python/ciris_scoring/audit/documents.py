@@ -16,16 +16,13 @@ from ciris_scoring.audit.traces import Row, checked, row
 
 TRACE_EVENT, DEFERRAL_EVENT = "complete_trace", "wbd_deferral"
 EVENTS_LIMIT = 100_000
-"""Number of events that are read from one document of at most 16 MB. A document with more events could only have tiny
-ones."""
+"""Number of events that are read from one document. More would be tiny, because a document has 16 MB at most."""
 PROBLEMS_KEPT = 20
 """Number of problems that are kept for each batch. Further ones are only counted."""
 SEAL = "ceg_seal"
-"""Event type under which seals are counted. A seal is a file that agents write beside their batches since version
-2.9.8. It contains a trace in the form that is sent to other agents.
-"""
+"""Event type under which seals are counted: files that agents write beside their batches, each with one trace."""
 NOT_UNDERSTOOD = "not understood"
-"""Name in place of a schema version, under which traces are counted whose version cannot be determined."""
+"""Name in place of the schema version of a trace that cannot be read."""
 _OUR_IDS = uuid.UUID("5b2d3a9e-2c1f-4c0e-9a53-6b1f0d7a7e11")
 """Namespace of the UUIDs that are derived from content."""
 
@@ -174,11 +171,9 @@ def _read_event(batch: Batch, where: str, event: Any, verifier: Verifier) -> Non
         schema = schema_of(trace)
         verdict = verifier.verify(trace)
         batch.rows.append(row(trace, verdict))
-    except Rejected as error:
-        reason, detail = error.reason, error.detail
-        batch.rejected[reason] += 1
-    except RecursionError:
-        reason, detail = TOO_DEEP, "nested too deeply"
+    except (Rejected, RecursionError) as error:
+        why = error if isinstance(error, Rejected) else Rejected(TOO_DEEP, "nested too deeply")
+        reason, detail = why.reason, why.detail
         batch.rejected[reason] += 1
     else:
         if verdict.rule is not None:

@@ -40,10 +40,7 @@ def run_from_batches(
 ) -> bool:
     """Load batches and score them. Return whether all traces were loaded and verified.
 
-    The default as-of is the end of the period that contains the newest trace, or of the previous period if that one is
-    not over.
-
-    :raises CirisError: loading or scoring failed for an expected reason.
+    The default as-of is the end of the newest trace's period. If this period is not over, it is the period's start.
     """
     project_dir = find_project(project_dir)
     server = embedded.start(project_dir / STATE_FOLDER)
@@ -80,13 +77,12 @@ def _newest_trace(project: Project) -> datetime | None:
 
 
 def _end_of_period(newest: datetime, project: Project) -> str:
-    """Return a time that rounds down to the end of the newest trace's period, or now if that is earlier."""
+    """Return a time that rounds down to the end of the newest trace's period, or to the last end that is over."""
     name = project.variables.get("scoring_period", "day")
-    period = as_of_time.PERIODS[name]
-    now = datetime.now(UTC)
-    if newest + period > now:
+    last_end = as_of_time.resolve(None, name, datetime.now(UTC))
+    if newest >= last_end:
         say(
             f"Traces of the {name} that is not over yet wait for its end. To score by the hour: "
             "--vars '{ciris_scoring_period: hour}'"
         )
-    return as_of_time.text(min(now, newest + period))
+    return as_of_time.text(min(last_end, newest + as_of_time.PERIODS[name]))

@@ -38,11 +38,7 @@ class Found(NamedTuple):
 def copy_incoming(
     connection: psycopg.Connection, traces: sql.Composable, batches: Iterable[Batch], n_before: int = 0
 ) -> int:
-    """Copy the rows of batches into the table ``incoming``, which has the columns of the table of traces and more.
-
-    :param n_before: number of rows in the table before.
-    :returns: number of rows in the table afterwards.
-    """
+    """Append the rows of batches to the ``n_before`` rows of the table ``incoming``. Return the new number of rows."""
     columns = column_list(TRACE_COLUMNS)
     texts = sql.SQL(", ").join(
         sql.SQL("''::text as {}").format(sql.Identifier(name)) for name in (*VERDICT_COLUMNS, "origin")
@@ -83,23 +79,16 @@ def refuse_foreign_keys(
     if not foreign:
         return []
     query = """
-        with verified as (
-            select ordinal, rule
-            from incoming
-            where rule is not null
-        )
-
         update incoming
         set
             signature_verified = false, rule = null, reason = %s,
             detail = format('the key %%s signs for the agent %%s', uses.key_id, uses.right_agent)
-        from unnest(%s::text[], %s::text[], %s::text[]) as uses (key_id, agent, right_agent)
-        inner join verified on true
-        where
-            incoming.signature_key_id = uses.key_id and incoming.agent_id_hash = uses.agent
-            and verified.ordinal = incoming.ordinal
+        from incoming as sent
+        inner join unnest(%s::text[], %s::text[], %s::text[]) as uses (key_id, agent, right_agent)
+            on sent.signature_key_id = uses.key_id and sent.agent_id_hash = uses.agent
+        where incoming.ordinal = sent.ordinal and sent.rule is not null
         returning
-            incoming.batch_id, incoming.origin, incoming.trace_id, incoming.trace_schema_version, verified.rule,
+            incoming.batch_id, incoming.origin, incoming.trace_id, incoming.trace_schema_version, sent.rule,
             incoming.reason, incoming.detail
     """
     key_ids, agents = map(list, zip(*foreign, strict=True))

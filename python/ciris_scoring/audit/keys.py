@@ -62,12 +62,12 @@ class RegisteredKey(NamedTuple):
 
 
 def registered_key(text: str, *ends: datetime | None) -> RegisteredKey:
-    """Return a row of the registry: the base64 text, ``expires_at`` and ``revoked_at``."""
+    """Return a row of the registry from its base64 text, ``expires_at`` and ``revoked_at``."""
     return RegisteredKey(text, *(None if end is None else end.astimezone(UTC).isoformat() for end in ends))
 
 
 def read_keys(paths: Iterable[Path]) -> tuple[dict[str, Key], list[Problem]]:
-    """Read files of keys. Return the keys by id; invalid and contradictory ones are returned as problems.
+    """Read files of keys. Return the keys by id, and problems with keys that are invalid or contradict each other.
 
     :raises InputError: a file is not a file of keys.
     """
@@ -119,10 +119,7 @@ def _rows(content: bytes) -> Iterator[Mapping[str, Any]]:
 
 
 def _key(row: Mapping[str, Any]) -> Key:
-    """Validate a row and convert it to a key.
-
-    :raises ValueError: the row is invalid; the message says why.
-    """
+    """Convert a row to a key, or raise a ValueError that says why it is invalid."""
     key_id, text = row.get("key_id"), row.get("public_key_base64")
     if not isinstance(key_id, str) or not isinstance(text, str):
         raise ValueError("no key_id, or no public_key_base64")

@@ -110,9 +110,9 @@ def load(
 ) -> Summary:
     """Register keys and load batches. Progress is written to stderr.
 
-    :param most_problems: number of problems to keep; None keeps those that are kept for each batch.
+    :param most_problems: number of problems to keep; None keeps all that the batches keep.
     :raises InputError: a file of keys is invalid, or the target is a Citus cluster.
-    :raises DatabaseError: the database returns an error. The chunks loaded before remain.
+    :raises DatabaseError: the database returns an error. The chunks that were loaded before remain.
     """
     if project.variables.get("distribution") == "citus":
         raise InputError(

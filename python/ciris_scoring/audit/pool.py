@@ -32,10 +32,7 @@ def processors() -> int:
 def read_all(
     chunks: Iterable[Sequence[Document]], keys: Mapping[str, bytes], n_processes: int
 ) -> Iterator[list[Batch]]:
-    """Read and verify chunks of documents. With one process, no worker processes are started.
-
-    :raises WorkerDied: a worker process was killed.
-    """
+    """Read and verify chunks of documents. With one process, no worker processes are started."""
     if n_processes <= 1:
         verifier = Verifier(keys)
         for chunk in chunks:

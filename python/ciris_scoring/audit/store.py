@@ -68,10 +68,7 @@ def statements(project: Project) -> Iterator[str]:
 
 
 def create_tables(project: Project) -> None:
-    """Create the tables that do not exist.
-
-    :raises DatabaseError: the database returns an error.
-    """
+    """Create the tables that do not exist."""
     with connect(project, writes=True) as connection:
         Store(connection, project).create()
 
@@ -85,16 +82,15 @@ class KnownBatch(NamedTuple):
 
 
 class Written(NamedTuple):
-    """Numbers of traces that loading changed, and the traces that were refused because of other traces."""
+    """Result of writing batches."""
 
     new: int
     """Number of traces that were not in the database."""
     replaced: int
-    """Number of verified traces that replaced an unverified trace of the same id, time and agent, or of the same
+    """Number of verified traces that replaced an unverified one of the same id, time and agent, or of the same
     decision."""
     rejected: list[Found]
-    """Traces that are not loaded: a different content with the same id is loaded, or the same decision with another
-    id."""
+    """Traces that are not loaded: another content with their id is loaded, or their decision with another id."""
     refused: list[Found]
     """Traces that are loaded as not verified, because the key belongs to another agent."""
 
@@ -114,7 +110,7 @@ class Store:
             "replayed": sql.Literal(REPLAYED_SIGNATURE),
         }
         self.keys: dict[str, bytes] = {}
-        """The registered public keys by id, of which several may be the same key."""
+        """The registered public keys by id. Several ids may have the same key."""
         self._agents_of_keys: dict[bytes, str] = {}
 
     def create(self) -> None:
@@ -125,10 +121,7 @@ class Store:
             self._refuse_other_key()
 
     def _refuse_other_key(self) -> None:
-        """Raise an error if the key of the table of traces would let an agent overwrite a trace of another one.
-
-        :raises InputError: the primary key does not include the agent.
-        """
+        """Raise an error if the key of the table of traces would let an agent overwrite a trace of another one."""
         name = self._names["covenant_traces"].as_string(self._connection)
         query = """
             select names.relname, array_agg(columns.attname::text order by columns.attnum)
@@ -178,8 +171,7 @@ class Store:
     # --- Keys --------------------------------------------------------------------------------------------------------
 
     def register(self, keys: Iterable[Key]) -> tuple[int, list[Problem]]:
-        """Register keys. Return the number of new keys, and problems. A key that is already registered is not
-        changed."""
+        """Register new keys and change no other ones. Return the number of new keys, and problems."""
         new, problems = [], []
         query = """
             select
@@ -264,8 +256,7 @@ class Store:
             analyze(self._connection, self._project.source_table(name))
 
     def _learn_agents(self, keys: set[bytes]) -> None:
-        """Look up the agents of public keys in the database, under every id of a key. A key belongs to the agent whose
-        trace it verified first."""
+        """Look up the agents of public keys, under all ids of each key. One key verifies traces of one agent only."""
         unknown = [key_id for key_id, key in self.keys.items() if key in keys - self._agents_of_keys.keys()]
         query = """
             select keys.key_id, uses.agent_id_hash
@@ -283,8 +274,8 @@ class Store:
     def _refuse_replays(self) -> list[Found]:
         """Mark incoming copies of a decision under other trace ids as not verified, and return them.
 
-        The right trace of a decision, which is written into the temporary table ``right_traces``, is the first one
-        that verifies. A trace does not verify if its ids contradict the signed fields.
+        The right trace of a decision is the first one that verifies. It is written into the temporary table
+        ``right_traces``.
         """
         self._connection.execute("analyze incoming")  # statistics avoid a full scan of verification
         self._execute(
@@ -314,19 +305,13 @@ class Store:
         )
         replays = self._execute(
             """
-            with sent as (
-                select ordinal, rule
-                from incoming
-                where decision_sha256 is not null
-            )
-
             update incoming
             set signature_verified = false, rule = null, reason = {replayed}, detail = right_traces.detail
-            from right_traces
-            inner join sent on true
+            from incoming as sent
+            inner join right_traces using (decision_sha256)
             where
-                incoming.decision_sha256 = right_traces.decision_sha256 and incoming.ordinal = sent.ordinal
-                and (incoming.agent_id_hash, incoming.trace_id, incoming."timestamp")
+                incoming.ordinal = sent.ordinal
+                and (sent.agent_id_hash, sent.trace_id, sent."timestamp")
                 <> (right_traces.agent_id_hash, right_traces.trace_id, right_traces."timestamp")
             returning
                 incoming.batch_id, incoming.origin, incoming.trace_id, incoming.trace_schema_version, sent.rule,
@@ -352,10 +337,8 @@ class Store:
         )
 
     def _delete_replays(self) -> int:
-        """Delete loaded copies of decisions whose right trace is another one.
-
-        :returns: number of deleted traces that are not among the incoming traces.
-        """
+        """Delete loaded copies of decisions whose right trace is another one. Return the number of deleted traces that
+        are not among the incoming ones."""
         deleted = self._execute(
             """
             with copies as (

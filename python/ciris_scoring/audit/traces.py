@@ -219,9 +219,10 @@ def _converter(column: str, type_: str) -> Converter:
             if not arguments:
                 return partial(_number, column, math.inf)
             precision, scale = map(int, arguments)
-            return partial(
-                _number, column, 10 ** (precision - scale) - 0.5 * 10**-scale
-            )  # the smallest number that rounds to too many digits
+            too_large = (
+                10 ** (precision - scale) - 0.5 * 10**-scale
+            )  # the smallest that rounds to too many digits
+            return partial(_number, column, too_large)
         case "bigint":
             return partial(_whole_number, column)
         case "timestamptz":
