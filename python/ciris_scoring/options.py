@@ -6,7 +6,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,7 +89,7 @@ class Place:
     project_dir: Path | None
     variables: str | None
     """Argument of ``--vars``."""
-    embedded: bool = False
+    embedded: bool
     """Whether to use the PostgreSQL that comes with the package."""
 
     def cli_vars(self) -> dict[str, Any]:
@@ -153,18 +153,9 @@ def database_options(command: Command) -> Command:
     """Add the options of every command that uses a database. The command gets them as its parameter `place`."""
 
     @functools.wraps(command)
-    def with_place(
-        *arguments: Any,
-        target: str | None,
-        profiles_dir: Path | None,
-        project_dir: Path | None,
-        variables: str | None,
-        embedded: bool,
-        quiet: bool,
-        **options: Any,
-    ) -> None:
+    def with_place(*arguments: Any, quiet: bool, **options: Any) -> None:
         terminal.be_quiet(quiet)
-        place = Place(target, profiles_dir, project_dir, variables, embedded)
+        place = Place(**{one.name: options.pop(one.name) for one in fields(Place)})
         command(*arguments, place=place, **options)
 
     return _PLACE_OPTIONS(with_place)

@@ -61,6 +61,12 @@ class Summary:
         return self.received - self.new - self.replaced - self.rejected
 
     @property
+    def counts(self) -> dict[str, int]:
+        """Number of received traces, in total and by what became of them."""
+        names = ("received", "new", "replaced", "sent_again", "rejected")
+        return {name: getattr(self, name) for name in names}
+
+    @property
     def is_clean(self) -> bool:
         """Whether every trace was loaded and verified, in this load or an earlier one."""
         return not (self.n_problems or self.known["rejected"] or self.known["not_verified"])
@@ -251,13 +257,9 @@ def report(summary: Summary) -> list[str]:
 
 def _traces(summary: Summary) -> str:
     """Summarize the traces of new batches."""
-    counts = {
-        "new": summary.new,
-        "verified now and not before": summary.replaced,
-        "sent again": summary.sent_again,
-        "rejected": summary.rejected,
-    }
-    parts = ", ".join(f"{n:,} {what}" for what, n in counts.items() if n)
+    words = {"replaced": "verified now and not before", "sent_again": "sent again"}
+    counts = [(n, name) for name, n in summary.counts.items() if n and name != "received"]
+    parts = ", ".join(f"{n:,} {words.get(name, name)}" for n, name in counts)
     return plural(summary.received, "trace") + (f": {parts}" if parts else "")
 
 
@@ -278,13 +280,7 @@ def as_json(summary: Summary) -> str:
         "is_clean": summary.is_clean,
         "files": summary.files,
         "batches": summary.batches,
-        "traces": {
-            "received": summary.received,
-            "new": summary.new,
-            "replaced": summary.replaced,
-            "sent_again": summary.sent_again,
-            "rejected": summary.rejected,
-        },
+        "traces": summary.counts,
         "loaded_before": {
             "batches": summary.known_batches,
             **{name: summary.known[name] for name in KnownBatch._fields},

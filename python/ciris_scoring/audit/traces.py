@@ -92,12 +92,10 @@ def row(trace: Mapping[str, Any], verdict: Verdict) -> Row:
     """
     found = {str(part.get("event_type")): part.get("data") for part in verdict.components} | {"trace": trace}
     fields = trace_fields()
-    values = [
-        _cell(column, _value(found, column, fields[column]))
-        if fields[column].places
-        else verdict.rule is not None
-        for column in TRACE_COLUMNS
-    ]
+    values: list[Any] = []
+    for column in TRACE_COLUMNS:
+        value = _value(found, column, fields[column]) if fields[column].places else verdict.rule is not None
+        values.append(None if value is None else _CONVERTERS[column](value))
     schema, level = trace.get("trace_schema_version"), trace.get("trace_level")
     values += [
         None if schema is None else str(schema)[:40],
@@ -137,10 +135,6 @@ def _at(found: Mapping[str, Any], place: tuple[str, ...]) -> Any:
 # --- From a value to the value of its column -------------------------------------------------------------------------
 
 Converter = Callable[[Any], Any]
-
-
-def _cell(column: str, value: Any) -> Any:
-    return None if value is None else _CONVERTERS[column](value)
 
 
 def _text(column: str, longest: int | None, value: Any) -> str:

@@ -40,7 +40,7 @@ class RunInProgress(CirisError):
 
 
 class DbtFailed(CirisError):
-    """A dbt command failed. Scores that were published before are unchanged."""
+    """A dbt command failed. The hint says whether it published."""
 
 
 class RunRefused(DbtFailed):

@@ -378,10 +378,7 @@ order by faults.number, faults.name, message
 
 
 def ownership_query(places: Iterable[Sequence[str]]) -> str:
-    """Return the query that lists the faults of some relations and their schemas: number, name, message, remedy.
-
-    :param places: schema and name of each relation.
-    """
+    """Return the query that lists the faults of relations, each given by schema and name, and of their schemas."""
     schemas, names = zip(*places, strict=True)
     query = sql.SQL(_FAULTS).format(schemas=sql.Literal(list(schemas)), names=sql.Literal(list(names)))
     return query.as_string(None)
@@ -392,12 +389,3 @@ def ownership_faults(connection: psycopg.Connection, relations: Relations) -> It
     places = sorted(relations.places.values())
     for _, _, message, remedy in connection.execute(ownership_query(places)).fetchall():
         yield DatabaseError(message, remedy)
-
-
-def check_ownership(connection: psycopg.Connection, relations: Relations) -> None:
-    """Check, before anything of the target is read, that no other role can run code as the scoring role.
-
-    :raises DatabaseError: names the first such object, with the statement that removes it.
-    """
-    for fault in ownership_faults(connection, relations):
-        raise fault

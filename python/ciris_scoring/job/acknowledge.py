@@ -49,10 +49,9 @@ where c.oid = to_regclass(%s) and rights.privilege_type = 'SELECT' and rights.gr
 """
 OWNERS = """
 select
-    (select relowner from pg_class where oid = to_regclass(%(marts)s)),
-    (select relowner from pg_class where oid = to_regclass(%(table)s)),
-    current_user::regrole::oid,
-    (select relowner::regrole::text from pg_class where oid = to_regclass(%(marts)s))
+    (select relowner::regrole::text from pg_class where oid = to_regclass(%(marts)s)),
+    (select relowner::regrole::text from pg_class where oid = to_regclass(%(table)s)),
+    quote_ident(current_user)
 """
 
 
@@ -174,20 +173,19 @@ def _prepare(connection: psycopg.Connection, marts: Marts) -> None:
     table = acknowledgements.table(marts)
     names = {"marts": marts.relations["fct_capacity_alerts"], "table": table}
     quoted = {name: identifier.as_string(connection) for name, identifier in names.items()}
-    of_marts, of_table, me, owner = one_row(connection.execute(OWNERS, quoted))
-    if of_table is not None and of_table != of_marts:
+    owner, of_table, me = one_row(connection.execute(OWNERS, quoted))
+    if of_table is not None and of_table != owner:
         raise DatabaseError(
             f"{quoted['table']} does not belong to {owner}, the owner of the marts.",
             f"As a superuser: alter table {quoted['table']} owner to {owner};",
         )
-    if of_table is None and me != of_marts:
+    if of_table is None and me != owner:
         raise DatabaseError(
             f"There is no {quoted['table']} yet, and only {owner}, the owner of the marts, may create it.",
-            f"Acknowledge something as {owner} once; then, as {owner}: grant select, insert on {quoted['table']} to "
-            f"{one_row(connection.execute('select quote_ident(current_user)'))[0]};",
+            f"As {owner}, acknowledge something once; then: grant select, insert on {quoted['table']} to {me};",
         )
     if of_table is None:
         connection.execute(sql.SQL(CREATE).format(table=table))
-    if me == of_marts:
+    if me == owner:
         for (role,) in connection.execute(READERS, [quoted["marts"]]).fetchall():
             connection.execute(sql.SQL("grant select on {} to {}").format(table, sql.SQL(role)))

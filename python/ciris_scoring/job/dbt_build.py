@@ -13,14 +13,7 @@ from ciris_scoring.basics.relations import PACKAGE, relations_of
 from ciris_scoring.basics.terminal import coloured, is_quiet, printable, say
 from ciris_scoring.basics.variables import PREFIX
 
-_SHOWN = {
-    "success": "ok",
-    "pass": "ok",
-    "skipped": "skipped",
-    "warn": "WARN",
-    "fail": "FAIL",
-    "error": "ERROR",
-}
+_SHOWN = {"success": "ok", "pass": "ok", "warn": "WARN", "fail": "FAIL", "error": "ERROR"}
 _COLOURS = {"ok": "green", "skipped": "bright_black", "WARN": "yellow", "FAIL": "red", "ERROR": "red"}
 
 

@@ -35,7 +35,7 @@ TEST: Message = {
 
 @dataclass
 class News:
-    """Alerts and verdicts that are new since the previous run."""
+    """Alerts that are new or closed since the previous run, and verdicts that changed."""
 
     new_alerts: list[Alert] = field(default_factory=list)
     closed_alerts: list[Alert] = field(default_factory=list)

@@ -12,19 +12,11 @@ from ciris_scoring.basics.relations import Relations
 from ciris_scoring.basics.source_shape import tables_read
 
 
-def check_rights(connection: psycopg.Connection, project: Project, relations: Relations) -> None:
-    """Check, before anything is built, that the role may read the sources and write the project's schemas.
-
-    :raises DatabaseError: a right is missing; the hint is the statement that grants it.
-    """
-    for missing in missing_rights(connection, project, relations):
-        raise missing
-
-
 def missing_rights(
     connection: psycopg.Connection, project: Project, relations: Relations
 ) -> Iterator[DatabaseError]:
-    """Yield each missing right as an error. The macros report source tables that do not exist."""
+    """Yield an error for each right to read the sources or to write the project's schemas that the role does not have.
+    Macros report source tables that do not exist."""
     role, database = one_row(connection.execute("select current_user, current_database()"))
 
     def missing(right: str, statement: str) -> DatabaseError:

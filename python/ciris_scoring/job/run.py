@@ -21,7 +21,7 @@ from ciris_scoring.basics.variables import PREFIX
 from ciris_scoring.job.after_run import AfterRun
 from ciris_scoring.job.backfill import plan_backfill, unfinished_run
 from ciris_scoring.job.dbt_build import DbtBuild
-from ciris_scoring.job.rights import check_rights
+from ciris_scoring.job.rights import missing_rights
 from ciris_scoring.job.run_log import RunRecord, logged
 from ciris_scoring.job.static import SELECTION, digest_to_skip_by, state_digest
 from ciris_scoring.job.waits import waits_are_said
@@ -39,7 +39,6 @@ def run(
 
     :param full_refresh: score the whole history again.
     :param after_run: actions at the end. [default: print the fleet table]
-    :raises CirisError: an expected failure; published scores are unchanged.
     """
     after_run = after_run or AfterRun(RunRecord("full_refresh" if full_refresh else "run"))
     moment = resolve_as_of(project, as_of)
@@ -79,7 +78,8 @@ def _run(
     with waits_are_said(project), connect(project, writes=True) as connection:
         with logged(connection, project, relations, after_run.record):
             after_run.read_alerts(connection, relations)
-            check_rights(connection, project, relations)
+            for missing in missing_rights(connection, project, relations):
+                raise missing
             with run_lock(connection, project.schema, report) as pid:
                 moment = score(connection, build, pid)
         after_run.show_fleet(connection, relations, moment)

@@ -24,7 +24,7 @@ from ciris_scoring.basics.errors import (
     RunRefused,
     one_line,
 )
-from ciris_scoring.basics.ownership import check_ownership
+from ciris_scoring.basics.ownership import ownership_faults
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.relations import Relations
 from ciris_scoring.basics.terminal import say
@@ -71,7 +71,8 @@ def logged(
 
     :raises CirisError: the block raised it, or another role could run code as the scoring role.
     """
-    check_ownership(connection, relations)
+    for fault in ownership_faults(connection, relations):
+        raise fault  # before anything of the target is read
     [record.started_at] = one_row(connection.execute("select now()"))
     _enter(connection, relations, record)
     try:
