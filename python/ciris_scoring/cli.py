@@ -266,9 +266,8 @@ def check(for_machines: bool, place: Place) -> None:
     """Check whether the database is fit for a run, and what a run would do.
 
     Shows connection, rights, server and encoding; each source column with its type and the type it is read as; numbers
-    of rows with their first and last time; the scoring parameters; and how many traces a run would score. It estimates
-    how long the run would take. Nothing is written to the database. The exit code is 0 if a run can start, 1 if
-    something would stop it, and 2 if the command, the project or the profile is wrong.
+    of rows with their first and last time; the scoring parameters; how many traces a run would score, and about how
+    long it would take. Nothing is written to the database. The exit code is 1 if something would stop a run.
 
     \b
     Examples:
@@ -283,6 +282,12 @@ def check(for_machines: bool, place: Place) -> None:
     sys.exit(fitness.exit_code)
 
 
+as_of_option = click.option("--as-of", metavar="TIME", help="As-of of the scores. [default: the newest]")
+window_option = click.option(
+    "--window-days",
+    type=click.IntRange(min=1),
+    help="Window in days. [default: the shortest; for one agent, the shortest in which it has a score]",
+)
 threshold_option = click.option(
     "--threshold",
     type=Number(0, 1),
@@ -297,12 +302,8 @@ permission_option = click.option(
 
 @main.command()
 @click.argument("agent")
-@click.option("--as-of", metavar="TIME", help="As-of of the score. [default: the agent's newest]")
-@click.option(
-    "--window-days",
-    type=click.IntRange(min=1),
-    help="Window of the score in days. [default: the shortest in which the agent has a score]",
-)
+@as_of_option
+@window_option
 @click.option("--since", metavar="TIME", help="Compare also with the score at this as-of.")
 @threshold_option
 @permission_option
@@ -338,10 +339,6 @@ def explain(
     click.echo(json_text(explanation) if for_machines else page(explanation))
 
 
-as_of_option = click.option("--as-of", metavar="TIME", help="As-of of the scores. [default: the newest]")
-window_option = click.option(
-    "--window-days", type=click.IntRange(min=1), help="Window of the scores in days. [default: the shortest]"
-)
 json_option = click.option(
     "--json", "form", flag_value="json", help="Print a JSON object with full precision instead of a table."
 )
@@ -744,7 +741,3 @@ def simulate(agents: int, days: int, traces_per_day: float, seed: int, end: str 
         )
     click.echo(f"{plural(n_traces, 'trace')} of {plural(agents, 'agent')} are in {project.source_schema}.")
     click.echo(f"Score them with: ciris-scoring run --as-of {as_of_time.text(moment)}")
-
-
-if __name__ == "__main__":
-    main()

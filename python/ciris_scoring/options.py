@@ -42,8 +42,7 @@ class UsablePath(click.Path):
 
 FOLDER = UsablePath(file_okay=False)
 INSTALL = "in a checkout of the repository: pip install '.[{}]'"
-"""Instruction to install an extra. The package is not on PyPI, so pip must get a path and not a name, which could be
-another package's."""
+"""How to install an extra. The package is not on PyPI, where its name may be another package's, so pip gets a path."""
 
 
 @contextlib.contextmanager
@@ -90,7 +89,6 @@ class Place:
     variables: str | None
     """Argument of ``--vars``."""
     embedded: bool
-    """Whether to use the PostgreSQL that comes with the package."""
 
     def cli_vars(self) -> dict[str, Any]:
         """Return the variables of ``--vars``."""

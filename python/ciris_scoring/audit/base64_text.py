@@ -13,11 +13,9 @@ def means(text: str, content: bytes) -> bool:
 
 
 def decode(text: str) -> bytes:
-    """Decode standard or URL-safe base64, with or without padding.
+    """Decode standard or URL-safe base64, with or without padding, or raise a ValueError.
 
     Decoding is strict: two texts of the same variant never decode to the same bytes.
-
-    :raises ValueError: the text is not valid base64.
     """
     standard = text.replace("-", "+").replace("_", "/") if not set("+/") & set(text) else text
     bare = standard.rstrip("=")

@@ -88,7 +88,6 @@ class Audit:
     chain: dict[str, int] = field(default_factory=dict)
     """Number of breaks of the chain in the files, by kind. They lower the score, but they are not discrepancies."""
     counts: Counter[str] = field(default_factory=Counter)
-    """Number of discrepancies by kind."""
     found: list[Discrepancy] = field(default_factory=list)
     """The first discrepancies, at most `KEPT`."""
 
@@ -219,8 +218,8 @@ def _agents(connection: psycopg.Connection, agent: str | None) -> list[str]:
     if agent is not None and agent.startswith(WHOLE_HASH):
         values["hash"] = agent.removeprefix(WHOLE_HASH)
     is_name: dict[str, bool] = dict(sorted(connection.execute(query, values).fetchall()))
-    # A complete hash takes precedence over the beginning of a hash, but not over names, which agents choose
-    # themselves.
+    # A whole hash takes precedence over the beginning of a hash, but not over a name, because an agent may have chosen
+    # the hash of another one as its name.
     agents = [one for one in is_name if agent not in is_name or one == agent or is_name[one]]
     if agent is not None and len(agents) > 1:
         raise InputError(
@@ -243,8 +242,7 @@ def _set_side_by_side(
     agents: list[str],
     window: tuple[datetime | None, datetime | None],
 ) -> None:
-    """Create the temporary tables ``raw`` (from the files) and ``claimed`` (from the database) with the traces to
-    compare."""
+    """Create the temporary tables ``raw`` and ``claimed`` with the traces of files and database to compare."""
     _name_contents(connection)
     names = {
         "traces": traces,
@@ -261,8 +259,7 @@ def _set_side_by_side(
         and (%(last)s::timestamptz is null or "timestamp" < %(last)s)
     """
     values = {"agents": agents, "first": window[0], "last": window[1]}
-    # If a trace occurs with several contents that verify, any of them may be loaded, depending on the order of
-    # loading.
+    # If several contents of a trace verify, the order of loading decides which one is loaded.
     query = f"""
         create temporary table raw on commit drop as
         with chosen as (
@@ -379,9 +376,7 @@ def _name_contents(connection: psycopg.Connection) -> None:
 
 
 def _match(connection: psycopg.Connection) -> None:
-    """Pair the traces of files and database by the columns of `_MATCHES`. Each trace is paired at most once. If
-    several traces have equal values, they are paired in the order of time.
-    """
+    """Pair the traces of files and database by the columns of `_MATCHES`, each once, and equal ones in order of time."""
     query = """
         with raw_left as (
             select number, {marks}, row_number() over (partition by {marks} order by "timestamp", number) as n
@@ -479,9 +474,6 @@ def _differing_keys(
             values = {"database": getattr(registered, differing, None), "recomputed": getattr(key, differing)}
             column = f"key {key_id}" if differing == "public_key_base64" else f"{differing} of key {key_id}"
             yield Discrepancy(KEY_DIFFERS, None, None, None, {column: values})
-
-
-# --- Report ----------------------------------------------------------------------------------------------------------
 
 
 def as_json(result: Audit) -> str:

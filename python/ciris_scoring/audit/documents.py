@@ -65,7 +65,6 @@ class Batch:
     other_events: Counter[str] = field(default_factory=Counter)
     n_problems: int = 0
     problems: list[Problem] = field(default_factory=list)
-    """The first problems, at most `PROBLEMS_KEPT`."""
     has_new_keys: bool = False
     """Whether the document is a file of public keys of which at least one is not registered."""
     is_batch: bool = True
@@ -136,9 +135,7 @@ def _event_or_error(content: bytes) -> Any:
 def _read_events(batch: Batch, head: dict[str, Any], events: Iterable[Any], verifier: Verifier) -> None:
     for name in ("batch_timestamp", "consent_timestamp"):
         try:
-            batch.times[name] = (
-                times.read(head[name], name).isoformat() if head.get(name) is not None else None
-            )
+            batch.times[name] = None if head.get(name) is None else times.read(head[name], name)
         except Rejected as error:
             batch.times[name] = None
             batch.add_problem(batch.origin, error.reason, error.detail)
@@ -198,7 +195,7 @@ def _deferral(event: dict[str, Any]) -> Deferral:
     agent = event.get("agent_id")
     if not isinstance(agent, str) or not agent or "\0" in agent or not agent.isprintable():
         raise Rejected(WRONG_TYPE, "agent_id is not printable text")
-    created_at = times.read(event.get("timestamp"), "timestamp").isoformat()
+    created_at = times.read(event.get("timestamp"), "timestamp")
     named = repr((agent, event.get("thought_id"), event.get("task_id"), created_at))
     named_id = uuid.uuid5(_OUR_IDS, named.encode("utf-8", "backslashreplace").decode())
     return Deferral(named_id, agent, "PENDING", created_at)

@@ -20,13 +20,11 @@ STDIN = Path("-")
 ENDINGS = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
 MB = 2**20
 WHOLE_LIMIT = 16 * MB
-"""Size in bytes up to which a document is read at once. Larger ones are read in parts that consist of whole events.
-"""
+"""Size in bytes up to which a document is read at once. Larger ones are read in parts of whole events."""
 EVENT_LIMIT = 16 * MB
 PART_SIZE = 4 * MB
 UNPACKED_LIMIT = 4096 * MB
-"""Maximum size in bytes of one unpacked or piped document, which is written to disk first. JSON lines have no limit.
-"""
+"""Maximum size in bytes of an unpacked or piped document, which is written to disk first. JSON lines have no limit."""
 UNPACKED_RATIO = 200
 """Maximum ratio of unpacked to compressed size, after the first 16 MB. Real batches reach 16."""
 

@@ -134,19 +134,14 @@ def _key(row: Mapping[str, Any]) -> Key:
 
 
 def _time(value: object, name: str) -> str | None:
-    if value is None:
-        return None
     try:
-        return times.read(value, name).isoformat()
+        return None if value is None else times.read(value, name)
     except Rejected as error:
         raise ValueError(error.detail) from error
 
 
 def public_key(content: bytes) -> Ed25519PublicKey:
-    """Validate a public key and open it.
-
-    :raises ValueError: the bytes are not a public key, or are a weak key for which anyone can forge signatures.
-    """
+    """Open a public key, or raise a ValueError if it is invalid, or so weak that anyone can forge signatures."""
     if len(content) != 32:
         raise ValueError(f"an Ed25519 public key has 32 bytes, this one {len(content):,}")
     if not _is_sound_point(content):

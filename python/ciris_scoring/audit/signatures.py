@@ -25,8 +25,7 @@ from ciris_scoring.audit.reasons import (
 Trace = Mapping[str, Any]
 
 _THOUGHT_IDS = (("thought_id",), ("system_snapshot", "current_thought_summary", "thought_id"))
-"""Paths in the data of a component to the thought's id. Only traces of the most detailed level have the second one.
-"""
+"""Paths to the thought's id in the data of a component. Only traces of the most detailed level have the second one."""
 _AUDIT = ("audit_sequence_number", "audit_entry_hash")
 
 _AGENT = "agent_id_hash"
@@ -81,10 +80,8 @@ class Rule(NamedTuple):
     def messages(self, trace: Trace) -> Iterator[tuple[bytes, Sequence[Trace]]]:
         """Yield the bytes that the agent may have signed, each with the components in them.
 
-        There are several possibilities. The agent may have sent empty values that it did not sign, and the agent's
-        engine adds missing fields and ignores unknown fields.
-
-        :raises ValueError: the rule cannot encode a value of the trace.
+        There are several possibilities: the agent may have sent empty values that it did not sign, and its engine adds
+        missing fields and ignores unknown ones.
         """
         seen = set()
         for profile in self._profiles(trace):
@@ -210,10 +207,7 @@ class Verifier:
         )
 
     def verify(self, trace: Trace) -> Verdict:
-        """Verify the signature of a trace.
-
-        :raises RecursionError: the trace is nested too deeply.
-        """
+        """Verify the signature of a trace."""
         schema = schema_of(trace)
         content = _digest(trace)
 
@@ -277,10 +271,7 @@ class Verifier:
 
 
 def _signature(trace: Trace) -> bytes:
-    """Decode the signature of a trace.
-
-    :raises ValueError: there is no signature, or it is malformed.
-    """
+    """Decode the signature of a trace, or raise a ValueError if there is none, or if it is malformed."""
     text = trace.get("signature")
     if not isinstance(text, str) or not text:
         raise ValueError("no signature")
@@ -334,9 +325,6 @@ def _digest(trace: Trace) -> str:
     digest = hashlib.sha256(_compact(trace["components"]))
     digest.update(repr(sorted(beside.items())).encode(*_ANY_TEXT))
     return digest.hexdigest()
-
-
-# --- The decision that a trace records. Some agents sign neither ids nor times. ---------------------------------------
 
 
 def _decision_sha256(key: bytes, components: Sequence[Trace]) -> str:

@@ -168,8 +168,6 @@ class Store:
             cursor.executemany(query, rows)
             return cursor.rowcount
 
-    # --- Keys --------------------------------------------------------------------------------------------------------
-
     def register(self, keys: Iterable[Key]) -> tuple[int, list[Problem]]:
         """Register new keys and change no other ones. Return the number of new keys, and problems."""
         new, problems = [], []
@@ -199,8 +197,6 @@ class Store:
             where lower(coalesce(algorithm, 'ed25519') collate "C") = 'ed25519' and public_key_base64 is not null
         """
         return self._execute(query).fetchall()
-
-    # --- Batches -----------------------------------------------------------------------------------------------------
 
     def known(self, batch_ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, KnownBatch]:
         """Return the batches that are loaded and need not be read again.
@@ -345,13 +341,8 @@ class Store:
                 select
                     verification.*,
                     right_traces.detail as why,
-                    exists (
-                        select from incoming
-                        where
-                            incoming.trace_id = verification.trace_id
-                            and incoming."timestamp" = verification."timestamp"
-                            and incoming.content_sha256 = verification.content_sha256
-                    ) as is_incoming
+                    (verification.trace_id, verification."timestamp", verification.content_sha256)
+                    in (select trace_id, "timestamp", content_sha256 from incoming) as is_incoming
                 from {verification} as verification
                 inner join right_traces using (decision_sha256)
                 where

@@ -31,10 +31,7 @@ _JUNK = re.compile(rb"[^ \t\r\n,]")
 
 
 def parse(content: bytes) -> Any:
-    """Parse one JSON value.
-
-    :raises Rejected: it is not JSON in UTF-8, repeats a key, contains NaN or Infinity, or has too many values.
-    """
+    """Parse one JSON value in UTF-8, or raise Rejected, also if it repeats a key, has NaN, or has too many values."""
     if sum(map(content.count, (b",", b"[", b"{"))) > VALUES_LIMIT:
         raise Rejected(TOO_LARGE, f"more than {VALUES_LIMIT:,} values in one JSON text")
     try:
@@ -83,11 +80,10 @@ class Pieces(NamedTuple):
 
 
 def take_apart(document: bytes | mmap.mmap, longest_around: int = 2**63) -> Pieces | None:
-    """Find the events of a batch by its brackets, without parsing it. Return None if it has no list of events.
+    """Find the events of a batch by its brackets, without parsing it. A last event that is cut off is included, and so
+    is text between the events that is not an event.
 
-    A last event that is cut off is included, and so is text between the events that is not an event.
-
-    :param longest_around: maximum number of bytes around the events. If there are more, the document is not a batch.
+    Return None if there is no list of events, or if more than ``longest_around`` bytes are around it.
     """
     bounds = _events_array(document)
     if bounds is None or bounds[0] + len(document) - bounds[1] > longest_around:

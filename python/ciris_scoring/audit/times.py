@@ -7,11 +7,8 @@ from ciris_scoring.audit.reasons import BAD_TIME, MISSING_FIELD, Rejected
 FIRST_YEAR, LAST_YEAR = 2000, 2099
 
 
-def read(value: object, name: str) -> datetime:
-    """Parse an ISO 8601 time with a time zone.
-
-    :raises Rejected: the value is missing, malformed, without a time zone, or outside the years 2000 to 2099.
-    """
+def read(value: object, name: str) -> str:
+    """Return an ISO 8601 time with a time zone and in the years 2000 to 2099 as text in UTC, or raise Rejected."""
     if value is None:
         raise Rejected(MISSING_FIELD, f"no {name}")
     if not isinstance(value, str):
@@ -25,4 +22,4 @@ def read(value: object, name: str) -> datetime:
         raise Rejected(BAD_TIME, f"{name} {shown!r} has no zone")
     if not FIRST_YEAR <= time.year <= LAST_YEAR:
         raise Rejected(BAD_TIME, f"{name} {shown!r} is not in the years {FIRST_YEAR} to {LAST_YEAR}")
-    return time.astimezone(UTC)
+    return time.astimezone(UTC).isoformat()

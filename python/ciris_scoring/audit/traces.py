@@ -71,10 +71,7 @@ class Row(NamedTuple):
 
 
 def checked(trace: Any) -> dict[str, Any]:
-    """Return the value if it is a trace.
-
-    :raises Rejected: the value is not a trace.
-    """
+    """Return the value if it is a trace, else raise Rejected."""
     if not isinstance(trace, dict):
         raise Rejected(WRONG_TYPE, "the event has no trace that is an object")
     components = trace.get("components")
@@ -86,10 +83,7 @@ def checked(trace: Any) -> dict[str, Any]:
 
 
 def row(trace: Mapping[str, Any], verdict: Verdict) -> Row:
-    """Convert a trace to a row. If it is verified, the values come from the signed components.
-
-    :raises Rejected: a column cannot store the value of the trace.
-    """
+    """Convert a trace to a row, or raise Rejected. If it is verified, the values come from the signed components."""
     found = {str(part.get("event_type")): part.get("data") for part in verdict.components} | {"trace": trace}
     fields = trace_fields()
     values: list[Any] = []
@@ -132,8 +126,6 @@ def _at(found: Mapping[str, Any], place: tuple[str, ...]) -> Any:
     return value
 
 
-# --- From a value to the value of its column -------------------------------------------------------------------------
-
 Converter = Callable[[Any], Any]
 
 
@@ -170,7 +162,7 @@ def _whole_number(column: str, value: Any) -> Any:
 
 
 def _time(column: str, value: Any) -> str:
-    return times.read(value, "completed_at").isoformat()
+    return times.read(value, "completed_at")
 
 
 def _component(column: str, value: Any) -> str:

@@ -13,7 +13,7 @@ from dbt.adapters.postgres.connections import PostgresConnectionManager
 
 import dbt_postgres_python  # noqa: F401, extends the adapter permanently; must come before the patch below
 from ciris_scoring.basics.connection import CHECK_CLIENT, SETTINGS_NOT_TO_INHERIT, session_statement
-from ciris_scoring.basics.sessions import SESSIONS
+from ciris_scoring.basics.sessions import add_session
 
 
 @contextmanager
@@ -33,7 +33,7 @@ def prepared_sessions(settings: Mapping[str, str]) -> Iterator[None]:
                 cursor.execute(f"{statement}; select pg_catalog.pg_backend_pid()")
                 [pid] = cursor.fetchone()
             opened.handle.commit()
-            SESSIONS.add(pid, opened.handle)
+            add_session(pid, opened.handle)
         return opened
 
     before = os.environ.get("PGCLIENTENCODING")

@@ -21,18 +21,15 @@ class Kind:
 
     id: str
     title: str
-    """Short name for people."""
     sentences: Mapping[str, str]
     """Messages by case. Braces contain the names of values."""
     raised_when: str
     thresholds: Mapping[str, Any]
-    """Thresholds of a red flag (``Rule`` in ``statistics/red_flags.py``), or units of the scoring parameters of an
-    alert."""
+    """Thresholds of a red flag (``statistics/red_flags.py``), or units of the scoring parameters of an alert."""
     innocent_causes: str
     ask: str
     """Person to ask, and the question."""
     look_at: str
-    """Data to look at."""
     review: Literal["always", "critical"] = "always"
     """Whether every alert or red flag of this kind requires a review before the score decides, or only a critical
     alert."""
@@ -41,8 +38,7 @@ class Kind:
     counted: str = ""
     """The traces, pairs or periods that a red flag counts, in words."""
     counts: Mapping[str, str] = field(default_factory=dict)
-    """Columns of ``int_windows`` that a red flag compares: ``found`` of ``of``, and ``baseline_found`` of
-    ``baseline_of``."""
+    """Columns of ``int_windows`` that a red flag compares: ``found``, ``of``, ``baseline_found`` and ``baseline_of``."""
     published: str = ""
     """Unit of a red flag's published value: ``counts``, ``shares`` or ``days``."""
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import psycopg
 
 from ciris_scoring.basics.errors import DatabaseError
-from ciris_scoring.basics.sessions import SESSIONS
+from ciris_scoring.basics.sessions import add_session
 
 TRIALS = 20
 """Number of transactions of a second connection that are compared. One is not enough, because other clients may use the
@@ -35,7 +35,7 @@ def refuse_shared_sessions(
     :raises DatabaseError: the connection shares its server process with others.
     """
     pid = backend_pid(connection)
-    SESSIONS.add(pid, connection)
+    add_session(pid, connection)
     if pid == connection.info.backend_pid:
         return False
     connection.prepare_threshold = None

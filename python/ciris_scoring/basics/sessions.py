@@ -1,30 +1,19 @@
 """Sessions of this process in the server."""
 
-import threading
 from typing import Any
 
-
-class Sessions:
-    """Open sessions by their process ids in the server."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._connections: dict[int, Any] = {}
-
-    def add(self, pid: int, connection: Any) -> None:
-        """Add a session with its connection of psycopg or psycopg2."""
-        with self._lock:
-            self._connections[pid] = connection
-
-    @property
-    def pids(self) -> list[int]:
-        """Process ids of the open sessions."""
-        with self._lock:
-            self._connections = {
-                pid: connection for pid, connection in self._connections.items() if not connection.closed
-            }
-            return list(self._connections)
+_CONNECTIONS: dict[int, Any] = {}
+"""Connections of psycopg and psycopg2, by their process ids in the server."""
 
 
-SESSIONS = Sessions()
-"""Sessions of dbt and of :func:`ciris_scoring.basics.connection.connect`."""
+def add_session(pid: int, connection: Any) -> None:
+    """Remember a session of dbt or of :func:`ciris_scoring.basics.connection.connect`."""
+    _CONNECTIONS[pid] = connection
+
+
+def open_sessions() -> list[int]:
+    """Return the process ids of the open sessions, and forget the others."""
+    for pid, connection in list(_CONNECTIONS.items()):
+        if connection.closed:
+            _CONNECTIONS.pop(pid, None)
+    return list(_CONNECTIONS)

@@ -46,81 +46,79 @@ class SourceTable:
         yield sql.SQL("alter table {} add primary key ({})").format(name, column_list(self.key))
 
 
-SOURCE_TABLES: Mapping[str, SourceTable] = MappingProxyType(
-    {
-        "covenant_traces": SourceTable(
-            columns=(
-                ("trace_id", "varchar(128)"),
-                ("thought_id", "varchar(128)"),
-                ("agent_id_hash", "varchar(64) not null"),
-                ("agent_name", "varchar(255)"),
-                ("timestamp", "timestamptz not null"),
-                ("signature", "text"),
-                ("signature_verified", "boolean"),
-                ("signature_key_id", "varchar(64)"),
-                ("audit_entry_hash", "varchar(64)"),
-                ("audit_sequence_number", "bigint"),
-                ("csdma_plausibility_score", "numeric(3,2)"),
-                ("dsdma_domain_alignment", "numeric(3,2)"),
-                ("idma_k_eff", "numeric"),
-                ("idma_fragility_flag", "boolean"),
-                ("idma_phase", "varchar"),
-                ("conscience_passed", "boolean"),
-                ("action_was_overridden", "boolean"),
-                ("entropy_level", "numeric(5,4)"),
-                ("coherence_level", "numeric(5,4)"),
-                ("coherence_passed", "boolean"),
-                ("selected_action", "varchar(50)"),
-                ("action_success", "boolean"),
-                ("thought_start", "jsonb"),
-                ("dma_results", "jsonb"),
-                ("conscience_result", "jsonb"),
-                ("action_result", "jsonb"),
-            ),
-            key=("trace_id", "timestamp"),
-            indexes=(
-                ("timestamp",),
-                ("agent_id_hash", "timestamp"),
-                ("agent_id_hash", "audit_sequence_number"),
-            ),
+SOURCE_TABLES: Mapping[str, SourceTable] = {
+    "covenant_traces": SourceTable(
+        columns=(
+            ("trace_id", "varchar(128)"),
+            ("thought_id", "varchar(128)"),
+            ("agent_id_hash", "varchar(64) not null"),
+            ("agent_name", "varchar(255)"),
+            ("timestamp", "timestamptz not null"),
+            ("signature", "text"),
+            ("signature_verified", "boolean"),
+            ("signature_key_id", "varchar(64)"),
+            ("audit_entry_hash", "varchar(64)"),
+            ("audit_sequence_number", "bigint"),
+            ("csdma_plausibility_score", "numeric(3,2)"),
+            ("dsdma_domain_alignment", "numeric(3,2)"),
+            ("idma_k_eff", "numeric"),
+            ("idma_fragility_flag", "boolean"),
+            ("idma_phase", "varchar"),
+            ("conscience_passed", "boolean"),
+            ("action_was_overridden", "boolean"),
+            ("entropy_level", "numeric(5,4)"),
+            ("coherence_level", "numeric(5,4)"),
+            ("coherence_passed", "boolean"),
+            ("selected_action", "varchar(50)"),
+            ("action_success", "boolean"),
+            ("thought_start", "jsonb"),
+            ("dma_results", "jsonb"),
+            ("conscience_result", "jsonb"),
+            ("action_result", "jsonb"),
         ),
-        "wbd_deferrals": SourceTable(
-            columns=(
-                ("deferral_id", "uuid"),
-                ("agent_id", "varchar not null"),
-                ("agent_name", "varchar"),
-                ("status", "varchar"),
-                ("resolution_summary", "text"),
-                ("resolved_at", "timestamptz"),
-                ("created_at", "timestamptz"),
-            ),
-            key=("deferral_id",),
+        key=("trace_id", "timestamp"),
+        indexes=(
+            ("timestamp",),
+            ("agent_id_hash", "timestamp"),
+            ("agent_id_hash", "audit_sequence_number"),
         ),
-        "covenant_public_keys": SourceTable(
-            columns=(
-                ("key_id", "varchar(64)"),
-                ("public_key_base64", "varchar(128)"),
-                ("algorithm", "varchar"),
-                ("created_at", "timestamptz"),
-                ("expires_at", "timestamptz"),
-                ("revoked_at", "timestamptz"),
-            ),
-            key=("key_id",),
+    ),
+    "wbd_deferrals": SourceTable(
+        columns=(
+            ("deferral_id", "uuid"),
+            ("agent_id", "varchar not null"),
+            ("agent_name", "varchar"),
+            ("status", "varchar"),
+            ("resolution_summary", "text"),
+            ("resolved_at", "timestamptz"),
+            ("created_at", "timestamptz"),
         ),
-        "covenant_trace_batches": SourceTable(
-            columns=(
-                ("batch_id", "uuid"),
-                ("batch_timestamp", "timestamptz"),
-                ("consent_timestamp", "timestamptz"),
-                ("traces_received", "integer"),
-                ("traces_accepted", "integer"),
-                ("traces_rejected", "integer"),
-                ("rejection_reasons", "jsonb"),
-            ),
-            key=("batch_id",),
+        key=("deferral_id",),
+    ),
+    "covenant_public_keys": SourceTable(
+        columns=(
+            ("key_id", "varchar(64)"),
+            ("public_key_base64", "varchar(128)"),
+            ("algorithm", "varchar"),
+            ("created_at", "timestamptz"),
+            ("expires_at", "timestamptz"),
+            ("revoked_at", "timestamptz"),
         ),
-    }
-)
+        key=("key_id",),
+    ),
+    "covenant_trace_batches": SourceTable(
+        columns=(
+            ("batch_id", "uuid"),
+            ("batch_timestamp", "timestamptz"),
+            ("consent_timestamp", "timestamptz"),
+            ("traces_received", "integer"),
+            ("traces_accepted", "integer"),
+            ("traces_rejected", "integer"),
+            ("rejection_reasons", "jsonb"),
+        ),
+        key=("batch_id",),
+    ),
+}
 
 ENGINE_TABLES = ("trace_events", "federation_keys", "federation_revocations", "accord_public_keys")
 """Source tables of a lens that stores events, as the engine ciris-persist creates them."""

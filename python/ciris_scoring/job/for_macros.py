@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from datetime import timedelta
 from importlib.metadata import version
 from statistics import NormalDist
-from types import MappingProxyType
 from typing import Any
 
 from ciris_scoring.basics import as_of, connection, decimals, run_lock, source_schema, variables
@@ -14,43 +13,41 @@ from ciris_scoring.basics.long_run import NORMAL_TO_95
 from ciris_scoring.marts import agent, agents, evidence
 from ciris_scoring.statistics import changes, inputs, long_run, reading, red_flags, resilience, ties, writing
 
-CONSTANTS: Mapping[str, Any] = MappingProxyType(
-    {
-        # Sessions and locks
-        "settings_of_values": connection.SETTINGS_OF_VALUES,
-        "settings_not_to_inherit": connection.SETTINGS_NOT_TO_INHERIT,
-        "lift_limits": connection.LIFT_LIMITS,
-        "search_path": connection.SEARCH_PATH,
-        "run_lock": run_lock.RUN_LOCK,
-        "writers_lock": run_lock.WRITERS_LOCK,
-        "start_lock": run_lock.START_LOCK,
-        "variables": variables.VARIABLES,
-        # Sources
-        "engine_tables": source_schema.ENGINE_TABLES,
-        "tables_of_shape": source_schema.TABLES_OF_SHAPE,
-        "required_fields": source_schema.REQUIRED_FIELDS,
-        "actions": (*agent.NON_EXEMPT_ACTIONS, *agent.EXEMPT_ACTIONS),
-        "unknown_mode": evidence.UNKNOWN_MODE,
-        "label_characters": agents.HASH_SHOWN,
-        # Scores and statistics
-        "components": COMPONENT_ROWS,
-        "period_hours": {name: length // timedelta(hours=1) for name, length in as_of.PERIODS.items()},
-        "score_bins": resilience.N_BINS,
-        "drift_metrics": inputs.METRICS,
-        "scores_with_intervals": writing.SCORES_WITH_BOUNDS,
-        "score_decimals": decimals.SCORE_DECIMALS,
-        "normal_quantile": NormalDist().inv_cdf,
-        "normal_to_95": NORMAL_TO_95,
-        "trace_days": long_run.TRACE_WINDOWS[-1],
-        # Alerts and red flags
-        "alerts": ALERTS,
-        "change_days": changes.RECENT_DAYS,
-        "record_red_flag_fields": red_flags.FIELDS,
-        "newest_first": reading.NEWEST_FIRST,
-        "absent_score": ties.ABSENT,
-        "score_triple_base": ties.BASE,
-    }
-)
+CONSTANTS: Mapping[str, Any] = {
+    # Sessions and locks
+    "settings_of_values": connection.SETTINGS_OF_VALUES,
+    "settings_not_to_inherit": connection.SETTINGS_NOT_TO_INHERIT,
+    "lift_limits": connection.LIFT_LIMITS,
+    "search_path": connection.SEARCH_PATH,
+    "run_lock": run_lock.RUN_LOCK,
+    "writers_lock": run_lock.WRITERS_LOCK,
+    "start_lock": run_lock.START_LOCK,
+    "variables": variables.VARIABLES,
+    # Sources
+    "engine_tables": source_schema.ENGINE_TABLES,
+    "tables_of_shape": source_schema.TABLES_OF_SHAPE,
+    "required_fields": source_schema.REQUIRED_FIELDS,
+    "actions": (*agent.NON_EXEMPT_ACTIONS, *agent.EXEMPT_ACTIONS),
+    "unknown_mode": evidence.UNKNOWN_MODE,
+    "label_characters": agents.HASH_SHOWN,
+    # Scores and statistics
+    "components": COMPONENT_ROWS,
+    "period_hours": {name: length // timedelta(hours=1) for name, length in as_of.PERIODS.items()},
+    "score_bins": resilience.N_BINS,
+    "drift_metrics": inputs.METRICS,
+    "scores_with_intervals": writing.SCORES_WITH_BOUNDS,
+    "score_decimals": decimals.SCORE_DECIMALS,
+    "normal_quantile": NormalDist().inv_cdf,
+    "normal_to_95": NORMAL_TO_95,
+    "trace_days": long_run.TRACE_WINDOWS[-1],
+    # Alerts and red flags
+    "alerts": ALERTS,
+    "change_days": changes.RECENT_DAYS,
+    "record_red_flag_fields": red_flags.FIELDS,
+    "newest_first": reading.NEWEST_FIRST,
+    "absent_score": ties.ABSENT,
+    "score_triple_base": ties.BASE,
+}
 """Constants that the macros share with Python, each from the module that defines it, by their names in macros."""
 
 

@@ -5,13 +5,14 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import psycopg
 
 from ciris_scoring.basics.connection import connect
 from ciris_scoring.basics.errors import CirisError, one_line
 from ciris_scoring.basics.project import Project
-from ciris_scoring.basics.sessions import SESSIONS
+from ciris_scoring.basics.sessions import open_sessions
 from ciris_scoring.basics.terminal import printable, progress
 
 LOOK_SECONDS = 0.5
@@ -80,13 +81,13 @@ def _watch(project: Project, ended: threading.Event) -> None:
 
 def _look(connection: psycopg.Connection, waits: dict[int, _Wait]) -> None:
     now = time.monotonic()
-    ours = SESSIONS.pids
+    ours = open_sessions()
     for pid, *what in connection.execute(WAITS, [ours, ours]).fetchall():
         wait = waits.get(pid)
         if wait is None or now - wait.seen > PAUSE_SECONDS:
             wait = waits[pid] = _Wait(now, now, "")
         wait.seen = now
-        text = _text(*what)
+        text = _text(what)
         if text != wait.text:
             wait.text, wait.is_said = text, False
         if not wait.is_said and now - wait.began >= SAY_SECONDS:
@@ -94,16 +95,8 @@ def _look(connection: psycopg.Connection, waits: dict[int, _Wait]) -> None:
             progress(printable(f"  Waiting for {now - wait.began:.0f} s: {text}"))
 
 
-def _text(
-    what: str,
-    event: str,
-    pid: int | None,
-    user: str | None,
-    application: str | None,
-    state: str | None,
-    since: str | None,
-    query: str | None,
-) -> str:
+def _text(row: list[Any]) -> str:
+    what, event, pid, user, application, state, since, query = row
     if event == "SyncRep":
         return "the server waits until a synchronous standby confirms a commit (synchronous_standby_names)."
     if pid is None:
