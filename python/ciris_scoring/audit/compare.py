@@ -376,7 +376,7 @@ def _name_contents(connection: psycopg.Connection) -> None:
 
 
 def _match(connection: psycopg.Connection) -> None:
-    """Pair the traces of files and database by the columns of `_MATCHES`, each once, and equal ones in order of time."""
+    """Pair traces of files and database by the columns of `_MATCHES`, each once, and equal ones in the order of time."""
     query = """
         with raw_left as (
             select number, {marks}, row_number() over (partition by {marks} order by "timestamp", number) as n

@@ -20,10 +20,6 @@ _verifier: Verifier | None = None
 """Verifier of this worker process."""
 
 
-class WorkerDied(CirisError):
-    """A worker process was killed."""
-
-
 def processors() -> int:
     """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -48,7 +44,7 @@ def read_all(
             while waiting:
                 yield waiting.popleft().result()
         except BrokenProcessPool as error:
-            raise WorkerDied(
+            raise CirisError(
                 "A process that verifies traces was killed, perhaps because memory ran out.",
                 "Traces loaded so far are kept; run the same command again.",
             ) from error

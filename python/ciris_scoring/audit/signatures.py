@@ -11,16 +11,8 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.mldsa import MLDSA65PublicKey
 
-from ciris_scoring.audit import base64_text
+from ciris_scoring.audit import base64_text, reasons
 from ciris_scoring.audit.keys import public_key
-from ciris_scoring.audit.reasons import (
-    BAD_SIGNATURE,
-    FOREIGN_KEY,
-    MALFORMED_SIGNATURE,
-    UNCONFIRMED_FIELD,
-    UNKNOWN_KEY,
-    UNSUPPORTED_SCHEMA,
-)
 
 Trace = Mapping[str, Any]
 
@@ -217,10 +209,10 @@ class Verifier:
         try:
             signature = _signature(trace)
         except ValueError as error:
-            return refused(MALFORMED_SIGNATURE, str(error))
+            return refused(reasons.MALFORMED_SIGNATURE, str(error))
         key_id = trace.get("signature_key_id")
         if not isinstance(key_id, str) or key_id not in self._keys:
-            return refused(UNKNOWN_KEY, "no key with this id is registered")
+            return refused(reasons.UNKNOWN_KEY, "no key with this id is registered")
         why_not = None
         for name in _RULES_OF_SCHEMAS[schema]:
             rule = RULES[name]
@@ -237,8 +229,8 @@ class Verifier:
             except (ValueError, OverflowError, TypeError, AttributeError) as error:
                 why_not = f"the rule {name} cannot encode it: {str(error)[:80]}"
         if schema == UNKNOWN_SCHEMA:
-            return refused(UNSUPPORTED_SCHEMA, "no known rule verifies it")
-        return refused(BAD_SIGNATURE, why_not)
+            return refused(reasons.UNSUPPORTED_SCHEMA, "no known rule verifies it")
+        return refused(reasons.BAD_SIGNATURE, why_not)
 
     def _signed(self, key_id: str, signature: bytes, message: bytes) -> bool:
         key = self._opened.get(key_id)
@@ -262,11 +254,11 @@ class Verifier:
         """Return why a trace does not verify although the Ed25519 signature is valid, or None if it verifies."""
         agent = str(trace.get("agent_id_hash"))
         if agent in self._agents_of_keys and self._fingerprints[key_id] != agent:
-            return FOREIGN_KEY, "the agent's hash is the fingerprint of another registered key"
+            return reasons.FOREIGN_KEY, "the agent's hash is the fingerprint of another registered key"
         if not rule.signs_ids and (field := _unconfirmed(trace, components)):
-            return UNCONFIRMED_FIELD, f"{field} is not signed, and contradicts the signed components"
+            return reasons.UNCONFIRMED_FIELD, f"{field} is not signed, and contradicts the signed components"
         if not _second_signature_holds(trace, message + signature):
-            return BAD_SIGNATURE, "the ML-DSA-65 signature beside the Ed25519 one is not valid"
+            return reasons.BAD_SIGNATURE, "the ML-DSA-65 signature beside the Ed25519 one is not valid"
         return None
 
 

@@ -7,17 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, NoReturn
 
-from ciris_scoring.audit.reasons import (
-    DUPLICATE_KEY,
-    INVALID_TEXT,
-    NOT_A_NUMBER,
-    NOT_JSON,
-    OUT_OF_RANGE,
-    TOO_DEEP,
-    TOO_LARGE,
-    TRUNCATED,
-    Rejected,
-)
+from ciris_scoring.audit import reasons
+from ciris_scoring.audit.reasons import Rejected
 
 VALUES_LIMIT = 1_000_000
 """Maximum number of values in one JSON text, because a parsed value takes far more memory than its text."""
@@ -33,34 +24,34 @@ _JUNK = re.compile(rb"[^ \t\r\n,]")
 def parse(content: bytes) -> Any:
     """Parse one JSON value in UTF-8, or raise Rejected, also if it repeats a key, has NaN, or has too many values."""
     if sum(map(content.count, (b",", b"[", b"{"))) > VALUES_LIMIT:
-        raise Rejected(TOO_LARGE, f"more than {VALUES_LIMIT:,} values in one JSON text")
+        raise Rejected(reasons.TOO_LARGE, f"more than {VALUES_LIMIT:,} values in one JSON text")
     try:
         return _DECODER.decode(content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
-        raise Rejected(INVALID_TEXT, f"not UTF-8 at byte {error.start:,}") from error
+        raise Rejected(reasons.INVALID_TEXT, f"not UTF-8 at byte {error.start:,}") from error
     except json.JSONDecodeError as error:
         at_end = error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated string")
         raise Rejected(
-            TRUNCATED if at_end else NOT_JSON, f"{error.msg} at character {error.pos:,}"
+            reasons.TRUNCATED if at_end else reasons.NOT_JSON, f"{error.msg} at character {error.pos:,}"
         ) from error
     except RecursionError as error:
-        raise Rejected(TOO_DEEP, "nested too deeply") from error
+        raise Rejected(reasons.TOO_DEEP, "nested too deeply") from error
     except ValueError as error:  # the number has more digits than Python converts
-        raise Rejected(OUT_OF_RANGE, "a number of thousands of digits") from error
+        raise Rejected(reasons.OUT_OF_RANGE, "a number of thousands of digits") from error
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise Rejected(NOT_A_NUMBER, f"{name}, which JSON does not have")
+    raise Rejected(reasons.NOT_A_NUMBER, f"{name}, which JSON does not have")
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(pairs) > KEYS_LIMIT:
-        raise Rejected(TOO_LARGE, f"{len(pairs):,} keys in one object, {KEYS_LIMIT:,} at most")
+        raise Rejected(reasons.TOO_LARGE, f"{len(pairs):,} keys in one object, {KEYS_LIMIT:,} at most")
     if len(members) < len(pairs):
         counts = Counter(name for name, _ in pairs)
         twice = next(name for name, n in counts.items() if n > 1)
-        raise Rejected(DUPLICATE_KEY, f"the key {twice[:80]!r} twice in one object")
+        raise Rejected(reasons.DUPLICATE_KEY, f"the key {twice[:80]!r} twice in one object")
     return members
 
 

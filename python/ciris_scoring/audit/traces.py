@@ -9,15 +9,8 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from ciris_scoring.audit import times
-from ciris_scoring.audit.reasons import (
-    INVALID_TEXT,
-    MISSING_FIELD,
-    OUT_OF_RANGE,
-    TOO_DEEP,
-    WRONG_TYPE,
-    Rejected,
-)
+from ciris_scoring.audit import reasons, times
+from ciris_scoring.audit.reasons import Rejected
 from ciris_scoring.audit.signatures import Verdict
 from ciris_scoring.basics.project import own_project
 from ciris_scoring.basics.source_schema import SOURCE_TABLES, TRACE_COLUMNS
@@ -73,12 +66,12 @@ class Row(NamedTuple):
 def checked(trace: Any) -> dict[str, Any]:
     """Return the value if it is a trace, else raise Rejected."""
     if not isinstance(trace, dict):
-        raise Rejected(WRONG_TYPE, "the event has no trace that is an object")
+        raise Rejected(reasons.WRONG_TYPE, "the event has no trace that is an object")
     components = trace.get("components")
     if components is None:
-        raise Rejected(MISSING_FIELD, "no components")
+        raise Rejected(reasons.MISSING_FIELD, "no components")
     if not isinstance(components, list) or not all(isinstance(part, dict) for part in components):
-        raise Rejected(WRONG_TYPE, "components is not a list of objects")
+        raise Rejected(reasons.WRONG_TYPE, "components is not a list of objects")
     return trace
 
 
@@ -99,18 +92,18 @@ def row(trace: Mapping[str, Any], verdict: Verdict) -> Row:
     ]
     text = "".join(value for value in values if isinstance(value, str))
     if "\0" in text:
-        raise Rejected(INVALID_TEXT, "the character NUL in a text")
+        raise Rejected(reasons.INVALID_TEXT, "the character NUL in a text")
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise Rejected(INVALID_TEXT, "half of a surrogate pair in a text") from error
+        raise Rejected(reasons.INVALID_TEXT, "half of a surrogate pair in a text") from error
     return Row(tuple(values), trace["agent_id_hash"], trace["signature_key_id"] if verdict.rule else None)
 
 
 def _value(found: Mapping[str, Any], column: str, field: Field) -> Any:
     value = next((value for place in field.places if (value := _at(found, place)) is not None), None)
     if value is None and column in REQUIRED:
-        raise Rejected(MISSING_FIELD, f"no {field.places[0][-1]}")
+        raise Rejected(reasons.MISSING_FIELD, f"no {field.places[0][-1]}")
     if column == "selected_action" and isinstance(value, str):
         return value.removeprefix("HandlerActionType.")
     if field.zero_needs and value == 0 and value is not False and _at(found, field.zero_needs) is None:
@@ -131,33 +124,33 @@ Converter = Callable[[Any], Any]
 
 def _text(column: str, longest: int | None, value: Any) -> str:
     if not isinstance(value, str):
-        raise Rejected(WRONG_TYPE, f"{column} is not text")
+        raise Rejected(reasons.WRONG_TYPE, f"{column} is not text")
     if longest is not None and len(value) > longest:
-        raise Rejected(OUT_OF_RANGE, f"{column} has {len(value):,} characters, {longest} at most")
+        raise Rejected(reasons.OUT_OF_RANGE, f"{column} has {len(value):,} characters, {longest} at most")
     if not value and column in REQUIRED:
-        raise Rejected(MISSING_FIELD, f"{column} is empty")
+        raise Rejected(reasons.MISSING_FIELD, f"{column} is empty")
     return value
 
 
 def _boolean(column: str, value: Any) -> bool:
     if not isinstance(value, bool):
-        raise Rejected(WRONG_TYPE, f"{column} is neither true nor false")
+        raise Rejected(reasons.WRONG_TYPE, f"{column} is neither true nor false")
     return value
 
 
 def _number(column: str, limit: float, value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Rejected(WRONG_TYPE, f"{column} is not a number")
+        raise Rejected(reasons.WRONG_TYPE, f"{column} is not a number")
     if isinstance(value, float) and not math.isfinite(value) or abs(value) >= limit:
-        raise Rejected(OUT_OF_RANGE, f"{column} is {str(value)[:40]}, which its column cannot store")
+        raise Rejected(reasons.OUT_OF_RANGE, f"{column} is {str(value)[:40]}, which its column cannot store")
     return value
 
 
 def _whole_number(column: str, value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise Rejected(WRONG_TYPE, f"{column} is not a whole number")
+        raise Rejected(reasons.WRONG_TYPE, f"{column} is not a whole number")
     if not -(2**63) <= value < 2**63:
-        raise Rejected(OUT_OF_RANGE, f"{column} is {str(value)[:40]}, which its column cannot store")
+        raise Rejected(reasons.OUT_OF_RANGE, f"{column} is {str(value)[:40]}, which its column cannot store")
     return value
 
 
@@ -167,15 +160,15 @@ def _time(column: str, value: Any) -> str:
 
 def _component(column: str, value: Any) -> str:
     if not isinstance(value, dict):
-        raise Rejected(WRONG_TYPE, f"{column} is not an object")
+        raise Rejected(reasons.WRONG_TYPE, f"{column} is not an object")
     if _is_deep(value):
-        raise Rejected(TOO_DEEP, f"{column} is nested more than {DEPTH_LIMIT} deep")
+        raise Rejected(reasons.TOO_DEEP, f"{column} is nested more than {DEPTH_LIMIT} deep")
     try:
         text = _JSON.encode(value)
     except ValueError as error:
-        raise Rejected(OUT_OF_RANGE, f"{column} holds a number that is too large") from error
+        raise Rejected(reasons.OUT_OF_RANGE, f"{column} holds a number that is too large") from error
     if "\\u0000" in text and _NUL.search(text):
-        raise Rejected(INVALID_TEXT, f"the character NUL in {column}")
+        raise Rejected(reasons.INVALID_TEXT, f"the character NUL in {column}")
     return text
 
 

@@ -51,10 +51,6 @@ class StepError(CirisError):
     """The statistics found invalid inputs."""
 
 
-class CommandFailed(CirisError):
-    """A command given by the user failed. The scores are published."""
-
-
 def one_line(error: BaseException | str) -> str:
     """Return the message of an error, or a text, on one line."""
     return " ".join(str(error).split())

@@ -88,32 +88,25 @@ owned as (
 
 ),
 
--- Lists of access rights: what each is about (place), and the words around "on" in the statement that revokes a right.
+-- Lists of access rights, and for those of future tables the words before "revoke".
 rights as (
 
-    select
-        schemas.name, 'schema ' || schemas.name as place, 'revoke ' as verb, 'schema ' || schemas.name as revoked_on,
-        '' as of_column, schemas.acl
+    select schemas.name, 'schema ' || schemas.name as place, '' as altered, '' as of_column, schemas.acl
     from schemas
     union all
-    select
-        relations.name, 'table ' || relations.name as place, 'revoke ' as verb, relations.name as revoked_on,
-        '' as of_column, relations.acl
+    select relations.name, 'table ' || relations.name as place, '' as altered, '' as of_column, relations.acl
     from relations
     union all
     select
-        relations.name, 'table ' || relations.name as place, 'revoke ' as verb, relations.name as revoked_on,
-        format(' (%I)', a.attname) as of_column, a.attacl as acl
+        relations.name, 'table ' || relations.name as place, '' as altered, format(' (%I)', a.attname) as of_column,
+        a.attacl as acl
     from relations
     inner join pg_attribute as a on relations.oid = a.attrelid
     union all
     select
         coalesce(n.nspname, '') as name,
         format('new tables of %I%s', me.rolname, ' in schema ' || quote_ident(n.nspname)) as place,
-        format(
-            'alter default privileges for role %I%s revoke ', me.rolname, ' in schema ' || quote_ident(n.nspname)
-        ) as verb,
-        'tables' as revoked_on,
+        format('alter default privileges for role %I%s ', me.rolname, ' in schema ' || quote_ident(n.nspname)) as altered,
         '' as of_column,
         d.defaclacl as acl
     from pg_default_acl as d
@@ -130,8 +123,7 @@ grants as (
     select
         rights.name,
         rights.place,
-        rights.verb,
-        rights.revoked_on,
+        rights.altered,
         granted.grantee,
         lower(granted.privilege_type collate "C") || rights.of_column as privilege
     from rights
@@ -143,47 +135,43 @@ grants as (
 -- Objects that are evaluated when a run writes a relation.
 evaluated as (
 
-    select
-        relations.name, relations.word, 'pg_trigger'::regclass as catalog, t.oid,
-        format(', in trigger %I', t.tgname) as place,
-        format('drop trigger %I on %s;', t.tgname, relations.name) as remedy
-    from relations
-    inner join pg_trigger as t on relations.oid = t.tgrelid
-    where not t.tgisinternal
-    union all
-    select
-        relations.name, relations.word, 'pg_constraint'::regclass as catalog, k.oid,
-        format(', in constraint %I', k.conname) as place,
-        format('alter table %s drop constraint %I;', relations.name, k.conname) as remedy
-    from relations
-    inner join pg_constraint as k on relations.oid = k.conrelid
-    union all
-    select
-        relations.name, relations.word, 'pg_attrdef'::regclass as catalog, d.oid,
-        format(', in the default of column %I', a.attname) as place,
-        format('alter table %s drop column %I;', relations.name, a.attname) as remedy
-    from relations
-    inner join pg_attrdef as d on relations.oid = d.adrelid
-    inner join pg_attribute as a on d.adrelid = a.attrelid and d.adnum = a.attnum
-    union all
-    select
-        relations.name, relations.word, 'pg_class'::regclass as catalog, i.indexrelid as oid,
-        format(', in index %s', i.indexrelid::regclass) as place,
-        format('drop index %s;', i.indexrelid::regclass) as remedy
-    from relations
-    inner join pg_index as i on relations.oid = i.indrelid
-    union all
-    select
-        relations.name, relations.word, itself.catalog, itself.oid,
-        '' as place, format('drop %s %s;', relations.word, relations.name) as remedy
+    select relations.name, relations.word, parts.*
     from relations
     cross join lateral (
-        select 'pg_class'::regclass as catalog, relations.oid
+        select
+            'pg_trigger'::regclass as catalog, t.oid, format(', in trigger %I', t.tgname) as place,
+            format('drop trigger %I on %s;', t.tgname, relations.name) as remedy
+        from pg_trigger as t
+        where relations.oid = t.tgrelid and not t.tgisinternal
         union all
-        select 'pg_rewrite'::regclass as catalog, r.oid
-        from pg_rewrite as r
-        where relations.oid = r.ev_class
-    ) as itself
+        select
+            'pg_constraint'::regclass as catalog, k.oid, format(', in constraint %I', k.conname) as place,
+            format('alter table %s drop constraint %I;', relations.name, k.conname) as remedy
+        from pg_constraint as k
+        where relations.oid = k.conrelid
+        union all
+        select
+            'pg_attrdef'::regclass as catalog, d.oid, format(', in the default of column %I', a.attname) as place,
+            format('alter table %s drop column %I;', relations.name, a.attname) as remedy
+        from pg_attrdef as d
+        inner join pg_attribute as a on d.adrelid = a.attrelid and d.adnum = a.attnum
+        where relations.oid = d.adrelid
+        union all
+        select
+            'pg_class'::regclass as catalog, i.indexrelid as oid, format(', in index %s', i.indexrelid::regclass) as place,
+            format('drop index %s;', i.indexrelid::regclass) as remedy
+        from pg_index as i
+        where relations.oid = i.indrelid
+        union all
+        select itself.catalog, itself.oid, '' as place, format('drop %s %s;', relations.word, relations.name) as remedy
+        from (
+            select 'pg_class'::regclass as catalog, relations.oid
+            union all
+            select 'pg_rewrite'::regclass as catalog, r.oid
+            from pg_rewrite as r
+            where relations.oid = r.ev_class
+        ) as itself
+    ) as parts
 
 ),
 
@@ -285,7 +273,10 @@ faults as (
         2 as number,
         grants.name,
         format('Role %s has the privilege %s on %s', exposed.role, grants.privilege, grants.place) as message,
-        format('%s%s on %s from %s;', grants.verb, grants.privilege, grants.revoked_on, exposed.role) as remedy
+        format(
+            '%srevoke %s on %s from %s;', grants.altered, grants.privilege,
+            case grants.altered when '' then grants.place else 'tables' end, exposed.role
+        ) as remedy
     from grants
     inner join exposed on grants.grantee = exposed.oid
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import psycopg
 
-from ciris_scoring.basics.errors import CommandFailed, DatabaseError, InputError
+from ciris_scoring.basics.errors import CirisError, DatabaseError, InputError
 from ciris_scoring.basics.relations import Relations
 from ciris_scoring.basics.terminal import progress
 from ciris_scoring.job import notify
@@ -117,7 +117,7 @@ class AfterRun:
         except OSError as error:
             fault = f"cannot be started: {error}"
         if fault:
-            raise CommandFailed(
+            raise CirisError(
                 f"The scores are published, but the command of --on-alert {fault}",
                 "Correct it; `ciris-scoring alerts` shows the alerts.",
             )

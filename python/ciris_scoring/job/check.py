@@ -143,13 +143,14 @@ def _plan(
     published_until: str | None,
 ) -> dict[str, Any]:
     query = sql.SQL(
-        "select count(*) from {} where traced_at < %s and traced_at >= coalesce(%s::timestamptz, '-infinity')"
+        """
+        select
+            count(*) filter (where traced_at >= coalesce(%s::timestamptz, '-infinity')),
+            extract(epoch from %s - max(traced_at)) / 86400
+        from {} where traced_at < %s
+        """
     ).format(traced_times(connection, project))
-    [n_traces] = one_row(connection.execute(query, [moment, published_until]))
-    age = sql.SQL(
-        "select extract(epoch from %s - max(traced_at)) / 86400 from {} where traced_at < %s"
-    ).format(traced_times(connection, project))
-    [days] = one_row(connection.execute(age, [moment, moment]))
+    n_traces, days = one_row(connection.execute(query, [published_until, moment, moment]))
     last = None if published_until is None else _seconds_of_last_increment(connection, relations)
     return {
         "as_of": as_of_time.text(moment),
