@@ -42,10 +42,7 @@ class InProcess:
         self._adapter, self._model = adapter, model
 
     def submit(self, compiled_code: str) -> str:
-        """Run the model and return the query that selects its rows.
-
-        :raises DbtRuntimeError: the model failed; its transaction is rolled back.
-        """
+        """Run the model and return the query that selects its rows."""
         scope: dict[str, Any] = {"__name__": "dbt_python_model"}
         connections = self._adapter.connections
         with connections.exception_handler(f"Python model {self._model['name']}"):
@@ -111,17 +108,14 @@ def _has_safe_path(session: str) -> bool:
 
 
 def _is_shared(connection: Connection) -> bool:
-    """Return whether a pooler gives the session to other clients too, who would get its settings.
-
-    Behind a pooler, the server and the client have different process ids of the session. The macro check_server refuses
-    such a run later.
-    """
+    """Return whether a pooler gives the session to other clients too, who would get its settings. The macro
+    check_server refuses such a run later."""
     handle = connection.handle
     with handle.cursor() as cursor:
         cursor.execute("select pg_catalog.pg_backend_pid()")
         [pid] = cursor.fetchone()
     handle.rollback()
-    if pid == handle.info.backend_pid:
+    if pid == handle.info.backend_pid:  # a pooler has another pid
         return False
     from ciris_scoring.basics.connection import fault_of_pooler
 

@@ -83,9 +83,6 @@ def main() -> None:
 
     Progress is written to stderr, results to stdout. The exit code is 0 on success, 1 if the command failed, and 2 if
     the command line, the profile or a value was wrong and nothing was started.
-
-    To complete commands and options with the Tab key, add a line to ~/.bashrc:
-    eval "$(_CIRIS_SCORING_COMPLETE=bash_source ciris-scoring)"; for zsh and fish, zsh_source and fish_source.
     """
 
 
@@ -185,16 +182,12 @@ def run(
 
     \b
     Examples:
-      ciris-scoring run                              # up to the last complete period
+      ciris-scoring run --embedded                   # the sample, without a database of your own
       ciris-scoring run --as-of 2026-06-15           # reproducible: only traces before this time
       ciris-scoring run --target prod --vars '{ciris_source_schema: lens, ciris_scoring_period: hour}'
-      ciris-scoring run --full-refresh --allow-rescoring
       ciris-scoring run --from 2026-05-01 --to 2026-06-15 --allow-rescoring
-      ciris-scoring run --embedded                   # the sample, without a database of your own
       ciris-scoring run --from-batches traces/ --keys public_keys.json
-      ciris-scoring run --report fleet.html          # and write the report to a file
       ciris-scoring run --json --on-alert ./tell.sh  # for a scheduler
-      ciris-scoring run --notify https://chat.example.org/hooks/scores
     """
     from ciris_scoring.job import notify
     from ciris_scoring.job import run as job
@@ -271,7 +264,6 @@ def check(for_machines: bool, place: Place) -> None:
 
     \b
     Examples:
-      ciris-scoring check
       ciris-scoring check --target prod --json | jq '.faults'
     """
     from ciris_scoring.job.check import as_json, page
@@ -326,7 +318,6 @@ def explain(
 
     \b
     Examples:
-      ciris-scoring explain Link
       ciris-scoring explain 4107c26f --as-of 2026-06-14 --window-days 30
       ciris-scoring explain Link --since 2026-06-01 --json
     """
@@ -365,7 +356,6 @@ def fleet(
 
     \b
     Examples:
-      ciris-scoring fleet
       ciris-scoring fleet --as-of 2026-06-14 --window-days 30 --csv > fleet.csv
     """
     from ciris_scoring.serve.tables import show_fleet
@@ -385,7 +375,6 @@ def alerts(as_of: str | None, window_days: int | None, form: str | None, place: 
 
     \b
     Examples:
-      ciris-scoring alerts
       ciris-scoring alerts --json | jq '.alerts[] | select(.seen == null)'
     """
     from ciris_scoring.serve.tables import show_alerts
@@ -422,7 +411,6 @@ def acknowledge(
     Examples:
       ciris-scoring acknowledge Link broken_chain --by Ana --reason 'disk replaced' --until 2026-12-31
       ciris-scoring acknowledge Link broken_chain --by Ana --withdraw
-      ciris-scoring acknowledge --json
     """
     from ciris_scoring.job import acknowledge as acknowledging
 
@@ -485,7 +473,6 @@ def report(output: Path | None, window_days: int | None, for_machines: bool, pla
 
     \b
     Examples:
-      ciris-scoring report
       ciris-scoring report --window-days 30 --output reports/fleet.html
       ciris-scoring report --json | jq '.fleet'
     """
@@ -528,7 +515,6 @@ def load(
     \b
     Examples:
       ciris-scoring load traces/ --keys public_keys.json
-      ciris-scoring load traces/ --json | jq '.problems'
       zcat old/*.jsonl.gz | ciris-scoring load - --target prod
     """
     with extra("audit"):
@@ -551,7 +537,6 @@ def init_db(print_only: bool, place: Place) -> None:
 
     \b
     Examples:
-      ciris-scoring init-db
       ciris-scoring init-db --print > sources.sql
     """
     with extra("audit"):
@@ -595,7 +580,6 @@ def audit(
 
     \b
     Examples:
-      ciris-scoring audit traces/ --keys public_keys.json
       ciris-scoring audit traces/ --keys public_keys.json --agent 3f764637 --from 2026-06-08 --to 2026-06-15 --json
     """
     from ciris_scoring.basics.as_of import parse_time
@@ -668,7 +652,6 @@ def serve(
     \b
     Examples:
       ciris-scoring serve --embedded                 # the sample, after ciris-scoring run --embedded
-      ciris-scoring serve --target prod --port 8080
       CIRIS_API_KEY=$(openssl rand -hex 32) ciris-scoring serve --host 0.0.0.0
     """
     with extra("api"):
@@ -719,7 +702,6 @@ def simulate(agents: int, days: int, traces_per_day: float, seed: int, end: str 
     \b
     Examples:
       ciris-scoring simulate --agents 50 --days 60 --seed 7
-      ciris-scoring simulate --vars '{ciris_source_schema: simulated}' --end 2026-06-15
       ciris-scoring simulate --vars '{ciris_source: events}'
     """
     from ciris_scoring.basics.connection import connect

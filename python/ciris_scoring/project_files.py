@@ -12,10 +12,7 @@ PARTS = (
 
 
 def copy_project(source: Path, goal: Path) -> None:
-    """Copy the dbt project into another folder.
-
-    :raises OSError: one of its folders already exists there, or a file cannot be read or written.
-    """
+    """Copy the dbt project into another folder, which must not have the project's folders."""
     for part in PARTS:
         (goal / part).parent.mkdir(parents=True, exist_ok=True)
         if (source / part).is_dir():

@@ -137,10 +137,9 @@ def audit(
         result = Audit(agents, window, summary)
         _set_side_by_side(connection, traces, agents, window)
         _match(connection)
-        result.in_files, result.verified = one_row(
-            connection.execute("select count(*), count(*) filter (where signature_verified) from raw")
-        )
-        result.in_database = one_row(connection.execute("select count(*) from claimed"))[0]
+        counts = "count(*), count(*) filter (where signature_verified), (select count(*) from claimed)"
+        found = one_row(connection.execute(f"select {counts} from raw"))
+        result.in_files, result.verified, result.in_database = found
         if not result.in_files and not result.in_database and window != (None, None):
             raise InputError(
                 "Neither the files nor the database have a trace in the range of --from and --to.",
@@ -161,7 +160,6 @@ def _read(
     keys: dict[str, Key],
     summary: Summary,
 ) -> None:
-    """Load the traces of the files into the temporary table ``incoming``."""
     n = copy_incoming(connection, traces, [])
     uses: dict[tuple[str, str], None] = {}
     contents = {name: key.content for name, key in keys.items()}
@@ -363,11 +361,7 @@ def _name_contents(connection: psycopg.Connection) -> None:
             "timestamp",
             agent_id_hash,
             dense_rank() over (
-                order by
-                    decision,
-                    case when decision is null then trace_id end,
-                    case when decision is null then "timestamp" end,
-                    case when decision is null then agent_id_hash end
+                order by coalesce(decision, format('%L %L %L', trace_id, "timestamp", agent_id_hash))
             ) as number
         from traces
         """
@@ -376,7 +370,7 @@ def _name_contents(connection: psycopg.Connection) -> None:
 
 
 def _match(connection: psycopg.Connection) -> None:
-    """Pair traces of files and database by the columns of `_MATCHES`, each once, and equal ones in the order of time."""
+    """Pair traces of files and database by the columns of `_MATCHES`, each once and equal ones in the order of time."""
     query = """
         with raw_left as (
             select number, {marks}, row_number() over (partition by {marks} order by "timestamp", number) as n

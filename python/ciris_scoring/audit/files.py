@@ -103,7 +103,7 @@ def _said(error: OSError | ValueError) -> str:
 
 
 class _TooLarge(Exception):
-    """The content of a compressed file is too large."""
+    pass
 
 
 class _Unpacking(gzip.GzipFile):

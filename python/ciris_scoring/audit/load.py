@@ -118,7 +118,6 @@ def load(
 
     :param most_problems: number of problems to keep; None keeps all that the batches keep.
     :raises InputError: a file of keys is invalid, or the target is a Citus cluster.
-    :raises DatabaseError: the database returns an error. The chunks that were loaded before remain.
     """
     if project.variables.get("distribution") == "citus":
         raise InputError(
@@ -152,10 +151,7 @@ def load(
 def read_batches(
     paths: Sequence[Path], keys: Mapping[str, bytes], summary: Summary, store: Store | None = None
 ) -> Iterator[list[Batch]]:
-    """Read and verify the batches of files and count them. Progress is written to stderr.
-
-    :param store: database whose batches are skipped.
-    """
+    """Read, verify and count the batches of files, except those that ``store`` has. Write progress to stderr."""
     total = sum(files.size(path) for path in files.walk(paths) if isinstance(path, Path))
     progress = Progress(total)
     chunks = _chunks(_documents(paths, summary, progress))
@@ -256,7 +252,6 @@ def report(summary: Summary) -> list[str]:
 
 
 def _traces(summary: Summary) -> str:
-    """Summarize the traces of new batches."""
     words = {"replaced": "verified now and not before", "sent_again": "sent again"}
     counts = [(n, name) for name, n in summary.counts.items() if n and name != "received"]
     parts = ", ".join(f"{n:,} {words.get(name, name)}" for n, name in counts)

@@ -337,7 +337,6 @@ def _decision_sha256(key: bytes, components: Sequence[Trace]) -> str:
 
 
 def _signed_thought_ids(components: Sequence[Trace]) -> Iterator[str]:
-    """Yield the thought ids in the components."""
     for component in components:
         for place in _THOUGHT_IDS:
             value = component.get("data")

@@ -84,7 +84,6 @@ def take_apart(document: bytes | mmap.mmap, longest_around: int = 2**63) -> Piec
 
 
 def _events_array(document: bytes | mmap.mmap) -> tuple[int, int] | None:
-    """Return the start and the end of the list of events."""
     depth, start = 0, None
     for token in _TOKEN.finditer(document):
         kind = document[token.start()]

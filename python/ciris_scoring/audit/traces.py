@@ -187,7 +187,6 @@ def _is_deep(value: Any) -> bool:
 
 
 def _converter(column: str, type_: str) -> Converter:
-    """Return the function that converts values to the text of a column, depending on the column's type."""
     name, *arguments = re.findall(r"\w+", type_.removesuffix(" not null"))
     match name:
         case "varchar" | "text":

@@ -17,7 +17,6 @@ def parse_time(value: Any, name: str) -> datetime:
     """Parse a time; without an offset it is UTC.
 
     :param value: text in ISO 8601, or a date or datetime that YAML has parsed.
-    :param name: name of the value in messages.
     :raises InputError: it is not a time, or lies outside the years 1 to 9999 in UTC.
     """
     try:
@@ -56,9 +55,6 @@ def resolve(
 ) -> datetime:
     """Return the as-of of a run: the given time, or now, rounded down to a period end.
 
-    :param value: see :func:`parse_time`; None for now.
-    :param name: name of the value in messages.
-    :param earliest: see :func:`traces_from`.
     :raises InputError: the value is not a time, or lies in the future or before ``earliest``.
     """
     moment = now.astimezone(UTC) if value is None else parse_time(value, name)

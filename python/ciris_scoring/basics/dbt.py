@@ -76,7 +76,6 @@ def invoke(
 ) -> Any:
     """Run a dbt command in this process and return its result.
 
-    :param variables: dbt variables, as for ``--vars``.
     :param settings: settings of dbt's sessions, in addition to the usual ones.
     :param runner: arguments of dbtRunner.
     :raises DbtFailed: dbt stopped, or a node failed.
@@ -85,8 +84,7 @@ def invoke(
     from dbt.cli.main import dbtRunner
     from dbt_common.exceptions import CompilationError
 
-    from ciris_scoring.basics.dbt_events import leave_out_debug_messages
-    from ciris_scoring.basics.dbt_sessions import prepared_sessions
+    from ciris_scoring.basics.dbt_patches import leave_out_debug_messages, prepared_sessions
 
     leave_out_debug_messages()
     if "manifest" in runner:

@@ -106,7 +106,7 @@ rights as (
     select
         coalesce(n.nspname, '') as name,
         format('new tables of %I%s', me.rolname, ' in schema ' || quote_ident(n.nspname)) as place,
-        format('alter default privileges for role %I%s ', me.rolname, ' in schema ' || quote_ident(n.nspname)) as altered,
+        format('alter default privileges for role %I%s ', me.rolname, ' in schema ' || quote_ident(n.nspname)),
         '' as of_column,
         d.defaclacl as acl
     from pg_default_acl as d
@@ -158,7 +158,7 @@ evaluated as (
         where relations.oid = d.adrelid
         union all
         select
-            'pg_class'::regclass as catalog, i.indexrelid as oid, format(', in index %s', i.indexrelid::regclass) as place,
+            'pg_class'::regclass as catalog, i.indexrelid as oid, format(', in index %s', i.indexrelid::regclass),
             format('drop index %s;', i.indexrelid::regclass) as remedy
         from pg_index as i
         where relations.oid = i.indrelid

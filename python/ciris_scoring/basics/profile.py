@@ -59,11 +59,7 @@ def load_yaml(file: Path) -> dict[str, Any]:
 
 
 def read_target(file: Path, profile_name: Any, target: str | None) -> tuple[str, str, Credentials]:
-    """Return the names of profile and target, and the credentials of the target.
-
-    :param profile_name: name of the profile in dbt_project.yml, possibly with Jinja.
-    :param target: name of the target, or None for the profile's own.
-    """
+    """Return the names of profile and target, and the credentials of the target, by default the profile's own."""
     name = rendered(profile_name)
     profile = load_yaml(file).get(name)
     outputs = profile.get("outputs") if isinstance(profile, dict) else None

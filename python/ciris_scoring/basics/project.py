@@ -6,7 +6,6 @@ import gc
 import json
 import math
 import os
-import shlex
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
@@ -66,10 +65,7 @@ class Project:
 
 
 def parse_vars(text: str | None) -> dict[str, Any]:
-    """Parse the argument of ``--vars``.
-
-    :raises InputError: the argument is not a YAML dictionary.
-    """
+    """Parse the argument of ``--vars``, which must be a YAML dictionary."""
     hint = "Write a YAML dictionary, for example --vars '{ciris_scoring_period: hour}'."
     try:
         variables = yaml.safe_load(text or "{}")
@@ -97,10 +93,7 @@ def own_project() -> Path:
 
 
 def find_project(project_dir: Path | None = None) -> Path:
-    """Return the given folder, or the nearest one with a dbt_project.yml, which is this folder or one above it.
-
-    :raises ProfileError: there is no dbt_project.yml.
-    """
+    """Return the folder of dbt_project.yml: the given one, or the nearest of this folder and those above it."""
     here = Path.cwd()
     above = (folder for folder in (here, *here.parents) if (folder / "dbt_project.yml").exists())
     folder = (project_dir or next(above, here)).resolve()
@@ -149,8 +142,8 @@ def load_project(
     if not (profiles_dir / "profiles.yml").is_file():
         raise ProfileError(
             f"There is no dbt profile: {profiles_dir / 'profiles.yml'} does not exist.",
-            f"{_profiles_of_embedded(project_dir)}Copy {_example(project_dir)} to {profiles_dir / 'profiles.yml'} and "
-            "fill in your PostgreSQL, or try the sample without one: ciris-scoring run --embedded",
+            f"Copy {_example(project_dir)} to {profiles_dir / 'profiles.yml'} and fill in your PostgreSQL, or add "
+            f"--embedded for the sample, or --profiles-dir {BATCHES_FOLDER} after run --from-batches.",
         )
     try:
         found = _read(project_dir, profiles_dir, target)
@@ -194,10 +187,7 @@ class _Files:
 
 
 def _read(project_dir: Path, profiles_dir: Path, target: str | None) -> _Files:
-    """Read project and profile without dbt.
-
-    :raises NeedsDbt: another project uses the package, or a file is wrong or has something that only dbt can read.
-    """
+    """Read project and profile without dbt, or raise NeedsDbt."""
     project = load_yaml(project_dir / "dbt_project.yml")
     variables = project.get("vars", {})
     if project.get("name") != PACKAGE or not isinstance(variables, dict):
@@ -246,30 +236,17 @@ def _read_by_dbt(
     )
 
 
-def _profiles_of_embedded(project_dir: Path) -> str:
-    """Return a hint with the options that select the profiles of the embedded PostgreSQL, if they exist."""
-    folders = {STATE_FOLDER: "the sample", BATCHES_FOLDER: "your batches"}
-    options = [
-        f"--profiles-dir {shlex.quote(os.path.relpath(project_dir / folder))} for {what}"
-        for folder, what in folders.items()
-        if (project_dir / folder / "profiles.yml").is_file()
-    ]
-    return f"Add {', or '.join(options)}. " if options else ""
-
-
 def _example(project_dir: Path) -> Path:
-    """Return the path of the example profile, which is in dbt_packages if another project uses the package."""
     own = project_dir / "profiles.yml.example"
     return own if own.is_file() else project_dir / "dbt_packages" / PACKAGE / own.name
 
 
 def _scoped(variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the variables of a project for the package. Those below the package's name override global ones."""
+    # Variables below the package's name override global ones.
     return {**variables, **(variables.get(PACKAGE) or {})}
 
 
 def _dependency(project: Any, profile: Any) -> Any:
-    """Return the package as the root project has installed it."""
     from dbt.config.runtime import RuntimeConfig
 
     arguments = Namespace(vars={}, profile=None, target=None, project_dir=project.project_root)
@@ -286,10 +263,8 @@ def _check_names(
     given: Mapping[str, Any], own: Mapping[str, Any], set_there: Mapping[str, Any], *, is_root: bool
 ) -> None:
     """Refuse misspelt variables, which dbt would ignore. A root project may have variables with other names."""
-    known = {*own, *set_there}
     for name in given:
-        ours = str(name).startswith(PREFIX) or f"{PREFIX}{name}" in own
-        if name in known or not (is_root or ours):
+        if name in own or name in set_there or not (is_root or str(name).startswith(PREFIX)):
             continue
         nearest = difflib.get_close_matches(str(name), own, n=1)
         meant = f"; did you mean {nearest[0]}?" if nearest else "."

@@ -16,25 +16,11 @@ from ciris_scoring.basics.relations import PACKAGE
 _SECTIONS = {"model": "models", "seed": "seeds", "test": "data_tests"}
 """Sections of dbt_project.yml by type of node. These nodes store data or block a run."""
 _HARMLESS = {
-    "access",
-    "docs",
-    "grants",
-    "group",
-    "meta",
-    "packages",
-    "persist_docs",
-    "quote_columns",
-    "static_analysis",
-    "tags",
+    *("access", "docs", "grants", "group", "meta", "packages", "persist_docs", "quote_columns"),
+    *("static_analysis", "tags"),
     # dbt's own materialization "incremental" reads these; the package's materializations do not.
-    "batch_size",
-    "begin",
-    "concurrent_batches",
-    "incremental_strategy",
-    "lookback",
-    "on_configuration_change",
-    "on_schema_change",
-    "unique_key",
+    *("batch_size", "begin", "concurrent_batches", "incremental_strategy", "lookback"),
+    *("on_configuration_change", "on_schema_change", "unique_key"),
 }
 """Settings that change neither the stored data nor whether a test blocks a run."""
 _READ_BUT_UNDECLARED = {"sql_header", "submission_method"}
@@ -75,10 +61,7 @@ def overrides(config: Any, manifest: Any) -> list[str]:
 
 
 def unknown_variables(config: Any, known: Collection[str]) -> dict[str, str | None]:
-    """Return given variables that look like the package's but do not exist, each with the most similar known name.
-
-    :param config: dbt's RuntimeConfig of the root project.
-    """
+    """Return given variables that look like the package's but do not exist, each with the most similar known name."""
     variables = config.vars.to_dict()
     scoped = variables.get(PACKAGE)
     given = [*variables, *(scoped if isinstance(scoped, Mapping) else ()), *config.cli_vars]
@@ -105,7 +88,6 @@ def _nodes(manifest: Any) -> Iterator[Any]:
 
 
 def _settings_of(node: Any, config: Any) -> set[str]:
-    """Return the names of the settings that dbt or its adapter reads for a node."""
     from dbt.adapters.factory import get_config_class_by_name
 
     classes = (type(node.config), get_config_class_by_name(config.credentials.type))

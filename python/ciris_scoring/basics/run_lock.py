@@ -87,7 +87,6 @@ def _end_writers(connection: psycopg.Connection, schema: str, report: Callable[[
 
 
 def _holders(connection: psycopg.Connection, lock: str, schema: str) -> list[TupleRow]:
-    """Return pid, user and start of each session that holds a lock."""
     return connection.execute(
         f"""
         select activity.pid, activity.usename, activity.backend_start

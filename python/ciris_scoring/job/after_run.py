@@ -47,7 +47,6 @@ class AfterRun:
         the news.
 
         :raises InputError: the command is empty or has an unclosed quote.
-        :raises CirisError: the block raised it.
         """
         try:
             self._check_command()

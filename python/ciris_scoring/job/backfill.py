@@ -92,8 +92,6 @@ def plan_backfill(
 ) -> Backfill:
     """Plan the steps of a backfill of a range of as-ofs, or the remaining steps of an unfinished one.
 
-    :param step_days: days of traces per step.
-    :param allow_rescoring: allow published as-ofs in the range.
     :param restart: start again, even if an earlier backfill of the range stopped before its end.
     :raises InputError: the range is empty, would leave a gap after the published scores, or is published.
     """

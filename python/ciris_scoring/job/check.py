@@ -71,10 +71,7 @@ class Fitness:
 
 
 def check(project: Project) -> Fitness:
-    """Check the target of a project.
-
-    :raises CirisError: the project does not parse, or the as-of is wrong.
-    """
+    """Check the target of a project."""
     fitness = Fitness(where(project))
     moment = resolve_as_of(project, None)
     manifest = parse(project)
@@ -213,10 +210,7 @@ def page(fitness: Fitness) -> str:
 
 
 def _of_run(run: Mapping[str, Any], silent_days: int) -> str:
-    """Return the effect of a run in sentences.
-
-    :param silent_days: threshold of the alert ``silent``, from which the newest trace counts as old.
-    """
+    # From silent_days on, as in the alert silent, the newest trace counts as old.
     if run["published_until"] is None:
         what = f"A run would score {plural(run['traces'], 'trace')} of the whole history"
     elif run["traces"]:

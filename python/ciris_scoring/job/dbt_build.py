@@ -35,7 +35,6 @@ class DbtBuild:
 
         :param run_variables: dbt variables of this run, without their prefix, in addition to those of the command line.
         :param skipped: nodes to skip, in dbt's selection syntax.
-        :raises DbtFailed: a node failed.
         """
         command = [
             *("build", "--select", f"package:{PACKAGE}"),

@@ -35,11 +35,8 @@ def run(
     allow_rescoring: bool,
     after_run: AfterRun | None = None,
 ) -> tuple[datetime, Relations]:
-    """Score one as-of and print the fleet table. Return the as-of, and the relations of the project's models.
-
-    :param full_refresh: score the whole history again.
-    :param after_run: actions at the end. [default: print the fleet table]
-    """
+    """Score one as-of and print the fleet table, or do what ``after_run`` says. Return the as-of, and the relations of
+    the project's models."""
     after_run = after_run or AfterRun(RunRecord("full_refresh" if full_refresh else "run"))
     moment = resolve_as_of(project, as_of)
 
@@ -129,8 +126,7 @@ def run_backfill(
 ) -> None:
     """Score the as-ofs from ``first`` to ``last`` in steps, each a whole run, and print the fleet table of ``last``.
 
-    :param after_run: actions at the end. [default: print the fleet table]
-    :raises CirisError: an expected failure. Finished steps are published, and the same command continues after them.
+    If a step fails, the finished steps are published, and the same command continues after them.
     """
     if project.variables.get("as_of") is not None:
         raise InputError(

@@ -27,6 +27,7 @@ from ciris_scoring.basics.errors import (
 from ciris_scoring.basics.ownership import ownership_faults
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.relations import Relations
+from ciris_scoring.basics.statements import column_list
 from ciris_scoring.basics.terminal import say
 
 
@@ -65,11 +66,10 @@ class RunRecord:
 def logged(
     connection: psycopg.Connection, project: Project, relations: Relations, record: RunRecord
 ) -> Iterator[None]:
-    """Log the start of a run, and at the end its outcome.
+    """Log the start of a run, and at the end its outcome. Before the first run there is no log, and a role without the
+    right to write it is not refused.
 
-    Without a log table, or without the right to write it, the run is not logged and continues.
-
-    :raises CirisError: the block raised it, or another role could run code as the scoring role.
+    :raises DatabaseError: another role could run code as the scoring role.
     """
     for fault in ownership_faults(connection, relations):
         raise fault  # before anything of the target is read
@@ -126,22 +126,16 @@ def entry(
         values["n_late_traces"] = sql.SQL(
             "(select coalesce(sum(n), 0)::bigint from {} where issue in ('late_trace', 'late_outcome'))"
         ).format(quality)
-    columns = [sql.Identifier(name) for name in values]
     return sql.SQL(
         "insert into {} as entered ({}) select {} on conflict (run_id) do update set ({}) = row({})"
         " where entered.outcome is null returning n_scores, n_late_traces"
     ).format(
-        log,
-        sql.SQL(", ").join(columns),
-        sql.SQL(", ").join(values.values()),
-        sql.SQL(", ").join(columns),
-        sql.SQL(", ").join(sql.SQL("excluded.{}").format(column) for column in columns),
+        *(log, column_list(values), sql.SQL(", ").join(values.values())),
+        *(column_list(values), column_list(values, "excluded")),
     )
 
 
 def entry_text(relations: Iterable[object], row: Mapping[str, Any]) -> str:
-    """Return the statement of :func:`entry` as text.
-
-    :param relations: dbt's relations of int_runs, fct_capacity_scores and fct_data_quality.
-    """
+    """Return the statement of :func:`entry` as text, for dbt's relations of int_runs, fct_capacity_scores and
+    fct_data_quality."""
     return entry(row, *(sql.SQL(str(relation)) for relation in relations)).as_string(None)

@@ -96,7 +96,7 @@ def is_static(node: Any) -> bool:
 def _digest_of_last_run(
     connection: psycopg.Connection, relations: Relations, record: RunRecord
 ) -> str | None:
-    """Return the digest of the last run; None if that did not publish, or was run by plain dbt."""
+    """Return the digest of the last run; None if that run did not publish, or was plain dbt."""
     if not has_right(connection, *relations.places["int_runs"]):
         return None
     query = sql.SQL(

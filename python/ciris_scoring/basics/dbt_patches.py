@@ -1,4 +1,4 @@
-"""Settings of dbt's sessions.
+"""Changes to dbt while it runs in this process: settings of its sessions, and debug events that nothing reads.
 
 This module imports dbt, so it is imported only where dbt runs.
 """
@@ -10,6 +10,10 @@ from typing import Any
 from unittest.mock import patch
 
 from dbt.adapters.postgres.connections import PostgresConnectionManager
+from dbt.events.types import NodeFinished
+from dbt_common.events.base_types import BaseEvent, DebugLevel, EventLevel
+from dbt_common.events.event_manager import EventManager
+from dbt_common.events.event_manager_client import ctx_set_event_manager
 
 import dbt_postgres_python  # noqa: F401, extends the adapter permanently; must come before the patch below
 from ciris_scoring.basics.connection import CHECK_CLIENT, SETTINGS_NOT_TO_INHERIT, session_statement
@@ -45,3 +49,22 @@ def prepared_sessions(settings: Mapping[str, str]) -> Iterator[None]:
         del os.environ["PGCLIENTENCODING"]
         if before is not None:
             os.environ["PGCLIENTENCODING"] = before
+
+
+class _WithoutDebug(EventManager):
+    """Event manager that passes on only one kind of debug event, the one for progress.
+
+    dbt formats several debug events per statement, which takes a tenth of a run.
+    """
+
+    def fire_event(
+        self, e: BaseEvent, level: EventLevel | None = None, *arguments: Any, **options: Any
+    ) -> None:
+        if level is not None or not isinstance(e, DebugLevel) or isinstance(e, NodeFinished):
+            super().fire_event(e, level, *arguments, **options)
+
+
+def leave_out_debug_messages() -> None:
+    """Drop debug events, unless DBT_DEBUG is set."""
+    if not os.environ.get("DBT_DEBUG"):
+        ctx_set_event_manager(_WithoutDebug())
