@@ -40,10 +40,8 @@ MEANINGS = {
 
 # Columns of which the score too treats several spellings as equal, with the expressions that are compared.
 _COMPARED = {
-    "signature_verified": "coalesce({of}.signature_verified, false)",
-    "selected_action": """regexp_replace(
-        upper(trim({of}.selected_action) collate "C"), '^HANDLERACTIONTYPE[.]', ''
-    )""",
+    "signature_verified": "coalesce(signature_verified, false)",
+    "selected_action": """regexp_replace(upper(trim(selected_action) collate "C"), '^HANDLERACTIONTYPE[.]', '')""",
 }
 _PREVIOUS = """
     lag(audit_sequence_number) over (
@@ -242,13 +240,15 @@ def _set_side_by_side(
 ) -> None:
     """Create the temporary tables ``raw`` and ``claimed`` with the traces of files and database to compare."""
     _name_contents(connection)
+    compared = (
+        sql.SQL(_COMPARED.get(name, "{0}") + " as {0}").format(sql.Identifier(name)) for name in TRACE_COLUMNS
+    )
     names = {
         "traces": traces,
-        "incoming": _compared("incoming", aliased=True),
-        "claimed": _compared("claimed", aliased=True),
-        "of_incoming": _compared("incoming"),
-        "of_claimed": _compared("claimed"),
+        "compared": sql.SQL(", ").join(compared),
         "columns": column_list(TRACE_COLUMNS),
+        "sent": column_list(TRACE_COLUMNS, "sent"),
+        "loaded": column_list(TRACE_COLUMNS, "loaded"),
         "previous": sql.SQL(_PREVIOUS),
     }
     among = """
@@ -260,36 +260,30 @@ def _set_side_by_side(
     # If several contents of a trace verify, the order of loading decides which one is loaded.
     query = f"""
         create temporary table raw on commit drop as
-        with chosen as (
-            select distinct on (contents.number)
-                {{incoming}}, incoming.reason, contents.number
-            from incoming
+        with sent as (
+            select sent.*, contents.number, row({{loaded}}) is not distinct from row({{sent}}) as is_loaded
+            from (select {{compared}}, reason, decision_sha256, ordinal from incoming) as sent
             inner join contents using (trace_id, "timestamp", agent_id_hash)
-            left join {{traces}} as claimed using (trace_id, "timestamp", agent_id_hash)
-            order by
-                contents.number asc,
-                incoming.signature_verified desc,
-                (row({{of_claimed}}) is not distinct from row({{of_incoming}})) desc,
-                incoming.ordinal asc
+            left join (select {{compared}} from {{traces}}) as loaded using (trace_id, "timestamp", agent_id_hash)
+        ),
+
+        chosen as (
+            select distinct on (number) {{columns}}, reason, number
+            from sent
+            order by number asc, signature_verified desc, is_loaded desc, ordinal asc
         ),
 
         -- Unverified copies of a trace that are loaded although its verified content is loaded under another id.
         beside as (
-            select distinct on (incoming.trace_id, incoming."timestamp", incoming.agent_id_hash)
-                {{incoming}}, incoming.reason, -incoming.ordinal as number
-            from incoming
-            inner join contents using (trace_id, "timestamp", agent_id_hash)
+            select distinct on (sent.trace_id, sent."timestamp", sent.agent_id_hash)
+                {{sent}}, sent.reason, -sent.ordinal as number
+            from sent
             inner join chosen using (number)
-            inner join {{traces}} as claimed
-                on
-                    incoming.trace_id = claimed.trace_id and incoming."timestamp" = claimed."timestamp"
-                    and incoming.agent_id_hash = claimed.agent_id_hash
             where
-                incoming.decision_sha256 is null
-                and (incoming.trace_id, incoming."timestamp", incoming.agent_id_hash)
+                sent.decision_sha256 is null and sent.is_loaded
+                and (sent.trace_id, sent."timestamp", sent.agent_id_hash)
                 <> (chosen.trace_id, chosen."timestamp", chosen.agent_id_hash)
-                and row({{of_claimed}}) is not distinct from row({{of_incoming}})
-            order by incoming.trace_id, incoming."timestamp", incoming.agent_id_hash, incoming.ordinal
+            order by sent.trace_id, sent."timestamp", sent.agent_id_hash, sent.ordinal
         )
 
         select {{columns}}, reason, {{previous}}, number
@@ -299,7 +293,7 @@ def _set_side_by_side(
     connection.execute(sql.SQL(query).format(**names), values, prepare=False)
     query = f"""
         create temporary table claimed on commit drop as
-        select {{claimed}}, {{previous}}, row_number() over () as number from {{traces}} as claimed where {among}
+        select {{compared}}, {{previous}}, row_number() over () as number from {{traces}} where {among}
     """
     connection.execute(sql.SQL(query).format(**names), values, prepare=False)
     connection.execute(
@@ -307,16 +301,6 @@ def _set_side_by_side(
     )
     connection.execute("analyze raw")
     connection.execute("analyze claimed")
-
-
-def _compared(of: str, *, aliased: bool = False) -> sql.Composed:
-    """Return the expressions of the compared columns of a table."""
-    expressions = [
-        sql.SQL(_COMPARED.get(name, "{of}.{name}")).format(of=sql.Identifier(of), name=sql.Identifier(name))
-        + (sql.SQL(" as {}").format(sql.Identifier(name)) if aliased else sql.SQL(""))
-        for name in TRACE_COLUMNS
-    ]
-    return sql.SQL(", ").join(expressions)
 
 
 def _name_contents(connection: psycopg.Connection) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import gzip
+import itertools
 import mmap
 import os
 import stat
@@ -27,6 +28,7 @@ UNPACKED_LIMIT = 4096 * MB
 """Maximum size in bytes of an unpacked or piped document, which is written to disk first. JSON lines have no limit."""
 UNPACKED_RATIO = 200
 """Maximum ratio of unpacked to compressed size, after the first 16 MB. Real batches reach 16."""
+BROKEN = (EOFError, gzip.BadGzipFile, zlib.error)
 
 Found = Document | Problem
 
@@ -147,14 +149,9 @@ def _line(file: IO[bytes]) -> bytes:
 
 
 def _lines(file: IO[bytes], origin: str, first: Iterable[bytes] = ()) -> Iterator[Found]:
-    waiting = list(first)
-    number = 0
-    while True:
-        try:
-            line = waiting.pop() if waiting else _line(file)
-            number += 1
-            if not line:
-                return
+    lines = itertools.chain(first, iter(lambda: _line(file), b""))
+    try:
+        for number, line in enumerate(lines, 1):
             where = f"{origin}, line {number:,}"
             if len(line) > WHOLE_LIMIT:
                 while line and not line.endswith(b"\n"):
@@ -162,9 +159,8 @@ def _lines(file: IO[bytes], origin: str, first: Iterable[bytes] = ()) -> Iterato
                 yield Problem(where, TOO_LARGE, f"a line of more than {WHOLE_LIMIT // MB} MB")
             elif content := line.strip():
                 yield Document(where, content)
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            yield Problem(origin, TRUNCATED, f"the compressed file ends or breaks in the middle: {error}")
-            return
+    except BROKEN as error:
+        yield Problem(origin, TRUNCATED, f"the compressed file ends or breaks in the middle: {error}")
 
 
 def _document(
@@ -197,7 +193,7 @@ def _unpack(file: IO[bytes], spool: IO[bytes], origin: str) -> Iterator[Found]:
                     f"more than {UNPACKED_LIMIT // MB:,} MB in one document; JSON lines have no limit",
                 )
                 break
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+    except BROKEN as error:
         yield Problem(origin, TRUNCATED, f"the compressed file ends or breaks in the middle: {error}")
 
 

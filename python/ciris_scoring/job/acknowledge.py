@@ -113,14 +113,9 @@ def page(in_force: Sequence[Acknowledgement]) -> str:
     """Return the acknowledgements in force as a table."""
     if not in_force:
         return "Nothing is acknowledged."
-    rows = [
-        [
-            printable(text)
-            for text in (one.agent_id_hash, one.kind, one.seen_by, str(one.until), one.reason or "")
-        ]
-        for one in in_force
-    ]
-    return "\n".join(aligned(("agent", "kind", "seen by", "until", "reason"), rows))
+    rows = ((one.agent_id_hash, one.kind, one.seen_by, str(one.until), one.reason or "") for one in in_force)
+    cells = [list(map(printable, row)) for row in rows]
+    return "\n".join(aligned(("agent", "kind", "seen by", "until", "reason"), cells))
 
 
 def _check_text(option: str, text: str) -> None:

@@ -66,8 +66,8 @@ class RunRecord:
 def logged(
     connection: psycopg.Connection, project: Project, relations: Relations, record: RunRecord
 ) -> Iterator[None]:
-    """Log the start of a run, and at the end its outcome. Before the first run there is no log, and a role without the
-    right to write it is not refused.
+    """Log the start of a run, and at the end its outcome. A run continues without a log if there is no table yet, or if
+    the role may not write it.
 
     :raises DatabaseError: another role could run code as the scoring role.
     """
