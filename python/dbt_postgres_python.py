@@ -122,52 +122,43 @@ def _is_shared(connection: Connection) -> bool:
     return fault_of_pooler(connection.credentials) is not None
 
 
-def _open_with_safe_path(manager: Any) -> None:
-    open_session = manager.open.__func__
-
-    def open_(cls: Any, connection: Connection) -> Connection:
-        is_new = connection.state != "open"
-        opened: Connection = open_session(cls, connection)
-        if is_new and _has_safe_path(str(opened.name)) and not _is_shared(opened):
-            from ciris_scoring.basics.connection import LIFT_LIMITS
-
-            with opened.handle.cursor() as cursor:
-                cursor.execute(SAFE_PATH)
-                cursor.execute(LIFT_LIMITS)
-            if not opened.handle.autocommit:
-                opened.handle.commit()
-        return opened
-
-    manager.open = classmethod(open_)
+_adapter: Any = PostgresAdapter
+_manager: Any = PostgresConnectionManager
+_open_session = _manager.open.__func__
+_create_schema, _link = _adapter.create_schema, _adapter._link_cached_relations
 
 
-def _create_schemas_at_once(adapter: Any) -> None:
-    """Let processes that start together create the same schema, in spite of the error that PostgreSQL raises then."""
-    create_schema = adapter.create_schema
+def _open_with_safe_path(cls: Any, connection: Connection) -> Connection:
+    is_new = connection.state != "open"
+    opened: Connection = _open_session(cls, connection)
+    if is_new and _has_safe_path(str(opened.name)) and not _is_shared(opened):
+        from ciris_scoring.basics.connection import LIFT_LIMITS
 
-    def create_schema_(self: Any, relation: Any) -> None:
-        try:
-            create_schema(self, relation)
-        except DbtDatabaseError as error:
-            if "pg_namespace_nspname_index" not in str(error):
-                raise
-
-    adapter.create_schema = create_schema_
+        with opened.handle.cursor() as cursor:
+            cursor.execute(SAFE_PATH)
+            cursor.execute(LIFT_LIMITS)
+        if not opened.handle.autocommit:
+            opened.handle.commit()
+    return opened
 
 
-def _link_with_safe_path(adapter: Any) -> None:
+def _create_schema_once(self: Any, relation: Any) -> None:
+    """Create a schema, or let a process that started together with this one create it."""
+    try:
+        _create_schema(self, relation)
+    except DbtDatabaseError as error:
+        if "pg_namespace_nspname_index" not in str(error):  # "if not exists" does not prevent this error
+            raise
+
+
+def _link_with_safe_path(self: Any, manifest: Any) -> None:
     """Set the search path for dbt's query of the catalog in the session of hooks, which other projects may share."""
-    link = adapter._link_cached_relations
-
-    def link_(self: Any, manifest: Any) -> None:
-        self.execute(SAFE_PATH)
-        link(self, manifest)
-        self.execute("reset search_path")
-
-    adapter._link_cached_relations = link_
+    self.execute(SAFE_PATH)
+    _link(self, manifest)
+    self.execute("reset search_path")
 
 
-_extend(PostgresAdapter)
-_open_with_safe_path(PostgresConnectionManager)
-_link_with_safe_path(PostgresAdapter)
-_create_schemas_at_once(PostgresAdapter)
+_extend(_adapter)
+_manager.open = classmethod(_open_with_safe_path)
+_adapter._link_cached_relations = _link_with_safe_path
+_adapter.create_schema = _create_schema_once

@@ -271,7 +271,7 @@ def check(for_machines: bool, place: Place) -> None:
 
     fitness = look(place.project())
     click.echo(as_json(fitness) if for_machines else page(fitness))
-    sys.exit(fitness.exit_code)
+    sys.exit(bool(fitness.faults))
 
 
 as_of_option = click.option("--as-of", metavar="TIME", help="As-of of the scores. [default: the newest]")

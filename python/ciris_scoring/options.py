@@ -23,10 +23,7 @@ Command = Callable[..., None]
 
 
 class UsablePath(click.Path):
-    """Parameter type of a path that the system can look up.
-
-    click itself ends with a traceback if a path has a NUL or is too long.
-    """
+    """Parameter type of a path. click itself ends with a traceback if a path has a NUL or is too long."""
 
     def __init__(self, *, file_okay: bool = True, dir_okay: bool = True, allow_dash: bool = False):
         super().__init__(path_type=Path, file_okay=file_okay, dir_okay=dir_okay, allow_dash=allow_dash)

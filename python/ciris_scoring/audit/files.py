@@ -130,18 +130,12 @@ class _Unpacking(gzip.GzipFile):
 def _read_pipe(file: IO[bytes], origin: str) -> Iterator[Found]:
     """Yield the documents of a stream. It is read as JSON lines if its first line is a complete JSON value."""
     first = _line(file)
-    if _is_json(first):
-        yield from _lines(file, origin, [first])
-    else:
-        yield from _document(file, origin, [first], is_on_disk=False)
-
-
-def _is_json(line: bytes) -> bool:
     try:
-        parse(line)
+        parse(first)
     except Rejected:
-        return False
-    return True
+        yield from _document(file, origin, [first], is_on_disk=False)
+    else:
+        yield from _lines(file, origin, [first])
 
 
 def _line(file: IO[bytes]) -> bytes:

@@ -67,10 +67,7 @@ def registered_key(text: str, *ends: datetime | None) -> RegisteredKey:
 
 
 def read_keys(paths: Iterable[Path]) -> tuple[dict[str, Key], list[Problem]]:
-    """Read files of keys. Return the keys by id, and problems with keys that are invalid or contradict each other.
-
-    :raises InputError: a file is not a file of keys.
-    """
+    """Read files of keys. Return the keys by id, and problems with keys that are invalid or contradict each other."""
     keys: dict[str, Key] = {}
     problems = []
     for path in paths:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -97,17 +97,13 @@ class Rule(NamedTuple):
 
     def _components(self, trace: Trace) -> Iterator[Sequence[Trace]]:
         names = (*_COMPONENT_FIELDS, _AGENT) if self.has_profile else _COMPONENT_FIELDS
-        components = [_only(names, component) for component in trace["components"]]
+        components = [{name: one[name] for name in names if name in one} for one in trace["components"]]
         yield components
         if self.has_profile:
             agent = trace.get(_AGENT)
             components = [{**component, _AGENT: component.get(_AGENT) or agent} for component in components]
             yield components
         yield [self.stripped(component) for component in components]
-
-
-def _only(names: Iterable[str], value: Trace) -> Trace:
-    return {name: value[name] for name in names if name in value}
 
 
 def _without_empty(value: Any) -> Any:
@@ -131,10 +127,6 @@ def _compact(content: Any) -> bytes:
     return _SORTED.encode(content).encode()
 
 
-def _with_spaces(content: Any) -> bytes:
-    return _SORTED_WITH_SPACES.encode(content).encode()
-
-
 def _jcs(content: Any) -> bytes:
     """Encode JSON by RFC 8785. Integers that a double cannot represent are rounded."""
     try:
@@ -152,7 +144,7 @@ def _rounded(value: Any) -> Any:
 
 
 RULES: Mapping[str, Rule] = {
-    "components": Rule(None, _with_spaces),
+    "components": Rule(None, lambda content: _SORTED_WITH_SPACES.encode(content).encode()),
     "components_compact": Rule(None, _compact, stripped=_without_empty_in_data),
     "two_fields": Rule(("trace_level",), _compact, stripped=_without_empty),
     "nine_fields": Rule(_TRACE_FIELDS, _compact, stripped=_without_empty_fields),

@@ -1,8 +1,4 @@
-"""Expected errors, each with a message and a hint.
-
-The command line prints them as two lines without a traceback. Any other exception that reaches the command line is a
-bug.
-"""
+"""Expected errors, of which the command line prints message and hint without a traceback. All others are bugs."""
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C or SIGTERM, as in shells."""

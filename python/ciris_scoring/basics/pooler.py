@@ -32,7 +32,6 @@ def refuse_shared_sessions(
     sessions, prepared statements of earlier clients still exist under the same names.
 
     :param connection: a new connection in autocommit mode; ``connect`` opens another one like it.
-    :raises DatabaseError: the connection shares its server process with others.
     """
     pid = backend_pid(connection)
     add_session(pid, connection)

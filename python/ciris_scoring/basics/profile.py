@@ -16,7 +16,6 @@ ENVIRONMENT_VARIABLE = re.compile(
     r"""\{\{\s*env_var\(\s*['"](?P<name>\w+)['"]\s*(,\s*['"](?P<default>[^'"\\]*)['"]\s*)?\)"""
     r"""\s*(\|\s*(?P<filter>as_number|int)\s*)?\}\}"""
 )
-HIGHEST_PORT = 65_535
 
 
 class NeedsDbt(Exception):
@@ -92,7 +91,7 @@ def _credentials(settings: Mapping[str, Any]) -> Credentials:
         credentials = Credentials(**given)
     except TypeError as error:
         raise NeedsDbt("a setting is missing") from error
-    if not 0 <= credentials.port <= HIGHEST_PORT:
+    if not 0 <= credentials.port <= 65_535:
         raise NeedsDbt("the port is out of range")
     return credentials
 

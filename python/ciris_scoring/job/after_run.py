@@ -43,11 +43,8 @@ class AfterRun:
 
     @contextlib.contextmanager
     def summed_up(self) -> Iterator[None]:
-        """Check the alert command, run the block, and at its end, even after an error, print the JSON summary and send
-        the news.
-
-        :raises InputError: the command is empty or has an unclosed quote.
-        """
+        """Check the alert command, run the block, and then, even after an error, print the JSON summary and send the
+        news."""
         try:
             self._check_command()
             yield

@@ -60,11 +60,6 @@ class Fitness:
     """Faults that would stop a run, each with message and hint."""
     remarks: list[str] = field(default_factory=list)
 
-    @property
-    def exit_code(self) -> int:
-        """Exit code: 0 if a run can begin, else 1."""
-        return 1 if self.faults else 0
-
     def add_fault(self, message: str, hint: str | None = None) -> None:
         """Add a fault that would stop a run."""
         self.faults.append({"message": message, "hint": hint})
@@ -176,7 +171,9 @@ def _seconds_of_last_increment(connection: psycopg.Connection, relations: Relati
 
 def as_json(fitness: Fitness) -> str:
     """Return facts and exit code as a JSON object."""
-    return json.dumps({"exit_code": fitness.exit_code, **asdict(fitness)}, indent=2, ensure_ascii=False)
+    return json.dumps(
+        {"exit_code": int(bool(fitness.faults)), **asdict(fitness)}, indent=2, ensure_ascii=False
+    )
 
 
 def page(fitness: Fitness) -> str:

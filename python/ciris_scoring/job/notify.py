@@ -52,11 +52,7 @@ class Channel:
 
 
 def channel(address: str, number: int) -> Channel:
-    """Return the channel of an address. Messages show its number, because it may contain a secret.
-
-    :raises InputError: the address is not one of a known service.
-    :raises ModuleNotFoundError: it needs the extra `notify`.
-    """
+    """Return the channel of an address. Messages show its number, because the address may contain a secret."""
     scheme, _, rest = address.partition("://")
     name = f"notification {number} ({scheme if rest else 'without a scheme'})"
     if scheme in ("http", "https"):

@@ -49,10 +49,7 @@ def run(
         _build(connection, build, variables, after_run.record, full_refresh)
         return moment
 
-    def remarks(connection: psycopg.Connection, relations: Relations) -> list[str]:
-        return empty_sources(connection, project, moment) + _late_remarks(connection, relations)
-
-    return moment, _run(project, moment, after_run, score, remarks)
+    return moment, _run(project, moment, after_run, score)
 
 
 def _run(
@@ -60,13 +57,11 @@ def _run(
     as_of: datetime,
     after_run: AfterRun,
     score: Callable[[psycopg.Connection, DbtBuild, int], datetime],
-    remarks: Callable[[psycopg.Connection, Relations], list[str]] = lambda *_: [],
 ) -> Relations:
     """Score on one connection, which holds the lock, and then perform the actions of ``after_run``.
 
     :param as_of: the last as-of that the run scores.
     :param score: gets the connection, the parsed project and the pid that holds the lock; returns the as-of to show.
-    :param remarks: returns lines to print after the fleet table.
     """
     started = time.monotonic()
     after_run.record.as_of = as_of
@@ -80,7 +75,7 @@ def _run(
             with run_lock(connection, project.schema, report) as pid:
                 moment = score(connection, build, pid)
         after_run.show_fleet(connection, relations, moment)
-        for line in remarks(connection, relations):
+        for line in empty_sources(connection, project, moment) + _late_remarks(connection, relations):
             say(line)
         after_run.hand_on(connection, relations)
     report(f"Done in {time.monotonic() - started:.0f} s.")
