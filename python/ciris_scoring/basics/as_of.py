@@ -36,7 +36,7 @@ def parse_time(value: Any, name: str) -> datetime:
 
 
 def traces_from(variables: Mapping[str, Any]) -> datetime:
-    """Return the variable ``ciris_traces_from``, the time before which traces are ignored, in the year 1970 or later."""
+    """Return the variable ``ciris_traces_from``, a time from 1970 on. Earlier traces are ignored."""
     name = "The variable ciris_traces_from"
     moment = parse_time(variables.get("traces_from"), name)
     if moment.year < 1970:
