@@ -151,15 +151,8 @@ def errors_in_words(project: Project) -> Iterator[None]:
 def connection_options(credentials: Any) -> dict[str, Any]:
     """Return psycopg's options for dbt's credentials, including the password."""
     same = (
-        "host",
-        "port",
-        "user",
-        "password",
-        "connect_timeout",
-        "sslmode",
-        "sslcert",
-        "sslkey",
-        "sslrootcert",
+        *("host", "port", "user", "password", "connect_timeout"),
+        *("sslmode", "sslcert", "sslkey", "sslrootcert"),
     )
     options = {
         **{name: getattr(credentials, name) for name in same},
