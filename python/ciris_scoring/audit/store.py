@@ -50,7 +50,7 @@ _VERIFICATION = SourceTable(
     key=("trace_id", "timestamp", "content_sha256"),
     indexes=(("signature_key_id", "rule"), ("batch_id", "rule"), ("decision_sha256",)),
 )
-"""Contents of traces that were loaded; docs/auditing.md describes the columns."""
+"""Contents of traces, loaded or not; docs/auditing.md describes the columns."""
 _TABLES = {
     **SOURCE_TABLES,
     "covenant_traces": replace(SOURCE_TABLES["covenant_traces"], key=LOADED_KEY),

@@ -88,7 +88,7 @@ owned as (
 
 ),
 
--- Lists of access rights, and for those of future tables the words before "revoke".
+-- Lists of access rights. The statement that revokes rights to future tables begins with the words in altered.
 rights as (
 
     select schemas.name, 'schema ' || schemas.name as place, '' as altered, '' as of_column, schemas.acl
