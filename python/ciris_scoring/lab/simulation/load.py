@@ -78,7 +78,8 @@ def load_fleet(
         has_new_events = as_events and create_engine_tables(connection, schema)
         wanted = {name: SOURCE_TABLES[name] for name in sources}
         created = create_missing_tables(connection, schema, tables, wanted)
-        count = sql.SQL("select count(*) from {}").format(sql.Identifier(schema, traces))
+        counted = sql.SQL("distinct trace_id" if as_events else "*")
+        count = sql.SQL("select count({}) from {}").format(counted, sql.Identifier(schema, traces))
         [n] = one_row(connection.execute(count))
         if n:
             raise TargetHoldsTraces(f"{schema}.{traces}", n)
