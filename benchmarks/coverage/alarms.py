@@ -16,6 +16,7 @@ from ciris_scoring.statistics.inputs import Booleans, Integers, Parameters, Peri
 from ciris_scoring.statistics.intervals import Intervals, compute_intervals, sum_fleet
 from ciris_scoring.statistics.long_run import Present, design_effects
 from ciris_scoring.statistics.rate_components import RateComponents, rate_components
+from ciris_scoring.statistics.windows import recovery_sums
 
 PARAMETERS = Parameters()
 
@@ -104,15 +105,12 @@ def _scored(
 
     :returns: scores of 7 and of 30 days, (agents, as-ofs, ...), and the values of the fleet.
     """
-    sums = sums._replace(
-        n_recoveries=events.n_episodes,
-        log_recovery_hours=events.log_hours,
-        log_recovery_hours_squared=events.log_hours_squared,
-    )
+    n_agents, n_days = sums.n_traces.shape
+    sums = sums._replace(**recovery_sums(events.episodes, range(n_agents), (n_agents, n_days)))
     windows = tuple(WINDOWS.values())
-    shape = (len(events.n_episodes), len(as_ofs))
+    shape = (n_agents, len(as_ofs))
     agent, at = (index.ravel() for index in np.indices(shape))
-    facts = [row_facts(events, as_ofs, window.window_days) for window in windows]
+    facts = [row_facts(events, n_agents, as_ofs, window.window_days) for window in windows]
     rows = Rows(
         np.tile(agent, 2),
         np.tile(as_ofs[at], 2),

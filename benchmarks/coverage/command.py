@@ -89,7 +89,7 @@ def measure_year(rows: int, seed: int) -> list[Verdict]:
     standings = together([a_year(seed, number) for number in range(max(rows // 125, 1))])
     accuracies = [accuracy(name, of) for name, of in standings.items()]
     decided = [outcome for name, of in standings.items() for outcome in outcomes(name, of)]
-    reviews = [reviewed(name, of) for name, of in standings.items() if of.lost is not None]
+    reviews = [reviewed(name, standings[name]) for name in STEADY]
     return [*judged(accuracies, YEAR), *judged(decided, DECISIONS), *judged(reviews, REVIEWS)]
 
 

@@ -39,11 +39,8 @@ class EventRates(NamedTuple):
 
 
 class Events(NamedTuple):
-    """Events that occurred, (agents, days) except for the last two fields."""
+    """Events that occurred."""
 
-    n_episodes: Integers
-    log_hours: Floats
-    log_hours_squared: Floats
     episodes: FragileEpisodes
     """The episodes. Each ends on the day on which it begins."""
     deferrals: Deferrals
@@ -60,14 +57,8 @@ def draw_events(rates: EventRates, rng: np.random.Generator) -> Events:
     """Draw the events of each day from a Poisson distribution with the day's rate."""
     n = rng.poisson(rates.episodes)
     agent, day = (np.repeat(of_cell, n.ravel()) for of_cell in np.indices(n.shape).reshape(2, -1))
-    hours, logs = durations(rates.mean_hours[agent, day], rng)
+    hours, _ = durations(rates.mean_hours[agent, day], rng)
     mode = rng.integers(0, MODES, len(agent))
-
-    def by_day(values: Floats) -> Floats:
-        result = np.zeros(n.shape)
-        np.add.at(result, (agent, day), values)
-        return result
-
     half = (1 - rates.good) * 2 / 3
     outcomes = rng.multinomial(rng.poisson(rates.deferrals), np.stack([1 - 2 * half, half, half], axis=-1))
     of_agent, of_day, outcome = (
@@ -75,9 +66,6 @@ def draw_events(rates: EventRates, rng: np.random.Generator) -> Events:
     )
     microseconds = np.rint(hours * MICROSECONDS_PER_HOUR).astype(np.int64)
     return Events(
-        n,
-        by_day(logs),
-        by_day(logs**2),
         FragileEpisodes(agent, day, day, mode, np.arange(len(agent)), microseconds),
         Deferrals(
             of_agent,
@@ -97,10 +85,9 @@ def within(values: NDArray[Any], as_ofs: Integers, first: int, last: int = 0) ->
     return result
 
 
-def row_facts(events: Events, as_ofs: Integers, window_days: int) -> list[NDArray[Any]]:
+def row_facts(events: Events, n_agents: int, as_ofs: Integers, window_days: int) -> list[NDArray[Any]]:
     """Return the fields of ``Rows`` from ``mttr_hours`` on, (agents, as-ofs) each."""
-    agents, days = events.n_episodes.shape
-    shape = agents, days + 1
+    shape = n_agents, as_ofs[-1] + 1
     counted = deferral_columns(events.deferrals, Window(window_days, 0, 0), 0, 1, shape)
     counted |= episode_columns(events.episodes, window_days, 0, shape)
     of = {name: values[:, as_ofs] for name, values in counted.items()}

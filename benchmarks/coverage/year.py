@@ -64,10 +64,10 @@ class Standing(NamedTuple):
     """Index of the agent's period of constant behaviour."""
     alarm: Booleans
     """Whether ``falling``, ``episode`` or a critical ``low_capacity`` is raised."""
-    probability: Floats | None = None
-    """Probability that the long run reaches the threshold; only of a steady score."""
-    lost: Booleans | None = None
-    """Whether lost traces raise a critical ``broken_chain``; only of a steady score."""
+    probability: Floats
+    """Probability that the long run reaches the threshold; NaN if the score is not a steady score."""
+    lost: Booleans
+    """Whether lost traces raise a critical ``broken_chain``."""
 
 
 def live(agents: int, days: int, rng: np.random.Generator) -> Lives:
@@ -151,10 +151,10 @@ def a_year(seed: int, number: int) -> dict[str, Standing]:
     segment = lives.segment[:, BEFORE:]
     expected = [long_run(lives, window, rng)[agent, segment] for window in WINDOWS.values()]
     lost = [_critical_gaps(n_traces, days, rng)[:, BEFORE:] for days in WINDOWS]
-    steady = _steady(sums, events, present)
+    steady, unknown = _steady(sums, events, present), np.full(segment.shape, np.nan)
     return {
-        "7 days": Standing(*week[:3], expected[0], segment, alarms[0]),
-        "30 days": Standing(*month[:3], expected[1], segment, alarms[1]),
+        "7 days": Standing(*week[:3], expected[0], segment, alarms[0], unknown, lost[0]),
+        "30 days": Standing(*month[:3], expected[1], segment, alarms[1], unknown, lost[1]),
         **{
             f"steady, {days} days": Standing(
                 of.score, of.low, of.high, expected[at], segment, alarms[at], _probability(of), lost[at]
@@ -213,12 +213,8 @@ def _probability(of: LongRun) -> Floats:
 
 def together(years: Sequence[dict[str, Standing]]) -> dict[str, Standing]:
     """Concatenate the results of several fleets."""
-
-    def joined(*arrays: NDArray[Any] | None) -> NDArray[Any] | None:
-        return None if arrays[0] is None else np.concatenate(arrays)  # type: ignore[arg-type]
-
     return {
-        name: Standing(*map(joined, *(year[name] for year in years)))  # type: ignore[arg-type]
+        name: Standing(*map(np.concatenate, zip(*(year[name] for year in years), strict=True)))
         for name in years[0]
     }
 
@@ -249,7 +245,6 @@ def accuracy(name: str, of: Standing) -> dict[str, Any]:
 def reviewed(name: str, of: Standing) -> dict[str, Any]:
     """Return the shares of agent-days that lead to a review, of the agent-days on which the permission would be granted
     without reviews."""
-    assert of.probability is not None and of.lost is not None
     granted = of.probability >= GRANT
     return {
         "would be granted": name,
@@ -280,12 +275,12 @@ def error_of_share(values: Booleans, agent: Integers) -> float:
 
 def outcomes(name: str, of: Standing) -> Iterator[dict[str, Any]]:
     """Yield the outcomes of ways to decide on a permission, compared with the long run of the same window."""
-    if of.probability is None:
+    if np.isnan(of.probability).all():
         yield _outcome(f"{name}, score", of.score >= THRESHOLD, of.long_run)
         yield _outcome(f"{name}, range", held(of.low >= THRESHOLD, of.high < THRESHOLD), of.long_run)
         return
     grant, withhold = of.probability >= GRANT, of.probability < WITHHOLD
-    review = of.alarm if of.lost is None else of.alarm | of.lost
+    review = of.alarm | of.lost
     yield _outcome(f"{name}, without reviews", held(grant, withhold), of.long_run)
     yield _outcome(f"{name}, verdict", held(grant & ~review, withhold), of.long_run)
     yield _outcome(f"{name}, revoked by a review", held(grant & ~review, withhold | review), of.long_run)

@@ -19,12 +19,11 @@ from ciris_scoring.statistics.setting import Setting
 from ciris_scoring.statistics.ties import Scored
 from ciris_scoring.statistics.windows import (
     ARRAYS,
-    LOG_UNITS,
     NEVER,
     VALUE_UNITS,
     Deferrals,
     FragileEpisodes,
-    log_hours,
+    recovery_sums,
     scored_places,
 )
 
@@ -236,7 +235,9 @@ class BlockReader:
             found[name][at] = values
         counts = {name: found.pop(name) for name in COUNT_COLUMNS}
         histograms = np.stack([found.pop(f"{metric}_histogram") for metric in METRICS], axis=2)
-        return PeriodSums(histograms=histograms, **_recoveries(self.episodes, agents, shape), **found), counts
+        return PeriodSums(
+            histograms=histograms, **recovery_sums(self.episodes, agents, shape), **found
+        ), counts
 
     def _deferrals(self) -> Deferrals:
         """Read the deferrals that some as-of of the block counts (scoring.md §6).
@@ -389,25 +390,6 @@ def _narrowed(values: NDArray[Any]) -> NDArray[Any]:
 
 def _widened(values: NDArray[Any]) -> NDArray[Any]:
     return values.astype(np.int64) if values.dtype.kind == "u" else values
-
-
-def _recoveries(episodes: FragileEpisodes, agents: range, shape: tuple[int, int]) -> dict[str, NDArray[Any]]:
-    """Return the episodes that ended in each period of these agents, with sums of the logarithms of their durations."""
-    mine = (episodes.agent >= agents.start) & (episodes.agent < agents.stop)
-    mine &= (episodes.recovered >= 0) & (episodes.recovered < shape[1])
-    at = (episodes.agent[mine] - agents.start, episodes.recovered[mine])
-    hours = log_hours(episodes.microseconds[mine])
-    amounts = {
-        "n_recoveries": (np.ones(len(hours)), 1),
-        "log_recovery_hours": (hours, LOG_UNITS),
-        "log_recovery_hours_squared": (hours * hours, LOG_UNITS),
-    }
-    columns: dict[str, NDArray[Any]] = {}
-    for name, (values, units) in amounts.items():
-        total = np.zeros(shape, dtype=np.int64)
-        np.add.at(total, at, np.rint(values * units).astype(np.int64))
-        columns[name] = total if units == 1 else total / units
-    return columns
 
 
 def batches(batch: Batch, size: int) -> Iterator[tuple[range, Batch]]:

@@ -337,3 +337,25 @@ def log_hours(microseconds: Integers) -> Floats:
     with np.errstate(divide="ignore"):
         logs = np.log(microseconds / MICROSECONDS_PER_HOUR)
     return np.round(np.maximum(logs, LEAST_LOG_HOURS), 12).astype(np.float64)
+
+
+def recovery_sums(episodes: FragileEpisodes, agents: range, shape: tuple[int, int]) -> Columns:
+    """Return the three recovery fields of :class:`PeriodSums` for these agents.
+
+    :param shape: numbers of agents and of periods.
+    """
+    mine = (episodes.agent >= agents.start) & (episodes.agent < agents.stop)
+    mine &= (episodes.recovered >= 0) & (episodes.recovered < shape[1])
+    at = (episodes.agent[mine] - agents.start, episodes.recovered[mine])
+    hours = log_hours(episodes.microseconds[mine])
+    amounts = {
+        "n_recoveries": (np.ones(len(hours)), 1),
+        "log_recovery_hours": (hours, LOG_UNITS),
+        "log_recovery_hours_squared": (hours * hours, LOG_UNITS),
+    }
+    columns: Columns = {}
+    for name, (values, units) in amounts.items():
+        total = np.zeros(shape, dtype=np.int64)
+        np.add.at(total, at, np.rint(values * units).astype(np.int64))
+        columns[name] = total if units == 1 else total / units
+    return columns
