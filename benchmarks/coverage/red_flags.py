@@ -82,11 +82,11 @@ def measure_honest(seed: int, rounds: int = 2) -> list[Verdict]:
 
 CAUGHT = """
     select
-        count(distinct agent_id_hash) filter (where red_flag = %(red_flag)s and as_of = %(end)s and window_days = 7),
-        count(distinct agent_id_hash) filter (where red_flag = %(red_flag)s and as_of = %(end)s and window_days = 30),
-        count(distinct agent_id_hash) filter (where red_flag = %(red_flag)s and as_of > %(end)s - interval '30 days')
+        count(distinct agent_id_hash) filter (where as_of = %(end)s and window_days = 7),
+        count(distinct agent_id_hash) filter (where as_of = %(end)s and window_days = 30),
+        count(distinct agent_id_hash) filter (where as_of > %(end)s - interval '30 days')
     from ciris.fct_record_signs
-    where agent_id_hash = any(%(agents)s)
+    where agent_id_hash = any(%(agents)s) and red_flag = coalesce(%(red_flag)s, red_flag)
     """
 COUNTS = ("7 days", "30 days", "within 30 days")
 
@@ -95,7 +95,8 @@ def caught(
     tried: Sequence[Manipulation], rounds: int, days: int, n: int, seed: int, lasts: int | None
 ) -> list[dict[str, Any]]:
     """Try each manipulation on one agent per round of the roster. Return how many agents have the expected red flag at
-    the last as-of in windows of 7 and 30 days, and how many have it within the last 30 days.
+    the last as-of in windows of 7 and 30 days, and how many have it within the last 30 days. Any red flag counts for a
+    manipulation without an expected red flag.
 
     :param n: traces in 7 days.
     :param lasts: days since the manipulations began; None for all days. A manipulation that is done once was done 5
