@@ -7,7 +7,7 @@ import click
 
 from benchmarks.coverage.command import PARTS
 from benchmarks.coverage.red_flags import MEASURES
-from benchmarks.measure import FleetOptions, measure
+from benchmarks.measure import measure
 from benchmarks.table import show_speed
 from benchmarks.verdicts import Verdict, announce, judge
 from ciris_scoring.cli import Commands
@@ -51,7 +51,7 @@ def speed(agents: int, days: int, traces_per_day: float, seed: int, increments: 
     which takes a few minutes and 5 GB of disk. Targets are stated for 200 agents with 60 days and a million traces, and
     for 10,000 agents with 90 days and ten million traces.
     """
-    measured = measure(FleetOptions(agents, traces_per_day, seed), days, increments)
+    measured = measure(agents, days, traces_per_day, seed, increments)
     show_speed(measured)
     _end(list(judge(measured)))
 

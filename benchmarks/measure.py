@@ -17,7 +17,6 @@ from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
 
 import psycopg
 from psycopg import sql
@@ -41,14 +40,6 @@ END = datetime.fromisoformat(SAMPLE["as_of"])
 """End of the simulated traces. It is fixed, so that benchmarks with the same options use the same traces."""
 
 
-class FleetOptions(NamedTuple):
-    """Options of `simulate_fleet`."""
-
-    agents: int
-    traces_per_day: float
-    seed: int
-
-
 @dataclass(frozen=True)
 class RunCost:
     """Cost of a run."""
@@ -64,7 +55,8 @@ class RunCost:
 class Measurements:
     """Times of the specification's SQL, of the full history and of the increments."""
 
-    fleet: FleetOptions
+    agents: int
+    seed: int
     days: int
     """Days of history, which are the as-ofs of the first run."""
     n_traces: int
@@ -92,19 +84,17 @@ def throw_away_project(*, default_settings: bool = False) -> Iterator[Project]:
         yield load_project(REPOSITORY, Path(folder))
 
 
-def measure(fleet: FleetOptions, days: int, increments: int) -> Measurements:
+def measure(agents: int, days: int, traces_per_day: float, seed: int, increments: int) -> Measurements:
     """Measure a fleet on a server with default settings.
 
     :param days: days of history, which the first run scores.
     :param increments: number of further days. Each is loaded and scored after the days before it.
     """
-    stream = stream_fleet(
-        fleet.agents, days + increments, fleet.traces_per_day, fleet.seed, END, rows_per_chunk=1
-    )
+    stream = stream_fleet(agents, days + increments, traces_per_day, seed, END, rows_per_chunk=1)
     a_day_each = stream.traces
     as_of = END - timedelta(days=increments)
     with throw_away_project(default_settings=True) as project, connect(project) as connection:
-        say(f"Simulating {fleet.agents:,} agents and {days} days.")
+        say(f"Simulating {agents:,} agents and {days} days.")
         history_of_traces = replace(stream, traces=islice(a_day_each, days))
         load_fleet(connection, history_of_traces, progress=every_second())
         # Bring the tables into the state that autovacuum and checkpoints maintain in production.
@@ -123,7 +113,7 @@ def measure(fleet: FleetOptions, days: int, increments: int) -> Measurements:
             say(f"Daily increment {number} of {increments}.")
             append_traces(connection, [traces])
             runs.append(_run(project, as_of + timedelta(days=number)))
-        return Measurements(fleet, days, n_traces, yardstick_seconds, history, tuple(runs))
+        return Measurements(agents, seed, days, n_traces, yardstick_seconds, history, tuple(runs))
 
 
 def specification_seconds(connection: psycopg.Connection, as_of: datetime) -> float:

@@ -64,4 +64,4 @@ def judge(one: Measurements) -> Iterator[Verdict]:
 
 def _has_size(one: Measurements, agents: int, days: int, n_traces: int) -> bool:
     is_near = abs(one.n_traces / n_traces - 1) <= TOLERANCE
-    return is_near and (one.fleet.agents, one.days) == (agents, days)
+    return is_near and (one.agents, one.days) == (agents, days)
