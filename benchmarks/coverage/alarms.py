@@ -8,7 +8,7 @@ import numpy as np
 from benchmarks.coverage.behaviour import Behaviour as Doing
 from benchmarks.coverage.behaviour import DayEffects, Facts, draw, realised
 from benchmarks.coverage.cases import WINDOWS
-from benchmarks.coverage.events import Events, row_facts
+from benchmarks.coverage.events import row_facts
 from ciris_scoring.statistics.changes import behaviour_changes
 from ciris_scoring.statistics.design_effects import FleetValues, fleet_values
 from ciris_scoring.statistics.episodes import event_changes
@@ -16,7 +16,7 @@ from ciris_scoring.statistics.inputs import Booleans, Integers, Parameters, Peri
 from ciris_scoring.statistics.intervals import Intervals, compute_intervals, sum_fleet
 from ciris_scoring.statistics.long_run import Present, design_effects
 from ciris_scoring.statistics.rate_components import RateComponents, rate_components
-from ciris_scoring.statistics.windows import recovery_sums
+from ciris_scoring.statistics.windows import Events, recovery_sums
 
 PARAMETERS = Parameters()
 
@@ -71,8 +71,7 @@ def watched(
     shape = week.capacity_score.shape
     change = behaviour_changes(sums, present, PARAMETERS, 1)
     changed = (change.ratio >= RATIO) & (change.kept_before - change.kept_now >= LEAST_FALL)
-    first_period = np.zeros(len(sums.n_traces), dtype=np.int64)
-    worse = event_changes(events.episodes, events.deferrals, first_period, present, 1)
+    worse = event_changes(events, present, 1)
     raised = Raised(
         week=_falling(scores[0], 7),
         month=_falling(scores[1], 30),
@@ -110,7 +109,7 @@ def _scored(
     windows = tuple(WINDOWS.values())
     shape = (n_agents, len(as_ofs))
     agent, at = (index.ravel() for index in np.indices(shape))
-    facts = [row_facts(events, n_agents, as_ofs, window.window_days) for window in windows]
+    facts = [row_facts(events, as_ofs, window.window_days) for window in windows]
     rows = Rows(
         np.tile(agent, 2),
         np.tile(as_ofs[at], 2),

@@ -10,6 +10,7 @@ from ciris_scoring.statistics.windows import (
     MICROSECONDS_PER_HOUR,
     VALUE_UNITS,
     Deferrals,
+    Events,
     FragileEpisodes,
     deferral_columns,
     episode_columns,
@@ -38,15 +39,6 @@ class EventRates(NamedTuple):
     and half the value 0."""
 
 
-class Events(NamedTuple):
-    """Events that occurred."""
-
-    episodes: FragileEpisodes
-    """The episodes. Each ends on the day on which it begins."""
-    deferrals: Deferrals
-    """The deferrals. Each is judged on the day on which it is raised."""
-
-
 def durations(mean_hours: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """Draw a log-normal duration for each mean. Return the hours and their logarithms."""
     hours: Floats = mean_hours * rng.lognormal(-(EPISODE_SIGMA**2) / 2, EPISODE_SIGMA, mean_hours.shape)
@@ -54,7 +46,10 @@ def durations(mean_hours: Floats, rng: np.random.Generator) -> tuple[Floats, Flo
 
 
 def draw_events(rates: EventRates, rng: np.random.Generator) -> Events:
-    """Draw the events of each day from a Poisson distribution with the day's rate."""
+    """Draw the events of each day from a Poisson distribution with the day's rate.
+
+    An episode ends on the day on which it begins, and a deferral is judged on the day on which it is raised.
+    """
     n = rng.poisson(rates.episodes)
     agent, day = (np.repeat(of_cell, n.ravel()) for of_cell in np.indices(n.shape).reshape(2, -1))
     hours, _ = durations(rates.mean_hours[agent, day], rng)
@@ -66,7 +61,6 @@ def draw_events(rates: EventRates, rng: np.random.Generator) -> Events:
     )
     microseconds = np.rint(hours * MICROSECONDS_PER_HOUR).astype(np.int64)
     return Events(
-        FragileEpisodes(agent, day, day, mode, np.arange(len(agent)), microseconds),
         Deferrals(
             of_agent,
             of_day,
@@ -74,6 +68,8 @@ def draw_events(rates: EventRates, rng: np.random.Generator) -> Events:
             np.rint(WORTH[outcome] * VALUE_UNITS).astype(np.int64),
             np.zeros(len(of_agent), dtype=np.int64),
         ),
+        FragileEpisodes(agent, day, day, mode, np.arange(len(agent)), microseconds),
+        np.zeros(len(n), dtype=np.int64),
     )
 
 
@@ -85,9 +81,9 @@ def within(values: NDArray[Any], as_ofs: Integers, first: int, last: int = 0) ->
     return result
 
 
-def row_facts(events: Events, n_agents: int, as_ofs: Integers, window_days: int) -> list[NDArray[Any]]:
+def row_facts(events: Events, as_ofs: Integers, window_days: int) -> list[NDArray[Any]]:
     """Return the fields of ``Rows`` from ``mttr_hours`` on, (agents, as-ofs) each."""
-    shape = n_agents, as_ofs[-1] + 1
+    shape = len(events.first_period), as_ofs[-1] + 1
     counted = deferral_columns(events.deferrals, Window(window_days, 0, 0), 0, 1, shape)
     counted |= episode_columns(events.episodes, window_days, 0, shape)
     of = {name: values[:, as_ofs] for name, values in counted.items()}

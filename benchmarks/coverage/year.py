@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 from benchmarks.coverage.alarms import PARAMETERS, watched
 from benchmarks.coverage.behaviour import RATES, Behaviour, DayEffects, only_traces
 from benchmarks.coverage.cases import CORROBORATED, MOST_ICC, WINDOWS, plausible
-from benchmarks.coverage.events import MODES, EventRates, Events, draw_events, durations, within
+from benchmarks.coverage.events import MODES, EventRates, draw_events, durations, within
 from benchmarks.coverage.truth import truth
 from ciris_scoring.statistics.episodes import excess
 from ciris_scoring.statistics.inputs import Booleans, Floats, Integers, PeriodSums, Window
 from ciris_scoring.statistics.long_run import LongRun, Present, normal_shares
 from ciris_scoring.statistics.long_run import long_run as estimate
 from ciris_scoring.statistics.resilience import norm, resilience_score
+from ciris_scoring.statistics.windows import Events
 
 AGENTS = 50
 """Agents in a fleet."""
@@ -190,16 +191,7 @@ def _critical_gaps(n_traces: Integers, window_days: int, rng: np.random.Generato
 def _steady(sums: PeriodSums, events: Events, present: Present) -> list[LongRun]:
     """Return the steady scores of each window, (agents, as-ofs)."""
     agents = len(sums.n_traces)
-    found = estimate(
-        sums,
-        events.episodes,
-        events.deferrals,
-        np.zeros(agents, dtype=np.int64),
-        present,
-        tuple(WINDOWS),
-        PARAMETERS,
-        1,
-    )
+    found = estimate(sums, events, present, tuple(WINDOWS), PARAMETERS, 1)
     return [LongRun(*(values.reshape(agents, -1, *values.shape[1:]) for values in one)) for one in found]
 
 

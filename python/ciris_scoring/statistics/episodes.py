@@ -19,7 +19,7 @@ from ciris_scoring.statistics.long_run import (
     variance_of_log_hours,
 )
 from ciris_scoring.statistics.residuals import ratio
-from ciris_scoring.statistics.windows import Deferrals, FragileEpisodes
+from ciris_scoring.statistics.windows import Events
 
 RECENT_WINDOWS, BASE_DAYS = (4, 7, 14, 28, 42), 90
 """Lengths in days of the recent windows, and number of days before each window with which it is compared."""
@@ -48,15 +48,11 @@ class EventChange(NamedTuple):
     """The same value for the days before the window. A number of episodes is scaled to the window's days."""
 
 
-def event_changes(
-    episodes: FragileEpisodes,
-    deferrals: Deferrals,
-    first_period: Integers,
-    present: Present,
-    periods_per_day: int,
-) -> EventChange:
-    """Find the most significant change for the worse of episodes or deferrals. The arguments are those of
-    :func:`long_run`."""
+def event_changes(events: Events, present: Present, periods_per_day: int) -> EventChange:
+    """Find the most significant change for the worse of episodes or deferrals of each pair of ``present``.
+
+    :param events: the events of :func:`long_run`.
+    """
     n_windows = len(RECENT_WINDOWS)
     starts = (*RECENT_WINDOWS, *(days + BASE_DAYS for days in RECENT_WINDOWS))
 
@@ -65,11 +61,13 @@ def event_changes(
         all_days: Floats = values[:, n_windows:].astype(np.float64)
         return Sides(recent + np.reshape(of_open, (-1, 1)), all_days - recent)
 
-    found = episode_sums(episodes, present, starts, periods_per_day)
+    found = episode_sums(events.episodes, present, starts, periods_per_day)
     n, logs = sides(found.n, present.n_open), sides(found.log_hours, present.open_log_hours)
     squares, none = sides(found.log_hours_squared, np.zeros(1)), np.zeros(1)
-    observed = sides(days_observed(first_period, present, starts, periods_per_day), none)
-    judged, value = (sides(of, none) for of in deferral_sums(deferrals, present, starts, periods_per_day))
+    observed = sides(days_observed(events.first_period, present, starts, periods_per_day), none)
+    judged, value = (
+        sides(of, none) for of in deferral_sums(events.deferrals, present, starts, periods_per_day)
+    )
     lost = Sides(judged.now - value.now, judged.before - value.before)
 
     z = np.stack(

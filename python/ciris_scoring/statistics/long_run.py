@@ -30,6 +30,7 @@ from ciris_scoring.statistics.windows import (
     SQUARE_UNITS,
     VALUE_UNITS,
     Deferrals,
+    Events,
     FragileEpisodes,
     between,
     confidence_in_units,
@@ -136,9 +137,7 @@ class _Part(NamedTuple):
 
 def long_run(
     sums: PeriodSums,
-    episodes: FragileEpisodes,
-    deferrals: Deferrals,
-    first_period: Integers,
+    events: Events,
     present: Present,
     window_days: tuple[int, ...],
     parameters: Parameters,
@@ -147,15 +146,14 @@ def long_run(
     """Estimate the steady score for each length of window.
 
     :param sums: sums of the agents over at least ``TRACE_WINDOWS[-1]`` days before each as-of, or over their history.
-    :param episodes: episodes that ended in the last ``EVENT_WINDOWS[-1]`` days before any as-of, or later.
-    :param deferrals: deferrals whose outcome became known in the same days, or later.
-    :param first_period: (agents,) period of each agent's first trace; it may be negative.
+    :param events: episodes that ended, and deferrals whose outcome became known, in the last ``EVENT_WINDOWS[-1]`` days
+        before any as-of, or later.
     """
     bad, trials, unmeasured = _rate_sums(sums, present, parameters, periods_per_day)
     found = rates(bad, trials, RATE_EVENTS, RATE_MEAN, TRACE_WINDOWS)
     gap = _calibration(sums, present, periods_per_day)
-    frequency, hours, variance, modes = _episodes(episodes, first_period, present, periods_per_day)
-    often, lost = _deferrals(deferrals, first_period, present, periods_per_day)
+    frequency, hours, variance, modes = _episodes(events, present, periods_per_day)
+    often, lost = _deferrals(events, present, periods_per_day)
 
     at = {rate: index for index, rate in enumerate(RATES)}
 
@@ -434,11 +432,11 @@ def variance_of_log_hours(
 
 
 def _episodes(
-    episodes: FragileEpisodes, first_period: Integers, present: Present, periods_per_day: int
+    events: Events, present: Present, periods_per_day: int
 ) -> tuple[Estimate, Estimate, Floats, Floats]:
     """Return frequency, mean logarithm of hours, variance of the logarithms between episodes, and effective number of
     failure modes."""
-    found = episode_sums(episodes, present, EVENT_WINDOWS, periods_per_day)
+    found = episode_sums(events.episodes, present, EVENT_WINDOWS, periods_per_day)
     longest = found.n[:, -1].astype(np.float64)
     modes = (np.maximum(longest - 1, 0) + MODE_PAIRS) / (found.repeats[:, -1] + SAME_MODE)
     variance, _ = variance_of_log_hours(
@@ -446,7 +444,7 @@ def _episodes(
     )
     n = (found.n + present.n_open[:, None]).astype(np.float64)
     total = found.log_hours + present.open_log_hours[:, None]
-    days = days_observed(first_period, present, EVENT_WINDOWS, periods_per_day)
+    days = days_observed(events.first_period, present, EVENT_WINDOWS, periods_per_day)
     return (
         frequencies(n, days, EVENT_WEIGHT, EPISODES_PER_DAY, EVENT_WINDOWS),
         means(
@@ -461,13 +459,11 @@ def _episodes(
     )
 
 
-def _deferrals(
-    deferrals: Deferrals, first_period: Integers, present: Present, periods_per_day: int
-) -> tuple[Estimate, Estimate]:
+def _deferrals(events: Events, present: Present, periods_per_day: int) -> tuple[Estimate, Estimate]:
     """Return the frequency of judged deferrals, by the days on which their outcome became known, and their mean
     loss."""
-    n, value = deferral_sums(deferrals, present, EVENT_WINDOWS, periods_per_day)
-    days = days_observed(first_period, present, EVENT_WINDOWS, periods_per_day)
+    n, value = deferral_sums(events.deferrals, present, EVENT_WINDOWS, periods_per_day)
+    days = days_observed(events.first_period, present, EVENT_WINDOWS, periods_per_day)
     return (
         frequencies(n.astype(np.float64), days, EVENT_WEIGHT, DEFERRALS_PER_DAY, EVENT_WINDOWS),
         rates(n - value, n.astype(np.float64), QUALITY_EVENTS, QUALITY_MEAN, EVENT_WINDOWS),

@@ -39,8 +39,7 @@ from ciris_scoring.statistics.setting import Setting, read_setting
 from ciris_scoring.statistics.ties import Scored, count_ties
 from ciris_scoring.statistics.windows import (
     Columns,
-    Deferrals,
-    FragileEpisodes,
+    Events,
     between,
     log_hours,
     running_total,
@@ -111,31 +110,17 @@ def _compute_block(session: Session, reader: BlockReader, first_number: int) -> 
         scored = reader.scored(agents)
         for part, chunk in batches(reader.batch(agents), chunk_agents):
             here = range(agents.start + part.start, agents.start + part.stop)
-            columns = _compute_rows(
-                chunk,
-                of_agents(reader.deferrals, here),
-                of_agents(reader.episodes, here),
-                reader.first_periods[here.start : here.stop],
-                of_agents(scored, part),
-                values,
-                setting,
-            )
+            columns = _compute_rows(chunk, reader.events(here), of_agents(scored, part), values, setting)
             types = add_rows(session, first_number + here.start, chunk.places, columns)
     return types
 
 
 def _compute_rows(
-    chunk: Batch,
-    deferrals: Deferrals,
-    episodes: FragileEpisodes,
-    first_period: Integers,
-    scored: Scored,
-    fleet: FleetValues,
-    setting: Setting,
+    chunk: Batch, events: Events, scored: Scored, fleet: FleetValues, setting: Setting
 ) -> Columns:
     parameters, windows, places = setting.parameters, setting.windows, chunk.places
     columns = window_columns(
-        *(chunk.sums, chunk.counts, deferrals, episodes, places, windows),
+        *(chunk.sums, chunk.counts, events, places, windows),
         parameters.steady_days,
         setting.periods_per_day,
     )
@@ -161,7 +146,7 @@ def _compute_rows(
         **columns,
         "chain_gap_z": _chain_gap_z(chunk, columns, window_days, setting.periods_per_day),
         **count_ties(scored, rows, windows, setting.periods_per_day)._asdict(),
-        **_columns_of_pairs(chunk, deferrals, episodes, first_period, columns, fleet, setting),
+        **_columns_of_pairs(chunk, events, columns, fleet, setting),
         **statistics_columns(
             rows,
             fleet,
@@ -173,13 +158,7 @@ def _compute_rows(
 
 
 def _columns_of_pairs(
-    chunk: Batch,
-    deferrals: Deferrals,
-    episodes: FragileEpisodes,
-    first_period: Integers,
-    columns: Columns,
-    fleet: FleetValues,
-    setting: Setting,
+    chunk: Batch, events: Events, columns: Columns, fleet: FleetValues, setting: Setting
 ) -> Columns:
     """Return the columns of the steady score and of changes. Rows of the same agent and as-of share them."""
     agent, as_of, window = chunk.places
@@ -195,14 +174,13 @@ def _columns_of_pairs(
         effect=design_effects(chunk.sums, agent, as_of, fleet.icc[0, as_of], per_day),
         episode_cv=fleet.episode_cv[0, as_of],
     )
-    events = episodes, deferrals, first_period, present
     window_days = tuple(one.window_days for one in setting.windows)
-    found = long_run(chunk.sums, *events, window_days, parameters, per_day)
+    found = long_run(chunk.sums, events, present, window_days, parameters, per_day)
     return {
         **long_run_columns(found, pair, window, columns["n_traces"] >= parameters.min_traces),
         **change_columns(
             behaviour_changes(chunk.sums, present, parameters, per_day),
-            event_changes(*events, per_day),
+            event_changes(events, present, per_day),
             pair,
         ),
     }

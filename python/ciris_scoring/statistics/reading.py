@@ -22,6 +22,7 @@ from ciris_scoring.statistics.windows import (
     NEVER,
     VALUE_UNITS,
     Deferrals,
+    Events,
     FragileEpisodes,
     recovery_sums,
     scored_places,
@@ -161,10 +162,7 @@ class BlockReader:
             "never": NEVER,
             "period": setting.period.total_seconds(),
         }
-        self.deferrals = self._deferrals()
-        self.episodes = self._episodes()
-        self.first_periods = self._first_periods()
-        """Period of each agent's first trace; it may be negative."""
+        self._events = Events(self._deferrals(), self._episodes(), self._first_periods())
 
     def batch(self, agents: range) -> Batch:
         """Return the sums and the scored rows of these agents."""
@@ -179,6 +177,12 @@ class BlockReader:
         if self._room > 0:
             self._kept[agents] = narrow
         return batch
+
+    def events(self, agents: range) -> Events:
+        """Return the deferrals and fragile episodes of these agents."""
+        deferrals, episodes, first_period = self._events
+        first_period = first_period[agents.start : agents.stop]
+        return Events(of_agents(deferrals, agents), of_agents(episodes, agents), first_period)
 
     def scored(self, agents: range) -> Scored:
         """Read the scores of these agents' traces, for all periods that a window of the block contains."""
@@ -236,7 +240,7 @@ class BlockReader:
         counts = {name: found.pop(name) for name in COUNT_COLUMNS}
         histograms = np.stack([found.pop(f"{metric}_histogram") for metric in METRICS], axis=2)
         return PeriodSums(
-            histograms=histograms, **recovery_sums(self.episodes, agents, shape), **found
+            histograms=histograms, **recovery_sums(self._events.episodes, agents, shape), **found
         ), counts
 
     def _deferrals(self) -> Deferrals:

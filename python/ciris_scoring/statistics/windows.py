@@ -82,6 +82,15 @@ class FragileEpisodes(NamedTuple):
         return FragileEpisodes._make(values[self.recovered < NEVER] for values in self)
 
 
+class Events(NamedTuple):
+    """Deferrals and fragile episodes of agents."""
+
+    deferrals: Deferrals
+    episodes: FragileEpisodes
+    first_period: Integers
+    """(agents,) period of each agent's first trace; it may be negative."""
+
+
 Columns = dict[str, NDArray[Any]]
 """Arrays (n, ...) by the names of their columns."""
 
@@ -109,8 +118,7 @@ def scored_places(
 def window_columns(
     sums: PeriodSums,
     counts: Mapping[str, Integers],
-    deferrals: Deferrals,
-    episodes: FragileEpisodes,
+    events: Events,
     places: Places,
     windows: tuple[Window, ...],
     steady_days: int,
@@ -136,8 +144,8 @@ def window_columns(
             begin = start - window.baseline_days * periods_per_day
             parts[f"baseline_{name}"] = between(totals[name], agent, begin, start)
         steady = steady_days * periods_per_day
-        counted = deferral_columns(deferrals, window, steady, periods_per_day, shape)
-        counted |= episode_columns(episodes, length, steady, shape)
+        counted = deferral_columns(events.deferrals, window, steady, periods_per_day, shape)
+        counted |= episode_columns(events.episodes, length, steady, shape)
         parts |= {name: values[agent, as_of] for name, values in counted.items()}
         for name, values in parts.items():
             column = columns.setdefault(name, np.zeros((len(places.agent), *values.shape[1:]), values.dtype))
