@@ -137,7 +137,7 @@ def perfect(behaviour: Behaviour) -> Behaviour:
 
 
 def more_of(**rates: float) -> Floats:
-    """Return increments of the rates."""
+    """Return an increment for each of ``RATES``, 0 for rates that are not named."""
     return np.array([rates.get(rate, 0.0) for rate in RATES])
 
 

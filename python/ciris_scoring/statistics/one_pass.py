@@ -191,7 +191,7 @@ GAP_DAYS = 90
 
 
 def _chain_gap_z(chunk: Batch, columns: Columns, window_days: Integers, periods_per_day: int) -> Floats:
-    """Return by how many standard deviations the gaps per trace exceed those of ``GAP_DAYS`` before the window."""
+    """Return by how many standard deviations the window has more gaps per trace than the ``GAP_DAYS`` before it."""
     until = chunk.places.as_of - window_days * periods_per_day
     since = until - GAP_DAYS * periods_per_day
     n_gaps, n_traces = (
