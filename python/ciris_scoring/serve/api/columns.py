@@ -16,7 +16,7 @@ from ciris_scoring.basics.project import own_project
 Moment = Annotated[
     datetime,
     PlainSerializer(lambda moment: moment.astimezone(UTC).isoformat(), return_type=str, when_used="json"),
-    WithJsonSchema({"type": "string", "format": "date-time"}),
+    WithJsonSchema({"type": "string", "format": "date-time", "examples": ["2026-06-15T00:00:00+00:00"]}),
 ]
 """A time in UTC with the offset +00:00. Python before 3.11 cannot parse the suffix Z."""
 TIMES = {datetime: Moment, datetime | None: Moment | None}

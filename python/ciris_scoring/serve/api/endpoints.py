@@ -42,8 +42,8 @@ from ciris_scoring.marts.words import published_words
 from ciris_scoring.serve.api import models
 from ciris_scoring.serve.api.answers import CSV, JSON, Answers, preferred
 from ciris_scoring.serve.api.columns import Described
-from ciris_scoring.serve.api.examples import described, explained, problems
-from ciris_scoring.serve.api.lens import SORTED_BY, Lens, csv_of, lens_name, name_of, point
+from ciris_scoring.serve.api.lens import SORTED_BY, Lens, csv_of, explained, lens_name, name_of, point
+from ciris_scoring.serve.api.operations import described, problems
 from ciris_scoring.serve.api.problems import LONGEST_SHOWN, Problem, bad_parameter, shown
 
 MOST_DAYS = 400

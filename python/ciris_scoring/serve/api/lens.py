@@ -17,6 +17,7 @@ from ciris_scoring.marts.history import Point
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.publication import Publication
 from ciris_scoring.marts.verdict import VERDICTS
+from ciris_scoring.marts.words import FACTOR_WORDS
 from ciris_scoring.serve.api import models
 from ciris_scoring.serve.api.columns import Described
 from ciris_scoring.serve.spreadsheet import csv_text
@@ -174,6 +175,17 @@ class Lens:
 
     def _missing(self, n_traces: int) -> int:
         return max(0, self.publication.min_traces - n_traces)
+
+
+def explained(score: dict[str, Any]) -> dict[str, Any]:
+    """Return a score with name, formula and description of each factor, and with the list of non-exempt actions."""
+    factors = {}
+    for name, words in FACTOR_WORDS.items():
+        said = {"name": words.name, "formula": words.formula, "description": words.description}
+        notes = {"notes": list(words.notes)} if words.notes else {}
+        factors[name] = {**score["factors"][name], **said, **notes}
+    metadata = {**score["metadata"], "non_exempt_actions": agent_reading.NON_EXEMPT_ACTIONS}
+    return {**score, "factors": factors, "metadata": metadata}
 
 
 def point(row: Point) -> models.Point:

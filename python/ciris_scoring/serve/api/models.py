@@ -32,10 +32,14 @@ Status = Literal["final", "provisional", "insufficient_data"]
 Severity = Literal["critical", "warning", "red_flag"]
 Confidence = Literal["insufficient", "low", "medium", "high"]
 
-Hash = Annotated[str, Field(description="Identifier of the agent, which never changes.")]
-Name = Annotated[str, Field(description="Last name that the agent sent, else its hash. Not unique.")]
+Hash = Annotated[
+    str, Field(description="Identifier of the agent, which never changes.", examples=["4107c26fee8baae4"])
+]
+Name = Annotated[
+    str, Field(description="Last name that the agent sent, else its hash. Not unique.", examples=["Link"])
+]
 Note = Annotated[str | None, Field(description="Other agents that once had the name; null if none.")]
-Share = Annotated[float, Field(ge=0, le=1)]
+Share = Annotated[float, Field(ge=0, le=1, examples=[0.538])]
 SINCE = (
     "First as-of since which it has been raised; null if that is the oldest as-of, or 400 or more as-ofs ago."
 )

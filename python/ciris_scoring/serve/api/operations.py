@@ -1,0 +1,68 @@
+"""Descriptions of the endpoints in the OpenAPI document: shape of the answer, headers, and possible problems."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+from ciris_scoring.serve.api.problems import MEDIA_TYPE, RETRY_SECONDS, TITLES, TYPE
+
+PROBLEM_SCHEMA = {"$ref": "#/components/schemas/ProblemDocument"}
+PROBLEMS = {
+    401: ("key-required", "No API key, or a wrong one."),
+    403: ("no-right", "The role of the server may not read this mart."),
+    404: ("unknown-agent", "No such agent, or it has no such score."),
+    406: ("not-acceptable", "`Accept` names no media type of the answer."),
+    409: ("ambiguous-agent", "Several agents may be meant; `agents` lists them."),
+    422: ("bad-parameter", "A parameter is not acceptable; `errors` says which."),
+    429: ("too-many-requests", "Too many requests of this client."),
+    503: ("database-away", "The database is away or busy, or nothing is published."),
+}
+"""Type of the example problem, and the description of the status."""
+SECONDS = {"schema": {"type": "integer"}, "description": "Seconds to wait.", "example": RETRY_SECONDS}
+HEADERS: Mapping[int, dict[str, Any]] = {
+    401: {"WWW-Authenticate": {"schema": {"type": "string"}, "description": "How to send the key."}},
+    429: {"Retry-After": SECONDS},
+    503: {"Retry-After": SECONDS},
+}
+TAGGED = {
+    "ETag": {
+        "schema": {"type": "string"},
+        "description": "Changes with each publication; for If-None-Match.",
+    },
+    "Cache-Control": {
+        "schema": {"type": "string"},
+        "description": "Whether the answer may be kept.",
+    },
+}
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Describe the problems that an endpoint can return, in addition to those of all endpoints."""
+    return {
+        304: {"description": "Nothing has changed since the answer with this ETag."},
+        **{status: _problem(status) for status in sorted({*statuses, 401, 406, 422, 429, 503})},
+    }
+
+
+def _problem(status: int) -> dict[str, Any]:
+    kind, meaning = PROBLEMS[status]
+    example = {"type": TYPE + kind, "title": TITLES[kind][1], "status": status, "detail": meaning}
+    return {
+        "description": meaning,
+        "headers": HEADERS.get(status, {}),
+        "content": {MEDIA_TYPE: {"schema": PROBLEM_SCHEMA, "example": example}},
+    }
+
+
+def described(
+    name: str, model: type[BaseModel], responses: Mapping[int | str, dict[str, Any]], *, csv: bool = False
+) -> dict[str, Any]:
+    """Return FastAPI's description of an endpoint: shape of the answer, and problems."""
+    content: dict[str, Any] = {"application/json": {}}
+    if csv:
+        content["text/csv"] = {"schema": {"type": "string"}}
+    answer: dict[str, Any] = {"description": "The answer.", "content": content}
+    if 304 in responses:
+        answer["headers"] = TAGGED
+    return {"response_model": model, "responses": {200: answer, **responses}, "operation_id": name}
