@@ -1,7 +1,8 @@
-"""Acknowledgements: alerts and red flags that somebody has seen, until a day. They do not change a score or a verdict.
+"""Acknowledgements: somebody has seen an alert or a red flag, which counts as seen until a day. They do not change a
+score or a verdict.
 
-They are kept in a table beside the marts, which no run touches. It is also the log: each acknowledgement and each
-withdrawal is a row, and the newest row of an agent and a kind is in force.
+They are kept in a table beside the marts, which no run touches. The table is also the log: each acknowledgement and
+each withdrawal is a row, and the newest row of an agent and a kind is in force.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,7 +21,7 @@ TABLE = "ciris_acknowledgements"
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
-    """A row of the table."""
+    """A row of the table: an acknowledgement or a withdrawal."""
 
     acknowledgement_id: int
     agent_id_hash: str
@@ -33,10 +34,10 @@ class Acknowledgement:
     seen_by: str
     reason: str | None
     until: date | None
-    """Last day (UTC) of the acknowledgement."""
+    """Last day (UTC) of the acknowledgement. Null for a withdrawal."""
     written_at: datetime
     role_name: str
-    """Role of the session in the database."""
+    """Role of the database session that wrote the row."""
 
     @property
     def words(self) -> str:
@@ -78,7 +79,7 @@ def log(marts: Marts, agents: Sequence[str] | None = None) -> list[Acknowledgeme
 
 
 def in_force(rows: Iterable[Acknowledgement]) -> dict[tuple[str, str], Acknowledgement]:
-    """Return the acknowledgements that are not withdrawn or over, by agent and kind.
+    """Return the acknowledgements that are neither withdrawn nor over, by agent hash and kind.
 
     :param rows: acknowledgements and withdrawals, the newest first.
     """
@@ -90,7 +91,8 @@ def in_force(rows: Iterable[Acknowledgement]) -> dict[tuple[str, str], Acknowled
 
 
 def state(marts: Marts) -> str:
-    """Return a text that changes when an acknowledgement is written, or is over."""
+    """Return a text that changes when an acknowledgement or a withdrawal is written, and every day at midnight UTC,
+    when acknowledgements end."""
     if not may_read(marts):
         return ""
     query = sql.SQL("select max(acknowledgement_id) from {}").format(table(marts))

@@ -1,4 +1,7 @@
-"""Components of agents' scores at an as-of, the points that each loss component costs, and their changes."""
+"""Components of agents' scores at an as-of, the points that each loss component costs, and the changes of these points.
+
+Agents are given by their hashes.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -54,15 +57,10 @@ EXEMPT_ACTIONS = ("OBSERVE", "PONDER", "DEFER", "REJECT", "RECALL", "TASK_COMPLE
 
 
 def non_exempt_traces(
-    marts: Marts,
-    agents: Sequence[str],
-    as_of: datetime,
-    window_days: int,
+    marts: Marts, agents: Sequence[str], as_of: datetime, window_days: int
 ) -> dict[str, int]:
-    """Count the traces with a non-exempt action in a window, by agent. Agents without such a trace are not in the
+    """Count the traces with a non-exempt action in a window, by agent hash. Agents without such a trace are not in the
     result.
-
-    :param agents: agent hashes.
     """
     found = marts.dicts(
         """
@@ -87,10 +85,7 @@ def non_exempt_traces(
 
 
 def components(marts: Marts, agents: Sequence[str], as_of: datetime, window_days: int) -> list[Component]:
-    """Read the components of agents' scores at an as-of.
-
-    :param agents: agent hashes.
-    """
+    """Read the components of agents' scores at an as-of."""
     return marts.rows(
         Component,
         """
@@ -110,10 +105,7 @@ def components(marts: Marts, agents: Sequence[str], as_of: datetime, window_days
 def attribution(
     marts: Marts, agents: Sequence[str], as_of: datetime, window_days: int
 ) -> list[ComponentLoss]:
-    """Read the loss components of agents' scores at an as-of, for each agent the largest loss first.
-
-    :param agents: agent hashes.
-    """
+    """Read the loss components of agents' scores at an as-of, for each agent the largest loss first."""
     return marts.rows(
         ComponentLoss,
         """
@@ -131,16 +123,10 @@ def attribution(
 
 
 def changes(
-    marts: Marts,
-    agents: Sequence[str],
-    as_of: datetime,
-    window_days: int,
-    *,
-    compared_with: str = "window",
+    marts: Marts, agents: Sequence[str], as_of: datetime, window_days: int, compared_with: str = "window"
 ) -> list[ComponentChange]:
-    """Read by how many points each loss component changed agents' scores, for each agent the greatest loss first.
+    """Read by how many points each loss component changed agents' scores, for each agent the greatest fall first.
 
-    :param agents: agent hashes.
     :param compared_with: "window" to compare with one window earlier, "as_of" to compare with the previous as-of.
     """
     return marts.rows(

@@ -67,7 +67,7 @@ class Found:
 
 
 def all_agents(marts: Marts) -> list[Agent]:
-    """Read all agents, ordered by hash."""
+    """Read all agents in the order of their hashes."""
     return marts.rows(Agent, 'select {columns} from {dim_agents} order by agent_id_hash collate "C"')
 
 
@@ -166,10 +166,10 @@ class Unscored:
 
 
 def unscored(marts: Marts, as_of: datetime | None, window_days: int) -> list[Unscored]:
-    """Read the agents whose first trace is before an as-of and that have no score there. If the as-of is None, read all
+    """Read the agents whose first trace is before an as-of and that have no score at it. If the as-of is None, read all
     agents.
 
-    They are ordered by the number of traces in the window, then by the time of the last trace, both descending.
+    The order is by the number of traces in the window, then by the time of the last trace, both descending.
     """
     return marts.rows(
         Unscored,

@@ -1,12 +1,16 @@
-"""Alerts at an as-of, each with the as-of since which it has been raised."""
+"""Alerts and red flags at an as-of, each with the as-of since which it has been raised.
 
-from collections.abc import Sequence
+Red flags of selective reporting are reasons for a review and do not change a score.
+"""
+
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import TypeVar
 
 from ciris_scoring.marts.acknowledgements import Acknowledgement
 from ciris_scoring.marts.marts import Marts
-from ciris_scoring.marts.verdict import AS_OF_MEANT, raised
+from ciris_scoring.marts.verdict import AS_OF_MEANT, Raised, raised
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +32,31 @@ class Alert:
     """Acknowledgement that is in force, or None."""
 
 
+@dataclass(frozen=True, slots=True)
+class RedFlag:
+    """A row of fct_record_signs, with the same units and nulls."""
+
+    agent_id_hash: str
+    agent_name: str | None
+    red_flag: str
+    field: str | None
+    z: float | None
+    message: str
+    since: datetime | None = None
+    """See `Raised.since`."""
+    seen: Acknowledgement | None = None
+    """Acknowledgement that is in force, or None."""
+
+
+Row = TypeVar("Row", Alert, RedFlag)
+
+
 def alerts(
     marts: Marts, as_of: datetime, window_days: int | None = None, *, agents: Sequence[str] | None = None
 ) -> list[Alert]:
     """Read the alerts at an as-of, critical alerts first, acknowledged ones last.
 
-    :param as_of: as-of of the alerts. At the newest as-of, alerts of later runs that scored no agent are included.
-    :param window_days: read only the alerts of this window.
+    :param as_of: as-of of the alerts, see `AS_OF_MEANT`.
     :param agents: read only the alerts of the agents with these hashes.
     """
     found = marts.rows(
@@ -56,22 +78,58 @@ def alerts(
         window_days=window_days,
         agents=agents,
     )
-    raised_now = {
+    spans = {
         (window, one.agent_id_hash, one.name): one
         for window in {alert.window_days for alert in found}
         for of_agent in raised(marts, window, as_of, agents=agents).values()
         for one in of_agent
         if not one.is_red_flag
     }
-    for number, alert in enumerate(found):
-        if one := raised_now.get((alert.window_days, alert.agent_id_hash, alert.kind)):
-            found[number] = replace(alert, since=one.since, seen=one.seen)
-    return sorted(found, key=lambda alert: alert.seen is not None)
+    return _by_seen(_dated(row, spans.get((row.window_days, row.agent_id_hash, row.kind))) for row in found)
+
+
+def red_flags(
+    marts: Marts, as_of: datetime, window_days: int, *, agents: Sequence[str] | None = None
+) -> list[RedFlag]:
+    """Read the red flags that are raised at an as-of, ordered by agent, acknowledged ones last.
+
+    :param agents: read only the red flags of the agents with these hashes.
+    """
+    found = marts.rows(
+        RedFlag,
+        """
+        select {columns}
+        from {fct_record_signs}
+        where
+            as_of = %(as_of)s
+            and window_days = %(window_days)s
+            and (%(agents)s::text[] is null or agent_id_hash = any(%(agents)s))
+        order by agent_name collate "C" nulls last, agent_id_hash collate "C", red_flag collate "C", field collate "C"
+        """,
+        as_of=as_of,
+        window_days=window_days,
+        agents=agents,
+    )
+    spans = {
+        (one.agent_id_hash, one.name): one
+        for of_agent in raised(marts, window_days, as_of, agents=agents).values()
+        for one in of_agent
+        if one.is_red_flag
+    }
+    return _by_seen(_dated(row, spans.get((row.agent_id_hash, row.red_flag))) for row in found)
+
+
+def _dated(row: Row, span: Raised | None) -> Row:
+    return row if span is None else replace(row, since=span.since, seen=span.seen)
+
+
+def _by_seen(rows: Iterable[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: row.seen is not None)
 
 
 def closed_alerts(marts: Marts, as_of: datetime, window_days: int, first: datetime) -> list[Alert]:
-    """Read the closed alerts: those raised at an as-of from ``first`` on, but no longer raised. The last closed comes
-    first. Each is the row of the last as-of at which the alert was raised.
+    """Read the alerts that were raised at an as-of from ``first`` on and are not raised any more. The alert that was
+    raised last comes first. Each is the row of the last as-of at which the alert was raised.
     """
     return marts.rows(
         Alert,

@@ -2,19 +2,19 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from ciris_scoring.basics import decimals
 from ciris_scoring.basics.components import LOSS_WORDS
 from ciris_scoring.basics.terminal import fitted, plural
+from ciris_scoring.marts.evidence import episodes
 from ciris_scoring.marts.marts import Marts
 
 LARGE = 0.05
 """Points that a loss component must cost to be called large."""
 MANY_NAMED = 1000
-"""Largest number of agents whose single events are looked up. In larger fleets, only those of the agents with the
-largest losses are looked up."""
+"""Maximum number of agents whose single events are looked up. They are the agents with the largest losses."""
 NOTHING = "Nothing lowers the score."
 LONGEST_NAME = 24
 """Maximum width of a name or a failure mode in a sentence, in columns of a terminal."""
@@ -59,32 +59,16 @@ FACTS = """
         scores.agent_id_hash = any(%(agents)s) and scores.as_of = %(as_of)s and scores.window_days = %(window_days)s
     order by points_lost desc
 """
-# The longest of the fragile episodes that were open in the window, and the number of them.
-LONGEST_EPISODES = """
-    with events as (
-        select
-            agent_id_hash, traced_at, is_fragility_detected, coalesce(idma_phase, 'unknown') as mode,
-            lead(traced_at) over (
-                partition by agent_id_hash
-                order by traced_at, audit_sequence_number, trace_id collate "C", trace_check_id
-            ) as recovered_at
-        from {fct_trace_checks}
-        where
-            agent_id_hash = any(%(agents)s)
-            and traced_at < %(as_of)s
-            and is_counted
-            and (is_fragility_detected or is_fragility_recovered)
-    )
+# The longest of the fragile episodes that were open in the window, and the number of these episodes.
+LONGEST_EPISODES = f"""
+    with {episodes("agent_id_hash = any(%(agents)s)")}
 
     select distinct on (agent_id_hash)
-        agent_id_hash, traced_at, recovered_at, mode,
-        count(*) over (partition by agent_id_hash) as n,
-        (extract(epoch from coalesce(recovered_at, %(as_of)s) - traced_at) / 3600)::double precision as hours
-    from events
-    where
-        is_fragility_detected
-        and (recovered_at is null or recovered_at >= %(as_of)s - make_interval(hours => 24 * %(window_days)s))
-    order by agent_id_hash, (coalesce(recovered_at, %(as_of)s) - traced_at) desc, traced_at
+        agent_id_hash, traced_at, recovered_at, failure_mode, hours,
+        count(*) over (partition by agent_id_hash) as n
+    from episodes
+    where hours is not null
+    order by agent_id_hash, hours desc, traced_at
 """
 # Traces with an untrusted key since the last one with a registered key.
 UNTRUSTED = """
@@ -108,7 +92,7 @@ LAST_RENAMES = """
     from {fct_trace_checks}
     where
         agent_id_hash = any(%(agents)s)
-        and traced_at >= %(as_of)s - make_interval(hours => 24 * %(window_days)s)
+        and traced_at >= %(window_start)s
         and traced_at < %(as_of)s
         and is_counted
         and is_identity_change
@@ -125,7 +109,7 @@ POOR_DEFERRALS = """
     where
         agent_id_hash = any(%(agents)s)
         and is_judged
-        and created_at >= %(as_of)s - make_interval(hours => 24 * %(window_days)s)
+        and created_at >= %(window_start)s
         and created_at < %(as_of)s
         and judged_from < %(as_of)s
     group by agent_id_hash
@@ -142,10 +126,9 @@ def causes(
 ) -> dict[str, Cause]:
     """Read the main cause of agents' scores at an as-of, by agent hash.
 
-    :param agents: agent hashes.
     :param silent: hashes of the agents with the alert `silent`.
     """
-    key = {"as_of": as_of, "window_days": window_days}
+    key = {"as_of": as_of, "window_days": window_days, "window_start": as_of - timedelta(days=window_days)}
     facts = marts.dicts(FACTS, {"agents": list(agents), **key})
     chains = {fact["agent_id_hash"]: _chain_cause(fact) for fact in facts}
     looked_up: dict[str, list[str]] = defaultdict(list)
@@ -172,11 +155,7 @@ def causes(
 def _chain_cause(fact: Row) -> str:
     """Return the cause of most invalid traces in the chain, as a key of `CHAIN_CAUSES`, or "" if all are valid."""
     n = fact["n_traces"]
-    broken = {
-        "gap": fact["chain_gaps"],
-        "rewind": fact["chain_rewinds"],
-        "duplicate": fact["chain_duplicates"],
-    }
+    broken = {name: fact[f"chain_{name}s"] for name in ("gap", "rewind", "duplicate")}
     counts = {
         "key": round((1 - fact["key_rate"]) * n),
         "signature": round((1 - fact["signature_rate"]) * n),
@@ -206,18 +185,17 @@ def _of(n: int, whole: int, noun: str, singular: str, many: str) -> str:
     return f"{n:,} of {plural(whole, noun)} {singular if n == 1 else many}"
 
 
-def _share(fact: Row, column: str, noun: str = "trace") -> tuple[int, int, str]:
-    return round(fact[column] * fact["n_traces"]), fact["n_traces"], noun
+def _traces(fact: Row, share: float, singular: str, many: str) -> str:
+    """Return for example "3 of 40 traces have no valid signature", from the share of the traces."""
+    n = fact["n_traces"]
+    return _of(round(share * n), n, "trace", singular, many)
 
 
 def _slow_recovery(fact: Row, episode: Row) -> str:
     if not episode:
         return f"Fragile episodes last {decimals.cut(fact['mttr_hours'], 1)} h on average."
-    mode, began, hours = (
-        fitted(episode["mode"], LONGEST_NAME),
-        at(episode["traced_at"]),
-        f"{episode['hours']:,.0f} h",
-    )
+    mode, began = fitted(episode["failure_mode"], LONGEST_NAME), at(episode["traced_at"])
+    hours = f"{episode['hours']:,.0f} h"
     if episode["recovered_at"] is None:
         return f"Stuck in a fragile episode ({mode}) since {began}, {hours}."
     n = plural(episode["n"], "fragile episode")
@@ -234,15 +212,15 @@ def _chain(fact: Row, untrusted: Row) -> str:
     cause = fact["chain"]
     if cause == "key":
         if not untrusted:
-            return f"{_of(*_share({**fact, 'n': 1 - fact['key_rate']}, 'n'), 'has', 'have')} an untrusted signing key."
+            return f"{_traces(fact, 1 - fact['key_rate'], 'has', 'have')} an untrusted signing key."
         n = plural(untrusted["n"], "trace")
         return (
             f"Signs with a key that is unknown, revoked or expired, since {at(untrusted['first_at'])} ({n})."
         )
     if cause == "signature":
-        return f"{_of(*_share({**fact, 'n': 1 - fact['signature_rate']}, 'n'), 'has', 'have')} no valid signature."
+        return f"{_traces(fact, 1 - fact['signature_rate'], 'has', 'have')} no valid signature."
     if cause == "link":
-        return f"{_of(*_share({**fact, 'n': 1 - fact['link_rate']}, 'n'), 'lacks', 'lack')} the audit number or hash."
+        return f"{_traces(fact, 1 - fact['link_rate'], 'lacks', 'lack')} the audit number or hash."
     gaps, rewinds = plural(fact["chain_gaps"], "gap"), plural(fact["chain_rewinds"], "rewind")
     repeated = plural(fact["chain_duplicates"], "repeated number")
     return f"The record is not continuous: {gaps}, {rewinds} and {repeated} in the audit numbers."
@@ -280,14 +258,10 @@ def _drift(fact: Row, _: Row) -> str:
     return f"Drifts away from its earlier behaviour, most in {most} ({decimals.score(fact['delta_drift'])} of 1)."
 
 
-def _counted(column: str, singular: str, many: str, noun: str = "trace") -> Callable[[Row, Row], str]:
-    return lambda fact, _: f"{_of(*_share(fact, column, noun), singular, many)}."
-
-
 SENTENCES: Mapping[str, Callable[[Row, Row], str]] = {
     "d_identity": _renamed,
-    "k_contradiction": _counted(
-        "k_contradiction", "was overridden by the conscience", "were overridden by the conscience"
+    "k_contradiction": lambda fact, _: (
+        f"{_traces(fact, fact['k_contradiction'], 'was', 'were')} overridden by the conscience."
     ),
     "i_chain": _chain,
     "i_coverage": lambda fact, _: (
@@ -309,7 +283,7 @@ SENTENCES: Mapping[str, Callable[[Row, Row], str]] = {
     "ece": lambda fact, _: (
         f"Its confidence differs from its success by {decimals.score(fact['ece'])} on average."
     ),
-    "u_unsafe": _counted("u_unsafe", "acted unsafely", "acted unsafely"),
+    "u_unsafe": lambda fact, _: f"{_traces(fact, fact['u_unsafe'], 'acted', 'acted')} unsafely.",
     "q_deferral": _deferrals,
     "s_score": lambda fact, _: (
         f"{round(100 * (1 - fact['sigma'] / fact['sigma_max']))} % of "

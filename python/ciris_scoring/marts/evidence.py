@@ -41,7 +41,8 @@ RULES: Mapping[str, Rule] = {
     # Counts an episode if the agent recovered from the same failure mode earlier in the window.
     "rho_regression": Rule("(mode_recovered_before >= %(window_start)s)::integer", "traces", "relapse", True),
 }
-"""Rules by component. No single trace lowers delta_drift, ece, q_deferral or r_ceiling, so they have no rule."""
+"""Rules by component. No single trace lowers delta_drift, ece, q_deferral or r_ceiling, so they have no rule. The
+functions below take a key as `loss_component`."""
 
 _TRACE = """
     trace_check_id, trace_id, traced_at, agent_name, previous_agent_name, selected_action, audit_sequence_number,
@@ -53,37 +54,39 @@ UNKNOWN_MODE = "unknown"
 """Failure mode of an episode if its first trace does not name one."""
 _MODE = f"case when is_fragility_detected then coalesce(idma_phase, '{UNKNOWN_MODE}') end as failure_mode"
 
-EPISODES = f"""
-events as (
-    select
-        {_TRACE}, {_MODE}, is_fragility_detected,
-        lead(traced_at) over in_order as recovered_at
-    from {{fct_trace_checks}}
-    where
-        agent_id_hash = %(agent_id_hash)s
-        and traced_at < %(as_of)s
-        and is_counted
-        and (is_fragility_detected or is_fragility_recovered)
-    window in_order as (order by traced_at, audit_sequence_number, trace_id collate "C", trace_check_id)
-),
-episodes as (
-    select
-        {_TRACE}, failure_mode, recovered_at,
-        lag(recovered_at) over (
-            partition by failure_mode
-            order by traced_at, audit_sequence_number, trace_id collate "C", trace_check_id
-        ) as mode_recovered_before,
-        case
-            when recovered_at is null or recovered_at >= %(window_start)s
-                then (extract(epoch from coalesce(recovered_at, %(as_of)s) - traced_at) / 3600)::double precision
-        end as hours
-    from events
-    where is_fragility_detected
-)
-"""
-"""CTE `episodes`: the fragile episodes that began before an as-of, each with its first trace. The hours are null if
-the episode ended before the window.
-"""
+
+def episodes(agents: str = "agent_id_hash = %(agent_id_hash)s") -> str:
+    """Return the SQL of the CTE `episodes`: the fragile episodes that began before an as-of, each with its first trace.
+    The hours are null if the episode ended before the window.
+
+    :param agents: SQL condition that chooses the agents.
+    """
+    in_order = 'order by traced_at, audit_sequence_number, trace_id collate "C", trace_check_id'
+    return f"""
+        events as (
+            select
+                agent_id_hash, {_TRACE}, {_MODE}, is_fragility_detected,
+                lead(traced_at) over (partition by agent_id_hash {in_order}) as recovered_at
+            from {{fct_trace_checks}}
+            where
+                {agents}
+                and traced_at < %(as_of)s
+                and is_counted
+                and (is_fragility_detected or is_fragility_recovered)
+        ),
+
+        episodes as (
+            select
+                agent_id_hash, {_TRACE}, failure_mode, recovered_at,
+                lag(recovered_at) over (partition by agent_id_hash, failure_mode {in_order}) as mode_recovered_before,
+                case
+                    when recovered_at is null or recovered_at >= %(window_start)s
+                        then (extract(epoch from coalesce(recovered_at, %(as_of)s) - traced_at) / 3600)::float8
+                end as hours
+            from events
+            where is_fragility_detected
+        )
+    """
 
 
 def lowered(loss_components: Iterable[str] = RULES) -> str:
@@ -91,15 +94,15 @@ def lowered(loss_components: Iterable[str] = RULES) -> str:
     it reads.
 
     The query needs the values agent_id_hash, as_of and window_start.
-
-    :param loss_components: components, keys of `RULES`.
     """
-    amounts: dict[bool, list[str]] = {False: [], True: []}
-    for loss_component in loss_components:
-        amounts[RULES[loss_component].of_episodes].append(
+    of_window, of_episodes = (
+        ", ".join(
             f"('{loss_component}', ({RULES[loss_component].amount})::double precision)"
+            for loss_component in loss_components
+            if RULES[loss_component].of_episodes is is_of_episodes
         )
-    of_window, of_episodes = (", ".join(amounts[of]) for of in (False, True))
+        for is_of_episodes in (False, True)
+    )
     halves = []
     if of_window:
         halves.append(f"""
@@ -120,7 +123,7 @@ def lowered(loss_components: Iterable[str] = RULES) -> str:
             cross join lateral (values {of_episodes}) as lowered (loss_component, amount)
             where lowered.amount > 0
         """)
-    before = EPISODES + "," if of_episodes else ""
+    before = episodes() + "," if of_episodes else ""
     return f"{before} lowered as ({' union all '.join(halves)})"
 
 
@@ -137,7 +140,6 @@ def described(trace: Mapping[str, Any], loss_component: str) -> str:
     """Describe in a few words how a trace lowered a component.
 
     :param trace: columns of fct_trace_checks.
-    :param loss_component: component, a key of `RULES`.
     """
     words = RULES[loss_component].words
     if loss_component == "i_chain":
@@ -217,18 +219,9 @@ class Trace:
 def count_evidence(
     marts: Marts, loss_component: str, agent_id_hash: str, as_of: datetime, window_start: datetime
 ) -> int:
-    """Count the traces that lowered a component.
-
-    :param loss_component: component, a key of `RULES`.
-    """
-    return int(
-        marts.value(
-            f"with {lowered([loss_component])} select count(*) from lowered",
-            agent_id_hash=agent_id_hash,
-            as_of=as_of,
-            window_start=window_start,
-        )
-    )
+    """Count the traces that lowered a component."""
+    query = f"with {lowered([loss_component])} select count(*) from lowered"
+    return int(marts.value(query, agent_id_hash=agent_id_hash, as_of=as_of, window_start=window_start))
 
 
 def read_evidence(
@@ -243,7 +236,6 @@ def read_evidence(
 ) -> list[Trace]:
     """Read one page of the traces that lowered a component, the newest trace first.
 
-    :param loss_component: component, a key of `RULES`.
     :param after: `Trace.key` of the last trace of the previous page.
     """
     microseconds, _, trace_check_id = (after or "").partition(".")

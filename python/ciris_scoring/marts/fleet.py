@@ -15,7 +15,7 @@ from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.verdict import Raised, Verdict
 
 FALL = 0.3
-"""Fall of a window's score by more than this puts the agent among the first in the order by attention."""
+"""Agents whose score of the window fell by more than this come first in the order by attention."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +77,17 @@ class Score:
     parameter_set_id: str
     scored_at: datetime
     missing_traces: int | None
-    """Number of further traces that the agent needs to reach min_traces, or null if there is a score."""
+    """Number of further traces that the agent needs to reach min_traces. Null if the agent has a score."""
     final_from: datetime | None
-    """First day on which a provisional score is final, or null if the score is not provisional."""
+    """First day (UTC) on which the agent's score is final. Null if the score is not provisional."""
     compared_as_of: datetime | None
     """The as-of one window earlier."""
     score_before: float | None
     change: float | None
-    """Score minus the score one window earlier, or null if the two are not comparable."""
+    """Score minus the score one window earlier. Null if the two are not comparable."""
     not_comparable_because: str | None
     last_traced_at: datetime | None
-    """Time of the agent's last trace, or null if that is at or after the as-of."""
+    """Time of the agent's last trace. Null if it is at or after the as-of."""
     raised: Sequence[Raised] = ()
     """Alerts and red flags of the agent, critical alerts first, acknowledged ones last."""
     cause: str = ""
@@ -96,9 +96,8 @@ class Score:
     """Description of the loss component i_chain, which names its largest cause."""
 
     def named(self, loss_component: str) -> str:
-        """Return the name of a loss component of this score."""
-        component = loss_component.lower()
-        return self.chain_cause if component == "i_chain" else LOSS_WORDS[component]
+        """Return the description of a loss component of this score."""
+        return self.chain_cause if loss_component == "i_chain" else LOSS_WORDS[loss_component]
 
     def verdict(self, threshold: float | None = None) -> Verdict:
         """Return the verdict on a permission.
@@ -125,10 +124,7 @@ class Score:
         return found
 
     def _missing(self, times: float | None) -> str:
-        """Return a clause that says how much more a grant needs.
-
-        :param times: see `Steady.evidence_for_grant`.
-        """
+        """Return a clause that says how much more evidence a grant needs, from `Steady.evidence_for_grant`."""
         if times is None:
             return "a grant needs a higher score"
         if self.interval_driver == "q_deferral" and self.n_steady_deferrals:
@@ -162,8 +158,8 @@ def scores(
     :param agent_id_hash: read only the score of this agent.
     :param below: read only scores below this value.
     :param limit: read at most this number of scores.
-    :param raised_at: as-of of the alerts, if it is not that of the scores. It is later if an agent has stopped
-    sending.
+    :param raised_at: as-of of the alerts; None for that of the scores. It is later than that if an agent has stopped
+    sending traces.
     """
     found = marts.rows(
         Score,
@@ -243,9 +239,9 @@ def scores(
 def attention(score: Score, threshold: float | None = None) -> tuple[object, ...]:
     """Return the sort key of a score, so that the agents that need attention most come first.
 
-    The order is: a fall of the window's score by more than `FALL`, verdict, number of critical alerts, number of alerts
-    and red flags, lower confidence bound, hash.
-    Acknowledged alerts and red flags are not counted.
+    The criteria are, in this order: a fall of the window's score by more than `FALL`, the verdict, the number of
+    critical alerts, the number of alerts and red flags, the lower bound of the steady score, and the hash. Acknowledged
+    alerts and red flags are not counted.
     """
     unseen = [one for one in score.raised if one.seen is None]
     critical = sum(one.severity == "critical" for one in unseen)
@@ -294,7 +290,7 @@ def capacity_over_time(
 ) -> list[FleetCapacity]:
     """Read the capacity of the fleet at each as-of from first to last, both inclusive. None means no limit.
 
-    :param daily: read only as-ofs that are a whole number of days before `last`, which is then required.
+    :param daily: read only as-ofs that are a whole number of days before `last`, which must be given.
     """
     return marts.rows(
         FleetCapacity,
@@ -356,7 +352,7 @@ class Neighbours:
     newest: datetime
 
     def period(self, as_of: datetime) -> timedelta:
-        """Return the time between two as-ofs: a day or an hour."""
+        """Return the time between neighbouring as-ofs: an hour or a day."""
         around = (as_of - self.before if self.before else None, self.after - as_of if self.after else None)
         return min((gap for gap in around if gap), default=timedelta(days=1))
 

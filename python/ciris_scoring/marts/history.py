@@ -1,4 +1,4 @@
-"""Scores over time, and the events that can explain a sudden change of a score."""
+"""Scores over time, and the events that can explain a sudden change of a score. Agents are given by their hashes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -48,7 +48,6 @@ def histories(
 ) -> Mapping[str, list[Point]]:
     """Read the scores of agents at the as-ofs from first to last, both inclusive. None means no limit.
 
-    :param agents: agent hashes.
     :param daily_at: read only the as-ofs at this time of the day (UTC).
     :returns: scores by agent hash, in the order of time.
     """
@@ -82,7 +81,7 @@ def capacities(
 ) -> dict[str, list[tuple[datetime, float | None]]]:
     """Read the steady scores of agents at the as-ofs from first to last that are a whole number of days before last.
 
-    The query returns arrays instead of rows, because a fleet has hundreds of agents.
+    The query returns an array for each agent instead of rows, because a fleet has hundreds of agents.
 
     :returns: as-ofs and scores by agent hash. Agents without a row are not in the result.
     """
@@ -161,8 +160,8 @@ def as_ofs(marts: Marts, agent_id_hash: str) -> dict[int, list[datetime]]:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Event of an agent. Events of the same kind are joined into one if each is at most 24 hours after the previous
-    one."""
+    """Event of an agent. Untrusted keys and broken chains are joined into one event if each trace is at most 24 hours
+    after the previous one."""
 
     agent_id_hash: str
     kind: str
@@ -172,43 +171,21 @@ class Event:
     n: int
     """Number of traces of the event; 1 for parameters_changed."""
     detail: list[str] | None
-    """Old and new name or parameter set; null for the other kinds."""
+    """Old and new name, or old and new parameter set; null for the other kinds."""
 
 
 def events(
-    marts: Marts,
-    agents: Sequence[str],
-    window_days: int,
-    first: datetime,
-    last: datetime,
+    marts: Marts, agents: Sequence[str], window_days: int, first: datetime, last: datetime
 ) -> Mapping[str, list[Event]]:
-    """Read the events of agents from first (inclusive) to last (exclusive).
+    """Read the events of agents from first (inclusive) to last (exclusive; inclusive for changes of parameters).
 
-    :param agents: agent hashes.
     :param window_days: window of the scores whose parameter sets are compared.
     :returns: events by agent hash, in the order of time.
     """
     found = marts.rows(
         Event,
         """
-        with verdicts as (
-            select
-                agent_id_hash, traced_at, is_identity_change, is_key_registered,
-                is_chain_gap or is_chain_rewind or is_chain_duplicate as is_chain_broken,
-                previous_agent_name, agent_name
-            from {fct_trace_checks}
-            where
-                agent_id_hash = any(%(agents)s)
-                and traced_at >= %(first)s
-                and traced_at < %(last)s
-                and is_counted
-                and (
-                    is_identity_change or not is_key_registered
-                    or is_chain_gap or is_chain_rewind or is_chain_duplicate
-                )
-        ),
-
-        parameter_sets as (
+        with parameter_sets as (
             select
                 agent_id_hash, as_of, parameter_set_id,
                 lag(parameter_set_id) over (partition by agent_id_hash order by as_of) as previous_parameter_set_id
@@ -219,23 +196,24 @@ def events(
         ),
 
         moments as (
-            select
-                agent_id_hash, 'renamed' as kind, traced_at as at,
-                array[previous_agent_name, agent_name] as detail
-            from verdicts
-            where is_identity_change
-
-            union all
-
-            select agent_id_hash, 'key_not_registered', traced_at, null
-            from verdicts
-            where not is_key_registered
-
-            union all
-
-            select agent_id_hash, 'chain_broken', traced_at, null
-            from verdicts
-            where is_chain_broken
+            select agent_id_hash, found.kind, traced_at as at, found.detail
+            from {fct_trace_checks}
+            cross join lateral (
+                values
+                    ('renamed', is_identity_change, array[previous_agent_name, agent_name]),
+                    ('key_not_registered', not is_key_registered, null),
+                    ('chain_broken', is_chain_gap or is_chain_rewind or is_chain_duplicate, null)
+            ) as found (kind, is_found, detail)
+            where
+                agent_id_hash = any(%(agents)s)
+                and traced_at >= %(first)s
+                and traced_at < %(last)s
+                and is_counted
+                and (  -- skips most traces before the join
+                    is_identity_change or not is_key_registered
+                    or is_chain_gap or is_chain_rewind or is_chain_duplicate
+                )
+                and found.is_found
 
             union all
 
@@ -248,7 +226,7 @@ def events(
 
         begun as (
             select
-                agent_id_hash, kind, at, detail,
+                *,
                 coalesce(
                     at > lag(at) over (partition by agent_id_hash, kind order by at) + interval '24 hours'
                     or detail is not null,
@@ -259,7 +237,7 @@ def events(
 
         numbered as (
             select
-                agent_id_hash, kind, at, detail,
+                *,
                 count(*) filter (where is_begun) over (
                     partition by agent_id_hash, kind order by at rows unbounded preceding
                 ) as number

@@ -55,19 +55,10 @@ def parameters(marts: Marts) -> list[Parameter]:
 
 def windows(marts: Marts) -> list[Window]:
     """Read the windows, the shortest first."""
-    return marts.rows(
-        Window,
-        "select {columns} from {dim_scoring_windows} order by window_days",
-    )
+    return marts.rows(Window, "select {columns} from {dim_scoring_windows} order by window_days")
 
 
 def categories(marts: Marts) -> list[Category]:
     """Read the categories, the lowest first."""
-    return marts.rows(
-        Category,
-        """
-        select {columns}
-        from {dim_capacity_categories}
-        order by lower_bound nulls first
-        """,
-    )
+    query = "select {columns} from {dim_capacity_categories} order by lower_bound nulls first"
+    return marts.rows(Category, query)

@@ -32,11 +32,6 @@ class Permission:
     """Steady score that the permission requires, or None for the threshold of the published verdicts."""
     window_days: int
 
-    @property
-    def words(self) -> str:
-        """Threshold and window, for example "threshold 0.6, 7 days"."""
-        return f"threshold {self.threshold:g}, {plural(self.window_days, 'day')}"
-
 
 def permissions(marts: Marts) -> list[Permission]:
     """Read the permissions of the seed in the order of window, threshold and name; none if there is no seed.
@@ -91,9 +86,8 @@ def _is_seed(marts: Marts, place: Place) -> bool:
 def _checked(rows: Sequence[Sequence[str | None]], published: Sequence[int]) -> list[Permission]:
     """Return the permissions that rows of the seed describe.
 
-    :param rows: texts of the columns.
     :param published: lengths of the published windows in days.
-    :raises DatabaseError: a row is wrong; the message names row, value and remedy.
+    :raises DatabaseError: a row is wrong.
     """
     found: dict[str, Permission] = {}
     if len(rows) > MOST_PERMISSIONS:
@@ -140,7 +134,8 @@ def named(
         if one.name == name:
             if threshold not in (None, one.threshold) or window_days not in (None, one.window_days):
                 raise InputError(
-                    f"Permission {shown(name)} has {one.words}, but another threshold or window is given too.",
+                    f"Permission {shown(name)} has threshold {one.threshold:g}, {plural(one.window_days, 'day')}, but "
+                    "another threshold or window is given too.",
                     "Leave out threshold and window, which the permission decides.",
                 )
             return one

@@ -14,8 +14,8 @@ class Publication:
 
     identity: str
     """Identifier of the publication: the run that wrote it, the runs that were refused since, the newest
-    acknowledgement, and the permissions. It is random while a run is in progress or after a run was killed, because
-    evidence and run log then change without a new publication.
+    acknowledgement, and the permissions. It is random while a run is in progress or after a run failed or was killed,
+    because evidence and run log then change without a new publication.
     """
     scored_at: datetime | None
     """Time when the newest score was computed, or None if there is no score."""
@@ -54,10 +54,7 @@ where started_at >= (select max(started_at) from {fct_scoring_runs} where outcom
 
 
 def read_publication(marts: Marts) -> Publication:
-    """Read the current publication.
-
-    :raises psycopg.Error: the marts do not exist or cannot be read.
-    """
+    """Read the current publication."""
     identity = marts.value(IDENTITY) if marts.may_read("fct_scoring_runs") else None
     [row] = marts.dicts(PUBLICATION, {})
     state = acknowledgements.state(marts) + permissions.state(marts)

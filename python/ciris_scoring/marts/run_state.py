@@ -8,9 +8,8 @@ from ciris_scoring.basics.run_lock import RUN_LOCK, is_held
 from ciris_scoring.marts.marts import Marts
 
 OUTCOMES = ("published", "failed", "interrupted", "unfinished")
-"""Outcomes of a run that was meant to publish scores. "refused" (the run did not start) and "built" (a run of single
-models, which does not publish) are not among them.
-"""
+"""Outcomes of a run that was meant to publish scores and started. The other outcomes are "refused" (the run did not
+start) and "built" (a run of single models, which does not publish)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +30,7 @@ class RunRecord:
 
 
 def run_records(marts: Marts, limit: int) -> list[RunRecord] | None:
-    """Read the newest run records, the newest first, or return None if the role has no right to read them.
-
-    :raises psycopg.Error: the database cannot be read.
-    """
+    """Read the newest run records, the newest first, or return None if the role has no right to read them."""
     if marts.may_read("fct_scoring_runs"):
         log = "{fct_scoring_runs}"
     elif has_right(marts.connection, *marts.relations.places["int_runs"]):
@@ -56,10 +52,7 @@ def run_records(marts: Marts, limit: int) -> list[RunRecord] | None:
 
 def unfinished(marts: Marts) -> RunRecord | None:
     """Read the newest run if it neither published nor built its models. Return None if it did, or if the role has no
-    right to read the run log.
-
-    :raises psycopg.Error: the database cannot be read.
-    """
+    right to read the run log."""
     run = next(iter(run_records(marts, 1) or []), None)
     if run is None or run.outcome in ("published", "built"):
         return None
@@ -68,8 +61,5 @@ def unfinished(marts: Marts) -> RunRecord | None:
 
 def last_run(marts: Marts) -> RunRecord | None:
     """Read the newest run that was meant to publish scores and was not refused. Return None if there is none, or if
-    the role has no right to read the run log.
-
-    :raises psycopg.Error: the database cannot be read.
-    """
+    the role has no right to read the run log."""
     return next((run for run in run_records(marts, 100) or [] if run.outcome in OUTCOMES), None)

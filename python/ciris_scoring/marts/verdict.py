@@ -41,8 +41,8 @@ AS_OF_MEANT = """
             from alert_as_ofs
         )
 """
-"""CTE `meant`: the as-of whose alerts to read. It is the given as-of, except at the newest one with scores: then it
-is the newest as-of with alerts, because a later run that scored no agent can raise alerts too.
+"""CTE `meant`: the as-of whose alerts to read. It is the given as-of. If that is the newest one with scores, it is the
+newest one with alerts, because a later run that scored no agent can raise alerts too.
 """
 
 
@@ -61,8 +61,7 @@ class Raised:
     severity: Literal["critical", "warning", "red_flag"]
     """Severity at the last as-of."""
     since: datetime | None
-    """First of the consecutive as-ofs. None if that is the oldest as-of that was searched: then the beginning is
-    unknown."""
+    """First of the consecutive as-ofs. None if the beginning is unknown, because it is the oldest as-of searched."""
     until: datetime
     """Last of the consecutive as-ofs."""
     seen: Acknowledgement | None = None
@@ -99,19 +98,19 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """Steady score of an agent, as published; None where it is missing."""
+    """Steady score of an agent and related columns of fct_capacity_scores, with the same nulls."""
 
     score: float | None
     high: float | None
     """Upper bound of the 95 % interval."""
     grant_score: float | None
-    """Score that is reached with the probability that a grant needs."""
+    """Score that the agent reaches with the probability that a grant requires."""
     withhold_score: float | None
-    """Score that is reached with the probability below which a permission is withheld."""
+    """Score that the agent reaches with the probability below which a permission is withheld."""
     fixed_loss: float | None
     """Loss that no agent avoids, -ln of the highest possible R."""
     published: tuple[float, float | None]
-    """Published threshold, and the probability that the score reaches it."""
+    """Published threshold, and the published probability that the steady score reaches it."""
 
     def probability(self, threshold: float) -> float | None:
         """Return the probability that the steady score reaches a threshold (certainty.md §4b)."""
@@ -128,8 +127,9 @@ class Steady:
         return normal_share((at - at_score) / ((at_score - at_high) / NORMAL_TO_95))
 
     def evidence_for_grant(self, threshold: float) -> float | None:
-        """Return by what factor an agent's evidence would have to grow for a grant if its score stayed as it is, or
-        None if no evidence is enough. The standard error falls with the square root of the evidence."""
+        """Return by what factor the evidence (traces or judged deferrals) would have to grow for a grant if the score
+        stayed as it is, or None if no amount is enough. The standard error falls with the square root of the evidence.
+        """
         if (
             not self.score
             or self.score <= threshold
@@ -147,7 +147,7 @@ class Steady:
 
 
 def percent_sure(probability: float) -> int:
-    """Return the probability in percent, from 1 to 99."""
+    """Return the probability in percent, limited to 1 to 99."""
     return min(max(round(100 * probability), 1), 99)
 
 
@@ -197,9 +197,9 @@ def raised(
 ) -> Mapping[str, list[Raised]]:
     """Read the alerts and red flags of agents, in the order: critical alerts, red flags, warnings, acknowledged ones.
 
-    :param as_of: as-of of the alerts. At the newest as-of, alerts of later runs that scored no agent are included.
-    :param first: read also alerts and red flags that ended at or after this as-of. None reads only those that are
-    raised.
+    :param as_of: as-of of the alerts, see `AS_OF_MEANT`.
+    :param first: read also the alerts and red flags that ended at or after this as-of. With None, read only what is
+    raised at `as_of`.
     :param agents: agent hashes, or None for all agents.
     """
     found = marts.rows(

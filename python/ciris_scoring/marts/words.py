@@ -71,23 +71,20 @@ WIDENED_BY: Mapping[str, str] = {
     "q_deferral": "few deferrals were judged",
     "mttr_hours": "there were few fragile episodes",
 }
-"""Reason for a wide interval, by the loss component that widens it most."""
+"""Reason why an interval is wide, by the loss component that widens it most. For all others see `widened_by`."""
 
 
 def named(loss_component: str, chain_cause: str = "") -> str:
     """Return the description of a loss component followed by its name in parentheses.
 
-    :param loss_component: name of the component, in the spelling of the marts or of the API.
     :param chain_cause: description of i_chain, see `Score.chain_cause`.
     """
-    words = LOSS_WORDS.get(loss_component.lower())
-    if loss_component.lower() == "i_chain" and chain_cause:
-        words = chain_cause
-    return f"{words} ({loss_component})" if words else loss_component
+    words = chain_cause if chain_cause and loss_component == "i_chain" else LOSS_WORDS[loss_component]
+    return f"{words} ({loss_component})"
 
 
 def published_words(as_ofs: Sequence[datetime], wanted: datetime) -> str:
-    """Return a sentence with the as-ofs that have scores, for a request of an as-of that has none.
+    """Return a sentence with the as-ofs that have scores, for a request of an as-of without scores.
 
     :param as_ofs: published as-ofs in ascending order.
     """

@@ -20,7 +20,7 @@ from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.terminal import aligned, columns, fitted, plural, printable, width, wrapped
 from ciris_scoring.marts import agent as agent_reading
 from ciris_scoring.marts import agents, fleet, history, permissions
-from ciris_scoring.marts.evidence import EPISODES, RULES, described, lowered
+from ciris_scoring.marts.evidence import RULES, described, episodes, lowered
 from ciris_scoring.marts.factors import FACTORS
 from ciris_scoring.marts.marts import Marts, read_only
 from ciris_scoring.marts.words import named, nearest, widened_by, window_words
@@ -332,7 +332,7 @@ def _events(marts: Marts, score: Row) -> dict[str, Any]:
         "unregistered_keys": keys,
         "broken_links": links,
         "episodes": marts.dicts(
-            f"with {EPISODES} select failure_mode, traced_at as detected_at, recovered_at, hours from episodes "
+            f"with {episodes()} select failure_mode, traced_at as detected_at, recovered_at, hours from episodes "
             "where hours is not null order by detected_at, recovered_at",
             score,
         ),

@@ -1,4 +1,5 @@
-"""Format the fleet as a text table with verdicts, scores, alerts and red flags."""
+"""Format the fleet as a text table with verdicts, scores, alerts and red flags. Agents that need attention most come
+first."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -12,20 +13,19 @@ from ciris_scoring.basics.relations import Relations
 from ciris_scoring.basics.terminal import aligned, columns, fitted, painted, printable, width, wrapped
 from ciris_scoring.marts import fleet
 from ciris_scoring.marts.agents import HASH_SHOWN
-from ciris_scoring.marts.alerts import Alert, alerts
+from ciris_scoring.marts.alerts import Alert, RedFlag, alerts
 from ciris_scoring.marts.causes import NOTHING
 from ciris_scoring.marts.factors import FACTORS, Estimate
 from ciris_scoring.marts.fleet import Score
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.parameters import windows
 from ciris_scoring.marts.permissions import Permission, meant, permissions
-from ciris_scoring.marts.red_flags import RedFlag
 from ciris_scoring.marts.verdict import VERDICTS, percent_sure
 
 MAX_ROWS = 40
-"""Maximum number of agents in the table of a window after a run. The others are only counted."""
+"""Maximum number of agents in a table that a run prints. The others are only counted."""
 MAX_CAUSES = 10
-"""Number of agents at the top of the table whose cause is printed, if their verdict is review or withhold."""
+"""The cause is printed for this number of agents at the top of the table, if their verdict is review or withhold."""
 VERDICT_COLOURS = {"review": "yellow", "withhold": "red", "wait": "cyan", "grant": "green"}
 """Colour of each verdict on a terminal."""
 
@@ -61,7 +61,6 @@ def _raised(is_red_flag: bool) -> Callable[[Score], str]:
 
 
 def _sure(score: Score, threshold: float | None) -> str:
-    """Return the probability that the steady score reaches the threshold."""
     probability = score.verdict(threshold).probability
     return "-" if probability is None else f"{percent_sure(probability)} %"
 
@@ -91,16 +90,12 @@ def fleet_tables(
     threshold: float | None = None,
     most: int | None = MAX_ROWS,
 ) -> str:
-    """Format the fleet at an as-of as one table per window. Agents that need attention most come first.
+    """Format the fleet at an as-of as one table per window.
 
-    :param connection: connection that may read the marts.
-    :param relations: relations of the marts.
-    :param moment: as-of of the rows.
-    :param window_days: only this window.
-    :param threshold: steady score that the permission requires, or None for the threshold of the published verdicts.
+    :param window_days: format only this window.
+    :param threshold: see `Score.verdict`.
     :param most: maximum number of agents in a table; None for all.
     :returns: the tables in the width of the terminal, or one sentence if no agent has a row.
-    :raises psycopg.Error: the marts cannot be read.
     """
     marts = Marts(connection, relations)
     tables = []
@@ -214,11 +209,9 @@ def _outlined(row: Score | Alert | RedFlag) -> tuple[str | None, str]:
 
 
 def shown_label(row: Score | Alert | RedFlag, *, is_alone: bool = True) -> str:
-    """Return the label of an agent in ``AGENT_WIDTH`` columns. If it is too long, the name is truncated, not the
-    hash.
+    """Return the label of an agent in ``AGENT_WIDTH`` columns. If it is too long, the name is truncated, not the hash.
 
-    :param row: row of a mart.
-    :param is_alone: whether the label is unique among the rows. If not, more of the hash is shown.
+    :param is_alone: whether no other row has this label. If another has it, more of the hash is shown.
     """
     name, beginning = _outlined(row)
     rest = fitted(printable(f"({beginning if is_alone else row.agent_id_hash})"), AGENT_WIDTH)

@@ -48,7 +48,7 @@ def json_text(document: object) -> str:
 def fleet_row(score: Score, threshold: float | None = None) -> dict[str, Any]:
     """Return a score as a row: the columns of the marts, the verdict, and the names of alerts and red flags.
 
-    :param threshold: steady score that the permission requires, or None for the threshold of the published verdict.
+    :param threshold: see `Score.verdict`.
     """
     verdict = score.verdict(threshold)
     row = asdict(score)

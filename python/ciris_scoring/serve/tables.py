@@ -1,4 +1,4 @@
-"""The tables of `ciris-scoring fleet` and `ciris-scoring alerts`: as text, JSON and CSV."""
+"""The tables of `ciris-scoring fleet` and `ciris-scoring alerts` as text, JSON and CSV."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -12,12 +12,11 @@ from ciris_scoring.basics.errors import DatabaseError, InputError
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.terminal import aligned, columns, plural, printable, wrapped
 from ciris_scoring.marts import fleet
-from ciris_scoring.marts.alerts import Alert
+from ciris_scoring.marts.alerts import Alert, RedFlag, red_flags
 from ciris_scoring.marts.alerts import alerts as read_alerts
 from ciris_scoring.marts.marts import Marts, read_only
 from ciris_scoring.marts.parameters import windows
 from ciris_scoring.marts.permissions import meant, named, permissions
-from ciris_scoring.marts.red_flags import RedFlag, red_flags
 from ciris_scoring.marts.words import published_words
 from ciris_scoring.serve.fleet_table import WIDE, fleet_tables, shown_label
 from ciris_scoring.serve.spreadsheet import csv_text, fleet_row, json_text

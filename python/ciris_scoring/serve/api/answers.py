@@ -115,8 +115,8 @@ class Answers:
             return kept.response(request.headers)
         etag = _etag(publication, key)
         if _matches(request.headers.get("if-none-match"), etag, any_tag=False):
-            # Only a client that received the answer has its ETag. So 304 is correct even if the answer is no longer
-            # cached.
+            # Only a client that received the answer knows the ETag. So 304 is correct even if the answer is not cached
+            # any more.
             return Response(None, 304, self._headers(etag))
         task_key = (publication.identity, key)
         task = self._being_made.get(task_key)
@@ -161,8 +161,8 @@ class Answers:
 
 
 def preferred(accept: str | None, offered: Sequence[str]) -> str | None:
-    """Return the media type that an Accept header prefers, the first one if it prefers several equally, or None if it
-    does not accept any of them."""
+    """Return the offered media type that an Accept header prefers, or None if it accepts none of them. If it prefers
+    several equally, return the first one."""
     if accept is None:
         return offered[0]
     liked: dict[str, tuple[int, float]] = dict.fromkeys(offered, (0, 0.0))

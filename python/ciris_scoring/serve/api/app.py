@@ -25,10 +25,10 @@ DESCRIPTION = """
 The CIRIS Capacity Score of a fleet of agents, read from the published marts. Nothing is computed here.
 
 - Times are UTC, numbers at full precision, null where the mart has none.
-- Paths, names and nesting are those of the CIRIS lens API, so that its clients work unchanged; additional members are
-  added.
+- Paths, names and nesting of scores, factors, history, alerts and parameters are those of the CIRIS lens API, so that
+  its clients work unchanged. Answers have additional members.
 - Errors are problem documents (RFC 9457) with a stable `type`.
-- Every answer has an `ETag`: ask again with `If-None-Match`, and get 304 until something new is published.
+- Every answer about scores has an `ETag`: ask again with `If-None-Match`, and get 304 until something new is published.
 """
 
 LICENSE = {"name": "Apache License 2.0", "identifier": "Apache-2.0"}
@@ -39,11 +39,7 @@ TAGS = [
 
 
 def create_app(database: Database, settings: Settings) -> FastAPI:
-    """Create the application for an open database.
-
-    :param database: the caller closes it.
-    """
-
+    """Create the application for an open database, which the caller closes."""
     answers = Answers(database, settings)
     registry = CollectorRegistry()
     middleware = [
@@ -126,19 +122,17 @@ def _message(found: dict[str, Any]) -> str:
 
 async def _answer_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
+    problem = Problem("not-found", f"There is nothing under {shown(request.url.path)}.")
     if error.status_code == 405:
-        return written(
-            request, Problem("method-not-allowed", "Ask with GET or HEAD.", {"Allow": "GET, HEAD"})
-        )
-    return written(request, Problem("not-found", f"There is nothing under {shown(request.url.path)}."))
+        problem = Problem("method-not-allowed", "Ask with GET or HEAD.", {"Allow": "GET, HEAD"})
+    return written(request, problem)
 
 
 async def _answer_bug(request: Request, error: Exception) -> Response:
     """Answer an unexpected error. The traceback is in the server's log, not in the answer."""
     response = written(request, Problem("internal", "The server failed; its log says where."))
-    response.headers.update(
-        {**SECURITY_HEADERS, **response.headers}
-    )  # the middleware that adds these headers does not run here
+    # The middleware that adds the security headers does not run here.
+    response.headers.update({**SECURITY_HEADERS, **response.headers})
     return response
 
 

@@ -1,5 +1,5 @@
-"""Models of rows of the marts. Names and types of the fields are those of a row's class in `ciris_scoring.marts`, the
-descriptions those of the columns in models/marts/_marts__models.yml, so that each is written once."""
+"""Models of rows of the marts. Names and types of their fields are those of a class in `ciris_scoring.marts`, and the
+descriptions are those of the columns in models/marts/_marts__models.yml, so that each is written once."""
 
 import re
 from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""Limits on the connections of the server: their number, the time that each may take, and repeated log messages."""
+"""Limits of the server: number of connections, time that each may take, and repetitions of log messages."""
 
 import logging
 import resource
@@ -31,7 +31,7 @@ class Connection(H11Protocol):
     cycle: RequestResponseCycle | None  # type: ignore[assignment]
     _since = 0.0
     _answered: RequestResponseCycle | None = None
-    """Request that is being answered, or None."""
+    """Request that is being answered. None while the connection waits for a request."""
 
     def connection_made(self, transport: Any) -> None:
         """Accept a connection. If there are too many, close the one that has waited longest for a request."""
@@ -47,7 +47,7 @@ class Connection(H11Protocol):
         self._look()
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Log nothing. uvicorn would log a hint to install a library each time a client asks for a protocol upgrade."""
+        """Log nothing. Otherwise clients that ask for a protocol upgrade could flood the log with uvicorn's hint."""
 
     def on_response_complete(self) -> None:
         """Continue after an answer. The client may not have received it completely yet."""

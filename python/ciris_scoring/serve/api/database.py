@@ -88,10 +88,8 @@ class Database:
             self._prober.join()
 
     def read(self, reading: Callable[[psycopg.Connection], Answer]) -> Answer:
-        """Run a function in a read-only transaction in which all queries see the same snapshot.
-
-        If the session was cut, the function is run again with another session. If all sessions are busy, the request
-        waits.
+        """Run a function in a read-only transaction in which all queries see the same snapshot. If the session was cut,
+        the function is run again with another session. If all sessions are busy, the request waits.
 
         :raises Problem: the database is away, busy or returns an error, or nothing is published.
         """
@@ -102,8 +100,8 @@ class Database:
             try:
                 with pool.connection(WAIT_SECONDS) as connection:
                     try:
-                        # If the session was cut, the first statement of the transaction fails, and another session is
-                        # used.
+                        # If the session was cut, the first statement of the transaction fails. The loop then takes
+                        # another session.
                         with connection.transaction():
                             return reading(connection)
                     except DatabaseError as error:
@@ -141,11 +139,9 @@ class Database:
         )
 
     def _on_reconnect_failed(self, pool: ConnectionPool) -> None:
-        """Close a pool that cannot connect, so that waiting requests fail at once. The pool's workers call this
-        method.
+        """Close a pool that cannot connect, so that waiting requests fail at once. The pool's workers call this method.
 
-        A pool that still has sessions is kept, because it only failed to grow. Cut sessions leave it when they are
-        used.
+        A pool that still has sessions is kept, because it only failed to grow.
         """
         if pool.get_stats().get("pool_size", 0) > 0:
             return

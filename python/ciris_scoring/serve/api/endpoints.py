@@ -20,6 +20,7 @@ from ciris_scoring.marts.acknowledgements import log as read_acknowledgements
 from ciris_scoring.marts.agent import EXEMPT_ACTIONS, NON_EXEMPT_ACTIONS, attribution
 from ciris_scoring.marts.agents import WHOLE_HASH, all_agents, find, is_possible, near, whole_hash
 from ciris_scoring.marts.alerts import alerts as read_alerts
+from ciris_scoring.marts.alerts import red_flags as read_red_flags
 from ciris_scoring.marts.deferrals import Deferral, judged_deferrals
 from ciris_scoring.marts.evidence import RULES, read_evidence
 from ciris_scoring.marts.fleet import Score, attention, capacity_over_time
@@ -35,7 +36,6 @@ from ciris_scoring.marts.permissions import Permission, meant, named, published_
 from ciris_scoring.marts.permissions import permissions as read_permissions
 from ciris_scoring.marts.publication import Publication, read_publication
 from ciris_scoring.marts.quality import Issue, issues
-from ciris_scoring.marts.red_flags import red_flags as read_red_flags
 from ciris_scoring.marts.run_state import run_records
 from ciris_scoring.marts.verdict import VERDICTS, AlertKind, RaisedName, RedFlagName, VerdictName
 from ciris_scoring.marts.words import published_words
@@ -57,7 +57,7 @@ DEEPEST = 10_000_000
 MIDNIGHT = datetime(1970, 1, 1, tzinfo=UTC)
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 UNESCAPED_PLUS = re.compile(r"(T.*) (\d\d:?\d\d)$")
-"""A time whose offset has a space instead of a plus sign, because the plus sign was not escaped in the URL."""
+"""A time whose offset has a space instead of a plus sign: a plus sign in a URL means a space unless it is escaped."""
 LENS_PARAMETERS = {
     "lambda_C": "lambda_c",
     "mu_C": "mu_c",
@@ -257,7 +257,7 @@ class Asked:
     asked_window: int | None
     as_of: datetime | None
     threshold: float | None = None
-    """Steady score that the permission requires, or None for the threshold of the published verdicts."""
+    """See `Score.verdict`."""
 
     def deciding(self, marts: Marts, threshold: float | None, permission: str | None) -> "Asked":
         """Return the request with the threshold and the window of the permission that it means.
@@ -289,9 +289,9 @@ class Asked:
     async def answer(self, build: "Callable[[Marts, Asked], models.Answer]", rows: str = "") -> Response:
         """Return the answer that `build` creates, from the cache if possible.
 
-        :param build: function of the marts and this object. The object is passed again with the publication that the
-        transaction sees, because a new one may have been published since the request.
-        :param rows: member of the answer that is its list. It is the answer if `Accept` prefers CSV.
+        :param build: function of the marts and of this object with the publication that the transaction sees. A new
+        one may have been published since the request.
+        :param rows: name of the list that is the answer if `Accept` prefers CSV.
         """
         as_csv = rows and preferred(self.request.headers.get("accept"), (JSON, CSV)) == CSV
 
@@ -314,7 +314,6 @@ class Asked:
 
         :param read: function that reads all rows. It returns None if the role of the server may not read them.
         """
-
         members, total = models.LISTS[model]
 
         def build(marts: Marts, asked: Asked) -> models.Answer:

@@ -24,7 +24,8 @@ ABSOLUTE = re.compile(rb"https?://(?P<host>[^/]+)(?P<path>/.*)?", re.IGNORECASE)
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 """Paths for probes. They need no key; only /healthz has no rate limit."""
 MOST_CLIENTS = 10_000
-"""Maximum number of clients whose requests are counted. The one that was inactive longest is dropped."""
+"""Maximum number of clients whose requests are counted. If there are more, the client that was inactive longest is
+forgotten."""
 SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -81,10 +82,8 @@ class PlainRequests:
         if scope["path"].endswith("/") and len(scope["path"]) > 1:
             if not scope["path"].startswith("/api/"):
                 # The links of a page are relative to its path without the slash, so the browser must be redirected.
-                page, query = (
-                    scope["path"].rstrip("/").rpartition("/")[2],
-                    scope["query_string"].decode("latin-1"),
-                )
+                page = scope["path"].rstrip("/").rpartition("/")[2]
+                query = scope["query_string"].decode("latin-1")
                 address = f"../{quote(page)}{'?' * bool(query)}{query}"
                 return await RedirectResponse(address, 307)(scope, receive, send)
             scope = {**scope, "path": scope["path"].rstrip("/"), "raw_path": scope["raw_path"].rstrip(b"/")}
@@ -117,8 +116,8 @@ class Guard:
             self._check_host(headers)
             has_key = self._has_key(headers)
             if self.limits is not None and scope["path"] != "/healthz":
-                # Requests without the right key have their own limit, so that guessing keys cannot block others at
-                # the address.
+                # Requests without the right key have their own limit, so that somebody who guesses keys cannot block
+                # other clients at the same address.
                 remaining = self.limits.take(client_of(scope) + ("" if has_key else " without the key"))
             if not has_key and scope["path"] not in OPEN_PATHS:
                 # CORS preflight requests, which have no key, are answered by the middleware before this one.
@@ -142,10 +141,7 @@ class Guard:
         return await self.app(scope, receive, send_with_limit)
 
     def _check_host(self, headers: Headers) -> None:
-        if not self.settings.local_names_only:
-            return
-        name = _host_name(headers.get("host", ""))
-        if not is_loopback(name):
+        if self.settings.local_names_only and not is_loopback(_host_name(headers.get("host", ""))):
             raise Problem(
                 "host-not-served",
                 "Without an API key this server answers only to localhost and loopback addresses.",
@@ -199,7 +195,7 @@ class Limits:
 
 
 def client_of(scope: Scope) -> str:
-    """Return the address of the client. For IPv6 it is the /64 network, all of which one client can use."""
+    """Return the address of the client. For IPv6 it is the /64 network, which usually belongs to one client."""
     address = scope["client"][0] if scope.get("client") else ""
     try:
         parsed = ipaddress.ip_address(address)
@@ -230,7 +226,6 @@ def _host_name(host: str) -> str:
 
 
 def _keys(headers: Headers) -> list[str]:
-    """Return the keys in a request."""
     keys = [headers["x-api-key"]] if "x-api-key" in headers else []
     scheme, _, credentials = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":

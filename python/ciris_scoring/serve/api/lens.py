@@ -23,7 +23,7 @@ from ciris_scoring.serve.api.columns import Described
 from ciris_scoring.serve.spreadsheet import csv_text
 
 LENS_NAMES = {one.component: one.lens_name for one in COMPONENT_ROWS if one.lens_name}
-"""Names of components in the lens, by their names in the marts. All other components have the same name in both."""
+"""Names of components in the lens API by their names in the marts, if the two differ."""
 SORTED_BY: Mapping[str, Callable[[Score], Any]] = {
     "composite_score": lambda score: score.capacity_score,
     "change": lambda score: score.change or 0,
@@ -38,7 +38,7 @@ NO_TRACES = "no_traces"
 
 
 def lens_name(component: str) -> str:
-    """Return the name of a component in the lens."""
+    """Return the name of a component in the lens API."""
     return LENS_NAMES.get(component, component)
 
 
@@ -62,7 +62,7 @@ class Lens:
     publication: Publication
     cache: models.Cache
     threshold: float | None = None
-    """Steady score that the permission requires, or None for the threshold of the published verdicts."""
+    """See `Score.verdict`."""
     raised_at: datetime | None = None
     """As-of of the alerts, or None for that of the score."""
 

@@ -17,7 +17,6 @@ from ciris_scoring.marts import (
     evidence,
     fleet,
     history,
-    red_flags,
     run_state,
 )
 from ciris_scoring.marts import parameters as marts_parameters
@@ -36,16 +35,27 @@ Hash = Annotated[
     str, Field(description="Identifier of the agent, which never changes.", examples=["4107c26fee8baae4"])
 ]
 Name = Annotated[
-    str, Field(description="Last name that the agent sent, else its hash. Not unique.", examples=["Link"])
+    str,
+    Field(
+        description="Name of the agent, or its hash if it never sent a name. Not unique.", examples=["Link"]
+    ),
 ]
-Note = Annotated[str | None, Field(description="Other agents that once had the name; null if none.")]
+Note = Annotated[
+    str | None,
+    Field(
+        description="Sentence about other agents that once had the requested name; null if there are none."
+    ),
+]
 Share = Annotated[float, Field(ge=0, le=1, examples=[0.538])]
-SINCE = (
-    "First as-of since which it has been raised; null if that is the oldest as-of, or 400 or more as-ofs ago."
-)
-Since = Annotated[Moment | None, Field(description=SINCE)]
+Since = Annotated[
+    Moment | None,
+    Field(
+        description="First as-of from which it was raised without a break; null if that is the oldest as-of, or 400 or "
+        "more as-ofs ago."
+    ),
+]
 Next = Annotated[str | None, Field(description="Relative address of the next page; null on the last.")]
-AsOf = Annotated[Moment, Field(description="Period end (UTC) of the score; only traces before it count.")]
+AsOf = Annotated[Moment, Field(description="As-of (UTC) of the score: only traces before it count.")]
 AsOfShown = Annotated[Moment | None, Field(description="As-of (UTC); null if no score is published.")]
 WindowDays = Annotated[int, Field(description="Length of the scoring window in days.")]
 Timestamp = Annotated[Moment, Field(description="Time when this answer was made (UTC).")]
@@ -64,15 +74,27 @@ class Answer(Described):
     cache: Cache = Field(description="Whether the answer was made for this request.")
 
 
+class Paged(Answer):
+    """Base class of answers with lists."""
+
+    as_of: AsOfShown
+    window_days: WindowDays
+    offset: int = Field(description="Number of items skipped at the start of each list.")
+    limit: int | None = Field(description="Maximum length of each list; null for all.")
+    next: Next
+
+
 class FactorScore(Described):
     """A factor of a score."""
 
     score: Share = Field(description="Value of the factor, higher is better.")
     score_low: Share | None = Field(description="Lower bound of its 95 % interval; null in old rows.")
-    score_high: Share | None = Field(description="Upper bound; null if the lower bound is null.")
-    components: dict[str, float | None] = Field(description="Components and inputs; null if not measured.")
-    trace_count: int = Field(description="Traces in the window.")
-    confidence: Confidence = Field(description="Amount of data, by traces in the window.")
+    score_high: Share | None = Field(description="Upper bound of its 95 % interval; null in old rows.")
+    components: dict[str, float | None] = Field(
+        description="Components of the factor, and the values that they are computed from; null if not measured."
+    )
+    trace_count: int = Field(description="Number of traces in the window.")
+    confidence: Confidence = Field(description="Amount of data, by the number of traces in the window.")
 
 
 class ByFactor(Described, Generic[Value]):
@@ -95,9 +117,7 @@ class DetailedFactor(FactorScore):
     name: str = Field(description="Name of the factor for people.")
     formula: str = Field(description="Formula of the factor.")
     description: str = Field(description="Property of the agent that the factor measures.")
-    notes: list[str] = Field(
-        default_factory=list, description="Explanation of the factor's value; for R and I_inc."
-    )
+    notes: list[str] = Field(default=[], description="Notes on the factor's value; only for R and I_inc.")
 
 
 class DetailedFactors(ByFactor[DetailedFactor]):
@@ -111,8 +131,8 @@ class Metadata(Described):
     window_days: WindowDays
     window_start: Moment = Field(description="First moment of the window.")
     window_end: Moment = Field(description="End of the window, which is the as-of.")
-    total_traces: int = Field(description="Traces in the window, each counted once.")
-    non_exempt_traces: int = Field(description="Traces in the window whose action is non-exempt.")
+    total_traces: int = Field(description="Number of traces in the window.")
+    non_exempt_traces: int = Field(description="Number of traces in the window with a non-exempt action.")
     parameter_set_id: str = Field(description="Short hash of all parameters of the score.")
     scored_at: Moment = Field(description="Time when the score was computed.")
 
@@ -167,10 +187,12 @@ OF_LENS = (
     "n_traces",
     *("as_of", "window_days", "window_start", "parameter_set_id", "scored_at"),
 )
-"""Columns that the lens has under other names, or in `metadata`."""
+"""Columns that the lens API has under other names, or in `metadata`."""
 OF_FACTORS = tuple(column + end for column in FACTORS.values() for end in ("", "_low", "_high"))
-COMPOSITE = "Product of the five factors, capacity_score in the marts; null with too few traces."
-CompositeScore = Annotated[Share | None, Field(description=COMPOSITE)]
+CompositeScore = Annotated[
+    Share | None,
+    Field(description="Product of the five factors, capacity_score in the marts; null with too few traces."),
+]
 
 
 @of_row(fleet.Score, *SCORES, without=(*OF_LENS, *OF_FACTORS))
@@ -182,7 +204,7 @@ class ScoreBase(Described):
     category: Category | None = Field(description="Category of composite_score; null if that is null.")
     category_steady: Category | None = Field(description="Category of the agent, by capacity_score_steady.")
     score_status: Status = Field(description="Whether there are enough traces and history for a final score.")
-    confidence: Confidence = Field(description="Amount of data, by traces in the window.")
+    confidence: Confidence = Field(description="Amount of data, by the number of traces in the window.")
     weakest_factor: FactorName = Field(description="Factor with the smallest value.")
     verdict: VerdictName = Field(
         description="Advice about a permission with the threshold: grant it, withhold it, keep it as it is, review the "
@@ -193,15 +215,21 @@ class ScoreBase(Described):
     chain_cause: str = Field(
         description="Description of the loss component I_chain, which names its largest cause."
     )
-    final_from: Moment | None = Field(description="Day on which a provisional score is final; else null.")
+    final_from: Moment | None = Field(
+        description="Day from which the agent's score is final; null if it is not provisional."
+    )
     verdict_threshold: Share = Field(
         description="Steady score that the permission requires: the requested threshold, else the published one."
     )
     probability_at_threshold: Share | None = Field(
         description="Probability that the long-run score reaches the threshold; null without a steady score."
     )
-    missing_traces: int = Field(description="Number of further traces that a score needs, or 0.")
-    last_traced_at: Moment | None = Field(description="Last trace; null if it is not before the as-of.")
+    missing_traces: int = Field(
+        description="Number of further traces that the agent needs for a score, or 0."
+    )
+    last_traced_at: Moment | None = Field(
+        description="Time of the agent's last trace; null if it is not before the as-of."
+    )
     raised: list[Raised] = Field(description="Alerts and red flags; acknowledged ones last.")
 
 
@@ -228,7 +256,7 @@ class Unscored(Described):
 
     agent_name: Name
     score_status: Literal["insufficient_data", "no_traces"] = Field(description="Too few traces, or none.")
-    missing_traces: int = Field(description="Number of further traces that a score needs.")
+    missing_traces: int = Field(description="Number of further traces that the agent needs for a score.")
 
 
 class Summary(Described):
@@ -247,17 +275,12 @@ class Summary(Described):
     min_capacity_score: Share | None = Field(description="Lowest score; null if no agent has one.")
 
 
-class Fleet(Answer):
+class Fleet(Paged):
     """Scores of all agents at an as-of."""
 
     timestamp: Timestamp
-    as_of: AsOfShown
-    window_days: WindowDays
     agent_count: int = Field(description="Length of `agents`.")
     total_agent_count: int = Field(description="Scored agents that match the filters, on all pages.")
-    offset: int = Field(description="Number of items skipped at the start of each list.")
-    limit: int | None = Field(description="Maximum length of each list; null for all.")
-    next: Next
     agents: list[FleetScore] = Field(description="Agents with a score.")
     total_unscored_count: int = Field(description="Agents without a score that match, on all pages.")
     unscored: list[Unscored] = Field(description="Agents without a score; empty if a category is requested.")
@@ -314,15 +337,15 @@ class History(Answer):
     current_as_of: AsOf
     current_score: Share | None = Field(description="Newest score of the agent; null with too few traces.")
     current_category: Category | None = Field(description="Category of the newest score.")
-    history: list[Point] = Field(description="Scores, the oldest first; none without a trace in the window.")
-    note: str = Field(description="Note on how the as-ofs of the history were chosen.")
+    history: list[Point] = Field(description="Scores, the oldest first.")
+    note: str = Field(description="Note about as-ofs without a score.")
     next: Next
 
 
 class AlertedAgent(ScoreBase):
     """An agent below the threshold."""
 
-    non_exempt_traces: int = Field(description="Traces in the window whose action is non-exempt.")
+    non_exempt_traces: int = Field(description="Number of traces in the window with a non-exempt action.")
 
 
 @of_row(alerts.Alert, "fct_capacity_alerts")
@@ -335,24 +358,19 @@ class Alert(Described):
     seen: Seen
 
 
-class Alerts(Answer):
+class Alerts(Paged):
     """Agents and alerts that need attention."""
 
     timestamp: Timestamp
-    as_of: AsOfShown
     threshold: Share = Field(description="Agents with a score below this are listed in `agents`.")
-    window_days: WindowDays
     alert_count: int = Field(description="Length of `agents`. The name is that of the lens API.")
     total_agent_count: int = Field(description="Agents below the threshold, on all pages.")
     agents: list[AlertedAgent] = Field(description="Agents below the threshold, the lowest first.")
     total_alert_count: int = Field(description="Alerts that match the filters, on all pages.")
-    offset: int = Field(description="Number of items skipped at the start of each list.")
-    limit: int | None = Field(description="Maximum length of each list; null for all.")
-    next: Next
     alerts: list[Alert] = Field(description="Alerts of the window at the as-of, critical ones first.")
 
 
-@of_row(red_flags.RedFlag, "fct_record_signs")
+@of_row(alerts.RedFlag, "fct_record_signs")
 class RedFlag(Described):
     """A red flag of selective reporting."""
 
@@ -404,7 +422,7 @@ class Parameters(Answer):
     parameter_set_id: str = Field(description="Short hash of all parameters.")
     published: list[Published] = Field(description="All parameters.")
     non_exempt_actions: list[str] = Field(description="Actions that affect others or the agent's memory.")
-    exempt_actions: list[str] = Field(description="The other actions.")
+    exempt_actions: list[str] = Field(description="Actions that are not in `non_exempt_actions`.")
     categories: dict[Category, str] = Field(description="Guidance by category.")
     category_bounds: list[CategoryBounds] = Field(description="Categories, the lowest first.")
     windows: list[Window] = Field(description="Windows, the reference window first.")
@@ -439,30 +457,21 @@ class Evidence(Answer):
     next: Next
 
 
-class _Listing(Answer):
-    as_of: AsOfShown
-    window_days: WindowDays
-    offset: int = Field(description="Number of items skipped at the start of the list.")
-    limit: int | None = Field(description="Maximum length of the list; null for all.")
-    next: Next
-
-
 LISTS: dict[type[Answer], tuple[str, str]] = {}
-"""Members of an answer with one list: the list, and the number of items on all pages."""
+"""For each model of an answer with one list: name of the list, and name of the number of items on all pages."""
 
 
 def _listing(name: str, members: str, item: type[Described], doc: str) -> type[Answer]:
     """Return the model of an answer with one list.
 
-    :param members: name of the list, the plural of an item's name.
+    :param members: name of the list, a plural.
     """
-    one = members.removesuffix("s")
-    total = f"total_{one}_count"
+    total = f"total_{members.removesuffix('s')}_count"
     fields: dict[str, Any] = {
         total: (int, Field(description="Items that match the filters, on all pages.")),
         members: (list[item], Field(description="A page of items.")),  # type: ignore[valid-type]
     }
-    model: type[Answer] = create_model(name, __base__=_Listing, __doc__=doc, **fields)
+    model: type[Answer] = create_model(name, __base__=Paged, __doc__=doc, **fields)
     LISTS[model] = members, total
     return model
 
@@ -522,8 +531,8 @@ class Endpoint(Described):
     """An endpoint of the API."""
 
     path: str = Field(description="Path, with parameters in braces.")
-    summary: str = Field(description="Content in a few words.")
-    description: str = Field(description="Content in sentences.")
+    summary: str = Field(description="Content of the answer in a few words.")
+    description: str = Field(description="Content of the answer in sentences.")
     media_types: list[str] = Field(description="Media types of the answer, for the header Accept.")
 
 
@@ -574,7 +583,9 @@ class ProblemDocument(Described):
     errors: list[ParameterError] | None = Field(default=None, description="With 422: the refused parameters.")
     allowed: list[str | int] | None = Field(default=None, description="With 406 and 422: allowed values.")
     as_ofs: list[Moment] | None = Field(default=None, description="With 404: the nearest as-ofs that exist.")
-    agents: list[MeantAgent] | None = Field(default=None, description="With 404 and 409: agents meant.")
+    agents: list[MeantAgent] | None = Field(
+        default=None, description="With 404: agents with a similar name. With 409: agents that match."
+    )
     agents_not_shown: int | None = Field(default=None, description="With 409: agents that are not listed.")
     limit: int | None = Field(default=None, description="With 429: requests per minute.")
     retry_after: int | None = Field(default=None, description="With 429: seconds to wait.")

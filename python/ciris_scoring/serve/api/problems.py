@@ -36,9 +36,8 @@ TITLES: Mapping[str, tuple[int, str]] = {
 class Problem(Exception):
     """An error answer.
 
-    :param kind: key of TITLES. It is the end of the document's `type`.
+    :param kind: key of `TITLES`, which is the end of the document's `type`.
     :param detail: description of this occurrence.
-    :param headers: additional headers of the answer.
     :param members: additional members of the document.
     """
 
@@ -74,6 +73,6 @@ def bad_parameter(name: str, message: str, **members: Any) -> Problem:
 
 
 def shown(value: object) -> str:
-    """Format a value that a client sent for a message. Long values are truncated."""
+    """Format a value of a request for a message. Long values are truncated."""
     text = repr(value)
     return text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 1] + "…"

@@ -24,9 +24,8 @@ def serve(project: Project, settings: Settings) -> None:
             host = f"[{settings.host}]" if ":" in settings.host else settings.host
             guarded = "an API key is demanded" if settings.key is not None else "no key is demanded"
             address = f"http://{host}:{listening.getsockname()[1]}"
-            with contextlib.suppress(
-                KeyboardInterrupt
-            ):  # after Ctrl-C uvicorn raises KeyboardInterrupt again
+            # After Ctrl-C uvicorn raises KeyboardInterrupt again.
+            with contextlib.suppress(KeyboardInterrupt):
                 say(f"Serving {project.schema} on {address}, {guarded}. Stop it with Ctrl-C.")
                 LimitedServer(create_app(database, settings)).run(sockets=[listening])
 

@@ -25,8 +25,8 @@ class Settings:
     origins: tuple[str, ...] = ()
     """Origins whose web pages may read answers (CORS)."""
     local_names_only: bool = True
-    """Whether to answer only requests for a loopback host. This protects against DNS rebinding, by which a web page
-    could read the server under the page's own host name.
+    """Whether to answer only requests whose Host header is a loopback name. This protects against DNS rebinding: a web
+    page whose host name leads to this machine could otherwise read the server.
     """
     connections: int = 8
     statement_timeout: float = 15
@@ -53,8 +53,7 @@ def settings_of(
     origins: tuple[str, ...],
     cache_mb: int,
 ) -> Settings:
-    """Return the settings, with defaults for options that the command line does not set. The key comes from the
-    environment.
+    """Return the settings for options of the command line. The key comes from the environment.
 
     :raises InputError: a key is required and missing, the key is weak, or an origin is invalid.
     """

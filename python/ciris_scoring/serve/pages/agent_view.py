@@ -3,16 +3,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from ciris_scoring.basics.terminal import plural
 from ciris_scoring.marts import agent as reading
 from ciris_scoring.marts.agent import Component, ComponentChange, ComponentLoss
-from ciris_scoring.marts.alerts import Alert, alerts
+from ciris_scoring.marts.alerts import Alert, RedFlag, alerts, red_flags
 from ciris_scoring.marts.factors import FACTORS
 from ciris_scoring.marts.fleet import Score
 from ciris_scoring.marts.history import Event, Point, events, histories
 from ciris_scoring.marts.marts import Marts, grouped
-from ciris_scoring.marts.red_flags import RedFlag, red_flags
 from ciris_scoring.marts.verdict import Raised, Verdict, raised
 from ciris_scoring.marts.words import window_words
 from ciris_scoring.serve.pages import charts
@@ -35,7 +35,7 @@ class AgentView:
     alerts: list[Alert]
     red_flags: list[RedFlag]
     raised: list[Raised]
-    """Alerts and red flags that were raised in the period of the charts."""
+    """Alerts and red flags that were raised at some time of the charts' period."""
     verdict: Verdict
     frame: charts.Frame
 
@@ -53,9 +53,8 @@ class AgentView:
     @property
     def week(self) -> str:
         """SVG path of the window's score over time."""
-        return charts.line(
-            self.frame, [(point.as_of, point.capacity_score) for point in self.points], charts.MEDIUM
-        )
+        points = [(point.as_of, point.capacity_score) for point in self.points]
+        return charts.line(self.frame, points, charts.MEDIUM)
 
     @property
     def told(self) -> list[charts.Told]:
@@ -117,7 +116,7 @@ class AgentView:
 
     def few(self, loss_component: str) -> str:
         """Return the number of events behind a loss component if it depends on fewer than `FEW`, or an empty text."""
-        of_name = {component.component: component.component_value for component in self.components}
+        of_name = self._values
         value = of_name.get(loss_component)
         if loss_component == "q_deferral":
             n, noun = of_name.get("n_judged_deferrals"), "deferral"
@@ -140,12 +139,15 @@ class AgentView:
     @property
     def sigma_max(self) -> float | None:
         """Maximum that sigma can reach."""
-        of_name = {component.component: component.component_value for component in self.components}
-        return of_name.get("sigma_max")
+        return self._values.get("sigma_max")
+
+    @property
+    def _values(self) -> dict[str, float | None]:
+        return {component.component: component.component_value for component in self.components}
 
     def components_of(self, factor: str) -> list[Component]:
-        """Return the components of a factor, those with an interval first. sigma_max is shown with sigma and not
-        returned."""
+        """Return the components of a factor, those with an interval first. sigma_max is omitted, because the page shows
+        it beside sigma."""
         found = (one for one in self.components if one.factor == factor and one.component != "sigma_max")
         return sorted(found, key=lambda one: one.component_low is None)
 
@@ -161,7 +163,7 @@ def read_agents(
     """Read the data of agents' pages. The result has the order of the scores.
 
     :param scores: scores of one as-of and window, at least one.
-    :param threshold: steady score that the permission requires, or None for the threshold of the published verdicts.
+    :param threshold: see `Score.verdict`.
     :param raised_at: as-of of the alerts.
     :param days: days of history before the as-of.
     :param frame: period of the charts, or None for that of the history.
@@ -172,26 +174,22 @@ def read_agents(
     points = histories(marts, hashes, window_days, first=first, last=as_of, daily_at=as_of)
     frame = frame or charts.Frame.of(sorted({one.as_of for of_agent in points.values() for one in of_agent}))
     key = (marts, hashes, as_of, window_days)
-    parts = grouped(reading.attribution(*key))
-    changes = grouped(reading.changes(*key))
-    components = grouped(reading.components(*key))
-    alerts_of = grouped(alerts(marts, raised_at, window_days, agents=hashes))
-    red_flags_of = grouped(red_flags(marts, as_of, window_days, agents=hashes))
-    spans = raised(marts, window_days, raised_at, first=frame.first, agents=hashes)
-    events_of = events(marts, hashes, window_days, frame.first, frame.last)
+    lists: dict[str, Mapping[str, list[Any]]] = {
+        "points": points,
+        "events": events(marts, hashes, window_days, frame.first, frame.last),
+        "loss_components": grouped(reading.attribution(*key)),
+        "changes": grouped(reading.changes(*key)),
+        "components": grouped(reading.components(*key)),
+        "alerts": grouped(alerts(marts, raised_at, window_days, agents=hashes)),
+        "red_flags": grouped(red_flags(marts, as_of, window_days, agents=hashes)),
+        "raised": raised(marts, window_days, raised_at, first=frame.first, agents=hashes),
+    }
     return [
         AgentView(
             score=score,
-            points=points[score.agent_id_hash],
-            events=events_of[score.agent_id_hash],
-            loss_components=parts[score.agent_id_hash],
-            changes=changes[score.agent_id_hash],
-            components=components[score.agent_id_hash],
-            alerts=alerts_of[score.agent_id_hash],
-            red_flags=red_flags_of[score.agent_id_hash],
-            raised=spans[score.agent_id_hash],
             verdict=score.verdict(threshold),
             frame=frame,
+            **{name: of_agent[score.agent_id_hash] for name, of_agent in lists.items()},
         )
         for score in scores
     ]

@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 FINE = 200
-"""Height of the coordinates of a large chart's line. The template scales them."""
+"""Number of vertical coordinates of a large chart's line. The template scales them to the height of the chart."""
 MEDIUM = 50
-"""Height of the coordinates of the interval and of the window's line, which need less precision."""
+"""Number of vertical coordinates of the interval and of the window's line, which need less precision."""
 COARSE = 25
-"""Height of the coordinates of a small chart."""
+"""Number of vertical coordinates of a small chart."""
 
 Vertex = tuple[int, int]
 
@@ -22,7 +22,7 @@ class Frame:
     first: datetime
     last: datetime
     step: timedelta
-    """Time between neighbouring as-ofs. A line is interrupted where an as-of is missing."""
+    """Smallest time between neighbouring as-ofs. A line is interrupted where an as-of is missing."""
 
     @classmethod
     def of(cls, as_ofs: Sequence[datetime]) -> "Frame":
@@ -37,7 +37,7 @@ class Frame:
 
     @property
     def width(self) -> int:
-        """Width of the coordinates of a path: one unit for each step."""
+        """Number of horizontal coordinates of a path: one for each step."""
         return max(1, round((self.last - self.first) / self.step))
 
     def percent(self, moment: datetime) -> str:
@@ -78,7 +78,7 @@ def line(frame: Frame, points: Iterable[tuple[datetime, float | None]], height: 
     """Return the SVG path of a line.
 
     :param points: as-of and value in [0, 1], in ascending order. Nulls interrupt the line.
-    :param height: height of the coordinates. The value 1 has the coordinate 0.
+    :param height: number of vertical coordinates. The value 1 has the coordinate 0.
     """
     runs = _runs(frame, ((moment, None if value is None else (value,)) for moment, value in points))
     return "".join(_path([(x, _y(value, height)) for x, (value,) in run]) for run in runs)

@@ -28,15 +28,14 @@ class Compared:
     @property
     def is_apart(self) -> bool | None:
         """Whether the two intervals do not overlap, or None if one is missing."""
-        ends = (self.left.low, self.left.high, self.right.low, self.right.high)
-        low, high, other_low, other_high = ends
+        (_, low, high), (_, other_low, other_high) = self.left, self.right
         if low is None or high is None or other_low is None or other_high is None:
             return None
         return high < other_low or other_high < low
 
 
 def both_told(left: AgentView, right: AgentView) -> list[charts.Told]:
-    """Return the chart labels of both agents at each as-of of the left one."""
+    """Return the labels of a chart of both agents, one for each as-of of the left agent."""
     theirs = {x: said.partition(": ")[2] for x, _, said in right.told}
     names = [view.score.agent_name or view.score.agent_id_hash for view in (left, right)]
     return [
@@ -46,7 +45,7 @@ def both_told(left: AgentView, right: AgentView) -> list[charts.Told]:
 
 
 def compared(left: AgentView, right: AgentView) -> list[Compared]:
-    """Return all values that both agents have, scores first."""
+    """Return the values to compare: scores, and for each factor its value and the components with an interval."""
 
     def of_scores(name: str, kind: str, column: str) -> Compared:
         return Compared(name, kind, *(Estimate.of(view.score, column) for view in (left, right)))

@@ -29,11 +29,12 @@ NEW_SINCE = (("since the day before", 1), ("in the last week", 7))
 
 @dataclass(frozen=True)
 class Spread:
-    """Agents that share a name, with their steady scores in ascending order."""
+    """Agents that share a name."""
 
     agent_name: str
     n_agents: int
     steady: list[float]
+    """Their steady scores in ascending order, without agents that have none."""
 
 
 def spreads_of(scores: Iterable[Score]) -> list[Spread]:
@@ -55,9 +56,9 @@ class FleetView:
 
     capacity: FleetCapacity
     threshold: float | None
-    """Threshold of the verdicts, or None if none was requested and no agent has a score."""
+    """Threshold of the verdicts. None if no threshold was requested and no agent has a row in the window."""
     scores: list[Score]
-    """Scores in descending order of urgency, limited to the requested number."""
+    """Scores, the most urgent first, limited to the requested number."""
     verdicts: Mapping[str, Verdict]
     """Verdicts of all agents by hash."""
     spreads: list[Spread]
@@ -101,7 +102,7 @@ class FleetView:
 
     @property
     def nearest(self) -> Score | None:
-        """Score that is most likely to reach the threshold, if no agent has the verdict `grant`."""
+        """Score that is most likely to reach the threshold. None if an agent has the verdict `grant`."""
         if self.n_with("grant"):
             return None
         return max(
@@ -159,9 +160,9 @@ def read_fleet(
 ) -> FleetView:
     """Read the fleet at an as-of that has scores in the window.
 
-    :param threshold: steady score that the permission requires, or None for the threshold of the published verdicts.
-    :param limit: maximum number of scores, in descending order of urgency.
-    :param days: days of history.
+    :param threshold: see `Score.verdict`.
+    :param limit: maximum number of scores. The most urgent ones are read.
+    :param days: days of history before the as-of.
     """
     first = as_of - timedelta(days=days)
     over_time = fleet_reading.capacity_over_time(marts, window_days, first=first, last=as_of, daily=True)

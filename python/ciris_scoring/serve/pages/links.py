@@ -14,18 +14,17 @@ PLAIN = re.compile(r"[0-9A-Za-z]{4,64}")
 
 @dataclass(frozen=True)
 class ServedLinks:
-    """Links between the pages of a server. They are relative, because all pages are in one folder."""
+    """Links between the pages of a server. They are relative to the folder in which all pages are, because a proxy may
+    serve it under any path."""
 
     evidence_components: frozenset[str] = frozenset()
     """Components for which the server has a page of traces."""
     as_of: datetime | None = None
-    """As-of of the pages of fleet and agents; None for the newest."""
-
+    """As-of of the linked pages; None for the newest."""
     days: int | None = None
-    """Days of history on the pages of fleet and agents; None for the default."""
-
+    """Days of history on the linked pages; None for the default."""
     threshold: float | None = None
-    """Steady score that the permission requires, or None for the threshold of the published verdicts."""
+    """See `Score.verdict`."""
 
     @property
     def newest(self) -> "ServedLinks":
@@ -36,21 +35,12 @@ class ServedLinks:
         """Return the same links for another as-of."""
         return replace(self, as_of=as_of)
 
-    def deciding(self, threshold: float | None) -> "ServedLinks":
-        """Return the same links for another threshold."""
-        return replace(self, threshold=threshold)
-
-    def over(self, days: int) -> "ServedLinks":
-        """Return the same links for another number of days of history."""
-        return replace(self, days=days)
-
     def fleet(self, window_days: int) -> str:
         """Return the link to the fleet."""
         return f"./?{self._query(window_days=window_days)}"
 
     def agent(self, agent_id_hash: str, window_days: int) -> str:
-        """Return the link to an agent. The hash is in the query, because it may have characters that a path cannot
-        have."""
+        """Return the link to an agent. The hash is in the query, because a path cannot contain all characters."""
         return f"agent?{self._query(agent_id=whole_hash(agent_id_hash), window_days=window_days)}"
 
     def _query(self, **values: str | int | date) -> str:
@@ -83,18 +73,13 @@ class ServedLinks:
     ) -> str | None:
         """Return the link to the traces that lowered a component, or None if there is no such page.
 
-        :param page: path of the page; other pages take the same query.
+        :param page: path of the page: evidence, or evidence.csv for the file.
         :param more: additional parameters of the query.
         """
         if component not in self.evidence_components:
             return None
-        query = {
-            "agent_id": whole_hash(agent_id_hash),
-            "component": component,
-            "window_days": window_days,
-            **more,
-        }
-        return f"{page}?{urlencode({**query, 'as_of': as_of_time.text(as_of)})}"
+        asked = {"agent_id": whole_hash(agent_id_hash), "component": component, "window_days": window_days}
+        return f"{page}?{urlencode({**asked, **more, 'as_of': as_of_time.text(as_of)})}"
 
     def red_flags(self, window_days: int, agent_id_hash: str | None = None) -> str:
         """Return the link to the red flags of all agents or of one."""
@@ -130,10 +115,9 @@ class ReportLinks:
 
     @classmethod
     def to(cls, agents: list[str]) -> "ReportLinks":
-        """Create the links with an anchor for each agent: its hash if an anchor can contain it, otherwise a number."""
-        return cls(
-            {agent: agent if PLAIN.fullmatch(agent) else f"agent-{i}" for i, agent in enumerate(agents)}
-        )
+        """Create the links with an anchor for each agent: its hash if that is letters and digits, else a number."""
+        places = {agent: agent if PLAIN.fullmatch(agent) else f"agent-{i}" for i, agent in enumerate(agents)}
+        return cls(places)
 
     def fleet(self, window_days: int) -> str:
         """Return the link to the fleet."""

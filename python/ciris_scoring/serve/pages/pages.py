@@ -1,12 +1,12 @@
 """Read the data of each page and render its template, for the server and for the HTML report.
 
-The functions take a connection that may read the marts, and the relations of the marts. If there is nothing to show,
-they render a page with a message.
+The functions take a connection that may read the marts, and the relations of the marts. If nothing is published, they
+render a page with a message. An agent is given by its hash, the beginning of the hash, its name or its label.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import partial, wraps
 from importlib.metadata import version
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from ciris_scoring.basics.terminal import plural
 from ciris_scoring.marts import agents as agents_reading
 from ciris_scoring.marts import fleet, history
 from ciris_scoring.marts import permissions as permissions_reading
-from ciris_scoring.marts.alerts import Alert, alerts, closed_alerts
+from ciris_scoring.marts.alerts import Alert, alerts, closed_alerts, red_flags
 from ciris_scoring.marts.deferrals import Deferral, judged_deferrals
 from ciris_scoring.marts.evidence import RULES, count_evidence, read_evidence
 from ciris_scoring.marts.fleet import Neighbours, Score
@@ -26,14 +26,12 @@ from ciris_scoring.marts.marts import Marts, grouped
 from ciris_scoring.marts.parameters import categories, parameters, windows
 from ciris_scoring.marts.permissions import Permission
 from ciris_scoring.marts.quality import issues
-from ciris_scoring.marts.red_flags import red_flags
 from ciris_scoring.marts.run_state import RunRecord, run_records, unfinished
 from ciris_scoring.marts.words import nearest, published_words
 from ciris_scoring.serve.pages.agent_view import read_agents
 from ciris_scoring.serve.pages.compare_view import both_told, compared
 from ciris_scoring.serve.pages.fleet_view import HISTORY_DAYS, NEW_SINCE, RANGES, read_fleet
 from ciris_scoring.serve.pages.links import Links, ReportLinks, ServedLinks
-from ciris_scoring.serve.pages.render import now as current_time
 from ciris_scoring.serve.pages.render import render
 from ciris_scoring.serve.pages.words import OUTCOMES, natural, raised
 from ciris_scoring.serve.spreadsheet import csv_text
@@ -41,8 +39,9 @@ from ciris_scoring.serve.spreadsheet import csv_text
 MAX_AGENTS = 500
 """Maximum number of agents in a report. The agents that need attention most are chosen."""
 MAX_CHOICES = 50
+"""Maximum number of links if several agents have a name."""
 NEAREST = 10
-"""Number of agents that are offered for a comparison."""
+"""Maximum number of links to agents for a comparison."""
 EVIDENCE_ON_A_PAGE = 50
 EVIDENCE_AT_ONCE = 10_000
 """Number of traces that one query reads for a CSV."""
@@ -67,7 +66,7 @@ NO_TRACES = "No agent has sent a trace"
 
 
 class Instead(Exception):
-    """Raised to return an HTML page with a message, and its HTTP status, instead of the requested page."""
+    """Raised to answer with another HTML page and HTTP status than requested."""
 
     def __init__(self, html: str, status: int = 200):
         super().__init__(status)
@@ -80,7 +79,7 @@ def message_page(heading: str, lines: Sequence[str], links: Links | None = None,
 
     :param lines: paragraphs of the message.
     :param more: optional values: `choices` (agents to link to), `ways` (other links by their text), `way_back` (link
-    to the fleet), and `as_of` and `window_days` of the navigation's links.
+    to the fleet), and `as_of` and `window_days` for the links to other pages.
     """
     values: dict[str, Any] = {"choices": (), "ways": {}, "way_back": None, **more}
     return _without_scores("message.html", links, heading=heading, lines=lines, **values)
@@ -112,7 +111,7 @@ class _Page:
     asked: datetime | None
     """Requested as-of; None for the newest of the fleet or the agent."""
     asked_threshold: float | None
-    """Steady score that the permission requires, or None for the threshold of the published verdicts."""
+    """Requested threshold, or that of a named permission; None for the published threshold."""
     neighbours: Neighbours
     permissions: list[Permission]
     permission: str | None
@@ -137,19 +136,17 @@ class _Page:
         """
         if marts.missing():
             raise Instead(message_page(NO_SCORES, _unpublished(unfinished(marts)), links=links))
+        lengths = [window.window_days for window in windows(marts)]
         named = permissions_reading.permissions(marts)
         permission = None
         if named:
-            lengths = [window.window_days for window in windows(marts)]
             meant = permissions_reading.meant(named, lengths, threshold, window_days)
             permission, threshold, window_days = meant.name, meant.threshold, meant.window_days
         newest = fleet.newest(marts, window_days)
         if newest is None and window_days is not None and fleet.newest(marts) is not None:
-            published = " and ".join(str(window.window_days) for window in windows(marts))
+            lines = [f"Published: {' and '.join(map(str, lengths))} days."]
             title = f"No {window_days}-day scores"
-            raise Instead(
-                message_page(title, [f"Published: {published} days."], links=links, way_back="./"), 404
-            )
+            raise Instead(message_page(title, lines, links=links, way_back="./"), 404)
         if newest is None:
             begun = unfinished(marts)
             lines = ["The last run found nothing to score.", *(_unpublished(begun) if begun else [])]
@@ -168,11 +165,11 @@ class _Page:
             marts,
             as_of,
             newest.window_days,
-            windows=[window.window_days for window in windows(marts)],
+            windows=lengths,
             categories=categories(marts),
             unfinished=unfinished(marts),
             links=links or ServedLinks(),
-            now=now or current_time(),
+            now=now or datetime.now(UTC),
             days=days,
             asked=asked,
             asked_threshold=threshold,
@@ -199,24 +196,18 @@ class _Page:
 
         :param more: see `message_page`.
         """
-        fleet_link = self.links.fleet(self.window_days)
-        more |= {
-            "window_days": self.window_days,
-            "as_of": self.as_of,
-            "links": self.links,
-            "way_back": fleet_link,
-        }
-        return Instead(message_page(heading, lines, **more), status)
+        way_back = self.links.fleet(self.window_days)
+        of_layout = {"window_days": self.window_days, "as_of": self.as_of, "links": self.links}
+        return Instead(message_page(heading, lines, **more, **of_layout, way_back=way_back), status)
 
 
 def _of_scores(show: Callable[..., str], own_links: Links | None = None) -> Callable[..., str]:
     """Decorate a function that renders a page of scores: read the shared data and pass it as a `_Page`.
 
     The decorated function takes a connection, the relations and the page's own arguments. Optional arguments are the
-    window (default: the shortest), the as-of (the newest), the days of history, the threshold (default: the threshold
-    of the published verdicts), the links (the links of a server), and the time for texts like "2 hours ago" (now). It
-    raises psycopg.Error if the database returns an error, and Instead if the requested score does not exist or the
-    agent is ambiguous.
+    window (default: the shortest), the as-of (default: the newest), the days of history, the threshold (see
+    `Score.verdict`), the links (default: those of a server), and the time from which texts like "2 hours ago" are
+    computed (default: now). The function raises Instead if the score does not exist or the agent is ambiguous.
     """
 
     @wraps(show)
@@ -254,15 +245,14 @@ def fleet_page(page: _Page) -> str:
         threshold=view.threshold,
         frame=view.frame,
         at_link=lambda links: links.fleet(page.window_days),
-        permission_link=lambda one: page.served.deciding(one.threshold).fleet(one.window_days),
-        range_link=lambda days: page.served.over(days).fleet(page.window_days),
+        permission_link=lambda one: replace(page.served, threshold=one.threshold).fleet(one.window_days),
+        range_link=lambda days: replace(page.served, days=days).fleet(page.window_days),
     )
 
 
 def _score_of(page: _Page, asked: str) -> Score:
-    """Return the score of the agent that a text identifies, at the page's as-of or the agent's newest one.
-
-    The page gets a note if other agents had the name before.
+    """Return the score of the agent that a text identifies, at the requested as-of or the agent's newest one. The page
+    gets a note if other agents had the name before.
 
     :raises Instead: the agent is ambiguous or does not exist, or it has no such score.
     """
@@ -304,10 +294,7 @@ def _score_of(page: _Page, asked: str) -> Score:
 
 @_of_scores
 def agent_page(page: _Page, agent: str) -> str:
-    """Render the page of an agent, or a message if the agent is ambiguous or does not exist.
-
-    :param agent: hash, beginning of a hash, name or label.
-    """
+    """Render the page of an agent."""
     score = _score_of(page, agent)
     [view] = read_agents(page.marts, [score], page.asked_threshold, page.as_of, page.days)
     others = {
@@ -328,13 +315,13 @@ def agent_page(page: _Page, agent: str) -> str:
             if not page.permissions
         },
         by_permission=permissions_reading.verdicts(page.permissions, {**others, page.window_days: [score]}),
-        permission_link=lambda one: page.served.deciding(one.threshold).agent(
+        permission_link=lambda one: replace(page.served, threshold=one.threshold).agent(
             score.agent_id_hash, one.window_days
         ),
         frame=view.frame,
         at_link=lambda links: links.agent(score.agent_id_hash, page.window_days),
         agent_link=lambda window: page.links.agent(score.agent_id_hash, window),
-        range_link=lambda days: page.served.over(days).agent(score.agent_id_hash, page.window_days),
+        range_link=lambda days: replace(page.served, days=days).agent(score.agent_id_hash, page.window_days),
     )
 
 
@@ -342,8 +329,7 @@ def agent_page(page: _Page, agent: str) -> str:
 def compare_page(page: _Page, agent: str, other: str | None = None) -> str:
     """Render the comparison of two agents at the as-of of the first one's score.
 
-    :param agent: hash, beginning of a hash, name or label.
-    :param other: the second agent; None to render a page on which to choose it.
+    :param other: the second agent; None to render a page on which the reader chooses it.
     """
     score = _score_of(page, agent)
     page = replace(page, asked=score.as_of)
@@ -367,7 +353,7 @@ def compare_page(page: _Page, agent: str, other: str | None = None) -> str:
         frame=views[0].frame,
         link=link,
         window_link=lambda window: page.served.compare(window, score.agent_id_hash, beside.agent_id_hash),
-        range_link=lambda days: page.served.over(days).compare(
+        range_link=lambda days: replace(page.served, days=days).compare(
             page.window_days, score.agent_id_hash, beside.agent_id_hash
         ),
     )
@@ -375,10 +361,9 @@ def compare_page(page: _Page, agent: str, other: str | None = None) -> str:
 
 @_of_scores
 def evidence_page(page: _Page, agent: str, component: str, after: str | None = None) -> str:
-    """Render the traces that lowered a component of an agent's score, the newest first.
+    """Render the traces that lowered a component of an agent's score, the newest first, or the deferrals.
 
-    :param agent: hash, beginning of a hash, name or label.
-    :param component: component of fct_factor_components that has evidence.
+    :param component: component of fct_factor_components.
     :param after: key of the last trace of the previous page.
     """
     if component == DEFERRALS:
@@ -407,7 +392,7 @@ def evidence_page(page: _Page, agent: str, component: str, after: str | None = N
 
 @_of_scores
 def evidence_csv(page: _Page, agent: str, component: str) -> str:
-    """Write all traces or deferrals that lowered a component as CSV. The parameters are those of `evidence_page`."""
+    """Return all traces or deferrals that lowered a component as CSV."""
     if component == DEFERRALS:
         score = _score_of(page, agent)
         deferrals = judged_deferrals(page.marts, score.agent_id_hash, score.as_of, score.window_start)
@@ -430,7 +415,7 @@ class _EvidenceOf(NamedTuple):
 
     marts: Marts
     loss_component: str
-    """Key of `RULES`. It differs from the component if that shows the traces of another one."""
+    """Key of `RULES`. It differs from the requested component if that is a key of `OF_PARTS`."""
     agent_id_hash: str
     as_of: datetime
     window_start: datetime
@@ -449,10 +434,7 @@ def _evidence_of(page: _Page, agent: str, component: str) -> tuple[Score, _Evide
 
 @_of_scores
 def red_flags_page(page: _Page, agent: str | None = None) -> str:
-    """Render the red flags of selective reporting at an as-of.
-
-    :param agent: hash, beginning of a hash, name or label of one agent; None for all agents.
-    """
+    """Render the red flags of selective reporting of one agent or, with None, of all agents."""
     score = None if agent is None else _score_of(page, agent)
     as_of = page.as_of if score is None else score.as_of
     agent_id_hash = None if score is None else score.agent_id_hash
@@ -471,7 +453,7 @@ def red_flags_page(page: _Page, agent: str | None = None) -> str:
 
 
 def runs_page(connection: psycopg.Connection, relations: Relations, *, links: Links | None = None) -> str:
-    """Render the run log. This works before the first publication, too."""
+    """Render the run log, also before the first publication."""
     runs = run_records(Marts(connection, relations), RUNS_SHOWN)
     try:
         return _Page.read(Marts(connection, relations), None, links, None, None).render(
@@ -500,8 +482,6 @@ def alerts_page(
 ) -> str:
     """Render the alerts, the newest first: the first ones of each kind, or one page of a single kind.
 
-    :param kind: render only alerts of this kind.
-    :param severity: render only alerts of this severity.
     :param new: render only alerts that began after this day (UTC).
     :param offset: number of alerts to skip.
     """
@@ -596,7 +576,7 @@ def report_page(page: _Page) -> str:
 
 
 def _unpublished(begun: RunRecord | None) -> list[str]:
-    """Return sentences that explain why nothing is published."""
+    """Return sentences about the reason why nothing is published, from the newest run."""
     if begun is None:
         return [
             "Score the fleet with: ciris-scoring run (with the same --profiles-dir).",

@@ -4,7 +4,7 @@ import base64
 import hashlib
 import re
 import unicodedata
-from datetime import UTC, datetime
+from datetime import UTC
 from functools import cache
 from importlib.resources import files
 from statistics import median
@@ -15,13 +15,12 @@ from markupsafe import Markup, escape
 
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics import decimals
-from ciris_scoring.basics.components import LOSS_WORDS
 from ciris_scoring.basics.kinds import ALERTS, FLAGS, KINDS
 from ciris_scoring.basics.terminal import fitted, plural
 from ciris_scoring.marts.agents import HASH_SHOWN, whole_hash
 from ciris_scoring.marts.glossary import glossary
 from ciris_scoring.marts.verdict import sure
-from ciris_scoring.marts.words import COMPONENT_WORDS, FACTOR_NAMES, named, widened_by, window_words
+from ciris_scoring.marts.words import COMPONENT_WORDS, FACTOR_NAMES, widened_by, window_words
 from ciris_scoring.serve.pages import words
 from ciris_scoring.serve.pages.charts import percent
 from ciris_scoring.serve.pages.words import NO_NUMBER
@@ -37,11 +36,11 @@ LONGEST_HOURS = 720
 """Largest upper bound of hours until recovery that is shown. With few episodes the bound can be years."""
 COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
 LONG_WORD = 16
-"""Words in a name may be broken if they have more characters than this."""
+"""A line of the page may break inside a word of a name if the word has more characters than this."""
 NAME_WIDTH = 40
 """Maximum width of an agent's name in columns. Longer names are truncated."""
 UNSEEN = ("Cc", "Cf", "Zl", "Zp")
-"""Unicode categories of invisible characters, which could change the direction of text or end a line."""
+"""Unicode categories of invisible characters. Such characters could change the direction of text or end a line."""
 JOINERS = "\u200c\u200d"
 """Invisible characters that are allowed, because emoji and some scripts need them."""
 
@@ -69,7 +68,7 @@ def render(template: str, **values: Any) -> str:
             "form-action 'self'",
         ]
     )
-    # Style, script and policy are not escaped, because they come from the package. All other values are escaped.
+    # Style, script and policy are not escaped, because they are created here. All other values are escaped.
     return environment.get_template(template).render(
         **values, style=Markup(style), script=Markup(script), policy=Markup(policy)
     )
@@ -92,8 +91,7 @@ def _environment() -> Environment:
         "ago": words.ago,
         "capitalised": lambda text: text[:1].upper() + text[1:],
         "in_words": lambda component: COMPONENT_WORDS.get(component, component),
-        "named": named,
-        "change": _change,
+        "change": lambda value: decimals.change(value).replace("-", "−"),
         "coded": _coded,
         "component": _component,
         "limit": _limit,
@@ -117,7 +115,6 @@ def _environment() -> Environment:
         "KINDS": KINDS,
         "FACTOR_NAMES": FACTOR_NAMES,
         "HASH_SHOWN": HASH_SHOWN,
-        "LOSS_WORDS": LOSS_WORDS,
         "glossary": glossary,
         "plural": plural,
         "whole_hash": whole_hash,
@@ -155,10 +152,6 @@ def _plain(text: str) -> str:
     )
 
 
-def _change(value: float) -> str:
-    return decimals.change(value).replace("-", "−")
-
-
 def _component(value: float | None, component: str) -> str:
     """Format the value of a component: counts as integers, other values truncated."""
     if value is None:
@@ -170,8 +163,3 @@ def _limit(value: float, component: str) -> str:
     if component == "mttr_hours" and value > LONGEST_HOURS:
         return f"over {LONGEST_HOURS}"
     return f"{int(value):,}" if component.startswith(COUNTS) else decimals.bound(value)
-
-
-def now() -> datetime:
-    """Current time, from which texts like "2 hours ago" are computed."""
-    return datetime.now(UTC)
