@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 from urllib.parse import parse_qsl, urlsplit
@@ -35,7 +36,7 @@ from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import SAMPLE
 from ciris_scoring.marts.evidence import RULES
 from ciris_scoring.marts.marts import Marts
-from ciris_scoring.marts.verdict import Raised, Steady, verdict
+from ciris_scoring.marts.verdict import Raised, verdict
 from ciris_scoring.marts.words import COMPONENT_WORDS, LOSS_WORDS
 from ciris_scoring.serve import report
 from ciris_scoring.serve.api.database import Database as ServedDatabase
@@ -109,12 +110,20 @@ def test_verdict_follows_from_probability_status_and_alerts(reached, status, rai
     The score is 0.7, its upper bound 0.8 and the fixed loss 0.0789. The logarithms of the losses beyond 0.0789 at
     0.6, 0.7 and 0.8 are -0.8396, -1.2809 and -1.9367, so z = 0.4413 / (0.6558 / 1.96) = 1.319.
     """
-    steady = Steady(
-        *((0.7, 0.8, *reached) if reached else [None] * 4), fixed_loss=0.0789, published=(0.5, 0.99)
-    )
+    steady, high, grant, withhold = (0.7, 0.8, *reached) if reached else [None] * 4
     since = datetime(2026, 5, 2, tzinfo=UTC)
-    alerts = [Raised("a", *raised.split(), since=since, until=AS_OF)] if raised else []
-    found = verdict(0.6, steady, status, alerts)
+    score = SimpleNamespace(
+        capacity_score_steady=steady,
+        capacity_score_steady_high=high,
+        grant_score=grant,
+        withhold_score=withhold,
+        r_ceiling_loss=0.0789,
+        verdict_threshold=0.5,
+        probability_at_threshold=0.99,
+        score_status=status,
+        raised=[Raised("a", *raised.split(), since=since, until=AS_OF)] if raised else [],
+    )
+    found = verdict(score, 0.6)
     assert (found.verdict, found.reason) == (expected, reason)
     assert found.probability == (pytest.approx(0.9066, abs=0.00005) if reached else None)
 

@@ -106,25 +106,16 @@ class Score:
         verdict.
         """
         threshold = self.verdict_threshold if threshold is None else threshold
-        steady = verdicts.Steady(
-            self.capacity_score_steady,
-            self.capacity_score_steady_high,
-            self.grant_score,
-            self.withhold_score,
-            self.r_ceiling_loss,
-            (self.verdict_threshold, self.probability_at_threshold),
-        )
-        found = verdicts.verdict(threshold, steady, self.score_status, self.raised)
+        found = verdicts.verdict(self, threshold)
         if found.verdict == "wait" and self.final_from is not None:
             return replace(found, reason=f"{found.reason}; final from {self.final_from:%Y-%m-%d}")
         if found.verdict == "keep":
-            return replace(
-                found, reason=f"{found.reason}; {self._missing(steady.evidence_for_grant(threshold))}"
-            )
+            return replace(found, reason=f"{found.reason}; {self._missing(threshold)}")
         return found
 
-    def _missing(self, times: float | None) -> str:
-        """Return a clause that says how much more evidence a grant needs, from `Steady.evidence_for_grant`."""
+    def _missing(self, threshold: float) -> str:
+        """Return a clause that says how much more evidence a grant needs."""
+        times = verdicts.evidence_for_grant(self, threshold)
         if times is None:
             return "a grant needs a higher score"
         if self.interval_driver == "q_deferral" and self.n_steady_deferrals:

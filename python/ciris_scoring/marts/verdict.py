@@ -17,6 +17,8 @@ VERDICTS: tuple[VerdictName, ...] = get_args(VerdictName)
 """Verdicts in descending order of urgency."""
 # Values that the API accepts as the kind of an alert, as the name of a red flag, and as either.
 if TYPE_CHECKING:
+    from ciris_scoring.marts.fleet import Score
+
     AlertKind: TypeAlias = str
     RedFlagName: TypeAlias = str
     RaisedName: TypeAlias = str
@@ -96,54 +98,40 @@ class Verdict:
     """Probability that the steady score reaches the threshold, or None without a steady score."""
 
 
-@dataclass(frozen=True, slots=True)
-class Steady:
-    """Steady score of an agent and related columns of fct_capacity_scores, with the same nulls."""
+def _probability(score: "Score", threshold: float) -> float | None:
+    """Return the probability that the steady score reaches a threshold (certainty.md §4b)."""
+    steady, high, fixed_loss = (
+        score.capacity_score_steady,
+        score.capacity_score_steady_high,
+        score.r_ceiling_loss,
+    )
+    if score.probability_at_threshold is not None and threshold == score.verdict_threshold:
+        return score.probability_at_threshold
+    if steady is None or high is None or fixed_loss is None:
+        return None
+    if threshold <= 0 or threshold >= math.exp(-fixed_loss):
+        return float(threshold <= 0)
+    if steady >= high or steady <= 0:
+        return float(steady >= threshold)
+    at, at_score, at_high = (_log_loss(one, fixed_loss) for one in (threshold, steady, high))
+    return normal_share((at - at_score) / ((at_score - at_high) / NORMAL_TO_95))
 
-    score: float | None
-    high: float | None
-    """Upper bound of the 95 % interval."""
-    grant_score: float | None
-    """Score that the agent reaches with the probability that a grant requires."""
-    withhold_score: float | None
-    """Score that the agent reaches with the probability below which a permission is withheld."""
-    fixed_loss: float | None
-    """Loss that no agent avoids, -ln of the highest possible R."""
-    published: tuple[float, float | None]
-    """Published threshold, and the published probability that the steady score reaches it."""
 
-    def probability(self, threshold: float) -> float | None:
-        """Return the probability that the steady score reaches a threshold (certainty.md §4b)."""
-        published_threshold, published = self.published
-        if published is not None and threshold == published_threshold:
-            return published
-        if self.score is None or self.high is None or self.fixed_loss is None:
-            return None
-        if threshold <= 0 or threshold >= math.exp(-self.fixed_loss):
-            return float(threshold <= 0)
-        if self.score >= self.high or self.score <= 0:
-            return float(self.score >= threshold)
-        at, at_score, at_high = map(self._log_loss, (threshold, self.score, self.high))
-        return normal_share((at - at_score) / ((at_score - at_high) / NORMAL_TO_95))
+def evidence_for_grant(score: "Score", threshold: float) -> float | None:
+    """Return by what factor the evidence (traces or judged deferrals) would have to grow for a grant if the steady
+    score stayed as it is, or None if no amount is enough. The standard error falls with the square root of the
+    evidence.
+    """
+    steady, fixed_loss = score.capacity_score_steady, score.r_ceiling_loss
+    if not steady or steady <= threshold or not score.grant_score or fixed_loss is None or not threshold:
+        return None
+    at, at_score, at_grant = (_log_loss(one, fixed_loss) for one in (threshold, steady, score.grant_score))
+    return ((at_grant - at_score) / (at - at_score)) ** 2
 
-    def evidence_for_grant(self, threshold: float) -> float | None:
-        """Return by what factor the evidence (traces or judged deferrals) would have to grow for a grant if the score
-        stayed as it is, or None if no amount is enough. The standard error falls with the square root of the evidence.
-        """
-        if (
-            not self.score
-            or self.score <= threshold
-            or not self.grant_score
-            or self.fixed_loss is None
-            or not threshold
-        ):
-            return None
-        at, at_score, at_grant = map(self._log_loss, (threshold, self.score, self.grant_score))
-        return ((at_grant - at_score) / (at - at_score)) ** 2
 
-    def _log_loss(self, score: float) -> float:
-        """Return the logarithm of the loss beyond the fixed one, which is nearly normal (certainty.md §4b)."""
-        return math.log(max(-math.log(score) - (self.fixed_loss or 0), LEAST_LOSS))
+def _log_loss(score: float, fixed_loss: float) -> float:
+    """Return the logarithm of the loss beyond the fixed one, which is nearly normal (certainty.md §4b)."""
+    return math.log(max(-math.log(score) - fixed_loss, LEAST_LOSS))
 
 
 def percent_sure(probability: float) -> int:
@@ -158,27 +146,22 @@ def sure(probability: float) -> str:
     return f"{bound}{percent} % sure"
 
 
-def verdict(threshold: float, steady: Steady, status: str, raised: Sequence[Raised] = ()) -> Verdict:
-    """Return the verdict on a permission.
-
-    :param threshold: steady score that the permission requires.
-    :param status: status of the score.
-    :param raised: alerts and red flags of the agent at the as-of of the score.
-    """
+def verdict(score: "Score", threshold: float) -> Verdict:
+    """Return the verdict on a permission that requires a steady score of at least the threshold."""
     found: VerdictName
-    reviewing = [one.words for one in raised if one.reviews]
-    probability = steady.probability(threshold)
-    if status == "insufficient_data":
+    reviewing = [one.words for one in score.raised if one.reviews]
+    probability = _probability(score, threshold)
+    if score.score_status == "insufficient_data":
         found, reason = "wait", "too few traces for a score"
-    elif probability is None or steady.grant_score is None or steady.withhold_score is None:
+    elif probability is None or score.grant_score is None or score.withhold_score is None:
         found, reason = "wait", "no steady score yet: a rescore adds it"
     else:
         reason = f"{sure(probability)} that it reaches {threshold:g}"
-        if status == "provisional":
+        if score.score_status == "provisional":
             found, reason = "wait", f"{reason}, but provisional: too little history"
-        elif steady.withhold_score < threshold:
+        elif score.withhold_score < threshold:
             found = "withhold"
-        elif steady.grant_score >= threshold:
+        elif score.grant_score >= threshold:
             found = "grant"
         else:
             found = "keep"

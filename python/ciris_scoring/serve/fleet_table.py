@@ -21,13 +21,14 @@ from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.parameters import windows
 from ciris_scoring.marts.permissions import Permission, meant, permissions
 from ciris_scoring.marts.verdict import VERDICTS, percent_sure
+from ciris_scoring.serve.pages.words import interval
 
 MAX_ROWS = 40
 """Maximum number of agents in a table that a run prints. The others are only counted."""
 MAX_CAUSES = 10
 """The cause is printed for this number of agents at the top of the table, if their verdict is review or withhold."""
 VERDICT_COLOURS = {"review": "yellow", "withhold": "red", "wait": "cyan", "grant": "green"}
-"""Colour of each verdict on a terminal."""
+"""Colour of each verdict on a terminal. The verdict keep has none."""
 
 AGENT_WIDTH = 20
 RAISED_WIDTH = 24
@@ -196,11 +197,7 @@ def _listed(items: list[str]) -> str:
 def _limited(score: Score, column: str) -> str:
     """Format a score with its 95 % interval."""
     value, low, high = Estimate.of(score, column)
-    if value is None:
-        return "-"
-    return decimals.score(value) + (
-        "" if low is None or high is None else f" [{decimals.bound(low)}, {decimals.bound(high)}]"
-    )
+    return "-" if value is None else f"{decimals.score(value)} {interval(low, high)}".rstrip()
 
 
 def _outlined(row: Score | Alert | RedFlag) -> tuple[str | None, str]:

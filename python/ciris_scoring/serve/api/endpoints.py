@@ -32,7 +32,7 @@ from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.parameters import categories as read_categories
 from ciris_scoring.marts.parameters import parameters as read_parameters
 from ciris_scoring.marts.parameters import windows as read_windows
-from ciris_scoring.marts.permissions import Permission, meant, named, published_permission
+from ciris_scoring.marts.permissions import Permission, published_permission
 from ciris_scoring.marts.permissions import permissions as read_permissions
 from ciris_scoring.marts.publication import Publication, read_publication
 from ciris_scoring.marts.quality import Issue, issues
@@ -42,7 +42,16 @@ from ciris_scoring.marts.words import published_words
 from ciris_scoring.serve.api import models
 from ciris_scoring.serve.api.answers import CSV, JSON, Answers, preferred
 from ciris_scoring.serve.api.columns import Described
-from ciris_scoring.serve.api.lens import SORTED_BY, Lens, csv_of, explained, lens_name, name_of, point
+from ciris_scoring.serve.api.lens import (
+    SORTED_BY,
+    Lens,
+    csv_of,
+    explained,
+    lens_name,
+    name_of,
+    point,
+    published_window,
+)
 from ciris_scoring.serve.api.operations import described, problems
 from ciris_scoring.serve.api.problems import LONGEST_SHOWN, Problem, bad_parameter, shown
 
@@ -218,19 +227,6 @@ ThePage = Annotated[Page, Depends()]
 # --- parameters of requests ------------------------------------------------------------------------------------------
 
 
-def _window(publication: Publication, window_days: int | None) -> int:
-    if window_days is None:
-        return publication.window_days[0]
-    if window_days not in publication.window_days:
-        published = " and ".join(map(str, publication.window_days))
-        raise bad_parameter(
-            "window_days",
-            f"is {window_days}, which is not a published window; there are {published}.",
-            allowed=publication.window_days,
-        )
-    return window_days
-
-
 def time_asked(name: str, text: str | None) -> datetime | None:
     """Parse a time in a request.
 
@@ -249,57 +245,27 @@ def time_asked(name: str, text: str | None) -> datetime | None:
 
 @dataclass(frozen=True)
 class Asked:
-    """Parameters that choose scores: publication, as-of (None for the newest) and window."""
+    """A request of scores. None means the reference window, and the newest as-of."""
 
     request: Request
     answers: Answers
     publication: Publication
-    asked_window: int | None
+    window_days: int | None
     as_of: datetime | None
-    threshold: float | None = None
-    """See `Score.verdict`."""
 
-    def deciding(self, marts: Marts, threshold: float | None, permission: str | None) -> "Asked":
-        """Return the request with the threshold and the window of the permission that it means.
-
-        :raises Problem: the permission is unknown, or has another threshold or window.
-        """
-        found = read_permissions(marts)
-        if permission is None:
-            chosen = meant(found, [], threshold, self.window_days)
-        else:
-            try:
-                chosen = named(found, permission, threshold, self.asked_window)
-            except InputError as error:
-                allowed = [one.name for one in found]
-                message = f"is not acceptable. {error.message} {error.hint}"
-                raise bad_parameter("permission", message, allowed=allowed) from None
-        return replace(self, asked_window=chosen.window_days, threshold=chosen.threshold)
-
-    @property
-    def window_days(self) -> int:
-        """The requested window, by default the reference window."""
-        return _window(self.publication, self.asked_window)
-
-    def lens(self, marts: Marts) -> Lens:
-        """Return the marts with the shapes of the lens API."""
-        cache = self.answers.cache()
-        return Lens(marts, self.publication, cache, self.threshold, self.as_of or self.publication.as_of)
-
-    async def answer(self, build: "Callable[[Marts, Asked], models.Answer]", rows: str = "") -> Response:
+    async def answer(self, build: Callable[[Lens], models.Answer], rows: str = "") -> Response:
         """Return the answer that `build` creates, from the cache if possible.
 
-        :param build: function of the marts and of this object with the publication that the transaction sees. A new
-        one may have been published since the request.
+        :param build: function of the publication that its transaction reads, which may be newer than that of the
+        request.
         :param rows: name of the list that is the answer if `Accept` prefers CSV.
         """
         as_csv = rows and preferred(self.request.headers.get("accept"), (JSON, CSV)) == CSV
 
         def of_one_publication(marts: Marts) -> models.Answer | bytes:
-            answer = build(marts, replace(self, publication=read_publication(marts)))
-            if not as_csv:
-                return answer
-            return csv_of(answer, rows).encode()
+            cache = self.answers.cache()
+            answer = build(Lens(marts, read_publication(marts), cache, self.window_days, self.as_of))
+            return csv_of(answer, rows).encode() if as_csv else answer
 
         media_type = f"{CSV}; charset=utf-8" if as_csv else JSON
         return await self.answers.answer(self.request, self.publication, of_one_publication, media_type)
@@ -307,7 +273,7 @@ class Asked:
     async def listing(
         self,
         model: type[models.Answer],
-        read: "Callable[[Marts, Asked], Sequence[Any] | None]",
+        read: Callable[[Lens], Sequence[Any] | None],
         page: Page,
     ) -> Response:
         """Return an answer with one page of rows.
@@ -316,18 +282,18 @@ class Asked:
         """
         members, total = models.LISTS[model]
 
-        def build(marts: Marts, asked: Asked) -> models.Answer:
-            found = read(marts, asked)
+        def build(lens: Lens) -> models.Answer:
+            found = read(lens)
             if found is None:
                 raise Problem("no-right", "The role of the server has no right to read this mart.")
             return model.model_validate(
                 {
-                    "as_of": asked.as_of or asked.publication.as_of,
-                    "window_days": asked.window_days,
+                    "as_of": lens.raised_at,
+                    "window_days": lens.window_days,
                     total: len(found),
                     members: page.of(found),
-                    **page.members(asked.request, found),
-                    "cache": asked.answers.cache(),
+                    **page.members(self.request, found),
+                    "cache": lens.cache,
                 }
             )
 
@@ -338,7 +304,7 @@ async def _asked(
     request: Request, answers: TheAnswers, window_days: AskedWindow = None, as_of: AskedAsOf = None
 ) -> Asked:
     publication = await answers.publication()
-    _window(publication, window_days)
+    published_window(publication, window_days)
     return Asked(request, answers, publication, window_days, time_asked("as_of", as_of))
 
 
@@ -367,31 +333,30 @@ def _one_agent(lens: Lens, asked: str) -> tuple[str, str, str | None]:
     return found[0].agent_id_hash, name_of(found[0]), matches.note
 
 
-def _score(
-    lens: Lens, asked: str, window_days: int, as_of: datetime | None = None
-) -> tuple[Score, str | None]:
+def _score(lens: Lens, asked: str) -> tuple[Score, str | None]:
     """Return the score of the agent that a text identifies, by default the newest, and a note about its name."""
     agent_id_hash, name, note = _one_agent(lens, asked)
+    window_days = lens.window_days
     has_none = f"{shown(name)} has no score with a window of {window_days} days"
     as_ofs = read_as_ofs(lens.marts, agent_id_hash).get(window_days)
     if not as_ofs:
         raise Problem("no-score", f"{has_none}.")
-    at = as_of or as_ofs[-1]
+    at = lens.as_of or as_ofs[-1]
     found = read_scores(lens.marts, at, window_days, agent_id_hash=agent_id_hash, raised_at=lens.raised_at)
     if not found:
         raise _not_then(has_none, at, as_ofs)
     return found[0], note
 
 
-def _fleet_as_of(lens: Lens, asked: Asked) -> datetime | None:
+def _fleet_as_of(lens: Lens) -> datetime | None:
     """Return the requested as-of of the fleet: the newest by default, None if no score is published."""
-    if asked.as_of is None:
-        return asked.publication.as_of
-    published = [row.as_of for row in capacity_over_time(lens.marts, asked.window_days)]
-    if asked.as_of not in published:
-        has_none = f"No score with a window of {asked.window_days} days is published"
-        raise _not_then(has_none, asked.as_of, published)
-    return asked.as_of
+    if lens.as_of is None:
+        return lens.publication.as_of
+    published = [row.as_of for row in capacity_over_time(lens.marts, lens.window_days)]
+    if lens.as_of not in published:
+        has_none = f"No score with a window of {lens.window_days} days is published"
+        raise _not_then(has_none, lens.as_of, published)
+    return lens.as_of
 
 
 def _not_then(has_none: str, as_of: datetime, published: list[datetime]) -> Problem:
@@ -459,41 +424,36 @@ async def fleet(
             and (raised is None or any(one.name == raised for one in score.raised))
         )
 
-    def build(marts: Marts, asked: Asked) -> models.Fleet:
-        asked = asked.deciding(marts, threshold, permission)
-        lens = asked.lens(marts)
-        at = _fleet_as_of(lens, asked)
-        scores = read_scores(marts, at, asked.window_days) if at else []
-        fitting = [score for score in scores if fits(score, asked.threshold)]
+    def build(lens: Lens) -> models.Fleet:
+        lens = lens.deciding(threshold, permission)
+        at = _fleet_as_of(lens)
+        scores = read_scores(lens.marts, at, lens.window_days) if at else []
+        fitting = [score for score in scores if fits(score, lens.threshold)]
         chosen = sorted(fitting, key=lambda score: score.agent_id_hash)
         by = sort.removeprefix("-")
         judging: dict[str, Callable[[Score], Any]] = {
-            "attention": lambda score: attention(score, asked.threshold),
-            "verdict": lambda score: VERDICTS.index(score.verdict(asked.threshold).verdict),
+            "attention": lambda score: attention(score, lens.threshold),
+            "verdict": lambda score: VERDICTS.index(score.verdict(lens.threshold).verdict),
         }
         chosen.sort(key={**SORTED_BY, **judging}[by], reverse=sort.startswith("-"))
-        shown_scores = page.of(chosen)
         unscored = []
         if category is None and verdict in (None, "wait"):
-            unscored = [
-                agent
-                for agent in lens.unscored(at, asked.window_days, raised)
-                if status in (None, agent.score_status)
-            ]
-        agents = [models.FleetScore.model_validate(members) for members in lens.members(shown_scores)]
-        for agent in agents if wanted is not None else ():
-            agent.model_fields_set.intersection_update(wanted or ())
+            without = lens.unscored(at, raised)
+            unscored = [agent for agent in without if status in (None, agent.score_status)]
+        agents = [models.FleetScore.model_validate(members) for members in lens.members(page.of(chosen))]
+        for agent in agents:
+            agent.model_fields_set.intersection_update(known if wanted is None else wanted)
         return models.Fleet(
             timestamp=datetime.now(UTC),
             as_of=at,
-            window_days=asked.window_days,
+            window_days=lens.window_days,
             agent_count=len(agents),
             total_agent_count=len(chosen),
             **page.members(asked.request, chosen, unscored),
             agents=agents,
             total_unscored_count=len(unscored),
             unscored=page.of(unscored),
-            summary=lens.summary(at, asked.window_days, scores),
+            summary=lens.summary(at, scores),
             cache=lens.cache,
         )
 
@@ -510,10 +470,9 @@ async def capacity(
 ) -> Response:
     """Score and verdict of an agent at an as-of. Use the hash of an agent that is called `fleet`."""
 
-    def build(marts: Marts, asked: Asked) -> models.Score:
-        asked = asked.deciding(marts, threshold, permission)
-        lens = asked.lens(marts)
-        score, note = _score(lens, agent_id, asked.window_days, asked.as_of)
+    def build(lens: Lens) -> models.Score:
+        lens = lens.deciding(threshold, permission)
+        score, note = _score(lens, agent_id)
         [members] = lens.members([score])
         return models.Score.model_validate({**members, "agent_note": note, "cache": lens.cache})
 
@@ -530,14 +489,13 @@ async def factors(
 ) -> Response:
     """The five factors of an agent's score: formulas, components, and the largest losses."""
 
-    def build(marts: Marts, asked: Asked) -> models.FactorsAnswer:
-        asked = asked.deciding(marts, threshold, permission)
-        lens = asked.lens(marts)
-        score, note = _score(lens, agent_id, asked.window_days, asked.as_of)
+    def build(lens: Lens) -> models.FactorsAnswer:
+        lens = lens.deciding(threshold, permission)
+        score, note = _score(lens, agent_id)
         [members] = lens.members([score])
         loss_components = [
             replace(one, loss_component=lens_name(one.loss_component))
-            for one in attribution(marts, [score.agent_id_hash], score.as_of, asked.window_days)
+            for one in attribution(lens.marts, [score.agent_id_hash], score.as_of, score.window_days)
         ]
         said = {"words": score.cause, "loss_components": loss_components}
         found = {**explained(members), "agent_note": note, "weighs_most": said, "cache": lens.cache}
@@ -617,12 +575,12 @@ async def history(
     asked = await _asked(request, answers, window_days)
     asked_span = time_asked("from", first), time_asked("to", last)
 
-    def build(marts: Marts, asked: Asked) -> models.History:
-        begin, end, whole = _span(asked.publication, days, *asked_span)
-        score, note = _score(asked.lens(marts), agent_id, asked.window_days)
+    def build(lens: Lens) -> models.History:
+        begin, end, whole = _span(lens.publication, days, *asked_span)
+        score, note = _score(lens, agent_id)
+        key = (lens.marts, [score.agent_id_hash], score.window_days)
         daily_at = MIDNIGHT if interval == "daily" else None
-        agents = [score.agent_id_hash]
-        points = read_histories(marts, agents, asked.window_days, first=begin, last=end, daily_at=daily_at)
+        points = read_histories(*key, first=begin, last=end, daily_at=daily_at)
         return models.History.model_validate(
             {
                 "agent_id_hash": score.agent_id_hash,
@@ -641,7 +599,7 @@ async def history(
                 if end >= whole
                 else _next(request, **{"from": as_of_time.text(end + timedelta(seconds=1))}),
                 "note": "Published scores, unchanged; an as-of without a trace in the window has none.",
-                "cache": answers.cache(),
+                "cache": lens.cache,
             }
         )
 
@@ -675,15 +633,14 @@ async def alerts(
     `kind` and `severity` filter the alerts. `limit` and `offset` apply to both lists.
     """
 
-    def build(marts: Marts, asked: Asked) -> models.Alerts:
-        most = asked.publication.low_capacity_threshold if threshold is None else threshold
-        asked = asked.deciding(marts, verdict_threshold, permission)
-        lens = asked.lens(marts)
-        at = _fleet_as_of(lens, asked)
-        below = lens.below(most, at, asked.window_days)
+    def build(lens: Lens) -> models.Alerts:
+        most = lens.publication.low_capacity_threshold if threshold is None else threshold
+        lens = lens.deciding(verdict_threshold, permission)
+        at = _fleet_as_of(lens)
+        below = lens.below(most, at)
         found = [
             alert
-            for alert in (read_alerts(marts, at, asked.window_days) if at else [])
+            for alert in (read_alerts(lens.marts, at, lens.window_days) if at else [])
             if kind in (None, alert.kind) and severity in (None, alert.severity)
         ]
         agents = page.of(below)
@@ -691,7 +648,7 @@ async def alerts(
             timestamp=datetime.now(UTC),
             as_of=at,
             threshold=most,
-            window_days=asked.window_days,
+            window_days=lens.window_days,
             alert_count=len(agents),
             total_agent_count=len(below),
             agents=agents,
@@ -723,11 +680,11 @@ async def red_flags(
 ) -> Response:
     """Red flags of selective reporting at an as-of. They are reasons to look and do not change a score."""
 
-    def read(marts: Marts, asked: Asked) -> list[Any]:
-        at = _fleet_as_of(asked.lens(marts), asked)
+    def read(lens: Lens) -> list[Any]:
+        at = _fleet_as_of(lens)
         return [
             {**asdict(one), "agent_name": name_of(one)}
-            for one in (read_red_flags(marts, at, asked.window_days) if at else [])
+            for one in (read_red_flags(lens.marts, at, lens.window_days) if at else [])
             if red_flag in (None, one.red_flag)
         ]
 
@@ -737,22 +694,22 @@ async def red_flags(
 @_listed("agents", "agents", models.Agents)
 async def agents(asked: TheAsked, page: ThePage) -> Response:
     """All agents that have sent traces, with their names and the times of their traces."""
-    return await asked.listing(models.Agents, lambda marts, _: all_agents(marts), page)
+    return await asked.listing(models.Agents, lambda lens: all_agents(lens.marts), page)
 
 
 @_listed("runs", "runs", models.Runs, 403)
 async def runs(asked: TheAsked, page: ThePage) -> Response:
     """The log of runs, the newest first."""
-    return await asked.listing(models.Runs, lambda marts, _: run_records(marts, DEEPEST), page)
+    return await asked.listing(models.Runs, lambda lens: run_records(lens.marts, DEEPEST), page)
 
 
 @_listed("data-quality", "data_quality", models.DataQuality, 403)
 async def data_quality(asked: TheAsked, page: ThePage) -> Response:
     """Traces that were repaired, set aside or refused: counts of all days, and of the last 14 days up to the as-of."""
 
-    def read(marts: Marts, asked: Asked) -> list[Issue] | None:
-        at = asked.as_of or asked.publication.as_of or datetime.now(UTC)
-        return issues(marts, (at - timedelta(microseconds=1)).date(), QUALITY_DAYS)
+    def read(lens: Lens) -> list[Issue] | None:
+        at = lens.raised_at or datetime.now(UTC)
+        return issues(lens.marts, (at - timedelta(microseconds=1)).date(), QUALITY_DAYS)
 
     return await asked.listing(models.DataQuality, read, page)
 
@@ -761,8 +718,9 @@ async def data_quality(asked: TheAsked, page: ThePage) -> Response:
 async def permissions(asked: TheAsked, page: ThePage) -> Response:
     """The permissions that verdicts are about: those of permissions.csv, else that of the published verdicts."""
 
-    def read(marts: Marts, asked: Asked) -> list[Permission]:
-        return read_permissions(marts) or [published_permission(marts, asked.publication.window_days[0])]
+    def read(lens: Lens) -> list[Permission]:
+        published = published_permission(lens.marts, lens.publication.window_days[0])
+        return read_permissions(lens.marts) or [published]
 
     return await asked.listing(models.Permissions, read, page)
 
@@ -777,8 +735,8 @@ async def acknowledgements(
 ) -> Response:
     """Acknowledgements of alerts and red flags that are in force. `ciris-scoring acknowledge` writes them."""
 
-    def read(marts: Marts, asked: Asked) -> list[Acknowledgement]:
-        found = read_acknowledgements(marts)
+    def read(lens: Lens) -> list[Acknowledgement]:
+        found = read_acknowledgements(lens.marts)
         return found if log else list(in_force(found).values())
 
     return await asked.listing(models.Acknowledgements, read, page)
@@ -788,9 +746,9 @@ async def acknowledgements(
 async def verdict_history(agent_id: AgentId, asked: TheAsked, page: ThePage) -> Response:
     """Periods in which an agent had the same published verdict, the newest first."""
 
-    def read(marts: Marts, asked: Asked) -> list[VerdictPeriod]:
-        agent_id_hash, _, _ = _one_agent(asked.lens(marts), agent_id)
-        return verdict_periods(marts, agent_id_hash, asked.window_days)
+    def read(lens: Lens) -> list[VerdictPeriod]:
+        agent_id_hash, _, _ = _one_agent(lens, agent_id)
+        return verdict_periods(lens.marts, agent_id_hash, lens.window_days)
 
     return await asked.listing(models.VerdictHistory, read, page)
 
@@ -799,9 +757,9 @@ async def verdict_history(agent_id: AgentId, asked: TheAsked, page: ThePage) -> 
 async def deferrals(agent_id: AgentId, asked: TheAsked, page: ThePage) -> Response:
     """Deferrals that the component q_deferral of a score is computed from, the lowest value first."""
 
-    def read(marts: Marts, asked: Asked) -> list[Deferral]:
-        score, _ = _score(asked.lens(marts), agent_id, asked.window_days, asked.as_of)
-        return judged_deferrals(marts, score.agent_id_hash, score.as_of, score.window_start)
+    def read(lens: Lens) -> list[Deferral]:
+        score, _ = _score(lens, agent_id)
+        return judged_deferrals(lens.marts, score.agent_id_hash, score.as_of, score.window_start)
 
     return await asked.listing(models.Deferrals, read, page)
 
@@ -870,18 +828,17 @@ async def evidence(
 ) -> Response:
     """Traces that lowered a component of a score, the newest first."""
 
-    def build(marts: Marts, asked: Asked) -> models.Evidence:
-        lens = asked.lens(marts)
-        score, note = _score(lens, agent_id, asked.window_days, asked.as_of)
+    def build(lens: Lens) -> models.Evidence:
+        score, note = _score(lens, agent_id)
         key = (score.agent_id_hash, score.as_of, score.window_start)
-        traces = read_evidence(marts, component, *key, after=after, limit=limit + 1)
+        traces = read_evidence(lens.marts, component, *key, after=after, limit=limit + 1)
         page = traces[:limit]
         return models.Evidence(
             agent_id_hash=score.agent_id_hash,
             agent_name=name_of(score),
             agent_note=note,
             as_of=score.as_of,
-            window_days=asked.window_days,
+            window_days=score.window_days,
             window_start=score.window_start,
             component=component,
             lowered_by_unit=RULES[component].unit,

@@ -2,12 +2,13 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from operator import attrgetter
 from typing import Any
 
 from ciris_scoring.basics.components import COMPONENT_ROWS
+from ciris_scoring.basics.errors import InputError
 from ciris_scoring.marts import agent as agent_reading
 from ciris_scoring.marts import agents, fleet
 from ciris_scoring.marts import verdict as verdicts
@@ -15,11 +16,13 @@ from ciris_scoring.marts.factors import FACTORS
 from ciris_scoring.marts.fleet import Score
 from ciris_scoring.marts.history import Point
 from ciris_scoring.marts.marts import Marts
+from ciris_scoring.marts.permissions import meant, named, permissions
 from ciris_scoring.marts.publication import Publication
 from ciris_scoring.marts.verdict import VERDICTS
 from ciris_scoring.marts.words import FACTOR_WORDS
 from ciris_scoring.serve.api import models
 from ciris_scoring.serve.api.columns import Described
+from ciris_scoring.serve.api.problems import bad_parameter
 from ciris_scoring.serve.spreadsheet import csv_text
 
 LENS_NAMES = {one.component: one.lens_name for one in COMPONENT_ROWS if one.lens_name}
@@ -42,6 +45,20 @@ def lens_name(component: str) -> str:
     return LENS_NAMES.get(component, component)
 
 
+def published_window(publication: Publication, window_days: int | None) -> int:
+    """Return a requested window, by default the reference window.
+
+    :raises Problem: the window is not published.
+    """
+    if window_days is None:
+        return publication.window_days[0]
+    if window_days not in publication.window_days:
+        published = " and ".join(map(str, publication.window_days))
+        message = f"is {window_days}, which is not a published window; there are {published}."
+        raise bad_parameter("window_days", message, allowed=publication.window_days)
+    return window_days
+
+
 def name_of(row: Any) -> str:
     """Return the name of an agent, or its hash if it never sent a name. Clients of the lens expect a text."""
     name: str = row.agent_name or row.agent_id_hash
@@ -56,15 +73,42 @@ def _members(row: Score | Point, model: type[Described]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Lens:
-    """The marts of one publication, with the shapes of the lens API."""
+    """The marts of one publication and the parameters that choose scores, with the shapes of the lens API."""
 
     marts: Marts
     publication: Publication
     cache: models.Cache
+    asked_window: int | None
+    as_of: datetime | None
+    """Requested as-of; None for the newest."""
     threshold: float | None = None
     """See `Score.verdict`."""
-    raised_at: datetime | None = None
-    """As-of of the alerts, or None for that of the score."""
+
+    @property
+    def window_days(self) -> int:
+        """The requested window, by default the reference window."""
+        return published_window(self.publication, self.asked_window)
+
+    @property
+    def raised_at(self) -> datetime | None:
+        """As-of of the alerts."""
+        return self.as_of or self.publication.as_of
+
+    def deciding(self, threshold: float | None, permission: str | None) -> "Lens":
+        """Return the same marts with the threshold and the window of the permission that a request means.
+
+        :raises Problem: the permission is unknown, or has another threshold or window.
+        """
+        found = permissions(self.marts)
+        if permission is None:
+            chosen = meant(found, [], threshold, self.window_days)
+        else:
+            try:
+                chosen = named(found, permission, threshold, self.asked_window)
+            except InputError as error:
+                message = f"is not acceptable. {error.message} {error.hint}"
+                raise bad_parameter("permission", message, allowed=[one.name for one in found]) from None
+        return replace(self, asked_window=chosen.window_days, threshold=chosen.threshold)
 
     def members(self, scores: Sequence[Score]) -> Iterator[dict[str, Any]]:
         """Yield the members of each score, with its factors. All scores must have the same as-of and window."""
@@ -116,16 +160,14 @@ class Lens:
             "probability_at_threshold": found.probability,
         }
 
-    def unscored(
-        self, as_of: datetime | None, window_days: int, raised: str | None = None
-    ) -> list[models.Unscored]:
+    def unscored(self, as_of: datetime | None, raised: str | None = None) -> list[models.Unscored]:
         """Return the agents without a score at an as-of.
 
         :param raised: return only agents with this alert or red flag at the as-of.
         """
         having = None
         if raised is not None and as_of is not None:
-            found = verdicts.raised(self.marts, window_days, as_of)
+            found = verdicts.raised(self.marts, self.window_days, as_of)
             having = {agent for agent, of_agent in found.items() if raised in (one.name for one in of_agent)}
         return [
             models.Unscored.model_validate(
@@ -136,16 +178,16 @@ class Lens:
                     "missing_traces": self._missing(agent.n_traces),
                 }
             )
-            for agent in agents.unscored(self.marts, as_of, window_days)
+            for agent in agents.unscored(self.marts, as_of, self.window_days)
             if having is None or agent.agent_id_hash in having
         ]
 
-    def summary(self, as_of: datetime | None, window_days: int, scores: Sequence[Score]) -> models.Summary:
+    def summary(self, as_of: datetime | None, scores: Sequence[Score]) -> models.Summary:
         """Return the summary of the fleet.
 
         :param scores: all scores of the fleet, not only a page of them.
         """
-        found = None if as_of is None else fleet.capacity(self.marts, as_of, window_days)
+        found = None if as_of is None else fleet.capacity(self.marts, as_of, self.window_days)
         judged_as = Counter(score.verdict(self.threshold).verdict for score in scores)
         means = {name for name in models.Summary.model_fields if name.endswith("_capacity_score")}
         counted = models.Summary.model_fields.keys() - means - {"verdicts"}
@@ -155,14 +197,13 @@ class Lens:
             | {"verdicts": {name: judged_as[name] for name in VERDICTS}}
         )
 
-    def below(self, threshold: float, as_of: datetime | None, window_days: int) -> list[models.AlertedAgent]:
+    def below(self, threshold: float, as_of: datetime | None) -> list[models.AlertedAgent]:
         """Return the agents below a threshold at an as-of, the lowest score first; none if the as-of is None."""
         if as_of is None:
             return []
-        found = fleet.scores(self.marts, as_of, window_days, below=threshold)
-        non_exempt = agent_reading.non_exempt_traces(
-            self.marts, [score.agent_id_hash for score in found], as_of, window_days
-        )
+        found = fleet.scores(self.marts, as_of, self.window_days, below=threshold)
+        hashes = [score.agent_id_hash for score in found]
+        non_exempt = agent_reading.non_exempt_traces(self.marts, hashes, as_of, self.window_days)
         return [
             models.AlertedAgent.model_validate(
                 {

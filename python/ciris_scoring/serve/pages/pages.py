@@ -197,7 +197,11 @@ class _Page:
         :param more: see `message_page`.
         """
         way_back = self.links.fleet(self.window_days)
-        of_layout = {"window_days": self.window_days, "as_of": self.as_of, "links": self.links}
+        of_layout: dict[str, Any] = {
+            "window_days": self.window_days,
+            "as_of": self.as_of,
+            "links": self.links,
+        }
         return Instead(message_page(heading, lines, **more, **of_layout, way_back=way_back), status)
 
 
