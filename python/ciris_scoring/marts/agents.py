@@ -134,9 +134,9 @@ def find(marts: Marts, text: str) -> Found:
 
 
 def near(marts: Marts, text: str) -> dict[str, Agent]:
-    """Find the agents whose current or former name is similar to a text: at most three, by name, the most similar
+    """Find the agents whose current or former name is similar to a text. Return at most three by name, the most similar
     first."""
-    if len(text) > LONGEST_NAME:
+    if len(text) > LONGEST_NAME or not is_possible(text):
         return {}
     found = marts.rows(
         Agent,

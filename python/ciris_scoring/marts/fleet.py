@@ -266,10 +266,6 @@ class FleetCapacity:
     min_capacity_score: float | None
     latest_scored_at: datetime
 
-    def n_in(self, category: str) -> int:
-        """Return the number of agents in a category, or 0 if the mart has no column for it."""
-        return int(getattr(self, f"n_{category}", 0))
-
 
 def capacity_over_time(
     marts: Marts,

@@ -47,11 +47,12 @@ NOT_COMPARABLE = {
     "no_score": "one of the two has too few traces for a score",
 }
 RULE = (
-    "Points are divided equally among the traces of the window that lowered the component; those of missing "
-    "fields by the number of fields, those of slow recovery by the hours of the episodes that a trace began. "
-    "Incoherent signals may have come before the window. Fixed cost, drift, overconfidence and deferrals judged poor "
-    "are not attributed to single traces."
+    "Points are divided equally among the traces of the window that lowered the component. Points of missing fields "
+    "are divided by the number of fields, points of slow recovery by the hours of the episodes that a trace began. "
+    "Incoherent signals may be older than the window. Fixed cost, drift, overconfidence and deferrals judged poor are "
+    "not attributed to single traces."
 )
+"""Rule by which points are attributed to traces."""
 
 Row = dict[str, Any]
 
@@ -71,7 +72,7 @@ def explain(
     :param as_of: as-of of the score; None for the agent's newest.
     :param window_days: window of the score; None for the shortest window in which the agent has a score.
     :param since: earlier as-of to compare with.
-    :param threshold: steady score that the permission requires, or None for the threshold of the published verdict.
+    :param threshold: see `Score.verdict`.
     :param permission: name of a permission, which decides threshold and window.
     :raises InputError: the agent or a score does not exist, or the agent is ambiguous.
     :raises DatabaseError: nothing is published, or the database returns an error.
@@ -106,12 +107,12 @@ def explain(
 
 # --- reading -------------------------------------------------------------------------------------------------------
 
-# The points are null if the score is null, because nothing is attributed then.
 TRACE = """
         trace_check_id, trace_id, traced_at, selected_action, audit_sequence_number,
         previous_audit_sequence_number, is_chain_gap, is_chain_rewind, is_chain_duplicate, is_signature_verified,
         is_key_registered, is_link_valid, n_fields_present, failed_comparisons
 """
+# A trace has no points if the score is null, because a null score is not attributed.
 COSTS = """
 attribution as (
     select loss_component, points_lost
@@ -124,7 +125,7 @@ shares as (
         attribution.points_lost * lowered.amount / sum(lowered.amount) over component as points
     from lowered
     left join attribution on lowered.loss_component = attribution.loss_component
-    -- A sum of doubles depends on their order.
+    -- The order is fixed, because a sum of doubles depends on it.
     window component as (
         partition by lowered.loss_component
         order by lowered.trace_check_id rows between unbounded preceding and unbounded following
@@ -175,10 +176,7 @@ def _find_score(
     moment: datetime | None,
     window_days: int | None,
 ) -> Row:
-    """Return the requested row of fct_capacity_scores.
-
-    :param as_ofs: as-ofs of the agent by window.
-    """
+    """Return the requested row of fct_capacity_scores. `as_ofs` are those of the agent by window."""
     if not as_ofs:
         raise InputError(
             f"Agent {agent_id_hash} has no score yet: it has no trace in a window that was scored.",
@@ -229,12 +227,10 @@ def _loss_components(marts: Marts, score: Row) -> list[Row]:
     }
     return [
         {
-            **_of_row(loss_component, "factor", "loss_component", "loss", "points_lost", "rank"),
-            "n_traces": counts.get(loss_component.loss_component, 0)
-            if loss_component.loss_component in RULES
-            else None,
+            **_of_row(one, "factor", "loss_component", "loss", "points_lost", "rank"),
+            "n_traces": counts.get(one.loss_component, 0) if one.loss_component in RULES else None,
         }
-        for loss_component in agent_reading.attribution(marts, *_key(score))
+        for one in agent_reading.attribution(marts, *_key(score))
     ]
 
 
@@ -256,8 +252,8 @@ def _comparisons(marts: Marts, score: Row) -> list[Row]:
         {
             **comparison,
             "loss_components": [
-                _of_row(loss_component, "factor", "loss_component", "loss_change", "points", "rank")
-                for loss_component in agent_reading.changes(
+                _of_row(one, "factor", "loss_component", "loss_change", "points", "rank")
+                for one in agent_reading.changes(
                     marts, *_key(score), compared_with=comparison["compared_with"]
                 )
             ],
@@ -267,7 +263,7 @@ def _comparisons(marts: Marts, score: Row) -> list[Row]:
 
 
 def _since(marts: Marts, score: Row, earlier: datetime, as_ofs: Sequence[datetime]) -> Row:
-    """Compare a score with that of an earlier as-of. Changes by component exist only if fct_score_changes has them."""
+    """Compare a score with that of an earlier as-of. Changes by component are null if fct_score_changes has none."""
     if earlier >= score["as_of"]:
         raise InputError(
             f"--since is {as_of_time.text(earlier)}, which is not before the as-of {as_of_time.text(score['as_of'])}.",
@@ -357,7 +353,7 @@ def _traces(marts: Marts, score: Row) -> dict[str, Any]:
 
 
 def _verdict(marts: Marts, score: Row, threshold: float | None, *, is_newest: bool) -> Row:
-    """Return the main cause of the score, the verdict on a permission, and the alerts and red flags that are raised."""
+    """Return main cause, verdict, and the alerts and red flags that are raised."""
     newest = fleet.newest(marts, score["window_days"])
     at = newest.as_of if newest and is_newest else score["as_of"]
     key = (score["as_of"], score["window_days"])
@@ -378,7 +374,6 @@ def _verdict(marts: Marts, score: Row, threshold: float | None, *, is_newest: bo
 
 
 def _red_flags(marts: Marts, score: Row) -> list[Row]:
-    """Return the red flags of selective reporting."""
     return marts.dicts(
         """
         select red_flag, field, value, comparison_value, compared_with, z, message
@@ -394,11 +389,11 @@ def _red_flags(marts: Marts, score: Row) -> list[Row]:
 
 
 class TableLine(str):
-    """A line of a table, which is not wrapped."""
+    """A line of a table, which must not be wrapped."""
 
 
 def page_width() -> int:
-    """Return the width of prose: the width of the terminal, but at most a limit."""
+    """Return the width of prose: the width of the terminal, but at most `WIDEST`."""
     return min(columns() or PAGE_WIDTH, WIDEST)
 
 
@@ -409,10 +404,7 @@ def _table(*arguments: Any) -> list[str]:
 def page(explanation: Mapping[str, Any]) -> str:
     """Format an explanation as text without control characters. Prose has the width of the terminal."""
     sections = [
-        [
-            *_score_lines(explanation),
-            *_remedy_lines(explanation["raised"]),
-        ],
+        [*_score_lines(explanation), *_remedy_lines(explanation["raised"])],
         _part_lines(explanation),
         _change_lines(explanation),
         _event_lines(explanation["events"]),
@@ -488,10 +480,8 @@ def _steady_lines(score: Row) -> list[str]:
 
 
 def _part_lines(explanation: Mapping[str, Any]) -> list[str]:
-    loss_components, words = (
-        explanation["loss_components"],
-        {**LOSS_WORDS, "i_chain": explanation["chain_cause"]},
-    )
+    loss_components = explanation["loss_components"]
+    words = {**LOSS_WORDS, "i_chain": explanation["chain_cause"]}
     if explanation["score"]["capacity_score"] is None:
         return []
     if not loss_components:
@@ -508,14 +498,8 @@ def _part_lines(explanation: Mapping[str, Any]) -> list[str]:
         )
         for row in costly
     ]
-    headings: tuple[str, ...] = (
-        "loss component",
-        "column",
-        "factor",
-        "points",
-        f"of 1 ({BAR_WIDTH} #)",
-        "traces",
-    )
+    bars = f"of 1 ({BAR_WIDTH} #)"
+    headings: tuple[str, ...] = ("loss component", "column", "factor", "points", bars, "traces")
     rest = [named(row["loss_component"]) for row in loss_components if row["points_lost"] == 0]
     table = _table(headings, rows, {"points", "traces"})
     if max(map(width, table)) > page_width():  # too wide, so omit the bars
@@ -536,12 +520,11 @@ def _change_lines(explanation: Mapping[str, Any]) -> list[str]:
             before, now = decimals.score(row["score_before"]), decimals.score(row["score_now"])
             lines.append(f"  {what}{before} -> {now}, {decimals.change(row['change'])}")
         if row["loss_components"]:
-            moved = sorted(row["loss_components"], key=lambda loss_component: -abs(loss_component["points"]))
+            moved = sorted(row["loss_components"], key=lambda one: -abs(one["points"]))
             told = [
-                f"{named(loss_component['loss_component'], explanation['chain_cause'])} "
-                f"{decimals.change(loss_component['points'])}"
-                for loss_component in moved
-                if abs(loss_component["points"]) >= 0.001
+                f"{named(one['loss_component'], explanation['chain_cause'])} {decimals.change(one['points'])}"
+                for one in moved
+                if abs(one["points"]) >= 0.001
             ]
             moves = ", ".join(told) or "no loss component moved by 0.001 or more"
             lines.append(f"    by loss component: {moves}")

@@ -163,36 +163,32 @@ class Answers:
 def preferred(accept: str | None, offered: Sequence[str]) -> str | None:
     """Return the offered media type that an Accept header prefers, or None if it accepts none of them. If it prefers
     several equally, return the first one."""
-    if accept is None:
-        return offered[0]
-    liked: dict[str, tuple[int, float]] = dict.fromkeys(offered, (0, 0.0))
-    for entry in accept.lower().split(","):
-        media_range, *parameters = (part.strip() for part in entry.split(";"))
-        quality = 1.0
-        for parameter in parameters:
-            name, _, value = parameter.partition("=")
-            if name.strip() == "q":
-                try:
-                    quality = float(value)
-                except ValueError:
-                    quality = 0.0
-        for media_type in offered:
-            ranges = ("*/*", media_type.split("/")[0] + "/*", media_type)
-            closeness = ranges.index(media_range) + 1 if media_range in ranges else 0
-            if closeness > liked[media_type][0]:
-                liked[media_type] = closeness, quality
-    best = max(offered, key=lambda media_type: liked[media_type][1])
-    return best if liked[best][1] > 0 else None
+    weights = _weights("*/*" if accept is None else accept)
+
+    def weight(media_type: str) -> float:
+        ranges = (media_type, media_type.split("/")[0] + "/*", "*/*")
+        return next((weights[one] for one in ranges if one in weights), 0.0)
+
+    best = max(offered, key=weight)
+    return best if weight(best) > 0 else None
 
 
 def _takes_gzip(accept_encoding: str | None) -> bool:
-    if accept_encoding is None:
-        return False
-    codings = {}
-    for entry in accept_encoding.lower().split(","):
-        coding, _, quality = entry.partition(";")
-        codings[coding.strip()] = quality.strip().replace(" ", "")
-    return codings.get("gzip", codings.get("*", "q=0")) not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
+    weights = _weights(accept_encoding or "")
+    return weights.get("gzip", weights.get("*", 0.0)) > 0
+
+
+def _weights(header: str) -> dict[str, float]:
+    """Return the weight (q) of each value in an Accept header; 0 if it is not a number."""
+    found = {}
+    for entry in header.lower().split(","):
+        value, *parameters = (part.strip() for part in entry.split(";"))
+        named = {name.strip(): number for name, _, number in (one.partition("=") for one in parameters)}
+        try:
+            found[value] = float(named.get("q", 1))
+        except ValueError:
+            found[value] = 0.0
+    return found
 
 
 def _gzipped(body: bytes) -> bytes | None:

@@ -18,7 +18,7 @@ from ciris_scoring.basics.errors import InputError
 from ciris_scoring.marts.acknowledgements import Acknowledgement, in_force
 from ciris_scoring.marts.acknowledgements import log as read_acknowledgements
 from ciris_scoring.marts.agent import EXEMPT_ACTIONS, NON_EXEMPT_ACTIONS, attribution
-from ciris_scoring.marts.agents import WHOLE_HASH, all_agents, find, is_possible, near, whole_hash
+from ciris_scoring.marts.agents import WHOLE_HASH, all_agents, find, near, whole_hash
 from ciris_scoring.marts.alerts import alerts as read_alerts
 from ciris_scoring.marts.alerts import red_flags as read_red_flags
 from ciris_scoring.marts.deferrals import Deferral, judged_deferrals
@@ -61,12 +61,14 @@ MOST_UNKNOWN = 10
 MOST_NAMED = 1_000
 """Maximum number of agents that are listed if a name is ambiguous."""
 MOST_NEAR = 10
-"""Maximum number of the nearest as-ofs that are listed if the requested one does not exist."""
+"""Maximum number of as-ofs that are listed if the requested one does not exist."""
 DEEPEST = 10_000_000
 MIDNIGHT = datetime(1970, 1, 1, tzinfo=UTC)
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 UNESCAPED_PLUS = re.compile(r"(T.*) (\d\d:?\d\d)$")
 """A time whose offset has a space instead of a plus sign: a plus sign in a URL means a space unless it is escaped."""
+IGNORED = "x-ignored"
+"""Key of a route's `openapi_extra` with the names of parameters that the server accepts and ignores."""
 LENS_PARAMETERS = {
     "lambda_C": "lambda_c",
     "mu_C": "mu_c",
@@ -170,10 +172,12 @@ async def known_parameters(request: Request) -> None:
 
     :raises Problem: there is an unknown parameter.
     """
-    dependants = [request.scope["route"].dependant]
+    route = request.scope["route"]
+    dependants = [route.dependant]
     for dependant in dependants:
         dependants += dependant.dependencies
     known = [field.alias for dependant in dependants for field in dependant.query_params]
+    known += (route.openapi_extra or {}).get(IGNORED, ())
     unknown = [name for name in request.query_params if name not in known and not name.startswith("_")]
     if unknown:
         there_are = f"there are {', '.join(known)}" if known else "there is none"
@@ -317,7 +321,7 @@ def _one_agent(lens: Lens, asked: str) -> tuple[str, str, str | None]:
     found = matches.agents
     if not found:
         detail = f"No agent is named {shown(asked)}, and no agent hash starts with it."
-        nearest = near(lens.marts, asked) if is_possible(asked) else {}
+        nearest = near(lens.marts, asked)
         if not nearest:
             raise Problem("unknown-agent", detail)
         detail += f" The nearest names are {', '.join(map(shown, nearest))}."

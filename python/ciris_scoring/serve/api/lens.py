@@ -153,7 +153,7 @@ class Lens:
             **_members(score, model),
             "interval_driver": score.interval_driver and lens_name(score.interval_driver),
             "unmeasured_components": [lens_name(name) for name in score.unmeasured_components],
-            "missing_traces": self._missing(score.n_traces),
+            "missing_traces": score.missing_traces or 0,
             "verdict": found.verdict,
             "verdict_reason": found.reason,
             "verdict_threshold": found.threshold,
@@ -175,7 +175,7 @@ class Lens:
                     **asdict(agent),
                     "agent_name": name_of(agent),
                     "score_status": agent.score_status or NO_TRACES,
-                    "missing_traces": self._missing(agent.n_traces),
+                    "missing_traces": max(0, self.publication.min_traces - agent.n_traces),
                 }
             )
             for agent in agents.unscored(self.marts, as_of, self.window_days)
@@ -213,9 +213,6 @@ class Lens:
             )
             for score in found
         ]
-
-    def _missing(self, n_traces: int) -> int:
-        return max(0, self.publication.min_traces - n_traces)
 
 
 def explained(score: dict[str, Any]) -> dict[str, Any]:

@@ -31,21 +31,9 @@ Status = Literal["final", "provisional", "insufficient_data"]
 Severity = Literal["critical", "warning", "red_flag"]
 Confidence = Literal["insufficient", "low", "medium", "high"]
 
-Hash = Annotated[
-    str, Field(description="Identifier of the agent, which never changes.", examples=["4107c26fee8baae4"])
-]
-Name = Annotated[
-    str,
-    Field(
-        description="Name of the agent, or its hash if it never sent a name. Not unique.", examples=["Link"]
-    ),
-]
-Note = Annotated[
-    str | None,
-    Field(
-        description="Sentence about other agents that once had the requested name; null if there are none."
-    ),
-]
+Hash = Annotated[str, Field(description="Permanent id of the agent.", examples=["4107c26fee8baae4"])]
+Name = Annotated[str, Field(description="Name, or the hash of an unnamed agent.", examples=["Link"])]
+Note = Annotated[str | None, Field(description="Agents that once had the requested name; null if none.")]
 Share = Annotated[float, Field(ge=0, le=1, examples=[0.538])]
 Since = Annotated[
     Moment | None,
@@ -227,9 +215,7 @@ class ScoreBase(Described):
     missing_traces: int = Field(
         description="Number of further traces that the agent needs for a score, or 0."
     )
-    last_traced_at: Moment | None = Field(
-        description="Time of the agent's last trace; null if it is not before the as-of."
-    )
+    last_traced_at: Moment | None = Field(description="Last trace; null if it is not before the as-of.")
     raised: list[Raised] = Field(description="Alerts and red flags; acknowledged ones last.")
 
 

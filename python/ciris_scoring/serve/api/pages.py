@@ -16,7 +16,7 @@ from ciris_scoring.marts.evidence import RULES
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.verdict import AlertKind
 from ciris_scoring.serve.api.answers import CSV
-from ciris_scoring.serve.api.endpoints import After, AskedAsOf, TheAnswers, time_asked
+from ciris_scoring.serve.api.endpoints import IGNORED, After, AskedAsOf, TheAnswers, time_asked
 from ciris_scoring.serve.api.problems import Problem
 from ciris_scoring.serve.pages import pages
 from ciris_scoring.serve.pages.links import ServedLinks
@@ -36,7 +36,6 @@ Threshold = Annotated[Annotated[float, Field(ge=0, le=1)] | None, EMPTY_IS_NONE,
 WindowDays = Annotated[int | None, Query(ge=1, le=10_000)]
 Days = Annotated[int | None, Query(ge=1, le=3_660)]
 Offset = Annotated[int, Query(ge=0, le=10_000_000)]
-Chosen = Annotated[str | None, Query(max_length=200)]
 
 
 async def _at(
@@ -56,23 +55,8 @@ History = Annotated[dict[str, Any], Depends(_history)]
 """Parameters of pages with a history: window, as-of, threshold, and number of days before the as-of."""
 
 
-class TableState:
-    """Sorting and filters of the fleet table. The server ignores them; the page's script reads them from the URL."""
-
-    def __init__(
-        self,
-        search: Chosen = None,
-        verdict: Chosen = None,
-        category: Chosen = None,
-        alerts: Chosen = None,
-        red_flags: Chosen = None,
-        new: Chosen = None,
-        factors: Chosen = None,
-        page: Chosen = None,
-        fold: Chosen = None,
-        sort: Chosen = None,
-    ):
-        pass
+TABLE = ("search", "verdict", "category", "alerts", "red_flags", "new", "factors", "page", "fold", "sort")
+"""Parameters with filters, page and order of the fleet table. The page's script reads them from the URL."""
 
 
 async def _answer(
@@ -126,10 +110,8 @@ def _up(request: Request) -> str:
     return "../" * (request.scope["raw_path"].count(b"/") - 1) or "./"
 
 
-@router.get("/")
-async def fleet_page(
-    request: Request, answers: TheAnswers, table: Annotated[TableState, Depends()], history: History
-) -> Response:
+@router.get("/", openapi_extra={IGNORED: TABLE})
+async def fleet_page(request: Request, answers: TheAnswers, history: History) -> Response:
     """Serve the page of the fleet."""
     return await _answer(request, answers, pages.fleet_page, "fleet", **history)
 

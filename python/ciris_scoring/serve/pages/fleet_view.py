@@ -63,13 +63,15 @@ class FleetView:
     """Verdicts of all agents by hash."""
     spreads: list[Spread]
     categories: Counter[str | None]
-    """Numbers of agents by category of the steady score."""
+    """Numbers of agents by category of the steady score; None for agents without a steady score."""
     elsewhere: Mapping[str, Sequence[str]]
     """Sentences about alerts and red flags that only another window has, by agent hash."""
     new: Sequence[tuple[str, datetime, int]]
-    """Names of recent periods, with their first as-of and the number of agents with an alert or red flag since."""
+    """Names of recent periods, with their first as-of and the number of agents with an alert or red flag that began
+    later."""
     raised: Mapping[str, Mapping[str, int]]
-    """Numbers of agents by alert and by red flag, under the keys `alerts` and `red_flags`, the most frequent first."""
+    """Under the keys `alerts` and `red_flags`: numbers of agents by name, the most frequent first. Acknowledged alerts
+    and red flags are not counted."""
     without_trace: list[Unscored]
     """Agents that sent traces before the window, but none in it."""
     over_time: list[FleetCapacity]
@@ -90,10 +92,6 @@ class FleetView:
     def n_with(self, verdict: str) -> int:
         """Return the number of agents with a verdict."""
         return sum(one.verdict == verdict for one in self.verdicts.values())
-
-    def n_in(self, category: str | None) -> int:
-        """Return the number of agents in a category, by the steady score; None for those without a steady score."""
-        return self.categories[category]
 
     @property
     def n_seen(self) -> int:

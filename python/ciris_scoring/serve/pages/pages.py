@@ -263,7 +263,7 @@ def _score_of(page: _Page, asked: str) -> Score:
     matches = agents_reading.find(page.marts, asked)
     found = matches.agents
     if not found:
-        near = agents_reading.near(page.marts, asked) if agents_reading.is_possible(asked) else {}
+        near = agents_reading.near(page.marts, asked)
         lines = ["No agent has this name, and no agent hash starts with it.", *(["Nearest:"] if near else [])]
         raise page.instead("There is no such agent", lines, 404, choices=list(near.values()))
     if len(found) > 1:

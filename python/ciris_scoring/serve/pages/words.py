@@ -47,20 +47,14 @@ EVENTS: Mapping[str, str] = {
     "chain_broken": "chain broken",
     "parameters_changed": "parameters changed",
 }
-RUNS: Mapping[str, str] = {
-    "published": "published",
-    "built": "a part built",
-    "refused": "refused",
-    "failed": "failed",
-    "interrupted": "interrupted",
-    "unfinished": "in progress, or died",
-}
+RUNS: Mapping[str, str] = {"built": "a part built", "unfinished": "in progress, or died"}
+"""Texts for outcomes of runs whose names are not clear."""
 OUTCOMES: Mapping[str, str] = {
     "refused": "was refused",
     "failed": "failed",
     "interrupted": "was interrupted",
 }
-"""Text for the outcome of a run that did not publish."""
+"""Text for the outcome of a run that did not publish, as the end of a sentence about the run."""
 NOT_COMPARABLE: Mapping[str, str] = {
     "no_earlier_score": "not scored then",
     "other_parameter_set": "other parameters then",
@@ -87,7 +81,7 @@ ISSUES: Mapping[str, str] = {
     "ingestion_accepted": "traces accepted by the ingestion",
     "ingestion_rejected": "traces rejected by the ingestion",
 }
-"""Text for each issue of fct_data_quality, by the beginning of its name. The rest of the name is a column."""
+"""Text for each issue of fct_data_quality, by the beginning of its name. What follows in the name is a column."""
 
 
 def issue(name: str) -> str:
@@ -99,7 +93,7 @@ def issue(name: str) -> str:
 
 
 def raised(name: str) -> str:
-    """Return the title of an alert or a red flag, capitalized."""
+    """Return the title of an alert or a red flag with a capital letter."""
     said = title(name)
     return said[:1].upper() + said[1:]
 
@@ -107,7 +101,7 @@ def raised(name: str) -> str:
 def since(moment: datetime | None, as_of: datetime) -> str:
     """Return words for the age of an alert: "ongoing", "new", or "since" and its first day.
 
-    :param moment: first as-of, or None if it is too long ago to be known.
+    :param moment: first as-of of the alert, or None if it is unknown.
     """
     if moment is None:
         return "ongoing"

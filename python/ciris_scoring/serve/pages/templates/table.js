@@ -200,8 +200,8 @@ if (table) {
   if (heading) sortBy(heading.cellIndex, heading, sort.startsWith("-"));
   filter();
   remember(Object.fromEntries(["sort", "page", ...names].filter((name) => address.has(name)).map((name) => [name, address.get(name)])));
-  // Download the rows that the filters choose, in the order of the table. Text that a spreadsheet would take for a
-  // formula gets an apostrophe.
+  // Download the rows that the filters choose, in the order of the table, as CSV. Text that a spreadsheet would take
+  // for a formula gets an apostrophe.
   byId("csv").addEventListener("click", () => {
     const columns = headings.map((_, at) => at).filter((at) => headings[at].offsetParent);
     const text = (cell) => cell.innerText.replace(/\s+/g, " ").replace("−", "-").trim();
