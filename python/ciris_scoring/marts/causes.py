@@ -72,20 +72,16 @@ LONGEST_EPISODES = f"""
 """
 # Traces with an untrusted key since the last one with a registered key.
 UNTRUSTED = """
-    select checks.agent_id_hash, min(checks.traced_at) as first_at, count(*) as n
-    from {fct_trace_checks} as checks
-    join (
-        select agent_id_hash, max(traced_at) filter (where is_key_registered) as last_registered_at
+    select agent_id_hash, min(traced_at) as first_at, count(*) as n
+    from (
+        select
+            agent_id_hash, traced_at,
+            max(traced_at) filter (where is_key_registered) over (partition by agent_id_hash) as last_registered_at
         from {fct_trace_checks}
         where agent_id_hash = any(%(agents)s) and traced_at < %(as_of)s and is_counted
-        group by agent_id_hash
-    ) as registered on checks.agent_id_hash = registered.agent_id_hash
-    where
-        checks.agent_id_hash = any(%(agents)s)
-        and checks.traced_at < %(as_of)s
-        and checks.is_counted
-        and (registered.last_registered_at is null or checks.traced_at > registered.last_registered_at)
-    group by checks.agent_id_hash
+    ) as checks
+    where last_registered_at is null or traced_at > last_registered_at
+    group by agent_id_hash
 """
 LAST_RENAMES = """
     select distinct on (agent_id_hash) agent_id_hash, traced_at, previous_agent_name, agent_name

@@ -20,7 +20,7 @@ from ciris_scoring.marts.fleet import Score
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.parameters import windows
 from ciris_scoring.marts.permissions import Permission, meant, permissions
-from ciris_scoring.marts.verdict import VERDICTS, percent_sure
+from ciris_scoring.marts.verdict import VERDICTS, Verdict, percent_sure
 from ciris_scoring.serve.pages.words import interval
 
 MAX_ROWS = 40
@@ -40,19 +40,19 @@ class Column(NamedTuple):
     """A column of the table."""
 
     heading: str
-    cell: Callable[[Score], str]
+    cell: Callable[[Score, Verdict], str]
     goes: int
     """Order in which columns are dropped if the terminal is too narrow; columns with 0 are kept."""
 
 
-def _factor(column: str) -> Callable[[Score], str]:
-    return lambda score: decimals.score(getattr(score, column))
+def _factor(column: str) -> Callable[[Score, Verdict], str]:
+    return lambda score, _: decimals.score(getattr(score, column))
 
 
-def _raised(is_red_flag: bool) -> Callable[[Score], str]:
+def _raised(is_red_flag: bool) -> Callable[[Score, Verdict], str]:
     """Return the function that lists the alerts or the red flags of a score, and counts those that are acknowledged."""
 
-    def cell(score: Score) -> str:
+    def cell(score: Score, _: Verdict) -> str:
         found = [one for one in score.raised if one.is_red_flag == is_red_flag]
         n_seen = sum(one.seen is not None for one in found)
         names = [one.name for one in found if one.seen is None]
@@ -61,9 +61,8 @@ def _raised(is_red_flag: bool) -> Callable[[Score], str]:
     return cell
 
 
-def _sure(score: Score, threshold: float | None) -> str:
-    probability = score.verdict(threshold).probability
-    return "-" if probability is None else f"{percent_sure(probability)} %"
+def _sure(_: Score, verdict: Verdict) -> str:
+    return "-" if verdict.probability is None else f"{percent_sure(verdict.probability)} %"
 
 
 def painted_verdict(text: str) -> str:
@@ -72,12 +71,14 @@ def painted_verdict(text: str) -> str:
 
 
 COLUMNS = (
-    Column("score", lambda score: _limited(score, "capacity_score_steady"), 0),
-    Column("alone", lambda score: _limited(score, "capacity_score"), 5),
-    Column("category", lambda score: score.category_steady or "-", 4),
-    Column("status", lambda score: score.score_status, 3),
+    Column("verdict", lambda _, verdict: verdict.verdict, 0),
+    Column("sure", _sure, 6),
+    Column("score", lambda score, _: _limited(score, "capacity_score_steady"), 0),
+    Column("alone", lambda score, _: _limited(score, "capacity_score"), 5),
+    Column("category", lambda score, _: score.category_steady or "-", 4),
+    Column("status", lambda score, _: score.score_status, 3),
     *(Column(name, _factor(column), 1) for name, column in FACTORS.items()),
-    Column("weakest", lambda score: score.weakest_factor, 2),
+    Column("weakest", lambda score, _: score.weakest_factor, 2),
     Column("alerts", _raised(False), 0),
     Column("red_flags", _raised(True), 0),
 )
@@ -138,16 +139,11 @@ def _window_table(
                 f"For {one.name}, a threshold of {one.threshold:g}: {_counted(scores, one.threshold)}"
             )
     lines.append("")
-    shown = scores[:most]
+    shown = [(score, score.verdict(threshold)) for score in scores[:most]]
+    labels = [shown_label(score, is_alone=bearers[_outlined(score)] == 1) for score, _ in shown]
     cells: list[tuple[str, list[str], int]] = [
-        (
-            "agent",
-            [shown_label(score, is_alone=bearers[_outlined(score)] == 1) for score in shown],
-            0,
-        ),
-        ("verdict", [score.verdict(threshold).verdict for score in shown], 0),
-        ("sure", [_sure(score, threshold) for score in shown], 6),
-        *((column.heading, [column.cell(score) for score in shown], column.goes) for column in COLUMNS),
+        ("agent", labels, 0),
+        *((column.heading, [column.cell(*one) for one in shown], column.goes) for column in COLUMNS),
     ]
     cells = [column for column in cells if column[0] not in ("alerts", "red_flags") or any(column[1])]
     room = columns() or WIDE
@@ -164,8 +160,8 @@ def _window_table(
         lines.append(f"... and {len(scores) - len(shown)} more agents that need less attention.")
     why = [
         line
-        for score in shown[:MAX_CAUSES]
-        if score.verdict(threshold).verdict in ("review", "withhold") and score.cause != NOTHING
+        for score, verdict in shown[:MAX_CAUSES]
+        if verdict.verdict in ("review", "withhold") and score.cause != NOTHING
         for line in wrapped(printable(f"{shown_label(score)}: {score.cause}"), room)
     ]
     lines += ["", *why] if why else []

@@ -130,7 +130,7 @@ class Answers:
         return now.response(request.headers)
 
     def _make(self, build: Build, headers: dict[str, str], media_type: str) -> tuple[Kept, Kept]:
-        """Build the answer twice: for this request, and as it is served from the cache."""
+        """Return the answer to this request, and the answer from the cache, which has another value of `cached`."""
         answer = self.read(build)
         if isinstance(answer, bytes):
             kept = Kept(answer, _gzipped(answer), headers, media_type)

@@ -33,7 +33,7 @@ The CIRIS Capacity Score of a fleet of agents, read from the published marts. No
 
 LICENSE = {"name": "Apache License 2.0", "identifier": "Apache-2.0"}
 TAGS = [
-    {"name": "scoring", "description": "Scores, what is behind them, and what to do about a permission."},
+    {"name": "scoring", "description": "Scores, the data behind them, and verdicts on permissions."},
     {"name": "server", "description": "Whether the server works."},
 ]
 

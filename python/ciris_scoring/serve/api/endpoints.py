@@ -112,7 +112,7 @@ AskedAsOf = Annotated[
 After = Annotated[
     str | None,
     Query(
-        description="Return the traces after the one with this key. `next` of the previous page contains it.",
+        description="Return the traces after the trace with this key. `next` of the previous page contains the key.",
         pattern=r"^[0-9]{1,17}\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
         examples=["1781446081031352.0e4a5780-478a-1488-d989-54cb42dd2a6b"],
     ),
@@ -137,8 +137,8 @@ AskedThreshold = Annotated[
 AskedPermission = Annotated[
     str | None,
     Query(
-        description="Name of a permission, which decides threshold and window. By default, the first permission with "
-        "the window decides the threshold.",
+        description="Name of a permission, which decides threshold and window. Without it, the first permission with "
+        "the requested window decides the threshold.",
         max_length=200,
     ),
 ]
@@ -200,7 +200,7 @@ def _next(request: Request, **more: str | int) -> str:
 
 @dataclass(frozen=True)
 class Page:
-    """Page of the lists of an answer."""
+    """Part of each list of an answer that a request asks for."""
 
     limit: Annotated[
         int | None,
@@ -215,11 +215,11 @@ class Page:
     ] = 0
 
     def of(self, found: Sequence[Found]) -> list[Found]:
-        """Return the page of a list."""
+        """Return the requested part of a list."""
         return list(found[self.offset : None if self.limit is None else self.offset + self.limit])
 
     def members(self, request: Request, *lists: Sequence[object]) -> dict[str, Any]:
-        """Return the members that describe the page of an answer's lists; `next` is None on the last page."""
+        """Return the members of an answer that describe the requested part; `next` is None on the last page."""
         end = None if self.limit is None else self.offset + self.limit
         following = None if end is None or end >= max(map(len, lists)) else _next(request, offset=end)
         return {"offset": self.offset, "limit": self.limit, "next": following}
@@ -872,7 +872,7 @@ async def healthz() -> Response:
     **described("readyz", models.Ready, problems()),
 )
 async def readyz(answers: TheAnswers) -> Response:
-    """Whether the database can be reached and the marts exist, and the age of the newest as-of. Needs no key."""
+    """Whether the database can be reached and the marts exist, with the age of the newest as-of. Needs no key."""
 
     def read(marts: Marts) -> Publication:
         if missing := marts.missing():

@@ -5,20 +5,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ciris_scoring.serve.api.problems import MEDIA_TYPE, RETRY_SECONDS, TITLES, TYPE
+from ciris_scoring.serve.api.problems import MEDIA_TYPE, RETRY_SECONDS, TITLES
 
 PROBLEM_SCHEMA = {"$ref": "#/components/schemas/ProblemDocument"}
-PROBLEMS = {
-    401: ("key-required", "No API key, or a wrong one."),
-    403: ("no-right", "The role of the server may not read this mart."),
-    404: ("unknown-agent", "No such agent, or it has no such score."),
-    406: ("not-acceptable", "`Accept` names no media type of the answer."),
-    409: ("ambiguous-agent", "Several agents may be meant; `agents` lists them."),
-    422: ("bad-parameter", "A parameter is not acceptable; `errors` says which."),
-    429: ("too-many-requests", "Too many requests of this client."),
-    503: ("database-away", "The database is away or busy, or nothing is published."),
-}
-"""Type of the example problem, and the description of the status."""
 SECONDS = {"schema": {"type": "integer"}, "description": "Seconds to wait.", "example": RETRY_SECONDS}
 HEADERS: Mapping[int, dict[str, Any]] = {
     401: {"WWW-Authenticate": {"schema": {"type": "string"}, "description": "How to send the key."}},
@@ -46,12 +35,11 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def _problem(status: int) -> dict[str, Any]:
-    kind, meaning = PROBLEMS[status]
-    example = {"type": TYPE + kind, "title": TITLES[kind][1], "status": status, "detail": meaning}
+    titles = {kind: title for kind, (of_kind, title) in TITLES.items() if of_kind == status}
     return {
-        "description": meaning,
+        "description": " ".join(f"`{kind}`: {title}." for kind, title in titles.items()),
         "headers": HEADERS.get(status, {}),
-        "content": {MEDIA_TYPE: {"schema": PROBLEM_SCHEMA, "example": example}},
+        "content": {MEDIA_TYPE: {"schema": PROBLEM_SCHEMA}},
     }
 
 

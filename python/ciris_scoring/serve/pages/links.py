@@ -26,13 +26,8 @@ class ServedLinks:
     threshold: float | None = None
     """See `Score.verdict`."""
 
-    @property
-    def newest(self) -> "ServedLinks":
-        """The same links for the newest scores."""
-        return replace(self, as_of=None)
-
-    def at(self, as_of: datetime) -> "ServedLinks":
-        """Return the same links for another as-of."""
+    def at(self, as_of: datetime | None) -> "ServedLinks":
+        """Return the same links for another as-of; None for the newest."""
         return replace(self, as_of=as_of)
 
     def fleet(self, window_days: int) -> str:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import partial, wraps
 from importlib.metadata import version
-from typing import Any, NamedTuple
+from typing import Any
 
 import psycopg
 
@@ -402,7 +402,7 @@ def evidence_csv(page: _Page, agent: str, component: str) -> str:
         deferrals = judged_deferrals(page.marts, score.agent_id_hash, score.as_of, score.window_start)
         return csv_text(Deferral.__match_args__, map(asdict, deferrals))
     _, key = _evidence_of(page, agent, component)
-    unit = RULES[key.loss_component].unit
+    unit = RULES[key[1]].unit
 
     def rows() -> Iterator[dict[str, Any]]:
         after = None
@@ -414,26 +414,16 @@ def evidence_csv(page: _Page, agent: str, component: str) -> str:
     return csv_text(EVIDENCE_COLUMNS, rows())
 
 
-class _EvidenceOf(NamedTuple):
-    """Arguments of the functions of `ciris_scoring.marts.evidence`."""
-
-    marts: Marts
-    loss_component: str
-    """Key of `RULES`. It differs from the requested component if that is a key of `OF_PARTS`."""
-    agent_id_hash: str
-    as_of: datetime
-    window_start: datetime
-
-
-def _evidence_of(page: _Page, agent: str, component: str) -> tuple[Score, _EvidenceOf]:
+def _evidence_of(
+    page: _Page, agent: str, component: str
+) -> tuple[Score, tuple[Marts, str, str, datetime, datetime]]:
+    """Return a score, and the arguments of `read_evidence` for the traces that lowered a component."""
     part = OF_PARTS.get(component, component)
     if part not in RULES:
-        lines = [
-            f"Single traces lower {', '.join(RULES)}; each other component depends on many traces together."
-        ]
+        lines = [f"Single traces lower {', '.join(RULES)}; each other component depends on many traces."]
         raise page.instead("No single trace is behind it", lines, 404)
     score = _score_of(page, agent)
-    return score, _EvidenceOf(page.marts, part, score.agent_id_hash, score.as_of, score.window_start)
+    return score, (page.marts, part, score.agent_id_hash, score.as_of, score.window_start)
 
 
 @_of_scores

@@ -26,7 +26,7 @@ VERDICTS: Mapping[str, tuple[str, str]] = {
     ),
     "keep": (
         "Keep",
-        "Not sure enough either way: leave the permission as it is, give no new one, look closer.",
+        "Not sure enough either way: leave the permission as it is, do not give a new one, look closer.",
     ),
     "wait": ("Wait", "Too little history or too few traces to say anything: look again later."),
     "grant": (
