@@ -366,6 +366,12 @@ def test_refused_request_lists_allowed_or_nearest_values(client):
         assert response.headers["allow"] == "GET, HEAD"
 
 
+def test_links_of_navigation_keep_days_and_threshold(client):
+    page = client.get("/?days=30&threshold=0.7&sort=-score").text
+    for link in re.findall('href="([^"]+)"', page.partition("<nav")[2].partition("</nav>")[0]):
+        assert client.get(link.replace("&amp;", "&")).status_code == 200, link
+
+
 # --- identifying agents ----------------------------------------------------------------------------------------------
 
 LABEL = "Link (4107c26f)"

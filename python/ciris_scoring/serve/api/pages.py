@@ -39,21 +39,15 @@ Offset = Annotated[int, Query(ge=0, le=10_000_000)]
 
 
 async def _at(
-    window_days: WindowDays = None, as_of: AskedAsOf = None, threshold: Threshold = None
+    window_days: WindowDays = None, as_of: AskedAsOf = None, threshold: Threshold = None, days: Days = None
 ) -> dict[str, Any]:
-    return {"window_days": window_days, "as_of": time_asked("as_of", as_of or None), "threshold": threshold}
+    moment = time_asked("as_of", as_of or None)
+    return {"window_days": window_days, "as_of": moment, "threshold": threshold, "days": days}
 
 
 At = Annotated[dict[str, Any], Depends(_at)]
-
-
-async def _history(at: At, days: Days = None) -> dict[str, Any]:
-    return {**at, "days": days}
-
-
-History = Annotated[dict[str, Any], Depends(_history)]
-"""Parameters of pages with a history: window, as-of, threshold, and number of days before the as-of."""
-
+"""Parameters of pages of scores: window, as-of, threshold, and days of history. Pages without a history accept the days
+too, because their links keep them."""
 
 TABLE = ("search", "verdict", "category", "alerts", "red_flags", "new", "factors", "page", "fold", "sort")
 """Parameters with filters, page and order of the fleet table. The page's script reads them from the URL."""
@@ -63,12 +57,10 @@ async def _answer(
     request: Request,
     answers: TheAnswers,
     page: Callable[..., str],
-    name: str,
     media_type: str = HTML,
     **asked: Any,
 ) -> Response:
     links = replace(LINKS, as_of=asked.get("as_of"), days=asked.get("days"), threshold=asked.get("threshold"))
-    asked = {name: value for name, value in asked.items() if name != "days" or value is not None}
 
     def build(marts: Marts) -> bytes:
         return page(marts.connection, marts.relations, links=links, **asked).encode()
@@ -83,7 +75,7 @@ async def _answer(
             body = await run_in_threadpool(answers.read, build)
             return Response(body, media_type=HTML, headers={"Cache-Control": "no-store", **POLICY})
         minute = int(time.time() // KEPT_SECONDS)
-        key = ("page", minute, name, *asked.values())
+        key = ("page", minute, page.__name__, *asked.values())
         response = await answers.answer(request, publication, build, media_type, key)
     except pages.Instead as instead:
         return Response(instead.html, instead.status, {"Cache-Control": "no-store", **POLICY}, HTML)
@@ -111,19 +103,19 @@ def _up(request: Request) -> str:
 
 
 @router.get("/", openapi_extra={IGNORED: TABLE})
-async def fleet_page(request: Request, answers: TheAnswers, history: History) -> Response:
+async def fleet_page(request: Request, answers: TheAnswers, at: At) -> Response:
     """Serve the page of the fleet."""
-    return await _answer(request, answers, pages.fleet_page, "fleet", **history)
+    return await _answer(request, answers, pages.fleet_page, **at)
 
 
 @router.get("/agent")
-async def agent_page(request: Request, answers: TheAnswers, agent_id: str, history: History) -> Response:
+async def agent_page(request: Request, answers: TheAnswers, agent_id: str, at: At) -> Response:
     """Serve the page of an agent, identified by hash, beginning of a hash, name or label."""
-    return await _answer(request, answers, pages.agent_page, "agent", agent=agent_id, **history)
+    return await _answer(request, answers, pages.agent_page, agent=agent_id, **at)
 
 
 @router.get("/agents/{agent_id:path}")
-async def agent_address(request: Request, agent_id: str, history: History) -> Response:
+async def agent_address(request: Request, agent_id: str, at: At) -> Response:
     """Redirect a short URL for sharing to the page of an agent. The page's relative links need the other URL."""
     query = [("agent_id", agent_id), *request.query_params.multi_items()]
     return RedirectResponse(f"{_up(request)}agent?{urlencode(query, errors='replace')}", 307)
@@ -131,11 +123,11 @@ async def agent_address(request: Request, agent_id: str, history: History) -> Re
 
 @router.get("/compare")
 async def compare_page(
-    request: Request, answers: TheAnswers, agent_id: str, history: History, other_id: str | None = None
+    request: Request, answers: TheAnswers, agent_id: str, at: At, other_id: str | None = None
 ) -> Response:
     """Serve the comparison of two agents, or the choice of the second one if it is not given."""
-    asked = {"agent": agent_id, "other": other_id, **history}
-    return await _answer(request, answers, pages.compare_page, "compare", **asked)
+    asked = {"agent": agent_id, "other": other_id, **at}
+    return await _answer(request, answers, pages.compare_page, **asked)
 
 
 @router.get("/evidence")
@@ -144,7 +136,7 @@ async def evidence_page(
 ) -> Response:
     """Serve the traces that lowered a component of an agent's score."""
     asked = {"agent": agent_id, "component": component, "after": after, **at}
-    return await _answer(request, answers, pages.evidence_page, "evidence", **asked)
+    return await _answer(request, answers, pages.evidence_page, **asked)
 
 
 @router.get("/evidence.csv")
@@ -154,7 +146,7 @@ async def evidence_csv(
     """Serve all traces that lowered a component as CSV."""
     asked = {"agent": agent_id, "component": component, **at}
     media_type = f"{CSV}; charset=utf-8"
-    response = await _answer(request, answers, pages.evidence_csv, "evidence.csv", media_type, **asked)
+    response = await _answer(request, answers, pages.evidence_csv, media_type, **asked)
     if response.status_code == 200:
         response.headers["Content-Disposition"] = f'attachment; filename="{component}.csv"'
     return response
@@ -165,19 +157,19 @@ async def red_flags_page(
     request: Request, answers: TheAnswers, at: At, agent_id: str | None = None
 ) -> Response:
     """Serve the red flags of all agents or of one."""
-    return await _answer(request, answers, pages.red_flags_page, "red_flags", agent=agent_id, **at)
+    return await _answer(request, answers, pages.red_flags_page, agent=agent_id, **at)
 
 
 @router.get("/runs")
 async def runs_page(request: Request, answers: TheAnswers) -> Response:
     """Serve the run log."""
-    return await _answer(request, answers, pages.runs_page, "runs")
+    return await _answer(request, answers, pages.runs_page)
 
 
 @router.get("/quality")
 async def quality_page(request: Request, answers: TheAnswers) -> Response:
     """Serve the counts of data that was repaired, set aside or refused."""
-    return await _answer(request, answers, pages.quality_page, "quality")
+    return await _answer(request, answers, pages.quality_page)
 
 
 @router.get("/alerts")
@@ -192,16 +184,16 @@ async def alerts_page(
 ) -> Response:
     """Serve the alerts, optionally of one kind or severity, or only new ones."""
     asked = {"kind": kind, "severity": severity, "new": new, "offset": offset, **at}
-    return await _answer(request, answers, pages.alerts_page, "alerts", **asked)
+    return await _answer(request, answers, pages.alerts_page, **asked)
 
 
 @router.get("/glossary")
 async def glossary_page(request: Request, answers: TheAnswers) -> Response:
     """Serve the glossary."""
-    return await _answer(request, answers, pages.glossary_page, "glossary")
+    return await _answer(request, answers, pages.glossary_page)
 
 
 @router.get("/parameters")
 async def parameters_page(request: Request, answers: TheAnswers, window_days: WindowDays = None) -> Response:
     """Serve parameters, windows and categories."""
-    return await _answer(request, answers, pages.parameters_page, "parameters", window_days=window_days)
+    return await _answer(request, answers, pages.parameters_page, window_days=window_days)

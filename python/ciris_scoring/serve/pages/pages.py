@@ -60,6 +60,10 @@ DEFERRALS = "q_deferral"
 OF_PARTS = {"sigma": "s_score"}
 """Components that show the traces of another component."""
 
+OF_PAGE = ("window_days", "as_of", "days", "threshold", "now")
+"""Optional arguments of all pages of scores: the window (default: the shortest), the as-of (default: the newest), the
+days of history, the threshold (see `Score.verdict`), and the time from which texts like "2 hours ago" are computed."""
+
 NO_SCORES = "No score is published yet"
 NO_SCORE_THEN = "No score was published at this time"
 NO_TRACES = "No agent has sent a trace"
@@ -123,12 +127,12 @@ class _Page:
     def read(
         cls,
         marts: Marts,
-        window_days: int | None,
         links: Links | None,
-        now: datetime | None,
-        asked: datetime | None,
-        days: int = HISTORY_DAYS,
+        window_days: int | None = None,
+        as_of: datetime | None = None,
+        days: int | None = None,
         threshold: float | None = None,
+        now: datetime | None = None,
     ) -> "_Page":
         """Read the shared data of a page.
 
@@ -151,29 +155,29 @@ class _Page:
             begun = unfinished(marts)
             lines = ["The last run found nothing to score.", *(_unpublished(begun) if begun else [])]
             raise Instead(message_page(NO_TRACES, lines, links=links))
-        if asked is not None and fleet.capacity(marts, asked, newest.window_days) is None:
+        if as_of is not None and fleet.capacity(marts, as_of, newest.window_days) is None:
             as_ofs = [row.as_of for row in fleet.capacity_over_time(marts, newest.window_days)]
             to = links if isinstance(links, ServedLinks) else ServedLinks()
-            lines = [published_words(as_ofs, asked)]
+            lines = [published_words(as_ofs, as_of)]
             ways = {
                 f"The fleet as of {near:%Y-%m-%d %H:%M} UTC": to.at(near).fleet(newest.window_days)
-                for near in nearest(as_ofs, asked)
+                for near in nearest(as_ofs, as_of)
             }
             raise Instead(message_page(NO_SCORE_THEN, lines, ways=ways, links=links, way_back="./"), 404)
-        as_of = asked or newest.as_of
+        shown = as_of or newest.as_of
         return cls(
             marts,
-            as_of,
+            shown,
             newest.window_days,
             windows=lengths,
             categories=categories(marts),
             unfinished=unfinished(marts),
             links=links or ServedLinks(),
             now=now or datetime.now(UTC),
-            days=days,
-            asked=asked,
+            days=days or HISTORY_DAYS,
+            asked=as_of,
             asked_threshold=threshold,
-            neighbours=fleet.neighbours(marts, as_of, newest.window_days),
+            neighbours=fleet.neighbours(marts, shown, newest.window_days),
             permissions=named,
             permission=permission,
         )
@@ -209,9 +213,8 @@ def _of_scores(show: Callable[..., str], own_links: Links | None = None) -> Call
     """Decorate a function that renders a page of scores: read the shared data and pass it as a `_Page`.
 
     The decorated function takes a connection, the relations and the page's own arguments. Optional arguments are the
-    window (default: the shortest), the as-of (default: the newest), the days of history, the threshold (see
-    `Score.verdict`), the links (default: those of a server), and the time from which texts like "2 hours ago" are
-    computed (default: now). The function raises Instead if the score does not exist or the agent is ambiguous.
+    links (default: those of a server) and `OF_PAGE`. The function raises Instead if the score does not exist or the
+    agent is ambiguous.
     """
 
     @wraps(show)
@@ -219,18 +222,13 @@ def _of_scores(show: Callable[..., str], own_links: Links | None = None) -> Call
         connection: psycopg.Connection,
         relations: Relations,
         *arguments: Any,
-        window_days: int | None = None,
         links: Links | None = None,
-        now: datetime | None = None,
-        as_of: datetime | None = None,
-        days: int = HISTORY_DAYS,
-        threshold: float | None = None,
-        **shown: Any,
+        **asked: Any,
     ) -> str:
-        marts = Marts(connection, relations)
+        of_page = {name: asked.pop(name) for name in OF_PAGE if name in asked}
         try:
-            found = _Page.read(marts, window_days, links or own_links, now, as_of, days, threshold)
-            return show(found, *arguments, **shown)
+            found = _Page.read(Marts(connection, relations), links or own_links, **of_page)
+            return show(found, *arguments, **asked)
         except Instead as instead:
             if instead.status != 200:
                 raise
@@ -450,9 +448,7 @@ def runs_page(connection: psycopg.Connection, relations: Relations, *, links: Li
     """Render the run log, also before the first publication."""
     runs = run_records(Marts(connection, relations), RUNS_SHOWN)
     try:
-        return _Page.read(Marts(connection, relations), None, links, None, None).render(
-            "runs.html", runs=runs
-        )
+        return _Page.read(Marts(connection, relations), links).render("runs.html", runs=runs)
     except Instead as instead:
         return _without_scores("runs.html", links, runs=runs) if runs else instead.html
 
