@@ -64,10 +64,8 @@ def may_read(marts: Marts) -> bool:
 
 
 def log(marts: Marts, agents: Sequence[str] | None = None) -> list[Acknowledgement]:
-    """Read all acknowledgements and withdrawals, the newest first; none if the role may not read them.
-
-    :param agents: agent hashes, or None for all agents.
-    """
+    """Read acknowledgements and withdrawals of agents (None: of all), the newest first; none if the role may not read
+    them."""
     if not may_read(marts):
         return []
     with marts.connection.cursor(row_factory=class_row(Acknowledgement)) as cursor:

@@ -54,11 +54,8 @@ Row = TypeVar("Row", Alert, RedFlag)
 def alerts(
     marts: Marts, as_of: datetime, window_days: int | None = None, *, agents: Sequence[str] | None = None
 ) -> list[Alert]:
-    """Read the alerts at an as-of, critical alerts first, acknowledged ones last.
-
-    :param as_of: as-of of the alerts, see `AS_OF_MEANT`.
-    :param agents: read only the alerts of the agents with these hashes.
-    """
+    """Read the alerts at an as-of (see `AS_OF_MEANT`), critical alerts first, acknowledged ones last. With a window or
+    hashes of agents, read only theirs."""
     found = marts.rows(
         Alert,
         f"""
@@ -91,10 +88,7 @@ def alerts(
 def red_flags(
     marts: Marts, as_of: datetime, window_days: int, *, agents: Sequence[str] | None = None
 ) -> list[RedFlag]:
-    """Read the red flags that are raised at an as-of, ordered by agent, acknowledged ones last.
-
-    :param agents: read only the red flags of the agents with these hashes.
-    """
+    """Read the red flags that are raised at an as-of, ordered by agent, acknowledged ones last."""
     found = marts.rows(
         RedFlag,
         """

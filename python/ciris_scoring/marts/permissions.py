@@ -84,11 +84,7 @@ def _is_seed(marts: Marts, place: Place) -> bool:
 
 
 def _checked(rows: Sequence[Sequence[str | None]], published: Sequence[int]) -> list[Permission]:
-    """Return the permissions that rows of the seed describe.
-
-    :param published: lengths of the published windows in days.
-    :raises DatabaseError: a row is wrong.
-    """
+    """Return the permissions that rows of the seed describe. `published` are the lengths of windows in days."""
     found: dict[str, Permission] = {}
     if len(rows) > MOST_PERMISSIONS:
         raise DatabaseError(f"permissions.csv has {len(rows)} rows, more than {MOST_PERMISSIONS}.", REMEDY)
@@ -178,10 +174,7 @@ def state(marts: Marts) -> str:
 def verdicts(
     found: Sequence[Permission], scores: Mapping[int, Sequence[Score]]
 ) -> Mapping[str, list[tuple[Permission, Verdict]]]:
-    """Return the verdict for each permission, by agent hash.
-
-    :param scores: scores of one as-of by window.
-    """
+    """Return the verdict for each permission, by agent hash, from the scores of one as-of by window."""
     judged: dict[str, list[tuple[Permission, Verdict]]] = defaultdict(list)
     for permission in found:
         for score in scores.get(permission.window_days, ()):

@@ -98,10 +98,7 @@ def published_words(as_ofs: Sequence[datetime], wanted: datetime) -> str:
 
 
 def nearest(as_ofs: Sequence[datetime], wanted: datetime) -> list[datetime]:
-    """Return the last as-of before a time and the first one after it.
-
-    :param as_ofs: as-ofs in ascending order.
-    """
+    """Return the last as-of before a time and the first one after it. The as-ofs are in ascending order."""
     before = [as_of for as_of in as_ofs if as_of < wanted][-1:]
     return before + [as_of for as_of in as_ofs if as_of > wanted][:1]
 

@@ -29,13 +29,9 @@ DEFAULT_FILE = Path("ciris-report.html")
 
 
 def report(project: Project, window_days: int | None, *, json: bool) -> str:
-    """Create a report of the newest published scores.
+    """Create a report of the newest published scores, by default in the shortest window.
 
-    :param project: project whose target is read.
-    :param window_days: window of the scores; None for the shortest.
-    :param json: whether to create JSON instead of HTML.
-    :raises InputError: the window does not exist.
-    :raises DatabaseError: nothing is published, or the database returns an error.
+    :raises InputError: no score is published for the window.
     """
     with connect(project) as connection:
         return read_report(connection, read_relations(project), window_days, json=json)
@@ -186,10 +182,7 @@ def write(text: str, file: Path) -> None:
 
 
 def _real(file: Path) -> Path:
-    """Return the target of a symbolic link, or the file itself.
-
-    :raises InputError: the link leads back to itself.
-    """
+    """Return the target of a symbolic link, or the file itself."""
     real = Path(os.path.realpath(file)) if file.is_symlink() else file
     if real.is_symlink():
         _refuse(file, "its symbolic links lead back to themselves")

@@ -40,7 +40,6 @@ def show_fleet(
 
     :param permission: name of a permission, which decides threshold and window.
     :param form: json, csv, or None for a table.
-    :raises InputError: the window or the as-of is not published, or there is no such permission.
     """
     with connect(project) as connection, read_only(connection):
         marts = Marts(connection, read_relations(project))
@@ -67,7 +66,6 @@ def show_alerts(project: Project, as_of: str | None, window_days: int | None, fo
     """Return the alerts and red flags that are raised, those that are acknowledged last.
 
     :param form: json, csv, or None for a table.
-    :raises InputError: the window or the as-of is not published.
     """
     with connect(project) as connection, read_only(connection):
         marts = Marts(connection, read_relations(project))
@@ -122,7 +120,6 @@ def _published(marts: Marts, as_of: str | None, window_days: int | None) -> tupl
     """Return the as-of and the window to show, by default the newest and the shortest.
 
     :raises InputError: there is no score at the as-of, or for the window.
-    :raises DatabaseError: no score is published.
     """
     marts.require()
     lengths = [window.window_days for window in windows(marts)]

@@ -69,9 +69,7 @@ Model = TypeVar("Model", bound=Described)
 def of_row(row: type, *marts: str, without: Iterable[str] = ()) -> Callable[[type[Model]], type[Model]]:
     """Return a decorator that adds the fields of a row's class to a model, except those that the model has.
 
-    :param row: dataclass in `ciris_scoring.marts`.
-    :param marts: marts that describe its columns, in order of precedence.
-    :param without: fields to leave out.
+    :param marts: marts that describe the fields, in order of precedence.
     """
 
     def add(model: type[Model]) -> type[Model]:

@@ -35,7 +35,6 @@ Answer = TypeVar("Answer")
 class Database:
     """Pool of read-only sessions with the database of a project.
 
-    :param project: project whose target is read.
     :param connections: maximum number of sessions.
     :param statement_timeout: maximum duration of a query in seconds.
     """

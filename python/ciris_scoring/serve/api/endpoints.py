@@ -153,10 +153,7 @@ TheAnswers = Annotated[Answers, Depends(_answers)]
 
 
 async def acceptable(request: Request) -> None:
-    """Refuse requests that accept no media type of the answer.
-
-    :raises Problem: the Accept header names no media type of the answer.
-    """
+    """Refuse requests whose Accept header does not name a media type of the answer."""
     offered = _offered(request.scope["route"])
     if preferred(request.headers.get("accept"), offered) is None:
         raise Problem("not-acceptable", f"The answer can be {' or '.join(offered)}.", allowed=offered)
@@ -168,10 +165,7 @@ def _offered(route: Any) -> list[str]:
 
 async def known_parameters(request: Request) -> None:
     """Refuse unknown query parameters. Names that begin with "_" are allowed, because clients add them to avoid
-    caches.
-
-    :raises Problem: there is an unknown parameter.
-    """
+    caches."""
     route = request.scope["route"]
     dependants = [route.dependant]
     for dependant in dependants:
@@ -232,19 +226,15 @@ ThePage = Annotated[Page, Depends()]
 
 
 def time_asked(name: str, text: str | None) -> datetime | None:
-    """Parse a time in a request.
-
-    :raises Problem: the text is not a time.
-    """
+    """Parse a time in a request, or raise a Problem."""
     if text is None:
         return None
     try:
         return as_of_time.parse_time(UNESCAPED_PLUS.sub(r"\1+\2", text), name)
     except InputError:
-        raise bad_parameter(
-            name,
-            f"is {shown(text)}, which is not an ISO 8601 time, such as 2026-06-15 or 2026-06-15T06:00:00Z.",
-        ) from None
+        example = "2026-06-15 or 2026-06-15T06:00:00Z"
+        message = f"is {shown(text)}, which is not an ISO 8601 time, such as {example}."
+        raise bad_parameter(name, message) from None
 
 
 @dataclass(frozen=True)

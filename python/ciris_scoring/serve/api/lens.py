@@ -46,10 +46,7 @@ def lens_name(component: str) -> str:
 
 
 def published_window(publication: Publication, window_days: int | None) -> int:
-    """Return a requested window, by default the reference window.
-
-    :raises Problem: the window is not published.
-    """
+    """Return a requested window, by default the reference window. Raise a Problem if it is not published."""
     if window_days is None:
         return publication.window_days[0]
     if window_days not in publication.window_days:
@@ -95,10 +92,7 @@ class Lens:
         return self.as_of or self.publication.as_of
 
     def deciding(self, threshold: float | None, permission: str | None) -> "Lens":
-        """Return the same marts with the threshold and the window of the permission that a request means.
-
-        :raises Problem: the permission is unknown, or has another threshold or window.
-        """
+        """Return the same marts with the threshold and the window of the permission that a request means."""
         found = permissions(self.marts)
         if permission is None:
             chosen = meant(found, [], threshold, self.window_days)
@@ -161,10 +155,7 @@ class Lens:
         }
 
     def unscored(self, as_of: datetime | None, raised: str | None = None) -> list[models.Unscored]:
-        """Return the agents without a score at an as-of.
-
-        :param raised: return only agents with this alert or red flag at the as-of.
-        """
+        """Return the agents without a score at an as-of, or only those with an alert or red flag of this name."""
         having = None
         if raised is not None and as_of is not None:
             found = verdicts.raised(self.marts, self.window_days, as_of)
@@ -183,10 +174,7 @@ class Lens:
         ]
 
     def summary(self, as_of: datetime | None, scores: Sequence[Score]) -> models.Summary:
-        """Return the summary of the fleet.
-
-        :param scores: all scores of the fleet, not only a page of them.
-        """
+        """Return the summary of the fleet with all these scores."""
         found = None if as_of is None else fleet.capacity(self.marts, as_of, self.window_days)
         judged_as = Counter(score.verdict(self.threshold).verdict for score in scores)
         means = {name for name in models.Summary.model_fields if name.endswith("_capacity_score")}
@@ -237,10 +225,8 @@ def point(row: Point) -> models.Point:
 
 
 def csv_of(answer: models.Answer, rows: str) -> str:
-    """Return the list of an answer as CSV. Factors and metadata are columns, and each row names agent and window.
-
-    :param rows: member of the answer that is the list.
-    """
+    """Return the list of an answer with this name as CSV. Factors and metadata are columns, and each row has agent and
+    window."""
     document = answer.model_dump(exclude_unset=True)
     shared = {name: document[name] for name in ("agent_id_hash", "window_days") if name in document}
     found = []

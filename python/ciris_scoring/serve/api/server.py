@@ -13,10 +13,7 @@ from ciris_scoring.serve.api.settings import Settings
 
 
 def serve(project: Project, settings: Settings) -> None:
-    """Serve the scores of a project until the process is told to stop.
-
-    :raises InputError: the server cannot listen on the address.
-    """
+    """Serve the scores of a project until the process is told to stop."""
     with listen(settings.host, settings.port) as listening:
         database = Database(project, settings.connections, settings.statement_timeout)
         database.open()
@@ -31,10 +28,7 @@ def serve(project: Project, settings: Settings) -> None:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Open the listening socket.
-
-    :raises InputError: the address does not exist or is in use.
-    """
+    """Open the listening socket. Raise an InputError if the address does not exist or is in use."""
     try:
         # asyncio sets TCP_NODELAY only on sockets that were created with the protocol number.
         family, kind, protocol, _, address = socket.getaddrinfo(

@@ -165,7 +165,6 @@ def read_agents(
     :param scores: scores of one as-of and window, at least one.
     :param threshold: see `Score.verdict`.
     :param raised_at: as-of of the alerts.
-    :param days: days of history before the as-of.
     :param frame: period of the charts, or None for that of the history.
     """
     hashes = [score.agent_id_hash for score in scores]

@@ -160,7 +160,6 @@ def read_fleet(
 
     :param threshold: see `Score.verdict`.
     :param limit: maximum number of scores. The most urgent ones are read.
-    :param days: days of history before the as-of.
     """
     first = as_of - timedelta(days=days)
     over_time = fleet_reading.capacity_over_time(marts, window_days, first=first, last=as_of, daily=True)

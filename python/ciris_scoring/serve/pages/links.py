@@ -46,10 +46,7 @@ class ServedLinks:
         )
 
     def alerts(self, window_days: int, **more: str | int | date) -> str:
-        """Return the link to the alerts.
-
-        :param more: additional parameters of the query.
-        """
+        """Return the link to the alerts, with more parameters of the query."""
         return f"alerts?{self._query(window_days=window_days, **more)}"
 
     def parameters(self, window_days: int) -> str:
@@ -66,11 +63,8 @@ class ServedLinks:
         page: str = "evidence",
         **more: str,
     ) -> str | None:
-        """Return the link to the traces that lowered a component, or None if there is no such page.
-
-        :param page: path of the page: evidence, or evidence.csv for the file.
-        :param more: additional parameters of the query.
-        """
+        """Return the link to the page, or the file evidence.csv, of the traces that lowered a component. Return None if
+        there is no such page."""
         if component not in self.evidence_components:
             return None
         asked = {"agent_id": whole_hash(agent_id_hash), "component": component, "window_days": window_days}

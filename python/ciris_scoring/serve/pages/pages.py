@@ -196,17 +196,10 @@ class _Page:
         return render(template, **{**of_layout, **values})
 
     def instead(self, heading: str, lines: Sequence[str], status: int, **more: Any) -> Instead:
-        """Return a page with a message instead of scores.
-
-        :param more: see `message_page`.
-        """
+        """Return a page with a message instead of scores, see `message_page`."""
+        more |= {"window_days": self.window_days, "as_of": self.as_of}
         way_back = self.links.fleet(self.window_days)
-        of_layout: dict[str, Any] = {
-            "window_days": self.window_days,
-            "as_of": self.as_of,
-            "links": self.links,
-        }
-        return Instead(message_page(heading, lines, **more, **of_layout, way_back=way_back), status)
+        return Instead(message_page(heading, lines, self.links, way_back=way_back, **more), status)
 
 
 def _of_scores(show: Callable[..., str], own_links: Links | None = None) -> Callable[..., str]:
@@ -275,7 +268,7 @@ def _score_of(page: _Page, asked: str) -> Score:
     as_ofs = history.as_ofs(page.marts, agent_id_hash).get(page.window_days)
     if not as_ofs:
         last = f"Its last trace is of {chosen.last_traced_at:%Y-%m-%d %H:%M} UTC."
-        lines = [f"The agent has none in a window of {page.window_days} days.", last]
+        lines = [f"The agent has no score in a window of {page.window_days} days.", last]
         raise page.instead("No score in this window", lines, 404)
     as_of = page.asked or as_ofs[-1]
     scores = fleet.scores(
@@ -365,7 +358,6 @@ def compare_page(page: _Page, agent: str, other: str | None = None) -> str:
 def evidence_page(page: _Page, agent: str, component: str, after: str | None = None) -> str:
     """Render the traces that lowered a component of an agent's score, the newest first, or the deferrals.
 
-    :param component: component of fct_factor_components.
     :param after: key of the last trace of the previous page.
     """
     if component == DEFERRALS:
@@ -473,7 +465,6 @@ def alerts_page(
     """Render the alerts, the newest first: the first ones of each kind, or one page of a single kind.
 
     :param new: render only alerts that began after this day (UTC).
-    :param offset: number of alerts to skip.
     """
     found = alerts(page.marts, page.as_of, page.window_days)
     found.sort(key=lambda alert: natural(alert.agent_name or ""))
