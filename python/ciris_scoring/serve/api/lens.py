@@ -62,15 +62,20 @@ def name_of(row: Any) -> str:
     return name
 
 
+def _values(row: Score | Point, model: type[Described]) -> dict[str, Any]:
+    """Return the values of a row for the fields of a model."""
+    return {name: getattr(row, name) for name in model.model_fields if hasattr(row, name)}
+
+
 def _members(row: Score | Point, model: type[Described]) -> dict[str, Any]:
     """Return the values of a row for the fields of a model. The lens calls the score itself `composite_score`."""
-    values = {name: getattr(row, name) for name in model.model_fields if hasattr(row, name)}
-    return {**values, "agent_name": name_of(row), "composite_score": row.capacity_score}
+    return {**_values(row, model), "agent_name": name_of(row), "composite_score": row.capacity_score}
 
 
 @dataclass(frozen=True)
 class Lens:
-    """The marts of one publication and the parameters that choose scores, with the shapes of the lens API."""
+    """The marts of one publication, and the parameters that choose scores. The methods convert scores to the shapes of
+    the lens API."""
 
     marts: Marts
     publication: Publication
@@ -105,7 +110,8 @@ class Lens:
         return replace(self, asked_window=chosen.window_days, threshold=chosen.threshold)
 
     def members(self, scores: Sequence[Score]) -> Iterator[dict[str, Any]]:
-        """Yield the members of each score, with its factors. All scores must have the same as-of and window."""
+        """Yield the members of each score with its verdict, factors and metadata. All scores must have the same as-of
+        and window."""
         if not scores:
             return
         hashes = [score.agent_id_hash for score in scores]
@@ -116,7 +122,7 @@ class Lens:
         non_exempt = agent_reading.non_exempt_traces(*key)
         for score in scores:
             yield {
-                **self.judged(score, models.ScoreBase),
+                **self.judged(score),
                 "factors": {
                     name: {
                         "score": factor.value,
@@ -129,22 +135,18 @@ class Lens:
                     for name, factor in score.factors.items()
                 },
                 "metadata": {
-                    "as_of": score.as_of,
-                    "window_days": score.window_days,
-                    "window_start": score.window_start,
-                    "parameter_set_id": score.parameter_set_id,
-                    "scored_at": score.scored_at,
+                    **_values(score, models.Metadata),
                     "window_end": score.as_of,
                     "total_traces": score.n_traces,
                     "non_exempt_traces": non_exempt.get(score.agent_id_hash, 0),
                 },
             }
 
-    def judged(self, score: Score, model: type[models.ScoreBase]) -> dict[str, Any]:
-        """Return the values of a score for the fields of a model, with its verdict."""
+    def judged(self, score: Score) -> dict[str, Any]:
+        """Return the members of a score with its verdict, without factors and metadata."""
         found = score.verdict(self.threshold)
         return {
-            **_members(score, model),
+            **_members(score, models.ScoreBase),
             "interval_driver": score.interval_driver and lens_name(score.interval_driver),
             "unmeasured_components": [lens_name(name) for name in score.unmeasured_components],
             "missing_traces": score.missing_traces or 0,
@@ -194,10 +196,7 @@ class Lens:
         non_exempt = agent_reading.non_exempt_traces(self.marts, hashes, as_of, self.window_days)
         return [
             models.AlertedAgent.model_validate(
-                {
-                    **self.judged(score, models.AlertedAgent),
-                    "non_exempt_traces": non_exempt.get(score.agent_id_hash, 0),
-                }
+                {**self.judged(score), "non_exempt_traces": non_exempt.get(score.agent_id_hash, 0)}
             )
             for score in found
         ]
@@ -225,8 +224,8 @@ def point(row: Point) -> models.Point:
 
 
 def csv_of(answer: models.Answer, rows: str) -> str:
-    """Return the list of an answer with this name as CSV. Factors and metadata are columns, and each row has agent and
-    window."""
+    """Return as CSV the list of an answer that has this name. Factors and metadata become columns. Rows of a history
+    get the agent and the window of the answer."""
     document = answer.model_dump(exclude_unset=True)
     shared = {name: document[name] for name in ("agent_id_hash", "window_days") if name in document}
     found = []
