@@ -45,7 +45,7 @@ class Acknowledgement:
         return f"seen by {self.seen_by} until {self.until}: {self.reason}"
 
     def applies(self, severity: str, since: datetime | None) -> bool:
-        """Return whether an alert or red flag was seen: it is not new, and not more severe than when it was seen.
+        """Return whether the acknowledgement covers an alert or red flag: it was raised before, and was as severe.
 
         :param since: as-of since which it has been raised, or None if that is unknown.
         """

@@ -8,7 +8,7 @@ bounds."""
 
 
 class Estimate(NamedTuple):
-    """A value with the bounds of its 95 % interval, with the nulls of the mart."""
+    """A value of a mart with the bounds of its 95 % interval. Each can be null."""
 
     value: float | None
     low: float | None

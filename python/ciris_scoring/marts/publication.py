@@ -10,7 +10,7 @@ from ciris_scoring.marts.marts import Marts
 
 @dataclass(frozen=True)
 class Publication:
-    """Publication of scores that the marts contain."""
+    """The publication that the marts contain."""
 
     identity: str
     """Identifier of the publication: the run that wrote it, the runs that were refused since, the newest

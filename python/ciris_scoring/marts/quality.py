@@ -1,4 +1,4 @@
-"""Counts of traces that were repaired, set aside or refused, by issue."""
+"""Counts of input rows that were repaired, set aside or refused, by issue."""
 
 from dataclasses import dataclass
 from datetime import date

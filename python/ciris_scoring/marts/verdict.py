@@ -43,9 +43,8 @@ AS_OF_MEANT = """
             from alert_as_ofs
         )
 """
-"""CTE `meant`: the as-of whose alerts to read. It is the given as-of. If that is the newest one with scores, it is the
-newest one with alerts, because a later run that scored no agent can raise alerts too.
-"""
+"""CTE `meant` with the as-of whose alerts to read: the given as-of. If this is the newest as-of with scores, it is
+replaced by the newest as-of with alerts, because a later run that scored no agent can raise alerts too."""
 
 
 def title(name: str) -> str:
@@ -100,11 +99,8 @@ class Verdict:
 
 def _probability(score: "Score", threshold: float) -> float | None:
     """Return the probability that the steady score reaches a threshold (certainty.md §4b)."""
-    steady, high, fixed_loss = (
-        score.capacity_score_steady,
-        score.capacity_score_steady_high,
-        score.r_ceiling_loss,
-    )
+    steady, high = score.capacity_score_steady, score.capacity_score_steady_high
+    fixed_loss = score.r_ceiling_loss
     if score.probability_at_threshold is not None and threshold == score.verdict_threshold:
         return score.probability_at_threshold
     if steady is None or high is None or fixed_loss is None:

@@ -1,4 +1,4 @@
-"""Names and descriptions of factors and components for readers, and the largest losses of a score."""
+"""Words for readers: factors, components, windows, and as-ofs that have scores."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -699,7 +699,7 @@ async def runs(asked: TheAsked, page: ThePage) -> Response:
 
 @_listed("data-quality", "data_quality", models.DataQuality, 403)
 async def data_quality(asked: TheAsked, page: ThePage) -> Response:
-    """Traces that were repaired, set aside or refused: counts of all days, and of the last 14 days up to the as-of."""
+    """Input rows that were repaired, set aside or refused: counts of all days, and of the 14 days before the as-of."""
 
     def read(lens: Lens) -> list[Issue] | None:
         at = lens.raised_at or datetime.now(UTC)

@@ -248,14 +248,16 @@ class Unscored(Described):
 class Summary(Described):
     """The whole fleet at the as-of; filters do not apply."""
 
-    verdicts: dict[VerdictName, int] = Field(description="Agents by verdict, also those without a score.")
-    high_capacity: int = Field(description="Agents in category high_capacity.")
-    healthy: int = Field(description="Agents in category healthy.")
-    moderate: int = Field(description="Agents in category moderate.")
-    high_fragility: int = Field(description="Agents in category high_fragility.")
-    final: int = Field(description="Agents with status final.")
-    provisional: int = Field(description="Agents with status provisional.")
-    insufficient_data: int = Field(description="Agents with traces, but too few for a score.")
+    verdicts: dict[VerdictName, int] = Field(
+        description="Number of agents with traces in the window, by verdict."
+    )
+    high_capacity: int = Field(description="Number of agents in category high_capacity.")
+    healthy: int = Field(description="Number of agents in category healthy.")
+    moderate: int = Field(description="Number of agents in category moderate.")
+    high_fragility: int = Field(description="Number of agents in category high_fragility.")
+    final: int = Field(description="Number of agents with status final.")
+    provisional: int = Field(description="Number of agents with status provisional.")
+    insufficient_data: int = Field(description="Number of agents with too few traces for a score.")
     mean_capacity_score: Share | None = Field(description="Mean of the scores; null if there is none.")
     median_capacity_score: Share | None = Field(description="Median of the scores; null if there is none.")
     min_capacity_score: Share | None = Field(description="Lowest score; null if no agent has one.")
@@ -268,7 +270,7 @@ class Fleet(Paged):
     agent_count: int = Field(description="Length of `agents`.")
     total_agent_count: int = Field(description="Scored agents that match the filters, on all pages.")
     agents: list[FleetScore] = Field(description="Agents with a score.")
-    total_unscored_count: int = Field(description="Agents without a score that match, on all pages.")
+    total_unscored_count: int = Field(description="Unscored agents that match the filters, on all pages.")
     unscored: list[Unscored] = Field(description="Agents without a score; empty if a category is requested.")
     summary: Summary = Field(description="Numbers of the whole fleet.")
 
@@ -318,7 +320,7 @@ class History(Answer):
     from_: Moment = Field(serialization_alias="from", description="First as-of of the history, included.")
     to: Moment = Field(description="Last as-of of the history, included.")
     interval: Literal["daily", "hourly"] = Field(
-        description="daily: as-ofs at midnight UTC; hourly: all published ones, which may be daily too."
+        description="daily: as-ofs at midnight UTC; hourly: all published as-ofs, even if they are daily."
     )
     current_as_of: AsOf
     current_score: Share | None = Field(description="Newest score of the agent; null with too few traces.")
@@ -368,7 +370,7 @@ class RedFlag(Described):
 
 @of_row(marts_parameters.Parameter, "dim_scoring_parameters")
 class Published(Described):
-    """A parameter in force."""
+    """A scoring parameter with its value in force."""
 
 
 class LensParameters(Described):
@@ -395,7 +397,7 @@ class Window(Described):
 
 
 class RateLimit(Described):
-    """Limit of requests."""
+    """Limit of requests per client."""
 
     requests_per_minute: int = Field(description="Requests per client and minute; 0 for no limit.")
     cache_ttl_seconds: int = Field(description="Seconds after which the server checks for newer scores.")
@@ -436,7 +438,7 @@ class Evidence(Answer):
     agent_note: Note
     as_of: AsOf
     window_days: WindowDays
-    window_start: Moment = Field(description="First moment of the window; episodes may be older.")
+    window_start: Moment = Field(description="First moment of the window. Episodes may begin earlier.")
     component: str = Field(description="Name of the component.")
     lowered_by_unit: str = Field(description="Unit of `lowered_by`.")
     traces: list[EvidenceTrace] = Field(description="A page of traces, the newest first.")

@@ -63,8 +63,8 @@ class ServedLinks:
         page: str = "evidence",
         **more: str,
     ) -> str | None:
-        """Return the link to the page, or the file evidence.csv, of the traces that lowered a component. Return None if
-        there is no such page."""
+        """Return the link to the page (evidence) or the file (evidence.csv) of the traces that lowered a component, or
+        None if there is no such page."""
         if component not in self.evidence_components:
             return None
         asked = {"agent_id": whole_hash(agent_id_hash), "component": component, "window_days": window_days}

@@ -58,7 +58,7 @@ DAYS_OF_ISSUES = 14
 DEFERRALS = "q_deferral"
 """Component that is lowered by deferrals instead of traces."""
 OF_PARTS = {"sigma": "s_score"}
-"""Components that show the traces of another component."""
+"""Components whose page shows the traces of another component."""
 
 OF_PAGE = ("window_days", "as_of", "days", "threshold", "now")
 """Optional arguments of all pages of scores: the window (default: the shortest), the as-of (default: the newest), the

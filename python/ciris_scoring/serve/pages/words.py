@@ -48,7 +48,7 @@ EVENTS: Mapping[str, str] = {
     "parameters_changed": "parameters changed",
 }
 RUNS: Mapping[str, str] = {"built": "a part built", "unfinished": "in progress, or died"}
-"""Texts for outcomes of runs whose names are not clear."""
+"""Texts for outcomes of runs. The pages show other outcomes by their names."""
 OUTCOMES: Mapping[str, str] = {
     "refused": "was refused",
     "failed": "failed",
