@@ -75,17 +75,13 @@ def show_alerts(project: Project, as_of: str | None, window_days: int | None, fo
     others = sum(alert.window_days != window for alert in found)
     found = [alert for alert in found if alert.window_days == window]
     if form == "json":
-        alert_rows, flag_rows = (list(map(asdict, rows)) for rows in (found, flags))
-        return json_text(
-            {"as_of": moment, "window_days": window, "alerts": alert_rows, "red_flags": flag_rows}
-        )
+        lists = {"alerts": list(map(asdict, found)), "red_flags": list(map(asdict, flags))}
+        return json_text({"as_of": moment, "window_days": window, **lists})
+    rows: list[Alert | RedFlag] = [*found, *flags]
+    rows.sort(key=lambda one: one.seen is not None)
     if form == "csv":
-        return csv_text(ALERT_COLUMNS, [_row(one, moment, window) for one in _by_seen(found, flags)])
-    return _table(_by_seen(found, flags), moment, window, others)
-
-
-def _by_seen(found: Sequence[Alert], flags: Sequence[RedFlag]) -> list[Alert | RedFlag]:
-    return sorted([*found, *flags], key=lambda one: one.seen is not None)
+        return csv_text(ALERT_COLUMNS, [_row(one, moment, window) for one in rows])
+    return _table(rows, moment, window, others)
 
 
 def _row(one: Alert | RedFlag, moment: datetime, window: int) -> dict[str, Any]:

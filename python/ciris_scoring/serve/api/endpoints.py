@@ -21,8 +21,7 @@ from ciris_scoring.marts.agent import EXEMPT_ACTIONS, NON_EXEMPT_ACTIONS, attrib
 from ciris_scoring.marts.agents import WHOLE_HASH, all_agents, find, near, whole_hash
 from ciris_scoring.marts.alerts import alerts as read_alerts
 from ciris_scoring.marts.alerts import red_flags as read_red_flags
-from ciris_scoring.marts.deferrals import Deferral, judged_deferrals
-from ciris_scoring.marts.evidence import RULES, read_evidence
+from ciris_scoring.marts.evidence import RULES, Deferral, judged_deferrals, read_evidence
 from ciris_scoring.marts.fleet import Score, attention, capacity_over_time
 from ciris_scoring.marts.fleet import scores as read_scores
 from ciris_scoring.marts.history import VerdictPeriod, verdict_periods
@@ -509,17 +508,13 @@ def _span(
     if newest is None:
         raise Problem("no-score", "No score is published yet.")
     if begin is not None and end is not None and begin > end:
-        raise bad_parameter(
-            "from", f"is {as_of_time.text(begin)}, which is after to, {as_of_time.text(end)}."
-        )
+        message = f"is {as_of_time.text(begin)}, which is after to, {as_of_time.text(end)}."
+        raise bad_parameter("from", message)
     end = end or newest
     if begin is not None and begin > newest:
-        raise Problem(
-            "no-score",
-            f"No score is published at or after {as_of_time.text(begin)}. The newest as-of is "
-            f"{as_of_time.text(newest)}.",
-            as_ofs=[newest],
-        )
+        detail = f"No score is published at or after {as_of_time.text(begin)}. "
+        detail += f"The newest as-of is {as_of_time.text(newest)}."
+        raise Problem("no-score", detail, as_ofs=[newest])
     if begin is None:
         span = min(timedelta(days=days or DEFAULT_DAYS), end - EARLIEST)
         return end - span, end, end

@@ -13,7 +13,6 @@ from ciris_scoring.marts import (
     agent,
     agents,
     alerts,
-    deferrals,
     evidence,
     fleet,
     history,
@@ -496,7 +495,7 @@ class VerdictPeriod(Described):
     n_as_ofs: int = Field(description="Number of as-ofs.")
 
 
-@of_row(deferrals.Deferral, "fct_deferral_verdicts")
+@of_row(evidence.Deferral, "fct_deferral_verdicts")
 class Deferral(Described):
     """A deferral that the component q_deferral is computed from."""
 

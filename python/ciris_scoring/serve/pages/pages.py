@@ -19,8 +19,7 @@ from ciris_scoring.marts import agents as agents_reading
 from ciris_scoring.marts import fleet, history
 from ciris_scoring.marts import permissions as permissions_reading
 from ciris_scoring.marts.alerts import Alert, alerts, closed_alerts, red_flags
-from ciris_scoring.marts.deferrals import Deferral, judged_deferrals
-from ciris_scoring.marts.evidence import RULES, count_evidence, read_evidence
+from ciris_scoring.marts.evidence import RULES, Deferral, count_evidence, judged_deferrals, read_evidence
 from ciris_scoring.marts.fleet import Neighbours, Score
 from ciris_scoring.marts.marts import Marts, grouped
 from ciris_scoring.marts.parameters import categories, parameters, windows
