@@ -47,15 +47,13 @@ router = APIRouter(include_in_schema=False)
 
 
 @router.get("/docs")
-async def docs() -> Response:
-    """Serve the page."""
+async def _docs() -> Response:
     headers = {"Content-Security-Policy": POLICY, "Cache-Control": "no-cache"}
     return Response(PAGE, media_type="text/html; charset=utf-8", headers=headers)
 
 
 @router.get("/docs/{name}")
-def asset(name: str) -> Response:
-    """Serve a file that the page loads."""
+def _asset(name: str) -> Response:
     if name not in ASSETS:
         raise Problem("not-found", f"The page loads no {shown(name)}.")
     body = files("fastapi_offline").joinpath("static", name).read_bytes()

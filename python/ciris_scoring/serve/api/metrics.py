@@ -96,9 +96,8 @@ def _read(marts: Marts, gauge: Callable[..., Gauge]) -> None:
     publication = read_publication(marts)
     now = datetime.now(UTC)
     if publication.scored_at is not None and publication.as_of is not None:
-        age = gauge(
-            "ciris_scoring_publication_age_seconds", "Seconds since the newest published score was computed."
-        )
+        since = "Seconds since the newest published score was computed."
+        age = gauge("ciris_scoring_publication_age_seconds", since)
         age.set((now - publication.scored_at).total_seconds())
         data_age = gauge("ciris_scoring_data_age_seconds", "Seconds since the newest as-of.")
         data_age.set((now - publication.as_of).total_seconds())
@@ -113,9 +112,8 @@ def _read(marts: Marts, gauge: Callable[..., Gauge]) -> None:
         raised.labels(*labels).set(n)
     run = last_run(marts)
     if run is not None:
-        became = gauge(
-            "ciris_scoring_last_run", "1 for the outcome of the last run, 0 otherwise.", ["outcome"]
-        )
+        meaning = "1 for the outcome of the last run, 0 otherwise."
+        became = gauge("ciris_scoring_last_run", meaning, ["outcome"])
         for outcome in OUTCOMES:
             became.labels(outcome).set(outcome == run.outcome)
 

@@ -103,47 +103,42 @@ def _up(request: Request) -> str:
 
 
 @router.get("/", openapi_extra={IGNORED: TABLE})
-async def fleet_page(request: Request, answers: TheAnswers, at: At) -> Response:
-    """Serve the page of the fleet."""
+async def _fleet_page(request: Request, answers: TheAnswers, at: At) -> Response:
     return await _answer(request, answers, pages.fleet_page, **at)
 
 
 @router.get("/agent")
-async def agent_page(request: Request, answers: TheAnswers, agent_id: str, at: At) -> Response:
-    """Serve the page of an agent, identified by hash, beginning of a hash, name or label."""
+async def _agent_page(request: Request, answers: TheAnswers, agent_id: str, at: At) -> Response:
     return await _answer(request, answers, pages.agent_page, agent=agent_id, **at)
 
 
 @router.get("/agents/{agent_id:path}")
-async def agent_address(request: Request, agent_id: str, at: At) -> Response:
+async def _agent_address(request: Request, agent_id: str, at: At) -> Response:
     """Redirect a short URL for sharing to the page of an agent. The page's relative links need the other URL."""
     query = [("agent_id", agent_id), *request.query_params.multi_items()]
     return RedirectResponse(f"{_up(request)}agent?{urlencode(query, errors='replace')}", 307)
 
 
 @router.get("/compare")
-async def compare_page(
+async def _compare_page(
     request: Request, answers: TheAnswers, agent_id: str, at: At, other_id: str | None = None
 ) -> Response:
-    """Serve the comparison of two agents, or the choice of the second one if it is not given."""
     asked = {"agent": agent_id, "other": other_id, **at}
     return await _answer(request, answers, pages.compare_page, **asked)
 
 
 @router.get("/evidence")
-async def evidence_page(
+async def _evidence_page(
     request: Request, answers: TheAnswers, agent_id: str, component: str, at: At, after: After = None
 ) -> Response:
-    """Serve the traces that lowered a component of an agent's score."""
     asked = {"agent": agent_id, "component": component, "after": after, **at}
     return await _answer(request, answers, pages.evidence_page, **asked)
 
 
 @router.get("/evidence.csv")
-async def evidence_csv(
+async def _evidence_csv(
     request: Request, answers: TheAnswers, agent_id: str, component: str, at: At
 ) -> Response:
-    """Serve all traces that lowered a component as CSV."""
     asked = {"agent": agent_id, "component": component, **at}
     media_type = f"{CSV}; charset=utf-8"
     response = await _answer(request, answers, pages.evidence_csv, media_type, **asked)
@@ -153,27 +148,24 @@ async def evidence_csv(
 
 
 @router.get("/red-flags")
-async def red_flags_page(
+async def _red_flags_page(
     request: Request, answers: TheAnswers, at: At, agent_id: str | None = None
 ) -> Response:
-    """Serve the red flags of all agents or of one."""
     return await _answer(request, answers, pages.red_flags_page, agent=agent_id, **at)
 
 
 @router.get("/runs")
-async def runs_page(request: Request, answers: TheAnswers) -> Response:
-    """Serve the run log."""
+async def _runs_page(request: Request, answers: TheAnswers) -> Response:
     return await _answer(request, answers, pages.runs_page)
 
 
 @router.get("/quality")
-async def quality_page(request: Request, answers: TheAnswers) -> Response:
-    """Serve the counts of data that was repaired, set aside or refused."""
+async def _quality_page(request: Request, answers: TheAnswers) -> Response:
     return await _answer(request, answers, pages.quality_page)
 
 
 @router.get("/alerts")
-async def alerts_page(
+async def _alerts_page(
     request: Request,
     answers: TheAnswers,
     at: At,
@@ -182,18 +174,15 @@ async def alerts_page(
     new: Annotated[date | None, EMPTY_IS_NONE, Query()] = None,
     offset: Offset = 0,
 ) -> Response:
-    """Serve the alerts, optionally of one kind or severity, or only new ones."""
     asked = {"kind": kind, "severity": severity, "new": new, "offset": offset, **at}
     return await _answer(request, answers, pages.alerts_page, **asked)
 
 
 @router.get("/glossary")
-async def glossary_page(request: Request, answers: TheAnswers) -> Response:
-    """Serve the glossary."""
+async def _glossary_page(request: Request, answers: TheAnswers) -> Response:
     return await _answer(request, answers, pages.glossary_page)
 
 
 @router.get("/parameters")
-async def parameters_page(request: Request, answers: TheAnswers, window_days: WindowDays = None) -> Response:
-    """Serve parameters, windows and categories."""
+async def _parameters_page(request: Request, answers: TheAnswers, window_days: WindowDays = None) -> Response:
     return await _answer(request, answers, pages.parameters_page, window_days=window_days)
