@@ -16,7 +16,7 @@ start) and "built" (a run of single models, which does not publish)."""
 class RunRecord:
     """A row of fct_scoring_runs, with the same nulls."""
 
-    as_of: datetime
+    as_of: datetime | None
     started_at: datetime
     seconds: float | None
     command: str

@@ -472,8 +472,6 @@ class Agent(Described):
 class Run(Described):
     """A run and its outcome."""
 
-    as_of: Moment | None = Field(description="Newest as-of that the run was to score; null if unknown.")
-
 
 class Issue(Described):
     """Data that was repaired, set aside or refused, by issue."""
