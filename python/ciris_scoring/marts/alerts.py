@@ -43,9 +43,7 @@ class RedFlag:
     z: float | None
     message: str
     since: datetime | None = None
-    """See `Raised.since`."""
     seen: Acknowledgement | None = None
-    """Acknowledgement that is in force, or None."""
 
 
 Row = TypeVar("Row", Alert, RedFlag)

@@ -45,11 +45,11 @@ def show_fleet(
         marts = Marts(connection, read_relations(project))
         marts.require()
         found = permissions(marts)
-        if permission is not None:
-            chosen = named(found, permission, threshold, window_days)
-        else:
+        if permission is None:
             published = [window.window_days for window in windows(marts)]
             chosen = meant(found, published, threshold, window_days)
+        else:
+            chosen = named(found, permission, threshold, window_days)
         threshold = chosen.threshold
         moment, window = _published(marts, as_of, chosen.window_days)
         if form is None:

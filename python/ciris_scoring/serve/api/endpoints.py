@@ -41,16 +41,7 @@ from ciris_scoring.marts.words import published_words
 from ciris_scoring.serve.api import models
 from ciris_scoring.serve.api.answers import CSV, JSON, Answers, preferred
 from ciris_scoring.serve.api.columns import Described
-from ciris_scoring.serve.api.lens import (
-    SORTED_BY,
-    Lens,
-    csv_of,
-    explained,
-    lens_name,
-    name_of,
-    point,
-    published_window,
-)
+from ciris_scoring.serve.api.lens import SORTED_BY, Lens, csv_of, explained, lens_name, name_of, point
 from ciris_scoring.serve.api.operations import described, problems
 from ciris_scoring.serve.api.problems import LONGEST_SHOWN, Problem, bad_parameter, shown
 
@@ -296,9 +287,7 @@ class Asked:
 async def _asked(
     request: Request, answers: TheAnswers, window_days: AskedWindow = None, as_of: AskedAsOf = None
 ) -> Asked:
-    publication = await answers.publication()
-    published_window(publication, window_days)
-    return Asked(request, answers, publication, window_days, time_asked("as_of", as_of))
+    return Asked(request, answers, await answers.publication(), window_days, time_asked("as_of", as_of))
 
 
 TheAsked = Annotated[Asked, Depends(_asked)]

@@ -45,17 +45,6 @@ def lens_name(component: str) -> str:
     return LENS_NAMES.get(component, component)
 
 
-def published_window(publication: Publication, window_days: int | None) -> int:
-    """Return a requested window, by default the reference window. Raise a Problem if it is not published."""
-    if window_days is None:
-        return publication.window_days[0]
-    if window_days not in publication.window_days:
-        published = " and ".join(map(str, publication.window_days))
-        message = f"is {window_days}, which is not a published window; there are {published}."
-        raise bad_parameter("window_days", message, allowed=publication.window_days)
-    return window_days
-
-
 def name_of(row: Any) -> str:
     """Return the name of an agent, or its hash if it never sent a name. Clients of the lens expect a text."""
     name: str = row.agent_name or row.agent_id_hash
@@ -88,8 +77,13 @@ class Lens:
 
     @property
     def window_days(self) -> int:
-        """The requested window, by default the reference window."""
-        return published_window(self.publication, self.asked_window)
+        """The requested window, by default the reference window. Raises a Problem if it is not published."""
+        published = self.publication.window_days
+        if self.asked_window not in (None, *published):
+            windows = " and ".join(map(str, published))
+            message = f"is {self.asked_window}, which is not a published window; there are {windows}."
+            raise bad_parameter("window_days", message, allowed=published)
+        return self.asked_window or published[0]
 
     @property
     def raised_at(self) -> datetime | None:
@@ -98,9 +92,9 @@ class Lens:
 
     def deciding(self, threshold: float | None, permission: str | None) -> "Lens":
         """Return the same marts with the threshold and the window of the permission that a request means."""
-        found = permissions(self.marts)
+        window_days, found = self.window_days, permissions(self.marts)
         if permission is None:
-            chosen = meant(found, [], threshold, self.window_days)
+            chosen = meant(found, [], threshold, window_days)
         else:
             try:
                 chosen = named(found, permission, threshold, self.asked_window)
