@@ -80,11 +80,6 @@ class FleetView:
     frame: charts.Frame
 
     @property
-    def not_shown(self) -> int:
-        """Number of agents that are not in `scores`."""
-        return self.capacity.n_agents - len(self.scores)
-
-    @property
     def folded(self) -> dict[str, int]:
         """Index of each name that several agents share."""
         return {spread.agent_name: i for i, spread in enumerate(self.spreads)}
