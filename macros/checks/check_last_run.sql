@@ -1,7 +1,6 @@
 {#- Refuses a run that must not follow the last one. A part of the project (--select), or the rest of a failed run (dbt
     retry), needs inputs and parameters of the last run. Otherwise a score would mix two runs or two parameter sets.
-    After an unfinished full refresh or backfill of published scores, only its repetition or a full refresh may follow.
-    -#}
+    After an unfinished full refresh or backfill, only the same command or a full refresh may follow. -#}
 {% macro check_last_run(models) %}
   {%- set last = last_run() -%}
   {%- if shared_run() and 'model.ciris_scoring.int_scoring_run' not in models -%}
@@ -32,8 +31,7 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- Refuses a part of the project (--select) before the first run, because the models that it reads do not exist yet.
-    -#}
+{#- Refuses a part of the project (--select) before the first run, when the models that it reads do not exist. -#}
 {% macro check_inputs_exist(models) %}
   {%- for unique_id in models if unique_id in graph.nodes -%}
     {%- for parent in graph.nodes[unique_id].depends_on.nodes if parent in graph.nodes and parent not in models -%}
@@ -47,8 +45,8 @@
   {%- endfor -%}
 {% endmacro %}
 
-{#- The tables that these models read must be from the last run, which is unfinished, and its tests must not have
-    failed. Ancestors of int_scoring_run are not checked, because another command may have built them. -#}
+{#- If the last run is unfinished, the tables that these models read must be of that run, and its blocking tests must not
+    have failed. Ancestors of int_scoring_run are not checked, because another command may have built them. -#}
 {% macro check_inputs_of_part(models, last) %}
   {%- set built, failed_tests = fromjson(last['built_nodes']) + inputs_of_run(), fromjson(last['failed_tests']) -%}
   {%- set missing = [] -%}
@@ -61,8 +59,8 @@
   {%- for unique_id in failed_tests if unique_id not in built + selected_resources -%}
     {%- do missing.append(unique_id.split('.')[2]) -%}
   {%- endfor -%}
-  {#- dbt retry does not name its models: it builds those that failed. The log has them only if the failed run logged
-      its end. -#}
+  {#- dbt retry does not name its models. Without a list of the built nodes, which a killed run does not leave, it is
+      unknown which models failed. -#}
   {%- if missing and selected_resources or not (last['built_nodes'] != '[]' or models) -%}
     {%- do refuse(
       "The run that began at " ~ shown_time(last['started_at']) ~ " did not end, so what would be built in schema "
@@ -161,9 +159,9 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- Post-hook of int_scoring_run, before the inputs of a score change. Refuses parameters that differ from those of the
-    published scores, and a longer lookback that would score final as-ofs again. A run
-    that finishes an allowed one may do so without the option. -#}
+{#- Post-hook of int_scoring_run, which is built before the inputs of any score. Refuses parameters that differ from
+    those of the published scores, and a longer lookback that would score final as-ofs again. A run that finishes an
+    allowed run does not need the option. -#}
 {% macro refuse_rescoring(scoring_run) %}
   {%- set rows = run_query("
     select

@@ -1,5 +1,5 @@
-{#- Refuses options of dbt that would build models from other rows, wherever they are set. A dbt build must also include
-    the tests that decide whether a mart is published: all tests of a built table whose other tables are built or
+{#- Refuses options of dbt that would build models from other rows, on the command line or in the environment. A dbt
+    build must also include every blocking test that reads a built table and otherwise only built tables or their
     inputs. Other commands are not checked for tests: dbt run does not execute tests, and dbt retry does not select
     nodes. -#}
 {% macro check_options() %}

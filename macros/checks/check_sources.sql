@@ -6,8 +6,7 @@
   {%- endfor -%}
 {% endmacro %}
 
-{#- Remarks about the sources, if tables of both shapes (traces and events) exist, or if optional tables are missing.
-    -#}
+{#- Remarks if tables of both shapes (traces and events) exist, or if optional source tables are missing. -#}
 {% macro source_remarks() %}
   {%- set remarks = [] -%}
   {%- set schema = setting('source_schema') ~ "." -%}

@@ -9,7 +9,7 @@
   {{ return((setting('run_record') or {'id': invocation_id})['id']) }}
 {% endmacro %}
 
-{#- Roll back the transaction and begin one that can write, because an entry in the log is committed at once. -#}
+{#- Begin a new transaction that can write, whatever the session's default is. -#}
 {% macro start_run_record() %}
   {%- do run_query("rollback; begin isolation level read committed read write; " ~ session_settings()) -%}
 {% endmacro %}
@@ -50,7 +50,7 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- Write columns of this run's row, in a transaction that commits at once. -#}
+{#- Write columns of this run's row in the log, and commit at once, so that the row remains if the run fails. -#}
 {% macro enter_run(log, row, in_transaction=false) %}
   {%- do row.update({'run_id': run_id(), 'command': (setting('run_record') or {'command': 'dbt'})['command']}) -%}
   {%- do graph.update({'entered_run': invocation_id}) -%}

@@ -80,7 +80,7 @@ select
 where false
 {%- endmacro %}
 
-{#- Blocking tests before int_runs that have not passed in this shared run. Not needed for a run of one process: there
+{#- Blocking tests that do not need int_runs and have not passed in this shared run. In a run of one process,
     check_options finds the tests that the command skips. -#}
 {% macro missing_tests() %}
   {%- set missing = [] -%}

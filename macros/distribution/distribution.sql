@@ -41,11 +41,6 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- Columns that a cluster requires in the key of a table, in addition to the columns in its YAML. -#}
-{% macro distribution_columns(node) %}
-  {{ return(['agent_id_hash'] if distribution_of(node) == 'agent' else []) }}
-{% endmacro %}
-
 {#- Distribution of each table in the database by schema and name: a value of distribution_of, or 'other' for another
     distribution. Empty without Citus. -#}
 {% macro distributions_found() %}

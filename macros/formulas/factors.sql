@@ -6,28 +6,19 @@
   ({{ count }}::double precision / {{ n }}::double precision)
 {%- endmacro %}
 
-{#- scoring.md §3: C = exp(-lambda_c * D_identity) * exp(-mu_c * K_contradiction). -#}
-{% macro core_identity(d_identity, k_contradiction) -%}
-  (exp(-{{ scoring_parameter('lambda_c') }}::double precision * {{ d_identity }})
-    * exp(-{{ scoring_parameter('mu_c') }}::double precision * {{ k_contradiction }}))
-{%- endmacro %}
-
-{#- C and its components. -#}
+{#- scoring.md §3: C = exp(-lambda_c * D_identity) * exp(-mu_c * K_contradiction), and its components. -#}
 {% macro core_identity_columns() -%}
   {%- set d_identity = rate('n_identity_changes', 'n_traces') -%}
   {%- set k_contradiction = rate('n_overridden', 'n_traces') -%}
   {{ d_identity }} as d_identity,
   {{ k_contradiction }} as k_contradiction,
   {{ rate('n_conscience_failed', 'n_traces') }} as conscience_failure_rate,
-  {{ core_identity(d_identity, k_contradiction) }} as c_score
+  exp(-{{ scoring_parameter('lambda_c') }}::double precision * {{ d_identity }})
+  * exp(-{{ scoring_parameter('mu_c') }}::double precision * {{ k_contradiction }}) as c_score
 {%- endmacro %}
 
-{#- scoring.md §4: I_int = I_chain * I_coverage * I_replay. -#}
-{% macro integrity(i_chain, i_coverage, i_replay) -%}
-  ({{ i_chain }} * {{ i_coverage }} * {{ i_replay }})
-{%- endmacro %}
-
-{#- I_int and its components. If the sample is too small, i_replay is unmeasured and 1. -#}
+{#- scoring.md §4: I_int = I_chain * I_coverage * I_replay, and its components. If the sample is too small, i_replay is
+    unmeasured and 1. -#}
 {% macro integrity_columns() -%}
   {%- set is_replay_measured = scoring_parameter('replay_enabled') | string | lower
     ~ ' and n_replay_sampled >= ' ~ scoring_parameter('replay_min_sample') -%}
@@ -45,7 +36,7 @@
   {{ i_replay }} as i_replay,
   {{ is_replay_measured }} as is_replay_measured,
   n_replay_sampled::integer as n_replayed,
-  {{ integrity(i_chain, i_coverage, i_replay) }} as i_int_score
+  {{ i_chain }} * {{ i_coverage }} * {{ i_replay }} as i_int_score
 {%- endmacro %}
 
 {#- scoring.md §5: MTTR in hours, the mean length of n episodes; null if there are none. -#}
@@ -92,13 +83,9 @@
   ({{ correctness }}::numeric * case when {{ has_resolution_summary }} then 1 else 0.5 end)
 {%- endmacro %}
 
-{#- scoring.md §6: I_inc = (1 - ECE) * Q_deferral * (1 - U_unsafe). -#}
-{% macro incompleteness_awareness(ece, q_deferral, u_unsafe) -%}
-  ((1 - {{ ece }}) * {{ q_deferral }} * (1 - {{ u_unsafe }}))
-{%- endmacro %}
-
-{#- I_inc and its components, and q_deferral also over the last steady_days. ece is unmeasured and 0 if no trace has
-    confidence and outcome. q_deferral is 1 if no deferral was judged. -#}
+{#- scoring.md §6: I_inc = (1 - ECE) * Q_deferral * (1 - U_unsafe), and its components, q_deferral also over the last
+    steady_days. ece is unmeasured and 0 if no trace has confidence and outcome. q_deferral is 1 if no deferral was
+    judged. -#}
 {% macro incompleteness_awareness_columns() -%}
   {%- set ece = 'coalesce(' ~ expected_calibration_error('excess_confidence', 'n_judged') ~ ', 0)' -%}
   {%- set q_deferral = 'coalesce(value_of_judged_deferrals / nullif(n_judged_deferrals, 0), 1)' -%}
@@ -109,7 +96,7 @@
   {{ q_deferral }} as q_deferral,
   n_judged_deferrals,
   {{ u_unsafe }} as u_unsafe,
-  {{ incompleteness_awareness(ece, q_deferral, u_unsafe) }} as i_inc_score,
+  (1 - {{ ece }}) * {{ q_deferral }} * (1 - {{ u_unsafe }}) as i_inc_score,
   {{ q_deferral_steady }} as q_deferral_steady,
   n_steady_deferrals,
   expected_q_deferral,

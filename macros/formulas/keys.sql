@@ -61,7 +61,7 @@
   end
 {%- endmacro %}
 
-{#- Key of a source row. It is computed, because the source has no key. Reads the columns occurrence_id, content_hash
+{#- Key of a source row, computed because a source may be without a key. Reads the columns occurrence_id, content_hash
     and copy_number. -#}
 {% macro trace_check_id() -%}
   case

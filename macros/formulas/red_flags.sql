@@ -16,7 +16,7 @@
       case
         when {{ field }} is not null then 'r'
         {% if field == 'csdma_plausibility_score' %}
-        when is_out_of_range_{{ field }} then 'r'
+        when 'out_of_range_{{ field }}' = any(repairs) then 'r'
         {% endif %}
         {% if scoring_parameter('replay_enabled') %}
         when not {{ is_json_absent(components_of_columns()[field]) }} then 'c'

@@ -11,15 +11,13 @@
   trunc(({{ score }})::text::numeric, {{ constant('score_decimals') }})
 {%- endmacro %}
 
-{#- Lower confidence bound, limited to at most the value. Python computes the bound and SQL the value, so rounding could
-    put the bound above the value.
-    -#}
+{#- Lower confidence bound, limited to at most the value. Python computes the bound and SQL the value, so the bound could
+    be above the value by a rounding error. -#}
 {% macro low_limit(limit, value) -%}
   case when {{ limit }} > {{ value }} then {{ value }} else {{ limit }} end
 {%- endmacro %}
 
-{#- Upper confidence bound, limited to at least the value. Python computes the bound and SQL the value, so rounding
-    could put the bound below the value. -#}
+{#- Upper confidence bound, limited to at least the value (see low_limit). -#}
 {% macro high_limit(limit, value) -%}
   case when {{ limit }} < {{ value }} then {{ value }} else {{ limit }} end
 {%- endmacro %}

@@ -1,6 +1,4 @@
-{#- Empty a seed of this project by delete. dbt's macro would truncate the seed, and so wait for every reader of a view
-    that uses the seed.
-    -#}
+{#- Empty a seed of this project by delete. dbt's macro would truncate it, and wait for every reader of a view on it. -#}
 {% macro postgres__reset_csv_table(model, full_refresh, old_relation, agate_table) %}
   {%- if model.package_name != 'ciris_scoring' -%}
     {{ return(dbt.default__reset_csv_table(model, full_refresh, old_relation, agate_table)) }}
@@ -30,9 +28,8 @@
   {{ return('alter table ' ~ seed ~ ' replica identity full;') }}
 {% endmacro %}
 
-{#- Cast of a value in a fixture of a unit test. dbt gives ARRAY as the type of every array column. The arrays in
-    fixtures contain numbers.
-    -#}
+{#- Cast of a value in a fixture of a unit test. dbt gives ARRAY as the type of every array column. All arrays in
+    fixtures contain numbers. -#}
 {% macro postgres__safe_cast(field, type) -%}
   cast({{ field }} as {{ 'numeric[]' if type == 'ARRAY' else type }})
 {%- endmacro %}

@@ -2,8 +2,7 @@
     replaces the rows in a range of the column meta.range (bounds_of_run.sql), or all rows if the model has no range. A
     full refresh builds a table beside the old one. A table that marts read is filled in place, so that its views
     remain, unless it moves to a cluster. A mart's rows go into its staging table first (publication.sql). A Python
-    model returns a query over temporary tables. It reads the condition of the rows to compute from dbt.rewritten_range.
-    -#}
+    model returns a query over temporary tables; dbt.rewritten_range tells it the condition of the rows to compute. -#}
 {% materialization replace_range, adapter='postgres', supported_languages=['sql', 'python'] %}
   {%- set table = this.incorporate(type='table') -%}
   {%- set old = load_cached_relation(this) -%}
@@ -91,9 +90,8 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
   {{ replace_rows(model, table, rewritten_rows(), source) }}
 {% endmacro %}
 
-{#- SQL that replaces the rows of a table that meet a condition by those of a source. If the whole table is replaced,
-    only rows that differ are written. The source then has a primary key, so duplicates have already stopped the run.
-    -#}
+{#- SQL that replaces the rows of a table that meet a condition by those of a source. If a whole table is replaced, only
+    rows that differ are written. Its source has a primary key, so duplicates have already stopped the run. -#}
 {% macro replace_rows(node, table, condition, source) %}
   {%- set columns = get_quoted_csv(node.columns.keys()) -%}
   {%- set old, added = adapter.quote(table.identifier), 'true' -%}
@@ -228,10 +226,11 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
   {%- endif %}
 {% endmacro %}
 
-{#- SQL that adds the key. -#}
+{#- SQL that adds the key. A cluster requires the column by which a table is distributed in its key. -#}
 {% macro make_key(table) %}
+  {%- set distribution = ['agent_id_hash'] if distribution_of(model) == 'agent' else [] -%}
   {%- for constraint in model.constraints if constraint.type == 'primary_key' %}
-  alter table {{ table }} add primary key ({{ (constraint.columns + distribution_columns(model)) | unique | join(', ') }});
+  alter table {{ table }} add primary key ({{ (constraint.columns + distribution) | unique | join(', ') }});
   {%- endfor %}
 {% endmacro %}
 

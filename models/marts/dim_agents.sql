@@ -7,31 +7,7 @@
 {#- Agents ever seen: names, first and last trace, and the newest published score in the shortest window. Grain and key:
     agent_id_hash. Names are null if the agent never sent one; latest_... columns are null without a score, or if the
     column of fct_capacity_scores is null. -#}
-with scoring_run as (
-
-    select latest_as_of
-    from {{ ref('int_scoring_run') }}
-
-),
-
-reference_window as (
-
-    select min(window_days) as window_days
-    from {{ ref('scoring_windows') }}
-
-),
-
-agents as (
-
-    select
-        agent_id_hash,
-        agent_label,
-        first_traced_at
-    from {{ ref('int_agents') }}
-
-),
-
-names as (
+with names as (
 
     select
         agent_id_hash,
@@ -60,10 +36,9 @@ select
     agents.agent_label,
     (case when names.agent_name is not null then count(*) over (partition by names.agent_name) end)::integer
         as n_agents_of_name
-from agents
+from {{ ref('int_agents') }} as agents
 left join names on agents.agent_id_hash = names.agent_id_hash
-cross join scoring_run
-cross join reference_window
+cross join {{ ref('int_scoring_run') }} as scoring_run
 left join lateral (
     select periods.last_traced_at
     from {{ ref('int_agent_periods') }} as periods
@@ -84,7 +59,7 @@ left join lateral (
     from {{ rows_after_run('fct_capacity_scores', 'scores') }}
     where
         scores.agent_id_hash = agents.agent_id_hash
-        and scores.window_days = reference_window.window_days
+        and scores.window_days = (select min(windows.window_days) from {{ ref('scoring_windows') }} as windows)
     order by scores.as_of desc
     limit 1
 ) as latest_scores on true

@@ -7,8 +7,7 @@
 }}
 {#- Alerts at the as-ofs of the run, with value, threshold and severity (certainty.md §4). Each kind has
     a file in python/ciris_scoring/kinds/alerts and a CTE of the same name here. Alerts are built before the scores,
-    whose verdicts need them. Grain and key: agent, as-of, window, kind. agent_name is null if the agent never sent one.
-    -#}
+    whose verdicts need them. Grain and key: agent, as-of, window, kind. Only agent_name may be null. -#}
 {%- set least_fall = '(' ~ scoring_parameter('falling_threshold') ~ '::numeric / 3)::double precision' %}
 -- depends_on: {{ ref('int_scoring_run') }}
 -- depends_on: {{ ref('int_agents') }}

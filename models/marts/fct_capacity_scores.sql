@@ -9,29 +9,11 @@
 {#- capacity_score = C * max(I_int, floor) * R * I_inc * S, with status, category and confidence (scoring.md §8), all
     components, confidence bounds and losses (certainty.md §1 and §3), and the verdict (certainty.md §4b). The verdict
     needs the alerts and red flags of the same as-of. Reads int_windows once; the factors are the columns of the factor
-    views. Grain and key: agent, as-of, window. With too few traces the composites, the category and its certainty are
-    null.
-    -#}
+    views. Grain and key: agent, as-of, window. The composites and the category are null with too few traces. -#}
 {#- Kinds of alerts that need a review before the score decides. -#}
 {%- set reviewing_alerts = constant('alerts', {}).values() | selectattr('review', 'equalto', 'always')
     | map(attribute='id') | join("', '") -%}
-with scoring_run as (
-
-    select parameter_set_id
-    from {{ ref('int_scoring_run') }}
-
-),
-
-agents as (
-
-    select
-        agent_id_hash,
-        agent_label
-    from {{ ref('int_agents') }}
-
-),
-
-raised as (
+with raised as (
 
     select
         agent_id_hash,
@@ -166,8 +148,8 @@ classified as (
             else 'final'
         end as score_status
     from bounded
-    cross join scoring_run
-    left join agents on bounded.agent_id_hash = agents.agent_id_hash
+    cross join {{ ref('int_scoring_run') }} as scoring_run
+    left join {{ ref('int_agents') }} as agents on bounded.agent_id_hash = agents.agent_id_hash
     left join reviews
         on
             bounded.agent_id_hash = reviews.agent_id_hash

@@ -8,9 +8,8 @@
 }}
 {#- Log of runs. A run writes its row when it starts and when it ends (macros/checks/run_log.sql), so that refused,
     failed and killed runs have a row too. A full refresh keeps all rows. This model is built after the last mart. It
-    publishes all staged marts in its transaction and rewrites the row of the run; in a backfill, each step does so. It
-    is a model and not a hook, because dbt skips it after a failure and `dbt retry` repeats it. Grain and key: run_id.
-    -#}
+    publishes all staged marts in its transaction and rewrites the row of the run; each step of a backfill does so. It is
+    a model and not a hook, so that dbt skips it after a failure and `dbt retry` repeats it. Grain and key: run_id. -#}
 -- depends_on: {{ ref('fct_capacity_alerts') }}
 -- depends_on: {{ ref('fct_fleet_capacity') }}
 -- depends_on: {{ ref('fct_fleet_coherence_hourly') }}
@@ -21,42 +20,6 @@
 -- depends_on: {{ ref('dim_capacity_categories') }}
 -- depends_on: {{ ref('dim_scoring_parameters') }}
 -- depends_on: {{ ref('dim_scoring_windows') }}
-with scoring_run as (
-
-    select
-        as_of,
-        latest_as_of,
-        cutoff,
-        final_until,
-        parameter_set_id,
-        is_full_refresh,
-        backfill_first,
-        backfill_last,
-        backfill_until
-    from {{ ref('int_scoring_run') }}
-
-),
-
-entered as (
-
-    select
-        run_id,
-        started_at,
-        command,
-        as_of,
-        version
-    from {{ this }}
-    where run_id = '{{ run_id() }}'
-
-),
-
-scores as (
-
-    select max(as_of) as newest_as_of
-    from {{ ref('fct_capacity_scores') }}
-
-)
-
 select
     entered.run_id,
     entered.started_at,
@@ -76,7 +39,7 @@ select
     null::text as state_digest,
     now() as published_at,
     scoring_run.latest_as_of as published_until,
-    scores.newest_as_of,
+    (select max(scores.as_of) from {{ ref('fct_capacity_scores') }} as scores) as newest_as_of,
     case
         when scoring_run.backfill_first is not null then scoring_run.final_until
         when not scoring_run.is_full_refresh
@@ -88,6 +51,5 @@ select
     scoring_run.backfill_last,
     scoring_run.backfill_until,
     case when scoring_run.backfill_first is not null then scoring_run.as_of end as backfill_reached
-from scoring_run
-cross join scores
-left join entered on true
+from {{ ref('int_scoring_run') }} as scoring_run
+left join {{ this }} as entered on entered.run_id = '{{ run_id() }}'

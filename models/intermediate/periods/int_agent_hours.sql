@@ -7,24 +7,8 @@
 }}
 {#- Signals and mean coherence of an agent by UTC hour. Agents corroborate each other by the hour, whatever the scoring
     period (scoring.md §7). Grain and key: agent and hour with a signal or a coherence level. -#}
-with verdicts as (
-
-    select
-        agent_id_hash,
-        traced_at,
-        coherence_level,
-        is_signal,
-        is_coherent_signal
-    from {{ ref('int_trace_checks') }}
-    where
-        {{ in_checked_range('traced_at') }}
-        and is_counted
-        and (is_signal or coherence_level is not null)
-
-),
-
 -- Not materialized, so that PostgreSQL can compute the sums of an agent and the sums of the fleet separately.
-hours as not materialized (
+with hours as not materialized (
 
     select
         agent_id_hash,
@@ -32,7 +16,11 @@ hours as not materialized (
         count(*) filter (where is_signal)::integer as n_signals,
         count(*) filter (where is_coherent_signal)::integer as n_coherent_signals,
         round(sum(coherence_level), 30) / nullif(count(coherence_level), 0) as mean_coherence_level
-    from verdicts
+    from {{ ref('int_trace_checks') }}
+    where
+        {{ in_checked_range('traced_at') }}
+        and is_counted
+        and (is_signal or coherence_level is not null)
     group by
         agent_id_hash,
         {{ hour_start('traced_at') }}
@@ -55,7 +43,6 @@ among_others as (
 
     select
         hours.*,
-        case when hours.mean_coherence_level is not null then fleet_hours.n_agents - 1 end::integer as n_other_agents,
         case when hours.mean_coherence_level is not null
             then (fleet_hours.sum_of_means - hours.mean_coherence_level) / nullif(fleet_hours.n_agents - 1, 0)
         end as mean_of_others
@@ -71,7 +58,6 @@ select
     n_signals,
     n_coherent_signals,
     mean_coherence_level,
-    n_other_agents,
     mean_of_others,
     {{ is_corroborated('mean_coherence_level', 'mean_of_others') }} as is_corroborated
 from among_others

@@ -204,78 +204,58 @@ signal_sums as (
         agent_id_hash,
         period_start
 
-),
-
-joined as (
-
-    select
-        trace_sums.*,
-        (
-            select array_agg(triples.triple order by triples.triple)
-            from unnest(trace_sums.unsorted_triples) as triples (triple)
-        ) as score_triples,
-        coalesce(replay_sums.n_replay_succeeded, 0) as n_replay_succeeded,
-        report_sums.n_shared_key,
-        report_sums.checked_keys,
-        report_sums.n_checked,
-        report_sums.n_unreported,
-        report_sums.n_contradicted,
-        coalesce(new_keys.n_new_keys, 0) as n_new_keys,
-        coalesce(signal_sums.n_signals_corroborated, 0) as n_signals_corroborated,
-        coalesce(signal_sums.n_signals_uncorroborated, 0) as n_signals_uncorroborated,
-        coalesce(signal_sums.n_coherent_corroborated, 0) as n_coherent_corroborated,
-        coalesce(signal_sums.n_coherent_uncorroborated, 0) as n_coherent_uncorroborated
-    from trace_sums
-    inner join report_sums using (agent_id_hash, period_start)
-    {% for sums in ['replay_sums', 'new_keys', 'signal_sums'] %}
-    left join {{ sums }}
-        on
-            trace_sums.agent_id_hash = {{ sums }}.agent_id_hash
-            and trace_sums.period_start = {{ sums }}.period_start
-    {% endfor %}
-
 )
 
 select
-    agent_id_hash,
-    period_start,
-    first_traced_at,
-    last_traced_at,
-    n_traces,
-    n_identity_changes,
-    n_overridden,
-    n_conscience_failed,
-    n_signature_verified,
-    n_key_registered,
-    n_link_valid,
-    n_chain_valid,
-    n_chain_gaps,
-    n_chain_rewinds,
-    n_chain_duplicates,
-    n_missing_numbers,
-    n_fields_present,
-    n_replay_sampled,
-    n_replay_succeeded,
-    n_unsafe,
-    n_signals_corroborated,
-    n_signals_uncorroborated,
-    n_coherent_corroborated,
-    n_coherent_uncorroborated,
-    n_judged,
-    n_trivial,
-    n_renumbered,
-    n_shared_key,
-    n_new_keys,
+    trace_sums.agent_id_hash,
+    trace_sums.period_start,
+    trace_sums.first_traced_at,
+    trace_sums.last_traced_at,
+    trace_sums.n_traces,
+    trace_sums.n_identity_changes,
+    trace_sums.n_overridden,
+    trace_sums.n_conscience_failed,
+    trace_sums.n_signature_verified,
+    trace_sums.n_key_registered,
+    trace_sums.n_link_valid,
+    trace_sums.n_chain_valid,
+    trace_sums.n_chain_gaps,
+    trace_sums.n_chain_rewinds,
+    trace_sums.n_chain_duplicates,
+    trace_sums.n_missing_numbers,
+    trace_sums.n_fields_present,
+    trace_sums.n_replay_sampled,
+    coalesce(replay_sums.n_replay_succeeded, 0) as n_replay_succeeded,
+    trace_sums.n_unsafe,
+    coalesce(signal_sums.n_signals_corroborated, 0) as n_signals_corroborated,
+    coalesce(signal_sums.n_signals_uncorroborated, 0) as n_signals_uncorroborated,
+    coalesce(signal_sums.n_coherent_corroborated, 0) as n_coherent_corroborated,
+    coalesce(signal_sums.n_coherent_uncorroborated, 0) as n_coherent_uncorroborated,
+    trace_sums.n_judged,
+    trace_sums.n_trivial,
+    trace_sums.n_renumbered,
+    report_sums.n_shared_key,
+    coalesce(new_keys.n_new_keys, 0) as n_new_keys,
     {% for metric in constant('drift_metrics') %}
-    {{ metric }}_histogram,
+    trace_sums.{{ metric }}_histogram,
     {% endfor %}
-    judged_by_bin,
-    confidence_by_bin,
-    successes_by_bin,
-    n_checked,
-    n_unreported,
-    n_contradicted,
-    checked_keys,
-    score_triples
-from joined
-order by period_start
+    trace_sums.judged_by_bin,
+    trace_sums.confidence_by_bin,
+    trace_sums.successes_by_bin,
+    report_sums.n_checked,
+    report_sums.n_unreported,
+    report_sums.n_contradicted,
+    report_sums.checked_keys,
+    (
+        select array_agg(triples.triple order by triples.triple)
+        from unnest(trace_sums.unsorted_triples) as triples (triple)
+    ) as score_triples
+from trace_sums
+inner join report_sums using (agent_id_hash, period_start)
+{% for sums in ['replay_sums', 'new_keys', 'signal_sums'] %}
+left join {{ sums }}
+    on
+        trace_sums.agent_id_hash = {{ sums }}.agent_id_hash
+        and trace_sums.period_start = {{ sums }}.period_start
+{% endfor %}
+order by trace_sums.period_start

@@ -35,7 +35,7 @@ with traces as (
     where
         {{ in_checked_range('traces.traced_at') }}
         {% if is_trace_one_row() %}
-        -- An earlier run has counted the issue of this trace already, before the outcome of the trace came.
+        -- Skip a trace whose issue an earlier run has counted, before the outcome of the trace came.
         and not exists (
             select 1
             from {{ ref('int_traces_without_agent') }} as earlier
@@ -45,27 +45,18 @@ with traces as (
         )
         {% endif %}
 
-),
-
-issues as (
-
-    select
-        nullif(traces.agent_id_hash, '') as agent_id_hash,
-        traces.period_start,
-        found.issue
-    from traces
-    cross join lateral unnest(traces.issues) as found (issue)
-
 )
 
 select
-    {{ surrogate_key([epoch('period_start'), 'issue'], nullable=['agent_id_hash']) }} as trace_issue_id,
-    agent_id_hash,
-    period_start,
-    issue,
+    {{ surrogate_key([epoch('traces.period_start'), 'found.issue'], nullable=["nullif(traces.agent_id_hash, '')"]) }}
+    as trace_issue_id,
+    nullif(traces.agent_id_hash, '') as agent_id_hash,
+    traces.period_start,
+    found.issue,
     count(*) as n
-from issues
+from traces
+cross join lateral unnest(traces.issues) as found (issue)
 group by
-    agent_id_hash,
-    period_start,
-    issue
+    traces.agent_id_hash,
+    traces.period_start,
+    found.issue

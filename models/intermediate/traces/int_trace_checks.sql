@@ -33,25 +33,16 @@ with public_keys as (
 cleaned as (
 
     select
-        *,
-        {{ repairs_of_trace() }} as repairs,
-        {{ period_start('traced_at') }} as period_start
-    from {{ ref('stg_cirislens__covenant_traces') }}
+        traces.*,
+        {{ period_start('traces.traced_at') }} as period_start,
+        {{ is_key_registered('public_keys.registered_until', 'traces.traced_at') }} as is_key_registered
+    from {{ ref('stg_cirislens__covenant_traces') }} as traces
+    left join public_keys on traces.signature_key_id = public_keys.key_id
     where
-        {{ in_checked_range('traced_at') }}
-        and traced_at >= {{ traces_from() }}
-        and agent_id_hash is not null
+        {{ in_checked_range('traces.traced_at') }}
+        and traces.traced_at >= {{ traces_from() }}
+        and traces.agent_id_hash is not null
     {{ optimization_barrier() }} -- noqa: AM09
-
-),
-
-looked_up as (
-
-    select
-        cleaned.*,
-        {{ is_key_registered('public_keys.registered_until', 'cleaned.traced_at') }} as is_key_registered
-    from cleaned
-    left join public_keys on cleaned.signature_key_id = public_keys.key_id
 
 ),
 
@@ -93,7 +84,7 @@ checked as (
         {{ key_hash('signature_key_id') }} as key_hash,
         n_events,
         repairs
-    from looked_up
+    from cleaned
     {{ optimization_barrier() }} -- noqa: AM09
 
 ),

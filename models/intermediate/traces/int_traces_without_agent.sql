@@ -9,20 +9,7 @@ with public_keys as (
 
 ),
 
-traces as (
-
-    select
-        *,
-        {{ repairs_of_trace() }} as repairs
-    from {{ ref('stg_cirislens__covenant_traces') }}
-    where
-        {{ in_checked_range('traced_at') }}
-        and traced_at >= {{ traces_from() }}
-        and agent_id_hash is null
-
-),
-
-judged as (
+checked as (
 
     select
         traces.*,
@@ -31,8 +18,12 @@ judged as (
         {{ missing_fields() }} as missing_fields,
         {{ occurrence_id() }} as occurrence_id,
         {{ content_hash() }} as content_hash
-    from traces
+    from {{ ref('stg_cirislens__covenant_traces') }} as traces
     left join public_keys on traces.signature_key_id = public_keys.key_id
+    where
+        {{ in_checked_range('traces.traced_at') }}
+        and traces.traced_at >= {{ traces_from() }}
+        and traces.agent_id_hash is null
 
 ),
 
@@ -41,7 +32,7 @@ deliveries as (
     select
         *,
         {{ copy_number('delivery') }} as copy_number
-    from judged
+    from checked
     window delivery as (
         partition by trace_id collate "C", audit_sequence_number
         order by traced_at, content_hash

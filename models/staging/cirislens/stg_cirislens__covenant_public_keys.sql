@@ -7,8 +7,7 @@
 with source as (
 
     {{ rows_if_there(registry or agents, {
-      'key_id': 'text', 'algorithm': 'text',
-      'created_at': 'timestamptz', 'expires_at': 'timestamptz', 'revoked_at': 'timestamptz',
+      'key_id': 'text', 'expires_at': 'timestamptz', 'revoked_at': 'timestamptz',
     }) }}
     {% if federation %}
 
@@ -16,8 +15,6 @@ with source as (
 
     select
         key_id,
-        algorithm,
-        valid_from as created_at,
         valid_until as expires_at,
         {% if revocations %}
         (
@@ -31,18 +28,10 @@ with source as (
     from {{ federation }} as keys
     {% endif %}
 
-),
-
-cleaned as (
-
-    select
-        {{ blank_to_null('key_id::text') }} as key_id,
-        {{ blank_to_null('algorithm::text') }} as algorithm,
-        created_at::timestamptz as created_at,
-        expires_at::timestamptz as expires_at,
-        revoked_at::timestamptz as revoked_at
-    from source
-
 )
 
-select * from cleaned
+select
+    {{ blank_to_null('key_id::text') }} as key_id,
+    expires_at::timestamptz as expires_at,
+    revoked_at::timestamptz as revoked_at
+from source

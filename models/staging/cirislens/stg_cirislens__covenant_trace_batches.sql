@@ -8,22 +8,16 @@ with source as (
       'traces_received': 'integer', 'traces_accepted': 'integer', 'traces_rejected': 'integer',
     }) }}
 
-),
-
--- Counts above production's integer range cannot come from a batch, and their sums could overflow.
-cleaned as (
-
-    select
-        {{ shorten('batch_id::text') }} as batch_id,
-        batch_timestamp::timestamptz as batch_timestamp,
-        {% for column in batch_counts() %}
-        {% set count = clean_whole_number(column, types.get(column, {}), 0, 2147483647) -%}
-        {{ count }} as {{ column }},
-        {{ column }} is not null and {{ count }} is null as is_out_of_range_{{ column }}
-        {%- if not loop.last %},{% endif %}
-        {% endfor %}
-    from source
-
 )
 
-select * from cleaned
+-- Counts above production's integer range cannot come from a batch, and their sums could overflow.
+select
+    {{ shorten('batch_id::text') }} as batch_id,
+    batch_timestamp::timestamptz as batch_timestamp,
+    {% for column in batch_counts() %}
+    {% set count = clean_whole_number(column, types.get(column, {}), 0, 2147483647) -%}
+    {{ count }} as {{ column }},
+    {{ column }} is not null and {{ count }} is null as is_out_of_range_{{ column }}
+    {%- if not loop.last %},{% endif %}
+    {% endfor %}
+from source

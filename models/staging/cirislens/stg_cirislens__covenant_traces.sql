@@ -1,69 +1,86 @@
-{#- Cleaned traces. The view has neither window functions nor CTEs, so PostgreSQL merges it into the query that reads
-    it. A filter on traced_at then reaches the source's index, and unused columns cost nothing. The cleaning of a column
-    depends on its type in the source. Grain: source row, or trace assembled from events. -#}
+{#- Cleaned traces, and the repairs of each (scoring.md §2 and 8). The view has neither window functions nor CTEs, so
+    PostgreSQL merges it into the query that reads it. A filter on traced_at then reaches the source's index, and unused
+    columns cost nothing. The cleaning of a column depends on its type in the source. Grain: source row, or trace
+    assembled from events. -#}
 {%- set whole = source_if_there('covenant_traces', source_shape()) -%}
 {%- set put_together = ref('stg_cirislens__event_traces') if whole is none or not execute -%}
 {%- set types = {} if whole is none else source_types('covenant_traces') -%}
-{%- set signing_key = signing_key_column(types) -%}
+{%- set event_issues = 'event_issues' if whole is none else 'null::text[]' -%}
+{%- set components = trace_columns().components if scoring_parameter('replay_enabled') else [] -%}
 {%- set json_components = [] -%}
-{%- for component in trace_columns().components if types.get(component, {}).kind == 'json' -%}
+{%- for component in components if types.get(component, {}).kind == 'json' -%}
   {%- do json_components.append(component) -%}
 {%- endfor -%}
+{#- cleaned: expression of each column that cleaning can set to null. sent: these columns in the source. repaired: the
+    condition of each repair, by its issue name. -#}
+{%- set cleaned, sent, repaired = {}, [], {} -%}
+{%- for column in trace_columns().text -%}
+  {%- set read = signing_key_column(types) if column == 'signature_key_id' else column -%}
+  {%- set text = read ~ '::text' -%}
+  {%- do sent.append(read) -%}
+  {%- if column in ['agent_id_hash', 'trace_id'] -%} {%- do cleaned.update({column: clean_id(text)}) -%}
+  {%- elif column in ['agent_name', 'idma_phase'] -%} {%- do cleaned.update({column: clean_name(text)}) -%}
+  {%- else -%} {%- do cleaned.update({column: blank_to_null(text)}) -%}
+  {%- endif -%}
+  {%- set is_sent = 'true' if column == 'agent_id_hash' else read ~ ' is not null' -%}
+  {%- do repaired.update({'blank_' ~ column: is_sent ~ ' and ' ~ blank_to_null(text) ~ ' is null'}) -%}
+{%- endfor -%}
+{%- set action = clean_action('selected_action::text') -%}
+{%- do cleaned.update({'selected_action': action}) -%}
+{%- do repaired.update({'blank_selected_action': 'selected_action is not null and ' ~ action ~ ' is null'}) -%}
+{%- for column in trace_columns().scores -%}
+  {%- do cleaned.update({column: clean_unit_score(column, types.get(column, {}))}) -%}
+{%- endfor -%}
+{%- do cleaned.update({
+  'idma_k_eff': clean_non_negative('idma_k_eff'),
+  'audit_sequence_number': clean_whole_number('audit_sequence_number', types.get('audit_sequence_number', {})),
+}) -%}
+{%- for column in trace_columns().scores + ['idma_k_eff', 'audit_sequence_number'] -%}
+  {%- do repaired.update({'out_of_range_' ~ column: column ~ ' is not null and ' ~ cleaned[column] ~ ' is null'}) -%}
+{%- endfor -%}
+{%- do repaired.update({
+  'oversized_id': is_oversized_id('agent_id_hash::text') ~ ' or ' ~ is_oversized_id('trace_id::text'),
+}) -%}
+{%- for component in components -%}
+  {%- set is_json = component in json_components -%}
+  {%- do cleaned.update({component: 'readable_' ~ component if is_json else component ~ '::jsonb'}) -%}
+  {%- if is_json -%}
+    {%- do repaired.update({'unreadable_' ~ component: component ~ ' is not null and readable_' ~ component ~ ' is null'}) -%}
+  {%- endif -%}
+{%- endfor -%}
+{%- do sent.extend(cleaned | reject('in', trace_columns().text)) -%}
 select
-    {% for column in trace_columns().text %}
-    {%- set read = signing_key if column == 'signature_key_id' else column -%}
-    {%- set text = read ~ '::text' -%}
-    {% if column in ['agent_id_hash', 'trace_id'] %}
-    {{ clean_id(text) }} as {{ column }},
-    {% elif column in ['agent_name', 'idma_phase'] %}
-    {{ clean_name(text) }} as {{ column }},
-    {% else %}
-    {{ blank_to_null(text) }} as {{ column }},
-    {% endif %}
-    {% if column != 'agent_id_hash' %}{{ read }} is not null and {% endif -%}
-    {{ blank_to_null(text) }} is null as is_blank_{{ column }},
+    {% for column, expression in cleaned.items() %}
+    {{ expression }} as {{ column }},
     {% endfor %}
-    {{ is_oversized_id('agent_id_hash::text') }} or {{ is_oversized_id('trace_id::text') }} as is_oversized_id,
-    {{ clean_action('selected_action::text') }} as selected_action,
-    selected_action is not null and {{ clean_action('selected_action::text') }} is null as is_blank_selected_action,
+    {% if not components %}
+    {% for component in trace_columns().components %}
+    null::jsonb as {{ component }},
+    {% endfor %}
+    {% endif %}
     agent_id_hash::text as agent_id_hash_as_sent,
     trace_id::text as trace_id_as_sent,
     "timestamp"::timestamptz as traced_at,
     signature_verified::boolean as signature_verified,
-    {% set number = clean_whole_number('audit_sequence_number', types.get('audit_sequence_number', {})) -%}
-    {{ number }} as audit_sequence_number,
-    audit_sequence_number is not null and {{ number }} is null as is_out_of_range_audit_sequence_number,
-    {% for column in trace_columns().scores %}
-    {{ clean_unit_score(column, types.get(column, {})) }} as {{ column }},
-    {{ column }} is not null and ({{ column }}::numeric between 0 and 1) is not true as is_out_of_range_{{ column }},
-    {% endfor %}
-    {{ clean_non_negative('idma_k_eff') }} as idma_k_eff,
-    idma_k_eff is not null and {{ clean_non_negative('idma_k_eff') }} is null as is_out_of_range_idma_k_eff,
-    num_nonnulls({{ repairable_columns() | join(', ') | replace('signature_key_id', signing_key) }})
-    as n_repairable_sent,
-    {{ 'row_version' if whole is none else row_version(whole) ~ ' as row_version' }},
-    {{ 'n_events' if whole is none else 'null::integer as n_events' }},
-    {{ 'event_issues' if whole is none else 'null::text[] as event_issues' }},
     idma_fragility_flag::boolean as idma_fragility_flag,
     conscience_passed::boolean as conscience_passed,
     action_was_overridden::boolean as action_was_overridden,
     coherence_passed::boolean as coherence_passed,
     action_success::boolean as action_success,
-    {% for component in trace_columns().components %}
-    {% if not scoring_parameter('replay_enabled') %}
-    null::jsonb as {{ component }},
-    false as is_unreadable_{{ component }}
-    {%- elif component in json_components %}
-    readable_{{ component }} as {{ component }},
-    {{ component }} is not null and readable_{{ component }} is null as is_unreadable_{{ component }}
-    {%- else %}
-    {{ component }}::jsonb as {{ component }},
-    false as is_unreadable_{{ component }}
-    {%- endif %}
-    {%- if not loop.last %},{% endif %}
-    {% endfor %}
+    {{ 'row_version' if whole is none else row_version(whole) ~ ' as row_version' }},
+    {{ 'n_events' if whole is none else 'null::integer as n_events' }},
+    -- If as many values are left as were sent, nothing was repaired.
+    case
+        when num_nonnulls({{ cleaned.values() | join(', ') }}) < num_nonnulls({{ sent | join(', ') }})
+            or {{ event_issues }} is not null
+            then array_remove(array[
+                {% for issue, condition in repaired.items() %}
+                case when {{ condition }} then '{{ issue }}' end{% if not loop.last %},{% endif %}
+                {% endfor %}
+            ], null) || {{ event_issues }}
+    end as repairs
 from {{ whole or put_together }}
-{% if json_components and scoring_parameter('replay_enabled') %}
+{% if json_components %}
 -- The optimization barrier makes PostgreSQL read each component once.
 cross join lateral (
     select

@@ -112,99 +112,89 @@ from (
             {%- if not loop.last %},{% endif %}
             {% endfor %}
         from (
+            {% for arm in ['plain', 'incomplete'] %}
             select
-                clock_timestamp() as chosen_at,
+                clock_timestamp() as collected_at,
                 {% for column in of_head %}
-                {{ column }},
+                head.{{ column }},
                 {% endfor %}
-                row_version,
-                signature_verified,
-                n_events,
-                n_outcomes,
-                is_shared,
+                versions.row_version,
+                parts.signature_verified,
+                parts.n_events,
+                parts.n_outcomes,
+                parts.is_shared,
                 {% for type in trace_event_types() %}
-                payloads[array_position(event_types, '{{ type }}')] as {{ type | lower }}_payload
-                {%- if not loop.last %},{% endif %}
+                parts.{{ type | lower }}_payload{% if not loop.last %},{% endif %}
                 {% endfor %}
+            {% if arm == 'plain' %}
+            from {{ events }} as head
+            {% else %}
             from (
-                {% for arm in ['plain', 'incomplete'] %}
-                select
-                    clock_timestamp() as collected_at,
-                    {% for column in of_head %}
-                    head.{{ column }},
-                    {% endfor %}
-                    versions.row_version,
-                    parts.signature_verified,
-                    parts.n_events,
-                    parts.n_outcomes,
-                    parts.is_shared,
-                    parts.event_types,
-                    parts.payloads
-                {% if arm == 'plain' %}
-                from {{ events }} as head
-                {% else %}
-                from (
-                    select distinct
-                        agent_id_hash,
-                        trace_id
-                    from {{ incomplete_traces }}
-                    where is_complete is not true
-                ) as incomplete
-                cross join lateral (
-                    select part.*
-                    from {{ events }} as part
-                    where
-                        part.trace_id = incomplete.trace_id
-                        and part.agent_id_hash is not distinct from incomplete.agent_id_hash
-                        and {{ is_part_of_trace('part') }}
-                    order by {{ head_first('part') }}
-                    limit 1
-                ) as head
-                {% endif %}
-                left join lateral (
-                    select
-                        {% for column, alias in [('event_type', 'event_types'), ('payload', 'payloads')] %}
-                        array_agg(part.{{ column }} order by part.attempt_index desc, part.ts desc, part.event_id desc)
-                        filter (where part.agent_id_hash is not distinct from head.agent_id_hash) as {{ alias }},
-                        {% endfor %}
-                        bool_and(part.signature_verified)
-                        filter (where part.agent_id_hash is not distinct from head.agent_id_hash) as signature_verified,
-                        count(*) filter (where part.agent_id_hash is not distinct from head.agent_id_hash) as n_events,
-                        count(*) filter (
-                            where part.agent_id_hash is not distinct from head.agent_id_hash
-                            and part.event_type = {{ outcome_event() }}
-                        ) as n_outcomes,
-                        bool_or(part.agent_id_hash is distinct from head.agent_id_hash) as is_shared
-                    from {{ events }} as part
-                    where
-                        part.trace_id = head.trace_id
-                        and {{ is_part_of_trace('part') }}
-                ) as parts on true
-                left join lateral (
-                    select bit_xor({{ row_version(events, 'part') }}) as row_version
-                    from {{ events }} as part
-                    where
-                        part.trace_id = head.trace_id
-                        and {{ is_part_of_trace('part') }}
-                ) as versions on true
-                {% if arm == 'plain' %}
+                select distinct
+                    agent_id_hash,
+                    trace_id
+                from {{ incomplete_traces }}
+                where is_complete is not true
+            ) as incomplete
+            cross join lateral (
+                select part.*
+                from {{ events }} as part
                 where
-                    head.event_type = {{ outcome_event() }}
-                    and not exists (
-                        select 1
-                        from {{ incomplete_traces }} as incomplete
-                        where
-                            incomplete.trace_id = head.trace_id
-                            and incomplete.agent_id_hash is not distinct from head.agent_id_hash
-                            and incomplete.is_complete is not true
-                    )
+                    part.trace_id = incomplete.trace_id
+                    and part.agent_id_hash is not distinct from incomplete.agent_id_hash
+                    and {{ is_part_of_trace('part') }}
+                order by {{ head_first('part') }}
+                limit 1
+            ) as head
+            {% endif %}
+            left join lateral (
+                select
+                    {% for type in trace_event_types() %}
+                    (
+                        array_agg(part.payload order by part.attempt_index desc, part.ts desc, part.event_id desc)
+                        filter (
+                            where part.agent_id_hash is not distinct from head.agent_id_hash
+                            and part.event_type = '{{ type }}'
+                        )
+                    )[1] as {{ type | lower }}_payload,
+                    {% endfor %}
+                    bool_and(part.signature_verified)
+                    filter (where part.agent_id_hash is not distinct from head.agent_id_hash) as signature_verified,
+                    count(*) filter (where part.agent_id_hash is not distinct from head.agent_id_hash) as n_events,
+                    count(*) filter (
+                        where part.agent_id_hash is not distinct from head.agent_id_hash
+                        and part.event_type = {{ outcome_event() }}
+                    ) as n_outcomes,
+                    bool_or(part.agent_id_hash is distinct from head.agent_id_hash) as is_shared
+                from {{ events }} as part
+                where
+                    part.trace_id = head.trace_id
+                    and {{ is_part_of_trace('part') }}
+            ) as parts on true
+            left join lateral (
+                select bit_xor({{ row_version(events, 'part') }}) as row_version
+                from {{ events }} as part
+                where
+                    part.trace_id = head.trace_id
+                    and {{ is_part_of_trace('part') }}
+            ) as versions on true
+            {% if arm == 'plain' %}
+            where
+                head.event_type = {{ outcome_event() }}
+                and not exists (
+                    select 1
+                    from {{ incomplete_traces }} as incomplete
+                    where
+                        incomplete.trace_id = head.trace_id
+                        and incomplete.agent_id_hash is not distinct from head.agent_id_hash
+                        and incomplete.is_complete is not true
+                )
 
-                union all
+            union all
 
-                {% endif %}
-                {% endfor %}
-            ) as collected
-        ) as chosen
+            {% endif %}
+            {% endfor %}
+        ) as collected
     ) as looked_up
 ) as typed
 {%- endif %}
