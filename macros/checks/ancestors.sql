@@ -7,12 +7,12 @@
   {{ return(found) }}
 {% endmacro %}
 
-{#- Ancestors of int_scoring_run. They are built before the run knows its bounds. -#}
+{#- Ancestors of int_scoring_run, which are built before the run's as-of and cutoff are known. -#}
 {% macro inputs_of_run() %}
   {{ return(with_ancestors(['model.ciris_scoring.int_scoring_run'])[1:]) }}
 {% endmacro %}
 
-{#- Nodes among unique_ids that depend on int_scoring_run, and int_scoring_run itself. -#}
+{#- The given unique ids of int_scoring_run and of nodes that depend on it. -#}
 {% macro that_follow_run(unique_ids) %}
   {%- set following = [] -%}
   {%- for unique_id in unique_ids if 'model.ciris_scoring.int_scoring_run' in with_ancestors([unique_id]) -%}

@@ -1,5 +1,5 @@
 {#- Refuses a run in which another role could run code as the scoring role, for example by a trigger. Runs before our
-    tables are read or written, so it is not logged. The query is in python/ciris_scoring/basics/ownership.py. -#}
+    tables are read or written, so a refusal is not logged. The query is in python/ciris_scoring/basics/ownership.py. -#}
 {% macro check_ownership() %}
   {%- set places = [] -%}
   {%- for node in graph.nodes.values() if node.package_name == 'ciris_scoring' and node.resource_type in ['model', 'seed'] -%}
@@ -11,8 +11,8 @@
   {%- do graph.update({'ownership_checked': invocation_id}) -%}
 {% endmacro %}
 
-{#- The server must be writable, no pooler may share the session, and PostgreSQL must not shorten the names of the
-    schemas, because dbt would not find their tables again. Runs before the log is written. -#}
+{#- The server must be writable, no pooler may give our session to other clients, and PostgreSQL must not shorten the
+    names of the schemas, because dbt would not find their tables again. Runs before the log is written. -#}
 {% macro check_server() %}
   {%- if run_query("select pg_catalog.pg_is_in_recovery()")[0][0] -%}
     {{ exceptions.raise_compiler_error(

@@ -120,8 +120,8 @@
   {{ return(report) }}
 {% endmacro %}
 
-{#- Option with the variables for tables that have the newer names accord_*. Empty unless only tables with the newer
-    names exist. -#}
+{#- Hint at the variables for tables with the newer names accord_*. Empty unless such a table exists and the table with
+    the older name does not. -#}
 {% macro accord_variables() %}
   {%- set found = [] -%}
   {%- for name in constant('tables_of_shape', {})['traces'] if name.startswith('covenant_') -%}

@@ -59,7 +59,7 @@
   {{ return(run_query(query).columns[0].values() | reject('equalto', setting('lock_holder_pid')) | list) }}
 {% endmacro %}
 
-{#- Whether a test can run: in a shared run, only when the run has built all its models. A test of several models is
+{#- Whether a test can run: in a shared run, only after the run has built all models that the test reads. The test is
     started after each of them, and passes without a check until the last one is built. -#}
 {% macro is_testable() %}
   {%- if not shared_run() -%} {{ return(true) }} {%- endif -%}

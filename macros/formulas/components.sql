@@ -30,7 +30,7 @@
   {{ return(component_rows() | selectattr('has_design_effect') | map(attribute='component') | list) }}
 {% endmacro %}
 
-{#- Columns with the confidence bounds and design effects of the components, in order. -#}
+{#- Columns with the confidence bounds of the components, then columns with their design effects. -#}
 {% macro component_limit_columns() %}
   {%- set names = [] -%}
   {%- for component in components_with_intervals() -%}

@@ -23,9 +23,8 @@
   hashtextextended({{ key_id }}, 0)
 {%- endmacro %}
 
-{#- Whether each trace is exactly one row. This is so if the run assembles traces from events: agent and trace_id
-    identify a trace. Otherwise several rows can be deliveries of one trace, which also have the same audit number
-    (scoring.md §2). -#}
+{#- Whether each trace is exactly one row. This is so if the run assembles traces from events by agent and trace_id.
+    Otherwise rows with the same agent, trace_id and audit number are deliveries of one trace (scoring.md §2). -#}
 {% macro is_trace_one_row() %}
   {{ return(source_shape() == 'events') }}
 {% endmacro %}
@@ -47,14 +46,14 @@
   )::uuid
 {%- endmacro %}
 
-{#- Hash of agent_name and signature. It orders rows of one delivery that have the same time. Production's key does not
-    allow such rows. -#}
+{#- Hash of agent_name and signature. It orders deliveries of one trace that have the same time, which production's key
+    does not allow. -#}
 {% macro content_hash() -%}
   hashtextextended(coalesce(agent_name, ''), hashtextextended(coalesce(signature, ''), 0))
 {%- endmacro %}
 
-{#- Number of the copy among equal rows of a delivery, from 0 on. Null unless the previous row of the delivery has the
-    same time. -#}
+{#- Number of the copy among equal deliveries of a trace, from 0 on. Null unless the previous delivery of the trace has
+    the same time. -#}
 {% macro copy_number(window) -%}
   case
     when lag(traced_at) over {{ window }} = traced_at then row_number() over {{ window }} - rank() over {{ window }}

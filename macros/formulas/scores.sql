@@ -5,8 +5,8 @@
   case when {{ score }} is not null then least(floor({{ score }} * {{ bins }}), {{ bins - 1 }})::integer end
 {%- endmacro %}
 
-{#- Text of a score for messages, cut to score_decimals decimals and not rounded, so that no score seems to reach a
-    threshold. It is cut as text, because a cast to numeric rounds to 15 digits. -#}
+{#- Text of a score for messages, cut to score_decimals decimals and not rounded, so that a score below a threshold
+    does not seem to reach it. It is cut as text, because a cast to numeric rounds to 15 digits. -#}
 {% macro shown_score(score) -%}
   trunc(({{ score }})::text::numeric, {{ constant('score_decimals') }})
 {%- endmacro %}
@@ -38,8 +38,8 @@
   end
 {%- endmacro %}
 
-{#- certainty.md §4b: -ln of a steady score, beyond the fixed cost of R. Null if the score is 0, or higher than the
-    highest R allows. -#}
+{#- certainty.md §4b: -ln of a steady score, minus the fixed cost of R. Null if the score is 0, or not below the highest
+    possible R. -#}
 {% macro loss_beyond(score, fixed_loss) -%}
   (case
     when {{ score }} > 0 and {{ score }} < exp(-{{ fixed_loss }}) then -ln({{ score }}) - {{ fixed_loss }}

@@ -3,7 +3,7 @@
   hashtext('{{ constant(lock) }}'), hashtext('{{ target.schema | replace("'", "''") }}')
 {%- endmacro %}
 
-{#- Processes that hold the lock of a run. -#}
+{#- Database processes that hold the run's lock on the target schema. -#}
 {% macro run_lock_holders() -%}
   select l.pid
   from pg_locks as l

@@ -1,6 +1,6 @@
 {{ config(materialized='ephemeral') }}
 {#- Data that arrived after the scores of its period were final (scoring.md §9), with the first and last as-of whose
-    scores it would change. A late_outcome is an event of a trace that was scored without it: its outcome, a second
+    scores it would change. A late_outcome is an event that a trace was scored without: the trace's outcome, a second
     outcome, or another step. Its period is that of the scored trace. If the event moves the trace to another time, the
     trace is scored only at its old time, so that it does not count twice. A rescore would change the scores of both
     times. trace_id_of_two_agents is a trace whose trace_id another agent has used since; it does not change a score.
@@ -123,7 +123,7 @@ differences as (
 
 ),
 
--- Rows of the source that were not checked before the scores became final (scoring.md, section 9).
+-- Rows of the source that were not checked before the scores became final (scoring.md §9).
 late_traces as (
 
     select

@@ -46,9 +46,9 @@ cleaned as (
 
 ),
 
--- Narrow rows with hashes instead of the text that is sorted below. delivery_hash groups rows of one delivery (agent,
--- trace_id, audit_sequence_number), sampling_hash orders the replay sample, content_hash breaks ties. Columns of fixed
--- length come first, because PostgreSQL reads them fastest.
+-- Narrow rows with hashes instead of the text that is sorted below. delivery_hash groups the deliveries of one trace
+-- (with its agent, trace_id and audit_sequence_number), sampling_hash orders the replay sample, content_hash breaks
+-- ties. Columns of fixed length come first, because PostgreSQL reads them fastest.
 checked as (
 
     select
