@@ -1,5 +1,5 @@
 {#- Refuses a run in which another role could run code as the scoring role, for example by a trigger. Runs before our
-    tables are read or written, so a refusal is not logged. The query is in python/ciris_scoring/basics/ownership.py. -#}
+    tables are read or written, so a refusal is not logged. python/ciris_scoring/basics/ownership.py has the query. -#}
 {% macro check_ownership() %}
   {%- set places = [] -%}
   {%- for node in graph.nodes.values() if node.package_name == 'ciris_scoring' and node.resource_type in ['model', 'seed'] -%}

@@ -38,8 +38,8 @@
   end
 {%- endmacro %}
 
-{#- certainty.md §4b: -ln of a steady score, minus the fixed cost of R. Null if the score is 0, or not below the highest
-    possible R. -#}
+{#- certainty.md §4b: -ln of a steady score, minus the fixed cost of R. Null if the score is 0, or not below the
+    highest possible R. -#}
 {% macro loss_beyond(score, fixed_loss) -%}
   (case
     when {{ score }} > 0 and {{ score }} < exp(-{{ fixed_loss }}) then -ln({{ score }}) - {{ fixed_loss }}

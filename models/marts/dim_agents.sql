@@ -7,7 +7,15 @@
 {#- Agents ever seen: names, first and last trace, and the newest published score in the shortest window. Grain and key:
     agent_id_hash. Names are null if the agent never sent one; latest_... columns are null without a score, or if the
     column of fct_capacity_scores is null. -#}
-with names as (
+-- A cluster does not allow this subquery where the window is compared.
+with reference_window as (
+
+    select min(window_days) as window_days
+    from {{ ref('scoring_windows') }}
+
+),
+
+names as (
 
     select
         agent_id_hash,
@@ -39,6 +47,7 @@ select
 from {{ ref('int_agents') }} as agents
 left join names on agents.agent_id_hash = names.agent_id_hash
 cross join {{ ref('int_scoring_run') }} as scoring_run
+cross join reference_window
 left join lateral (
     select periods.last_traced_at
     from {{ ref('int_agent_periods') }} as periods
@@ -59,7 +68,7 @@ left join lateral (
     from {{ rows_after_run('fct_capacity_scores', 'scores') }}
     where
         scores.agent_id_hash = agents.agent_id_hash
-        and scores.window_days = (select min(windows.window_days) from {{ ref('scoring_windows') }} as windows)
+        and scores.window_days = reference_window.window_days
     order by scores.as_of desc
     limit 1
 ) as latest_scores on true
