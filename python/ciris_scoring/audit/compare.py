@@ -79,7 +79,6 @@ class Audit:
     agents: list[str]
     window: tuple[datetime | None, datetime | None]
     summary: Summary
-    """Counts and problems of reading the files."""
     in_files: int = 0
     in_database: int = 0
     verified: int = 0
@@ -87,7 +86,6 @@ class Audit:
     """Number of breaks of the chain in the files, by kind. They lower the score, but they are not discrepancies."""
     counts: Counter[str] = field(default_factory=Counter)
     found: list[Discrepancy] = field(default_factory=list)
-    """The first discrepancies, at most `KEPT`."""
 
     @property
     def is_confirmed(self) -> bool:

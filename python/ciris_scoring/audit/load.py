@@ -50,7 +50,6 @@ class Summary:
     keys_files: list[str] = field(default_factory=list)
     n_problems: int = 0
     problems: list[Problem] = field(default_factory=list)
-    """The first problems, at most `most_problems`."""
     most_problems: int | None = SHOWN_PROBLEMS
     """Number of problems that are kept; None for all."""
     seconds: float = 0.0

@@ -41,7 +41,7 @@ class Relations:
     """Schema of the target, by whose name a run is locked."""
     places: Mapping[str, Place]
     permissions: Place | None = None
-    """Seed permissions.csv, which a root project may have."""
+    """Place of permissions.csv, a seed that the project of a user may have."""
 
     def __getitem__(self, name: str) -> sql.Identifier:
         return sql.Identifier(*self.places[name])

@@ -52,7 +52,6 @@ class Fitness:
     sources: list[dict[str, Any]] = field(default_factory=list)
     """Source tables, each with name, table, columns (column, type, read_as, as_type), fault, rows, first and last."""
     parameters: dict[str, Any] = field(default_factory=dict)
-    """Scoring parameters, by name."""
     run: dict[str, Any] | None = None
     """Effect of a run: as_of, published_until, traces (not yet in a published score), newest_trace_days (age of the
     newest trace at the as-of; None without traces), and seconds (a rough estimate)."""
