@@ -50,9 +50,9 @@ lint: $(FOR_TESTS) parse ## Check style, types, the workflow and the conventions
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml examples/github-actions/*.yml
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/bug.yml
-	$(BIN)/zizmor --offline --quiet --no-progress .github
+	$(BIN)/zizmor --offline --quiet --no-progress --config .github/zizmor.yml .github examples/github-actions/*.yml
 	$(BIN)/pre-commit validate-config --color never
 	$(BIN)/dbt-bouncer --show-all-failures
 	$(BIN)/dbt-score lint --show failing-rules

@@ -11,9 +11,7 @@ SECONDS = timedelta(seconds=3)
 def weeks(
     agent: str, first: float, before: dict[str, Any], now: dict[str, Any], n: int = 100
 ) -> list[Source]:
-    """Return n traces a week and a half before T, n traces a day before T, and a first trace
-    ``first`` days before T.
-    """
+    """Return one trace ``first`` days before T, n traces ten days before T, and n traces one day before T."""
     return [
         *traces(ago(first), agent=agent),
         *traces(ago(10), n, agent=agent, every=SECONDS, **before),
@@ -32,7 +30,7 @@ SIX = {"action_was_overridden": some(6, 100, True, False)}
 
 
 def episodes(agent: str, first: float, n: int, hours: float) -> list[Source]:
-    """Return n episodes that begin ``first`` days before T. Each is as long as the gap to the next one."""
+    """Return n episodes, the first of which begins ``first`` days before T. Each is as long as the gap to the next."""
     return [
         row
         for i in range(n)
@@ -47,7 +45,7 @@ def episodes(agent: str, first: float, n: int, hours: float) -> list[Source]:
 
 
 def judged(agent: str, n: int, days: float, us: int, status: str) -> list[Source]:
-    """Return n deferrals that are created at the same time."""
+    """Return n deferrals with the same status, all created ``days`` days and ``us`` microseconds before T."""
     return [deferral(ago(days, us=us), status, agent=agent) for _ in range(n)]
 
 
@@ -103,7 +101,8 @@ CASES = [
             *weeks("0.028", 25, {}, {"thought_id": some(180, 600, None, "thought")}, n=600),
             *weeks("0.092", 25, {}, {"thought_id": None}, n=600),
         ],
-        # 0.92 times the loss of coverage: 0.9 - 0.87 and 0.9 - 0.8. Both are significant with 6,000 fields.
+        # Coverage falls from 0.9 to 0.87 or 0.8, and the score by 0.924 times as much. Both falls are significant,
+        # because there are 6,000 fields.
         agents={
             "0.028": {"alerts": {}},
             "0.092": {"alerts": {"falling": "warning"}},
@@ -123,7 +122,8 @@ CASES = [
             ),
             *traces(ago(1)),
         ],
-        # The chain lost -ln(1 - 28/1501) = 0.0188, which is significant but too small. The loss of S can be random.
+        # The loss of I_chain is -ln(1 - 28/1501) = 0.0188, which is significant but too small. The loss of S is larger,
+        # but not significant.
         {"i_chain": 1473 / 1501, "alerts": {}},
     ),
     Case(
@@ -170,7 +170,7 @@ CASES = [
         {"alerts": {}},
     ),
     Case(
-        "4 falling: more overrides since ten days than in the 90 days before the last 42",
+        "4 falling is raised by more overrides in the last ten days than in the 90 days before the last 42",
         [
             row
             for agent, first in (("old", ago(49)), ("young", ago(49, us=-1)))
@@ -180,14 +180,16 @@ CASES = [
                 *traces(ago(1), 100, agent=agent, every=SECONDS, **SIX),
             ]
         ],
-        # 12 of 200, at 6 times 0.5 / 200: 12 ln 6 + 188 ln(0.985 / 0.9975) = 19.1. Both weeks are equal.
+        # Before, 0 of 200 were overridden, estimated as 0.5 / 200 = 0.0025. Since then, 12 of 200 were. The log
+        # likelihood ratio for 6 times 0.0025 is 12 ln 6 + 188 ln(0.985 / 0.9975) = 19.1, more than 8.5. Both windows
+        # have 6 of 100, so their comparison raises no alert.
         agents={
             "old": {"alerts": {"falling": "warning"}},
             "young": {"alerts": {}},
         },
     ),
     Case(
-        "4 episode: longer than in the 90 days before",
+        "4 episode is raised by longer episodes than in the 90 days before",
         [
             *traces(ago(100), agent="longer"),
             *episodes("longer", 97, 15, 0.05),
@@ -206,7 +208,7 @@ CASES = [
         },
     ),
     Case(
-        "4 episode: more often than in the 90 days before",
+        "4 episode is raised by more frequent episodes than in the 90 days before",
         [
             *traces(ago(100), agent="more often"),
             *episodes("more often", 6, 3, 1),
@@ -221,7 +223,7 @@ CASES = [
         },
     ),
     Case(
-        "4 episode: deferrals judged worse than in the 90 days before",
+        "4 episode is raised by deferrals that are judged worse than in the 90 days before",
         [
             row
             for agent in ("worse", "few", "as good", "two", "earlier")
@@ -229,7 +231,8 @@ CASES = [
         ],
         agents={
             "worse": {"q_deferral": 0, "alerts": {"episode": "warning"}, "message.episode": WORSE},
-            # Five of five compared with 0.25 of 8.5: √(2 (5 ln(1/s) + ...)) = 3.97, with s = 5.25/13.5.
+            # Five of five are lost, compared with 0.25 of 8.5 before. The common share is s = 5.25/13.5, and
+            # z = √(2 (5 ln(1/s) + ...)) = 3.97.
             "few": {"q_deferral": 0, "alerts": {"episode": "warning"}},
             "as good": {"q_deferral": 1, "alerts": {}},
             "two": {"q_deferral": 0, "alerts": {}},

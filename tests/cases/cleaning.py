@@ -8,62 +8,12 @@ NAN = float("nan")
 
 CASES = [
     Case(
-        "2 blank text is null in every column, and counted",
-        traces(
-            ago(1),
-            thought_id=" ",
-            signature="\t",
-            signature_key_id="",
-            agent_name="\n",
-            audit_entry_hash=" ",
-            selected_action="\u00a0",
-            idma_phase="",
-            trace_id="",
-        ),
-        {
-            "i_coverage": 0.6,  # 9 fields minus thought_id, signature and selected_action
-            "agent_name": None,
-            "key_rate": 0,
-            "link_rate": 0,
-            "issues": {
-                f"blank_{name}": 1
-                for name in ("thought_id", "signature", "signature_key_id", "agent_name", "trace_id")
-                + ("audit_entry_hash", "selected_action", "idma_phase")
-            },
-        },
-    ),
-    Case(
-        "2 an action that consists only of the prefix is blank, any other is not",
-        traces(ago(1), 4, selected_action=["HandlerActionType.", "HandlerActionType.SPEAK", " tool ", "x"]),
-        {"i_coverage": (8 + 9 + 9 + 9) / 40, "issues": {"blank_selected_action": 1}},
-    ),
-    Case(
         "2 upper case changes only the letters a to z",
         traces(ago(2)),
         # Full Unicode case conversion would map the long s to S and the dotless i to I. These statuses must stay
         # unknown.
         {"q_deferral": 0, "n_judged_deferrals": 1, "issues": {"unknown_status": 2}},
         deferrals=[deferral(ago(1), status) for status in ("withdrawn", "re\u017folved", "w\u0131thdrawn")],
-    ),
-    Case(
-        "2 scores outside 0 to 1 are null, 0 and 1 are not",
-        [
-            *traces(ago(1), 5, csdma_plausibility_score=[0, 1, 1.001, -0.001, NAN]),
-            *traces(ago(1, -1), 5, dsdma_domain_alignment=[0, 1, 1.5, -1, float("inf")]),
-            *traces(ago(1, -2), 5, entropy_level=[0, 1, 2, -0.1, NAN]),
-            *traces(ago(1, -3), 5, coherence_level=[0, 1, 1.1, -0.5, NAN]),
-        ],
-        {
-            # Each trace has nine of ten fields. Two traces have coherence_level as the tenth; the other
-            # scores are missing three times.
-            "i_coverage": (20 * 9 + 2 - 3 * 3) / 200,
-            "issues": {
-                "out_of_range_csdma_plausibility_score": 3,
-                "out_of_range_dsdma_domain_alignment": 3,
-                "out_of_range_entropy_level": 3,
-                "out_of_range_coherence_level": 3,
-            },
-        },
     ),
     Case(
         "2 k_eff is finite and not negative, without an upper bound",
@@ -90,28 +40,6 @@ CASES = [
                 "alerts": {"broken_chain": "critical"},
                 "issues": {},
             },
-        },
-    ),
-    Case(
-        "2 a duplicate is not used for anything",
-        [
-            *traces(ago(3), trace_id="t", agent_name="Ann", audit_sequence_number=5),
-            *traces(
-                ago(2), trace_id="u", agent_name="Bea", audit_sequence_number=6, idma_fragility_flag=True
-            ),
-            *traces(
-                ago(1), trace_id="t", agent_name="Ann", audit_sequence_number=5, action_was_overridden=True
-            ),
-            *traces(ago(0.5), trace_id="v", agent_name="Bea", audit_sequence_number=7),
-        ],
-        # One rename, no override, audit numbers 5 6 7 in order, and an episode from T - 2 to T - 0.5 days.
-        {
-            "n_traces": 3,
-            "d_identity": 1 / 3,
-            "k_contradiction": 0,
-            "chain_rewinds": 0,
-            "i_chain": 1,
-            "mttr_hours": 36,
         },
     ),
     Case(

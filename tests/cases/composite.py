@@ -99,7 +99,7 @@ CASES = [
             "0.616": {"capacity_score": exp(-0.3) * FLAWLESS, "category": "healthy"},
             "0.557": {"capacity_score": exp(-0.4) * FLAWLESS, "category": "moderate"},
             "0.832": {"capacity_score": FLAWLESS, "category": "healthy"},
-            # The interval of the perfect agent ends at its score. What did not occur has no width.
+            # Nothing bad occurred, so each bound on the better side equals its value.
             "0.924": {
                 "capacity_score": norm(1),
                 "category": "high_capacity",

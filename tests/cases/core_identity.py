@@ -21,19 +21,4 @@ CASES = [
         ],
         [Row({"d_identity": 1 / 4, "c_score": exp(-5 / 4)}), Row({"d_identity": 1 / 5}, window=30)],
     ),
-    Case(
-        "3 a first or missing name is not a change; every other name is, also a return to an earlier one",
-        traces(ago(1), 8, agent_name=[None, "Ann", None, " ", "Ann", "Bea", None, "Ann"]),
-        {"d_identity": 2 / 8},
-    ),
-    Case(
-        "3 null is neither overridden nor failed",
-        traces(
-            ago(1),
-            4,
-            action_was_overridden=[True, None, False, None],
-            conscience_passed=[False, None, True, True],
-        ),
-        {"k_contradiction": 1 / 4, "c_score": exp(-10 / 4), "conscience_failure_rate": 1 / 4},
-    ),
 ]

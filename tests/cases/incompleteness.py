@@ -31,24 +31,6 @@ CASES = [
         {"ece": 0.4 * 0.45 + 0.4 * 0.15 + 0.2 * 0.15, "i_inc_score": 1 - 0.27},
     ),
     Case(
-        "6 confidence 1 is in the last bin, 0.3 in the fourth, 0.29 in the third",
-        traces(
-            ago(1),
-            6,
-            csdma_plausibility_score=[1, 0.9, 0.3, 0.39, 0.29, 0.2],
-            action_success=[False, True, False, True, True, False],
-        ),
-        # Bin 9: 1.9 - 1 = 0.9. Bin 3: 0.69 - 1 = -0.31. Bin 2: 0.49 - 1 = -0.51.
-        {"ece": (0.9 + 0.31 + 0.51) / 6},
-    ),
-    Case(
-        "6 ECE uses only traces with both a confidence and an outcome",
-        traces(
-            ago(1), 4, csdma_plausibility_score=[0.8, None, 0.1, 7], action_success=[True, False, None, False]
-        ),
-        {"ece": 0.2},
-    ),
-    Case(
         "6 without a checked trace ECE is unmeasured and 0",
         traces(ago(1), 2, csdma_plausibility_score=[None, 0.3], action_success=[True, None]),
         {"ece": 0, "i_inc_score": 1, "unmeasured_components": ["i_replay", "delta_drift", "ece"]},
@@ -65,16 +47,6 @@ CASES = [
             "deferrals_judged": 4,
         },
         deferrals=STATUSES,
-    ),
-    Case(
-        "6 without a judged deferral Q is 1, and measured",
-        traces(ago(5)),
-        {
-            "q_deferral": 1,
-            "n_judged_deferrals": 0,
-            "unmeasured_components": ["i_replay", "delta_drift"],
-        },
-        deferrals=[deferral(ago(2), "PENDING")],
     ),
     Case(
         "6 a deferral counts if it was created in the window",
@@ -145,16 +117,5 @@ CASES = [
             deferral(ago(3), "REJECTED", agent_name="Sieglinde"),
             deferral(ago(3, us=-1), agent_name="Sieglinde"),
         ],
-    ),
-    Case(
-        "6 unsafe is a failure above an entropy of 0.5",
-        traces(
-            ago(1),
-            5,
-            entropy_level=[0.5, 0.5001, 1, 0.9, None],
-            action_success=[False, False, None, True, False],
-        ),
-        # Confidence is 1. Three of four outcomes are failures, so ECE = 3/4.
-        {"u_unsafe": 1 / 5, "ece": 3 / 4, "i_inc_score": (1 - 3 / 4) * (1 - 1 / 5)},
     ),
 ]

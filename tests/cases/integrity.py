@@ -4,20 +4,6 @@ from datetime import timedelta
 
 from cases.notation import Case, ago, key, traces
 
-MISSING_ONE = [
-    {name: None}
-    for name in (
-        *(
-            "thought_id",
-            "csdma_plausibility_score",
-            "dsdma_domain_alignment",
-            "idma_k_eff",
-            "conscience_passed",
-        ),
-        *("entropy_level", "selected_action", "action_success", "signature"),
-    )
-]
-
 CASES = [
     Case(
         "4 a key is registered until it is revoked or expires, whenever it was created",
@@ -56,16 +42,6 @@ CASES = [
         },
     ),
     Case(
-        "4 a link needs a number and a hash; a trace without a number is skipped, one without a hash is not",
-        traces(
-            ago(1),
-            7,
-            audit_sequence_number=[7, None, 8, 9, 10, None, 12],
-            audit_entry_hash=["hash", "hash", "hash", None, "hash", "hash", "hash"],
-        ),
-        {"link_rate": 3 / 7, "i_chain": 3 / 7, "chain_gaps": 1, "chain_rewinds": 0},
-    ),
-    Case(
         "4 the first number needs a hash, but no predecessor",
         [
             *traces(ago(1), 2, agent="hash", audit_sequence_number=[500, 501]),
@@ -76,27 +52,8 @@ CASES = [
         agents={"hash": {"link_rate": 1}, "none": {"link_rate": 1 / 2}},
     ),
     Case(
-        "4 the window's first link is checked against the trace before the window",
-        [*traces(ago(20), audit_sequence_number=1), *traces(ago(1), 2, audit_sequence_number=[3, 4])],
-        {"chain_gaps": 1, "link_rate": 1 / 2},
-    ),
-    Case(
         "4 the largest and the smallest number follow each other without an overflow",
         traces(ago(1), 3, audit_sequence_number=[2**63 - 1, -(2**63), -(2**63) + 1]),
         {"chain_rewinds": 1, "chain_gaps": 0, "link_rate": 2 / 3},
-    ),
-    Case(
-        "4 a chain-valid trace has a signature that was verified",
-        traces(ago(1), 4, signature=["s", " ", "s", "s"], signature_verified=[True, True, False, None]),
-        {"i_chain": 1 / 4, "signature_rate": 2 / 4, "link_rate": 1, "key_rate": 1},
-    ),
-    Case(
-        "4 coverage counts each of the ten fields",
-        [
-            *[row for i, lost in enumerate(MISSING_ONE) for row in traces(ago(1, minutes=-i), **lost)],
-            *traces(ago(1, -1), coherence_level=0.5),
-        ],
-        # Nine traces with eight fields, one with all ten.
-        {"i_coverage": (9 * 8 + 10) / 100},
     ),
 ]

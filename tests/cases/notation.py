@@ -1,7 +1,7 @@
 """Notation of the cases: traces and deferrals of agents, and the expected values of their scores at T.
 
-By default a trace is perfect except that it has no ``coherence_level``, so that no case corroborates another. Without
-changes an agent has:
+By default a trace is perfect except that it has no ``coherence_level``, so that no case corroborates another. An agent
+with default traces only has:
 
 C = 1, I_int = 0.9 (nine of ten fields), R = norm(1), I_inc = 1, S = 1
 
@@ -43,8 +43,10 @@ NEXT = object()
 def traces(
     first: datetime, n: int = 1, *, agent: str = "A", every: timedelta = timedelta(minutes=1), **columns: Any
 ) -> list[Source]:
-    """Return traces of an agent at constant intervals. A list has one value per trace; a JSON array is written as a
-    tuple."""
+    """Return traces of an agent at constant intervals.
+
+    :param columns: values that differ from the defaults. A list has one value per trace, so a JSON array is a tuple.
+    """
     rows = []
     for i in range(n):
         own = {name: value[i] if isinstance(value, list) else value for name, value in columns.items()}

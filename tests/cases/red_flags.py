@@ -14,8 +14,10 @@ def traces(*where: Any, agent: str, **columns: Any) -> list[Source]:
 
 
 def scored_records(agent: str, days: float, n: int, shift: int = 0) -> list[Source]:
-    """Return the first n of fifty records. Each score has ten values, five times each. Shifted records are different
-    ones."""
+    """Return the first n of fifty different records, in which each score has ten values, five times each.
+
+    :param shift: number that makes all records differ from those with another shift.
+    """
     numbers = range(n)
     return traces(
         ago(days),
@@ -189,9 +191,9 @@ CASES = [
     Case(
         "5 deferrals_left_open: open for more than 7 days; the baseline counts those open at T - W",
         [row for agent in ("A", "slow") for days in (60, 1) for row in traces(ago(days), agent=agent)],
-        # Three of the four kinds of old deferrals are open at T: one is resolved only after T, one is in progress and
-        # one is pending. In the baseline two deferrals were resolved after T - 7 days, so they were open then: 2 of 15
-        # for A. For slow it is 2 of 5, from which the difference is not significant.
+        # Of the twelve deferrals that are older than 7 days, nine are open at T. In the baseline, two deferrals were
+        # still open at T - 7 days, because they were resolved only then: 2 of 15 for A, 2 of 5 for slow. 9 of 12 does
+        # not differ significantly from 2 of 5.
         agents={"A": red_flags(deferrals_left_open=9 / 12), "slow": red_flags()},
         deferrals=[
             row

@@ -2,7 +2,6 @@
 
 from datetime import timedelta
 from math import exp, log
-from typing import Any
 
 from cases.notation import Case, Row, Source, ago, norm, traces
 
@@ -15,33 +14,14 @@ MOVED = 1 - exp(
     -(43.75 / 45 * log(43.75 / 23.75) + 1.25 / 45 * log(1.25 / 21.25) - (2 - 1) / 2 * (1 / 40 + 1 / 40))
 )
 
-# Recent: 30 traces in the last bin. Baseline: 45 in the first bin and 45 in the last. Together the bins have 45 and
-# 75 of 120, so the 5 pseudo-counts are 1.875 and 3.125.
-MOVED_FROM_MORE = 1 - exp(
-    -(
-        33.125 / 35 * log(33.125 / 35 / (48.125 / 95))
-        + 1.875 / 35 * log(1.875 / 35 / (46.875 / 95))
-        - (2 - 1) / 2 * (1 / 30 + 1 / 90)
-    )
-)
-
 SHUFFLED = [5, 12, 1, 16, 9, 3, 14, 7, 2, 11, 6, 15, 4, 13, 8, 10]
 """Numbers from 1 to 16 in an order without rule."""
 
 
-def flags(*hours_ago_and_flag: tuple[float, bool | None], agent: str = "A", **columns: Any) -> list[Source]:
-    """Return traces with a fragility flag, each at a number of hours before T."""
-    return [
-        row
-        for hours, flag in hours_ago_and_flag
-        for row in traces(ago(hours=hours), agent=agent, idma_fragility_flag=flag, **columns)
-    ]
-
-
-def episode(start: float, end: float | None, mode: str | None, agent: str = "A") -> list[Source]:
+def episode(start: float, end: float | None, mode: str) -> list[Source]:
     """Return an episode between two numbers of hours before T. None: it has not ended."""
-    found = flags((start, True), agent=agent, idma_phase=mode)
-    return found if end is None else found + flags((end, False), agent=agent)
+    found = traces(ago(hours=start), idma_fragility_flag=True, idma_phase=mode)
+    return found if end is None else found + traces(ago(hours=end), idma_fragility_flag=False)
 
 
 CASES = [
@@ -105,24 +85,6 @@ CASES = [
         ],
     ),
     Case(
-        "5 pseudo-counts follow the values of both windows together, so the larger window counts more",
-        [
-            *traces(ago(10), 90, dsdma_domain_alignment=[1] * 45 + [0] * 45),
-            *traces(ago(1), 30),
-        ],
-        {"delta_dsdma_domain_alignment": MOVED_FROM_MORE},
-    ),
-    Case(
-        "5 the sampling bias is subtracted, and drift is not negative",
-        [
-            *traces(ago(10), 40, dsdma_domain_alignment=[1] * 20 + [0] * 20),
-            *traces(ago(1), 40, dsdma_domain_alignment=[1] * 21 + [0] * 19),
-        ],
-        # 5 pseudo-counts are divided 41 to 39: 2.5625 and 2.4375. KL = (23.5625 ln(23.5625/22.5625) + 21.4375
-        # ln(21.4375/22.4375)) / 45 = 0.001, which is less than (2 - 1)/2 (1/40 + 1/40) = 0.025.
-        {"delta_dsdma_domain_alignment": 0, "delta_drift": 0, "r_score": norm(1)},
-    ),
-    Case(
         "5 a metric needs 30 values on both sides",
         [
             *traces(ago(10), 30, agent="30"),
@@ -163,45 +125,10 @@ CASES = [
         {"mttr_hours": 4, "n_open_episodes": 1},
     ),
     Case(
-        "5 an episode lasts from its first fragile trace until the first one that is not; missing flags are ignored",
-        flags(
-            (20, True), (18, True), (17, None), (16, True), (15, None), (14, False), (13, False), (12, None)
-        ),
-        {"mttr_hours": 6, "n_open_episodes": 0},
-    ),
-    Case(
         "5 rho is the share of recoveries with a later episode of the same mode",
         [*episode(50, 49, "a"), *episode(40, 39, "b"), *episode(30, 29, "a"), *episode(20, 19, "c")],
         # One of four recoveries, of mode a, is followed by another episode of a. MTTR is 1 hour.
         {"rho_regression": 1 / 4, "mttr_hours": 1, "r_score": norm(1 / 2 * 3 / 4)},
-    ),
-    Case(
-        "5 an open episode also counts as a later episode of its mode",
-        [
-            *episode(50, 49, "a", agent="same"),
-            *episode(5, None, "a", agent="same"),
-            *episode(50, 49, "a", agent="other"),
-            *episode(5, None, "b", agent="other"),
-        ],
-        agents={
-            "same": {"rho_regression": 1, "n_open_episodes": 1},
-            "other": {"rho_regression": 0, "n_open_episodes": 1},
-        },
-    ),
-    Case(
-        "5 an episode without a mode has the mode unknown",
-        [*episode(50, 49, None), *episode(40, 39, "unknown"), *episode(30, 29, " ")],
-        {"rho_regression": 2 / 3},
-    ),
-    Case(
-        "5 the mode is that of the detecting trace",
-        [
-            *flags((50, True), idma_phase="a"),
-            *flags((49, True), idma_phase="b"),
-            *flags((48, False), idma_phase="c"),
-            *episode(40, 39, "a"),
-        ],
-        {"rho_regression": 1 / 2},
     ),
     Case(
         "5 a relapse counts only if its recovery is in the window",

@@ -43,12 +43,12 @@ BehaviorFlagRendered._default_source = staticmethod(lambda: "dbt")
 
 
 def is_read(event: BaseEvent) -> bool:
-    """Return whether a listener uses a dbt event. The only such debug event is the one that shows progress."""
+    """Return whether a listener uses a dbt event. Of the debug events, only NodeFinished is used: it shows progress."""
     return not isinstance(event, DebugLevel) or type(event).__name__ == "NodeFinished"
 
 
 def make_event(event: BaseEvent, *arguments: object, **options: object) -> None:
-    """Create protobuf messages only for events that are used. All of them take a fifth of a run."""
+    """Create protobuf messages only for events that are used. Messages of all events take a fifth of a run."""
     if is_read(event):
         MAKE_EVENT(event, *arguments, **options)
 
@@ -74,7 +74,7 @@ COMPILED: dict[tuple, object] = {}
 COMPILE, Environment.compile = Environment.compile, compile_once
 
 # dbt writes the code of each node into two files. This takes a sixth of a run, and hardly any test reads them.
-WRITE_NODE, ParsedNode.write_node = ParsedNode.write_node, lambda *_: None
+ParsedNode.write_node = lambda *_: None
 
 # dbt reads each macro three times when it parses. The cache saves a third of the time for all tests.
 enable_test_caching()
@@ -212,7 +212,7 @@ def _system_programs() -> Path | None:
 
 @pytest.fixture(scope="session")
 def scored_sample(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    """The scored sample. All tests share it, so they must not change it; a test that does takes a copy."""
+    """The scored sample, shared by all tests. A test that changes it takes a copy (sample_copy)."""
     from ciris_scoring.lab.simulation.sample import SAMPLE, load_sample
     from pipeline import score
 

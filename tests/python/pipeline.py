@@ -117,7 +117,7 @@ def load_rows(connection: psycopg.Connection, fleet: Mapping[str, Iterable[Mappi
 def load_nasty_fleet(
     connection: psycopg.Connection, fleet: Mapping[str, list[dict[str, Any]]], *, distributed: bool
 ) -> None:
-    """Create the loose source tables and insert a random fleet with an oversized agent and without null agents.
+    """Create the loose source tables and insert a random fleet. An agent's hash may be blank or too long, but not null.
 
     :param distributed: whether to distribute the tables on a Citus cluster.
     """
@@ -179,8 +179,8 @@ def parsed_for(profiles_dir: Path, cli_vars: Any) -> str:
 
 
 class AnyTimeLoader(TimestamptzLoader):
-    """Loader of timestamps that Python cannot represent. Infinite times become its first and last time, times before
-    the year 1 its second day, and times after 9999 its last day.
+    """Loader of timestamps that Python cannot represent. Infinite times become Python's first and last time, times
+    before the year 1 its second day, and times after 9999 its last day.
     """
 
     def load(self, data: Buffer) -> datetime:
@@ -406,7 +406,8 @@ LOG_OF_RUNS = ("int_runs", "fct_scoring_runs")
 OF_ONE_RUN = {"int_scoring_run", "int_source_periods", *LOG_OF_RUNS}
 
 
-# Views whose rows depend on several rows of a table. They are compared too; other views follow from their tables.
+# Views that combine several rows of a table, and are therefore compared, too. A row of any other view follows from one
+# row of a table.
 ATTRIBUTION = ("fct_score_attribution", "fct_score_comparisons", "fct_score_changes")
 
 
@@ -442,60 +443,43 @@ def mart_differences(connection: psycopg.Connection, schema: str, other: str) ->
 def relation_differences(
     connection: psycopg.Connection, left: str, right: str, relations: Mapping[str, Mapping[str, str]]
 ) -> list[str]:
-    """Return the rows that differ between two schemas.
+    """Return the rows that only one of two schemas has. Doubles may differ by 1e-12 of their size.
 
     :param relations: relations and the types of the columns to compare.
     """
     assert relations, f"nothing to compare in {left}"
     wrong = []
     for table, columns in relations.items():
-        if table not in OF_ONE_RUN:
-            named = [c for c in columns if c.endswith("_id") and table.endswith(f"_{c.removesuffix('_id')}s")]
-            keys = _unique_columns(connection, left, table) or named or [next(iter(columns))]
-            unequal = sql.SQL(" or ").join(
-                sql.SQL(
-                    "a.{c} is distinct from b.{c}"
-                    " and not coalesce(abs(a.{c} - b.{c}) <= 1e-12 * greatest(1, abs(a.{c})), false)"
-                ).format(c=sql.Identifier(c))
-                if kind == "double precision"
-                else sql.SQL("a.{c} is distinct from b.{c}").format(c=sql.Identifier(c))
-                for c, kind in columns.items()
-                if c not in RUN_TIMES
-            )
-            query = sql.SQL(
-                "select count(*), min(coalesce(a.{key}, b.{key})::text)"
-                " from {left} as a full join {right} as b on {join} where {unequal}"
+        if table in OF_ONE_RUN:
+            continue
+        compared = [name for name in columns if name not in RUN_TIMES]
+        doubles = [name for name in compared if columns[name] == "double precision"]
+        one, other = (
+            sql.SQL(
+                "(select to_jsonb(r) - {names}::text[] as others, array[{doubles}]::double precision[] as doubles"
+                " from (select {columns} from {table}) as r)"
             ).format(
-                key=sql.Identifier(keys[0]),
-                left=sql.Identifier(left, table),
-                right=sql.Identifier(right, table),
-                join=sql.SQL(" and ").join(
-                    sql.SQL("a.{k} = b.{k}").format(k=sql.Identifier(k)) for k in keys
-                ),
-                unequal=unequal,
+                names=sql.Literal(doubles),
+                doubles=sql.SQL(", ").join(map(sql.Identifier, doubles)),
+                columns=sql.SQL(", ").join(map(sql.Identifier, compared)),
+                table=sql.Identifier(schema, table),
             )
-            n, example = connection.execute(query).fetchone()
-            if n:
-                wrong.append(f"{table}: {n} rows differ, such as {example}")
+            for schema in (left, right)
+        )
+        query = sql.SQL(
+            """
+            select count(*), min(others::text)
+            from {} as a full join {} as b using (others)
+            where a.doubles is null or b.doubles is null or exists (
+                select from unnest(a.doubles, b.doubles) as d (x, y)
+                where x is distinct from y and not coalesce(abs(x - y) <= 1e-12 * greatest(1, abs(x)), false)
+            )
+            """
+        ).format(one, other)
+        n, example = connection.execute(query).fetchone()
+        if n:
+            wrong.append(f"{table}: {n} rows differ, such as {example}")
     return wrong
-
-
-def _unique_columns(connection: psycopg.Connection, schema: str, table: str) -> list[str]:
-    """Return the columns of the first unique index of a table, or none."""
-    [[columns]] = connection.execute(
-        """
-        select array_agg(a.attname order by k.position)
-        from (
-            select indrelid, indkey from pg_index
-            where indisunique and indrelid = to_regclass(format('%%I.%%I', %s::text, %s::text))
-            order by indexrelid limit 1
-        ) as i
-        cross join lateral unnest(i.indkey) with ordinality as k (attnum, position)
-        join pg_attribute as a on a.attrelid = i.indrelid and a.attnum = k.attnum
-        """,
-        [schema, table],
-    ).fetchall()
-    return columns or []
 
 
 def _tables(

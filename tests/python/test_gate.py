@@ -78,12 +78,6 @@ NO_TRIGGER = "drop function public.spoil cascade"
 
 
 FAILURES = {
-    "an incremental row breaks a rule of its table": (
-        # Only rows that differ are inserted, so a row must be deleted first.
-        trigger("_intermediate.int_deferral_verdicts", "new.deferral_value := 2; return new;")
-        + f"delete from {SCHEMA}_intermediate.int_deferral_verdicts where deferral_value is not null",
-        ["at model int_deferral_verdicts (models/", "deferral_value in [0, 1]", "Failing row contains ("],
-    ),
     "a result of the Python model": (
         trigger("_intermediate.int_windows", "new.r_score := 2; return new;"),
         ["at model int_windows", "r_score in [0, 1]", "Failing row contains ("],

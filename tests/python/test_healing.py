@@ -1,9 +1,11 @@
-"""Test of random histories: data that arrives in any order, and runs that end in any way.
+"""Test of histories: data that arrives in any order, and runs that end in any way.
 
-A rule changes the sources or executes a command, which may fail or be killed at any statement that creates or writes
-a table. A command must publish, or change no mart and name a command that works. At the end, all tables must equal
-those of a first run on the same sources. HISTORIES and STEPS set the number and the length of random histories
-(`make soak`).
+A step changes the sources or executes a command, which may fail or be killed at any statement that creates or writes a
+table. A command must publish, or change no mart and name a command that works. At the end of a history, all tables must
+equal those of a first run on the same sources.
+
+`make test` has two short histories with steps of all kinds. HISTORIES and STEPS set the number and the length of random
+histories (`make soak`).
 """
 
 from __future__ import annotations
@@ -20,9 +22,11 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from hypothesis import HealthCheck, Phase, seed, settings
+import pytest
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
+    RULE_MARKER,
     RuleBasedStateMachine,
     initialize,
     rule,
@@ -40,7 +44,7 @@ from test_bad_input import dbt, marts, run
 from test_gate import published
 
 HISTORIES = int(os.environ.get("HISTORIES", "0"))
-STEPS = int(os.environ.get("STEPS", "10"))
+STEPS = int(os.environ.get("STEPS", "20"))
 KEPT = "kept"
 """Schema to which the tables of a history are renamed before the first run."""
 PERIODS = {"day": (timedelta(days=1), 3), "hour": (timedelta(hours=1), 48)}
@@ -137,8 +141,8 @@ class Healing(RuleBasedStateMachine):
         self.database = self.stack.enter_context(fresh_database(server, folder))
         profile = self.database.profiles_dir / "profiles.yml"
         profile.write_text(profile.read_text().replace("threads: 4", f"threads: {threads}"))
-        self.is_sound = True
-        self.has_run = self.has_built = self.has_late_data = self.is_backfill_unfinished = False
+        self.is_sound, self.has_died = True, False
+        self.has_built = self.has_late_data = self.is_backfill_unfinished = False
         self.advice: list[str] = []
         """Options that the last run named, with which late data is scored."""
 
@@ -188,7 +192,8 @@ class Healing(RuleBasedStateMachine):
         )
 
     def in_window(self) -> str:
-        """Return a condition on rows that the next run checks again. Of traces in events, all events must be."""
+        """Return a condition on rows that the next run checks again. If a trace is several events, this holds for all
+        of them."""
         until = self.final_until()
         begin = "-infinity" if until is None else until.isoformat()
         condition = f"{self.at} >= '{begin}'"
@@ -352,7 +357,7 @@ class Healing(RuleBasedStateMachine):
 
     def execute(self, command: str, *arguments: str, death: Death = None, **variables: Any) -> bool:
         """Execute a command, or if it is refused, the command that its message names. Return whether it was refused."""
-        self.is_sound, self.has_run = False, True
+        self.is_sound = False
         if message := self.refused(command, *arguments, death=death, **variables):
             named = re.search(r"ciris-scoring run((?: --[\w-]+(?: \d[\dTZ:-]*| TIME)?)*)", message)
             assert named, f"refused without a command: {message}"
@@ -372,12 +377,12 @@ class Healing(RuleBasedStateMachine):
         how = self.killed if death and death[0] == "is killed" else self.result
         with self.dying(death) if death else nullcontext():
             succeeded, said = how(command, arguments, variables)
-        has_died = not succeeded and (said == KILLED or "the disk is full" in said)
+        self.has_died = not succeeded and (said == KILLED or "the disk is full" in said)
         after = self.published()
         if before["published_at"] == after["published_at"] is not None:
             assert after == before, f"The marts have changed without a publication: {said}"
         is_whole = command != "retry" and "--select" not in arguments
-        if "--from" in arguments and has_died:
+        if "--from" in arguments and self.has_died:
             self.is_backfill_unfinished = True
         elif succeeded and is_whole:
             self.is_backfill_unfinished = False
@@ -387,7 +392,7 @@ class Healing(RuleBasedStateMachine):
                 self.has_late_data = False
             if advice := re.search(r"again: ciris-scoring run (--from .*?)\.?$", said, re.MULTILINE):
                 self.advice = shlex.split(advice[1])
-        return "" if succeeded or has_died else said
+        return "" if succeeded or self.has_died else said
 
     def published(self) -> dict[str, Any]:
         """Return the time of the last publication and the fingerprints of the marts."""
@@ -446,7 +451,7 @@ class Healing(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         with self.stack:
-            if self.has_run and self.is_sound:
+            if self.is_sound:
                 assert list(self.differences()) == []
 
     def differences(self) -> Iterator[str]:
@@ -464,38 +469,78 @@ class Healing(RuleBasedStateMachine):
             yield from (f"{name} is left" for (name,) in connection.execute(left))
 
 
-def test_random_histories_heal(embedded_postgres: Server) -> None:
-    def machine() -> Healing:
-        return Healing(embedded_postgres, threads=4 if HISTORIES else 1)
+def step(rule: str, **arguments: Any) -> tuple[str, dict[str, Any]]:
+    return rule, arguments
 
-    # Histories of this seed have commands and ends of runs of all kinds, by day and by hour, of traces and of events.
+
+SHORT_HISTORIES = {
+    ("traces", "day"): (
+        step("part", models="int_windows+"),  # refused, because nothing is built
+        step("edit", place=3, kind=1),
+        step("delete", place=7, whole_period=True),
+        step("run", periods=1, death=("fails", 33)),
+        step("build", periods=1, death=("is killed", 20)),
+        step("resolve", place=0),
+        step("build", periods=0, death=("fails", 50)),
+        step("retry"),
+        step("backfill", death=None, first=1, n=3, step_days=2),
+        step("key", number=0, edit="revoked_at = {}", hours=60),
+        step("backfill", death=("is killed", 40), first=0, n=0, step_days=60),
+        step("run", periods=1, back=1, longer=True),
+        *(step("late", place=place) for place in range(3)),
+        step("refresh", death=("fails", 33)),
+    ),
+    ("events", "hour"): (
+        step("refresh", death=None),
+        step("arrive", periods=2),
+        step("run", periods=1, death=("is killed", 50)),
+        step("again", place=2, periods=1),
+        step("backfill", death=("fails", 20), first=2, n=3, step_days=60),
+        step("build", periods=1),
+        step("late", place=5),
+        step("refresh", death=("is killed", 33)),
+    ),
+}
+"""Steps by source format and period."""
+
+
+def wrong(server: Server) -> Iterator[str]:
+    """Yield what is wrong after the short histories, also for the mutation tests."""
+    for (source, period), steps in SHORT_HISTORIES.items():
+        history = Healing(server, threads=1)
+        with history.stack:
+            history.begin(source, period)
+            for rule, arguments in steps:
+                history.has_died = False
+                getattr(history, rule)(**arguments)
+                if history.has_died != bool(arguments.get("death")):
+                    yield f"{rule} {arguments}: has died is {history.has_died}"
+            yield from history.differences()
+
+
+def test_short_histories_heal(embedded_postgres: Server) -> None:
+    rules = [found for method in vars(Healing).values() if (found := getattr(method, RULE_MARKER, None))]
+    kinds = {
+        (rule.function.__name__, end)
+        for rule in rules
+        for end in ([None, *HOW] if "death" in rule.arguments else [None])
+    }
+    steps = [step for steps in SHORT_HISTORIES.values() for step in steps]
+    found = {(rule, (arguments.get("death") or [None])[0]) for rule, arguments in steps}
+    assert kinds == found, "the short histories must have steps of all kinds"
+    assert list(wrong(embedded_postgres)) == []
+
+
+@pytest.mark.skipif(not HISTORIES, reason="make soak sets HISTORIES")
+def test_random_histories_heal(embedded_postgres: Server) -> None:
     run_state_machine_as_test(
-        machine if HISTORIES else seed(641)(machine),
+        lambda: Healing(embedded_postgres, threads=4),
         settings=settings(
-            max_examples=HISTORIES or 5,
+            max_examples=HISTORIES,
             stateful_step_count=STEPS,
-            derandomize=not HISTORIES,
             database=None,
             deadline=None,
             phases=[Phase.generate],
             suppress_health_check=list(HealthCheck),
         ),
     )
-
-
-def increments(server: Server) -> Iterator[str]:
-    """Daily runs, then an edit, or late data and a full refresh that fails, for the mutation tests."""
-    for is_refreshed in (False, True):
-        history = Healing(server, threads=1)
-        with history.stack:
-            history.begin("traces", "day")
-            for _ in range(4):
-                history.run(1)
-            if is_refreshed:
-                for place in range(3):
-                    history.late(place)
-                history.refresh(("fails", 33))
-            else:
-                history.edit(3, 1)
-                history.run(1)
-            yield from history.differences()

@@ -7,32 +7,22 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 from dbt.adapters.postgres import PostgresAdapter
 
-from command_line import at, printed
+from command_line import PROGRAMS, at, printed
 from conftest import REPOSITORY
 from test_bad_input import NEWEST, built, dbt
 
-DBT = """
+DBT_ALONE = f"""
 import sys
 from importlib.util import find_spec
-plugin, *arguments = sys.argv[1:]
-if plugin == "without":
-    sys.path.remove({package!r})
-assert (find_spec("dbt_postgres_python") is None) == (plugin == "without"), sys.path
-sys.argv[1:] = arguments
+sys.path.remove({str(REPOSITORY / "python")!r})
+assert find_spec("dbt_postgres_python") is None, sys.path
 from dbt.cli.main import cli
 cli()
-""".format(package=str(REPOSITORY / "python"))
-"""Program that runs dbt with or without the package."""
-
-
-def dbt_in_process(plugin: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", DBT, plugin, *arguments], capture_output=True, text=True, check=False
-    )
+"""
+"""Program that runs dbt without the package."""
 
 
 # --- environments without the package, or with another version -------------------------------------------------------
@@ -40,8 +30,11 @@ def dbt_in_process(plugin: str, *arguments: str | Path) -> subprocess.CompletedP
 
 def test_build_without_the_package_or_with_another_version_changes_nothing(small_fleet, monkeypatch):
     missing = "The Python package ciris-scoring is missing in the environment that this dbt runs in"
-    target = small_fleet.profiles_dir / "target"
-    done = dbt_in_process("without", "build", *at(small_fleet), "--target-path", str(target))
+    target = str(small_fleet.profiles_dir / "target")
+    build = ["build", *at(small_fleet), "--target-path", target]
+    done = subprocess.run(
+        [sys.executable, "-c", DBT_ALONE, *build], capture_output=True, text=True, check=False
+    )
     assert done.returncode != 0 and missing in " ".join(done.stdout.split()), done.stdout
     assert "in a checkout of the repository at version" in " ".join(done.stdout.split())
     # Not even the run log is created, because its table cannot be checked without the package.
@@ -87,8 +80,7 @@ def test_another_project_is_built_in_its_own_search_path(database, tmp_path):
     }.items():
         (tmp_path / name).write_text(content)
     options = ["--project-dir", tmp_path, "--profiles-dir", tmp_path, "--target-path", tmp_path / "target"]
-    done = dbt_in_process("with", "build", *options)
-    assert done.returncode == 0, done.stdout
+    printed(PROGRAMS / "dbt", "build", *options)
     with database.connect() as connection:
         built = connection.execute("select id, found_path from ciris.some_table").fetchall()
     assert built == [(1, '"$user", public')]

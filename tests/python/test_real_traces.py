@@ -15,7 +15,6 @@ from pipeline import differences_from_reference, score
 
 DATA = REPOSITORY / "tests" / "data"
 FILES = {name: DATA / "lens" / f"{name}.csv.gz" for name in ("covenant_traces", "covenant_public_keys")}
-PERIODS = {"day": timedelta(days=1), "hour": timedelta(hours=1)}
 
 # Agents with different versions of the agent software, and the number of rows and the name of each.
 NAMELESS, SCOUT, ALLY = "4685f71881ded1a8", "3f764637717ba9ec", "8d1300d170e6da7a"  # versions 1.9, 2.7, 2.15
@@ -23,17 +22,11 @@ ROWS = {NAMELESS: 83, SCOUT: 363, ALLY: 190}
 NAMES = {NAMELESS: None, SCOUT: "Scout", ALLY: "Ally"}
 
 
-def period_end(moment: datetime, period: str) -> datetime:
-    """Return the first period end after a time."""
-    start = moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
-    return (start.replace(hour=0) if period == "day" else start) + PERIODS[period]
+def load(connection: psycopg.Connection) -> datetime:
+    """Load the files and return the as-of: the end of the last trace's day.
 
-
-def load(connection: psycopg.Connection, period: str) -> datetime:
-    """Load the files and return the as-of: the first period end after the last trace.
-
-    A run refuses an as-of in the future, so traces of a period that is not over are moved back by whole days. Scores
-    do not depend on dates, and depend on the time of the day only through periods and hours.
+    A run refuses an as-of in the future, so on a machine whose clock is behind the files, all times are moved back by
+    whole days.
     """
     create_source_tables(connection)
     for table, path in FILES.items():
@@ -45,7 +38,7 @@ def load(connection: psycopg.Connection, period: str) -> datetime:
         with connection.cursor().copy(query.format(sql.Identifier("cirislens", table), columns)) as copy:
             copy.write(content)
     [[last]] = connection.execute('select max("timestamp") from cirislens.covenant_traces').fetchall()
-    as_of = period_end(last, period)
+    as_of = last.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
     days = timedelta(days=max(0, -((datetime.now(UTC) - as_of) // timedelta(days=1))))
     connection.execute('update cirislens.covenant_traces set "timestamp" = "timestamp" - %s', [days])
     return as_of - days
@@ -79,7 +72,7 @@ SENT_AGAIN = f"""
 
 def test_real_traces_equal_reference(database: Database) -> None:
     with database.connect() as connection:
-        as_of = load(connection, "day")
+        as_of = load(connection)
         score(database.profiles_dir, as_of)
         assert differences_from_reference(connection, SCHEMA, as_of) == []
         assert by_agent(connection, "true") == by_agent(connection, "is_counted") == ROWS

@@ -22,10 +22,16 @@ FINAL = AS_OF - timedelta(days=3)
 """The increment keeps the scores up to this as-of."""
 
 
-@pytest.fixture(params=sorted(FOLDER.glob("*.sql.xz")), ids=lambda dump: dump.name.removesuffix(".sql.xz"))
-def upgraded(request: pytest.FixtureRequest, scored_sample: Database, tmp_path: Path) -> Iterator[Database]:
+@pytest.fixture(
+    scope="module",
+    params=sorted(FOLDER.glob("*.sql.xz")),
+    ids=lambda dump: dump.name.removesuffix(".sql.xz"),
+)
+def upgraded(
+    request: pytest.FixtureRequest, scored_sample: Database, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Database]:
     """The sample, scored by the present code in one schema, and by a released version in another."""
-    with copy_of(scored_sample, tmp_path) as database:
+    with copy_of(scored_sample, tmp_path_factory.mktemp("upgraded")) as database:
         psql = [database.server.programs / "psql", "--quiet", "--no-psqlrc", "--set=ON_ERROR_STOP=1"]
         statements = lzma.decompress(request.param.read_bytes())
         subprocess.run(

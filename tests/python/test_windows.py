@@ -1,6 +1,4 @@
-"""Tests of the Python model int_windows: chunks, blocks and the order of rows on disk do not change results, and numpy
-computes what SQL does.
-"""
+"""Tests of the Python model int_windows: chunks, blocks and the order of rows on disk do not change results."""
 
 from __future__ import annotations
 
@@ -8,16 +6,12 @@ from collections.abc import Iterator
 from datetime import timedelta
 from functools import partial
 
-import numpy as np
 import psycopg
 import pytest
 from psycopg import sql
-from psycopg.rows import dict_row
 
 from ciris_scoring.lab.embedded import write_profile
 from ciris_scoring.statistics.blocks import blocks
-from ciris_scoring.statistics.factors import Components, components
-from ciris_scoring.statistics.inputs import Parameters
 from conftest import Database
 from nasty_fleet import START, nasty_fleet
 from pipeline import load_rows
@@ -99,29 +93,6 @@ def test_order_of_rows_on_disk_does_not_change_results(database, connection):
     done = rebuilt(database)
     assert done.succeeded, done.said
     assert connection.execute(WINDOWS).fetchall() == before
-
-
-def test_numpy_computes_the_components_that_sql_publishes(database, connection):
-    """Each formula is written in SQL and in numpy. The results are equal to 1e-12."""
-    rows = (
-        connection.cursor(row_factory=dict_row)
-        .execute("select * from int_windows order by agent_id_hash, as_of, window_days")
-        .fetchall()
-    )
-    made = components({name: np.array([row[name] for row in rows]) for name in rows[0]}, Parameters())
-    published = connection.execute("""
-        select
-            i_chain, i_coverage, i_replay, ece, mttr_hours, n_episodes, rho_regression, q_deferral
-        from int_resilience
-        inner join int_integrity using (agent_id_hash, as_of, window_days)
-        inner join int_incompleteness_awareness using (agent_id_hash, as_of, window_days)
-        order by agent_id_hash, as_of, window_days
-        """).fetchall()
-    assert len(published) == len(rows) > 50
-    for name, values in zip(Components._fields, zip(*published, strict=True), strict=True):
-        np.testing.assert_allclose(getattr(made, name), values, rtol=1e-12, atol=1e-12, err_msg=name)
-        # Equality of constants would prove little.
-        assert len(set(values)) > 1, name
 
 
 def test_null_in_an_array_is_refused(database, connection):

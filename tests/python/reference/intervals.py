@@ -21,7 +21,7 @@ EFFECTS = (*RATES, "ece", *METRICS)
 
 
 class Days:
-    """Counts of an agent by day, the last day last."""
+    """Counts of an agent by day, in order of time."""
 
     def __init__(self, periods: np.ndarray, end: int, n_days: int, per_day: int) -> None:
         self.periods = periods[end - n_days * per_day : end].reshape(n_days, per_day)
@@ -124,6 +124,7 @@ def histogram_spread(days: Days, metric: int) -> tuple[Spread, np.ndarray, float
     return Spread(np.trace(matrix), free * size, pairs, len(n) - 1), matrix, size
 
 
+@functools.cache
 def spreads(agent: Agent, t: int, window: Window) -> dict[str, Spread]:
     """Return the spread of each design effect, over window and baseline, each around its own mean."""
     parts = parts_of(agent, t, window)
@@ -190,7 +191,7 @@ def gamma_quantile(share: float, shape: float) -> float:
 
 
 def rate_bounds(p: float, n: float, z_worse: float, z_better: float) -> tuple[float, float]:
-    """Return lower and upper confidence bound of a rate of bad events: Wilson, lower for few events."""
+    """Return the confidence bounds of a rate of bad events by Wilson. For few events the lower bound is lower."""
     if n <= 0:
         return 0.0, 1.0
 
@@ -354,38 +355,38 @@ def square_and_add(sums: list[Sum]) -> Sum:
 
 
 def lost(value: float, worst: float, raw: float, best: float) -> Sum:
-    """Return the loss of a component from the share that it leaves of 1, and its bounds. On the better side, ``ece``
-    and drift have another centre. A component that is estimated as 0 has no loss here, but an upper bound for the
-    score."""
+    """Return the loss of a component and its bounds.
+
+    A component that is estimated as 0 has no finite loss. It bounds the score from above instead.
+
+    :param value: share of the score that the component leaves.
+    :param raw: the same share for the bound on the better side. It differs for ``ece``.
+    """
     if value <= 0 or raw <= 0:
         return Sum(0.0, 0.0, 0.0, 0.0, min(1.0, best))
     return Sum(loss(value), loss(worst) - loss(value), loss(raw), loss(raw) - loss(best))
 
 
-class Given(NamedTuple):
-    """Inputs of the bounds of a row."""
-
-    agent: Agent
-    score: Mapping[str, Any]
-    t: int
-    window: Window
-    correlations: Mapping[str, float]
-    cv: float
-
-
-def bounds(*given: Any) -> dict[str, Any]:
-    """Return bounds of score, factors and components, design effects and interval drivers of a row; see Given.
+def bounds(*row: Any) -> dict[str, Any]:
+    """Return bounds of score, factors and components, design effects and interval drivers of a row.
 
     The bounds of the score combine component bounds at 1.645 on the worse side. Published bounds of factors and
     components are at 1.96.
     """
-    row = Given(*given)
-    combined = bounds_at(1.645, row)
-    return bounds_at(1.96, row) | {name: combined[name] for name in ("capacity", "drivers")}
+    combined = bounds_at(1.645, *row)
+    return bounds_at(1.96, *row) | {name: combined[name] for name in ("capacity", "drivers")}
 
 
-def bounds_at(z_worse: float, row: Given, z_better: float = 1.96) -> dict[str, Any]:
-    agent, score, t, window, correlations, cv = row
+def bounds_at(
+    z_worse: float,
+    agent: Agent,
+    score: Mapping[str, Any],
+    t: int,
+    window: Window,
+    correlations: Mapping[str, float],
+    cv: float,
+) -> dict[str, Any]:
+    z_better = 1.96
     spread = spreads(agent, t, window)
     p, per_day = agent.fleet.p, agent.fleet.per_day
     parts = parts_of(agent, t, window)

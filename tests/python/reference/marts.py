@@ -30,7 +30,7 @@ KEYS = {
     "fct_score_changes": (*SCORE_KEY, "compared_with", "loss_component"),
     "int_windows": SCORE_KEY,
 }
-"""Columns of the key of each mart that is compared, and of the inputs of the alerts."""
+"""Key columns of each mart that is compared, and of int_windows, which has the inputs of alerts."""
 
 COMPONENTS = (
     *("d_identity", "k_contradiction", "conscience_failure_rate", "i_chain", "signature_rate", "key_rate"),

@@ -415,7 +415,7 @@ class Agent:
 
 @dataclass
 class Deferral:
-    """scoring.md §6: a deferral, its agent, and its value, which is None if it is never judged."""
+    """scoring.md §6: a deferral, its agent, and its value, which is None if its status is not judged."""
 
     created: datetime | None
     resolved: datetime | None
