@@ -20,7 +20,7 @@ import tests_path  # noqa: F401
 from ciris_scoring.lab import embedded
 from ciris_scoring.lab.simulation.sample import SAMPLE, load_sample
 from ciris_scoring.project_files import copy_project
-from pipeline import mart_differences
+from pipeline import relation_differences
 from release import REPOSITORY, committed, environment, printed
 
 EXAMPLES = REPOSITORY / "examples"
@@ -93,7 +93,7 @@ class Place:
     def check(self, name: str) -> None:
         """Compare the marts of a scheduler with those of one build."""
         schema = name.replace("-", "_")
-        wrong = mart_differences(self.connection, "whole", schema)
+        wrong = relation_differences(self.connection, "whole", schema)
         log = self.connection.execute(f"select outcome from {schema}.fct_scoring_runs").fetchall()
         assert log == [("published",)] and not wrong, (log, wrong)
 

@@ -25,7 +25,7 @@ from dbt.contracts.graph.manifest import Manifest
 import tests_path  # noqa: F401
 from ciris_scoring.lab import embedded
 from ciris_scoring.lab.simulation.sample import SAMPLE, load_sample
-from pipeline import REPOSITORY, mart_differences
+from pipeline import REPOSITORY, relation_differences
 
 FORK = multiprocessing.get_context("fork")
 AT_ONCE = 8
@@ -93,7 +93,7 @@ def main() -> int:
         manifest = dbtRunner().invoke(["parse", "--quiet", *options]).result
         with patch.dict(os.environ, CIRIS_RUN="scheduled"):
             build(manifest, options, Path(folder))
-        wrong = mart_differences(connection, "whole", "parts")
+        wrong = relation_differences(connection, "whole", "parts")
         log = connection.execute("select outcome, n_scores > 0 from parts.fct_scoring_runs").fetchall()
     if log != [("published", True)]:
         wrong.append(f"the log of runs has {log}")

@@ -412,48 +412,34 @@ ATTRIBUTION = ("fct_score_attribution", "fct_score_comparisons", "fct_score_chan
 
 
 def table_differences(connection: psycopg.Connection, schema: str, other: str) -> list[str]:
-    """Return the rows that differ between two target schemas, in the tables and in the attribution.
-
-    Values must be equal, doubles to 1e-12 of their size.
-    """
-    wrong = []
+    """Return the rows that differ between two target schemas, in the tables and in the attribution."""
+    wrong = relation_differences(connection, schema, other, ATTRIBUTION)
     for layer in ("", "_intermediate"):
-        left, right = schema + layer, other + layer
-        tables = _tables(connection, left, "BASE TABLE")
-        assert tables.keys() == _tables(connection, right, "BASE TABLE").keys()
-        wrong += relation_differences(connection, left, right, tables)
-    views = _tables(connection, schema, "VIEW")
-    attributed = {name: views[name] for name in ATTRIBUTION}
-    return wrong + relation_differences(connection, schema, other, attributed)
-
-
-def mart_differences(connection: psycopg.Connection, schema: str, other: str) -> list[str]:
-    """Return the rows that differ between two target schemas in the marts, including views. Columns and marts that
-    only one schema has are ignored.
-    """
-    ours, theirs = _tables(connection, schema), _tables(connection, other)
-    common = {
-        mart: {name: kind for name, kind in columns.items() if name in theirs[mart]}
-        for mart, columns in ours.items()
-        if mart in theirs
-    }
-    return relation_differences(connection, schema, other, common)
+        query = "select tablename from pg_tables where schemaname = %s"
+        ours, theirs = (
+            {name for (name,) in connection.execute(query, [target + layer])} for target in (schema, other)
+        )
+        assert ours == theirs
+        wrong += relation_differences(connection, schema + layer, other + layer, ours)
+    return wrong
 
 
 def relation_differences(
-    connection: psycopg.Connection, left: str, right: str, relations: Mapping[str, Mapping[str, str]]
+    connection: psycopg.Connection, left: str, right: str, names: Iterable[str] | None = None
 ) -> list[str]:
     """Return the rows that only one of two schemas has. Doubles may differ by 1e-12 of their size.
 
-    :param relations: relations and the types of the columns to compare.
+    Relations and columns that only one schema has are ignored.
+
+    :param names: relations to compare; None for all.
     """
+    ours, theirs = _columns(connection, left), _columns(connection, right)
+    relations = ours.keys() & theirs.keys() if names is None else set(names)
     assert relations, f"nothing to compare in {left}"
     wrong = []
-    for table, columns in relations.items():
-        if table in OF_ONE_RUN:
-            continue
-        compared = [name for name in columns if name not in RUN_TIMES]
-        doubles = [name for name in compared if columns[name] == "double precision"]
+    for table in sorted(relations - OF_ONE_RUN):
+        compared = sorted((ours[table].keys() & theirs[table].keys()) - RUN_TIMES)
+        doubles = [name for name in compared if ours[table][name] == "double precision"]
         one, other = (
             sql.SQL(
                 "(select to_jsonb(r) - {names}::text[] as others, array[{doubles}]::double precision[] as doubles"
@@ -482,21 +468,18 @@ def relation_differences(
     return wrong
 
 
-def _tables(
-    connection: psycopg.Connection, schema: str, kind: str | None = None
-) -> dict[str, dict[str, str]]:
-    """Return the relations of a schema with their columns and types, optionally only those of one kind."""
-    rows = connection.execute(
-        """
-        select c.table_name, c.column_name, c.data_type
-        from information_schema.columns as c
-        join information_schema.tables as t using (table_schema, table_name)
-        where c.table_schema = %s and t.table_type = coalesce(%s, t.table_type)
-        order by c.table_name, c.ordinal_position
-        """,
-        [schema, kind],
-    ).fetchall()
-    tables: dict[str, dict[str, str]] = {}
-    for table, column, kind in rows:
-        tables.setdefault(table, {})[column] = kind
-    return tables
+def _columns(connection: psycopg.Connection, schema: str) -> dict[str, dict[str, str]]:
+    """Return the types of the columns of each relation of a schema."""
+    return dict(
+        connection.execute(
+            """
+            select c.relname, jsonb_object_agg(a.attname, format_type(a.atttypid, null))
+            from pg_class as c
+            join pg_namespace as n on n.oid = c.relnamespace
+            join pg_attribute as a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+            where n.nspname = %s and c.relkind in ('r', 'p', 'v', 'm')
+            group by c.relname
+            """,
+            [schema],
+        ).fetchall()
+    )

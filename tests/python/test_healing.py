@@ -483,7 +483,7 @@ SHORT_HISTORIES = {
         step("resolve", place=0),
         step("build", periods=0, death=("fails", 50)),
         step("retry"),
-        step("backfill", death=None, first=1, n=3, step_days=2),
+        step("backfill", death=None, first=1, n=3, step_days=5),
         step("key", number=0, edit="revoked_at = {}", hours=60),
         step("backfill", death=("is killed", 40), first=0, n=0, step_days=60),
         step("run", periods=1, back=1, longer=True),

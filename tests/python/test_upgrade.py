@@ -16,7 +16,7 @@ from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import SAMPLE
 from conftest import Database, copy_of
 from dump_for_upgrade import AS_OF, FOLDER, TARGET
-from pipeline import mart_differences, score
+from pipeline import relation_differences, score
 
 FINAL = AS_OF - timedelta(days=3)
 """The increment keeps the scores up to this as-of."""
@@ -86,7 +86,7 @@ def test_an_increment_continues_from_a_released_version(upgraded: Database, tmp_
         for schema in ("final", "recent"):
             scores = connection.execute(f"select count(*) from {schema}.fct_capacity_scores")
             assert scores.fetchone() > (100,)
-        assert mart_differences(connection, "final_before", "final") == [], "a final row has changed"
-        assert mart_differences(connection, "recent_fresh", "recent") == [], (
+        assert relation_differences(connection, "final_before", "final") == [], "a final row has changed"
+        assert relation_differences(connection, "recent_fresh", "recent") == [], (
             "a recent row is not that of a first run"
         )
