@@ -3,7 +3,7 @@
 `python tests/programs/mutants.py` tries those of mutants.txt. The exit code is 1 if one survives. With `--sample` it
 tries a random sample of the mutations by rule. A person reads the survivors: some mutations change no result, the
 others need a test. Words select mutations by name. `make soak` tries both. Each mutation is tried in a separate
-process, with one server per processor, on which the sources are loaded once.
+process, with one server per processor.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -27,8 +27,17 @@ import tests_path  # noqa: F401
 from ciris_scoring.basics.errors import CirisError
 from ciris_scoring.lab import embedded
 from ciris_scoring.lab.embedded import Server
+from conftest import Database, fresh_database
 from mutant_list import PROJECT, Mutant, mutants_of_list
 from mutation_rules import mutants_by_rule
+from test_cases import wrong as wrong_cases
+from test_dbt_unit_tests import wrong as wrong_unit_tests
+from test_equals_reference import OTHER_PARAMETERS
+from test_equals_reference import wrong as wrong_fleet
+from test_healing import wrong as wrong_histories
+from test_late_arrivals import wrong as wrong_late_arrivals
+from test_late_outcomes import wrong as wrong_late_outcomes
+from test_red_flags import wrong_judgements
 
 NOT_COPIED = shutil.ignore_patterns(".git", ".venv*", ".ciris", "target", "logs", "__pycache__", ".*_cache")
 
@@ -108,6 +117,19 @@ def mistake(copy: Path, mutant: Mutant | None) -> Iterator[None]:
 # --- In the copy -----------------------------------------------------------------------------------------------------
 
 
+CHECKS: dict[str, Callable[[Database], Iterable[str]]] = {
+    "red flags": lambda _: wrong_judgements(),
+    "cases by day": wrong_cases,
+    "reference": lambda database: wrong_fleet(database, 4, OTHER_PARAMETERS, days=12),
+    "cases by hour": lambda database: wrong_cases(database, by_hour=True),
+    "unit tests": wrong_unit_tests,
+    "late and logged": wrong_late_arrivals,
+    "late outcomes": lambda database: wrong_late_outcomes(database.server),
+    "increments": lambda database: wrong_histories(database.server),
+}
+"""Checks, the fastest first. Each one yields what is wrong."""
+
+
 def found_by(server: Server, first: str) -> str | None:
     """Return the first check that fails and its result, or None if all pass.
 
@@ -115,84 +137,15 @@ def found_by(server: Server, first: str) -> str | None:
     """
     for name, check in sorted(CHECKS.items(), key=lambda item: item[0] != first):
         started = time.monotonic()
-        try:
-            wrong = next(iter(check(server)), None)
-        except (CirisError, AssertionError) as error:  # a data test stopped the run
-            wrong = f"the run failed: {error}".replace("\n", " ")
+        with tempfile.TemporaryDirectory() as folder, fresh_database(server, Path(folder)) as database:
+            try:
+                wrong = next(iter(check(database)), None)
+            except (CirisError, AssertionError) as error:  # a data test stopped the run
+                wrong = f"the run failed: {error}".replace("\n", " ")
         if wrong:
             return f"{name} ({time.monotonic() - started:.0f} s): {re.sub(' +', ' ', wrong)[:160]}"
     return None
 
-
-def cases(server: Server, by_hour: bool) -> Iterator[str]:
-    """Hand-computed cases."""
-    import test_cases
-
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        test_cases.scored(server, Path(folder), by_hour) as connection,
-    ):
-        yield from test_cases.wrong_cases(test_cases.published(connection), by_hour)
-
-
-def reference(server: Server) -> Iterator[str]:
-    """Reference implementation, with a random fleet and other parameters than the defaults."""
-    from conftest import fresh_database
-    from test_equals_reference import OTHER_PARAMETERS, wrong
-
-    with tempfile.TemporaryDirectory() as folder, fresh_database(server, Path(folder)) as database:
-        yield from wrong(database, 4, OTHER_PARAMETERS, days=12)
-
-
-def unit_tests(server: Server) -> Iterator[str]:
-    """dbt unit tests, which have values exactly at the edges of formulas."""
-    from conftest import fresh_database
-    from test_dbt_unit_tests import failing
-
-    with tempfile.TemporaryDirectory() as folder, fresh_database(server, Path(folder)) as database:
-        yield from failing(database)
-
-
-def red_flags_checked(_: Server) -> Iterator[str]:
-    """Fleets at the edges of the rules of red flags."""
-    import test_red_flags
-
-    return test_red_flags.wrong_judgements()
-
-
-def late_and_logged(server: Server) -> Iterator[str]:
-    """Late data, run log and publication log."""
-    import test_late_arrivals
-
-    with tempfile.TemporaryDirectory() as folder:
-        yield from test_late_arrivals.wrong(server, Path(folder))
-
-
-def late_outcomes(server: Server) -> Iterator[str]:
-    """Events that arrive after their trace is final, computed by hand."""
-    import test_late_outcomes
-
-    yield from test_late_outcomes.wrong(server)
-
-
-def increments(server: Server) -> Iterator[str]:
-    """Runs that end in any way, compared with a first run in all tables."""
-    import test_healing
-
-    yield from test_healing.wrong(server)
-
-
-CHECKS: dict[str, Callable[[Server], Iterator[str]]] = {
-    "red flags": red_flags_checked,
-    "cases by day": lambda server: cases(server, by_hour=False),
-    "reference": reference,
-    "cases by hour": lambda server: cases(server, by_hour=True),
-    "unit tests": unit_tests,
-    "late and logged": late_and_logged,
-    "increments": increments,
-    "late outcomes": late_outcomes,
-}
-"""Checks, the fastest first."""
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,4 +1,4 @@
-"""Tests of the hand-computed cases in tests/cases, scored as one fleet by day, and by hour in two runs.
+"""Tests of the hand-computed cases in tests/cases, scored as one fleet by day, and by hour in an increment.
 
 The reference implementation is tested with the same cases.
 """
@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -18,15 +16,17 @@ from psycopg.rows import dict_row
 
 from cases import CASES
 from cases.notation import TRACES_FROM, Case, T, key
-from ciris_scoring.lab.embedded import SCHEMA, Server
-from conftest import fresh_database
-from pipeline import create_loose_sources, differences_from_reference, insert_rows, score
+from ciris_scoring.basics.project import load_project
+from ciris_scoring.job.run import run_backfill
+from ciris_scoring.lab.embedded import SCHEMA
+from conftest import REPOSITORY, Database
+from pipeline import create_loose_sources, differences_from_reference, insert_rows, kept_parsed, score
 from reference import record
 
 TOLERANCE = 1e-9
 VARIABLES = {"ciris_traces_from": TRACES_FROM.isoformat()}
-AS_OFS = {False: [T], True: [T - timedelta(hours=40), T]}
-"""As-ofs of the runs by day (one) and by hour (two, so that the second is incremental)."""
+EARLIER = (T - timedelta(hours=40)).isoformat()
+"""As-of by hour before the increment."""
 
 
 def load(connection: psycopg.Connection) -> None:
@@ -122,36 +122,39 @@ def is_equal(value: Any, other: Any) -> bool:
     return bool(value == other)
 
 
-def wrong_cases(found: Found, by_hour: bool = False) -> Iterator[str]:
-    """Yield the differences of all cases, each with the name of the case."""
+def score_cases(database: Database, by_hour: bool) -> None:
+    variables = {**VARIABLES, "ciris_scoring_period": "hour" if by_hour else "day"}
+    with database.connect() as connection:
+        load(connection)
+    if by_hour:
+        # A backfill scores one as-of. A run would score every hour since the first trace.
+        project = load_project(REPOSITORY, database.profiles_dir, cli_vars=variables)
+        with kept_parsed(database.profiles_dir, variables):
+            run_backfill(project, EARLIER, EARLIER, step_days=300, allow_rescoring=False, restart=False)
+    score(database.profiles_dir, T, variables)
+
+
+def wrong(database: Database, by_hour: bool = False) -> Iterator[str]:
+    """Score the cases and yield their differences from the published rows, each with the name of the case."""
+    score_cases(database, by_hour)
+    with database.connect() as connection:
+        found = published(connection)
     for case in CASES:
         for line in differences(case, found, by_hour):
             yield f"{case.name}: {line}"
 
 
-@contextmanager
-def scored(server: Server, folder: Path, by_hour: bool) -> Iterator[psycopg.Connection]:
-    """Score the cases; yields a connection."""
-    period = {"ciris_scoring_period": "hour" if by_hour else "day"}
-    with fresh_database(server, folder) as database, database.connect() as connection:
-        load(connection)
-        for as_of in AS_OFS[by_hour]:
-            score(database.profiles_dir, as_of, VARIABLES | period)
-        yield connection
-
-
 def test_cases_hold_by_day_also_for_the_reference(
-    embedded_postgres: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with scored(embedded_postgres, tmp_path, by_hour=False) as connection:
-        assert list(wrong_cases(published(connection))) == []
-        monkeypatch.setattr(record, "TRACES_FROM", TRACES_FROM)
+    assert list(wrong(database)) == []
+    monkeypatch.setattr(record, "TRACES_FROM", TRACES_FROM)
+    with database.connect() as connection:
         assert differences_from_reference(connection, SCHEMA, T, as_ofs=[T]) == []
 
 
-def test_cases_hold_by_hour(embedded_postgres: Server, tmp_path: Path) -> None:
-    with scored(embedded_postgres, tmp_path, by_hour=True) as connection:
-        assert list(wrong_cases(published(connection), by_hour=True)) == []
+def test_cases_hold_by_hour(database: Database) -> None:
+    assert list(wrong(database, by_hour=True)) == []
 
 
 def test_no_case_corroborates_another() -> None:

@@ -13,11 +13,11 @@ from pipeline import kept_parsed, load_rows, score
 
 
 def test_every_unit_test_passes(database: Database) -> None:
-    assert failing(database) == {}
+    assert wrong(database) == []
 
 
-def failing(database: Database) -> dict[str, str]:
-    """Return the messages of failing unit tests by name."""
+def wrong(database: Database) -> list[str]:
+    """Return the names and messages of failing unit tests."""
     # dbt takes the column types of a unit test from existing relations, so the models are built first.
     with database.connect() as connection:
         load_rows(connection, nasty_fleet(1, days=3))
@@ -27,4 +27,4 @@ def failing(database: Database) -> dict[str, str]:
     assert outcome.exception is None
     tests = [result for result in outcome.result if result.node.resource_type == "unit_test"]
     assert len(tests) == 6
-    return {result.node.name: result.message for result in tests if result.status != "pass"}
+    return [f"{result.node.name}: {result.message}" for result in tests if result.status != "pass"]

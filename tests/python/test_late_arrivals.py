@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 
 from cases.notation import Case, T, ago, key, traces
 from ciris_scoring.basics.as_of import text
-from ciris_scoring.lab.embedded import SCHEMA, Server
-from conftest import fresh_database
+from ciris_scoring.lab.embedded import SCHEMA
+from conftest import Database
 from pipeline import create_loose_sources, insert_rows, score
 from test_bad_input import run
 
@@ -52,12 +51,12 @@ EXPECTED = {
 """Expected rows by query."""
 
 
-def wrong(server: Server, folder: Path) -> Iterator[str]:
+def wrong(database: Database) -> Iterator[str]:
     """Yield the differences from the expected values after two runs.
 
     Between the runs traces arrive late, one key is revoked, and the revocation of another key is moved.
     """
-    with fresh_database(server, folder) as database, database.connect() as connection:
+    with database.connect() as connection:
         create_loose_sources(connection)
         insert_rows(connection, "covenant_traces", ONE_A_DAY.traces_of_source())
         insert_rows(
@@ -81,5 +80,5 @@ def wrong(server: Server, folder: Path) -> Iterator[str]:
                 yield f"{query}: {found}, not {expected}"
 
 
-def test_late_data_are_counted_and_logged(embedded_postgres: Server, tmp_path: Path) -> None:
-    assert list(wrong(embedded_postgres, tmp_path)) == []
+def test_late_data_are_counted_and_logged(database: Database) -> None:
+    assert list(wrong(database)) == []
