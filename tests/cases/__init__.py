@@ -1,4 +1,4 @@
-"""Hand-computed cases for every formula and edge of scoring.md, and for scores and alerts of certainty.md.
+"""Hand-computed cases of the formulas of scoring.md and certainty.md, and of edges that random fleets rarely reach.
 
 There is one module per section. Expected values are computed by hand here and never copied from the project's output.
 """

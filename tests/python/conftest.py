@@ -27,6 +27,7 @@ from ciris_scoring.lab import embedded
 from ciris_scoring.lab.embedded import Server
 
 REPOSITORY = Path(__file__).parents[2]
+DATA = REPOSITORY / "tests" / "data"
 OLDEST_POSTGRESQL = 15
 
 # Parallel workers need separate target folders.

@@ -20,12 +20,11 @@ from ciris_scoring.basics.source_schema import TRACE_COLUMNS
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.events import create_engine_tables, index_events
 from command_line import at, invoke
-from conftest import REPOSITORY, Database
+from conftest import DATA, REPOSITORY, Database
 from event_lens import AS_EVENTS, write_as_events
 from pipeline import create_loose_sources, score
 from real_engine import needs_engine
 from test_bad_input import dbt
-from test_real_traces import DATA
 
 PUT_TOGETHER = f"{SCHEMA}_staging.stg_cirislens__event_traces"
 REAL = DATA / "batches"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -14,12 +15,11 @@ from ciris_scoring.audit.load import load
 from ciris_scoring.basics.project import load_project
 from ciris_scoring.cli import main
 from ciris_scoring.lab import embedded
-from ciris_scoring.lab.embedded import Server
-from conftest import REPOSITORY, Database, fresh_database
-from pipeline import kept_parsed
+from ciris_scoring.lab.embedded import SCHEMA, Server
+from conftest import DATA, REPOSITORY, Database, fresh_database
+from pipeline import differences_from_reference, kept_parsed, score
 from signed_batches import GENERATIONS, Agent, batch
 from test_load import command, write, write_keys
-from test_real_traces import DATA
 
 REAL = DATA / "batches"
 VERIFIED = {("no schema", "components"): 37, ("2.7.9", "sorted_json"): 620, ("3.0.0", "jcs"): 90}
@@ -71,8 +71,10 @@ def test_run_from_batches_without_traces_is_refused(own_server, tmp_path):
     assert result.exit_code == 2 and "nothing to score" in result.stderr and "unreadable" in result.stderr
 
 
-def test_every_real_trace_verifies_and_is_confirmed(module_database):
-    """test_event_lens.py compares the loaded rows with those of the lens's engine."""
+def test_every_real_trace_verifies_and_is_confirmed_and_scored(module_database):
+    """test_event_lens.py compares the loaded rows with those of the lens's engine. The scores are compared with the
+    reference implementation.
+    """
     project = load_project(REPOSITORY, module_database.profiles_dir)
     summary = load(project, [REAL], sorted(REAL.rglob("public_keys.json")))
     assert summary.outcomes == VERIFIED and summary.is_clean
@@ -83,3 +85,13 @@ def test_every_real_trace_verifies_and_is_confirmed(module_database):
     result = command(module_database, "audit", folder, "--keys", folder / "public_keys.json", "--json")
     found = json.loads(result.stdout)
     assert result.exit_code == 0 and found["traces_in_files"] == found["verified"] == 209
+
+    with module_database.connect() as connection:
+        [[last]] = connection.execute('select max("timestamp") from cirislens.covenant_traces').fetchall()
+        as_of = last.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+        # A run refuses an as-of in the future, so on a machine whose clock is behind, all times are moved back.
+        days = timedelta(days=max(0, -((datetime.now(UTC) - as_of) // timedelta(days=1))))
+        for table, column in (("covenant_traces", "timestamp"), ("wbd_deferrals", "created_at")):
+            connection.execute(f'update cirislens.{table} set "{column}" = "{column}" - %s', [days])
+        score(module_database.profiles_dir, as_of - days)
+        assert differences_from_reference(connection, SCHEMA, as_of - days) == []

@@ -25,7 +25,7 @@ from ciris_scoring.basics.project import Project, load_project
 from ciris_scoring.basics.source_schema import SOURCE_TABLES, TRACE_COLUMNS
 from ciris_scoring.cli import main
 from command_line import at
-from conftest import REPOSITORY, Database
+from conftest import DATA, REPOSITORY, Database
 from signed_batches import (
     GENERATIONS,
     NEW,
@@ -37,7 +37,6 @@ from signed_batches import (
     standard,
     urlsafe_unpadded,
 )
-from test_real_traces import DATA
 
 Json = dict[str, Any]
 

@@ -146,18 +146,6 @@ def test_commands_that_build_no_model_are_not_logged(marts, small_fleet):
     assert runs(marts) == before
 
 
-def test_run_that_was_killed_is_unfinished(marts, small_fleet):
-    """Its row is the one that it wrote at its start."""
-    newest_row = f"""
-        {SCHEMA}_intermediate.int_runs set {{}}
-        where started_at = (select max(started_at) from {SCHEMA}_intermediate.int_runs)"""
-    marts.execute("update" + newest_row.format("outcome = null, ended_at = null"))
-    run = newest(marts)
-    assert (run["outcome"], run["ended_at"], run["seconds"]) == ("unfinished", None, None)
-    assert "The last run published nothing." in pages.fleet_page(marts_of(small_fleet), MARTS)
-    marts.execute("update" + newest_row.format("outcome = 'published', ended_at = now()"))
-
-
 @pytest.fixture
 def nothing_to_build(monkeypatch):
     """Replace the build by one that does nothing."""
