@@ -94,12 +94,10 @@ CASES = [
         [
             conscience(**VERDICTS | {"conscience_passed": False}) | {"conscience_passed": None},
             conscience(**VERDICTS | {"optimization_veto_passed": False}),
-            conscience(**VERDICTS | {"epistemic_humility_passed": False}),
             conscience(**VERDICTS | {"epistemic_humility_passed": 1}),
             conscience(**VERDICTS, entropy_passed=False),
             conscience(**VERDICTS, thought_depth_triggered=True),
             conscience(**VERDICTS, updated_status_detected=True),
-            conscience(**VERDICTS, updated_status_detected="no"),
             conscience(**VERDICTS, updated_status_detected=0),
             conscience(**VERDICTS | {"conscience_passed": "true"}),
             conscience(**VERDICTS | {"conscience_passed": 1}) | {"conscience_passed": None},
@@ -110,7 +108,6 @@ CASES = [
         "plausibility and alignment agree to 2 decimals, half away from zero",
         [
             {"csdma_plausibility_score": 0.5, "dma_results": {"csdma": {"plausibility_score": 0.495}}},
-            {"csdma_plausibility_score": 0.5, "dma_results": {"csdma_plausibility_score": 0.5049}},
             {"dsdma_domain_alignment": 0.5, "dma_results": {"dsdma": {"domain_alignment": 0.495}}},
             {"dsdma_domain_alignment": 0.5, "dma_results": {"dsdma": 3, "dsdma_domain_alignment": 0.5049}},
             {
@@ -123,7 +120,6 @@ CASES = [
             },
         ],
         [
-            {"csdma_plausibility_score": 0.5, "dma_results": {"csdma": {"plausibility_score": 0.4949}}},
             {"csdma_plausibility_score": 0.5, "dma_results": {"csdma_plausibility_score": 0.505}},
             {"csdma_plausibility_score": 0.5, "dma_results": {"csdma_plausibility_score": "0.5"}},
             {"dsdma_domain_alignment": 0.5, "dma_results": {"dsdma": {"domain_alignment": 0.505}}},

@@ -26,8 +26,9 @@ class Mutant(NamedTuple):
         return self.text[: self.start] + self.new + self.text[self.end :]
 
 
-def read_mutants(listed: str) -> list[Mutant]:
-    """Parse a list of mutations. A text that does not occur exactly once in its file is an error."""
+def mutants_of_list() -> list[Mutant]:
+    """Return the mutations of mutants.txt. A text that does not occur exactly once in its file is an error."""
+    listed = Path(__file__).with_name("mutants.txt").read_text()
     found: list[Mutant] = []
     file = name = first = text = old = ""
     # Consecutive lines with the same mark form one text.
@@ -45,8 +46,3 @@ def read_mutants(listed: str) -> list[Mutant]:
             start = text.index(old)
             found.append(Mutant(name, file, text, start, start + len(old), content, first))
     return found
-
-
-def mutants_of_list() -> list[Mutant]:
-    """Return the mutations of mutants.txt."""
-    return read_mutants((Path(__file__).parent / "mutants.txt").read_text())

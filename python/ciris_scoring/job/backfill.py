@@ -60,14 +60,21 @@ class Backfill:
 
 
 def plan_steps(
-    start: datetime, first: datetime, last: datetime, until: datetime, period: timedelta, length: timedelta
+    start: datetime,
+    earliest: datetime,
+    first: datetime,
+    last: datetime,
+    until: datetime,
+    period: timedelta,
+    length: timedelta,
 ) -> tuple[Step, ...]:
     """Divide the traces in [start, until) into steps of at most ``length``. The steps of the range from ``first`` to
-    ``last`` score as-ofs; the others only check traces."""
+    ``last`` score as-ofs; the others only check traces. Time before the period of the ``earliest`` trace does not count
+    as length."""
 
     def stretch(begin: datetime, end: datetime, is_scored: bool) -> Iterator[Step]:
         while begin < end:
-            step_end = min(begin + length, end)
+            step_end = min(max(begin, earliest) + length, end)
             yield Step(begin, step_end, begin if is_scored else step_end)
             begin = step_end
 
@@ -103,15 +110,14 @@ def plan_backfill(
             "Both are as-ofs, and both are scored.",
         )
     state = _read_state(connection, relations)
+    first_trace = _first_trace(connection, project, last)
+    earliest = last if first_trace is None else _floor(first_trace, period)
     if (state.first, state.last) == (first, last) and state.reached < state.until and not restart:
-        steps = plan_steps(state.reached, first, last, state.until, period, length)
+        steps = plan_steps(state.reached, earliest, first, last, state.until, period, length)
         return Backfill(first, last, state.until, steps, is_resumed=True)
 
     if state.newest is None:
-        earliest = _first_trace(connection, project, last)
-        start = before(first, period)
-        if earliest is not None:
-            start = min(_floor(earliest, period), start)
+        start = min(earliest, before(first, period))
         until = last
     else:
         if first > state.newest + period:
@@ -124,7 +130,7 @@ def plan_backfill(
             _refuse_published(connection, relations, first, last)
         start = before(first, state.longest_horizon)
         until = max(last, state.newest)
-    steps = plan_steps(start, first, last, until, period, length)
+    steps = plan_steps(start, earliest, first, last, until, period, length)
     return Backfill(first, last, until, steps, is_from_nothing=state.newest is None)
 
 
