@@ -332,7 +332,7 @@ class Healing(RuleBasedStateMachine):
             self.execute("retry")
 
     @rule(death=DEATHS, first=st.integers(0, 12), n=st.integers(0, 12), step_days=st.sampled_from([2, 60]))
-    def backfill(self, death: Death, first: int, n: int, step_days: int) -> None:
+    def backfill(self, first: int, n: int, step_days: int, death: Death = None) -> None:
         """Score a range of as-ofs again, or the range that the last run named.
 
         With late data the range is the whole history, because a backfill of less would leave the other as-ofs as they
@@ -352,7 +352,7 @@ class Healing(RuleBasedStateMachine):
         self.execute("run", *range_of, "--step-days", str(step_days), death=death)
 
     @rule(death=DEATHS)
-    def refresh(self, death: Death) -> None:
+    def refresh(self, death: Death = None) -> None:
         self.execute("run", *REFRESH, "--as-of", self.now.isoformat(), death=death)
 
     def execute(self, command: str, *arguments: str, death: Death = None, **variables: Any) -> bool:
@@ -483,15 +483,15 @@ SHORT_HISTORIES = {
         step("resolve", place=0),
         step("build", periods=0, death=("fails", 50)),
         step("retry"),
-        step("backfill", death=None, first=1, n=3, step_days=5),
+        step("backfill", first=1, n=3, step_days=5),
         step("key", number=0, edit="revoked_at = {}", hours=60),
-        step("backfill", death=("is killed", 40), first=0, n=0, step_days=60),
         step("run", periods=1, back=1, longer=True),
         *(step("late", place=place) for place in range(3)),
+        step("backfill", death=("is killed", 40), first=0, n=0, step_days=60),
         step("refresh", death=("fails", 33)),
     ),
     ("events", "hour"): (
-        step("refresh", death=None),
+        step("refresh"),
         step("arrive", periods=2),
         step("run", periods=1, death=("is killed", 50)),
         step("again", place=2, periods=1),
