@@ -1,4 +1,4 @@
-"""Tests of the hand-computed cases in tests/cases, scored as one fleet by day, and by hour in an increment.
+"""Tests of the hand-computed cases in tests/cases, scored as one fleet by day, and by hour in two runs.
 
 The reference implementation is tested with the same cases.
 """
@@ -16,17 +16,15 @@ from psycopg.rows import dict_row
 
 from cases import CASES
 from cases.notation import TRACES_FROM, Case, T, key
-from ciris_scoring.basics.project import load_project
-from ciris_scoring.job.run import run_backfill
 from ciris_scoring.lab.embedded import SCHEMA
-from conftest import REPOSITORY, Database
-from pipeline import create_loose_sources, differences_from_reference, insert_rows, kept_parsed, score
+from conftest import Database
+from pipeline import create_loose_sources, differences_from_reference, insert_rows, score
 from reference import record
 
 TOLERANCE = 1e-9
 VARIABLES = {"ciris_traces_from": TRACES_FROM.isoformat()}
-EARLIER = (T - timedelta(hours=40)).isoformat()
-"""As-of by hour before the increment."""
+AS_OFS = {False: [T], True: [T - timedelta(hours=40), T]}
+"""As-ofs of the runs by day (one) and by hour (two, so that the second is incremental)."""
 
 
 def load(connection: psycopg.Connection) -> None:
@@ -126,12 +124,8 @@ def score_cases(database: Database, by_hour: bool) -> None:
     variables = {**VARIABLES, "ciris_scoring_period": "hour" if by_hour else "day"}
     with database.connect() as connection:
         load(connection)
-    if by_hour:
-        # A backfill scores one as-of. A run would score every hour since the first trace.
-        project = load_project(REPOSITORY, database.profiles_dir, cli_vars=variables)
-        with kept_parsed(database.profiles_dir, variables):
-            run_backfill(project, EARLIER, EARLIER, step_days=300, allow_rescoring=False, restart=False)
-    score(database.profiles_dir, T, variables)
+    for as_of in AS_OFS[by_hour]:
+        score(database.profiles_dir, as_of, variables)
 
 
 def wrong(database: Database, by_hour: bool = False) -> Iterator[str]:
