@@ -120,18 +120,13 @@ def is_equal(value: Any, other: Any) -> bool:
     return bool(value == other)
 
 
-def score_cases(database: Database, by_hour: bool) -> None:
+def wrong(database: Database, by_hour: bool = False) -> Iterator[str]:
+    """Score the cases and yield their differences from the published rows, each with the name of the case."""
     variables = {**VARIABLES, "ciris_scoring_period": "hour" if by_hour else "day"}
     with database.connect() as connection:
         load(connection)
-    for as_of in AS_OFS[by_hour]:
-        score(database.profiles_dir, as_of, variables)
-
-
-def wrong(database: Database, by_hour: bool = False) -> Iterator[str]:
-    """Score the cases and yield their differences from the published rows, each with the name of the case."""
-    score_cases(database, by_hour)
-    with database.connect() as connection:
+        for as_of in AS_OFS[by_hour]:
+            score(database.profiles_dir, as_of, variables)
         found = published(connection)
     for case in CASES:
         for line in differences(case, found, by_hour):
