@@ -723,3 +723,7 @@ def simulate(agents: int, days: int, traces_per_day: float, seed: int, end: str 
         )
     click.echo(f"{plural(n_traces, 'trace')} of {plural(agents, 'agent')} are in {project.source_schema}.")
     click.echo(f"Score them with: ciris-scoring run --as-of {as_of_time.text(moment)}")
+
+
+if __name__ == "__main__":
+    main()
