@@ -81,7 +81,7 @@ test-next-dbt: $(FOR_TESTS) ## Test runs with dbt's newest pre-release, which st
 		tests/python/test_robust_runs.py tests/python/test_as_package.py tests/python/test_process_per_model.py
 
 soak: $(FOR_TESTS) ## Test random histories of runs, random fleets, malformed rows, schedulers, mutants (about an hour).
-	HISTORIES=10 $(BIN)/pytest -q tests/python/test_healing.py -k random
+	HISTORIES=10 $(BIN)/pytest -q tests/python/test_healing.py
 	FLEETS=10 $(BIN)/pytest -q tests/python/test_equals_reference.py
 	ALL_HOURS=1 $(BIN)/pytest -q tests/python/test_long_history.py
 	$(BIN)/python tests/programs/process_per_model.py

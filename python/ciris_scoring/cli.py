@@ -510,7 +510,8 @@ def load(
     PATHS are files (.json or .jsonl, also with .gz), folders, or - for standard input. Missing tables are created.
     Traces that are already loaded are skipped, so an interrupted load can be repeated. Two loads at the same time are
     safe. A trace whose signature does not verify is loaded and marked; covenant_trace_verification gives the reason.
-    The exit code is 2 if anything was rejected or did not verify; the rest is loaded.
+    Needs the extra audit, in a checkout of the repository: pip install '.[audit]'. The exit code is 2 if anything was
+    rejected or did not verify; the rest is loaded.
 
     \b
     Examples:
@@ -534,6 +535,8 @@ def load(
 @database_options
 def init_db(print_only: bool, place: Place) -> None:
     """Create the source tables that do not exist, as `ciris-scoring load` needs them.
+
+    Needs the extra audit, in a checkout of the repository: pip install '.[audit]'.
 
     \b
     Examples:
@@ -575,8 +578,8 @@ def audit(
     Signatures are verified with the keys of --keys only. Every column and the order of the chain are computed from the
     files. Every difference is listed, trace by trace. Nothing in the database is changed.
 
-    Exit code 0: database and files agree; 1: they differ; 2: they agree, but something in the files was rejected or did
-    not verify.
+    Needs the extra audit, in a checkout of the repository: pip install '.[audit]'. Exit code 0: database and files
+    agree; 1: they differ; 2: they agree, but something in the files was rejected or did not verify.
 
     \b
     Examples:
@@ -646,8 +649,10 @@ def serve(
     """Serve the published scores as web pages and over HTTP, until the process is stopped.
 
     The endpoints of the API are under /api/v1/scoring; /openapi.json describes them. The server only reads the marts,
-    so give it a separate role that may only read. While the database cannot be reached, it answers 503. On an address
-    that other machines can reach, it requires the API key in the environment variable CIRIS_API_KEY.
+    so give it a separate role that may only read. While the database cannot be reached, it answers 503.
+
+    Needs the extra api, in a checkout of the repository: pip install '.[api]'. On an address that other machines can
+    reach, it requires the API key in the environment variable CIRIS_API_KEY.
 
     \b
     Examples:

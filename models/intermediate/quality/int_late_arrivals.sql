@@ -123,7 +123,7 @@ differences as (
 
 ),
 
--- Rows of the source that were not checked before the scores became final (scoring.md §9).
+-- Rows of the source that were not checked before the scores became final (scoring.md, section 9).
 late_traces as (
 
     select
