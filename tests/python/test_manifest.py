@@ -83,3 +83,9 @@ def test_no_view_reads_an_ephemeral_model(manifest: Manifest) -> None:
     ephemeral = {model.unique_id for model in models(manifest) if model.is_ephemeral_model}
     views = [model for model in models(manifest) if model.config.materialized == "replace_view"]
     assert [view.name for view in views if ephemeral & set(view.depends_on.nodes)] == []
+
+
+def test_no_test_stores_its_failures(manifest: Manifest) -> None:
+    """Rows would be stored in a schema whose rights and owner no run checks, even if only DBT_STORE_FAILURES is set."""
+    tests = [node for node in manifest.nodes.values() if isinstance(node, GenericTestNode | SingularTestNode)]
+    assert tests and all(node.config.store_failures is False for node in tests)
