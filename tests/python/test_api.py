@@ -843,6 +843,14 @@ def test_metrics_have_age_outcome_version_and_requests_by_route_and_status(serve
     assert found["http_request_seconds_sum"][(f"{SCORING}/alerts",)] > 0
 
 
+def test_metrics_omit_a_category_of_the_users_own(client, marts):
+    """The seed of categories can be edited, but the marts count only the specification's categories."""
+    rename = "update dim_capacity_categories set category = 'excellent' where category = 'high_capacity'"
+    with changed(marts, "dim_capacity_categories", rename):
+        found = {category for category, _ in metrics(client)["agents"]}
+    assert found == {"high_fragility", "moderate", "healthy", "none"}
+
+
 # --- the command -----------------------------------------------------------------------------------------------------
 
 

@@ -129,5 +129,6 @@ def _read_fleet(marts: Marts, as_of: datetime, windows: list[int], gauge: Callab
         capacity = fleet.capacity(marts, as_of, window_days)
         if capacity is not None:
             for name in names:
-                agents.labels(name, window_days).set(getattr(capacity, f"n_{name}"))
+                if hasattr(capacity, f"n_{name}"):  # a category of the user's own seed has no column
+                    agents.labels(name, window_days).set(getattr(capacity, f"n_{name}"))
             agents.labels("none", window_days).set(capacity.n_insufficient_data)
