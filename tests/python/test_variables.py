@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from ciris_scoring.basics.errors import shown
-from ciris_scoring.basics.project import vars_text
+from ciris_scoring.basics.errors import InputError, shown
+from ciris_scoring.basics.project import _check_names, vars_text
 from ciris_scoring.basics.root_project import unknown_variables
 from ciris_scoring.basics.variables import VARIABLES as CHECKED
 from ciris_scoring.basics.variables import faults
@@ -160,3 +160,11 @@ def test_unknown_names_are_found_wherever_a_root_project_writes_them():
         "ciris_time_spin": "ciris_time_spine",
         "ciris_lookback": "ciris_lookback_periods",
     }
+
+
+@pytest.mark.parametrize("name", ["scoring_period", "ciris_scoring_periods"])
+def test_a_root_project_gives_no_variable_by_another_name(name):
+    """Otherwise the command would score with the default value. Variables of the root project's own are accepted."""
+    _check_names({"their_schema": "x", "as_of": "x"}, VARIABLES, {"as_of": None}, is_root=False)
+    with pytest.raises(InputError, match="did you mean ciris_scoring_period"):
+        _check_names({name: "hour"}, VARIABLES, {}, is_root=False)

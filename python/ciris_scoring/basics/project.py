@@ -262,9 +262,11 @@ def _dependency(project: Any, profile: Any) -> Any:
 def _check_names(
     given: Mapping[str, Any], own: Mapping[str, Any], set_there: Mapping[str, Any], *, is_root: bool
 ) -> None:
-    """Refuse misspelt variables, which dbt would ignore. A root project may have variables with other names."""
+    """Refuse misspelt variables, which dbt would ignore. A root project may have variables with other names, but a name
+    of the package without its prefix is a mistake."""
     for name in given:
-        if name in own or name in set_there or not (is_root or str(name).startswith(PREFIX)):
+        is_like_ours = str(name).startswith(PREFIX) or f"{PREFIX}{name}" in own
+        if name in own or name in set_there or not (is_root or is_like_ours):
             continue
         nearest = difflib.get_close_matches(str(name), own, n=1)
         meant = f"; did you mean {nearest[0]}?" if nearest else "."
