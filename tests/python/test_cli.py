@@ -36,6 +36,10 @@ def test_missing_profile_error_names_file_and_example(tmp_path, monkeypatch):
         error, hint = refused(invoke("run", *options, "--project-dir", REPOSITORY), 2)
         assert str(folder / "profiles.yml") in error
         assert "profiles.yml.example" in hint and "--embedded" in hint
+    monkeypatch.chdir(tmp_path)
+    _, hint = refused(invoke("run", "--project-dir", REPOSITORY), 2)
+    [batches] = re.findall("--profiles-dir (.*) after", hint)
+    assert (tmp_path / batches).resolve() == REPOSITORY / ".ciris/batches"
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import gc
 import json
 import math
 import os
+import shlex
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
@@ -140,10 +141,11 @@ def load_project(
         )
     profiles_dir = profiles_dir.resolve()
     if not (profiles_dir / "profiles.yml").is_file():
+        batches = shlex.quote(os.path.relpath(project_dir / BATCHES_FOLDER))
         raise ProfileError(
             f"There is no dbt profile: {profiles_dir / 'profiles.yml'} does not exist.",
             f"Copy {_example(project_dir)} to {profiles_dir / 'profiles.yml'} and fill in your PostgreSQL, or add "
-            f"--embedded for the sample, or --profiles-dir {BATCHES_FOLDER} after run --from-batches.",
+            f"--embedded for the sample, or --profiles-dir {batches} after run --from-batches.",
         )
     try:
         found = _read(project_dir, profiles_dir, target)
