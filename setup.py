@@ -1,7 +1,8 @@
-"""Build the wheel, which has the dbt project for `ciris-scoring init`. The rest of the metadata is in pyproject.toml.
+"""Build the wheel. It contains the dbt project, which `ciris-scoring init` copies.
 
-The version is written once, in dbt_project.yml, because dbt cannot read it from anywhere else. The addresses are those
-of the repository in which the hosting service builds, so the package of a fork has the addresses of the fork.
+The version is read from dbt_project.yml, because dbt cannot read it from anywhere else. The project's URLs are those of
+the GitHub repository in which CI builds the wheel, so the wheel of a fork has the URLs of the fork. The rest of the
+metadata is in pyproject.toml.
 """
 
 import os
@@ -40,7 +41,7 @@ def version() -> str:
 
 
 def addresses() -> dict[str, str]:
-    """Return the addresses of the specification and, where the hosting service builds, of the repository."""
+    """Return the URL of the specification and, in a build by GitHub Actions, the URLs of the repository."""
     found = {"Specification": "https://ciris.ai/ciris-scoring"}
     if repository := os.environ.get("GITHUB_REPOSITORY"):
         source = f"{os.environ['GITHUB_SERVER_URL']}/{repository}"

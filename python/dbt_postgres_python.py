@@ -115,7 +115,7 @@ def _is_shared(connection: Connection) -> bool:
         cursor.execute("select pg_catalog.pg_backend_pid()")
         [pid] = cursor.fetchone()
     handle.rollback()
-    if pid == handle.info.backend_pid:  # a pooler has another pid
+    if pid == handle.info.backend_pid:  # a pooler would report a pid that is not the server process's
         return False
     from ciris_scoring.basics.connection import fault_of_pooler
 

@@ -88,8 +88,8 @@
   {%- endif -%}
   {%- if missing and not last_run()['has_ended'] -%}
     {{ exceptions.raise_compiler_error(
-      "The marts change together, but " ~ missing | sort | join(', ') ~ " of schema " ~ target.schema ~ " has no rows of this run. "
-      ~ "Nothing is published. Build it too; or run again from the beginning: " ~ command_of(last_run()) ~ ".") }}
+      "Nothing is published, because all marts must change together, and this run has not built these marts of schema "
+      ~ target.schema ~ ": " ~ missing | sort | join(', ') ~ ". Build them too; or run again from the beginning: " ~ command_of(last_run()) ~ ".") }}
   {%- endif -%}
   {{ return(statements | join('\n')) }}
 {% endmacro %}

@@ -4,8 +4,8 @@
   {{ return(bound_of_run('cutoff')) }}
 {% endmacro %}
 
-{#- Time from which traces are checked again. It is the cutoff or later; in a backfill it may be earlier than the
-    cutoff. -#}
+{#- Time from which traces are checked again. In a backfill it may be before the cutoff. In other runs it is the cutoff
+    or later, because traces before the first change in the sources need no new check. -#}
 {% macro rechecked_from() %}
   {{ return(bound_of_run('rechecked_from')) }}
 {% endmacro %}

@@ -30,7 +30,7 @@ CASES = [
         },
     ),
     Case(
-        "1 components with an infinite loss divide the whole score equally",
+        "1 components with an infinite loss share the lost points equally",
         traces(ago(1), 40, signature_verified=False, thought_start=None),
         # I_chain = I_replay = 0. A signal of an unverified trace is not coherent, so S = 0 too.
         {

@@ -34,8 +34,8 @@ with memory as (
 
 ),
 
--- If it was another run that read the sources, changes since then are unknown. Then the whole restatement window counts
--- as changed.
+-- If another run has read the sources, later changes in them are unknown, and the whole restatement window counts as
+-- changed.
 first_change as (
 
     select

@@ -165,8 +165,11 @@ def _start(folder: Path, cleanup_mode: str | None) -> tuple[Server, PostgresServ
 
 
 def _start_and_wait(handle: PostgresServer) -> None:
-    """Start the server and wait until it is ready. The library reports a server that recovers from a crash as
-    failed."""
+    """Start the server and wait until it is ready.
+
+    An error is tried again for ``START_SECONDS``, because the library also raises one while the server recovers from a
+    crash.
+    """
     deadline = time.monotonic() + START_SECONDS
     while True:
         try:

@@ -61,7 +61,7 @@ class Rule(NamedTuple):
     of_median: int = 30
     """Smallest number of traces or deferrals of an agent that counts in the fleet's median."""
     days_to_judge: int | None = None
-    """Days that an authority has to judge a deferral, before the deferral counts as unresolved."""
+    """Age in days from which a deferral without a judgement counts as unresolved."""
 
     @property
     def compares(self) -> bool:

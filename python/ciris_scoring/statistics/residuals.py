@@ -69,7 +69,7 @@ def ratio(
 
 
 class DaySums(NamedTuple):
-    """Sums over the days of a window or a baseline, of n rows. :func:`day_totals` defines the quantities."""
+    """Sums over the days of the window or the baseline of each of n rows. :func:`day_totals` defines the quantities."""
 
     rates: Floats
     """(n, 6, 7): y, t, y², yt and t² of each of the 7 rates, for y events in t trials of a day, and days with

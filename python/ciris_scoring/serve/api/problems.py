@@ -20,7 +20,7 @@ TITLES: Mapping[str, tuple[int, str]] = {
     "no-score": (404, "The agent has no such score"),
     "no-right": (403, "The server may not read this"),
     "method-not-allowed": (405, "Everything here is read-only"),
-    "not-acceptable": (406, "There is no such form of the answer"),
+    "not-acceptable": (406, "The answer has no such media type"),
     "ambiguous-agent": (409, "Several agents may be meant"),
     "host-not-served": (421, "This server answers under local names only"),
     "bad-parameter": (422, "A parameter is not acceptable"),
