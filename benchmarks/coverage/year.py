@@ -1,5 +1,5 @@
 """Simulate a year of agents that change at unknown times, and compare their scores, and decisions by these scores, with
-the long run: the mean score under the present behaviour, over windows with and without episodes and deferrals
+the long run: the mean score of many windows under the present behaviour, which differ in their episodes and deferrals
 (certainty.md §4b)."""
 
 from collections.abc import Iterator, Sequence

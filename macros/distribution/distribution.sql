@@ -84,7 +84,7 @@
   {%- set variable = "variable ciris_distribution " ~ shown(setting('distribution')) -%}
   {%- set words = {
       'agent': 'distributed by agent_id_hash as text', 'reference': 'a reference table', 'local': 'a table of one server',
-      'other': 'distributed, but not by agent_id_hash as text on the same workers as the traces',
+      'other': 'distributed, but either not by agent_id_hash as text, or not on the same workers as the traces',
       none: 'not a table, or Citus is missing',
   } -%}
   {%- if is_distributed() -%}

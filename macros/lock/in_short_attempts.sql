@@ -58,6 +58,6 @@
 {#- Drop a table or view, in short attempts. -#}
 {% macro drop_in_short_attempts(relation) %}
   {%- do run_query(in_short_attempts(relation, "drop " ~ relation.type ~ " if exists " ~ relation ~ " cascade;")) -%}
-  {#- Updates dbt's cache of relations. -#}
+  {#- Remove the relation from dbt's cache too. -#}
   {%- do adapter.drop_relation(relation) -%}
 {% endmacro %}

@@ -236,8 +236,8 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
 
 {#- SQL that adds columns and constraints that the table of an earlier version lacks. The columns are null in older
     rows, and older rows may violate the constraints. A column that the model no longer has becomes null in new rows. A
-    check that the model no longer has is dropped, so a check that allows more than before needs a new name. Only checks
-    whose name contains a blank are dropped, as in names that `rules_of_model` gives. -#}
+    check that the model no longer has is dropped. A check with a changed condition needs a new name, because checks are
+    compared by name. Checks whose name has no space do not come from `rules_of_model` and are kept. -#}
 {% macro bring_up_to_date(table) %}
   {%- set row = run_query("
     select

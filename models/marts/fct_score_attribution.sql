@@ -1,5 +1,5 @@
 {{ config(materialized='replace_view') }}
-{#- points_lost = (1 - capacity_score) * loss / sum of losses, where loss is the component's share of
+{#- points_lost = (1 - capacity_score) * loss / sum of losses, where loss is what the component adds to
     -ln(capacity_score) (certainty.md §1). If some losses are infinite (null), those components share the points
     equally. A view, because a table would take 60 GB a year for 10,000 agents.
     Grain and key: agent, as-of, window and loss component, for rows with a score. -#}

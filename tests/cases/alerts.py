@@ -49,7 +49,10 @@ def judged(agent: str, n: int, days: float, us: int, status: str) -> list[Source
     return [deferral(ago(days, us=us), status, agent=agent) for _ in range(n)]
 
 
-WORSE = "Deferrals are judged worse since about 2026-03-24: a value of 0.000 on average, in the 90 days before 1.000."
+WORSE = (
+    "Deferrals are judged worse since about 2026-03-24: "
+    "a value of 0.000 on average, after 1.000 in the 90 days before."
+)
 
 CASES = [
     Case(

@@ -47,7 +47,7 @@ def listed(sample: Database, command: str) -> dict[str, Any]:
     return json.loads(invoke(sample, command, "--json").stdout)
 
 
-def test_acknowledged_alert_is_marked_last_and_changes_no_score(sample_copy: Database):
+def test_acknowledged_alert_is_marked_and_listed_last_and_changes_no_score(sample_copy: Database):
     before = listed(sample_copy, "fleet")["agents"]
     assert acknowledged(sample_copy, "Link", "broken_chain", *SEEN).startswith("broken_chain of ")
     seen = f"seen by Ana until {TODAY}: disk replaced"

@@ -50,7 +50,7 @@ def test_distributed_tables_equal_those_of_plain_postgresql(database, tmp_path):
             "update stand_in_tables set colocationid = 1 where relid = 'cirislens.covenant_traces'::regclass"
         )
         with pytest.raises(
-            CirisError, match="not by agent_id_hash as text on the same workers as the traces"
+            CirisError, match="either not by agent_id_hash as text, or not on the same workers as the traces"
         ):
             score(database.profiles_dir, START + timedelta(days=8), CITUS)
         found = coordinator.execute(

@@ -48,9 +48,9 @@ def last_log_row(database: Database) -> tuple:
 
 
 def test_parts_after_midnight_have_the_as_of_of_their_run(small_fleet):
-    """Build a part of the project on the next morning. It is refused with another as-of. Without one, it fails on a
-    full disk, and its retry succeeds. Then build the rest: int_source_periods is from the evening and lacks the traces
-    of the last day. In the end the marts equal those of a full refresh."""
+    """On the next morning, a build of a part of the project with another as-of is refused. Without an as-of, the build
+    fails on a full disk, and its retry succeeds. Then build the rest: int_source_periods is from the evening and lacks
+    the traces of the last day. In the end the marts equal those of a full refresh."""
     moment, alerts = datetime.fromisoformat(BEFORE), "fct_capacity_alerts+"
     assert at(EVENING, small_fleet, "build", "--exclude", alerts).succeeded
     before = marts(small_fleet)

@@ -59,7 +59,7 @@ def test_without_seed_there_is_one_permission_without_name(client, sample_copy):
     assert "docs/deciding.md" in hint
 
 
-def test_every_reader_shows_permissions(client, connection, sample_copy):
+def test_api_pages_and_commands_show_permissions(client, connection, sample_copy):
     assert "Verdicts for" not in client.get("/").text
     seed(connection, AUTONOMY, TOOL_USE)
     answer = client.get(f"{SCORING}/permissions").json()["permissions"]

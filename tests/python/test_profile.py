@@ -78,7 +78,7 @@ def test_template_that_fails_or_needs_more_is_left_to_dbt(template):
     ],
     ids=str,
 )
-def test_profile_is_read_as_by_dbt_or_left_to_it(tmp_path, changed, is_left_to_dbt):
+def test_profile_read_without_dbt_equals_that_of_dbt_or_dbt_is_needed(tmp_path, changed, is_left_to_dbt):
     outputs = {"dev": OUTPUT | changed, "other": {"type": "{{ broken"}}
     profile = {"ciris_scoring": {"target": "{{ env_var('WHICH', 'dev') }}", "outputs": outputs}}
     (tmp_path / "profiles.yml").write_text(yaml.safe_dump(profile))
@@ -90,7 +90,7 @@ def test_profile_is_read_as_by_dbt_or_left_to_it(tmp_path, changed, is_left_to_d
         assert projects._read(*arguments) == projects._read_by_dbt(*arguments, {})
 
 
-def test_relations_are_those_of_dbt_or_left_to_it(database: Database, tmp_path: Path):
+def test_relations_read_without_dbt_equal_those_of_dbt_or_dbt_is_needed(database: Database, tmp_path: Path):
     folder = tmp_path / "project"
     copy_project(REPOSITORY, folder)
     file = folder / "dbt_project.yml"

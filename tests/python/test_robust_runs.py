@@ -75,7 +75,8 @@ def test_node_is_not_written_without_the_lock_of_its_run(small_fleet):
 
 
 def test_concurrent_runs_are_refused_until_the_lock_is_lost(small_fleet):
-    """A second run is refused. If the first loses its lock, the next run ends its session and continues."""
+    """A second run is refused. If the first run loses its lock, the next run ends the first run's session and
+    continues."""
     before = published_marts(small_fleet)
     with somebody_in_the_way(small_fleet) as blocker, real_run(small_fleet) as first:
         wait_until_one_waits(blocker)

@@ -172,7 +172,7 @@ def test_json_summarizes_a_run_however_it_ends(small_fleet, marts, nothing_to_bu
     assert "week" in summary["message"] and summary["started_at"] is None
 
 
-def test_alerts_that_are_new_or_have_become_critical_go_to_the_command(
+def test_new_and_newly_critical_alerts_are_passed_to_the_on_alert_command(
     sample_copy, tmp_path, monkeypatch, nothing_to_build
 ):
     told = tmp_path / "told it.json"

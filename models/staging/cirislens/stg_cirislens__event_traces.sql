@@ -2,11 +2,11 @@
     the last event by attempt_index, then time, is used. A trace without an outcome counts, because otherwise decisions
     that failed before their outcome would be missing. A trace is verified if all its events are verified. Scores are
     rounded as the columns of covenant_traces round them, so that a change of lens does not move a score into another
-    bin. A filter on timestamp must reach the events' index (event_type, ts), and unused columns must cost nothing.
-    Therefore each step is a subquery with the volatile clock_timestamp(): PostgreSQL does not merge it but pushes
-    filters into it, which it does not do for a CTE or an offset. Other events are read by left joins that return one
-    row through the index (trace_id, ts); PostgreSQL removes them if they are unused. Grain and key: agent and trace_id.
-    Empty if the source holds whole traces. -#}
+    bin. Each step is a subquery with the volatile clock_timestamp(). PostgreSQL does not merge such a subquery, but pushes
+    filters into it, so a filter on timestamp uses the events' index (event_type, ts), and unused columns cost nothing.
+    PostgreSQL does not push filters into a CTE or a subquery with an offset. Other events are read by left joins that
+    return one row through the index (trace_id, ts); PostgreSQL removes unused left joins. Grain and key: agent and
+    trace_id. Empty if the source holds whole traces. -#}
 {%- set fields = trace_fields() -%}
 {%- set json_types = {
   'text': 'string', 'boolean': 'boolean', 'numeric': 'number', 'bigint': 'number', 'jsonb': 'object',

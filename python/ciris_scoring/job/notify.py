@@ -70,7 +70,7 @@ def channel(address: str, number: int) -> Channel:
             return Channel(name, lambda message: _by_apprise(service, message))
     raise InputError(
         f"The address of {name} is not that of a known service.",
-        "Give an https address, which gets JSON, or one of Apprise, such as slack://, mailto:// or pagerduty://",
+        "Give an https address, which gets JSON, or an Apprise URL, such as slack://, mailto:// or pagerduty://",
     )
 
 

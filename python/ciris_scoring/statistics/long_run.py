@@ -99,7 +99,7 @@ class Present(NamedTuple):
     open_log_hours: Floats
     """Logarithm of the hours of the open episode up to the as-of; 0 if no episode is open."""
     effect: Floats
-    """(n, 8) design effects of the rates and of successes, of :func:`design_effects`."""
+    """Design effects of the rates and of successes, (n, 8), as :func:`design_effects` returns them."""
     episode_cv: Floats
     """The fleet's coefficient of variation of durations."""
 
@@ -383,7 +383,7 @@ def episode_sums(
     again[1:-1] = (agent[1:] == agent[:-1]) & (mode[1:] == mode[:-1])
     positions = _positions(agent, recovered, present, (*days, 0), periods_per_day)
     n = positions[:, -1:] - positions[:, :-1]
-    # The first episode of a window may repeat the mode of the episode before the window, which does not count.
+    # A repetition counts only within a window. So the first episode of a window does not count as a repetition.
     first_repeats = np.where(n > 0, again[positions[:, :-1]], 0)
     return EpisodeSums(
         n,

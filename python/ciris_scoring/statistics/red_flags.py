@@ -130,8 +130,11 @@ def _raised(
     earlier_found: Integers,
     earlier_of: Integers,
 ) -> Iterator[Raised]:
-    """Yield a red flag for the rows that raise it, with ``found`` of ``of`` in the window, and ``earlier_found`` of
-    ``earlier_of`` in the baseline."""
+    """Yield a red flag for each row that raises it.
+
+    :param found: number counted in the window, such as traces without a value; ``of`` is the number of all of them.
+    :param earlier_found: the same number in the baseline, out of ``earlier_of``.
+    """
     rule = RULES[flag.id]
     candidates = np.flatnonzero(found >= rule.found)
     if not len(candidates):

@@ -34,9 +34,9 @@ NEVER = np.iinfo(np.int64).max // 4
 
 MICROSECONDS_PER_HOUR = 3_600_000_000
 VALUE_UNITS, CONFIDENCE_UNITS = 1_000_000_000, 100_000_000_000
-"""Number of integer units per 1 in sums of the values of deferrals, and in sums of confidences."""
+"""Number of integer units per 1 in running totals of the values of deferrals, and of confidences."""
 LOG_UNITS, SQUARE_UNITS = 1_000_000_000_000, 10_000_000_000
-"""Number of integer units per 1 in sums of logarithms of hours, and in sums of their squares."""
+"""Number of integer units per 1 in running totals of logarithms of hours, and of their squares."""
 
 ARRAYS = ("n_checked", "n_unreported", "n_contradicted")
 """Counters that are arrays, with one element for each field of ``red_flags.FIELDS``."""

@@ -576,7 +576,7 @@ async def history(
                 "next": None
                 if end >= whole
                 else _next(request, **{"from": as_of_time.text(end + timedelta(seconds=1))}),
-                "note": "Published scores, unchanged; an as-of without a trace in the window has none.",
+                "note": "Published scores, without interpolation. An as-of without a trace in the window has no score.",
                 "cache": lens.cache,
             }
         )

@@ -151,8 +151,8 @@ class Acknowledgement(Described):
     seen_by: str = Field(description="Name of the person.")
     reason: str | None = Field(description="Reason of the acknowledgement; null for a withdrawal.")
     until: date | None = Field(description="Last day (UTC) of the acknowledgement; null for a withdrawal.")
-    written_at: Moment = Field(description="Time when it was written.")
-    role_name: str = Field(description="Role of the database session that wrote it.")
+    written_at: Moment = Field(description="Time when the acknowledgement or withdrawal was written.")
+    role_name: str = Field(description="Database role that wrote the acknowledgement or withdrawal.")
 
 
 Seen = Annotated[Acknowledgement | None, Field(description="Acknowledgement in force; null if none.")]
