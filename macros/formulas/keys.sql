@@ -29,8 +29,8 @@
   {{ return(source_shape() == 'events') }}
 {% endmacro %}
 
-{#- Hash by which an index finds the rows of a trace: of trace_id and audit number, or of trace_id alone if a trace is
-    one row. Null without a trace_id. -#}
+{#- Hash of trace_id and audit number, or of trace_id alone if a trace is one row. An index on it finds the rows of a
+    trace. Null without a trace_id. -#}
 {% macro delivery_hash(trace_id, audit_sequence_number) -%}
   hashtextextended({{ trace_id }}, {{ -1 if is_trace_one_row() else 'coalesce(' ~ audit_sequence_number ~ ', -1)' }})
 {%- endmacro %}

@@ -206,7 +206,7 @@ def page(fitness: Fitness) -> str:
 
 
 def _of_run(run: Mapping[str, Any], silent_days: int) -> str:
-    # From silent_days on, as in the alert silent, the newest trace counts as old.
+    # The newest trace counts as old if its age is silent_days or more, as in the alert silent.
     if run["published_until"] is None:
         what = f"A run would score {plural(run['traces'], 'trace')} of the whole history"
     elif run["traces"]:
