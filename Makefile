@@ -84,7 +84,6 @@ soak: $(FOR_TESTS) ## Test random histories of runs, random fleets, malformed ro
 	HISTORIES=10 $(BIN)/pytest -q tests/python/test_healing.py
 	FLEETS=10 $(BIN)/pytest -q tests/python/test_equals_reference.py
 	ALL_HOURS=1 $(BIN)/pytest -q tests/python/test_long_history.py
-	$(BIN)/python tests/programs/process_per_model.py
 	$(BIN)/python tests/programs/examples.py
 	MALFORMED_TRACES=10000 $(BIN)/pytest -q tests/python/test_malformed_rows.py
 	FUZZ_CASES=10000 $(BIN)/pytest -q tests/python/test_signatures.py

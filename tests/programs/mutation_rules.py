@@ -122,17 +122,12 @@ def _of_tokens(part: str, text: str, offset: int, is_sql: bool) -> Iterator[Edit
 
 
 def _dropped(tokens: list[Token], at: int, text: str) -> Iterator[Edit]:
-    """Yield the edits that drop a condition, a key of an order or partition, or the default of coalesce."""
+    """Yield the edits that drop a condition."""
     word, after = tokens[at].word, tokens[at + 1]
-    list_of = _list_of(tokens, at) if word == "," else ""
     last = _end(tokens, at + 1)
     if word in BEFORE_CONDITIONS and tokens[last].word == "and":
         start, end = after.start, tokens[last + 1].start
-    elif (
-        word == "and"
-        or list_of in ("order", "partition")
-        or (list_of == "coalesce" and tokens[last].word == ")")
-    ):
+    elif word == "and":
         start, end = tokens[at].start, tokens[last - 1].end
     else:
         return
@@ -147,17 +142,6 @@ def _end(tokens: list[Token], at: int) -> int:
         depth += (tokens[at].word in ("(", "[", "case")) - (tokens[at].word in (")", "]", "end"))
         at += 1
     return at
-
-
-def _list_of(tokens: list[Token], at: int) -> str:
-    """Return the word before the list to which a comma belongs: order, partition, or the name of a function."""
-    depth = 0
-    while at > 1:
-        at -= 1
-        depth += (tokens[at].word in (")", "]")) - (tokens[at].word in ("(", "["))
-        if depth < 0 or (depth == 0 and tokens[at].word in ("order", "partition", "group", "select", ";")):
-            return tokens[at - (depth < 0)].word
-    return ""
 
 
 # --- Python ----------------------------------------------------------------------------------------------------------

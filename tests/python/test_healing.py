@@ -24,13 +24,7 @@ from unittest.mock import patch
 
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RULE_MARKER,
-    RuleBasedStateMachine,
-    initialize,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from ciris_scoring.basics.connection import table_exists
 from ciris_scoring.lab.embedded import SCHEMA, Server
@@ -516,18 +510,6 @@ def wrong(server: Server) -> Iterator[str]:
                 if history.has_died != bool(arguments.get("death")):
                     yield f"{rule} {arguments}: has died is {history.has_died}"
             yield from history.differences()
-
-
-def test_short_histories_have_steps_of_all_kinds() -> None:
-    rules = [found for method in vars(Healing).values() if (found := getattr(method, RULE_MARKER, None))]
-    kinds = {
-        (rule.function.__name__, end)
-        for rule in rules
-        for end in ([None, *HOW] if "death" in rule.arguments else [None])
-    }
-    steps = [step for steps in SHORT_HISTORIES.values() for step in steps]
-    found = {(rule, (arguments.get("death") or [None])[0]) for rule, arguments in steps}
-    assert found == kinds
 
 
 def test_histories_heal(embedded_postgres: Server) -> None:

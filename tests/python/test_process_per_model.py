@@ -1,13 +1,16 @@
 """Test of a run that several dbt processes share by the environment variable CIRIS_RUN.
 
-`make soak` starts a process for each model (tests/programs/process_per_model.py).
+`make soak` also runs Airflow with Cosmos, which starts dbt for each model (tests/programs/examples.py).
 """
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from ciris_scoring.lab.embedded import SCHEMA
+from command_line import PROGRAMS, Command, at
 from conftest import Database
 from pipeline import RUN_TIMES
 from test_bad_input import NEWEST, dbt, marts
@@ -23,7 +26,7 @@ STEPS = (
     ("run", *MODELS, "--exclude", "+int_scoring_run"),
     ("run", *MARTS),
 )
-REST = (("test", *MODELS), ("run", *PUBLICATION), ("test", *PUBLICATION))
+NO_UNIT_TESTS = ("--exclude-resource-type", "unit_test")
 
 
 def test_processes_that_share_a_run_publish_what_one_build_publishes(
@@ -37,7 +40,7 @@ def test_processes_that_share_a_run_publish_what_one_build_publishes(
     monkeypatch.setenv("CIRIS_RUN", "scheduled")
 
     def succeeds(command: str, *options: str) -> bool:
-        tests = ("--exclude-resource-type", "unit_test") if command == "test" else ()
+        tests = NO_UNIT_TESTS if command == "test" else ()
         outcome = dbt(small_fleet, command, *options, *tests, variables={"ciris_as_of": NEWEST})
         said.append(outcome.said)
         return outcome.succeeded
@@ -48,7 +51,12 @@ def test_processes_that_share_a_run_publish_what_one_build_publishes(
     assert all(succeeds(*step) for step in STEPS), said[-1]
     assert not succeeds("run", *PUBLICATION)
     assert "Nothing is published, because " in said[-1]
-    assert all(succeeds(*step) for step in REST), said[-1]
+    variables = ("--vars", json.dumps({"ciris_as_of": NEWEST}))
+    tests = (PROGRAMS / "dbt", "test", *at(small_fleet), *INPUTS, *NO_UNIT_TESTS, *variables)
+    with Command(*tests) as at_the_same_time:
+        assert succeeds("test", *MODELS), said[-1]
+        assert at_the_same_time.wait() == 0, at_the_same_time.said
+    assert succeeds("run", *PUBLICATION) and succeeds("test", *PUBLICATION), said[-1]
     assert marts(small_fleet, without=RUN_TIMES) == expected
     with small_fleet.connect() as connection:
         log = f"select outcome, n_scores > 0 from {SCHEMA}.fct_scoring_runs"

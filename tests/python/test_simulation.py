@@ -4,11 +4,10 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from hashlib import sha256
 
-import pandas as pd
 import psycopg
 import pytest
 
-from ciris_scoring.lab.simulation.fleet import simulate_fleet, stream_fleet
+from ciris_scoring.lab.simulation.fleet import simulate_fleet
 from ciris_scoring.lab.simulation.load import TargetHoldsTraces, load_fleet
 from ciris_scoring.lab.simulation.sample import load_sample, sample_fleet
 from ciris_scoring.lab.simulation.text_formats import copy_text
@@ -21,13 +20,6 @@ SMALL = {"agents": 5, "days": 9, "traces_per_day": 10, "seed": 3, "end": END}
 def pg_connection(database) -> Iterator[psycopg.Connection]:
     with database.connect() as connection:
         yield connection
-
-
-def test_chunks_do_not_change_the_rows() -> None:
-    chunks = list(stream_fleet(**SMALL, rows_per_chunk=120).traces)
-    whole = simulate_fleet(**SMALL).traces
-    pd.testing.assert_frame_equal(pd.concat(chunks, ignore_index=True), whole)
-    assert 1 < len(chunks) < SMALL["days"]
 
 
 def test_a_table_that_holds_traces_is_refused_before_anything_is_written(

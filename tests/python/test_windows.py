@@ -93,13 +93,3 @@ def test_order_of_rows_on_disk_does_not_change_results(database, connection):
     done = rebuilt(database)
     assert done.succeeded, done.said
     assert connection.execute(WINDOWS).fetchall() == before
-
-
-def test_null_in_an_array_is_refused(database, connection):
-    connection.execute(
-        "update int_agent_periods set judged_by_bin[3] = null where period_start ="
-        " (select max(period_start) from int_agent_periods)"
-    )
-    refused = rebuilt(database)
-    assert not refused.succeeded
-    assert "hold a null, or arrays that do not have ten bins. Build them again" in refused.said
