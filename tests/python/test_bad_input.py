@@ -390,17 +390,6 @@ def test_a_schema_that_cannot_be_used_is_refused(small_fleet, tmp_path, schema):
     assert SCHEMAS[schema] in refusal(result)
 
 
-def test_a_profile_with_autocommit_is_refused(small_fleet, tmp_path):
-    """Without transactions a reader could see a half-built model."""
-    path = write_profile(tmp_path, small_fleet.server, database=small_fleet.name)
-    path.write_text(path.read_text() + "      autocommit: true\n")
-    outcome = dbt(
-        Database(small_fleet.server, small_fleet.name, tmp_path), "build", variables={"ciris_as_of": NEWEST}
-    )
-    assert not outcome.succeeded
-    assert "Target dev has autocommit: true" in outcome.said
-
-
 def test_an_encoding_other_than_utf8_is_refused(embedded_postgres, tmp_path):
     database = Database(embedded_postgres, "test_latin1", tmp_path)
     write_profile(tmp_path, embedded_postgres, database=database.name)

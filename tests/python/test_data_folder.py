@@ -58,14 +58,6 @@ def test_data_are_in_the_first_usable_folder(
     assert not folder.exists() and list(state.iterdir()) == []
 
 
-def test_data_in_a_path_that_is_too_long_are_found(place: Path) -> None:
-    """The project was moved after its data were created."""
-    state = place / ("n" * 100) / ".ciris"
-    (state / "pgdata").mkdir(parents=True)
-    (state / "pgdata" / "PG_VERSION").touch()
-    assert data_folder.choose(state) == state / "pgdata"
-
-
 def test_folder_of_another_user_is_not_used(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (place / "a file").touch()
     monkeypatch.setenv("HOME", str(place / "a file"))

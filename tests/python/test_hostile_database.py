@@ -23,12 +23,11 @@ from ciris_scoring.basics.errors import DatabaseError
 from ciris_scoring.basics.project import load_project
 from ciris_scoring.basics.source_schema import create_source_tables
 from ciris_scoring.lab.embedded import SCHEMA, Server
-from ciris_scoring.serve.fleet_table import fleet_tables
 from command_line import at, invoke
 from conftest import REPOSITORY, Database, fresh_database
 from nasty_fleet import START, nasty_fleet
 from other_roles import Roles, two_roles
-from pipeline import MARTS, RUN_TIMES, load_rows, score
+from pipeline import RUN_TIMES, load_rows, score
 from serving import SCORING, asking, opened
 from signed_batches import MIDDLE, Agent, batch
 from test_bad_input import dbt, marts
@@ -202,21 +201,6 @@ def test_every_row_is_that_of_an_ordinary_database(hostile: Roles, ordinary: Dat
         assert upper == "ACTİON_İ"
         actions = f"select distinct selected_action from {SCHEMA}_intermediate.int_trace_checks"
         assert ("MEMORIZE",) in connection.execute(actions).fetchall()
-
-
-def test_output_is_that_of_an_ordinary_database(hostile: Roles, ordinary: Database) -> None:
-    said = []
-    for database in (ordinary, hostile.database):
-        with database.connect() as connection:
-            [agents] = connection.execute(
-                f'select array_agg(agent_id_hash order by agent_id_hash collate "C") from {SCHEMA}.dim_agents'
-            ).fetchone()
-            said.append([fleet_tables(connection, MARTS, AS_OFS[-1])])
-        for agent in agents:
-            explanation = json.loads(invoke("explain", agent, *at(database), "--json").output)
-            explanation["score"].pop("scored_at")
-            said[-1].append(explanation)
-    assert said[0] == said[1]
 
 
 def test_commands_of_dbt_that_read_the_catalog_run_no_planted_code(hostile: Roles) -> None:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import sys
 import tempfile
@@ -81,19 +80,6 @@ def test_an_unfolded_project_scores_the_sample(monkeypatch):
         assert printed(program, "stop", cwd=folder) == "No embedded PostgreSQL is running here.\n"
 
 
-def test_init_does_not_write_through_a_dangling_link(tmp_path):
-    (tmp_path / "profiles.yml").symlink_to("elsewhere.yml")
-    again = CliRunner().invoke(main, ["init", str(tmp_path)])
-    assert again.exit_code == 2 and "already has profiles.yml" in again.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["profiles.yml"]
-
-
-def test_help_names_no_files_that_an_installation_lacks():
-    for name, command in {"": main, **main.commands}.items():
-        told = CliRunner().invoke(main, [*filter(None, [name]), "--help"]).stdout
-        assert command.help and not re.search(r"docs/|README|[Mm]akefile|make ", told), name
-
-
 @pytest.mark.parametrize(
     "folder",
     [
@@ -107,10 +93,3 @@ def test_a_folder_of_the_system_is_refused(folder, tmp_path, monkeypatch):
     failed = CliRunner().invoke(main, ["init", folder.replace("{folder}", str(tmp_path))])
     assert failed.exit_code == 2 and "the system" in failed.stderr
     assert "Hint: Name a folder of yours" in failed.stderr
-
-
-def test_a_folder_that_cannot_be_written_to_is_named(tmp_path):
-    (tmp_path / "file").write_text("")
-    failed = CliRunner().invoke(main, ["init", str(tmp_path / "file" / "new")])
-    assert failed.exit_code == 2
-    assert f"cannot be written into {tmp_path / 'file' / 'new'}" in failed.stderr

@@ -147,19 +147,6 @@ def test_counts_of_a_batch_follow_the_key_that_came_later(project, database, tmp
     assert [row[3:6] for row in everything(database)["covenant_trace_batches"]] == [(2, 2, 0)]
 
 
-def test_which_agent_a_key_signs_for_does_not_depend_on_the_order_of_the_audit(project, database, tmp_path):
-    agent = Agent(OLD)
-    sent = [agent.trace() for _ in range(2)]
-    sent[1]["agent_id_hash"] = "0123456789abcdef"
-    keys = write_keys(tmp_path, agent)
-    paths = [write(tmp_path, f"{number}.json", batch([trace])) for number, trace in enumerate(sent)]
-    load(project, paths, [keys])
-    for order in (paths, paths[::-1]):
-        exit_code, told = audited(database, order, keys)
-        assert (exit_code, told["n_discrepancies"]) == (2, 0)
-        assert "foreign_key" in [problem["reason"] for problem in told["problems"]]
-
-
 @pytest.fixture
 def by_loader(project: Project, database: Database) -> Iterator[Project]:
     """The project, used by a role that has exactly the rights of docs/auditing.md."""
