@@ -15,6 +15,7 @@ import pytest
 
 from ciris_scoring.audit import load as loading
 from ciris_scoring.audit.load import load
+from ciris_scoring.audit.store import VERIFICATION_TABLE
 from ciris_scoring.basics.errors import InputError
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.source_schema import create_source_tables
@@ -134,6 +135,18 @@ def test_copy_with_an_altered_time_is_removed(project, database, tmp_path):
     summary = load(project, [write(tmp_path, "b.json", batch([genuine]))], [keys])
     assert (summary.is_clean, summary.new, summary.replaced) == (True, 0, 1)
     assert verdicts(database) == {genuine["trace_id"]: (True, "components")}
+
+
+def test_a_verified_trace_stays_loaded_when_sent_again_without_its_key(project, database, tmp_path):
+    agent = Agent()
+    trace = agent.trace()
+    load(project, [write(tmp_path, "a.json", batch([trace]))], [write_keys(tmp_path, agent)])
+    [verified] = everything(database)[VERIFICATION_TABLE]
+    with database.connect() as connection:
+        connection.execute("delete from cirislens.covenant_public_keys")
+    summary = load(project, [write(tmp_path, "b.json", batch([trace, agent.trace()]))], [])
+    assert verified in everything(database)[VERIFICATION_TABLE]
+    assert "conflicting_trace" not in reasons(summary)
 
 
 def test_counts_of_a_batch_follow_the_key_that_came_later(project, database, tmp_path):

@@ -1,0 +1,55 @@
+"""Tests that a replay reads exactly the source row that was sampled, even if other rows have the same time."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+
+from conftest import Database
+from nasty_fleet import START, Row
+from pipeline import create_loose_sources, insert_rows, score
+
+TRUE, FALSE = Decimal("0.9"), Decimal("0.1")
+"""Plausibility that agrees with the component of each trace, and one that does not. They identify the rows."""
+
+
+def row(trace_id: str | None, signature: str, plausibility: Decimal) -> Row:
+    return {
+        "agent_id_hash": "a" * 16,
+        "trace_id": trace_id,
+        "timestamp": START,
+        "signature": signature,
+        "audit_sequence_number": 1,
+        "csdma_plausibility_score": plausibility,
+        "thought_start": {},
+        "dma_results": {"csdma": {"plausibility_score": float(TRUE)}},
+    }
+
+
+def test_rows_of_one_moment_keep_their_own_replay(database: Database) -> None:
+    """A trace is delivered three times at the same time, and one delivery counts. Three rows without an id, two of them
+    identical, have the same time, and all three count.
+    """
+    rows = [
+        row(trace_id, f"{signature} {number}", plausibility)
+        for number in range(6)
+        for trace_id in (f"trace {number}", None)
+        for signature, plausibility in (("true", TRUE), ("false", FALSE), ("false", FALSE))
+    ]
+    with database.connect() as connection:
+        create_loose_sources(connection)
+        insert_rows(connection, "covenant_traces", rows)
+        score(database.profiles_dir, START + timedelta(days=1))
+        verdicts = connection.execute(
+            "select trace_id, is_replay_sampled, csdma_plausibility_score, is_replayable, failed_comparisons"
+            " from ciris.fct_trace_checks where is_counted"
+        ).fetchall()
+        assert connection.execute(
+            "select distinct is_replayable, failed_comparisons from ciris.fct_trace_checks where not is_counted"
+        ).fetchall() == [(None, None)]
+    assert len(verdicts) == 6 + 18
+    for _, is_sampled, plausibility, is_replayable, failed in verdicts:
+        assert is_sampled
+        expected = (True, []) if plausibility == float(TRUE) else (False, ["csdma_plausibility_score"])
+        assert (is_replayable, failed) == expected
+    assert {is_replayable for trace_id, _, _, is_replayable, _ in verdicts if trace_id} == {True, False}
