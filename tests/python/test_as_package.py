@@ -22,6 +22,7 @@ from ciris_scoring.basics.project import Project, load_project
 from ciris_scoring.basics.root_project import overrides
 from ciris_scoring.job.run import run
 from ciris_scoring.lab.embedded import SCHEMA, Server
+from ciris_scoring.serve.explain import explain
 from conftest import REPOSITORY, Database, fresh_database
 from nasty_fleet import START, nasty_fleet
 from pipeline import load_rows
@@ -126,6 +127,25 @@ def test_api_serves_marts_of_the_root_project(consumer):
         page = client.get("/")
     assert fleet.status_code == 200 and fleet.json()["agents"]
     assert page.status_code == 200 and fleet.json()["agents"][0]["agent_id_hash"] in page.text
+
+
+def test_permissions_are_a_seed_of_the_root_project(consumer, marts):
+    """The seed is in the schema of the root project's seeds, which is not that of the marts."""
+    file = consumer.folder / "seeds" / "permissions.csv"
+    file.parent.mkdir()
+    file.write_text("name,threshold,window_days\nTool use,1,7\nAutonomy,0.85,30\n")
+    try:
+        assert consumer.dbt("seed", "--select", "permissions").success
+        [[schema]] = marts.execute(
+            "select schemaname from pg_tables where tablename = 'permissions'"
+        ).fetchall()
+        assert schema == SCHEMA
+        [[agent]] = marts.execute("select min(agent_id_hash) from trust.scored_agents").fetchall()
+        explained = explain(consumer.load(), agent, None, None, None, permission="Tool use")
+        assert (explained["permission"], explained["verdict"]["threshold"]) == ("Tool use", 1)
+    finally:
+        shutil.rmtree(file.parent)
+        marts.execute(f"drop schema if exists {SCHEMA} cascade")
 
 
 def test_models_of_the_root_project_build_when_ours_are_refused(consumer, marts):

@@ -10,6 +10,7 @@ from ciris_scoring.job.check import Fitness, page
 from ciris_scoring.lab.embedded import SCHEMA
 from command_line import at, invoke, refused
 from conftest import Database
+from pipeline import create_loose_sources
 
 
 def relations_of(connection: psycopg.Connection) -> list[tuple]:
@@ -76,3 +77,28 @@ def test_check_fails_if_a_run_would_be_refused(scored_sample: Database) -> None:
     earlier = invoke("check", *place, "--vars", "{ciris_as_of: 2026-06-01}")
     assert earlier.exit_code == 1 and "precedes the newest published one" in earlier.stdout
     assert "ciris_source_shema" in refused(invoke("check", *place, "--vars", "{ciris_source_shema: x}"), 2)[0]
+
+
+def test_functions_of_source_views_are_named_unless_they_have_a_search_path(database: Database) -> None:
+    with database.connect() as connection:
+        create_loose_sources(connection)
+        connection.execute(
+            """
+            create function cirislens.cleaned(varchar) returns varchar language sql stable as 'select $1';
+            create function cirislens.with_path(varchar) returns varchar language sql stable
+                set search_path = cirislens, pg_temp as 'select $1';
+            create function cirislens.parsed(value varchar) returns varchar language sql return value;
+            alter table cirislens.wbd_deferrals rename to kept;
+            create view cirislens.wbd_deferrals as
+            select
+                deferral_id, agent_id, cirislens.cleaned(agent_name) as agent_name, cirislens.parsed(status) as status,
+                cirislens.with_path(resolution_summary::varchar) as resolution_summary, resolved_at, created_at
+            from cirislens.kept
+            """
+        )
+    result = invoke("check", *at(database), "--json")
+    remarks = " ".join(json.loads(result.stdout)["remarks"])
+    assert (
+        "alter function cirislens.cleaned(character varying) set search_path = cirislens, pg_temp;" in remarks
+    )
+    assert "with_path" not in remarks and "parsed" not in remarks

@@ -11,7 +11,9 @@ import os
 import random
 import re
 import uuid
+from collections import Counter
 from datetime import datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 
 import psycopg
@@ -213,6 +215,25 @@ def others(connection: psycopg.Connection, schema: str) -> dict[str, list[str]]:
     return published
 
 
+def refused_counts(connection: psycopg.Connection, schema: str) -> dict[str, int]:
+    """Return the number of invalid counts of batches before the as-of: negative, fractional or too large for an
+    integer."""
+    columns = ("traces_received", "traces_accepted", "traces_rejected")
+    rows = connection.execute(
+        f"select {', '.join(columns)} from {schema}.covenant_trace_batches"
+        " where batch_timestamp is null or not isfinite(batch_timestamp) or batch_timestamp < %s",
+        [AS_OF],
+    ).fetchall()
+    refused = Counter(
+        f"out_of_range_{column}"
+        for row in rows
+        for column, n in zip(columns, row, strict=True)
+        if n is not None and not (Decimal(n).is_finite() and 0 <= n < 2**31 and n == int(n))
+    )
+    assert refused
+    return dict(refused)
+
+
 def test_malformed_rows_affect_no_other_agent(database: Database, tmp_path: Path) -> None:
     fleet = nasty_fleet(7, days=12)
     # No agent of the fleet has traces in the hours of the malformed ones.
@@ -232,6 +253,12 @@ def test_malformed_rows_affect_no_other_agent(database: Database, tmp_path: Path
         for mart, rows in others(connection, "ciris").items():
             assert found[mart] == rows, mart
         assert wrong_counts(connection, ODD_MARTS, AS_OF, ODD) == []
+        batches = connection.execute(
+            sql.SQL(
+                "select issue, sum(n) from {}.fct_data_quality where issue like '%traces\\_%' group by 1"
+            ).format(sql.Identifier(ODD_MARTS))
+        )
+        assert {issue: int(n) for issue, n in batches} == refused_counts(connection, ODD)
 
 
 # --- JSON that jsonb refuses -----------------------------------------------------------------------------------------
