@@ -127,7 +127,7 @@ def test_failures_change_no_mart_and_name_the_cause(small_fleet, expected):
     for options, said in (
         (
             ("--exclude", "fct_record_signs"),
-            "change together, but fct_record_signs of schema ciris has no rows",
+            "has not built these marts of schema ciris: fct_record_signs.",
         ),
         (("--select", "fct_capacity_scores"), "did not end"),
     ):
