@@ -697,8 +697,8 @@ async def permissions(asked: TheAsked, page: ThePage) -> Response:
     """The permissions that verdicts are about: those of permissions.csv, else that of the published verdicts."""
 
     def read(lens: Lens) -> list[Permission]:
-        published = published_permission(lens.marts, lens.publication.window_days[0])
-        return read_permissions(lens.marts) or [published]
+        found = read_permissions(lens.marts)
+        return found or [published_permission(lens.marts, lens.publication.window_days[0])]
 
     return await asked.listing(models.Permissions, read, page)
 
