@@ -272,7 +272,7 @@ class Asked:
                 raise Problem("no-right", "The role of the server has no right to read this mart.")
             return model.model_validate(
                 {
-                    "as_of": lens.raised_at,
+                    "as_of": lens.shown_as_of,
                     "window_days": lens.window_days,
                     total: len(found),
                     members: page.of(found),
@@ -324,7 +324,7 @@ def _score(lens: Lens, asked: str) -> tuple[Score, str | None]:
     if not as_ofs:
         raise Problem("no-score", f"{has_none}.")
     at = lens.as_of or as_ofs[-1]
-    found = read_scores(lens.marts, at, window_days, agent_id_hash=agent_id_hash, raised_at=lens.raised_at)
+    found = read_scores(lens.marts, at, window_days, agent_id_hash=agent_id_hash, raised_at=lens.shown_as_of)
     if not found:
         raise _not_then(has_none, at, as_ofs)
     return found[0], note
@@ -391,9 +391,9 @@ async def fleet(
     `agents` has the agents with a score, `unscored` those without one and the number of traces that are missing.
     `limit` and `offset` apply to both lists. As CSV, the answer is `agents`.
     """
-    wanted = None if fields is None else fields.split(",")
     known = list(models.FleetScore.model_fields)
-    if wanted is not None and (unknown := [name for name in wanted if name not in known]):
+    wanted = known if fields is None else fields.split(",")
+    if unknown := [name for name in wanted if name not in known]:
         message = f"names {', '.join(map(shown, unknown[:MOST_UNKNOWN]))}; `allowed` lists the members."
         raise bad_parameter("fields", message, allowed=known)
 
@@ -424,7 +424,7 @@ async def fleet(
             unscored = [agent for agent in without if status in (None, agent.score_status)]
         agents = [models.FleetScore.model_validate(members) for members in lens.members(page.of(chosen))]
         for agent in agents:
-            agent.model_fields_set.intersection_update(known if wanted is None else wanted)
+            agent.model_fields_set.intersection_update(wanted)
         return models.Fleet(
             timestamp=datetime.now(UTC),
             as_of=at,
@@ -686,7 +686,7 @@ async def data_quality(asked: TheAsked, page: ThePage) -> Response:
     """Input rows that were repaired, set aside or refused: counts of all days, and of the 14 days before the as-of."""
 
     def read(lens: Lens) -> list[Issue] | None:
-        at = lens.raised_at or datetime.now(UTC)
+        at = lens.shown_as_of or datetime.now(UTC)
         return issues(lens.marts, (at - timedelta(microseconds=1)).date(), QUALITY_DAYS)
 
     return await asked.listing(models.DataQuality, read, page)

@@ -86,8 +86,8 @@ class Lens:
         return self.asked_window or published[0]
 
     @property
-    def raised_at(self) -> datetime | None:
-        """As-of of the alerts."""
+    def shown_as_of(self) -> datetime | None:
+        """The requested as-of, by default the newest; None if no score is published."""
         return self.as_of or self.publication.as_of
 
     def deciding(self, threshold: float | None, permission: str | None) -> "Lens":

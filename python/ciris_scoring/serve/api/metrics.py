@@ -129,6 +129,7 @@ def _read_fleet(marts: Marts, as_of: datetime, windows: list[int], gauge: Callab
         capacity = fleet.capacity(marts, as_of, window_days)
         if capacity is not None:
             for name in names:
-                if hasattr(capacity, f"n_{name}"):  # a category of the user's own seed has no column
-                    agents.labels(name, window_days).set(getattr(capacity, f"n_{name}"))
+                n = getattr(capacity, f"n_{name}", None)
+                if n is not None:  # the mart does not count categories that a user added to the seed
+                    agents.labels(name, window_days).set(n)
             agents.labels("none", window_days).set(capacity.n_insufficient_data)

@@ -9,15 +9,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from pydantic import ConfigDict, Field, create_model
 
 from ciris_scoring.basics.kinds import ALERTS, FLAGS
-from ciris_scoring.marts import (
-    agent,
-    agents,
-    alerts,
-    evidence,
-    fleet,
-    history,
-    run_state,
-)
+from ciris_scoring.marts import agent, agents, alerts, evidence, fleet, history, run_state
 from ciris_scoring.marts import parameters as marts_parameters
 from ciris_scoring.marts.factors import FACTORS
 from ciris_scoring.marts.verdict import VerdictName

@@ -5,6 +5,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from ciris_scoring.serve.api.answers import CSV, JSON
 from ciris_scoring.serve.api.problems import MEDIA_TYPE, RETRY_SECONDS, TITLES
 
 PROBLEM_SCHEMA = {"$ref": "#/components/schemas/ProblemDocument"}
@@ -47,9 +48,9 @@ def described(
     name: str, model: type[BaseModel], responses: Mapping[int | str, dict[str, Any]], *, csv: bool = False
 ) -> dict[str, Any]:
     """Return FastAPI's description of an endpoint: shape of the answer, and problems."""
-    content: dict[str, Any] = {"application/json": {}}
+    content: dict[str, Any] = {JSON: {}}
     if csv:
-        content["text/csv"] = {"schema": {"type": "string"}}
+        content[CSV] = {"schema": {"type": "string"}}
     answer: dict[str, Any] = {"description": "The answer.", "content": content}
     if 304 in responses:
         answer["headers"] = TAGGED

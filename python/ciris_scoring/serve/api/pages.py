@@ -26,7 +26,7 @@ KEPT_SECONDS = 60
 """Maximum age of a page in seconds, because pages contain texts like "2 minutes ago"."""
 # Each page contains a policy for its own style and script. Only a header can forbid frames.
 POLICY = {"Content-Security-Policy": "frame-ancestors 'none'"}
-LINKS = ServedLinks(frozenset(RULES) | {"sigma", "q_deferral"})
+LINKS = ServedLinks(frozenset({*RULES, *pages.OF_PARTS, pages.DEFERRALS}))
 
 
 router = APIRouter(include_in_schema=False)
