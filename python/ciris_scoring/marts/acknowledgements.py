@@ -45,7 +45,8 @@ class Acknowledgement:
         return f"seen by {self.seen_by} until {self.until}: {self.reason}"
 
     def applies(self, severity: str, since: datetime | None) -> bool:
-        """Return whether the acknowledgement covers an alert or red flag: it was raised before, and was as severe.
+        """Return whether an alert or red flag counts as seen: it began before the acknowledgement, and did not become
+        critical since.
 
         :param since: as-of since which it has been raised, or None if that is unknown.
         """

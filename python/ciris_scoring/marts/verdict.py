@@ -15,10 +15,10 @@ from ciris_scoring.marts.marts import Marts, grouped
 VerdictName = Literal["review", "withhold", "keep", "wait", "grant"]
 VERDICTS: tuple[VerdictName, ...] = get_args(VerdictName)
 """Verdicts in descending order of urgency."""
-# Values that the API accepts as the kind of an alert, as the name of a red flag, and as either.
 if TYPE_CHECKING:
     from ciris_scoring.marts.fleet import Score
 
+    # Values that the API accepts as the kind of an alert, as the name of a red flag, and as either.
     AlertKind: TypeAlias = str
     RedFlagName: TypeAlias = str
     RaisedName: TypeAlias = str
