@@ -136,12 +136,17 @@ def _plan(
     query = sql.SQL(
         """
         select
-            count(*) filter (where traced_at >= coalesce(%s::timestamptz, '-infinity')),
-            extract(epoch from %s - max(traced_at)) / 86400
-        from {} where traced_at < %s
+            (
+                select count(*) from {traces}
+                where
+                    traced_at < %(as_of)s
+                    and traced_at >= coalesce(%(published_until)s::timestamptz, '-infinity')
+            ),
+            (select extract(epoch from %(as_of)s - max(traced_at)) / 86400 from {traces} where traced_at < %(as_of)s)
         """
-    ).format(traced_times(connection, project))
-    n_traces, days = one_row(connection.execute(query, [published_until, moment, moment]))
+    ).format(traces=traced_times(connection, project))
+    times = {"as_of": moment, "published_until": published_until}
+    n_traces, days = one_row(connection.execute(query, times))
     last = None if published_until is None else _seconds_of_last_increment(connection, relations)
     return {
         "as_of": as_of_time.text(moment),
