@@ -62,7 +62,7 @@ def _end(ctx: click.Context, error: CirisError) -> NoReturn:
 
 PATH = UsablePath(allow_dash=True)
 json_flag = click.option(
-    "--json", "for_machines", is_flag=True, help="Print a JSON object, with full precision, instead."
+    "--json", "for_machines", is_flag=True, help="Write a JSON object, with full precision, instead."
 )
 keys_option = click.option(
     "--keys",

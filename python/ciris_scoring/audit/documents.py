@@ -168,9 +168,11 @@ def _read_event(batch: Batch, where: str, event: Any, verifier: Verifier) -> Non
         schema = schema_of(trace)
         verdict = verifier.verify(trace)
         batch.rows.append(row(trace, verdict))
-    except (Rejected, RecursionError) as error:
-        why = error if isinstance(error, Rejected) else Rejected(TOO_DEEP, "nested too deeply")
-        reason, detail = why.reason, why.detail
+    except Rejected as error:
+        reason, detail = error.reason, error.detail
+        batch.rejected[reason] += 1
+    except RecursionError:
+        reason, detail = TOO_DEEP, "nested too deeply"
         batch.rejected[reason] += 1
     else:
         if verdict.rule is not None:

@@ -77,7 +77,7 @@ def _newest_trace(project: Project) -> datetime | None:
 
 
 def _end_of_period(newest: datetime, project: Project) -> str:
-    """Return a time that rounds down to the end of the newest trace's period, or to the last end that is over."""
+    """Return a time that rounds down to the end of the newest trace's period. If it is not over, return its start."""
     name = project.variables.get("scoring_period", "day")
     last_end = as_of_time.resolve(None, name, datetime.now(UTC))
     if newest >= last_end:

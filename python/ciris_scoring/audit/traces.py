@@ -197,9 +197,8 @@ def _converter(column: str, type_: str) -> Converter:
             if not arguments:
                 return partial(_number, column, math.inf)
             precision, scale = map(int, arguments)
-            too_large = (
-                10 ** (precision - scale) - 0.5 * 10**-scale
-            )  # the smallest that rounds to too many digits
+            # The smallest number that rounds to too many digits.
+            too_large = 10 ** (precision - scale) - 0.5 * 10**-scale
             return partial(_number, column, too_large)
         case "bigint":
             return partial(_whole_number, column)

@@ -36,7 +36,7 @@ class RunInProgress(CirisError):
 
 
 class DbtFailed(CirisError):
-    """A dbt command failed. The hint says whether the run was published."""
+    """A dbt command failed."""
 
 
 class RunRefused(DbtFailed):

@@ -25,7 +25,7 @@ Check = Callable[[Any], bool]
 WEIGHTS = ("weight_c", "weight_i_int", "weight_r", "weight_i_inc", "weight_s")
 """Scoring parameters that sum to 1."""
 OPTIONAL = ("source", "lookback_periods")
-"""Variables that may be null."""
+"""Variables of CHECKS that may be null."""
 KINDS: Mapping[str, tuple[Any, str]] = {
     "boolean": (bool, "true or false"),
     "text": (str, "text, in quotes"),
@@ -95,7 +95,7 @@ CHECKS: Mapping[str, tuple[Check, str]] = {
     "distribution": choice("none", "citus"),
     "time_spine": BOOLEAN,
 }
-"""Check of each variable, except of times and of SET_BY_US, and the allowed values, as in "must be day or hour"."""
+"""Check of a variable's value, and the allowed values in words, as in "must be day or hour"."""
 VARIABLES = (
     *CHECKS,
     *("as_of", "traces_from", "scoring_parameters"),
