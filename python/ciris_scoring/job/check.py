@@ -92,7 +92,7 @@ def _look(
     fitness.encoding = connection.info.parameter_status("server_encoding")
     for fault in (*missing_rights(connection, project, relations), *ownership_faults(connection, relations)):
         fitness.add_fault(fault.message, fault.hint)
-    found = _asked(project, manifest, "fitness() | tojson")
+    found = _asked(project, "fitness() | tojson")
     fitness.source_shape, fitness.sources = found["source_shape"], found["sources"]
     fitness.parameters, fitness.remarks = found["parameters"], found["remarks"]
     for source in fitness.sources:
@@ -103,14 +103,14 @@ def _look(
     # Repeat the checks that a run makes at its start. Faults of the sources were reported above.
     models = [node.unique_id for node in manifest.nodes.values() if node.resource_type == "model"]
     newest = "(last_publication() or {}).get('published_until') | tojson"
-    published_until = _asked(project, manifest, f"check_run_of({json.dumps(models)}) or {newest}")
+    published_until = _asked(project, f"check_run_of({json.dumps(models)}) or {newest}")
     for source in fitness.sources:
         source.update(_rows(connection, project, source["name"]))
     fitness.run = _plan(connection, project, relations, moment, published_until)
     fitness.remarks += empty_sources(connection, project, moment)
 
 
-def _asked(project: Project, manifest: Any, expression: str) -> Any:
+def _asked(project: Project, expression: str) -> Any:
     """Evaluate a Jinja expression that gives JSON, with the project's macros in a read-only session."""
     safe_path = "{% do run_query('set search_path to " + SEARCH_PATH + "') %}"
     inline = "{% if execute %}" + safe_path + "{{ " + expression + " }}{% endif %}"
