@@ -175,8 +175,8 @@ def _agents_of_keys(
 ) -> dict[str, str]:
     """Return the agent of each key id. A public key, whatever its ids, may sign for one agent only.
 
-    If one key verifies traces of several agents, it belongs to the only one with verified traces in the database,
-    otherwise to the first one in the files, because the files may have been loaded in another order.
+    If a key verifies traces of several agents, it belongs to the only one with verified traces in the database, because
+    the files may have been loaded in another order. Otherwise it belongs to the first one in the files.
     """
     agents: dict[bytes, dict[str, None]] = {}
     for key_id, agent in uses:
