@@ -58,10 +58,11 @@ def behaviour_changes(
     judged, successes = (values.sum(axis=-1) for values in (sums.judged_by_bin, sums.successes_by_bin))
     confidence = confidence_in_units(sums).sum(axis=-1)
     per_period = np.concatenate([y, n, np.stack([judged, successes, confidence], axis=-1)], axis=-1)
+    weeks = range(RECENT_DAYS, RECENT_DAYS + BASE_DAYS + 1, 7)
     since = nested(
-        per_period, present, (*range(1, RECENT_DAYS + 1), RECENT_DAYS + BASE_DAYS), periods_per_day
+        per_period, present, (*range(1, RECENT_DAYS), *weeks, RECENT_DAYS + BASE_DAYS), periods_per_day
     )
-    counts = Sides(since[:, :-1], since[:, -1] - since[:, -2])
+    counts = Sides(since[:, :RECENT_DAYS], since[:, -1] - since[:, RECENT_DAYS - 1])
 
     def of(first: int, last: int, unit: Floats | float = 1.0) -> Sides:
         return Sides(*(values[..., first:last] * unit for values in counts))
@@ -81,9 +82,10 @@ def behaviour_changes(
         ]
     )
 
-    of_bad, of_trials = [*range(width), -2], [*range(width, 2 * width), -3]
-    weekly = _weekly_effects(per_period[..., of_bad], per_period[..., of_trials], present, periods_per_day)
-    effect = np.maximum(present.effect, weekly)
+    of_week = np.diff(since[:, RECENT_DAYS - 1 : -1], axis=1)
+    weekly_bad = np.take(of_week, [*range(width), -2], axis=-1)
+    weekly_trials = np.take(of_week, [*range(width, 2 * width), -3], axis=-1)
+    effect = np.maximum(present.effect, _weekly_effects(weekly_bad, weekly_trials, present.effect))
 
     alone, all_rates = _of_rates(bad, trials, effect[:, :width], weights)
     best = np.maximum(alone, all_rates)
@@ -111,15 +113,16 @@ def behaviour_changes(
     )
 
 
-def _weekly_effects(bad: Integers, trials: Integers, present: Present, periods_per_day: int) -> Floats:
+def _weekly_effects(bad: Floats, trials: Floats, effect: Floats) -> Floats:
     """Return design effects of the base, (n, 8), from differences of neighbouring weeks.
 
-    They contain the variation over several days, which differences of neighbouring days do not show. Bad events and
-    trials are (agents, periods, 8).
+    They contain the variation over several days, which differences of neighbouring days do not show.
+
+    :param bad: (n, weeks, 8) bad events of the rates, and successes.
+    :param trials: (n, weeks, 8) their trials.
+    :param effect: (n, 8) design effects of :class:`Present`.
     """
-    weeks = tuple(range(RECENT_DAYS, RECENT_DAYS + BASE_DAYS + 1, 7))
-    y, n = (np.diff(nested(counts, present, weeks, periods_per_day), axis=1) for counts in (bad, trials))
-    y = y * np.append(EVENT_UNITS, 1.0)
+    y, n = bad * np.append(EVENT_UNITS, 1.0), trials
     rate = ratio(y, n)
     both = (n[:, 1:] > 0) & (n[:, :-1] > 0)
     squares = np.where(
@@ -128,7 +131,7 @@ def _weekly_effects(bad: Integers, trials: Integers, present: Present, periods_p
     degrees = both.sum(axis=1) / DAYS_PER_DEGREE
     share = ratio(y.sum(axis=1), n.sum(axis=1))
     variance = share * (1 - share)
-    observed = squares.sum(axis=1) / DAYS_PER_DEGREE + FLEET_WEIGHT * present.effect * variance
+    observed = squares.sum(axis=1) / DAYS_PER_DEGREE + FLEET_WEIGHT * effect * variance
     return ratio(observed, (degrees + FLEET_WEIGHT) * variance)
 
 
