@@ -34,9 +34,8 @@ def run(
     full_refresh: bool,
     allow_rescoring: bool,
     after_run: AfterRun | None = None,
-) -> tuple[datetime, Relations]:
-    """Score one as-of and print the fleet table, or do what ``after_run`` says. Return the as-of, and the relations of
-    the project's models."""
+) -> datetime:
+    """Score one as-of and print the fleet table, or do what ``after_run`` says; return the as-of."""
     after_run = after_run or AfterRun(RunRecord("full_refresh" if full_refresh else "run"))
     moment = resolve_as_of(project, as_of)
 
@@ -49,7 +48,8 @@ def run(
         _build(connection, build, variables, after_run.record, full_refresh)
         return moment
 
-    return moment, _run(project, moment, after_run, score)
+    _run(project, moment, after_run, score)
+    return moment
 
 
 def _run(
@@ -57,7 +57,7 @@ def _run(
     as_of: datetime,
     after_run: AfterRun,
     score: Callable[[psycopg.Connection, DbtBuild, int], datetime],
-) -> Relations:
+) -> None:
     """Score on one connection, which holds the lock, and then perform the actions of ``after_run``.
 
     :param as_of: the last as-of that the run scores.
@@ -79,7 +79,6 @@ def _run(
             say(line)
         after_run.hand_on(connection, relations)
     report(f"Done in {time.monotonic() - started:.0f} s.")
-    return relations
 
 
 def run_variables(moment: datetime, pid: int, record: RunRecord) -> dict[str, Any]:
