@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ciris_scoring.statistics.inputs import LEAST_LOG_HOURS, Floats, Integers, Window
+from ciris_scoring.statistics.inputs import Floats, Integers, Window
 from ciris_scoring.statistics.windows import (
     MICROSECONDS_PER_HOUR,
     VALUE_UNITS,
@@ -39,10 +39,9 @@ class EventRates(NamedTuple):
     and half the value 0."""
 
 
-def durations(mean_hours: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Draw a log-normal duration for each mean. Return the hours and their logarithms."""
-    hours: Floats = mean_hours * rng.lognormal(-(EPISODE_SIGMA**2) / 2, EPISODE_SIGMA, mean_hours.shape)
-    return hours, np.maximum(np.log(hours), LEAST_LOG_HOURS)
+def durations(mean_hours: Floats, rng: np.random.Generator) -> Floats:
+    """Draw a log-normal duration in hours for each mean."""
+    return mean_hours * rng.lognormal(-(EPISODE_SIGMA**2) / 2, EPISODE_SIGMA, mean_hours.shape)
 
 
 def draw_events(rates: EventRates, rng: np.random.Generator) -> Events:
@@ -52,7 +51,7 @@ def draw_events(rates: EventRates, rng: np.random.Generator) -> Events:
     """
     n = rng.poisson(rates.episodes)
     agent, day = (np.repeat(of_cell, n.ravel()) for of_cell in np.indices(n.shape).reshape(2, -1))
-    hours, _ = durations(rates.mean_hours[agent, day], rng)
+    hours = durations(rates.mean_hours[agent, day], rng)
     mode = rng.integers(0, MODES, len(agent))
     half = (1 - rates.good) * 2 / 3
     outcomes = rng.multinomial(rng.poisson(rates.deferrals), np.stack([1 - 2 * half, half, half], axis=-1))

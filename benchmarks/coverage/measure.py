@@ -9,7 +9,7 @@ from benchmarks.coverage.cases import Case, bad_days, good_and_bad_days, simulat
 from benchmarks.coverage.events import WORTH, durations
 from benchmarks.coverage.truth import Truth, truth
 from ciris_scoring.statistics.design_effects import fleet_values
-from ciris_scoring.statistics.inputs import Booleans, Floats, Parameters, PeriodSums, Rows
+from ciris_scoring.statistics.inputs import LEAST_LOG_HOURS, Booleans, Floats, Parameters, PeriodSums, Rows
 from ciris_scoring.statistics.intervals import COMPONENTS, FACTORS, Intervals, compute_intervals, sum_fleet
 from ciris_scoring.statistics.resilience import norm
 
@@ -42,7 +42,8 @@ def _limits(sums: PeriodSums, facts: Facts, case: Case, rng: np.random.Generator
     """Return the intervals on the last day. All episodes have ended."""
     agents, days = facts.n_traces.shape
     happened = np.arange(max(int(facts.n_episodes.max()), 1)) < facts.n_episodes[:, None]
-    hours, logs = durations(np.broadcast_to(facts.mean_hours[:, None], happened.shape), rng)
+    hours = durations(np.broadcast_to(facts.mean_hours[:, None], happened.shape), rng)
+    logs = np.maximum(np.log(hours), LEAST_LOG_HOURS)
     worth = rng.multinomial(facts.n_deferrals, facts.deferral_outcomes) @ WORTH
     q_deferral = np.where(facts.n_deferrals > 0, worth / np.maximum(facts.n_deferrals, 1), 1.0)
     mttr_hours = np.where(happened, hours, 0).sum(axis=1) / np.maximum(facts.n_episodes, 1)

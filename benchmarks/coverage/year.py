@@ -122,7 +122,7 @@ def long_run(lives: Lives, window: Window, rng: np.random.Generator) -> Floats:
     episodes = rng.poisson(rates.episodes[:, None] * window.window_days, (n, WINDOWS_DRAWN))
     hours, modes = np.zeros(episodes.shape), np.zeros(episodes.shape, dtype=np.int64)
     for k in range(int(episodes.max())):
-        lasted, _ = durations(np.broadcast_to(rates.mean_hours[:, None], episodes.shape), rng)
+        lasted = durations(np.broadcast_to(rates.mean_hours[:, None], episodes.shape), rng)
         hours += np.where(k < episodes, lasted, 0.0)
         modes |= np.where(k < episodes, 1 << rng.integers(0, MODES, episodes.shape), 0)
     distinct = sum((modes >> mode) & 1 for mode in range(MODES))
