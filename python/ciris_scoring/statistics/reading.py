@@ -287,8 +287,7 @@ class BlockReader:
         its traces (scoring.md §2).
         """
         setting = self.setting
-        longest = max(window.window_days for window in setting.windows)
-        lookback = max(setting.parameters.steady_days, longest, EVENT_WINDOWS[-1])
+        lookback = max(setting.parameters.steady_days, setting.longest_window.days, EVENT_WINDOWS[-1])
         query = sql.SQL("""
             with episodes as (
                 select

@@ -355,11 +355,11 @@ def recovery_sums(episodes: FragileEpisodes, agents: range, shape: tuple[int, in
     mine = (episodes.agent >= agents.start) & (episodes.agent < agents.stop)
     mine &= (episodes.recovered >= 0) & (episodes.recovered < shape[1])
     at = (episodes.agent[mine] - agents.start, episodes.recovered[mine])
-    hours = log_hours(episodes.microseconds[mine])
+    logs = log_hours(episodes.microseconds[mine])
     amounts = {
-        "n_recoveries": (np.ones(len(hours)), 1),
-        "log_recovery_hours": (hours, LOG_UNITS),
-        "log_recovery_hours_squared": (hours * hours, LOG_UNITS),
+        "n_recoveries": (np.ones(len(logs)), 1),
+        "log_recovery_hours": (logs, LOG_UNITS),
+        "log_recovery_hours_squared": (logs * logs, LOG_UNITS),
     }
     columns: Columns = {}
     for name, (values, units) in amounts.items():
