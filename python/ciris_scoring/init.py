@@ -17,11 +17,18 @@ SYSTEM_FOLDERS = (
     *("/System", "/Library", "/private/etc"),
 )
 """Folders of the system: those of the Filesystem Hierarchy Standard 3.0 (chapters 3 to 5), and those of macOS."""
+OPEN_FOLDERS = ("/dev/shm", "/run/user", "/usr/local")
+"""Folders inside ``SYSTEM_FOLDERS`` in which users may create folders."""
 SHARED_FOLDERS = (
-    *("/home", "/media", "/mnt", "/opt", "/srv", "/tmp", "/var", "/var/lib", "/var/opt", "/var/tmp"),
-    *("/Users", "/private", "/private/tmp", "/private/var"),
+    *("/dev/shm", "/home", "/media", "/mnt", "/opt", "/run/user", "/srv", "/tmp", "/usr/local"),
+    *(
+        f"/usr/local/{name}"
+        for name in ("bin", "etc", "games", "include", "lib", "man", "sbin", "share", "src")
+    ),
+    *("/var", "/var/lib", "/var/opt", "/var/tmp", "/Users", "/private", "/private/tmp", "/private/var"),
 )
-"""Folders with the folders of several users or programs. A project may be in a folder of its own below one of them."""
+"""Folders that contain the folders of several users or programs. A project must be in a folder below one of them, not
+in it."""
 
 SCHEDULE = """\
 # A line for the crontab of a server in UTC. Each day it scores the previous day and writes a report into the project's
@@ -78,6 +85,8 @@ def _system_folder(folder: Path) -> Path | None:
     place = folder.resolve()
     if place == Path(place.anchor) or place in map(Path, SHARED_FOLDERS):
         return place
+    if any(place.is_relative_to(allowed) for allowed in OPEN_FOLDERS):
+        return None
     return next((Path(system) for system in SYSTEM_FOLDERS if place.is_relative_to(system)), None)
 
 

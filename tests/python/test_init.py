@@ -9,15 +9,14 @@ import shutil
 import sys
 import tempfile
 import zipfile
+from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from ciris_scoring import init as init_module
 from ciris_scoring.basics.project import load_project
-from ciris_scoring.cli import main
 from ciris_scoring.project_files import PARTS
-from command_line import PROGRAMS, printed
+from command_line import PROGRAMS, invoke, printed
 from conftest import REPOSITORY
 
 
@@ -47,7 +46,7 @@ def test_wheel_contains_the_project_and_nothing_else(tmp_path):
 
 def test_an_unfolded_project_can_be_loaded_and_is_not_overwritten(tmp_path):
     folder = tmp_path / "new"
-    done = CliRunner().invoke(main, ["init", str(folder)])
+    done = invoke("init", folder)
     assert done.exit_code == 0, done.output
     assert "ciris-scoring run --embedded" in done.stdout
     project = load_project(folder, folder)
@@ -57,7 +56,7 @@ def test_an_unfolded_project_can_be_loaded_and_is_not_overwritten(tmp_path):
         in (folder / "schedule.crontab").read_text()
     )
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
-    again = CliRunner().invoke(main, ["init", str(folder)])
+    again = invoke("init", folder)
     assert again.exit_code == 2 and "already has dbt_project.yml" in again.stderr
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
 
@@ -90,6 +89,16 @@ def test_an_unfolded_project_scores_the_sample(monkeypatch):
 def test_a_folder_of_the_system_is_refused(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(init_module, "_write", lambda _: pytest.fail("it would have written"))
     (tmp_path / "link").symlink_to("/etc")
-    failed = CliRunner().invoke(main, ["init", folder.replace("{folder}", str(tmp_path))])
+    failed = invoke("init", folder.replace("{folder}", str(tmp_path)))
     assert failed.exit_code == 2 and "the system" in failed.stderr
     assert "Hint: Name a folder of yours" in failed.stderr
+
+
+@pytest.mark.parametrize(
+    "folder", ["/usr/local/ciris", "/usr/local/src/ciris", "/dev/shm/ciris", "/run/user/ciris"]
+)
+def test_a_folder_below_an_open_folder_of_the_system_is_used(folder, monkeypatch):
+    written = []
+    monkeypatch.setattr(init_module, "_write", written.append)
+    assert invoke("init", folder).exit_code == 0
+    assert written == [Path(folder)]
