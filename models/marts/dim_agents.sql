@@ -7,11 +7,27 @@
 {#- Agents ever seen: names, first and last trace, and the newest published score in the shortest window. Grain and key:
     agent_id_hash. Names are null if the agent never sent one; latest_... columns are null without a score, or if the
     column of fct_capacity_scores is null. -#}
--- A cluster does not allow this subquery where the window is compared.
-with reference_window as (
+with scoring_run as (
+
+    select latest_as_of
+    from {{ ref('int_scoring_run') }}
+
+),
+
+reference_window as (
 
     select min(window_days) as window_days
     from {{ ref('scoring_windows') }}
+
+),
+
+agents as (
+
+    select
+        agent_id_hash,
+        agent_label,
+        first_traced_at
+    from {{ ref('int_agents') }}
 
 ),
 
@@ -44,9 +60,9 @@ select
     agents.agent_label,
     (case when names.agent_name is not null then count(*) over (partition by names.agent_name) end)::integer
         as n_agents_of_name
-from {{ ref('int_agents') }} as agents
+from agents
 left join names on agents.agent_id_hash = names.agent_id_hash
-cross join {{ ref('int_scoring_run') }} as scoring_run
+cross join scoring_run
 cross join reference_window
 left join lateral (
     select periods.last_traced_at

@@ -13,7 +13,23 @@
 {#- Kinds of alerts that need a review before the score decides. -#}
 {%- set reviewing_alerts = constant('alerts', {}).values() | selectattr('review', 'equalto', 'always')
     | map(attribute='id') | join("', '") -%}
-with raised as (
+with scoring_run as (
+
+    select parameter_set_id
+    from {{ ref('int_scoring_run') }}
+
+),
+
+agents as (
+
+    select
+        agent_id_hash,
+        agent_label
+    from {{ ref('int_agents') }}
+
+),
+
+raised as (
 
     select
         agent_id_hash,
@@ -148,8 +164,8 @@ classified as (
             else 'final'
         end as score_status
     from bounded
-    cross join {{ ref('int_scoring_run') }} as scoring_run
-    left join {{ ref('int_agents') }} as agents on bounded.agent_id_hash = agents.agent_id_hash
+    cross join scoring_run
+    left join agents on bounded.agent_id_hash = agents.agent_id_hash
     left join reviews
         on
             bounded.agent_id_hash = reviews.agent_id_hash

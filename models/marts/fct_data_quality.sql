@@ -9,9 +9,26 @@
     the scores. Grain and key: agent (null for issues of the fleet and of rows without an agent), period_start (null if
     the row has no finite time), issue. Only late_trace, late_outcome and late_key have first_as_of and last_as_of. -#}
 -- depends_on: {{ ref('fct_capacity_scores') }}
-{%- set latest_as_of = '(select run.latest_as_of from ' ~ ref('int_scoring_run') ~ ' as run)' %}
+with scoring_run as (
+
+    select latest_as_of
+    from {{ ref('int_scoring_run') }}
+
+),
+
+trace_issues as (
+
+    select
+        agent_id_hash,
+        period_start,
+        issue,
+        n
+    from {{ ref('int_trace_issues') }}
+
+),
+
 -- Traces dated before ciris_traces_from. They are never used.
-with implausible_traces as (
+implausible_traces as (
 
     select
         agent_id_hash,
@@ -38,7 +55,7 @@ future_traces as (
     where
         -- The condition has two bounds. With one, the planner would expect a third of the traces to match, and read
         -- them all.
-        (traced_at >= {{ latest_as_of }} and traced_at <= 'infinity')
+        (traced_at >= (select run.latest_as_of from scoring_run as run) and traced_at <= 'infinity')
         or traced_at = '-infinity'
     group by 1, 2
 
@@ -63,17 +80,31 @@ deferral_issues as (
 
 ),
 
+batches as (
+
+    select
+        case when isfinite(batch_timestamp) then {{ period_start('batch_timestamp') }} end as period_start,
+        {% for column in batch_counts() %}
+        {{ column }},
+        is_out_of_range_{{ column }}{% if not loop.last %},{% endif %}
+        {% endfor %}
+    from {{ ref('stg_cirislens__covenant_trace_batches') }}
+    where
+        batch_timestamp is null
+        or not isfinite(batch_timestamp)
+        or batch_timestamp < (select run.latest_as_of from scoring_run as run)
+
+),
+
 -- Counts of the whole fleet. Accepted divided by received is the acceptance rate.
 ingestion as (
 
     select
         null::text as agent_id_hash,
-        case
-            when isfinite(batches.batch_timestamp) then {{ period_start('batches.batch_timestamp') }}
-        end as period_start,
+        batches.period_start,
         counted.issue,
         sum(counted.n) as n
-    from {{ ref('stg_cirislens__covenant_trace_batches') }} as batches
+    from batches
     cross join lateral (
         values
         ('ingestion_received', batches.traces_received),
@@ -84,20 +115,16 @@ ingestion as (
         {%- if not loop.last %},{% endif %}
         {% endfor %}
     ) as counted (issue, n)
-    where
-        counted.n is not null
-        and (
-            batches.batch_timestamp is null
-            or not isfinite(batches.batch_timestamp)
-            or batches.batch_timestamp < {{ latest_as_of }}
-        )
-    group by 2, 3
+    where counted.n is not null
+    group by
+        batches.period_start,
+        counted.issue
 
 ),
 
 all_issues as (
 
-    {% for issues in [ref('int_trace_issues'), 'implausible_traces', 'future_traces', 'deferral_issues', 'ingestion'] %}
+    {% for issues in ['trace_issues', 'implausible_traces', 'future_traces', 'deferral_issues', 'ingestion'] %}
     select
         agent_id_hash,
         period_start,

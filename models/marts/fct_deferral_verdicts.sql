@@ -1,6 +1,32 @@
 {{ config(materialized='replace_view') }}
 {#- Deferrals of known agents with their value, the evidence behind q_deferral (scoring.md §6). Grain and key:
     deferral_verdict_id, a row of wbd_deferrals. -#}
+with deferrals as (
+
+    select
+        deferral_verdict_id,
+        agent_id_hash,
+        deferral_id,
+        created_at,
+        resolved_at,
+        status,
+        is_judged,
+        judged_from,
+        deferral_value::double precision as deferral_value
+    from {{ ref('int_deferral_verdicts') }}
+    where agent_id_hash is not null
+
+),
+
+agents as (
+
+    select
+        agent_id_hash,
+        agent_label
+    from {{ ref('dim_agents') }}
+
+)
+
 select
     deferrals.deferral_verdict_id,
     deferrals.agent_id_hash,
@@ -10,8 +36,7 @@ select
     deferrals.status,
     deferrals.is_judged,
     deferrals.judged_from,
-    deferrals.deferral_value::double precision as deferral_value,
+    deferrals.deferral_value,
     agents.agent_label
-from {{ ref('int_deferral_verdicts') }} as deferrals
-left join {{ ref('dim_agents') }} as agents on deferrals.agent_id_hash = agents.agent_id_hash
-where deferrals.agent_id_hash is not null
+from deferrals
+left join agents on deferrals.agent_id_hash = agents.agent_id_hash

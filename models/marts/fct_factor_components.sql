@@ -2,6 +2,19 @@
 {#- Components of each factor of a published score, for example d_identity and k_contradiction of C (scoring.md §3 to
     7): columns of fct_capacity_scores as rows. Grain and key: agent, as-of, window, factor, component. The value of a
     drift metric is null with too few values; bounds and design effects are null for components that have none. -#}
+with scores as (
+
+    select
+        agent_id_hash,
+        as_of,
+        window_days,
+        {% for column in components() + component_limit_columns() %}
+        {{ column }}{% if not loop.last %},{% endif %}
+        {% endfor %}
+    from {{ ref('fct_capacity_scores') }}
+
+)
+
 select
     {{ surrogate_key([
         'scores.agent_id_hash', epoch('scores.as_of'), 'scores.window_days', 'unpivoted.factor',
@@ -16,7 +29,7 @@ select
     unpivoted.component_low,
     unpivoted.component_high,
     unpivoted.design_effect
-from {{ ref('fct_capacity_scores') }} as scores
+from scores
 cross join lateral (
     values
     {% for row in component_rows() if row.component_words %}

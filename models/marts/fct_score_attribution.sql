@@ -3,6 +3,21 @@
     -ln(capacity_score) (certainty.md §1). If some losses are infinite (null), those components share the points
     equally. A view, because a table would take 60 GB a year for 10,000 agents.
     Grain and key: agent, as-of, window and loss component, for rows with a score. -#}
+with scores as (
+
+    select
+        agent_id_hash,
+        as_of,
+        window_days,
+        {% for loss_component in loss_components() %}
+        {{ loss_component }}_loss,
+        {% endfor %}
+        capacity_score
+    from {{ ref('fct_capacity_scores') }}
+    where capacity_score is not null
+
+)
+
 select
     {{ surrogate_key(['scores.agent_id_hash', epoch('scores.as_of'), 'scores.window_days', 'ranked.loss_component']) }}
     as score_attribution_id,
@@ -14,7 +29,7 @@ select
     ranked.loss,
     ranked.points_lost,
     ranked.rank
-from {{ ref('fct_capacity_scores') }} as scores
+from scores
 cross join lateral (
     select
         shared.factor,
@@ -41,4 +56,3 @@ cross join lateral (
         ) as losses (loss_order, factor, loss_component, loss)
     ) as shared
 ) as ranked
-where scores.capacity_score is not null

@@ -2,8 +2,47 @@
 {#- Checks of each trace row of a published run, the evidence behind the scores (scoring.md §3 to 7). A view, because
     a copy would double the largest table. Grain and key: trace_check_id, a row of the source. Columns are null if the
     value was not sent, blank or out of range; the replay columns also if the trace was not sampled. -#}
+with published as (
+
+    select max(published_until) as published_until
+    from {{ ref('int_runs') }}
+
+),
+
+replays as (
+
+    select
+        agent_id_hash,
+        traced_at,
+        trace_check_id,
+        is_replayable,
+        is_thought_start_recorded,
+        replay_outcome
+    from {{ ref('int_replays') }}
+
+),
+
+agents as (
+
+    select
+        agent_id_hash,
+        agent_label
+    from {{ ref('int_agents') }}
+
+),
+
+hours as (
+
+    select
+        agent_id_hash,
+        hour_start,
+        is_corroborated
+    from {{ ref('int_agent_hours') }}
+
+),
+
 -- kept_with tells a cluster on which worker a row is, so that workers compute both parts of the union.
-with traces as (
+traces as (
 
     select
         checks.agent_id_hash as kept_with,
@@ -61,13 +100,13 @@ with traces as (
         agents.agent_label,
         checks.missing_fields
     from {{ ref('int_trace_checks') }} as checks
-    left join {{ ref('int_replays') }} as replays
+    left join replays
         on
             checks.agent_id_hash = replays.agent_id_hash
             and checks.traced_at = replays.traced_at
             and checks.trace_check_id = replays.trace_check_id
-    left join {{ ref('int_agents') }} as agents on checks.agent_id_hash = agents.agent_id_hash
-    left join {{ ref('int_agent_hours') }} as hours
+    left join agents on checks.agent_id_hash = agents.agent_id_hash
+    left join hours
         on
             checks.agent_id_hash = hours.agent_id_hash
             and hours.hour_start = {{ hour_start('checks.traced_at') }}
@@ -166,4 +205,4 @@ select
     agent_label,
     missing_fields
 from traces
-where traced_at < (select max(runs.published_until) from {{ ref('int_runs') }} as runs)
+where traced_at < (select published.published_until from published)

@@ -20,6 +20,42 @@
 -- depends_on: {{ ref('dim_capacity_categories') }}
 -- depends_on: {{ ref('dim_scoring_parameters') }}
 -- depends_on: {{ ref('dim_scoring_windows') }}
+with scoring_run as (
+
+    select
+        as_of,
+        latest_as_of,
+        cutoff,
+        final_until,
+        parameter_set_id,
+        is_full_refresh,
+        backfill_first,
+        backfill_last,
+        backfill_until
+    from {{ ref('int_scoring_run') }}
+
+),
+
+entered as (
+
+    select
+        run_id,
+        started_at,
+        command,
+        as_of,
+        version
+    from {{ this }}
+    where run_id = '{{ run_id() }}'
+
+),
+
+scores as (
+
+    select max(as_of) as newest_as_of
+    from {{ ref('fct_capacity_scores') }}
+
+)
+
 select
     entered.run_id,
     entered.started_at,
@@ -39,7 +75,7 @@ select
     null::text as state_digest,
     now() as published_at,
     scoring_run.latest_as_of as published_until,
-    (select max(scores.as_of) from {{ ref('fct_capacity_scores') }} as scores) as newest_as_of,
+    scores.newest_as_of,
     case
         when scoring_run.backfill_first is not null then scoring_run.final_until
         when not scoring_run.is_full_refresh
@@ -51,5 +87,6 @@ select
     scoring_run.backfill_last,
     scoring_run.backfill_until,
     case when scoring_run.backfill_first is not null then scoring_run.as_of end as backfill_reached
-from {{ ref('int_scoring_run') }} as scoring_run
-left join {{ this }} as entered on entered.run_id = '{{ run_id() }}'
+from scoring_run
+cross join scores
+left join entered on true

@@ -7,8 +7,24 @@
 }}
 {#- Signals and mean coherence of an agent by UTC hour. Agents corroborate each other by the hour, whatever the scoring
     period (scoring.md §7). Grain and key: agent and hour with a signal or a coherence level. -#}
+with checks as (
+
+    select
+        agent_id_hash,
+        traced_at,
+        coherence_level,
+        is_signal,
+        is_coherent_signal
+    from {{ ref('int_trace_checks') }}
+    where
+        {{ in_checked_range('traced_at') }}
+        and is_counted
+        and (is_signal or coherence_level is not null)
+
+),
+
 -- Not materialized, so that PostgreSQL can compute the sums of an agent and the sums of the fleet separately.
-with hours as not materialized (
+hours as not materialized (
 
     select
         agent_id_hash,
@@ -16,11 +32,7 @@ with hours as not materialized (
         count(*) filter (where is_signal)::integer as n_signals,
         count(*) filter (where is_coherent_signal)::integer as n_coherent_signals,
         round(sum(coherence_level), 30) / nullif(count(coherence_level), 0) as mean_coherence_level
-    from {{ ref('int_trace_checks') }}
-    where
-        {{ in_checked_range('traced_at') }}
-        and is_counted
-        and (is_signal or coherence_level is not null)
+    from checks
     group by
         agent_id_hash,
         {{ hour_start('traced_at') }}

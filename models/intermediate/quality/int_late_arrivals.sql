@@ -7,8 +7,17 @@
     Grain: agent (null if the row has none), period and issue. -#}
 {%- set late_until = bounds_of_run().get('lookback_from', "timestamptz '-infinity'") -%}
 {%- set late_from = late_until ~ ' - ' ~ setting('late_detection_periods') ~ ' * ' ~ period_length() -%}
+with scoring_run as (
+
+    select
+        latest_as_of,
+        longest_horizon
+    from {{ ref('int_scoring_run') }}
+
+),
+
 -- Final traces with later events: their scored state and their present state in the source.
-with final_traces as (
+final_traces as (
 
     select
         scored.agent_id_hash,
@@ -144,30 +153,37 @@ public_keys as (
 
 ),
 
--- Keys that an agent used in a period and whose registration in the period, or in a part of it, has changed since the
--- traces were checked. There are usually none.
-doubtful_keys as (
+-- Signing keys that an agent used in a period, and whether they were registered when the traces were checked.
+checked_keys as (
 
     select
         periods.agent_id_hash,
         periods.period_start,
-        used.key_hash,
-        used.is_key_registered,
-        public_keys.registered_until
+        substr(listed.key, 2)::bigint as key_hash,
+        left(listed.key, 1)::boolean as is_key_registered
     from {{ ref('int_agent_periods') }} as periods
     cross join lateral string_to_table(periods.checked_keys, ',') as listed (key)
-    cross join lateral (
-        select
-            substr(listed.key, 2)::bigint as key_hash,
-            left(listed.key, 1)::boolean as is_key_registered
-    ) as used
-    left join public_keys on used.key_hash = {{ key_hash('public_keys.key_id') }}
     where
         periods.period_start >= {{ late_from }}
         and periods.period_start < {{ late_until }}
-        and case
-            when not used.is_key_registered then public_keys.registered_until > periods.period_start
-            else (public_keys.registered_until >= periods.period_start + {{ period_length() }}) is not true
+
+),
+
+-- Keys whose registration in the period, or in a part of it, has changed since the check. There are usually none.
+doubtful_keys as (
+
+    select
+        checked_keys.agent_id_hash,
+        checked_keys.period_start,
+        checked_keys.key_hash,
+        checked_keys.is_key_registered,
+        public_keys.registered_until
+    from checked_keys
+    left join public_keys on checked_keys.key_hash = {{ key_hash('public_keys.key_id') }}
+    where
+        case
+            when not checked_keys.is_key_registered then public_keys.registered_until > checked_keys.period_start
+            else (public_keys.registered_until >= checked_keys.period_start + {{ period_length() }}) is not true
         end
 
 ),
@@ -244,7 +260,7 @@ select
     arrivals.first_period_start + {{ period_length() }} as first_as_of,
     least(arrivals.last_period_start + scoring_run.longest_horizon, scoring_run.latest_as_of) as last_as_of
 from arrivals
-cross join {{ ref('int_scoring_run') }} as scoring_run
+cross join scoring_run
 
 union all
 

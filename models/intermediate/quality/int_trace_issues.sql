@@ -2,17 +2,24 @@
 {#- Counts of repaired and skipped traces (scoring.md §8). A trace whose agent is missing, blank or oversized is counted
     once, with that issue, whatever else is wrong with it. An outcome that came too late is not a duplicate;
     int_late_arrivals counts it. Grain: agent (null if the row has none), period and issue. -#}
-{%- set is_duplicate = 'false' if is_trace_one_row() else 'is_duplicate' %}
 with traces as (
 
     select
         agent_id_hash,
         period_start,
-        case when {{ is_duplicate }} then array_append(repairs, 'duplicate_trace') else repairs end as issues
+        {% if is_trace_one_row() %}
+        repairs as issues
+        {% else %}
+        case when is_duplicate then array_append(repairs, 'duplicate_trace') else repairs end as issues
+        {% endif %}
     from {{ ref('int_trace_checks') }}
     where
         {{ in_checked_range('traced_at') }}
-        and ({{ is_duplicate }} or repairs is not null)
+        {% if is_trace_one_row() %}
+        and repairs is not null
+        {% else %}
+        and (is_duplicate or repairs is not null)
+        {% endif %}
 
     union all
 
@@ -38,18 +45,27 @@ with traces as (
         )
         {% endif %}
 
+),
+
+issues as (
+
+    select
+        nullif(traces.agent_id_hash, '') as agent_id_hash,
+        traces.period_start,
+        found.issue
+    from traces
+    cross join lateral unnest(traces.issues) as found (issue)
+
 )
 
 select
-    {{ surrogate_key([epoch('traces.period_start'), 'found.issue'], nullable=["nullif(traces.agent_id_hash, '')"]) }}
-    as trace_issue_id,
-    nullif(traces.agent_id_hash, '') as agent_id_hash,
-    traces.period_start,
-    found.issue,
+    {{ surrogate_key([epoch('period_start'), 'issue'], nullable=['agent_id_hash']) }} as trace_issue_id,
+    agent_id_hash,
+    period_start,
+    issue,
     count(*) as n
-from traces
-cross join lateral unnest(traces.issues) as found (issue)
+from issues
 group by
-    traces.agent_id_hash,
-    traces.period_start,
-    found.issue
+    agent_id_hash,
+    period_start,
+    issue

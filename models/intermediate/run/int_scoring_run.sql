@@ -7,11 +7,6 @@
 {#- Settings of the current or last run. All incremental models depend on this model, so one as-of and one cutoff apply
     to the whole run. A refused run leaves the row of the previous run. Grain: one row. -#}
 {%- set published = last_publication() or {} -%}
-{%- set newest = utc_literal(published.get('newest_published_as_of')) -%}
-{%- set published_until = utc_literal(published.get('published_until')) -%}
-{#- Start of the restatement window of an ordinary run. -#}
-{%- set lookback_from = '(' ~ lookback_start(newest, as_of()) ~ ')' if published and not is_full_refresh()
-    else "timestamptz '-infinity'" -%}
 {%- set backfill = setting('backfill') -%}
 {%- set last = last_run() or {} -%}
 {#- If the last run did not finish, this run begins at the cutoff of that run or earlier. -#}
@@ -22,7 +17,17 @@
     ~ "traces of the restatement window are checked again. Older ones keep their checks, so scores that depend on them may "
     ~ "differ from a full refresh: ciris-scoring run --full-refresh --allow-rescoring.", info=true) -%}
 {%- endif -%}
-with memory as (
+with scoring_windows as (
+
+    select
+        window_days,
+        baseline_days,
+        coherence_days
+    from {{ ref('scoring_windows') }}
+
+),
+
+memory as (
 
     select
         max({{ days('window_days') }}) as longest_window,
@@ -30,7 +35,29 @@ with memory as (
             max({{ days('window_days + greatest(baseline_days, coherence_days)') }}),
             {{ days(constant('trace_days', 0)) }}
         ) as longest_horizon
-    from {{ ref('scoring_windows') }}
+    from scoring_windows
+
+),
+
+moment as (
+
+    select
+        {{ as_of() }} as as_of,
+        {{ utc_literal(published.get('newest_published_as_of')) }} as newest_published_as_of,
+        {{ utc_literal(published.get('published_until')) }} as published_until,
+        {{ "'" ~ published['parameter_set_id'] ~ "'" if published else 'null' }}::text as published_parameter_set_id
+
+),
+
+-- Start of the restatement window of an ordinary run.
+lookback as (
+
+    select
+        case
+            when {{ is_full_refresh() | string | lower }} or newest_published_as_of is null then '-infinity'
+            else {{ lookback_start('newest_published_as_of', 'as_of') }}
+        end as lookback_from
+    from moment
 
 ),
 
@@ -50,28 +77,29 @@ first_change as (
 
 select
     1 as scoring_run_id,
-    {{ as_of() }} as as_of,
-    {{ newest }} as newest_published_as_of,
+    moment.as_of,
+    moment.newest_published_as_of,
     {% if backfill is none %}
-    least({{ lookback_from }}, {{ utc_literal(begun.get('cutoff')) }}) as cutoff,
+    least(lookback.lookback_from, {{ utc_literal(begun.get('cutoff')) }}) as cutoff,
     case
-        when isfinite({{ lookback_from }})
+        when isfinite(lookback.lookback_from)
             then least(
-                greatest({{ lookback_from }}, coalesce(first_change.changed_from, {{ as_of() }})),
+                greatest(lookback.lookback_from, coalesce(first_change.changed_from, moment.as_of)),
                 {{ utc_literal(begun.get('rechecked_from')) }}
             )
-        else {{ lookback_from }}
+        else lookback.lookback_from
     end as rechecked_from,
-    {{ lookback_from }} as lookback_from,
+    lookback.lookback_from,
+    {% if is_full_refresh() %}
+    moment.as_of as latest_as_of,
+    {% else %}
+    greatest(moment.as_of, moment.published_until) as latest_as_of,
+    {% endif %}
     {% else %}
     '{{ backfill["cutoff"] }}'::timestamptz as cutoff,
     '{{ backfill["rechecked_from"] }}'::timestamptz as rechecked_from,
-    coalesce({{ published_until }} - {{ lookback_periods() }} * {{ period_length() }}, '-infinity') as lookback_from,
-    {% endif %}
-    {% if is_full_refresh() and backfill is none %}
-    {{ as_of() }} as latest_as_of,
-    {% else %}
-    greatest({{ as_of() }}, {{ published_until }}) as latest_as_of,
+    coalesce(moment.published_until - {{ lookback_periods() }} * {{ period_length() }}, '-infinity') as lookback_from,
+    greatest(moment.as_of, moment.published_until) as latest_as_of,
     {% endif %}
     {% for bound in ['first', 'last', 'until'] %}
     {{ 'null' if backfill is none else "'" ~ backfill[bound] ~ "'" }}::timestamptz as backfill_{{ bound }},
@@ -86,7 +114,7 @@ select
         ref('capacity_categories'),
         ref('deferral_outcomes')
     ) }} as parameter_set_id,
-    {{ "'" ~ published['parameter_set_id'] ~ "'" if published else 'null' }}::text as published_parameter_set_id,
+    moment.published_parameter_set_id,
     {{ utc_literal(published.get('final_until')) }} as final_until,
     {{ (is_full_refresh() and backfill is none) | string | lower }} as is_full_refresh,
     now() as started_at,
@@ -98,5 +126,7 @@ select
     {{ last.get('newest_event_id') or 'null' }}::bigint as earlier_event_id,
     array[]::text[] as built_nodes,
     array[]::text[] as failed_tests
-from first_change
+from moment
+cross join lookback
+cross join first_change
 cross join memory

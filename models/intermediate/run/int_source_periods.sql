@@ -6,12 +6,20 @@
 {%- set published = last_publication() or {} -%}
 {%- set last_run = relation_as_left('int_scoring_run') -%}
 {%- set last_read = relation_as_left('int_source_periods') -%}
-{%- set newest = utc_literal(published['newest_published_as_of']) if published else as_of() -%}
-{%- set lookback_from = '(' ~ lookback_start(newest, as_of()) ~ ')' -%}
-with periods as (
+with bounds as (
 
-    select {{ nth_period(lookback_from, 'period.n') }} as period_start
-    from {{ each_period(lookback_from, as_of() ~ ' - ' ~ period_length()) }} as period (n)
+    select
+        {{ lookback_start(
+            utc_literal(published['newest_published_as_of']) if published else as_of(), as_of()
+        ) }} as lookback_from
+
+),
+
+periods as (
+
+    select {{ nth_period('bounds.lookback_from', 'period.n') }} as period_start
+    from bounds
+    cross join lateral {{ each_period('bounds.lookback_from', as_of() ~ ' - ' ~ period_length()) }} as period (n)
 
 ),
 
@@ -23,7 +31,7 @@ source_rows as (
         case when count(row_version) = count(*) then sum(row_version) end as row_versions
     from {{ ref('stg_cirislens__covenant_traces') }}
     where
-        traced_at >= {{ lookback_from }}
+        traced_at >= (select bounds.lookback_from from bounds)
         and traced_at < {{ as_of() }}
         and traced_at >= {{ traces_from() }}
     group by 1
@@ -72,7 +80,7 @@ checked_before as (
             read_then.invocation_id = last_run.sources_read_by
             and last_run.backfill_first is null
             and last_run.started_at < {{ utc_literal(published['published_at']) }}
-    where read_then.period_start >= {{ lookback_from }}
+    where read_then.period_start >= (select bounds.lookback_from from bounds)
     {% else %}
     select
         null::timestamptz as period_start,

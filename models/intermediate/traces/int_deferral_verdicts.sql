@@ -7,7 +7,14 @@
 }}
 {#- Agent and value of each deferral, found from earlier data only (scoring.md §6, Q_deferral). Computed again in every
     run, because deferrals are few. Grain: source row of wbd_deferrals created before the latest as-of, or undated. -#}
-with deferrals as (
+with scoring_run as (
+
+    select latest_as_of
+    from {{ ref('int_scoring_run') }}
+
+),
+
+deferrals as (
 
     select
         row_number() over (
@@ -22,10 +29,20 @@ with deferrals as (
         deferrals.created_at,
         encode(sha256(convert_to(deferrals.agent_id, 'UTF8')), 'hex') as agent_id_sha256
     from {{ ref('stg_cirislens__wbd_deferrals') }} as deferrals
-    cross join {{ ref('int_scoring_run') }} as scoring_run
+    cross join scoring_run
     where
         deferrals.created_at is null
         or deferrals.created_at < scoring_run.latest_as_of
+
+),
+
+outcomes as (
+
+    select
+        status,
+        is_judged,
+        correctness
+    from {{ ref('deferral_outcomes') }}
 
 ),
 
@@ -50,6 +67,19 @@ used_names as (
     group by
         agent_id_hash,
         agent_name
+
+),
+
+by_hash as (
+
+    select
+        deferrals.deferral_number,
+        agents.agent_id_hash
+    from deferrals
+    inner join agents
+        on
+            deferrals.agent_id = agents.agent_id_hash
+            and deferrals.created_at > agents.first_traced_at
 
 ),
 
@@ -123,10 +153,7 @@ select
         when outcomes.is_judged then {{ deferral_value('outcomes.correctness', 'deferrals.has_resolution_summary') }}
     end as deferral_value
 from deferrals
-left join {{ ref('deferral_outcomes') }} as outcomes on deferrals.status = outcomes.status
-left join agents as by_hash
-    on
-        deferrals.agent_id = by_hash.agent_id_hash
-        and deferrals.created_at > by_hash.first_traced_at
+left join outcomes on deferrals.status = outcomes.status
+left join by_hash on deferrals.deferral_number = by_hash.deferral_number
 left join by_sha256 on deferrals.deferral_number = by_sha256.deferral_number
 left join by_name on deferrals.deferral_number = by_name.deferral_number

@@ -9,6 +9,17 @@ with public_keys as (
 
 ),
 
+traces as (
+
+    select *
+    from {{ ref('stg_cirislens__covenant_traces') }}
+    where
+        {{ in_checked_range('traced_at') }}
+        and traced_at >= {{ traces_from() }}
+        and agent_id_hash is null
+
+),
+
 checked as (
 
     select
@@ -18,12 +29,8 @@ checked as (
         {{ missing_fields() }} as missing_fields,
         {{ occurrence_id() }} as occurrence_id,
         {{ content_hash() }} as content_hash
-    from {{ ref('stg_cirislens__covenant_traces') }} as traces
+    from traces
     left join public_keys on traces.signature_key_id = public_keys.key_id
-    where
-        {{ in_checked_range('traces.traced_at') }}
-        and traces.traced_at >= {{ traces_from() }}
-        and traces.agent_id_hash is null
 
 ),
 
