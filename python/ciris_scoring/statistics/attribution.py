@@ -16,7 +16,8 @@ def losses(score: Mapping[str, Floats], parameters: Parameters) -> dict[str, Flo
     """Compute the losses, which sum to −ln(capacity_score) (certainty.md §1).
 
     :param score: (n,) published components by name. An unmeasured component is neutral, but an unmeasured S is 0.
-    :returns: (n,) by loss component, each 0 or more; infinite where the component alone makes the score 0.
+    :returns: (n,) by loss component, each 0 or more, in natural logarithms; infinite where the component alone makes
+        the score 0.
     """
     k, x0 = parameters.norm_k, parameters.norm_x0
     integrity = _of_value(np.stack([score["i_chain"], score["i_coverage"], score["i_replay"]], axis=-1))

@@ -26,18 +26,18 @@ days after a change, 79 % of the intervals contain the long run with ``CHANGE_PE
 and ``long_run.SPREAD`` (docs/measuring.md, "A year")."""
 
 YOUNG_DAYS = 14
-"""A change is recent if the present behaviour began in this number of days before the as-of."""
+"""A change is recent if the present behaviour began in this number of days before the as-of (certainty.md §4b)."""
 
 HALF_LOG_TAU = math.log(math.tau) / 2
 
 
 class Estimate(NamedTuple):
-    """Present value of n quantities or sets of quantities."""
+    """Present value of n quantities or sets of quantities; (n, ...) each."""
 
     mean: Floats
     variance: Floats
     recent: Floats
-    """Probability that the quantity changed in the last ``YOUNG_DAYS`` days."""
+    """Probability that the quantity changed in the last ``YOUNG_DAYS`` days. A set that changes together has one."""
 
 
 def log_gamma(x: Floats) -> Floats:
@@ -51,10 +51,10 @@ def log_gamma(x: Floats) -> Floats:
 
 
 def rates(bad: Floats, trials: Floats, events: float, mean: float, windows: tuple[int, ...]) -> Estimate:
-    """Estimate rates with a beta prior.
+    """Estimate rates with a beta prior (certainty.md §4b).
 
     :param bad: (n, windows, ...) bad events of the nested windows, shortest window first, over the design effect.
-    :param trials: trials of the nested windows, over the design effect.
+    :param trials: (n, windows, ...) trials of the nested windows, over the design effect.
     :param events: weight of the prior, as a number of events.
     :param mean: mean of the prior.
     :param windows: lengths of the nested windows in days.
@@ -73,12 +73,13 @@ def rates(bad: Floats, trials: Floats, events: float, mean: float, windows: tupl
 def frequencies(
     events: Floats, days: Floats, weight: float, mean: float, windows: tuple[int, ...]
 ) -> Estimate:
-    """Estimate events per day with a gamma prior.
+    """Estimate events per day with a gamma prior (certainty.md §4b).
 
-    :param events: (n, windows) events of the nested windows.
-    :param days: observed days in the nested windows.
+    :param events: (n, windows) events of the nested windows, shortest window first.
+    :param days: (n, windows) observed days in the nested windows.
     :param weight: weight of the prior, as a number of events.
-    :param mean: mean of the prior.
+    :param mean: mean of the prior, in events per day.
+    :param windows: lengths of the nested windows in days.
     """
     a, b = weight, weight / mean
     prior = a * math.log(b) - math.lgamma(a)
@@ -93,12 +94,13 @@ def frequencies(
 def means(
     precision: Floats, weighted: Floats, mean: float, variance: float, windows: tuple[int, ...]
 ) -> Estimate:
-    """Estimate means of normal values with a normal prior. Values along a third axis change at the same time.
+    """Estimate means of normal values with a normal prior (certainty.md §4b). Values of a third axis change together.
 
-    :param precision: (n, windows[, values]) sums of inverse variances.
-    :param weighted: sums of values times inverse variances.
+    :param precision: (n, windows[, values]) sums of inverse variances, shortest window first.
+    :param weighted: (n, windows[, values]) sums of values times inverse variances.
     :param mean: mean of the prior.
     :param variance: variance of the prior.
+    :param windows: lengths of the nested windows in days.
     """
     a, b = 1 / variance, mean / variance
 

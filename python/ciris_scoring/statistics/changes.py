@@ -3,6 +3,9 @@
 The method is a window-limited CUSUM (Page 1954, Biometrika 41, 100–115; Lai 1995, Journal of the Royal Statistical
 Society B 57, 613–658). For each of the last ``RECENT_DAYS``, it computes the log likelihood ratio of a change on that
 day against no change. The behaviour without a change is that of the base: up to ``BASE_DAYS`` before these days.
+
+certainty.md §4, "Since a day", defines all constants. Their values are choices; docs/measuring.md, "Alarms", was
+measured with them.
 """
 
 from collections.abc import Iterator
@@ -24,7 +27,7 @@ success."""
 ABOVE = 0.7
 """Standard errors that are added to the rate or the gap before a change, because it is an estimate."""
 MOST_BEFORE, MOST_AFTER = 0.9, 0.95
-"""Largest rate before and after a change."""
+"""Largest rate before and after a change. The second also limits rates and gaps in losses."""
 LEAST_GROWTH = 0.02
 """Smallest growth of the loss of a component, or of a gap, that is looked for in one component alone."""
 
@@ -36,13 +39,13 @@ class Change(NamedTuple):
     """The most likely change for the worse of n pairs of an agent and an as-of; (n,) each."""
 
     ratio: Floats
-    """Log likelihood ratio of the change against no change; 0 if no change is at least as likely."""
+    """Log likelihood ratio of this change against no change. 0 if no size and day of a change is likelier than that."""
     days: Integers
     """Days from the change to the as-of, 1 to ``RECENT_DAYS``."""
     kept_before: Floats
-    """Score of the base if only ``PARTS`` lowered the score."""
+    """Score of the base, in [0, 1], if only ``PARTS`` lowered the score."""
     kept_now: Floats
-    """Score since the change if only ``PARTS`` lowered the score."""
+    """Score since the change, in [0, 1], if only ``PARTS`` lowered the score."""
     component: Integers
     """The component that lost most, as an index of ``PARTS``."""
 
@@ -53,6 +56,7 @@ def behaviour_changes(
     """Find the most likely change for the worse in the last ``RECENT_DAYS`` of each pair of ``present``.
 
     :param sums: sums of the agents over at least ``RECENT_DAYS + BASE_DAYS`` before each as-of, or over their history.
+    :param periods_per_day: 1 or 24.
     """
     y, n = rate_counts(sums)
     judged, successes = (values.sum(axis=-1) for values in (sums.judged_by_bin, sums.successes_by_bin))

@@ -27,7 +27,7 @@ class Coherence(NamedTuple):
     """S of n rows, (n,) each."""
 
     effective_signals: Floats
-    """Number of independent signals of equal weight that would give the same variance; 0 where unmeasured."""
+    """Number of independent signals of equal weight that would give S the same variance; 0 where unmeasured."""
     sigma: Floats
     """σ at the as-of."""
     sigma_max: Floats
@@ -39,7 +39,12 @@ class Coherence(NamedTuple):
 def coherence(
     sums: PeriodSums, rows: Rows, window: Window, parameters: Parameters, periods_per_day: int
 ) -> Coherence:
-    """Compute S of the rows, all of the same window (scoring.md §7)."""
+    """Compute S of n rows, all of the same window (scoring.md §7).
+
+    :param sums: sums of the agents over at least the window and ``coherence_days`` before each as-of, or over their
+        history.
+    :param periods_per_day: 1 or 24.
+    """
     keep = 1 - parameters.decay_per_day / periods_per_day
     length = window.window_days * periods_per_day
     memory = window.coherence_days * periods_per_day

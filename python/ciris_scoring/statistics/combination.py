@@ -41,7 +41,7 @@ class Loss(NamedTuple):
 
 
 def loss(value: Floats) -> Floats:
-    """Return ``−ln value``; infinite at 0 and below."""
+    """Return ``−ln value``, element by element; infinite at 0 and below."""
     positive: Booleans = value > 0
     return np.where(positive, -np.log(np.where(positive, value, 1.0)), np.inf)
 
@@ -66,7 +66,7 @@ def retention_loss(*components: tuple[Floats, Floats, Floats, Floats]) -> Loss:
 
 
 def finite_loss(worse: Floats, worse_bound: Floats, better: Floats, better_bound: Floats) -> Loss:
-    """Return the losses of components whose loss is always finite, (n, c) each."""
+    """Return the losses of components whose loss is always finite. All arrays are losses, (n, c)."""
     none = np.zeros(worse.shape, dtype=np.bool_)
     return Loss(worse, worse_bound - worse, better, better - better_bound, none, np.ones(worse.shape))
 
@@ -84,14 +84,14 @@ def combine(parts: Loss) -> Loss:
 
 
 def bounds_of(whole: Loss) -> Bounds:
-    """Return the confidence bounds of the factor or score itself, in [0, 1]."""
+    """Return the confidence bounds of the factor or score itself, (n,) in [0, 1]."""
     lower = np.where(whole.zero, 0.0, np.exp(-(whole.worse + whole.worse_distance)))
     upper = whole.zero_upper * np.exp(-np.maximum(whole.better - whole.better_distance, 0))
     return Bounds(np.minimum(lower, 1.0), upper)
 
 
 def floored(factor: Loss, floor: float) -> Loss:
-    """Return the losses of a factor whose value and bounds are at least ``floor`` (``integrity_floor``)."""
+    """Return the losses of a factor, (n,), whose value and bounds are at least ``floor`` (``integrity_floor``)."""
     if floor <= 0:
         return factor
     bounds = bounds_of(factor)

@@ -30,18 +30,18 @@ FOLDING_RANGE = 2.5
 """Standard deviations from 0 within which the two corrections above apply to a gap. Set by simulation."""
 
 FEW_EVENTS = 4.0
-"""Effective bad events below which Wilson's lower bound is too high. In the simulation, 90.5 % of Wilson's intervals
-with one to three bad events contained the truth."""
+"""Effective bad events below which Wilson's lower bound is too high (certainty.md §3, "Rates"). In the simulation,
+90.5 % of Wilson's intervals with one to three bad events contained the truth."""
 
 FEW_EVENTS_SHARE = 0.05
-"""Probability below the lower bound for few events."""
+"""Probability below the lower bound for few events (certainty.md §3, "Rates")."""
 
 NEWTON_STEPS, TERMS = 12, 30
 """Newton steps and terms of the series in ``gamma_quantile``. They make the result exact to rounding, because the
 quantile is at most 1.4."""
 
 TINY_DIVERGENCE = 1e-12
-"""KL in nats below which the variance of KL over KL is replaced by its limit, 2/n."""
+"""KL in nats below which ``slope_variance``/KL is replaced by its limit. The quotient of two such numbers is noise."""
 
 
 class Bounds(NamedTuple):
@@ -70,7 +70,7 @@ def wilson(rate: Floats, n: Floats, level: Level, none: Booleans, every: Boolean
     For fewer than ``FEW_EVENTS`` events the lower bound is that of a Poisson count (Garwood 1936, Biometrika 28,
     437–442), if it is lower.
 
-    :param rate: rate of bad events in [0, 1].
+    :param rate: rate of bad events in [0, 1]; all arrays and both bounds have its shape.
     :param n: effective number of trials: trials over the design effect (Rao and Scott 1992, Biometrics 48, 577–585).
         Where it is 0 the bounds are 0 and 1.
     :param none: where no trial was a bad event; the lower bound is exactly 0.
@@ -99,6 +99,7 @@ def gamma_quantile(shape: Floats) -> Floats:
     logarithm as a function of ln g is concave and has the slope x / Σ, so Newton's method always converges.
 
     :param shape: (n,) x, in (0, ``FEW_EVENTS``).
+    :returns: (n,), of a gamma distribution with the scale 1.
     """
     log_gamma = np.array([math.lgamma(x + 1) for x in shape.tolist()], dtype=np.float64)
     log_g: Floats = (math.log(FEW_EVENTS_SHARE) + log_gamma) / shape
@@ -115,10 +116,13 @@ def gamma_quantile(shape: Floats) -> Floats:
 
 
 def success_rates(judged: Floats, successes: Floats) -> Floats:
-    """Return the success rate of each bin, (n, 10), shrunk towards the overall rate.
+    """Return the success rate of each bin, (n, 10), shrunk towards the overall rate (certainty.md §4b, "ece").
 
-    Two successes and two failures are added to the overall rate (Agresti and Coull 1998, The American Statistician 52,
-    119–126).
+    The overall rate o has two more successes and two more failures (Agresti and Coull 1998, The American Statistician
+    52, 119–126). Each bin has its share of these four trials, and two more trials with the rate o.
+
+    :param judged: (n, 10) judged traces by bin.
+    :param successes: (n, 10) their successes.
     """
     total = np.sum(judged, axis=-1, keepdims=True)
     share = ratio(judged, total)
@@ -138,8 +142,8 @@ def calibration_bounds(
     :param judged: (n, 10) judged traces by bin.
     :param confidence: (n, 10) their sums of confidence.
     :param successes: (n, 10) their successes.
-    :param effect: (n,) design effect.
-    :returns: bounds of ECE; 0 where no trace was judged.
+    :param effect: (n,) design effect of calibration.
+    :returns: bounds of ECE; 0 where no trace was judged. The bounds are not limited to [0, 1].
     """
     total_or_one = np.maximum(np.sum(judged, axis=-1, keepdims=True), 1.0)
     gap = np.abs(confidence - successes) / total_or_one
@@ -184,7 +188,7 @@ def divergence(
 
     :param recent: (n, 3, 10) counts in the window.
     :param baseline: (n, 3, 10) counts in the baseline.
-    :param effect: moments of the design-effect matrices.
+    :param effect: (n, 3) moments of the design-effect matrices.
     :param pseudo_count: α of :func:`ciris_scoring.statistics.resilience.smoothed`.
     :param min_sample: number of values in each window from which a metric is measurable.
     """
@@ -219,7 +223,8 @@ def drift_bounds(metrics: Divergence, level: Level) -> TwoCentred:
     is less than 1 − exp(−mean KL) where the metrics differ. The ratio of the two is taken at the centre (certainty.md
     §3, "delta_drift").
 
-    :returns: bounds of δ_drift; 0 where no metric is measurable.
+    :param metrics: (n, 3), of :func:`divergence`.
+    :returns: bounds of δ_drift; 0 where no metric is measurable. The bounds are not limited to [0, 1].
     """
     some = np.maximum(np.count_nonzero(metrics.measured, axis=-1), 1.0)
     kl, raw, null_variance, slope_variance, slope_limit = (

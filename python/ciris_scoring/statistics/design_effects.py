@@ -2,9 +2,9 @@
 
 An agent's own days say little about its design effect: 7 + 23 days give a ratio with a standard error of 0.27. So the
 agent's own ratio is shrunk towards 1 + (n̄ − 1) · icc, Kish's design effect of clusters. icc is the fleet's correlation
-within days, and n̄ the agent's number of traces per day (certainty.md §3, "Design effect"). The own and the fleet's
-value are averaged by their degrees of freedom (Smyth 2004, Statistical Applications in Genetics and Molecular Biology
-3, article 3).
+within days, and n̄ the agent's number of traces per day (certainty.md §3, "Design effect"). The weight of the
+own value is the inverse of its variance, and that of the fleet's value is fixed, like the prior degrees of freedom of a
+moderated variance (Smyth 2004, Statistical Applications in Genetics and Molecular Biology 3, article 3).
 
 The constants were set by simulation, so that 95 % intervals contain the truth as often as docs/measuring.md
 ("Intervals") says. ``make bench BENCH='coverage --part intervals'`` repeats it.
@@ -18,10 +18,12 @@ from ciris_scoring.statistics.inputs import Floats, Integers, Places
 from ciris_scoring.statistics.residuals import EFFECTS, Residuals, ratio
 
 FLEET_WEIGHT = 10.0
-"""Weight of the fleet's value for rates and calibration, in degrees of freedom (certainty.md §3)."""
+"""Weight of the fleet's value. For the design effects of rates and calibration it is an inverse variance
+(:func:`own_weight`; certainty.md §3). For the steady score, changes and durations of episodes it is in degrees of
+freedom (certainty.md §4 and §4b)."""
 
 FLEET_WEIGHT_HISTOGRAM = 4.0
-"""Weight of the fleet's value for histograms, in days. Set by simulation."""
+"""Weight of the fleet's value for histograms, in degrees of freedom. Set by simulation."""
 
 LEAST_EFFECT: Floats = np.array([0.1 if effect == "i_coverage" else 1.0 for effect in EFFECTS])
 """Smallest design effect (certainty.md §3). Coverage counts ten fields per trace: if they were independent, its
@@ -38,13 +40,13 @@ weight ``FLEET_WEIGHT``."""
 
 MIN_EPISODES = 3
 """Smallest number of recovered episodes of an agent whose variation counts. Fewer say almost nothing about the
-variation."""
+variation. The value is a choice; docs/measuring.md was measured with it."""
 
 MOST_LOG_VARIANCE = 9.0
-"""Largest variance of the logarithms of durations. It keeps the coefficient of variation below 100."""
+"""Largest variance of the logarithms of durations. It keeps the coefficient of variation below 100: √(e⁹ − 1) = 90."""
 
 MOST_EPISODES = 1_000.0
-"""Largest number of episodes of one agent that count, so that no agent decides for the fleet."""
+"""Largest number of episodes of one agent that count, so that no agent decides for the fleet. The value is a choice."""
 
 UNIT, UNIT_EPISODES = 2.0**-36, 2.0**-30
 """Units of the sums for correlations and for episodes. Sums are integers, so a result does not depend on the order of
@@ -71,7 +73,7 @@ class FleetValues(NamedTuple):
 
 
 def empty_fleet_sums(n_windows: int, n_periods: int) -> FleetSums:
-    """Return sums of 0, to which agents can be added."""
+    """Return sums of 0, to which agents can be added. ``n_periods`` is the number of periods of the arrays."""
     return FleetSums(
         np.zeros((n_windows, n_periods + 1, len(EFFECTS), 2), dtype=np.int64),
         np.zeros((n_windows, n_periods + 1, 2), dtype=np.int64),
@@ -83,6 +85,8 @@ def own_weight(residuals: Residuals) -> Floats:
 
     The weight is the inverse of the ratio's approximate variance. This has two terms: 2/degrees of freedom, as for any
     sample variance, and 1/expected, for the excess kurtosis of Poisson counts.
+
+    :param residuals: (n, q) residuals; the weights have the same shape.
     """
     informative = (residuals.degrees > 0) & (residuals.expected > 0)
     degrees = np.where(informative, residuals.degrees, 1.0)
@@ -125,7 +129,7 @@ def add_episodes(
 
 
 def fleet_values(sums: FleetSums) -> FleetValues:
-    """Compute correlations and coefficient of variation from the sums over all agents."""
+    """Compute correlations and coefficient of variation from the sums over all agents (certainty.md §3)."""
     weighted, weight = sums.icc[..., 0].astype(np.float64), sums.icc[..., 1].astype(np.float64)
     episodes = sums.episodes.astype(np.float64) * UNIT_EPISODES
     prior = FLEET_WEIGHT * np.log1p(EPISODE_CV**2)
@@ -151,7 +155,10 @@ def design_effects(residuals: Residuals, icc: Floats) -> Floats:
 
 
 def fleet_effect(residuals: Residuals, icc: Floats) -> Floats:
-    """Return the design effect that the fleet's correlation implies, at least the smallest of ``LEAST_EFFECT``."""
+    """Return the design effect that the fleet's correlation implies, at least the smallest of ``LEAST_EFFECT``.
+
+    :param icc: (n, q), the fleet's correlation at each row's window and as-of; the result has the same shape.
+    """
     result: Floats = np.maximum(LEAST_EFFECT.min(), 1 + (residuals.mean_per_day - 1) * icc)
     return result
 
@@ -176,7 +183,7 @@ def histogram_effect(
     (tr V)²/ν. The estimator of Bai and Saranadasa (1996, Statistica Sinica 6, 311–329) corrects this. V is shrunk as a
     whole, towards the multinomial covariance (I − √p √pᵀ) times the fleet's design effect.
 
-    :param residuals: (n, 3).
+    :param residuals: (n, 3) residuals of the histograms, in the order of ``METRICS``.
     :param trace: (n, 3) the agent's own tr V.
     :param squared_trace: (n, 3) the agent's own tr V².
     :param free_bins: (n, 3) bins used by window or baseline, less 1.

@@ -2,7 +2,8 @@
 
 The events of the last 4, 7, 14, 28 and 42 days are each compared with the events of up to 90 days before. They are
 compared by signed roots of likelihood ratios, which are about standard normal if nothing has changed. Durations are
-compared by their logarithms, so that one long episode does not decide.
+compared by their logarithms, so that one long episode does not decide. certainty.md §4, "episode", defines all
+constants. Their values are choices; docs/measuring.md, "Alarms", was measured with them.
 """
 
 from typing import NamedTuple
@@ -29,7 +30,7 @@ WORSE_BEFORE, DEFERRALS_BEFORE = 0.25, 0.5
 """Loss and number of deferrals that are added to the deferrals before the window, because few deferrals say little."""
 
 KINDS = ("longer", "more_often", "judged_worse")
-"""Ways in which events can be worse."""
+"""Ways in which events can be worse, in the order in which equal values are preferred."""
 
 
 class EventChange(NamedTuple):
@@ -51,7 +52,9 @@ class EventChange(NamedTuple):
 def event_changes(events: Events, present: Present, periods_per_day: int) -> EventChange:
     """Find the most significant change for the worse of episodes or deferrals of each pair of ``present``.
 
-    :param events: the events of :func:`long_run`.
+    :param events: episodes that ended, and deferrals whose outcome became known, in the last 132 days before any as-of,
+        or later.
+    :param periods_per_day: 1 or 24.
     """
     n_windows = len(RECENT_WINDOWS)
     starts = (*RECENT_WINDOWS, *(days + BASE_DAYS for days in RECENT_WINDOWS))
@@ -107,11 +110,14 @@ def event_changes(events: Events, present: Present, periods_per_day: int) -> Eve
 def longer(n: Sides, log_hours: Sides, squares_before: Floats, episode_cv: Floats) -> Floats:
     """Compute the signed root of the likelihood ratio of longer durations: the root of ν ln(1 + t²/ν).
 
-    t is the t statistic of the two mean logarithms of durations, and ν the degrees of freedom of their variance.
+    t is the t statistic of the two mean logarithms of durations, and ν the degrees of freedom of their variance
+    (certainty.md §4, "Longer").
 
-    :param squares_before: sums of the squared logarithms of the hours of the episodes before the window.
-    :param episode_cv: the fleet's coefficient of variation of durations.
-    :returns: 0 without an episode on one of the sides, or if durations are not longer.
+    :param n: numbers of episodes, (n, windows) on each side.
+    :param log_hours: sums of the logarithms of their hours.
+    :param squares_before: (n, windows) sums of the squared logarithms of the hours of the episodes before the window.
+    :param episode_cv: (n, 1) the fleet's coefficient of variation of durations.
+    :returns: (n, windows); 0 without an episode on one of the sides, or if durations are not longer.
     """
     known = (n.now > 0) & (n.before > 0)
     now, before = (np.where(known, of, 1.0) for of in n)
@@ -128,9 +134,9 @@ def _log_term(count: Floats, expected: Floats) -> Floats:
 
 
 def excess(n: Floats, exposure: Floats, n_before: Floats, exposure_before: Floats) -> Floats:
-    """Compute the signed root of the likelihood ratio of two Poisson rates (certainty.md §4).
+    """Compute the signed root of the likelihood ratio of two Poisson rates (certainty.md §4, "More often").
 
-    :param n: events.
+    :param n: events; all arrays and the result have one shape.
     :param exposure: days or trials in which they happened.
     :param n_before: events before, in ``exposure_before``.
     :returns: 0 where the rate is not higher than before, or where nothing is known of the time before.
@@ -142,7 +148,8 @@ def excess(n: Floats, exposure: Floats, n_before: Floats, exposure_before: Float
 
 
 def share_rose(bad: Floats, n: Floats, bad_before: Floats, n_before: Floats) -> Floats:
-    """Compute the signed root of the likelihood ratio of two shares bad/n and bad_before/n_before.
+    """Compute the signed root of the likelihood ratio of two shares bad/n and bad_before/n_before (certainty.md §4,
+    "Judged worse"). All arrays and the result have one shape.
 
     :returns: 0 where the share is not larger than before.
     """

@@ -14,7 +14,7 @@ from ciris_scoring.statistics.windows import CONFIDENCE_UNITS, MICROSECONDS_PER_
 
 
 class Components(NamedTuple):
-    """Components of n rows; (n,) each, neutral where unmeasured."""
+    """Components of n rows; (n,) each, neutral where unmeasured. All but ``mttr_hours`` and counts are in [0, 1]."""
 
     i_chain: Floats
     i_coverage: Floats
@@ -30,7 +30,7 @@ class Components(NamedTuple):
 def components(columns: Columns, parameters: Parameters) -> Components:
     """Compute the components of n rows (scoring.md §4 to §6).
 
-    :param columns: as returned by :func:`ciris_scoring.statistics.windows.window_columns`.
+    :param columns: (n, ...) as returned by :func:`ciris_scoring.statistics.windows.window_columns`.
     """
     n = columns["n_traces"]
     n_open, open_time = columns["n_open_episodes"], columns["open_microseconds"]

@@ -10,10 +10,10 @@ Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 
 METRICS = ("csdma_plausibility_score", "dsdma_domain_alignment", "coherence_level")
-"""The metrics whose histograms measure drift, in the order of the arrays."""
+"""The metrics whose histograms measure drift, in the order of the arrays (scoring.md §5)."""
 
 LEAST_HOURS = 0.01
-"""Shortest duration of an episode in hours. Shorter durations count as this number (certainty.md §4), because otherwise
+"""Shortest duration of an episode in hours. Shorter durations count as this number (certainty.md §4 and §4b): otherwise
 a difference of one second between very short episodes would be a large variation of the logarithms."""
 
 LEAST_LOG_HOURS = float(np.log(LEAST_HOURS))
@@ -100,7 +100,8 @@ class Window(NamedTuple):
 class Parameters(NamedTuple):
     """The published parameters that the statistics use, with the names of ``int_scoring_parameters``.
 
-    Benchmarks, which have no database, use the defaults. A test checks that they are those of the macros.
+    docs/configuration.md gives meaning, unit and range of each; scoring.md has the formulas. Benchmarks, which have no
+    database, use the defaults. A test checks that they are those of the macros.
     """
 
     lambda_c: float = 5.0
@@ -121,7 +122,7 @@ class Parameters(NamedTuple):
 
 
 class Level(NamedTuple):
-    """Standard normal quantiles of the two sides of an interval."""
+    """Standard normal quantiles of the two sides of an interval, in standard deviations."""
 
     z_worse: float
     """Quantile of the bound towards a worse score."""

@@ -123,7 +123,7 @@ def agents_per_chunk(n_periods: int) -> int:
 
 
 class Intervals(NamedTuple):
-    """Scores and confidence bounds of n rows. NaN is null. ``low`` ≤ value ≤ ``high`` everywhere."""
+    """Scores and confidence bounds of n rows. NaN is null. ``low`` ≤ value ≤ ``high`` wherever they are not null."""
 
     capacity_score: Floats
     """(n,); null below ``min_traces``, as are its bounds."""
@@ -144,9 +144,9 @@ class Intervals(NamedTuple):
     """(n,) index into ``COMPONENTS`` of the component that widens the interval most; −1 where none does, or without a
     score."""
     sigma: Floats
-    """(n,) coherence state at the as-of, which S averages (scoring.md §7)."""
+    """(n,) coherence state σ at the as-of (scoring.md §7). S averages σ/σ_max."""
     sigma_max: Floats
-    """(n,) the state if every signal were coherent."""
+    """(n,) σ_max at the as-of: the state if every signal were coherent."""
     s_score: Floats
     """(n,) S; null where unmeasured."""
     drift: Floats
@@ -178,7 +178,8 @@ def sum_fleet(
     :param sums: sums of the chunk's agents.
     :param rows: all scored rows of these agents.
     :param periods_per_day: 1 or 24.
-    :param others: sums over other agents, to which those of the chunk are added, in place.
+    :param others: sums over other agents, to which those of the chunk are added, in place. None stands for sums of 0.
+    :returns: ``others``, or new sums.
     """
     fleet = others or empty_fleet_sums(len(windows), sums.n_traces.shape[1])
     totals = day_totals(sums, _first_period(rows, windows, periods_per_day), periods_per_day)
@@ -208,6 +209,7 @@ def compute_intervals(
     """Second pass: compute scores and confidence bounds of the rows of a chunk of agents (certainty.md §3).
 
     :param sums: sums of the chunk's agents.
+    :param rows: n rows of these agents, in any order, which is also that of the result.
     :param fleet: values of the fleet, from :func:`fleet_values`.
     :param periods_per_day: 1 or 24.
     """

@@ -48,7 +48,9 @@ EVENT_WINDOWS = (7, 14, 28, 56, 112, 224, 364)
 of 30 days was 0.055 with these windows, and 0.059 with a longest window of 132 days."""
 
 RATE_EVENTS, RATE_MEAN = 0.5, 0.02
-"""Prior of a rate: half an event (Jeffreys 1946, Proceedings of the Royal Society A 186, 453–461), mean 2 %."""
+"""Prior of a rate: half an event (Jeffreys 1946, Proceedings of the Royal Society A 186, 453–461), mean 2 %. This prior
+and those below are from certainty.md §4b. They are weak: with the fleet's means in place of theirs, the error of the
+simulated year changed by less than 0.001."""
 QUALITY_EVENTS, QUALITY_MEAN = 1.0, 0.2
 """Prior of the loss of a deferral: one event, mean 0.2."""
 EVENT_WEIGHT, EPISODES_PER_DAY, DEFERRALS_PER_DAY = 0.5, 0.03, 0.3
@@ -62,16 +64,17 @@ SAME_MODE, MODE_PAIRS = 1.0, 4.0
 """Prior of the share of episodes that repeat the failure mode of the previous episode: one of four."""
 
 EFFECT_WINDOW = TRACE_WINDOWS.index(90)
-"""Window over which the design effect is measured."""
+"""Position of the window over which the design effect is measured (certainty.md §4b, "Design effect")."""
 SUCCESS_WINDOW, SHARE_WINDOW = TRACE_WINDOWS.index(56), TRACE_WINDOWS.index(14)
-"""Windows for ECE: the success rates, from which the variance of gaps is computed, and the share of each bin."""
+"""Positions of the windows for ECE: for the success rates, from which the variance of gaps is computed, and for the
+shares of the bins (certainty.md §4b, "ece")."""
 LEAST_VARIANCE = 0.02
-"""Smallest variance of an outcome in a bin of confidence: success in 98 % or 2 %."""
+"""Smallest variance of an outcome in a bin of confidence, that of success in 98 % or 2 % (certainty.md §4b, "ece")."""
 DAYS_PER_DEGREE = 1.5
 """Pairs of neighbouring days per degree of freedom of their squared differences, for normal values (von Neumann 1941,
 Annals of Mathematical Statistics 12, 367–395)."""
 VARIATION_UNITS = 2.0**40
-"""Number of integer units that stand for a squared difference of 1."""
+"""Number of integer units that stand for a squared difference of 1 (certainty.md §4b, "Design effect")."""
 
 SPREAD = (0.63, 2.2)
 """The log-normal's σ is multiplied by SPREAD[0] + SPREAD[1] · y², where y is the probability that any component changed
@@ -79,13 +82,15 @@ in the last 14 days. Set by simulation, so that intervals contain the long run o
 or more of the agent-days in the 14 days after a change (docs/measuring.md, "A year")."""
 
 MOST_EPISODES = 20
-"""Largest number of episodes in a window for which R is computed. A larger number counts as this number."""
+"""Largest number of episodes in a window for which R is computed. A larger number counts as this number (certainty.md
+§4b, "R")."""
 NODES, NODE_WEIGHTS = (
     values / scale for values, scale in zip(hermegauss(7), (1.0, np.sqrt(2 * np.pi)), strict=True)
 )
-"""Gauss-Hermite quadrature for a standard normal distribution."""
+"""Gauss-Hermite quadrature for a standard normal distribution, with seven nodes (certainty.md §4b, "R")."""
 THREE_POINTS = np.sqrt(3.0)
-"""Distance of the outer points of the three-point quadrature, which have the weight 1/6 each."""
+"""Distance in standard deviations of the outer points of the three-point Gauss-Hermite quadrature. They have the weight
+1/6 each (certainty.md §4b, "Loss")."""
 
 
 class Present(NamedTuple):
@@ -121,14 +126,16 @@ class LongRun(NamedTuple):
     q_deferral: Floats
     """Expected quality of deferrals. A window without a deferral counts as 1."""
     score: Floats
+    """Steady score; 0 without a signal."""
     log_sd: Floats
     """σ of the logarithm of the loss beyond the fixed cost of R; 0 if the score is 0."""
     low: Floats
     high: Floats
+    """Bounds of the 95 % interval of the score."""
 
 
 class _Part(NamedTuple):
-    """Loss of a component: mean, variance, and the probability of a recent change."""
+    """Loss of a component: mean, variance, and the probability of a recent change; (n,) each."""
 
     loss: Floats
     variance: Floats
@@ -143,11 +150,14 @@ def long_run(
     parameters: Parameters,
     periods_per_day: int,
 ) -> list[LongRun]:
-    """Estimate the steady score for each length of window.
+    """Estimate the steady score of the n pairs for each length of window (certainty.md §4b).
 
     :param sums: sums of the agents over at least ``TRACE_WINDOWS[-1]`` days before each as-of, or over their history.
     :param events: episodes that ended, and deferrals whose outcome became known, in the last ``EVENT_WINDOWS[-1]`` days
         before any as-of, or later.
+    :param window_days: lengths W of the windows in days.
+    :param periods_per_day: 1 or 24.
+    :returns: one element for each length.
     """
     bad, trials, unmeasured = _rate_sums(sums, present, parameters, periods_per_day)
     found = rates(bad, trials, RATE_EVENTS, RATE_MEAN, TRACE_WINDOWS)
@@ -227,10 +237,11 @@ def _together(
 
 
 def nested(per_period: Integers, present: Present, windows: tuple[int, ...], periods_per_day: int) -> Floats:
-    """Return the sums over the last days of each pair, (n, windows, ...).
+    """Return the sums over the last days before the as-of of each pair, (n, windows, ...).
 
     :param per_period: (agents, periods, ...) counts.
     :param windows: numbers of days.
+    :param periods_per_day: 1 or 24.
     """
     as_of = present.as_of[:, None]
     starts = as_of - np.array(windows) * periods_per_day
@@ -272,13 +283,14 @@ def _rate_sums(
 def design_effects(
     sums: PeriodSums, agent: Integers, as_of: Integers, icc: Floats, periods_per_day: int
 ) -> Floats:
-    """Return the design effects of the rates and of successes over 90 days, (n, 8).
+    """Return the design effects of the rates and of successes over 90 days, (n, 8) (certainty.md §4b).
 
     They are computed from differences of neighbouring days, so that a lasting change of a rate counts once.
 
     :param agent: (n,) agents.
     :param as_of: (n,) numbers of periods of ``sums`` before the as-of.
     :param icc: (n, 11) the fleet's correlations of the traces of a day, in the order of ``EFFECTS``.
+    :param periods_per_day: 1 or 24.
     """
     y, n = rate_counts(sums)
     successes, judged = (
@@ -374,7 +386,11 @@ class EpisodeSums(NamedTuple):
 def episode_sums(
     episodes: FragileEpisodes, present: Present, days: tuple[int, ...], periods_per_day: int
 ) -> EpisodeSums:
-    """Return sums over the episodes that ended in each given number of days before the as-of."""
+    """Return sums over the episodes that ended in each given number of days before the as-of of each pair.
+
+    :param episodes: m episodes, those of an agent in the order of its traces.
+    :param days: numbers of days; the open episode does not count.
+    """
     ended = episodes.ended()
     order = np.lexsort((ended.recovered, ended.agent))  # stable, so the order of an agent's episodes stays
     agent, recovered, mode = ended.agent[order], ended.recovered[order], ended.mode[order]
@@ -397,7 +413,7 @@ def deferral_sums(
     deferrals: Deferrals, present: Present, days: tuple[int, ...], periods_per_day: int
 ) -> tuple[Integers, Floats]:
     """Return number and value of the deferrals whose outcome became known in each given number of days before the
-    as-of, (n, days)."""
+    as-of, (n, days) each. Values are from 0 to 1 for a deferral."""
     known = np.maximum(deferrals.created, deferrals.judged)
     order = np.lexsort((known, deferrals.agent))
     order = order[known[order] < NEVER]
@@ -409,7 +425,11 @@ def deferral_sums(
 def days_observed(
     first_period: Integers, present: Present, days: tuple[int, ...], periods_per_day: int
 ) -> Floats:
-    """Return how many of each given number of days before the as-of lie after the agent's first trace, (n, days)."""
+    """Return how many of each given number of days before the as-of lie after the start of the period with the agent's
+    first trace, (n, days).
+
+    :param first_period: (agents,) that period; it may be negative.
+    """
     age = (present.as_of - first_period[present.agent]) / periods_per_day
     return np.minimum(np.array(days, dtype=np.float64), age[:, None])
 
@@ -417,9 +437,10 @@ def days_observed(
 def variance_of_log_hours(
     n: Floats, log_hours: Floats, squares: Floats, episode_cv: Floats
 ) -> tuple[Floats, Floats]:
-    """Return the variance of the logarithms of the hours of episodes, and its degrees of freedom.
+    """Return the variance of the logarithms of the hours of episodes, and its degrees of freedom (certainty.md §4b).
 
     The variance is the agent's own, shrunk towards the fleet's with the weight of ``FLEET_WEIGHT`` degrees of freedom.
+    All arrays are broadcast to the shape of the results.
 
     :param n: number of episodes.
     :param log_hours: sum of the logarithms of their hours.
@@ -509,11 +530,16 @@ def _loss_of_episodes(
 def resilience_by_number(
     log_mean: Floats, log_variance: Floats, modes: Floats, parameters: Parameters
 ) -> list[Floats]:
-    """Return the expected R of a window with 0, 1, ... ``MOST_EPISODES`` episodes and without drift.
+    """Return the expected R, (n,), of a window with 0, 1, ... ``MOST_EPISODES`` episodes and without drift
+    (certainty.md §4b, "R").
 
     The mean duration of k log-normal episodes is taken as log-normal with the same mean and variance (Fenton 1960, IRE
     Transactions on Communications Systems 8, 57–67). The share of relapses is its expectation if the failure modes are
     equally likely.
+
+    :param log_mean: (n,) mean of ln hours of an episode.
+    :param log_variance: (n,) variance of ln hours.
+    :param modes: (n,) effective number of failure modes, more than 0.
     """
     result = [np.broadcast_to(norm(1.0, parameters), log_mean.shape)]
     for k in range(1, MOST_EPISODES + 1):
@@ -529,7 +555,11 @@ def resilience_by_number(
 
 
 def expected_resilience(n: Floats, given_number: list[Floats]) -> Floats:
-    """Return the expected R of a window whose number of episodes is a Poisson variable with mean n."""
+    """Return the expected R, (n,), of a window whose number of episodes is a Poisson variable (certainty.md §4b, "R").
+
+    :param n: (n,) mean number of episodes.
+    :param given_number: results of :func:`resilience_by_number`.
+    """
     share = np.exp(-n)
     left = 1 - share
     result = share * given_number[0]

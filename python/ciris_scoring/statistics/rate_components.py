@@ -17,7 +17,7 @@ PARTS = tuple(one.component for one in COMPONENT_ROWS if one.has_design_effect)
 """The rate components, in the order of the arrays."""
 
 LEAST_UNDER_LOGARITHM = 1e-9
-"""Smallest argument of a logarithm, so that every loss is finite (certainty.md §4)."""
+"""Smallest argument of a logarithm, so that every loss is finite (certainty.md §4, "By window")."""
 
 
 class RateComponents(NamedTuple):
@@ -32,7 +32,10 @@ class RateComponents(NamedTuple):
 
 
 def rate_components(bounds: Intervals, parameters: Parameters) -> RateComponents:
-    """Compute the losses at the published components, with their standard deviations."""
+    """Compute the losses at the published components, with their standard deviations (certainty.md §4, "By window").
+
+    :param bounds: n rows, or arrays of any shape (...) in place of n.
+    """
 
     def loss(part: str, value: Floats) -> Floats:
         if part in ("d_identity", "k_contradiction"):

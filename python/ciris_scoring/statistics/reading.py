@@ -165,7 +165,11 @@ class BlockReader:
         self._events = Events(self._deferrals(), self._episodes(), self._first_periods())
 
     def batch(self, agents: range) -> Batch:
-        """Return the sums and the scored rows of these agents."""
+        """Return the sums and the scored rows of these agents, which are renumbered from 0.
+
+        :param agents: positions in the list of the block's agents.
+        :raises StepError: a sum is null or has the wrong length.
+        """
         if agents in self._kept:
             return self._kept[agents].changed(_widened)
         sums, counts = self._sums(agents)
@@ -179,7 +183,7 @@ class BlockReader:
         return batch
 
     def events(self, agents: range) -> Events:
-        """Return the deferrals and fragile episodes of these agents."""
+        """Return the deferrals and fragile episodes of these agents, which are renumbered from 0."""
         deferrals, episodes, first_period = self._events
         first_period = first_period[agents.start : agents.stop]
         return Events(of_agents(deferrals, agents), of_agents(episodes, agents), first_period)
@@ -396,7 +400,7 @@ def _widened(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def batches(batch: Batch, size: int) -> Iterator[tuple[range, Batch]]:
-    """Divide a batch into parts of ``size`` agents, whose sums are views, and yield each with its agents."""
+    """Divide a batch into parts of ``size`` agents, whose sums are views, and yield each with its agents' positions."""
     n_agents = len(batch.sums.n_traces)
     for first in range(0, max(n_agents, 1), size):
         agents = range(first, min(first + size, n_agents))

@@ -41,6 +41,7 @@ def red_flags(dbt: Any, connection: Any, inputs: Mapping[str, str]) -> str:
     :param connection: dbt's connection, inside the transaction of the materialization.
     :param inputs: relations ``windows``, ``agents``, ``agent_names`` and ``agent_periods``.
     :returns: the query that selects the raised red flags.
+    :raises StepError: a sum is null or has the wrong length.
     """
     session = Session(connection)
     relations = {name: sql.SQL(relation) for name, relation in inputs.items()}

@@ -94,7 +94,7 @@ Inputs = Mapping[str, Any]
 
 
 def raised_red_flags(inputs: Inputs) -> Iterator[Raised]:
-    """Yield the red flags of the rows of whole fleets.
+    """Yield the red flags of n rows of whole fleets (certainty.md §5; docs/signs.md).
 
     :param inputs: the columns, and ``fleet``, (n,): the number of each row's as-of and window, in ascending order.
     """
@@ -258,11 +258,10 @@ def _repeated_records(inputs: Inputs) -> Iterator[Raised]:
 
 
 def excess_z(x: Any, n: Any, y: Any, m: Any) -> Floats:
-    """Compute by how many standard errors the share x/n exceeds y/m: the two-proportion z test with a pooled variance.
+    """Compute by how many standard errors the share x/n exceeds y/m: the two-proportion z test with a pooled variance
+    (docs/signs.md). Its square is Pearson's chi-square of the 2 × 2 table.
 
-    Its square is Pearson's chi-square of the 2 × 2 table.
-
-    :returns: 0 where both shares are 0 or both are 1; NaN where one is unknown (certainty.md §5).
+    :returns: (n,); 0 where the pooled share is 0 or 1, NaN where a share is unknown.
     """
     pooled = _ratio(x + y, n + m)
     error = np.sqrt(pooled * (1 - pooled) * (_ratio(1, n) + _ratio(1, m)))
@@ -277,6 +276,7 @@ def is_beyond_chance(x: Integers, mean: Floats, chance: float) -> Booleans:
 
     :param x: (n,) counts.
     :param mean: (n,) expected counts.
+    :param chance: largest probability, such as 0.0001.
     """
     result = np.zeros(len(x), dtype=bool)
     above = np.flatnonzero(x > mean)

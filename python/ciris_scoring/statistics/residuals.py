@@ -28,7 +28,7 @@ EFFECTS = (*RATES, "ece", *(f"delta_{metric}" for metric in METRICS))
 """The 11 quantities that have a design effect: the rates, calibration, and the histograms of the three metrics."""
 
 FIELDS_PER_TRACE = len(REQUIRED_FIELDS)
-"""Fields that coverage counts in each trace."""
+"""Fields that coverage counts in each trace (scoring.md §4)."""
 
 EVENT_UNITS: Floats = np.array([1.0 / FIELDS_PER_TRACE if rate == "i_coverage" else 1.0 for rate in RATES])
 """Traces per event of each rate: a missing field is a tenth of a trace."""
@@ -51,7 +51,7 @@ class Residuals(NamedTuple):
     expected: Floats
     """Expectation of ``observed`` with independent traces; for a histogram, times (bins used − 1)."""
     clustering: Floats
-    """Amount that a correlation of 1 between the traces of a day would add."""
+    """Amount that a correlation of 1 between the traces of a day would add to ``observed``."""
     degrees: Floats
     """Degrees of freedom: number of days minus number of means. Window and baseline count only where both outcomes
     occur."""
@@ -62,7 +62,7 @@ class Residuals(NamedTuple):
 def ratio(
     numerator: Floats | Integers, denominator: Floats | Integers, otherwise: Floats | float = 0.0
 ) -> Floats:
-    """Return the quotient; ``otherwise`` where the denominator is 0."""
+    """Return the quotient, broadcast; ``otherwise`` where the denominator is not above 0, or is NaN."""
     shape = np.broadcast(numerator, denominator).shape
     result = np.array(np.broadcast_to(otherwise, shape), dtype=np.float64)
     return np.divide(numerator, denominator, out=result, where=denominator > 0)
@@ -125,7 +125,8 @@ class DayTotals(NamedTuple):
 def day_totals(sums: PeriodSums, first: int, periods_per_day: int) -> DayTotals:
     """Compute running totals of daily counts, of their squares and products, and of days with trials.
 
-    :param first: the first period that counts.
+    :param first: the first period that counts, as the number of array periods before it.
+    :param periods_per_day: 1 or 24.
     """
     sums = PeriodSums._make(values[:, first:] for values in sums)
     y, n = (day_sums(counts, periods_per_day) for counts in rate_counts(sums))
@@ -178,7 +179,7 @@ class Variation(NamedTuple):
 
 
 def variation(window: DaySums, baseline: DaySums) -> Variation:
-    """Compute the variation between days, of window and baseline together, each around its own mean."""
+    """Compute the variation between days of n rows, of window and baseline together, each around its own mean."""
     (own, matrix, size), (earlier, earlier_matrix, earlier_size) = map(_of_part, (window, baseline))
     together = Residuals(*map(np.add, own, earlier))._replace(mean_per_day=own.mean_per_day)
     v = ratio(matrix + earlier_matrix, (size + earlier_size)[..., None])

@@ -16,6 +16,7 @@ def day_sums(per_period: Integers, periods_per_day: int) -> Integers:
     Days are counted backwards from the as-of, so a window always contains whole days, also with hourly periods.
 
     :param per_period: (agents, periods, ...) counts.
+    :param periods_per_day: 1 or 24.
     :returns: (agents, periods + 1, ...); element t is the day that ends at period end t. Periods before the arrays are
         empty.
     """
@@ -33,7 +34,8 @@ def day_sums(per_period: Integers, periods_per_day: int) -> Integers:
 def running_totals(per_day: Integers, periods_per_day: int) -> Integers:
     """Compute running totals of quantities of days, in steps of a day.
 
-    :param per_day: (agents, periods + 1, q), as returned by :func:`day_sums`; element 0 is 0.
+    :param per_day: (agents, periods + 1, q) quantities of days, such as the results of :func:`day_sums`.
+    :param periods_per_day: 1 or 24.
     :returns: the same shape; element t is the sum over the days that end at t, t − 1 day, t − 2 days, and so on.
     """
     agents, ends, width = per_day.shape
@@ -49,7 +51,9 @@ def decayed_sum(per_period: Floats, length: int, keep: float = 1.0) -> Floats:
     """Compute sums over the last ``length`` periods, with weights that decay by age.
 
     :param per_period: (agents, periods, ...) numbers.
-    :param keep: factor by which the weight of a period falls with each later period; 1 for a plain sum.
+    :param length: number of periods.
+    :param keep: factor by which the weight of a period falls with each later period; 1 for a plain sum. The newest
+        period has the weight 1.
     :returns: (agents, periods + 1, ...); element t depends on the periods [t − length, t) only.
     """
     agents, periods, *inner = per_period.shape

@@ -82,7 +82,7 @@ class Numbers(NamedTuple):
 
 
 _SENT = {"int4": (">i4", 23), "int8": (">i8", 20), "float8": (">f8", 701)}
-"""Layout of each type in binary COPY, and its OID in PostgreSQL's catalogue."""
+"""Layout of each type in binary COPY, and its OID (PostgreSQL's catalogue pg_type)."""
 
 
 def types_of(columns: Mapping[str, NDArray[Any]]) -> dict[str, Numbers]:
@@ -125,7 +125,7 @@ class Session:
         """Read the rows of a query whose columns are numbers, or arrays of numbers.
 
         :param columns: type of each column of the query, in its order, by the name to return it under.
-        :returns: (n,) for numbers and (n, length) for arrays, int64 or float64.
+        :returns: (n,) for numbers and (n, length) for arrays, int64 or float64, by these names.
         :raises StepError: a row has a null, or an array of another length.
         """
         row = np.dtype([("fields", ">i2"), *((name, column.field) for name, column in columns.items())])
@@ -138,14 +138,14 @@ class Session:
             if all(column.is_sound(rows[name]) for name, column in columns.items()):
                 return {name: column.values(rows[name]) for name, column in columns.items()}
         raise StepError(
-            "The sums of windows or periods hold a null, or arrays that do not have ten bins. "
+            "The sums of windows or periods hold a null, or arrays of another length than this version writes. "
             "Build them again: dbt build --full-refresh --vars 'ciris_allow_rescoring: true'"
         )
 
     def write_numbers(self, table: str, columns: Mapping[str, NDArray[Any]]) -> None:
-        """Append rows to a temporary table. It is created if it does not exist.
+        """Append n rows to a temporary table, which is created if it does not exist.
 
-        :param columns: (n,) or (n, length) arrays by column name.
+        :param columns: (n,) or (n, length) arrays of int64 or float64, by column name.
         """
         types = types_of(columns)
         self.execute(

@@ -37,8 +37,8 @@ class Setting(NamedTuple):
 
     @property
     def longest_horizon(self) -> timedelta:
-        """Longest lookback horizon of any window, of the steady score and of changes. Design effects of the steady
-        score compare neighbouring days, so it has one more day."""
+        """Longest lookback horizon of any window, of the steady score and of changes. The steady score has one more day
+        than ``TRACE_WINDOWS``, because its design effects compare each day with the day before."""
         return timedelta(days=max(TRACE_WINDOWS[-1] + 1, *(window.horizon_days for window in self.windows)))
 
 

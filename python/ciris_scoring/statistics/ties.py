@@ -10,10 +10,11 @@ import numpy as np
 from ciris_scoring.statistics.inputs import Integers, Rows, Window
 
 CLOSE = 60
-"""Thousandths by which close plausibilities differ at most."""
+"""Thousandths by which close plausibilities differ at most (certainty.md §5, "constant_value")."""
 
 ABSENT = 1001
-"""Digit for a score that the trace does not have. Other scores are 0 to 1000 thousandths."""
+"""Digit for a score that the trace does not have. Other scores are 0 to 1000 thousandths. The macros, which write the
+digits, read this constant and ``BASE``."""
 
 BASE = ABSENT + 1
 """Number of possible digits of a score."""
@@ -47,7 +48,12 @@ class Ties(NamedTuple):
 
 
 def count_ties(scored: Scored, rows: Rows, windows: tuple[Window, ...], periods_per_day: int) -> Ties:
-    """Count the traces and pairs with equal scores in each row's window."""
+    """Count the traces and pairs with equal scores in each row's window (certainty.md §5, "repeated_records").
+
+    :param scored: the m traces of the agents, in any order; traces outside the windows do not count.
+    :param rows: the n rows.
+    :param periods_per_day: 1 or 24.
+    """
     n_agents = int(max(rows.agent.max(initial=-1), scored.agent.max(initial=-1))) + 1
     scored = Scored._make(values[np.argsort(scored.period, kind="stable")] for values in scored)
     plausibility, others = np.divmod(scored.triple, BASE * BASE)

@@ -30,13 +30,15 @@ from ciris_scoring.statistics.inputs import (
 from ciris_scoring.statistics.red_flags import DAYS_TO_JUDGE
 
 NEVER = np.iinfo(np.int64).max // 4
-"""Period of an event that was not known at the run's as-of."""
+"""Period of an event that was not known at the run's as-of. The factor leaves room for adding lengths of windows."""
 
 MICROSECONDS_PER_HOUR = 3_600_000_000
 VALUE_UNITS, CONFIDENCE_UNITS = 1_000_000_000, 100_000_000_000
-"""Number of integer units per 1 in running totals of the values of deferrals, and of confidences."""
+"""Number of integer units per 1 in running totals of the values of deferrals, and of confidences. 9e7 traces with
+confidence 1 fit 64 bits."""
 LOG_UNITS, SQUARE_UNITS = 1_000_000_000_000, 10_000_000_000
-"""Number of integer units per 1 in running totals of logarithms of hours, and of their squares."""
+"""Number of integer units per 1 in running totals of logarithms of hours, and of their squares. Two kinds of numbers of
+a single period have ``LOG_UNITS`` too: the squares, and the fractions of the success weights of replay."""
 
 ARRAYS = ("n_checked", "n_unreported", "n_contradicted")
 """Counters that are arrays, with one element for each field of ``red_flags.FIELDS``."""
@@ -52,7 +54,7 @@ class Deferrals(NamedTuple):
     created: Integers
     """Period in which the deferral was raised."""
     judged: Integers
-    """Period from which the outcome is known; ``NEVER`` if it is not."""
+    """Period in which the outcome became known; ``NEVER`` if it did not."""
     value: Integers
     """Value of the outcome in [0, 1], in ``VALUE_UNITS``."""
     is_escalated: Integers
@@ -73,7 +75,7 @@ class FragileEpisodes(NamedTuple):
     mode: Integers
     """Number of the failure mode."""
     detected_microseconds: Integers
-    """Time of the detection, in microseconds since the first period of the arrays."""
+    """Time of the detection, in microseconds since the start of the arrays' first period."""
     microseconds: Integers
     """Duration in microseconds; 0 if the episode had not ended."""
 
@@ -98,9 +100,10 @@ Columns = dict[str, NDArray[Any]]
 def scored_places(
     n_traces: Integers, windows: tuple[Window, ...], periods_per_day: int, first_as_of: int
 ) -> Places:
-    """Return the rows to score, ordered by agent, as-of and window.
+    """Return the rows to score, ordered by agent, as-of and window: all whose window has a trace (scoring.md §1).
 
     :param n_traces: (agents, periods) traces.
+    :param periods_per_day: 1 or 24.
     :param first_as_of: the earliest as-of to score, as the number of array periods before it.
     """
     total = running_total(n_traces)
@@ -127,7 +130,10 @@ def window_columns(
     """Compute the sums and counts of n rows, by the names of the columns of ``int_windows``.
 
     :param counts: (agents, periods, ...) counters that are only summed over windows (``reading.COUNT_COLUMNS``).
-    :param steady_days: days over which ``n_steady_deferrals`` and the other columns of steady days count.
+    :param places: the n rows. Their windows begin in the arrays or at their start, baselines may begin before them.
+    :param steady_days: days over which ``n_steady_deferrals`` and the other columns of steady days count; the window's
+        days if those are more.
+    :param periods_per_day: 1 or 24.
     :returns: (n,) or (n, k) int64; float64 for success weights of replay and values of deferrals.
     """
     shape = (sums.n_traces.shape[0], sums.n_traces.shape[1] + 1)
@@ -154,12 +160,12 @@ def window_columns(
 
 
 def confidence_in_units(sums: PeriodSums) -> Integers:
-    """Return sums of confidence in ``CONFIDENCE_UNITS``, which are exact; (agents, periods, bins)."""
+    """Return sums of confidence, rounded to ``CONFIDENCE_UNITS``, (agents, periods, 10). Their sums are exact."""
     return np.rint(sums.confidence_by_bin * CONFIDENCE_UNITS).astype(np.int64)
 
 
 def running_total(per_period: Integers) -> Integers:
-    """Return running totals (agents, periods + 1, ...); element t covers the periods before t."""
+    """Return running totals, (agents, periods + 1, ...), of counts per period. Element t covers periods before t."""
     agents, periods, *inner = per_period.shape
     total = np.zeros((agents, periods + 1, *inner), dtype=np.int64)
     np.cumsum(per_period, axis=1, out=total[:, 1:])
@@ -169,7 +175,9 @@ def running_total(per_period: Integers) -> Integers:
 def between(total: Integers, agent: Integers, start: Integers, end: Integers) -> Integers:
     """Return sums over the periods [start, end); periods before 0 are empty.
 
-    :param total: running totals (agents, periods + 1, ...). The other arrays are broadcast.
+    :param total: running totals (agents, periods + 1, ...).
+    :param agent: indices of agents, broadcast with ``start`` and ``end`` to the shape of the result.
+    :param end: period ends, 0 or more.
     """
     return total[agent, end] - total[agent, np.maximum(start, 0)]
 
@@ -241,6 +249,10 @@ def deferral_columns(
     Judged deferrals count from the time at which their outcome was known (scoring.md §6). A deferral older than
     ``DAYS_TO_JUDGE`` is unresolved if nobody had judged it by T. A deferral of the baseline is unresolved if nobody had
     judged it by one window before T (certainty.md §5).
+
+    :param steady: number of periods of the columns of steady days.
+    :param shape: numbers of agents and of as-ofs.
+    :returns: arrays of that shape by column; values are in ``VALUE_UNITS``.
     """
     agent, created, judged, value, is_escalated = deferrals
     length = window.window_days * periods_per_day
@@ -282,6 +294,11 @@ def episode_columns(
     A recovery relapsed if another episode of the same failure mode followed. Of the recoveries of a mode, all but the
     last relapsed, and the last too if the open episode has this mode. So the number of relapses is n_recoveries −
     n_modes + n_modes_open.
+
+    :param length: number of periods of the window.
+    :param steady: number of periods of the columns of steady days.
+    :param shape: numbers of agents and of as-ofs.
+    :returns: arrays of that shape by column; durations are in microseconds.
     """
     while_open = episodes.agent, episodes.detected + 1, episodes.recovered + 1, shape
     ended = episodes.ended()
@@ -338,7 +355,7 @@ def _pairs(agent: Integers, mode: Integers, episodes: FragileEpisodes) -> tuple[
 
 
 def log_hours(microseconds: Integers) -> Floats:
-    """Compute the natural logarithm of durations in hours, at least that of ``LEAST_HOURS``.
+    """Compute the natural logarithm of durations in hours, at least that of ``LEAST_HOURS`` (certainty.md §4b).
 
     Logarithms are rounded to 12 decimals, so that sums in ``LOG_UNITS`` are exact.
     """

@@ -86,7 +86,7 @@ def statistics_columns(
 ) -> Columns:
     """Return drift, R, S, confidence bounds, losses and design effects of n rows, by column.
 
-    :param losses: by loss component.
+    :param losses: (n,) by loss component. An infinite loss becomes null.
     """
     correlations = fleet.icc[rows.window, rows.as_of]
     return {
@@ -110,8 +110,8 @@ def long_run_columns(
 ) -> Columns:
     """Return the columns of the steady score.
 
-    :param found: steady score for each window.
-    :param pair: (n,) position in ``found`` of each row.
+    :param found: steady scores of pairs of an agent and an as-of, for each window.
+    :param pair: (n,) position of each row in the arrays of ``found``.
     :param window: (n,) window of each row.
     :param is_scored: (n,) whether the row has a score.
     """
