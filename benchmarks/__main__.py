@@ -85,7 +85,7 @@ def red_flags(part: str | None, seed: int) -> None:
 
     Fleets are simulated on a temporary PostgreSQL. Three parts are measured. honest: false alarms of honest agents,
     some of them careless. polished: manipulated agents with 600 traces a week. scrubbed: agents with 100 or 300 traces
-    a week that omit verdicts, copy records or change keys. All parts take about 15 minutes.
+    a week that omit fields, copy records or change keys. All parts take about 15 minutes.
     """
     _end([one for name, run in MEASURES.items() if part in (None, name) for one in run(seed)])
 

@@ -27,7 +27,7 @@ COMPONENTS = {
     "csdma_plausibility_score": ("dma_results", ["csdma", "csdma_plausibility_score"]),
     "conscience_passed": ("conscience_result", ["conscience_passed"]),
 }
-"""Place of each verdict in the JSON components: the column, and its keys in older and newer versions of agents."""
+"""Place of each field in the JSON components: the column, and its keys in older and newer versions of agents."""
 
 GOOD, BAD = ["action_success", "conscience_passed"], ["idma_fragility_flag", "action_was_overridden"]
 NO_PART_OF_TRIVIAL_ONES = (
@@ -81,7 +81,7 @@ def null(flag: str, fleet: Fleet, agent: str, since: datetime) -> Fleet:
 
 
 def scrub(fleet: Fleet, rows: pd.Series, field: str) -> Fleet:
-    """Remove a verdict from columns and components of traces."""
+    """Remove a field from columns and components of traces."""
     column, keys = COMPONENTS[field]
 
     def without(content: dict[str, Any]) -> None:
@@ -99,9 +99,9 @@ def at_random(fleet: Fleet, share: float, seed: int = 1) -> pd.Series:
 
 
 def omit(field: str, bad: bool | None, share: float, fleet: Fleet, agent: str, since: datetime) -> Fleet:
-    """Remove a verdict from a share of the agent's traces.
+    """Remove a field from a share of the agent's traces.
 
-    :param bad: value of the bad verdict if only traces with a bad verdict are changed, else None.
+    :param bad: the bad value of the field if only traces with this value are changed, else None.
     """
     rows = _mine(fleet, agent, since) & at_random(fleet, share)
     if bad is not None:
@@ -297,5 +297,5 @@ SCRUBBED = (
     Manipulation("constant confidence", "revoked_key", fix_confidence, "constant_value"),
     Manipulation("a key a day", "broken_chain", replace_keys, "key_turnover"),
 )
-"""Manipulations that must be visible in few traces. Verdicts are removed from 60 % of the traces with a bad verdict, or
+"""Manipulations that must be visible in few traces. A field is removed from 60 % of the traces with a bad value, or
 from 60 % of all traces. Each manipulation is tried on another kind of agent."""

@@ -34,7 +34,7 @@ MOST_FALSE = 0.01
 LEAST_CAUGHT = 7
 """Number of agents, of eight, that must have the red flag within 30 days."""
 ACCIDENTS = 0.005
-"""Share of traces from which a careless agent omits a verdict."""
+"""Share of traces from which a careless agent omits the value of a field."""
 
 
 @contextmanager
@@ -47,7 +47,7 @@ def scored(fleet: Fleet) -> Iterator[psycopg.Connection]:
 
 
 def careless(fleet: Fleet, one_in: int) -> Fleet:
-    """Return the fleet in which one of ``one_in`` agents omits verdicts at random."""
+    """Return the fleet in which one of ``one_in`` agents omits values at random."""
     mine = fleet.traces["agent_id_hash"].isin(sorted(fleet.traces["agent_id_hash"].unique())[::one_in])
     for seed, field in enumerate(COMPONENTS):
         fleet = scrub(fleet, mine & at_random(fleet, ACCIDENTS / len(COMPONENTS), seed), field)

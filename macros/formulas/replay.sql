@@ -25,24 +25,24 @@
 {%- endmacro %}
 
 {#- Comparison 2: the result of the conscience follows from the results of its checks and from the guardrails. -#}
-{% macro replay_conscience(passed, verdicts, guardrails) -%}
+{% macro replay_conscience(passed, checks, guardrails) -%}
   case
     when
       {{ is_json_absent(passed) }}
       or (
-        {% for verdict in verdicts %}
-        {{ is_json_absent(verdict) }}{% if not loop.last %} and{% endif %}
+        {% for check in checks %}
+        {{ is_json_absent(check) }}{% if not loop.last %} and{% endif %}
         {% endfor %}
       ) then null
     when
       jsonb_typeof({{ passed }}) <> 'boolean'
-      {% for value in verdicts + guardrails %}
+      {% for value in checks + guardrails %}
       or jsonb_typeof({{ value }}) not in ('boolean', 'null')
       {% endfor %}
       then false
     else {{ passed }}::boolean = (
-      {% for verdict in verdicts %}
-      case when jsonb_typeof({{ verdict }}) = 'boolean' then {{ verdict }}::boolean else true end and
+      {% for check in checks %}
+      case when jsonb_typeof({{ check }}) = 'boolean' then {{ check }}::boolean else true end and
       {% endfor %}
       {% for guardrail in guardrails %}
       not case when jsonb_typeof({{ guardrail }}) = 'boolean' then {{ guardrail }}::boolean else false end
@@ -95,7 +95,7 @@
       replay_faculty('json_entropy_passed', 'json_entropy_score', '<=', 'json_entropy_threshold'),
     'coherence_passed follows from its score':
       replay_faculty('json_coherence_passed', 'json_coherence_score', '>=', 'json_coherence_threshold'),
-    'conscience_passed follows from its verdicts': replay_conscience(
+    'conscience_passed follows from its checks': replay_conscience(
       'json_conscience_passed',
       ['json_entropy_passed', 'json_coherence_passed', 'json_optimization_veto_passed',
        'json_epistemic_humility_passed'],

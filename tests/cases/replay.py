@@ -41,7 +41,7 @@ def conscience(**keys: Any) -> dict[str, Any]:
 
 ENTROPY = {"entropy_passed": True, "entropy_score": 0.4, "entropy_threshold": 0.4}
 COHERENCE = {"coherence_passed": True, "coherence_score": 0.6, "coherence_threshold": 0.6}
-VERDICTS = {"optimization_veto_passed": True, "epistemic_humility_passed": True, "conscience_passed": True}
+CHECKS = {"optimization_veto_passed": True, "epistemic_humility_passed": True, "conscience_passed": True}
 
 
 def in_order_of_sampling(*names: str) -> list[str]:
@@ -80,29 +80,29 @@ CASES = [
         ["coherence_passed", "coherence_passed follows from its score"],
     ),
     comparison(
-        "the conscience passes when every recorded verdict does and no guardrail fired",
+        "the conscience passes when every recorded check does and no guardrail fired",
         [
-            conscience(**VERDICTS),
+            conscience(**CHECKS),
             conscience(epistemic_humility_passed=True, conscience_passed=True, thought_depth_triggered=False),
-            conscience(**VERDICTS | {"conscience_passed": False, "optimization_veto_passed": False})
+            conscience(**CHECKS | {"conscience_passed": False, "optimization_veto_passed": False})
             | {"conscience_passed": False},
-            conscience(**VERDICTS | {"conscience_passed": False, "thought_depth_triggered": True})
+            conscience(**CHECKS | {"conscience_passed": False, "thought_depth_triggered": True})
             | {"conscience_passed": None},
-            conscience(**VERDICTS | {"conscience_passed": False, "updated_status_detected": True})
+            conscience(**CHECKS | {"conscience_passed": False, "updated_status_detected": True})
             | {"conscience_passed": None},
         ],
         [
-            conscience(**VERDICTS | {"conscience_passed": False}) | {"conscience_passed": None},
-            conscience(**VERDICTS | {"optimization_veto_passed": False}),
-            conscience(**VERDICTS | {"epistemic_humility_passed": 1}),
-            conscience(**VERDICTS, entropy_passed=False),
-            conscience(**VERDICTS, thought_depth_triggered=True),
-            conscience(**VERDICTS, updated_status_detected=True),
-            conscience(**VERDICTS, updated_status_detected=0),
-            conscience(**VERDICTS | {"conscience_passed": "true"}),
-            conscience(**VERDICTS | {"conscience_passed": 1}) | {"conscience_passed": None},
+            conscience(**CHECKS | {"conscience_passed": False}) | {"conscience_passed": None},
+            conscience(**CHECKS | {"optimization_veto_passed": False}),
+            conscience(**CHECKS | {"epistemic_humility_passed": 1}),
+            conscience(**CHECKS, entropy_passed=False),
+            conscience(**CHECKS, thought_depth_triggered=True),
+            conscience(**CHECKS, updated_status_detected=True),
+            conscience(**CHECKS, updated_status_detected=0),
+            conscience(**CHECKS | {"conscience_passed": "true"}),
+            conscience(**CHECKS | {"conscience_passed": 1}) | {"conscience_passed": None},
         ],
-        ["conscience_passed", "conscience_passed follows from its verdicts"],
+        ["conscience_passed", "conscience_passed follows from its checks"],
     ),
     comparison(
         "plausibility and alignment agree to 2 decimals, half away from zero",
@@ -142,7 +142,7 @@ CASES = [
         ["coherence_level", "entropy_level"],
     ),
     comparison(
-        "verdicts and outcome of the row agree with its components",
+        "checks and outcome of the row agree with its components",
         [
             conscience(coherence_passed=True, conscience_passed=True),
             conscience(action_was_overridden=False),

@@ -60,7 +60,7 @@ def components(rng: random.Random, row: Row) -> Row:
         return None if value is None or not value.is_finite() else float(value)
 
     entropy, coherence = round(rng.random(), 3), round(rng.random(), 3)
-    verdicts = {
+    checks = {
         "entropy_passed": entropy <= 0.5,
         "coherence_passed": coherence >= 0.5,
         "optimization_veto_passed": rng.random() < 0.9,
@@ -71,19 +71,19 @@ def components(rng: random.Random, row: Row) -> Row:
         "updated_status_detected": rng.random() < 0.05,
     }
     conscience = {
-        **verdicts,
+        **checks,
         **guardrails,
         "entropy_score": entropy,
         "entropy_threshold": 0.5,
         "coherence_score": coherence,
         "coherence_threshold": 0.5,
-        "conscience_passed": all(verdicts.values()) and not any(guardrails.values()),
+        "conscience_passed": all(checks.values()) and not any(guardrails.values()),
         "action_was_overridden": row["action_was_overridden"],
         "entropy_level": number(row["entropy_level"]),
         "coherence_level": number(row["coherence_level"]),
     }
     if rng.random() < 0.7:
-        row["coherence_passed"] = verdicts["coherence_passed"]
+        row["coherence_passed"] = checks["coherence_passed"]
         row["conscience_passed"] = conscience["conscience_passed"]
     if rng.random() < 0.3:
         for key in rng.sample(sorted(conscience), 8):

@@ -62,7 +62,7 @@ def test_an_unfolded_project_can_be_loaded_and_is_not_overwritten(tmp_path):
 
 
 def test_an_unfolded_project_scores_the_sample(monkeypatch):
-    """The commands are those of README.
+    """The commands are those of docs/installing.md.
 
     If root runs the tests, PostgreSQL runs as another user, who may not enter pytest's folder.
     """

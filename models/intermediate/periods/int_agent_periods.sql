@@ -12,7 +12,7 @@
     null. -#}
 {%- set fields, bins = constant('record_red_flag_fields'), constant('score_bins', 0) -%}
 -- The optimization barrier makes PostgreSQL compute each bin once, not once per use.
-with verdicts as (
+with checks as (
 
     select
         agent_id_hash,
@@ -84,7 +84,7 @@ trace_sums as (
         {{ array_of_each(bins, 'coalesce(sum(confidence) filter (where judged_bin = $i), 0)') }} as confidence_by_bin,
         {{ array_of_each(bins, 'count(*) filter (where judged_bin = $i and action_success)') }}::integer[]
         as successes_by_bin
-    from verdicts
+    from checks
     group by
         agent_id_hash,
         period_start

@@ -9,7 +9,7 @@
     source rows, because they are wide. Grain and key: trace_check_id of a sampled trace. Empty if replay_enabled is
     false. -#}
 {#- Keys of the component conscience_result that the comparisons read in addition to the values of columns. -#}
-{%- set scores_and_verdicts = [
+{%- set scores_and_checks = [
   'entropy_score', 'entropy_threshold', 'entropy_passed', 'coherence_score', 'coherence_threshold',
   'optimization_veto_passed', 'epistemic_humility_passed', 'thought_depth_triggered', 'updated_status_detected',
 ] -%}
@@ -74,7 +74,7 @@ looked_up as (
         {% for column, value in components_of_columns().items() if column != 'idma_fragility_flag' %}
         {{ value }} as json_{{ column }},
         {% endfor %}
-        {% for key in scores_and_verdicts %}
+        {% for key in scores_and_checks %}
         conscience_result -> '{{ key }}' as json_{{ key }}{% if not loop.last %},{% endif %}
         {% endfor %}
     from unpacked

@@ -19,7 +19,7 @@
 {%- set known_until = run_query(
     "select coalesce(to_jsonb(run) ->> 'earlier_event_id', to_jsonb(run) ->> 'newest_event_id') from " ~ last_run ~ " as run"
   ).columns[0].values() | first | default(none) if last_run is not none else none -%}
-{%- set verdicts = relation_as_left('int_trace_checks') if events_from is not none else none -%}
+{%- set checks = relation_as_left('int_trace_checks') if events_from is not none else none -%}
 with recent as (
 
     select
@@ -101,11 +101,11 @@ select
 from found
 where
     not is_complete
-    {% if verdicts is not none %}
+    {% if checks is not none %}
     -- A scalar subquery, because PostgreSQL would hash all older rows for `exists`.
     or (
         select true
-        from {{ verdicts }} as final
+        from {{ checks }} as final
         where
             final.delivery_hash = {{ delivery_hash('found.trace_id', 'null') }}
             and coalesce(final.trace_id, found.trace_id) = found.trace_id

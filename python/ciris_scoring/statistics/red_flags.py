@@ -33,8 +33,8 @@ of traces, because it summarises many agents (certainty.md §5). The value is a 
 it."""
 
 LEAST_EXPECTED = 0.005
-"""Share of verdicts that honest agents omit by accident. The fleet's median counts as at least this share (certainty.md
-§5, "Chance"). The value is an assumption; docs/signs.md was measured with it."""
+"""Share of a field's values that honest agents omit by accident. The fleet's median counts as at least this share
+(certainty.md §5, "Chance"). The value is an assumption; docs/signs.md was measured with it."""
 
 
 class Rule(NamedTuple):

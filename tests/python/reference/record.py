@@ -244,11 +244,11 @@ def replay(trace: Row) -> Iterator[bool]:
             is_typed = isinstance(passed, bool) and is_number(score) and is_number(threshold)
             yield is_typed and passed == (score <= threshold if name == "entropy" else score >= threshold)
 
-    verdicts = ("entropy_passed", "coherence_passed", "optimization_veto_passed", "epistemic_humility_passed")
+    checks = ("entropy_passed", "coherence_passed", "optimization_veto_passed", "epistemic_humility_passed")
     guardrails = ("thought_depth_triggered", "updated_status_detected")
     recorded, fired = (
         [value for name in names if (value := key_of(conscience, name)) is not None]
-        for names in (verdicts, guardrails)
+        for names in (checks, guardrails)
     )
     passed = key_of(conscience, "conscience_passed")
     if recorded and passed is not None:
