@@ -62,14 +62,14 @@ def _end(ctx: click.Context, error: CirisError) -> NoReturn:
 
 PATH = UsablePath(allow_dash=True)
 json_flag = click.option(
-    "--json", "for_machines", is_flag=True, help="Write a JSON object, with full precision, instead."
+    "--json", "for_machines", is_flag=True, help="Print a JSON object with full precision instead of text."
 )
 keys_option = click.option(
     "--keys",
     type=UsablePath(dir_okay=False),
     multiple=True,
     metavar="FILE",
-    help='Public keys, as JSON {"KEY ID": "BASE64"} or CSV with key_id and public_key_base64; may be repeated.',
+    help='File of public keys: JSON {"KEY ID": "BASE64"}, or CSV with key_id and public_key_base64. May be repeated.',
 )
 
 
@@ -78,8 +78,8 @@ keys_option = click.option(
 def main() -> None:
     """Score a fleet of agents from their signed traces: the CIRIS Capacity Score on PostgreSQL.
 
-    The database is that of the dbt profile `ciris_scoring`, or one that comes with the package (`ciris-scoring run
-    --embedded`). `ciris-scoring init` writes a profile to fill in.
+    The dbt profile `ciris_scoring` names the database. `ciris-scoring init` writes a profile to fill in. With
+    --embedded, no profile is needed: the database is a PostgreSQL that comes with the package.
 
     Progress is written to stderr, results to stdout. The exit code is 0 on success, 1 if the command failed, and 2 if
     the command line, the profile or a value was wrong and nothing was started.
@@ -90,8 +90,8 @@ def main() -> None:
 @click.option(
     "--as-of",
     metavar="TIME",
-    help="Score only traces before this time, in ISO 8601, UTC unless it has an offset. It is rounded down to the "
-    "end of a period. [default: now]",
+    help="Score only traces before this time, in ISO 8601; UTC if it has no offset. It is rounded down to the end of "
+    "a day, or of an hour in hourly scoring. [default: now]",
 )
 @click.option("--full-refresh", is_flag=True, help="Score the whole history again.")
 @click.option(
@@ -109,7 +109,7 @@ def main() -> None:
     help="Backfill: days of traces per step. Fewer days need less memory and disk.",
 )
 @click.option(
-    "--restart", is_flag=True, help="Backfill: start again instead of continuing the same backfill."
+    "--restart", is_flag=True, help="Backfill: start again, even if a backfill of this range is unfinished."
 )
 @click.option(
     "--allow-rescoring",
@@ -122,7 +122,7 @@ def main() -> None:
     type=PATH,
     multiple=True,
     help="Load this file or folder of raw batches into the PostgreSQL that comes with the package, and score them "
-    "there; may be repeated.",
+    "there. May be repeated.",
 )
 @keys_option
 @click.option(
@@ -136,8 +136,8 @@ def main() -> None:
     "--on-alert",
     "alert_command",
     metavar="COMMAND",
-    help="Start this program at the end if there are alerts that the last run did not have. It reads them as JSON "
-    "from its standard input. It is started without a shell.",
+    help="Start this program at the end if there are alerts that the last run did not have. The program gets them as "
+    "JSON on its standard input. It is started without a shell.",
 )
 @click.option(
     "--notify",
@@ -145,9 +145,9 @@ def main() -> None:
     multiple=True,
     metavar="URL",
     envvar="CIRIS_NOTIFY",
-    help="Send the news since the last run: new and closed alerts, changed verdicts, a failed or refused run. An "
-    "https address gets JSON; others (slack://, mailto://) need the extra notify. May be repeated. [default: the "
-    "addresses in $CIRIS_NOTIFY, separated by spaces]",
+    help="Send the news since the last run to this address: new and closed alerts, changed verdicts, a failed or "
+    "refused run. An https address gets JSON; other addresses (slack://, mailto://) need the extra notify. May be "
+    "repeated. [default: the addresses in $CIRIS_NOTIFY, separated by spaces]",
 )
 @click.option("--notify-test", is_flag=True, help="Send a test message to --notify, and do nothing else.")
 @click.option(
@@ -174,11 +174,11 @@ def run(
     for_machines: bool,
     place: Place,
 ) -> None:
-    """Score the fleet: build and test everything, publish the marts, print the fleet table.
+    """Score the fleet, publish the marts, print the fleet table.
 
-    A run scores the as-ofs since the last run, and again those in the restatement window. It stops at the first failing
-    model or test, before it changes the marts. Only one run per target works at a time: a second one waits a few
-    seconds, then stops.
+    A run scores the as-ofs since the last run, and scores the as-ofs in the restatement window again. It stops at the
+    first failing model or test, before it changes the marts. If another run on the same target is active, a run waits a
+    few seconds, then stops.
 
     \b
     Examples:
@@ -198,9 +198,7 @@ def run(
         channels = [notify.channel(address, number) for number, address in enumerate(addresses, 1)]
     if notify_test:
         if not channels:
-            raise InputError(
-                "--notify-test has no address to send to.", "Give --notify URL, or set CIRIS_NOTIFY."
-            )
+            raise InputError("--notify-test has no address.", "Give --notify URL, or set CIRIS_NOTIFY.")
         sys.exit(0 if notify.send(channels, notify.TEST) else 1)
     record = RunRecord("backfill" if first or last else "full_refresh" if full_refresh else "run")
     after_run = AfterRun(record, report_file, alert_command, for_machines, channels)
@@ -218,19 +216,21 @@ def run(
             check_place(report_file)
         if first or last:
             if not (first and last):
-                raise InputError("--from and --to name a range together.", "Give both.")
+                raise InputError(
+                    "One of --from and --to is missing.", "Give both: they are a range of as-ofs."
+                )
             if as_of or full_refresh or place.embedded or batches:
                 raise InputError(
-                    "--from and --to do not go with --as-of, --full-refresh, --embedded or --from-batches.",
-                    "Leave those out.",
+                    "--from and --to cannot be combined with --as-of, --full-refresh, --embedded or --from-batches.",
+                    "Leave these options out.",
                 )
             job.run_backfill(place.project(), first, last, step_days=step_days, restart=restart, **options)
         elif batches:
             if place.embedded or place.target or place.profiles_dir:
                 raise InputError(
-                    "--from-batches brings its own database, so --embedded, --target and --profiles-dir have no "
-                    "meaning with it.",
-                    "Leave those out, or load the batches into the target: ciris-scoring load.",
+                    "--from-batches brings its own database, so it cannot be combined with --embedded, --target or "
+                    "--profiles-dir.",
+                    "Leave these options out, or load the batches into the target: ciris-scoring load.",
                 )
             with extra("audit,embedded"):
                 from ciris_scoring.audit.from_batches import run_from_batches
@@ -239,9 +239,11 @@ def run(
             ):
                 sys.exit(2)
         elif keys:
-            raise InputError("--keys goes with --from-batches.", "Leave it out.")
+            raise InputError(
+                "--keys is only used with --from-batches.", "Leave it out, or give --from-batches."
+            )
         elif restart:
-            raise InputError("--restart goes with --from and --to.", "Leave it out.")
+            raise InputError("--restart is only used with --from and --to.", "Leave it out, or give a range.")
         elif place.embedded:
             place.check_embedded()
             with extra("embedded"):
@@ -256,11 +258,12 @@ def run(
 @json_flag
 @database_options
 def check(for_machines: bool, place: Place) -> None:
-    """Check whether the database is fit for a run, and what a run would do.
+    """Check whether the database is fit for a run.
 
-    Shows connection, rights, server and encoding; each source column with its type and the type it is read as; numbers
-    of rows with their first and last time; the scoring parameters; how many traces a run would score, and about how
-    long it would take. Nothing is written to the database. The exit code is 1 if something would stop a run.
+    The answer has the rights, the server and its encoding; each source column with its type and the type as which it is
+    read; numbers of rows with their first and last time; the scoring parameters; the number of traces that a run would
+    score, and an estimate of the time that it would take. Nothing is written to the database. The exit code is 1 if
+    something would stop a run.
 
     \b
     Examples:
@@ -283,12 +286,12 @@ window_option = click.option(
 threshold_option = click.option(
     "--threshold",
     type=Number(0, 1),
-    help="Steady score that the permission requires. [default: that of the published verdicts]",
+    help="Steady score that the permission requires. [default: the threshold of the published verdicts]",
 )
 permission_option = click.option(
     "--permission",
     metavar="NAME",
-    help="Permission of permissions.csv, in place of --threshold and --window-days. [default: its first one]",
+    help="Permission in permissions.csv, instead of --threshold and --window-days. [default: the first in the file]",
 )
 
 
@@ -311,10 +314,12 @@ def explain(
     for_machines: bool,
     place: Place,
 ) -> None:
-    """Explain a published score: the verdict, the loss components, what changed, and the traces that cost most.
+    """Explain the published score of an agent.
 
-    AGENT is a hash, the beginning of one, a present or former name, or a label such as "Link (4107c26f)". If it matches
-    several agents, they are listed; "hash:" before a whole hash selects that agent. The command only reads the marts.
+    The page has the verdict, the loss components, what changed, and the traces that cost most. AGENT is the agent's
+    hash, the beginning of its hash, its present name or a former one, or a label such as "Link (4107c26f)". If AGENT
+    matches several agents, they are listed. "hash:" before a whole hash selects the agent with this hash. The command
+    only reads the marts.
 
     \b
     Examples:
@@ -385,8 +390,8 @@ def alerts(as_of: str | None, window_days: int | None, form: str | None, place: 
 @main.command()
 @click.argument("agent", required=False)
 @click.argument("kind", required=False)
-@click.option("--by", metavar="NAME", help="Name of the person who has seen it.")
-@click.option("--reason", metavar="TEXT", help="Reason, for others.")
+@click.option("--by", metavar="NAME", help="Name of the person who has seen the alert.")
+@click.option("--reason", metavar="TEXT", help="Reason, shown to everybody who reads the alert.")
 @click.option("--until", metavar="DATE", help="Last day (UTC) of the acknowledgement.")
 @click.option("--withdraw", is_flag=True, help="Withdraw the acknowledgement.")
 @json_flag
@@ -401,11 +406,12 @@ def acknowledge(
     for_machines: bool,
     place: Place,
 ) -> None:
-    """Acknowledge an alert or a red flag of an agent until a day; without AGENT, list all acknowledgements.
+    """Acknowledge an alert or a red flag until a day.
 
-    AGENT is as in `ciris-scoring explain`, KIND the kind of the alert or the name of the red flag. Everybody who reads
-    the alert then sees who acknowledged it and why, and it is listed last. Scores and verdicts stay the same. The
-    acknowledgement ends if the alert ends or becomes critical. With --json, the list has the log too.
+    Without AGENT, list all acknowledgements; with --json, list also the log. AGENT is given as for `ciris-scoring
+    explain`. KIND is the kind of the alert or the name of the red flag. Everybody who reads the alert then sees who
+    acknowledged it and why, and the alert is listed last. Scores and verdicts stay the same. The acknowledgement ends
+    if the alert ends or becomes critical.
 
     \b
     Examples:
@@ -424,13 +430,15 @@ def acknowledge(
     if missing := [name for name, value in given.items() if value is None]:
         raise InputError(f"{' and '.join(missing)} missing.", "See ciris-scoring acknowledge --help.")
     if withdraw and (reason or until):
-        raise InputError("--withdraw does not go with --reason and --until.", "Leave those out.")
+        raise InputError(
+            "--withdraw cannot be combined with --reason or --until.", "Leave these options out."
+        )
     row, before = acknowledging.write(place.project(), agent, str(kind), str(by), reason, until)
     if for_machines:
         click.echo(acknowledging.as_json([] if withdraw else [row], [row]))
         return
     what = f"{row.kind} of {row.agent_id_hash}"
-    click.echo(printable(f"{what}: not acknowledged any more." if withdraw else f"{what}: {row.words}."))
+    click.echo(printable(f"{what}: no longer acknowledged." if withdraw else f"{what}: {row.words}."))
     if before is not None:
         click.echo(printable(f"Before, it was {before.words}."))
 
@@ -438,9 +446,9 @@ def acknowledge(
 @main.command()
 @click.argument("folder", type=FOLDER, default=".")
 def init(folder: Path) -> None:
-    """Create the dbt project in FOLDER, for installations without a checkout. [default: this folder]
+    """Create the dbt project in FOLDER. [default: this folder]
 
-    The folder also gets a profile to fill in and an example of a schedule.
+    This is for installations without a checkout. The folder also gets a profile to fill in and an example schedule.
 
     \b
     Examples:
@@ -465,11 +473,11 @@ def init(folder: Path) -> None:
 @json_flag
 @database_options
 def report(output: Path | None, window_days: int | None, for_machines: bool, place: Place) -> None:
-    """Write the published scores as one HTML file, to keep, to send, or to attach to a CI job.
+    """Write the published scores as one HTML file.
 
-    The file has the fleet with verdicts, each agent with its history, alerts and red flags, and the parameters. It
-    works offline. Of more than 500 agents, the report shows the 500 that need attention most. An existing file is
-    replaced only after the new one is complete.
+    You can keep the file, send it, or attach it to a CI job: it works offline. It has the fleet with verdicts, each
+    agent with its history, alerts and red flags, and the parameters. If there are more than 500 agents, it has the 500
+    that need attention most. An existing file is replaced only after the new file is complete.
 
     \b
     Examples:
@@ -494,7 +502,10 @@ def report(output: Path | None, window_days: int | None, for_machines: bool, pla
 @click.argument("paths", type=PATH, nargs=-1, required=True)
 @keys_option
 @click.option(
-    "--all", "every_problem", is_flag=True, help="List 20 problems of each batch. [default: 20 of all]"
+    "--all",
+    "every_problem",
+    is_flag=True,
+    help="List up to 20 problems of each batch. [default: 20 in total]",
 )
 @json_flag
 @database_options
@@ -505,13 +516,13 @@ def load(
     for_machines: bool,
     place: Place,
 ) -> None:
-    """Load raw trace batches into the source tables, and verify every signature.
+    """Verify raw trace batches and load them.
 
-    PATHS are files (.json or .jsonl, also with .gz), folders, or - for standard input. Missing tables are created.
-    Traces that are already loaded are skipped, so an interrupted load can be repeated. Two loads at the same time are
-    safe. A trace whose signature does not verify is loaded and marked; covenant_trace_verification gives the reason.
-    Needs the extra audit, in a checkout of the repository: pip install '.[audit]'. The exit code is 2 if anything was
-    rejected or did not verify; the rest is loaded.
+    The batches are loaded into the source tables; missing tables are created. PATHS are files (.json or .jsonl, also
+    with .gz), folders, or - for standard input. Traces that are already loaded are skipped, so an interrupted load can
+    be repeated. Two loads at the same time are safe. A trace whose signature does not verify is loaded and marked;
+    covenant_trace_verification gives the reason. Needs the extra audit, in a checkout of the repository: pip install
+    '.[audit]'. The exit code is 2 if anything was rejected or did not verify; the rest is loaded.
 
     \b
     Examples:
@@ -534,9 +545,10 @@ def load(
 )
 @database_options
 def init_db(print_only: bool, place: Place) -> None:
-    """Create the source tables that do not exist, as `ciris-scoring load` needs them.
+    """Create the source tables that do not exist.
 
-    Needs the extra audit, in a checkout of the repository: pip install '.[audit]'.
+    They get the keys that `ciris-scoring load` needs. Needs the extra audit, in a checkout of the repository: pip
+    install '.[audit]'.
 
     \b
     Examples:
@@ -558,7 +570,8 @@ def init_db(print_only: bool, place: Place) -> None:
 @keys_option
 @click.option(
     "--agent",
-    help="Hash of the agent, the beginning of it, its name, or hash: and the whole hash. [default: all in the files]",
+    help="Hash of the agent, the beginning of its hash, its name, or hash: and its whole hash. [default: all agents in "
+    "the files]",
 )
 @click.option("--from", "first", metavar="TIME", help="Compare traces from this time on.")
 @click.option("--to", "last", metavar="TIME", help="Compare traces before this time.")
@@ -576,7 +589,7 @@ def audit(
     """Check the database against the raw batches in PATHS.
 
     Signatures are verified with the keys of --keys only. Every column and the order of the chain are computed from the
-    files. Every difference is listed, trace by trace. Nothing in the database is changed.
+    files and compared. Every difference is listed, trace by trace. Nothing in the database is changed.
 
     Needs the extra audit, in a checkout of the repository: pip install '.[audit]'. Exit code 0: database and files
     agree; 1: they differ; 2: they agree, but something in the files was rejected or did not verify.
@@ -620,7 +633,7 @@ def audit(
 @click.option(
     "--requests-per-minute",
     type=click.IntRange(min=0),
-    help="Limit per client; 0 for none. [default: none on a loopback address, else 600]",
+    help="Maximum number of requests per client; 0 for no limit. [default: no limit on a loopback address, else 600]",
 )
 @click.option(
     "--origin",
@@ -646,10 +659,11 @@ def serve(
     cache_mb: int,
     place: Place,
 ) -> None:
-    """Serve the published scores as web pages and over HTTP, until the process is stopped.
+    """Serve the published scores as web pages and over HTTP.
 
-    The endpoints of the API are under /api/v1/scoring; /openapi.json describes them. The server only reads the marts,
-    so give it a separate role that may only read. While the database cannot be reached, it answers 503.
+    The server runs until it is stopped. The endpoints of the API are under /api/v1/scoring; /openapi.json describes
+    them. The server only reads the marts, so give it a separate role that may only read. While the database cannot be
+    reached, it answers 503.
 
     Needs the extra api, in a checkout of the repository: pip install '.[api]'. On an address that other machines can
     reach, it requires the API key in the environment variable CIRIS_API_KEY.
@@ -664,15 +678,17 @@ def serve(
         from ciris_scoring.serve.api.settings import settings_of
 
     settings = settings_of(host, port, no_auth, requests_per_minute, origins, cache_mb)
-    place.cli_vars()  # refuse wrong variables before a server starts
+    place.cli_vars()  # refuse invalid variables before --embedded starts PostgreSQL
     serve_scores(place.project(), settings)
 
 
 @main.command()
-@click.option("--delete", is_flag=True, help="Delete its data too.")
+@click.option("--delete", is_flag=True, help="Delete the data of this PostgreSQL too.")
 @project_dir_option
 def stop(delete: bool, project_dir: Path | None) -> None:
-    """Stop the PostgreSQL that `run --embedded` or `run --from-batches` started.
+    """Stop the embedded PostgreSQL.
+
+    `run --embedded` and `run --from-batches` have started it.
 
     \b
     Examples:
@@ -700,9 +716,9 @@ def stop(delete: bool, project_dir: Path | None) -> None:
 def simulate(agents: int, days: int, traces_per_day: float, seed: int, end: str | None, place: Place) -> None:
     """Write a simulated fleet into the source tables, for trials.
 
-    Some agents are healthy, others drift, have a broken chain or a revoked key, stay fragile, relapse, are
-    overconfident, renamed, new or silent. Missing tables are created. A table that already has traces is refused. If
-    the variable ciris_source is events, the traces are written as events, as today's lens stores them.
+    Some agents are healthy. Others drift, have a broken chain or a revoked key, stay fragile, relapse, are
+    overconfident, renamed, new or silent. Missing tables are created. If a table already has traces, nothing is
+    written. If the variable ciris_source is events, the traces are written as events, as today's lens stores them.
 
     \b
     Examples:

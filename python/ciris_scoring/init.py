@@ -27,8 +27,7 @@ SHARED_FOLDERS = (
     ),
     *("/var", "/var/lib", "/var/opt", "/var/tmp", "/Users", "/private", "/private/tmp", "/private/var"),
 )
-"""Folders that contain the folders of several users or programs. A project must be in a folder below one of them, not
-in it."""
+"""Folders that several users or programs share. A project may be in a folder inside them, but not directly in them."""
 
 SCHEDULE = """\
 # A line for the crontab of a server in UTC. Each day it scores the previous day and writes a report into the project's
@@ -56,9 +55,9 @@ def init(folder: Path) -> None:
     if system := _system_folder(folder):
         where = "is" if folder.resolve() == system else "is in"
         raise InputError(
-            f"No project can be created in {folder}, which {where} {system}, a folder of the system: this command "
-            "writes many files.",
-            "Name a folder of yours: ciris-scoring init FOLDER.",
+            f"No project can be created in {folder}, which {where} the system folder {system}: this command writes "
+            "many files.",
+            "Name one of your own folders: ciris-scoring init FOLDER.",
         )
     names = [*PARTS, "profiles.yml", "schedule.crontab", ".gitignore"]
     taken = [name for name in names if os.path.lexists(folder / name)]
@@ -81,7 +80,7 @@ def init(folder: Path) -> None:
 
 
 def _system_folder(folder: Path) -> Path | None:
-    """Return the system folder that contains a folder, or is the folder itself; None for a folder of a user."""
+    """Return the shared or system folder because of which a folder is refused, or None if it is allowed."""
     place = folder.resolve()
     if place == Path(place.anchor) or place in map(Path, SHARED_FOLDERS):
         return place

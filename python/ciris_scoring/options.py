@@ -39,12 +39,16 @@ class UsablePath(click.Path):
 
 FOLDER = UsablePath(file_okay=False)
 INSTALL = "in a checkout of the repository: pip install '.[{}]'"
-"""How to install an extra. The package is not on PyPI, where its name may be another package's, so pip gets a path."""
+"""Command that installs an extra. It gives pip a path, because the package is not on PyPI, where another package may
+have its name."""
 
 
 @contextlib.contextmanager
 def extra(name: str) -> Iterator[None]:
-    """Say how to install an optional extra, or several separated by commas, if an import in the block fails."""
+    """Say how to install an extra if an import in the block fails.
+
+    :param name: name of the extra, or several names separated by commas.
+    """
     try:
         yield
     except ModuleNotFoundError as error:
@@ -78,7 +82,7 @@ def with_options(*options: Callable[[Command], Command]) -> Callable[[Command], 
 
 @dataclass(frozen=True)
 class Place:
-    """The project and target that a command works with: the values of its options."""
+    """Options of a command that select the project and the target."""
 
     target: str | None
     profiles_dir: Path | None
@@ -112,8 +116,8 @@ class Place:
         """Refuse ``--target`` and ``--profiles-dir`` together with ``--embedded``."""
         if self.embedded and (self.target or self.profiles_dir):
             raise InputError(
-                "--embedded brings its own profile, so --target and --profiles-dir have no meaning with it.",
-                "Leave out either --embedded or the other two.",
+                "--embedded brings its own profile, so it cannot be combined with --target or --profiles-dir.",
+                "Leave out either --embedded or the other options.",
             )
 
 
@@ -121,7 +125,7 @@ project_dir_option = click.option(
     "--project-dir", type=FOLDER, help="Folder of dbt_project.yml. [default: this folder or one above it]"
 )
 _PLACE_OPTIONS = with_options(
-    click.option("--target", help="Target in the profile. [default: the profile's own]"),
+    click.option("--target", help="Target in the profile. [default: the profile's default target]"),
     click.option(
         "--profiles-dir",
         type=FOLDER,
@@ -137,8 +141,8 @@ _PLACE_OPTIONS = with_options(
     click.option(
         "--embedded",
         is_flag=True,
-        help="Use the PostgreSQL that comes with the package; it is started if necessary. `ciris-scoring run "
-        "--embedded` scores the sample there.",
+        help="Use the PostgreSQL that comes with the package, and start it if necessary. `ciris-scoring run "
+        "--embedded` loads and scores the sample there.",
     ),
     click.option("--quiet", "-q", is_flag=True, help="Print no progress, only results, warnings and errors."),
 )

@@ -145,11 +145,11 @@ def test_rights_of_readers_and_writers(sample_copy: Database, tmp_path: Path):
         (["Link"], "KIND and --by and --reason and --until missing"),
         (["Link", "silent", *SEEN], "no alert or red flag 'silent' now"),
         (["Nobody", "silent", *SEEN], "No agent is named 'Nobody'"),
-        (["Link", "broken_chain", *SEEN[:-1], "2020-01-01"], "which is over"),
+        (["Link", "broken_chain", *SEEN[:-1], "2020-01-01"], "which is in the past"),
         (["Link", "broken_chain", *SEEN[:-1], "soon"], "not a day"),
         (["Link", "broken_chain", "--by", "a\nb", *SEEN[2:]], "--by is"),
         (["Link", "broken_chain", "--by", "Ana", "--withdraw"], "No acknowledgement"),
-        (["Link", "broken_chain", *SEEN, "--withdraw"], "does not go with"),
+        (["Link", "broken_chain", *SEEN, "--withdraw"], "cannot be combined with"),
         (["--by", "Ana"], "AGENT and KIND are missing"),
     ],
 )

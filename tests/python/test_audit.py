@@ -56,7 +56,7 @@ def test_audit_is_restricted_to_agent_and_window(loaded, folder):
     missing = command(loaded, "audit", folder, "--agent", "Nobody")
     assert missing.exit_code == 2 and "no trace of an agent 'Nobody'" in missing.output
     several = command(loaded, "audit", folder, "--agent", "Probe")
-    assert several.exit_code == 2 and "agents in the files are called 'Probe'" in several.output
+    assert several.exit_code == 2 and "agents in the files have the name 'Probe'" in several.output
     assert AGENT.hash in several.output
     exit_code, found = audit(loaded, folder, "--agent", f"hash:{AGENT.hash}", *hour)
     assert (exit_code, found["agents"]) == (0, [AGENT.hash])

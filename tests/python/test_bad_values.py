@@ -39,8 +39,8 @@ COMMANDS: list[tuple[list[str], list[str]]] = [
     (["run", "--report", "-"], ["--report is '-'"]),
     (["run", "--as-of", "a\x1b[31m\nb\u202e"], ["--as-of"]),
     (["run", "--from-batches", "x", "--embedded"], ["brings its own database"]),
-    (["run", "--from-batches", "x", "--from", "2026-01-01", "--to", "2026-02-01"], ["do not go with"]),
-    (["run", "--keys", "x"], ["--keys goes with --from-batches"]),
+    (["run", "--from-batches", "x", "--from", "2026-01-01", "--to", "2026-02-01"], ["cannot be combined with"]),
+    (["run", "--keys", "x"], ["--keys is only used with --from-batches"]),
     (["simulate", "--agents", "0"], ["--agents"]),
     (["simulate", "--end", "never"], ["--end is 'never'"]),
     (["simulate", "--end", "2026-06-15T00:30Z"], ["hour"]),
@@ -59,7 +59,7 @@ COMMANDS: list[tuple[list[str], list[str]]] = [
     *((["init-db", "--vars", f"ciris_source_schema: {name}"], [f"is '{name}', but", "a schema of PostgreSQL itself"])
       for name in ("information_schema", "pg_catalog")),
     (["init-db", "--vars", "{" * 2_000], ["YAML"]),
-    (["load", "x.json", "--vars", "{ciris_distribution: citus}"], ["Batches are not loaded into a cluster of Citus."]),
+    (["load", "x.json", "--vars", "{ciris_distribution: citus}"], ["Batches cannot be loaded into a Citus cluster."]),
     *((["explain", name], ["agent"]) for name in ("", " ", "\udcff", "a\x1b[31m'; drop table x; --%s")),
 ]  # fmt: skip
 

@@ -50,7 +50,7 @@ def test_check_reports_age_of_newest_trace(scored_sample: Database) -> None:
     found = json.loads(invoke("check", "--json", *place, *later).stdout)["run"]
     assert 162 < found["newest_trace_days"] < 164
     for days, silent_days, expected in (
-        (162.6, 2, "The newest trace is 163 days older than that: check whether traces still arrive."),
+        (162.6, 2, "The newest trace is 163 days older than this as-of: check whether traces still arrive."),
         (1.2, 1, "The newest trace is 1 days older"),
     ):
         run = found | {"newest_trace_days": days}

@@ -91,7 +91,7 @@ def test_a_folder_of_the_system_is_refused(folder, tmp_path, monkeypatch):
     (tmp_path / "link").symlink_to("/etc")
     failed = invoke("init", folder.replace("{folder}", str(tmp_path)))
     assert failed.exit_code == 2 and "the system" in failed.stderr
-    assert "Hint: Name a folder of yours" in failed.stderr
+    assert "Hint: Name one of your own folders" in failed.stderr
 
 
 @pytest.mark.parametrize(

@@ -367,10 +367,10 @@ def test_a_registered_key_stays_and_contradictions_are_reported(project, databas
     for name, content, expected in (
         ("keys.csv", table.encode(), []),
         ("again.json", [unlimited], []),
-        ("revoked.json", [revoked], ["registered already, with another revoked_at, which a load does not change"]),
+        ("revoked.json", [revoked], ["already registered with another revoked_at, which a load does not change"]),
         ("other.json", [unlimited | {"public_key_base64": standard(Agent().public_bytes)}],
-         ["registered already, with another public_key_base64, which a load does not change"]),
-        ("twice.json", [unlimited, revoked], ["twice in the files, with another revoked_at"]),
+         ["already registered with another public_key_base64, which a load does not change"]),
+        ("twice.json", [unlimited, revoked], ["given twice, the second time with another revoked_at"]),
     ):  # fmt: skip
         summary = load(project, [path], [write(tmp_path, name, content)])
         assert [problem.detail for problem in summary.problems] == expected

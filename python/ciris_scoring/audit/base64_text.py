@@ -1,4 +1,4 @@
-"""Strict decoding of the base64 variants that agents write."""
+"""Decode base64 strictly. Agents write standard and URL-safe base64, with and without padding."""
 
 import base64
 import binascii

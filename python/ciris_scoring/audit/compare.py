@@ -25,7 +25,7 @@ from ciris_scoring.basics.terminal import aligned, fitted, plural, printable
 from ciris_scoring.marts.agents import WHOLE_HASH, whole_hash
 
 KEPT = 10_000
-"""Number of discrepancies that are listed. Further ones are only counted."""
+"""Maximum number of discrepancies that are kept, and listed with --json. The rest is only counted."""
 SHOWN = 50
 PREVIOUS = "previous_audit_sequence_number"
 """Audit number of the agent's previous trace, in the order that the score uses."""
@@ -35,10 +35,11 @@ MEANINGS = {
     DIFFERS: "the database has other values",
     MISSING: "in the files, but not in the database",
     UNFOUNDED: "in the database, but not in the files",
-    KEY_DIFFERS: "the registered key is another one, ends at another time, or is missing",
+    KEY_DIFFERS: "the registered key differs, ends at another time, or is missing",
 }
 
-# Columns of which the score too treats several spellings as equal, with the expressions that are compared.
+# Columns in which the score treats several spellings as equal, for instance SPEAK and HandlerActionType.SPEAK. The
+# expression gives equal values for them.
 _COMPARED = {
     "signature_verified": "coalesce(signature_verified, false)",
     "selected_action": """regexp_replace(upper(trim(selected_action) collate "C"), '^HANDLERACTIONTYPE[.]', '')""",
@@ -49,8 +50,8 @@ _PREVIOUS = """
         order by "timestamp" asc, audit_sequence_number asc nulls last, trace_id collate "C" asc
     ) as previous_audit_sequence_number
 """
-# Columns that must be equal for two traces to match, tried one after the other. The later ones find traces whose
-# agent, id or time was altered.
+# A trace of the files and a trace of the database match if these columns are equal. The first line is tried first. The
+# other lines find traces whose agent, id or time was altered in the database.
 _MATCHES = (
     ("agent_id_hash", "trace_id", "timestamp"),
     ("trace_id", "timestamp"),
@@ -83,13 +84,13 @@ class Audit:
     in_database: int = 0
     verified: int = 0
     chain: dict[str, int] = field(default_factory=dict)
-    """Number of breaks of the chain in the files, by kind. They lower the score, but they are not discrepancies."""
+    """Numbers of gaps, rewinds and repeats in the files. They lower the score, but they are not discrepancies."""
     counts: Counter[str] = field(default_factory=Counter)
     found: list[Discrepancy] = field(default_factory=list)
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether there is no discrepancy between database and files."""
+        """Whether database and files agree."""
         return not self.counts.total()
 
     def add(self, discrepancies: Iterable[Discrepancy]) -> None:
@@ -173,10 +174,11 @@ def _agents_of_keys(
     uses: Iterable[tuple[str, str]],
     keys: Mapping[str, bytes],
 ) -> dict[str, str]:
-    """Return the agent of each key id. A public key, whatever its ids, may sign for one agent only.
+    """Return the agent of each key id. A public key may sign for one agent only, even if it has several ids.
 
-    If a key verifies traces of several agents, it belongs to the only one with verified traces in the database, because
-    the files may have been loaded in another order. Otherwise it belongs to the first one in the files.
+    A key may verify traces of several agents in the files. If the database has verified traces of exactly one of them,
+    the key belongs to this agent, because the files may have been loaded in another order. Otherwise the key belongs to
+    the first of these agents in the files.
     """
     agents: dict[bytes, dict[str, None]] = {}
     for key_id, agent in uses:
@@ -212,20 +214,20 @@ def _agents(connection: psycopg.Connection, agent: str | None) -> list[str]:
     if agent is not None and agent.startswith(WHOLE_HASH):
         values["hash"] = agent.removeprefix(WHOLE_HASH)
     is_name: dict[str, bool] = dict(sorted(connection.execute(query, values).fetchall()))
-    # A whole hash takes precedence over the beginning of a hash, but not over a name, because an agent may have chosen
-    # the hash of another one as its name.
+    # If the text is a whole hash, it does not mean a longer hash that begins with it. It may also be a name, because an
+    # agent may have chosen the hash of another agent as its name.
     agents = [one for one in is_name if agent not in is_name or one == agent or is_name[one]]
     if agent is not None and len(agents) > 1:
         raise InputError(
-            f"{len(agents)} agents in the files are called {agent!r} or have a hash that begins with it: "
+            f"{len(agents)} agents in the files have the name {agent!r} or a hash that begins with it: "
             f"{', '.join(agents[:10])}{' and more' if len(agents) > 10 else ''}.",
             f"Give more of the hash, or the whole hash after {WHOLE_HASH!r}, for example {whole_hash(agents[0])}.",
         )
     if not agents:
         of_whom = "any agent" if agent is None else f"an agent {agent!r}"
         raise InputError(
-            f"The files hold no trace of {of_whom}.",
-            "Name the agent by its hash, the beginning of it, or its name, and the files that it wrote.",
+            f"The files contain no trace of {of_whom}.",
+            "Name the agent by its hash, the beginning of its hash, or its name. Give the files that this agent wrote.",
         )
     return agents
 
@@ -236,7 +238,7 @@ def _set_side_by_side(
     agents: list[str],
     window: tuple[datetime | None, datetime | None],
 ) -> None:
-    """Create the temporary tables ``raw`` and ``claimed`` with the traces of files and database to compare."""
+    """Create two temporary tables with the traces to compare: ``raw`` from the files, ``claimed`` from the database."""
     _name_contents(connection)
     compared = (
         sql.SQL(_COMPARED.get(name, "{0}") + " as {0}").format(sql.Identifier(name)) for name in TRACE_COLUMNS
@@ -255,7 +257,7 @@ def _set_side_by_side(
         and (%(last)s::timestamptz is null or "timestamp" < %(last)s)
     """
     values = {"agents": agents, "first": window[0], "last": window[1]}
-    # If several contents of a trace verify, the order of loading decides which one is loaded.
+    # If several contents of a trace verify, the database has the content that was loaded first.
     query = f"""
         create temporary table raw on commit drop as
         with sent as (
@@ -271,7 +273,7 @@ def _set_side_by_side(
             order by number asc, signature_verified desc, is_loaded desc, ordinal asc
         ),
 
-        -- Unverified copies of a trace that are loaded although its verified content is loaded under another id.
+        -- If the verified content of an id is a copy of another trace, an unverified content of this id may be loaded.
         beside as (
             select distinct on (sent.trace_id, sent."timestamp", sent.agent_id_hash)
                 {{sent}}, sent.reason, -sent.ordinal as number
@@ -302,7 +304,7 @@ def _set_side_by_side(
 
 
 def _name_contents(connection: psycopg.Connection) -> None:
-    """Create the temporary table ``contents``, which assigns a number to each trace id, time and agent.
+    """Create the temporary table ``contents``, which numbers the combinations of trace id, time and agent.
 
     Copies of one decision under several trace ids get the same number if the signature does not cover the trace id.
     """
@@ -321,7 +323,7 @@ def _name_contents(connection: psycopg.Connection) -> None:
             from names
         ),
 
-        -- A trace id may have two decisions, and a decision several trace ids.
+        -- Two steps are needed, because a trace id may have two decisions, and a decision several trace ids.
         second_decisions as (
             select
                 *,
@@ -352,7 +354,10 @@ def _name_contents(connection: psycopg.Connection) -> None:
 
 
 def _match(connection: psycopg.Connection) -> None:
-    """Pair traces of files and database by the columns of `_MATCHES`, each once and equal ones in the order of time."""
+    """Pair each trace of the files with a trace of the database by the columns of `_MATCHES`.
+
+    If several traces have equal columns, they are paired in the order of time.
+    """
     query = """
         with raw_left as (
             select number, {marks}, row_number() over (partition by {marks} order by "timestamp", number) as n
@@ -495,7 +500,7 @@ def page(result: Audit) -> list[str]:
         lines += [f"  {n:,} {kind}: {MEANINGS[kind]}" for kind, n in result.counts.items()]
         lines += ["", *_table(result.found[:SHOWN])]
         if result.counts.total() > SHOWN:
-            lines.append(f"and {result.counts.total() - SHOWN:,} more; --json names {KEPT:,}.")
+            lines.append(f"and {result.counts.total() - SHOWN:,} more; --json lists up to {KEPT:,}.")
     if result.summary.n_problems:
         lines += ["", *problem_lines(result.summary, "--json", " in the files and keys")]
     return lines

@@ -16,13 +16,13 @@ from ciris_scoring.audit.traces import Row, checked, row
 
 TRACE_EVENT, DEFERRAL_EVENT = "complete_trace", "wbd_deferral"
 EVENTS_LIMIT = 100_000
-"""Number of events that are read from one document. More would be tiny, because a document has 16 MB at most."""
+"""Maximum number of events that are read from one document. With more events in 16 MB, each would be tiny."""
 PROBLEMS_KEPT = 20
-"""Number of problems that are kept for each batch. Further ones are only counted."""
+"""Maximum number of problems that are kept for each batch. The rest is only counted."""
 SEAL = "ceg_seal"
-"""Event type under which seals are counted: files that agents write beside their batches, each with one trace."""
+"""Event type under which seals are counted. A seal is a file with one trace that an agent writes beside its batches."""
 NOT_UNDERSTOOD = "not understood"
-"""Name in place of the schema version of a trace that cannot be read."""
+"""Text that is shown instead of a schema version if a trace cannot be read."""
 _OUR_IDS = uuid.UUID("5b2d3a9e-2c1f-4c0e-9a53-6b1f0d7a7e11")
 """Namespace of the UUIDs that are derived from content."""
 
@@ -57,7 +57,7 @@ class Batch:
     times: dict[str, str | None] = field(default_factory=dict)
     received: int = 0
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Number of traces by schema version and by the rule that verified them, or the reason why they do not verify."""
+    """Number of traces by schema version and outcome: the rule that verified the trace, or why it does not verify."""
     rejected: Counter[str] = field(default_factory=Counter)
     """Number of traces that cannot be loaded, by reason."""
     rows: list[Row] = field(default_factory=list)
@@ -121,7 +121,7 @@ def _read_pieces(batch: Batch, content: bytes, why: Rejected, verifier: Verifier
         batch.add_problem(batch.origin, error.reason, f"around the events: {error.detail}")
     events = (_event_or_error(content[span]) for span in pieces.events)
     _read_events(batch, head if isinstance(head, dict) else {}, events, verifier)
-    if not batch.n_problems:  # the text ends between two events, so no event reported it
+    if not batch.n_problems:  # all events are valid; for example, the text is cut off between two events
         batch.add_problem(batch.origin, why.reason, why.detail)
 
 
@@ -178,7 +178,10 @@ def _read_event(batch: Batch, where: str, event: Any, verifier: Verifier) -> Non
         if verdict.rule is not None:
             batch.outcomes[schema, verdict.rule] += 1
             return
-        reason, detail = str(verdict.reason), verdict.detail or "it does not fit the trace and the key"
+        reason, detail = (
+            str(verdict.reason),
+            verdict.detail or "the signature does not fit the trace and the key",
+        )
     batch.outcomes[schema, reason] += 1
     batch.add_problem(where, reason, detail)
 

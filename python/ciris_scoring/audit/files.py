@@ -25,31 +25,34 @@ WHOLE_LIMIT = 16 * MB
 EVENT_LIMIT = 16 * MB
 PART_SIZE = 4 * MB
 UNPACKED_LIMIT = 4096 * MB
-"""Maximum size in bytes of an unpacked or piped document, which is written to disk first. JSON lines have no limit."""
+"""Maximum size in bytes of a compressed or piped document, because it is first written to disk. JSON lines have no
+limit."""
 UNPACKED_RATIO = 200
-"""Maximum ratio of unpacked to compressed size, after the first 16 MB. Real batches reach 16."""
+"""Maximum ratio of unpacked to compressed size, after the first 16 MB. Real batches reach a ratio of 16."""
 BROKEN = (EOFError, gzip.BadGzipFile, zlib.error)
 
 Found = Document | Problem
 
 
 def walk(paths: Iterable[Path]) -> Iterator[Path | Problem]:
-    """Yield the batch files at and below the paths, sorted by name within each folder."""
+    """Yield the given files and the batch files below the given folders, sorted by name within each folder."""
     seen: set[tuple[int, int]] = set()
     for path in paths:
-        if path == STDIN or not os.path.isdir(path):  # an inaccessible path is not a directory
+        if path == STDIN or not os.path.isdir(
+            path
+        ):  # false, not an error, for a path that cannot be accessed
             yield path
         else:
             yield from _walk(path, set(), seen)
 
 
 def _walk(folder: Path, above: set[tuple[int, int]], seen: set[tuple[int, int]]) -> Iterator[Path | Problem]:
-    """Yield the files below a folder. A folder is read once, because links could multiply its files."""
+    """Yield the batch files below a folder. A folder is read once, even if several links lead to it."""
     try:
         status = os.stat(folder)
         here = (status.st_dev, status.st_ino)
         if here in above:
-            yield Problem(str(folder), UNREADABLE, "a link back to a folder that it lies in")
+            yield Problem(str(folder), UNREADABLE, "a link to a folder that contains this link")
             return
         if here in seen:
             return
@@ -82,7 +85,7 @@ def documents(path: Path) -> Iterator[Found]:
             yield from _read_pipe(sys.stdin.buffer, "standard input")
             return
         if not stat.S_ISREG(os.stat(path).st_mode):
-            yield Problem(str(path), UNREADABLE, "no regular file")
+            yield Problem(str(path), UNREADABLE, "not a regular file")
             return
         name = path.name.lower()
         is_packed = name.endswith(".gz")
@@ -117,7 +120,7 @@ class _Unpacking(gzip.GzipFile):
 
     def _check(self, content: bytes) -> bytes:
         if self.tell() > WHOLE_LIMIT + UNPACKED_RATIO * self._packed.tell():
-            raise _TooLarge(f"compressed more than {UNPACKED_RATIO} times, which batches never are")
+            raise _TooLarge(f"the content is more than {UNPACKED_RATIO} times as large as the file")
         return content
 
     def read(self, size: int | None = -1) -> bytes:
@@ -154,7 +157,7 @@ def _lines(file: IO[bytes], origin: str, first: Iterable[bytes] = ()) -> Iterato
             elif content := line.strip():
                 yield Document(where, content)
     except BROKEN as error:
-        yield Problem(origin, TRUNCATED, f"the compressed file ends or breaks in the middle: {error}")
+        yield Problem(origin, TRUNCATED, f"the compressed file is cut off or damaged: {error}")
 
 
 def _document(
@@ -188,7 +191,7 @@ def _unpack(file: IO[bytes], spool: IO[bytes], origin: str) -> Iterator[Found]:
                 )
                 break
     except BROKEN as error:
-        yield Problem(origin, TRUNCATED, f"the compressed file ends or breaks in the middle: {error}")
+        yield Problem(origin, TRUNCATED, f"the compressed file is cut off or damaged: {error}")
 
 
 def _parts(content: mmap.mmap, origin: str) -> Iterator[Found]:

@@ -40,7 +40,7 @@ def run_from_batches(
 ) -> bool:
     """Load batches and score them. Return whether all traces were loaded and verified.
 
-    The default as-of is the end of the newest trace's period. If this period is not over, it is the period's start.
+    The default as-of is the end of the period of the newest trace, or its start while the period is not over.
     """
     project_dir = find_project(project_dir)
     server = embedded.start(project_dir / STATE_FOLDER)
@@ -55,7 +55,7 @@ def run_from_batches(
     newest = _newest_trace(project)
     if newest is None:
         raise InputError(
-            "There is no trace up to now, so there is nothing to score.",
+            "No trace with a time up to now is loaded, so there is nothing to score.",
             "Name files or folders with batches of traces.",
         )
     if as_of is None and project.variables.get("as_of") is None:
@@ -77,12 +77,12 @@ def _newest_trace(project: Project) -> datetime | None:
 
 
 def _end_of_period(newest: datetime, project: Project) -> str:
-    """Return a time that rounds down to the end of the newest trace's period. If it is not over, return its start."""
+    """Return the time of the newest trace plus one period, but at most the end of the last complete period."""
     name = project.variables.get("scoring_period", "day")
     last_end = as_of_time.resolve(None, name, datetime.now(UTC))
     if newest >= last_end:
         say(
-            f"Traces of the {name} that is not over yet wait for its end. To score by the hour: "
+            f"Traces of the present {name} are scored when it is over. To score by the hour: "
             "--vars '{ciris_scoring_period: hour}'"
         )
     return as_of_time.text(min(last_end, newest + as_of_time.PERIODS[name]))

@@ -14,18 +14,18 @@ from ciris_scoring.basics.source_schema import TRACE_COLUMNS
 from ciris_scoring.basics.statements import column_list
 
 LOADED_KEY = ("trace_id", "timestamp", "agent_id_hash")
-"""Key of a loaded trace. It includes the agent, so that an agent cannot overwrite a trace of another one."""
+"""Key of a loaded trace. It includes the agent, so that an agent cannot overwrite a trace of another agent."""
 
 
 class Found(NamedTuple):
-    """A trace that is refused because of another trace: wrong agent for the key, conflicting content, or a replay."""
+    """A trace that is refused because of other traces: foreign key, conflicting content, or replayed signature."""
 
     batch_id: uuid.UUID
     origin: str
     trace_id: str
     trace_schema_version: str | None
     rule: str | None
-    """Rule that verified the trace's own signature."""
+    """Rule by which the signature itself is valid, or None."""
     reason: str
     detail: str
 

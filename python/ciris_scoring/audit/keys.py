@@ -18,7 +18,7 @@ from ciris_scoring.basics.source_schema import PUBLIC_KEY_COLUMNS
 
 KEYS_FILE_LIMIT = 64 * 2**20
 KEYS_LIMIT = 10_000
-"""Maximum number of keys in one file. Validating a key takes a millisecond."""
+"""Maximum number of keys in one file, because the validation of a key takes a millisecond."""
 FORMATS = (
     'JSON {"KEY ID": "BASE64", ...}, or CSV with the columns key_id and public_key_base64 and, where known, '
     "algorithm, created_at, expires_at, revoked_at"
@@ -43,9 +43,9 @@ class Key(NamedTuple):
         return base64_text.decode(self.public_key_base64)
 
     def difference(self, other: "Key | RegisteredKey") -> str | None:
-        """Return the name of the field in which another key of the same id differs from this one, or None.
+        """Return the first field in which another key of the same id differs from this key, or None.
 
-        Times that this key does not state are not compared.
+        A time that this key does not state is not compared.
         """
         if not base64_text.means(other.public_key_base64.strip(), self.content):
             return "public_key_base64"
@@ -54,7 +54,7 @@ class Key(NamedTuple):
 
 
 class RegisteredKey(NamedTuple):
-    """A row of the registry, with times in the form of :class:`Key`."""
+    """A key in the database, with times as text in UTC, as in :class:`Key`."""
 
     public_key_base64: str
     expires_at: str | None
@@ -62,7 +62,7 @@ class RegisteredKey(NamedTuple):
 
 
 def registered_key(text: str, *ends: datetime | None) -> RegisteredKey:
-    """Return a row of the registry from its base64 text, ``expires_at`` and ``revoked_at``."""
+    """Return a key in the database from its base64 text, ``expires_at`` and ``revoked_at``."""
     return RegisteredKey(text, *(None if end is None else end.astimezone(UTC).isoformat() for end in ends))
 
 
@@ -75,7 +75,7 @@ def read_keys(paths: Iterable[Path]) -> tuple[dict[str, Key], list[Problem]]:
             try:
                 key = _key(row)
                 if differing := key.difference(keys.setdefault(key.key_id, key)):
-                    raise ValueError(f"twice in the files, with another {differing}")
+                    raise ValueError(f"given twice, the second time with another {differing}")
             except ValueError as error:
                 problems.append(Problem(f"{path}, key {str(row.get('key_id'))[:80]}", BAD_KEY, str(error)))
     return keys, problems
@@ -94,7 +94,7 @@ def _read_rows(path: Path) -> list[Mapping[str, Any]]:
             )
     except OSError as error:
         raise InputError(f"The file of keys {path} cannot be read: {error.strerror}.") from error
-    except (Rejected, UnicodeDecodeError, csv.Error, TypeError, KeyError) as error:
+    except (Rejected, UnicodeDecodeError, csv.Error, TypeError) as error:
         raise InputError(f"{path} is not a file of keys: {error}", f"It may be {FORMATS}.") from error
     return rows
 
@@ -105,12 +105,12 @@ def _rows(content: bytes) -> Iterator[Mapping[str, Any]]:
         if isinstance(found, dict):
             found = [{"key_id": name, "public_key_base64": text} for name, text in found.items()]
         if not all(isinstance(row, dict) for row in found):
-            raise TypeError("the list holds something that is not an object")
+            raise TypeError("the list contains a value that is not an object")
         yield from found
         return
     table = csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline=""), strict=True)
     if not {"key_id", "public_key_base64"} <= set(table.fieldnames or ()):
-        raise KeyError("it has no columns key_id and public_key_base64")
+        raise TypeError("the columns key_id and public_key_base64 are missing")
     for row in table:
         yield {name: value or None for name, value in row.items() if name in PUBLIC_KEY_COLUMNS}
 
@@ -174,7 +174,7 @@ _P = 2**255 - 19
 _D = -121665 * pow(121666, -1, _P) % _P
 _Y_OF_ORDER_8 = 0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C7
 _LOW_ORDER = {0, 1, _P - 1, _Y_OF_ORDER_8, _P - _Y_OF_ORDER_8}
-"""y of the eight points of low order."""
+"""The y coordinates of the eight points of low order."""
 
 
 def _is_sound_point(content: bytes) -> bool:

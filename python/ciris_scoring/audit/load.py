@@ -1,4 +1,4 @@
-"""Load new batches into the source tables in chunks, each in one transaction."""
+"""Load new batches into the source tables. Batches are loaded in chunks, one transaction per chunk."""
 
 import json
 import time
@@ -22,7 +22,7 @@ from ciris_scoring.basics.terminal import aligned, plural, printable, say
 from ciris_scoring.basics.terminal import progress as show_progress
 
 CHUNK_SIZE = 2**20
-"""Bytes of documents that one process verifies and one transaction writes. A document is never split."""
+"""Size of a chunk in bytes: documents that one process verifies and one transaction writes. No document is split."""
 CHUNK_DOCUMENTS = 500
 SHOWN_PROBLEMS = 20
 
@@ -37,13 +37,13 @@ class Summary:
     """Number of traces in batches that were not loaded before. Each is new, replaced, rejected or sent again."""
     new: int = 0
     replaced: int = 0
-    """Number of traces that are verified now and replace a loaded content that was not verified."""
+    """Number of verified traces that replaced a loaded content that was not verified."""
     rejected: int = 0
     known_batches: int = 0
     known: Counter[str] = field(default_factory=Counter)
     """Number of received, rejected and unverified traces in batches that were loaded before."""
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Number of traces by schema version and by the rule that verified them, or the reason why they do not verify."""
+    """Number of traces by schema version and outcome: the rule that verified the trace, or why it does not verify."""
     deferrals: int = 0
     other_events: Counter[str] = field(default_factory=Counter)
     new_keys: int = 0
@@ -51,7 +51,7 @@ class Summary:
     n_problems: int = 0
     problems: list[Problem] = field(default_factory=list)
     most_problems: int | None = SHOWN_PROBLEMS
-    """Number of problems that are kept; None for all."""
+    """Maximum number of problems that are kept; None for no limit."""
     seconds: float = 0.0
 
     @property
@@ -61,7 +61,7 @@ class Summary:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Number of received traces, in total and by what became of them."""
+        """Number of received traces, in total and by result."""
         names = ("received", "new", "replaced", "sent_again", "rejected")
         return {name: getattr(self, name) for name in names}
 
@@ -78,7 +78,7 @@ class Summary:
                 self.problems.append(problem)
 
     def add(self, batch: Batch) -> None:
-        """Add the counts of a batch, except those that need the database."""
+        """Add the counts of a batch. Numbers of new and replaced traces are not known before the batch is written."""
         self.batches += batch.is_batch
         self.received += batch.received
         self.rejected += batch.rejected.total()
@@ -115,13 +115,13 @@ def load(
 ) -> Summary:
     """Register keys and load batches. Progress is written to stderr.
 
-    :param most_problems: number of problems to keep; None keeps all that the batches keep.
+    :param most_problems: maximum number of problems to keep; None for all problems that each batch keeps.
     :raises InputError: a file of keys is invalid, or the target is a Citus cluster.
     """
     if project.variables.get("distribution") == "citus":
         raise InputError(
-            "Batches are not loaded into a cluster of Citus.",
-            "Load them into one server, and bring the rows over as docs/scaling.md says.",
+            "Batches cannot be loaded into a Citus cluster.",
+            "Load them into a PostgreSQL server without Citus, and copy the rows as docs/scaling.md says.",
         )
     started = time.monotonic()
     summary = Summary(most_problems=most_problems)
@@ -134,7 +134,7 @@ def load(
         summary.add_problems(problems)
         store.keys, unusable = usable(store.registered_keys())
         for problem in unusable:
-            say(f"Note: {problem.where} verifies nothing: {problem.detail}.")
+            say(f"Note: {problem.where} cannot verify traces: {problem.detail}.")
         for batches in read_batches(paths, store.keys, summary, store):
             written = store.write([batch for batch in batches if batch.is_batch])
             summary.new += written.new
@@ -150,7 +150,10 @@ def load(
 def read_batches(
     paths: Sequence[Path], keys: Mapping[str, bytes], summary: Summary, store: Store | None = None
 ) -> Iterator[list[Batch]]:
-    """Read, verify and count the batches of files, except those that ``store`` has. Write progress to stderr."""
+    """Read, verify and count the batches of files. Batches that ``store`` already has are skipped.
+
+    Progress is written to stderr.
+    """
     total = sum(files.size(path) for path in files.walk(paths) if isinstance(path, Path))
     progress = Progress(total)
     chunks = _chunks(_documents(paths, summary, progress))
@@ -244,7 +247,7 @@ def report(summary: Summary) -> list[str]:
         lines += ["", f"Other events: {events}; {plural(summary.deferrals, 'deferral')} loaded."]
     if summary.new_keys:
         lines.append(f"{plural(summary.new_keys, 'key')} registered.")
-    lines += [f"{printable(name)} holds keys; --keys registers them." for name in summary.keys_files]
+    lines += [f"{printable(name)} contains keys; --keys registers them." for name in summary.keys_files]
     if summary.n_problems:
         lines += ["", *problem_lines(summary, "--all")]
     return lines

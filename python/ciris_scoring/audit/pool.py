@@ -1,4 +1,7 @@
-"""Read and verify batches in parallel processes, a bounded number at a time, and return them in their order."""
+"""Read and verify batches in parallel processes. Batches are returned in the order of the input.
+
+The number of batches in memory is bounded.
+"""
 
 import os
 import signal
@@ -54,13 +57,15 @@ def read_all(
 
 def _start(keys: Mapping[str, bytes]) -> None:
     global _verifier
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process ends its workers itself
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C reaches the main process too, which ends the workers
     _verifier = Verifier(keys)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
-    """End this process when the main process was killed."""
+    """End this process if the main process is killed."""
     parent = parent_process()
     if parent is not None:
         parent.join()

@@ -17,7 +17,7 @@ from ciris_scoring.audit.keys import public_key
 Trace = Mapping[str, Any]
 
 _THOUGHT_IDS = (("thought_id",), ("system_snapshot", "current_thought_summary", "thought_id"))
-"""Paths to the thought's id in the data of a component. Only traces of the most detailed level have the second one."""
+"""Paths to the thought's id in the data of a component. Only the most detailed trace level has the second path."""
 _AUDIT = ("audit_sequence_number", "audit_entry_hash")
 
 _AGENT = "agent_id_hash"
@@ -46,7 +46,7 @@ class Verdict(NamedTuple):
     content_sha256: str
     """Hash of all received fields. It differs if any loaded value differs."""
     components: Sequence[Trace]
-    """The components as they were signed, without unsigned fields. If the trace is not verified: as received."""
+    """Components without their unsigned fields. If the trace does not verify: components as received."""
     signed_sha256: str | None = None
     """Hash of the public key and the signed bytes; None if the signature is invalid."""
     decision_sha256: str | None = None
@@ -70,10 +70,10 @@ class Rule(NamedTuple):
         return self.fields is not None and "trace_id" in self.fields
 
     def messages(self, trace: Trace) -> Iterator[tuple[bytes, Sequence[Trace]]]:
-        """Yield the bytes that the agent may have signed, each with the components in them.
+        """Yield the messages that the agent may have signed, as bytes, each with the components in it.
 
-        There are several possibilities: the agent may have sent empty values that it did not sign, and its engine adds
-        missing fields and ignores unknown ones.
+        Several messages are possible. The agent may have sent empty values that it did not sign. Before it signs, its
+        engine adds missing fields and ignores unknown fields.
         """
         seen = set()
         for profile in self._profiles(trace):
@@ -177,7 +177,7 @@ class Verifier:
     def __init__(self, keys: Mapping[str, bytes]):
         self._keys = keys
         self._opened: dict[str, Ed25519PublicKey] = {}
-        # Newer agents use the beginning of their key's SHA-256 hash as their hash.
+        # Newer agents use the beginning of their key's SHA-256 hash as their agent_id_hash.
         self._fingerprints = {
             key_id: hashlib.sha256(content).hexdigest()[:16] for key_id, content in keys.items()
         }
@@ -219,9 +219,9 @@ class Verifier:
                             decision_sha256=None if rule.signs_ids else _decision_sha256(key, components),
                         )
             except (ValueError, OverflowError, TypeError, AttributeError) as error:
-                why_not = f"the rule {name} cannot encode it: {str(error)[:80]}"
+                why_not = f"the rule {name} cannot encode the trace: {str(error)[:80]}"
         if schema == UNKNOWN_SCHEMA:
-            return refused(reasons.UNSUPPORTED_SCHEMA, "no known rule verifies it")
+            return refused(reasons.UNSUPPORTED_SCHEMA, "no known rule verifies the trace")
         return refused(reasons.BAD_SIGNATURE, why_not)
 
     def _signed(self, key_id: str, signature: bytes, message: bytes) -> bool:
@@ -276,8 +276,8 @@ def _unconfirmed(trace: Trace, components: Sequence[Trace]) -> str | None:
         started = datetime.fromisoformat(moments[0])
     except (TypeError, ValueError):
         return "started_at"
-    # The id contains the time at which the agent handled the first component, up to a second after the component's
-    # time.
+    # The trace id contains the time at which the agent handled the first component. That is the time of the component,
+    # or less than a second later.
     later = started + _BEFORE_HANDLED
     names = {f"trace-{trace.get('thought_id')}-{time:%Y%m%d%H%M%S}" for time in (started, later)}
     if trace.get("trace_id") not in names:
@@ -287,7 +287,7 @@ def _unconfirmed(trace: Trace, components: Sequence[Trace]) -> str | None:
 
 
 def _second_signature_holds(trace: Trace, message: bytes) -> bool:
-    """Return whether the ML-DSA-65 signature is valid for the key that the trace contains. True if there is none."""
+    """Return whether the ML-DSA-65 signature is valid for the key in the trace. True if it has neither of the two."""
     key, signature = trace.get("pubkey_ml_dsa_65"), trace.get("signature_ml_dsa_65")
     if key is None and signature is None:
         return True

@@ -90,7 +90,7 @@ class Written(NamedTuple):
     """Number of verified traces that replaced an unverified one of the same id, time and agent, or of the same
     decision."""
     rejected: list[Found]
-    """Traces that are not loaded: another content with their id is loaded, or their decision with another id."""
+    """Traces that are not loaded, because the same id has another content, or the same decision has another id."""
     refused: list[Found]
     """Traces that are loaded as not verified, because the key belongs to another agent."""
 
@@ -121,7 +121,7 @@ class Store:
             self._refuse_other_key()
 
     def _refuse_other_key(self) -> None:
-        """Raise an error if the key of the table of traces would let an agent overwrite a trace of another one."""
+        """Raise an error if the key of the table of traces would let an agent overwrite a trace of another agent."""
         name = self._names["covenant_traces"].as_string(self._connection)
         query = """
             select names.relname, array_agg(columns.attname::text order by columns.attnum)
@@ -169,7 +169,7 @@ class Store:
             return cursor.rowcount
 
     def register(self, keys: Iterable[Key]) -> tuple[int, list[Problem]]:
-        """Register new keys and change no other ones. Return the number of new keys, and problems."""
+        """Register new keys. Registered keys are not changed. Return the number of new keys, and problems."""
         new, problems = [], []
         query = """
             select
@@ -185,7 +185,7 @@ class Store:
                 if there is None:
                     new.append(key)
                 elif differing := key.difference(there):
-                    detail = f"registered already, with another {differing}, which a load does not change"
+                    detail = f"already registered with another {differing}, which a load does not change"
                     problems.append(Problem(f"key {key.key_id}", BAD_KEY, detail))
             n_new = self._insert("covenant_public_keys", PUBLIC_KEY_COLUMNS, new)
         return n_new, problems
@@ -273,7 +273,9 @@ class Store:
         The right trace of a decision is the first one that verifies. It is written into the temporary table
         ``right_traces``.
         """
-        self._connection.execute("analyze incoming")  # statistics avoid a full scan of verification
+        self._connection.execute(
+            "analyze incoming"
+        )  # without statistics, verification would be scanned fully
         self._execute(
             """
             create temporary table right_traces on commit drop as
@@ -317,7 +319,7 @@ class Store:
         return [Found(*row) for row in replays]
 
     def _write_verification(self) -> None:
-        """Write the result of each content. New ones are marked as loaded; `_conflicts` corrects this."""
+        """Write the result of each content. New contents are marked as loaded; `_conflicts` corrects the mark."""
         self._execute(
             """
             insert into {verification} as verification ({verified}, is_loaded)
@@ -333,8 +335,10 @@ class Store:
         )
 
     def _delete_replays(self) -> int:
-        """Delete loaded copies of decisions whose right trace is another one. Return the number of deleted traces that
-        are not among the incoming ones."""
+        """Delete loaded traces that are copies of a decision, if another trace is the right one for this decision.
+
+        Return the number of deleted traces that are not incoming.
+        """
         deleted = self._execute(
             """
             with copies as (
@@ -444,7 +448,7 @@ class Store:
                 verification.trace_id = compared.trace_id and verification."timestamp" = compared."timestamp"
                 and verification.content_sha256 = compared.content_sha256
                 and verification.is_loaded <> compared.is_loaded
-                -- A content that was verified earlier stays so, even if its key is gone.
+                -- If a content was verified earlier and its key is gone now, its mark is not changed.
                 and (verification.rule is null or compared.rule is not null)
         """
         self._connection.execute(sql.SQL(query).format(**self._names, is_same=is_same))

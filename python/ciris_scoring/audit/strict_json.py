@@ -22,7 +22,7 @@ _JUNK = re.compile(rb"[^ \t\r\n,]")
 
 
 def parse(content: bytes) -> Any:
-    """Parse one JSON value in UTF-8, or raise Rejected, also if it repeats a key, has NaN, or has too many values."""
+    """Parse one JSON value in UTF-8. Raise Rejected if it is invalid, repeats a key, or has NaN or too many values."""
     if sum(map(content.count, (b",", b"[", b"{"))) > VALUES_LIMIT:
         raise Rejected(reasons.TOO_LARGE, f"more than {VALUES_LIMIT:,} values in one JSON text")
     try:
@@ -37,7 +37,7 @@ def parse(content: bytes) -> Any:
     except RecursionError as error:
         raise Rejected(reasons.TOO_DEEP, "nested too deeply") from error
     except ValueError as error:  # the number has more digits than Python converts
-        raise Rejected(reasons.OUT_OF_RANGE, "a number of thousands of digits") from error
+        raise Rejected(reasons.OUT_OF_RANGE, "a number with thousands of digits") from error
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -71,10 +71,10 @@ class Pieces(NamedTuple):
 
 
 def take_apart(document: bytes | mmap.mmap, longest_around: int = 2**63) -> Pieces | None:
-    """Find the events of a batch by its brackets, without parsing it. A last event that is cut off is included, and so
-    is text between the events that is not an event.
+    """Find the events of a batch by its brackets, without parsing the batch.
 
-    Return None if there is no list of events, or if more than ``longest_around`` bytes are around it.
+    The events include a last event that is cut off, and text between events that is not an event. Return None if there
+    is no list of events, or if the text around the list has more than ``longest_around`` bytes.
     """
     bounds = _events_array(document)
     if bounds is None or bounds[0] + len(document) - bounds[1] > longest_around:
@@ -121,6 +121,6 @@ def _events(document: bytes | mmap.mmap, start: int, end: int) -> Iterator[slice
 
 
 def _between(document: bytes | mmap.mmap, start: int, end: int) -> Iterator[slice]:
-    """Yield text between events that is not a comma or white space."""
+    """Yield the position of text between events, unless it is only commas and white space."""
     if junk := _JUNK.search(document, start, end):
         yield slice(junk.start(), end)

@@ -21,7 +21,7 @@ VERDICT_COLUMNS = (
     *("trace_schema_version", "trace_level", "rule", "reason", "detail"),
     *("content_sha256", "signed_sha256", "decision_sha256"),
 )
-"""Columns of the verification result, which follow those of the trace."""
+"""Columns of the verification result. They follow the columns of the trace."""
 
 _SOURCES = "models/staging/cirislens/_cirislens__sources.yml"
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
@@ -57,7 +57,7 @@ class Row(NamedTuple):
     """A trace as it is loaded."""
 
     values: tuple[Any, ...]
-    """Values of the columns of the trace, and those of `VERDICT_COLUMNS`. Components are JSON texts."""
+    """Values of the columns of the trace and of `VERDICT_COLUMNS`. Components are JSON texts."""
     agent_id_hash: str
     verified_by: str | None
     """Id of the key that verified the trace, or None."""
@@ -66,7 +66,7 @@ class Row(NamedTuple):
 def checked(trace: Any) -> dict[str, Any]:
     """Return the value if it is a trace, else raise Rejected."""
     if not isinstance(trace, dict):
-        raise Rejected(reasons.WRONG_TYPE, "the event has no trace that is an object")
+        raise Rejected(reasons.WRONG_TYPE, "the event has no trace, or its trace is not an object")
     components = trace.get("components")
     if components is None:
         raise Rejected(reasons.MISSING_FIELD, "no components")
@@ -162,11 +162,11 @@ def _component(column: str, value: Any) -> str:
     if not isinstance(value, dict):
         raise Rejected(reasons.WRONG_TYPE, f"{column} is not an object")
     if _is_deep(value):
-        raise Rejected(reasons.TOO_DEEP, f"{column} is nested more than {DEPTH_LIMIT} deep")
+        raise Rejected(reasons.TOO_DEEP, f"{column} is nested more than {DEPTH_LIMIT} levels deep")
     try:
         text = _JSON.encode(value)
     except ValueError as error:
-        raise Rejected(reasons.OUT_OF_RANGE, f"{column} holds a number that is too large") from error
+        raise Rejected(reasons.OUT_OF_RANGE, f"{column} contains a number that is too large") from error
     if "\\u0000" in text and _NUL.search(text):
         raise Rejected(reasons.INVALID_TEXT, f"the character NUL in {column}")
     return text

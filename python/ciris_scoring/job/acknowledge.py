@@ -22,7 +22,7 @@ from ciris_scoring.serve.explain import find_agent
 
 LONGEST_TEXT = 500
 """Longest name and reason, in characters."""
-# Identity columns and defaults need no separate rights, so `insert` on the other columns is enough.
+# A role that acknowledges needs no other right than `insert`, because identity columns and defaults need none.
 CREATE = """
 create table {table} (
     acknowledgement_id bigint generated always as identity primary key,
@@ -89,7 +89,7 @@ def write(
         if reason is None and before is None:
             raise InputError(
                 f"No acknowledgement of {shown(kind)} of agent {agent_id_hash} is in force.",
-                "`ciris-scoring acknowledge` lists those that are.",
+                "`ciris-scoring acknowledge` lists the acknowledgements in force.",
             )
         severity = None if reason is None else _severity(marts, agent_id_hash, kind)
         action = "withdraw" if reason is None else "acknowledge"
@@ -135,7 +135,9 @@ def _day(text: str) -> date:
             f"--until is {shown(text)}, which is not a day.", "Write a day: 2026-12-31."
         ) from error
     if day < today:
-        raise InputError(f"--until is {day}, which is over.", f"Write today ({today}, UTC) or a later day.")
+        raise InputError(
+            f"--until is {day}, which is in the past.", f"Write today ({today}, UTC) or a later day."
+        )
     return day
 
 
@@ -155,7 +157,7 @@ def _severity(marts: Marts, agent_id_hash: str, kind: str) -> str:
             f"Agent {agent_id_hash} has no alert or red flag {shown(kind)} now.",
             f"Acknowledge one of these: {kinds}."
             if kinds
-            else "It has none, so there is nothing to acknowledge.",
+            else "The agent has no alert and no red flag, so there is nothing to acknowledge.",
         )
     return severities[0]
 
@@ -177,7 +179,7 @@ def _prepare(connection: psycopg.Connection, marts: Marts) -> None:
     if of_table is None and me != owner:
         raise DatabaseError(
             f"There is no {quoted['table']} yet, and only {owner}, the owner of the marts, may create it.",
-            f"As {owner}, acknowledge something once; then: grant select, insert on {quoted['table']} to {me};",
+            f"Acknowledge an alert once as {owner}, then run: grant select, insert on {quoted['table']} to {me};",
         )
     if of_table is None:
         connection.execute(sql.SQL(CREATE).format(table=table))

@@ -22,7 +22,7 @@ from ciris_scoring.marts.marts import Marts, read_only
 from ciris_scoring.serve.fleet_table import fleet_tables
 
 READ_BEFORE = ("fct_fleet_capacity", "fct_capacity_alerts", "fct_record_signs", "fct_capacity_scores")
-"""Marts that must be readable before the run to find new alerts and verdicts."""
+"""Marts that the role must be able to read before the run. Otherwise all alerts and verdicts count as new."""
 
 
 @dataclass
@@ -32,9 +32,9 @@ class AfterRun:
     record: RunRecord
     report_file: Path | None = None
     alert_command: str | None = None
-    """Program to start if there are new alerts; it reads them as JSON from standard input."""
+    """Program to start if there are new alerts. It gets them as JSON on its standard input."""
     for_machines: bool = False
-    """Whether to print only one JSON object on stdout, whether the run succeeds or fails."""
+    """Whether stdout gets only one JSON object, both if the run succeeds and if it fails."""
     channels: Sequence[notify.Channel] = ()
     """Channels that get the news."""
     news: notify.News = field(default_factory=notify.News)
@@ -115,7 +115,7 @@ class AfterRun:
         if fault:
             raise CirisError(
                 f"The scores are published, but the command of --on-alert {fault}",
-                "Correct it; `ciris-scoring alerts` shows the alerts.",
+                "Correct the command. `ciris-scoring alerts` shows the alerts.",
             )
 
     def _summary(self) -> str:

@@ -1,7 +1,7 @@
 """Plan a backfill: score a closed range of as-ofs in steps, each a whole run (scoring.md §9).
 
-A backfill checks the traces again that a score of the range depends on, and later traces up to the newest published
-as-of, because the checks of a trace depend on earlier traces. It scores only the as-ofs of the range.
+A backfill checks all traces again on which a score of the range depends. It also checks later traces again, up to the
+newest published as-of, because the checks of a trace depend on earlier traces. It scores only the as-ofs of the range.
 """
 
 from collections.abc import Iterator
@@ -68,9 +68,11 @@ def plan_steps(
     period: timedelta,
     length: timedelta,
 ) -> tuple[Step, ...]:
-    """Divide the traces in [start, until) into steps of at most ``length``. The steps of the range from ``first`` to
-    ``last`` score as-ofs; the others only check traces. Time before the period of the ``earliest`` trace does not count
-    as length."""
+    """Divide the time in [start, until) into steps of at most ``length``.
+
+    Steps between ``first`` and ``last`` score as-ofs. Steps before and after this range only check traces. The time
+    before ``earliest``, the start of the first trace's period, has no traces and does not count as length.
+    """
 
     def stretch(begin: datetime, end: datetime, is_scored: bool) -> Iterator[Step]:
         while begin < end:
@@ -107,7 +109,7 @@ def plan_backfill(
     if first > last:
         raise InputError(
             f"The range is empty: --from {as_of_time.text(first)} is after --to {as_of_time.text(last)}.",
-            "Both are as-ofs, and both are scored.",
+            "--from is the first as-of to score, --to the last.",
         )
     state = _read_state(connection, relations)
     first_trace = _first_trace(connection, project, last)
@@ -124,7 +126,7 @@ def plan_backfill(
             raise InputError(
                 f"--from {as_of_time.text(first)} would leave a gap: the newest published as-of is "
                 f"{as_of_time.text(state.newest)}.",
-                f"Begin at {as_of_time.text(state.newest + period)} or earlier, or let an ordinary run catch up.",
+                f"Begin at {as_of_time.text(state.newest + period)} or earlier, or run without --from and --to first.",
             )
         if not allow_rescoring:
             _refuse_published(connection, relations, first, last)
@@ -135,9 +137,9 @@ def plan_backfill(
 
 
 def unfinished_run(connection: psycopg.Connection, relations: Relations) -> datetime | None:
-    """Return the as-of of the last run if it was an ordinary run that did not publish, although an earlier one had.
+    """Return the as-of of the last run if it was an ordinary run that did not publish, although an earlier run did.
 
-    After such a run the marts may be of two runs. A backfill would correct them in its range only.
+    After such a run, the marts may be from two runs. A backfill would correct them only in its range.
     """
     if not table_exists(connection, *relations.places["int_scoring_run"]):
         return None
@@ -164,7 +166,7 @@ class _State(NamedTuple):
     longest_horizon: timedelta = timedelta()
     first: datetime | None = None
     last: datetime | None = None
-    """Last as-of of the backfill; None if the last run was not a backfill, so that the next two fields are unused."""
+    """Last as-of of the backfill. None if the last run was not a backfill; the next two fields are then unused."""
     until: datetime = datetime.max
     reached: datetime = datetime.max
 
@@ -204,7 +206,7 @@ def _refuse_published(
         raise InputError(
             f"{n} as-ofs of the range are published in schema {relations.marts_schema}, "
             f"from {as_of_time.text(oldest)} to {as_of_time.text(newest)}.",
-            "If they are to be scored again, add --allow-rescoring; else narrow the range.",
+            "Add --allow-rescoring to score them again, or narrow the range.",
         )
 
 

@@ -40,7 +40,7 @@ SECONDS_OF_A_TRACE = 4e-5
 
 @dataclass
 class Fitness:
-    """Facts about a target. Times are text in ISO 8601. Facts that could not be read are None or missing."""
+    """Facts about a target, with times as text in ISO 8601. A fact that could not be read is None or missing."""
 
     place: str
     """Name of the database for messages."""
@@ -53,8 +53,8 @@ class Fitness:
     """Source tables, each with name, table, columns (column, type, read_as, as_type), fault, rows, first and last."""
     parameters: dict[str, Any] = field(default_factory=dict)
     run: dict[str, Any] | None = None
-    """Effect of a run: as_of, published_until, traces (not yet in a published score), newest_trace_days (age of the
-    newest trace at the as-of; None without traces), and seconds (a rough estimate)."""
+    """Effect of a run: as_of, published_until, traces (number of traces without a published score), newest_trace_days
+    (age of the newest trace at the as-of; None without traces), and seconds (estimated duration)."""
     faults: list[dict[str, str | None]] = field(default_factory=list)
     """Faults that would stop a run, each with message and hint."""
     remarks: list[str] = field(default_factory=list)
@@ -221,7 +221,9 @@ def _of_run(run: Mapping[str, Any], silent_days: int) -> str:
     said = f"{what}, as of {run['as_of']}, in about {run['seconds']:,} s."
     days = run["newest_trace_days"]
     if days is not None and days >= silent_days:
-        said += f" The newest trace is {days:,.0f} days older than that: check whether traces still arrive."
+        said += (
+            f" The newest trace is {days:,.0f} days older than this as-of: check whether traces still arrive."
+        )
     return said
 
 

@@ -1,7 +1,7 @@
 """Notify people of news since the previous run: alerts, verdicts, and runs that failed or were refused.
 
-A run sends at most one message to each channel. An http or https address gets it as JSON. Any other address is one of
-the library Apprise (extra `notify`). Addresses contain secrets, so nothing shows more than their scheme.
+A run sends at most one message to each channel. An http or https address gets the message as JSON. Any other address is
+an address of the library Apprise (extra `notify`). An address may contain a secret, so only its scheme is ever shown.
 """
 
 import json
@@ -21,7 +21,7 @@ from ciris_scoring.marts.marts import Marts
 
 TIMEOUT_SECONDS = 10
 MOST_LINES = 20
-"""Number of alerts and verdicts in the text. The JSON has all of them."""
+"""Maximum number of lines in the text of a message. Its JSON has all alerts and verdicts."""
 Verdicts = Mapping[tuple[str, int], tuple[str, str | None]]
 """Label of the agent and verdict, by the agent's hash and the days of the window."""
 Message = dict[str, Any]
@@ -44,7 +44,7 @@ class News:
 
 @dataclass(frozen=True)
 class Channel:
-    """Service or address to which messages are sent."""
+    """A service or address to which messages are sent."""
 
     name: str
     send: Callable[[Message], None]
@@ -52,7 +52,7 @@ class Channel:
 
 
 def channel(address: str, number: int) -> Channel:
-    """Return the channel of an address. Messages show its number, because the address may contain a secret."""
+    """Return the channel of an address. Warnings show the number instead of the address, which may have a secret."""
     scheme, _, rest = address.partition("://")
     name = f"notification {number} ({scheme if rest else 'without a scheme'})"
     if scheme in ("http", "https"):
@@ -92,7 +92,7 @@ def _by_apprise(service: Any, message: Message) -> None:
 
 
 def send(channels: Sequence[Channel], message: Message | None) -> bool:
-    """Send a message to all channels, and warn of those that fail. Return whether all accepted it."""
+    """Send a message to all channels. Warn of each channel that fails, and return whether none failed."""
     failed = 0
     for one in channels if message is not None else ():
         try:
@@ -114,7 +114,7 @@ def read_verdicts(marts: Marts, as_of: datetime) -> Verdicts:
 
 
 def changes(before: Verdicts, now: Verdicts) -> list[dict[str, Any]]:
-    """Return the verdicts that differ from those before the run, including those of new agents."""
+    """Return the verdicts that the run changed, including the verdicts of new agents."""
     return [
         {"agent_id_hash": key[0], "agent_label": label, "window_days": key[1], "before": was, "now": verdict}
         for key, (label, verdict) in sorted(now.items())

@@ -15,8 +15,10 @@ from ciris_scoring.basics.source_shape import tables_read
 def missing_rights(
     connection: psycopg.Connection, project: Project, relations: Relations
 ) -> Iterator[DatabaseError]:
-    """Yield an error for each right to read the sources or to write the project's schemas that the role does not have.
-    Macros report source tables that do not exist."""
+    """Yield an error for each right that the role lacks to read the sources or to write the project's schemas.
+
+    Source tables that do not exist are not reported here, because macros report them.
+    """
     role, database = one_row(connection.execute("select current_user, current_database()"))
 
     def missing(right: str, statement: str) -> DatabaseError:

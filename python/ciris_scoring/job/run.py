@@ -1,4 +1,4 @@
-"""Run dbt once under the lock of the target, then show the fleet table."""
+"""Run dbt under the lock of the target, once or for each step of a backfill, then show the fleet table."""
 
 import time
 from collections.abc import Callable
@@ -35,7 +35,7 @@ def run(
     allow_rescoring: bool,
     after_run: AfterRun | None = None,
 ) -> datetime:
-    """Score one as-of and print the fleet table, or do what ``after_run`` says; return the as-of."""
+    """Score, then perform the actions of ``after_run``: by default, print the fleet table. Return the as-of."""
     after_run = after_run or AfterRun(RunRecord("full_refresh" if full_refresh else "run"))
     moment = resolve_as_of(project, as_of)
 
@@ -124,8 +124,8 @@ def run_backfill(
     """
     if project.variables.get("as_of") is not None:
         raise InputError(
-            "--from and --to name the as-ofs, so the variable ciris_as_of has no meaning here.",
-            "Leave it out.",
+            "--from and --to give the as-ofs, so the variable ciris_as_of cannot be used with them.",
+            "Leave the variable out.",
         )
     period = project.variables.get("scoring_period", "day")
     now = datetime.now(UTC)
@@ -141,7 +141,7 @@ def run_backfill(
         unfinished = unfinished_run(connection, build.relations)
         if unfinished is not None:
             moment = as_of_time.text(unfinished)
-            report(f"The run as of {moment} did not end: it is repeated first.")
+            report(f"The run as of {moment} did not finish, so it is repeated first.")
             _build(connection, build, run_variables(unfinished, pid, record), record)
         backfill = plan_backfill(
             connection,
@@ -153,7 +153,7 @@ def run_backfill(
             restart=restart,
         )
         n_steps = len(backfill.steps)
-        verb = "Going on with" if backfill.is_resumed else "Scoring"
+        verb = "Continuing with" if backfill.is_resumed else "Scoring"
         first_text, last_text = as_of_time.text(backfill.first), as_of_time.text(backfill.last)
         report(f"{verb} the as-ofs from {first_text} to {last_text}: {n_steps} steps.")
         for number, step in enumerate(backfill.steps, 1):
@@ -180,7 +180,7 @@ def resolve_as_of(project: Project, given: str | None) -> datetime:
 
 
 def empty_sources(connection: psycopg.Connection, project: Project, moment: datetime) -> list[str]:
-    """Return a remark about each empty source table, with its effect on a run."""
+    """Return a remark about each empty source table, with the effect on a run."""
     schema, tables = project.source_schema, tables_read(connection, project)
     remarks = []
     query = sql.SQL("select exists (select 1 from {} where traced_at < {})")

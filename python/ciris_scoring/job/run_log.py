@@ -50,7 +50,7 @@ class RunRecord:
     version: str = field(default_factory=lambda: version("ciris-scoring"))
 
     def end_with(self, error: BaseException) -> None:
-        """Set the outcome from the error that ended the run. A published run stays published."""
+        """Set the outcome from the error that ended the run. The outcome `published` is not changed."""
         kind = "failed"
         self.exit_code, self.message, self.remedy = 1, f"{type(error).__name__}: {error}", None
         if isinstance(error, CirisError):
@@ -66,13 +66,14 @@ class RunRecord:
 def logged(
     connection: psycopg.Connection, project: Project, relations: Relations, record: RunRecord
 ) -> Iterator[None]:
-    """Log the start of a run, and at the end its outcome. A run continues without a log if there is no table yet, or if
-    the role may not write it.
+    """Log the start of the run in the block, and at the end its outcome.
+
+    The run continues without a log if the table of the log does not exist yet, or if the role may not write it.
 
     :raises DatabaseError: another role could run code as the scoring role.
     """
     for fault in ownership_faults(connection, relations):
-        raise fault  # before this process reads a table of the target
+        raise fault  # now, before this process reads a table of the target
     [record.started_at] = one_row(connection.execute("select now()"))
     _enter(connection, relations, record)
     try:
@@ -96,7 +97,7 @@ def logged(
 
 
 def _enter(connection: psycopg.Connection, relations: Relations, record: RunRecord) -> None:
-    """Write the known columns of the run record. Before the first run there is no table, so only its end is logged."""
+    """Write the known columns of the run record. The first run creates the table, so only its end is logged."""
     if has_right(connection, *relations.places["int_runs"], "insert"):
         names = ("int_runs", "fct_capacity_scores", "fct_data_quality")
         statement = entry(asdict(record), *(relations[name] for name in names))

@@ -20,7 +20,7 @@ LOOK_SECONDS = 0.5
 SAY_SECONDS = 5.0
 """Seconds of waiting after which the run reports it. Short waits are normal."""
 PAUSE_SECONDS = 3.0
-"""Longest pause in seconds within one wait, because a statement that is retried with short timeouts pauses."""
+"""Longest pause in seconds within one wait. A statement with a short timeout pauses before it is tried again."""
 
 # The waiting session, the lock or event that it waits for, and the session that holds the lock.
 WAITS = """
