@@ -11,7 +11,7 @@ from benchmarks.coverage.year import a_year, accuracy, outcomes, reviewed, toget
 from benchmarks.table import show
 from benchmarks.verdicts import Verdict, compared
 from ciris_scoring.basics.terminal import say
-from ciris_scoring.statistics.intervals import FACTORS
+from ciris_scoring.marts.factors import FACTORS
 
 Row = dict[str, Any]
 """A row of a table, by heading."""

@@ -8,9 +8,10 @@ from benchmarks.coverage.behaviour import Facts, draw, realised
 from benchmarks.coverage.cases import Case, bad_days, good_and_bad_days, simulated
 from benchmarks.coverage.events import WORTH, durations
 from benchmarks.coverage.truth import Truth, truth
+from ciris_scoring.marts.factors import FACTORS
 from ciris_scoring.statistics.design_effects import fleet_values
 from ciris_scoring.statistics.inputs import LEAST_LOG_HOURS, Booleans, Floats, Parameters, PeriodSums, Rows
-from ciris_scoring.statistics.intervals import COMPONENTS, FACTORS, Intervals, compute_intervals, sum_fleet
+from ciris_scoring.statistics.intervals import COMPONENTS, Intervals, compute_intervals, sum_fleet
 from ciris_scoring.statistics.resilience import norm
 
 PARAMETERS = Parameters()

@@ -6,7 +6,7 @@ import pytest
 from benchmarks.coverage.alarms import PARAMETERS
 from benchmarks.coverage.cases import PERFECT, cells, special_cases
 from benchmarks.coverage.measure import measure
-from ciris_scoring.statistics.intervals import FACTORS
+from ciris_scoring.marts.factors import FACTORS
 from ciris_scoring.statistics.resilience import drift
 
 ROWS = 400

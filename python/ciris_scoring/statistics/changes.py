@@ -79,12 +79,7 @@ def behaviour_changes(
         Sides(*(values[..., 0] for values in of(at, at + 1))) for at in range(2 * width, 2 * width + 3)
     )
     excess = Sides(*(a / CONFIDENCE_UNITS - b for a, b in zip(confident, good, strict=True)))
-    weights = np.array(
-        [
-            {"d_identity": parameters.lambda_c, "k_contradiction": parameters.mu_c}.get(rate, 1.0)
-            for rate in RATES
-        ]
-    )
+    weights = np.array([parameters.penalties.get(rate, 1.0) for rate in RATES])
 
     of_week = np.diff(since[:, RECENT_DAYS - 1 : -1], axis=1)
     weekly_bad = np.take(of_week, [*range(width), -2], axis=-1)
@@ -128,11 +123,8 @@ def _weekly_effects(bad: Floats, trials: Floats, effect: Floats) -> Floats:
     """
     y, n = bad * np.append(EVENT_UNITS, 1.0), trials
     rate = ratio(y, n)
-    both = (n[:, 1:] > 0) & (n[:, :-1] > 0)
-    squares = np.where(
-        both, ratio(n[:, 1:] * n[:, :-1], n[:, 1:] + n[:, :-1]) * np.diff(rate, axis=1) ** 2, 0.0
-    )
-    degrees = both.sum(axis=1) / DAYS_PER_DEGREE
+    squares = ratio(n[:, 1:] * n[:, :-1], n[:, 1:] + n[:, :-1]) * np.diff(rate, axis=1) ** 2
+    degrees = ((n[:, 1:] > 0) & (n[:, :-1] > 0)).sum(axis=1) / DAYS_PER_DEGREE
     share = ratio(y.sum(axis=1), n.sum(axis=1))
     variance = share * (1 - share)
     observed = squares.sum(axis=1) / DAYS_PER_DEGREE + FLEET_WEIGHT * effect * variance

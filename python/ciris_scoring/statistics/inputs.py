@@ -120,6 +120,11 @@ class Parameters(NamedTuple):
     min_traces: int = 30
     steady_days: int = 90
 
+    @property
+    def penalties(self) -> dict[str, float]:
+        """Loss per unit of the two rates of C, λ_C and μ_C (scoring.md §3). The other rates lose −ln(1 − rate)."""
+        return {"d_identity": self.lambda_c, "k_contradiction": self.mu_c}
+
 
 class Level(NamedTuple):
     """Standard normal quantiles of the two sides of an interval, in standard deviations."""

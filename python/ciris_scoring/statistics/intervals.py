@@ -98,9 +98,6 @@ change a result."""
 CHUNK_AGENT_PERIODS = 15_000
 """Agents × periods that are computed at a time: about 100 MB of running totals. The number does not change a result."""
 
-FACTORS = ("C", "I_int", "R", "I_inc", "S")
-"""The factors of the score, in the order of the arrays."""
-
 COMPONENTS = tuple(one.component for one in COMPONENT_ROWS if one.has_interval)
 """The components that widen an interval, in the order of the arrays. ``rho_regression`` does not: it is taken as
 observed."""
@@ -119,7 +116,7 @@ _RATE = {rate: index for index, rate in enumerate(RATES)}
 def agents_per_chunk(n_periods: int) -> int:
     """Return how many agents to give to one call of either pass, so that their running totals fit
     ``CHUNK_AGENT_PERIODS``."""
-    return max(CHUNK_AGENT_PERIODS // max(n_periods, 1), 1)
+    return max(CHUNK_AGENT_PERIODS // n_periods, 1)
 
 
 class Intervals(NamedTuple):
@@ -130,7 +127,7 @@ class Intervals(NamedTuple):
     capacity_score_low: Floats
     capacity_score_high: Floats
     factor: Floats
-    """(n, 5) in the order of ``FACTORS``."""
+    """(n, 5) in the order of ``marts.factors.FACTORS``."""
     factor_low: Floats
     factor_high: Floats
     component: Floats
@@ -461,7 +458,7 @@ def _kept(bounds: Bounds) -> Bounds:
 
 
 def _losses(bad: Floats, bounds: _ComponentBounds, rows: Rows, parameters: Parameters) -> list[Loss]:
-    """Return the losses of each factor's components, in the order of ``FACTORS``."""
+    """Return the losses of each factor's components, in the order of ``marts.factors.FACTORS``."""
 
     rates, gap, deferrals, drifted, recovery = bounds
     lower, upper = _kept(rates)
@@ -470,7 +467,7 @@ def _losses(bad: Floats, bounds: _ComponentBounds, rows: Rows, parameters: Param
         i = _RATE[rate]
         return 1 - bad[:, i], 1 - bad[:, i], lower[:, i], upper[:, i]
 
-    penalty = np.array([parameters.lambda_c, parameters.mu_c])
+    penalty = np.array(list(parameters.penalties.values()))
     return [
         finite_loss(
             penalty * bad[:, :2],

@@ -170,8 +170,7 @@ def long_run(
     def part(rate: str) -> _Part:
         index = at[rate]
         mean, spread, recent = (values[:, index] for values in found)
-        if rate in ("d_identity", "k_contradiction"):
-            weight = parameters.lambda_c if rate == "d_identity" else parameters.mu_c
+        if weight := parameters.penalties.get(rate):
             return _Part(weight * mean, weight**2 * spread, recent)
         return _neutral(_retained(mean, spread, recent), unmeasured[:, index])
 
@@ -303,7 +302,7 @@ def design_effects(
     n_now, n_before = days_n[:, periods_per_day:], days_n[:, :-periods_per_day]
     both = (n_now > 0) & (n_before > 0)
     step = rate[:, periods_per_day:] - rate[:, :-periods_per_day]
-    squares = np.where(both, ratio(n_now * n_before, n_now + n_before) * step**2, 0.0)
+    squares = ratio(n_now * n_before, n_now + n_before) * step**2
     variation = np.zeros((2, *days_n.shape), dtype=np.int64)
     variation[0, :, periods_per_day:] = np.rint(squares * VARIATION_UNITS)
     variation[1, :, periods_per_day:] = both

@@ -38,6 +38,7 @@ from ciris_scoring.statistics.session import Numbers, Session
 from ciris_scoring.statistics.setting import Setting, read_setting
 from ciris_scoring.statistics.ties import Scored, count_ties
 from ciris_scoring.statistics.windows import (
+    GAP_DAYS,
     Columns,
     Events,
     between,
@@ -68,8 +69,7 @@ def compute_windows(connection: Any, inputs: Mapping[str, str]) -> str:
     setting = read_setting(
         session, relations.scoring_parameters, relations.scoring_windows, relations.scoring_run
     )
-    # The planner takes agents and periods as independent. It would expect too few rows, and choose slow nested loops.
-    session.execute("set local jit = off; set local enable_nestloop = off")
+    session.avoid_nested_loops()
     found = [
         (block, agents_of_block(session, relations, setting, block))
         for block in blocks(session, relations.agent_periods, setting)
@@ -184,10 +184,6 @@ def _columns_of_pairs(
             pair,
         ),
     }
-
-
-GAP_DAYS = 90
-"""Days before the window with which the window's gaps in the audit numbers are compared (certainty.md §4)."""
 
 
 def _chain_gap_z(chunk: Batch, columns: Columns, window_days: Integers, periods_per_day: int) -> Floats:

@@ -38,8 +38,8 @@ def rate_components(bounds: Intervals, parameters: Parameters) -> RateComponents
     """
 
     def loss(part: str, value: Floats) -> Floats:
-        if part in ("d_identity", "k_contradiction"):
-            return value * (parameters.lambda_c if part == "d_identity" else parameters.mu_c)
+        if part in parameters.penalties:
+            return value * parameters.penalties[part]
         kept = value if part in GOOD_SHARES else 1 - value
         if part == "delta_drift":
             kept = norm(kept, parameters)

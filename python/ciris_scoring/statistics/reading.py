@@ -35,7 +35,7 @@ every query reads most pages of the table, because the rows of an agent are scat
 KEPT_BYTES = 250_000_000
 """Bytes of sums that are kept between the two passes over a block. 10,000 agents with 134 days take about 250 MB."""
 
-COUNT, REAL = Numbers("int4"), Numbers("float8")
+COUNT = Numbers("int4")
 
 SUM_COLUMNS = {
     **dict.fromkeys(PeriodSums._fields[: PeriodSums._fields.index("judged_by_bin")], COUNT),

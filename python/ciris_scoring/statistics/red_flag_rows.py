@@ -52,9 +52,7 @@ def red_flags(dbt: Any, connection: Any, inputs: Mapping[str, str]) -> str:
             z float8, message text
         ) on commit drop
         """)
-    # The planner takes agents, as-ofs and windows as independent. It would expect too few rows, and choose slow nested
-    # loops.
-    session.execute("set local jit = off; set local enable_nestloop = off")
+    session.avoid_nested_loops()
     _find_successions(session, relations)
     for first, last in _blocks(session, relations, dbt.rewritten_range):
         _judge(session, relations, first, last)
@@ -81,9 +79,9 @@ def _blocks(
         )
     )
     first, n_rows = None, 0
-    for number, (as_of, n_agents) in enumerate(as_ofs, 1):
+    for number, (as_of, n) in enumerate(as_ofs, 1):
         first = first or as_of
-        n_rows += n_agents
+        n_rows += n
         if n_rows >= READ_ROWS or number == len(as_ofs):
             yield first, as_of
             first, n_rows = None, 0

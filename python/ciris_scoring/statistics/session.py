@@ -107,6 +107,14 @@ class Session:
     def __init__(self, connection: Any):
         self._connection = connection
 
+    def avoid_nested_loops(self) -> None:
+        """Turn nested loops and JIT off until the end of the transaction.
+
+        The planner takes agents, as-ofs, periods and windows as independent. It would expect too few rows, and choose
+        slow nested loops.
+        """
+        self.execute("set local jit = off; set local enable_nestloop = off")
+
     def execute(self, query: sql.Composable | str, parameters: Parameters = None) -> None:
         """Run a statement and ignore its rows."""
         with self._connection.cursor() as cursor:

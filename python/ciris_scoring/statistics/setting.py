@@ -11,6 +11,7 @@ from ciris_scoring.basics.errors import StepError
 from ciris_scoring.statistics.inputs import Parameters, Window
 from ciris_scoring.statistics.long_run import TRACE_WINDOWS
 from ciris_scoring.statistics.session import Session
+from ciris_scoring.statistics.windows import GAP_DAYS
 
 
 class Setting(NamedTuple):
@@ -37,9 +38,9 @@ class Setting(NamedTuple):
 
     @property
     def longest_horizon(self) -> timedelta:
-        """Longest lookback horizon of any window, of the steady score and of changes. The steady score has one more day
-        than ``TRACE_WINDOWS``, because its design effects compare each day with the day before."""
-        return timedelta(days=max(TRACE_WINDOWS[-1] + 1, *(window.horizon_days for window in self.windows)))
+        """Longest lookback horizon of any window, of gaps, of the steady score and of changes."""
+        of_windows = (max(window.horizon_days, window.window_days + GAP_DAYS) for window in self.windows)
+        return timedelta(days=max(TRACE_WINDOWS[-1], *of_windows))
 
 
 def read_setting(session: Session, parameters: sql.SQL, windows: sql.SQL, run: sql.SQL) -> Setting:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from psycopg import sql
 
+from ciris_scoring.marts.factors import FACTORS
 from ciris_scoring.statistics.blocks import Block
 from ciris_scoring.statistics.changes import PARTS as changing_components
 from ciris_scoring.statistics.changes import Change
@@ -20,7 +21,7 @@ from ciris_scoring.statistics.inputs import (
     Places,
     Rows,
 )
-from ciris_scoring.statistics.intervals import COMPONENTS, FACTORS, Intervals
+from ciris_scoring.statistics.intervals import COMPONENTS, Intervals
 from ciris_scoring.statistics.long_run import LongRun
 from ciris_scoring.statistics.rate_components import PARTS, RateComponents
 from ciris_scoring.statistics.reading import NUMBERED_AGENTS, Relations
@@ -29,8 +30,8 @@ from ciris_scoring.statistics.session import Numbers, Session, types_of
 from ciris_scoring.statistics.setting import Setting
 from ciris_scoring.statistics.windows import Columns
 
-FACTOR_SCORES = ("c_score", "i_int_score", "r_score", "i_inc_score", "s_score")
-"""Columns of the factors, in the order of ``FACTORS``."""
+FACTOR_SCORES = tuple(FACTORS.values())
+"""Columns of the factors, in the order of the arrays."""
 SCORES_WITH_BOUNDS = ("capacity_score", *FACTOR_SCORES, "capacity_score_steady")
 """Scores with confidence bounds, in the columns COLUMN_low and COLUMN_high."""
 
@@ -93,7 +94,7 @@ def statistics_columns(
         **{f"delta_{metric}": bounds.drift[:, at] for at, metric in enumerate(METRICS)},
         "delta_drift": bounds.component[:, COMPONENTS.index("delta_drift")],
         "n_measured_metrics": np.count_nonzero(~np.isnan(bounds.drift), axis=-1).astype("int64"),
-        "r_score": bounds.factor[:, FACTORS.index("R")],
+        "r_score": bounds.factor[:, FACTOR_SCORES.index("r_score")],
         "sigma": bounds.sigma,
         "sigma_max": bounds.sigma_max,
         "s_score": bounds.s_score,
