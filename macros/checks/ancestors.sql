@@ -1,4 +1,5 @@
-{#- The given unique ids, and those of all nodes and sources that these nodes depend on. -#}
+{#- Return the given unique ids and the unique ids of their ancestors: the nodes and sources that they depend on,
+    directly or not. -#}
 {% macro with_ancestors(unique_ids) %}
   {%- set found = unique_ids | list -%}
   {%- for unique_id in found if unique_id in graph.nodes -%}
@@ -12,7 +13,7 @@
   {{ return(with_ancestors(['model.ciris_scoring.int_scoring_run'])[1:]) }}
 {% endmacro %}
 
-{#- The given unique ids of int_scoring_run and of nodes that depend on it. -#}
+{#- Select int_scoring_run and the nodes that depend on it from the given unique ids. -#}
 {% macro that_follow_run(unique_ids) %}
   {%- set following = [] -%}
   {%- for unique_id in unique_ids if 'model.ciris_scoring.int_scoring_run' in with_ancestors([unique_id]) -%}

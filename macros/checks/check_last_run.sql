@@ -1,6 +1,6 @@
-{#- Refuses a run that must not follow the last one. A part of the project (--select), or the rest of a failed run (dbt
-    retry), needs inputs and parameters of the last run. Otherwise a score would mix two runs or two parameter sets.
-    After an unfinished full refresh or backfill, only the same command or a full refresh may follow. -#}
+{#- Refuses a command that would mix data of two runs or of two parameter sets. If it builds only a part of the project
+    (--select) or the rest of a failed run (dbt retry), the inputs and parameters must be those of the last run. After
+    an unfinished full refresh or backfill, a run must repeat the same command or be a full refresh. -#}
 {% macro check_last_run(models) %}
   {%- set last = last_run() -%}
   {%- if shared_run() and 'model.ciris_scoring.int_scoring_run' not in models -%}
@@ -45,8 +45,9 @@
   {%- endfor -%}
 {% endmacro %}
 
-{#- If the last run is unfinished, the tables that these models read must be of that run, and its blocking tests must not
-    have failed. Ancestors of int_scoring_run are not checked, because another command may have built them. -#}
+{#- Refuses a part that continues an unfinished run if a table that it reads is from an earlier run, or if it does not
+    repeat a blocking test that failed. Ancestors of int_scoring_run are not checked, because another command may have
+    built them. -#}
 {% macro check_inputs_of_part(models, last) %}
   {%- set built, failed_tests = fromjson(last['built_nodes']) + inputs_of_run(), fromjson(last['failed_tests']) -%}
   {%- set missing = [] -%}
@@ -59,19 +60,19 @@
   {%- for unique_id in failed_tests if unique_id not in built + selected_resources -%}
     {%- do missing.append(unique_id.split('.')[2]) -%}
   {%- endfor -%}
-  {#- dbt retry does not name its models. Without a list of the built nodes, which a killed run does not leave, it is
-      unknown which models failed. -#}
+  {#- dbt retry does not name its models. The list of built nodes tells which models failed, but a killed run does not
+      write it. -#}
   {%- if missing and selected_resources or not (last['built_nodes'] != '[]' or models) -%}
     {%- do refuse(
-      "The run that began at " ~ shown_time(last['started_at']) ~ " did not end, so what would be built in schema "
-      ~ target.schema ~ " is partly old and partly new" ~ (" (" ~ missing[0] ~ " is from an earlier run)" if missing else "")
+      "The run that began at " ~ shown_time(last['started_at']) ~ " did not end, so new tables in schema "
+      ~ target.schema ~ " would be built from old and new ones" ~ (" (" ~ missing[0] ~ " is from an earlier run)" if missing else "")
       ~ ". Run again from the beginning: " ~ command_of(last)
       ~ ("." if last['is_full_refresh'] or last['backfill_first'] else " (in plain dbt: dbt build).")) -%}
   {%- endif -%}
 {% endmacro %}
 
-{#- The parameters, windows, categories and outcomes of deferrals must be those of the last run. They differ if
-    variables have changed, or if a refused run has written other values. -#}
+{#- Refuses a part of the project if the parameters, windows, categories or outcomes of deferrals are not those of the
+    last run. They differ if variables have changed, or if a refused run has written other values. -#}
 {% macro check_parameters_of_part(last) %}
   {%- set parameters = relation_as_left('int_scoring_parameters') -%}
   {%- set seeds = [] -%}
@@ -92,8 +93,8 @@
   {%- if not rows[0][0] -%}
     {%- do refuse(
       "A part of schema " ~ target.schema ~ " can only be built with the parameters of the last run (parameter_set_id "
-      ~ last['parameter_set_id'] ~ "), but they have changed since, or a refused run has written others. Go back to those of "
-      ~ "the last run, and run from the beginning: ciris-scoring run (in plain dbt: dbt build).") -%}
+      ~ last['parameter_set_id'] ~ "), but they have changed since, or a refused run has written others. Set the parameters "
+      ~ "of the last run, and run from the beginning: ciris-scoring run (in plain dbt: dbt build).") -%}
   {%- endif -%}
 {% endmacro %}
 
@@ -117,20 +118,20 @@
   {{ return(is_rebuilt(graph.nodes['model.ciris_scoring.int_scoring_run'])) }}
 {% endmacro %}
 
-{#- A full refresh must build all nodes, because a node refreshed alone would keep only the rows that this run scores.
-    It replaces published scores only with ciris_allow_rescoring, and never in a part of the project. -#}
+{#- A full refresh must build all nodes. If a single node were refreshed, it would keep only the rows that this run
+    scores. A full refresh of published scores also needs ciris_allow_rescoring. -#}
 {% macro check_full_refresh(models) %}
   {%- if flags.FULL_REFRESH and not is_full_refresh() -%}
     {{ refuse(
       "Option --full-refresh is set, but the setting full_refresh of int_scoring_run is false, so nothing "
-      ~ "would be rebuilt. Take +full_refresh of ciris_scoring out of dbt_project.yml, or leave --full-refresh out.") }}
+      ~ "would be rebuilt. Remove +full_refresh of ciris_scoring from dbt_project.yml, or omit --full-refresh.") }}
   {%- endif -%}
   {%- for node in graph.nodes.values() if node.package_name == 'ciris_scoring' and node.resource_type in ['model', 'seed']
       and node.name != 'int_runs' and is_rebuilt(node) != is_full_refresh() -%}
     {{ refuse(
       "Setting full_refresh of " ~ node.resource_type ~ " " ~ node.name ~ " is " ~ shown(is_rebuilt(node)) ~ ", but this run "
       ~ ("is a full refresh" if is_full_refresh() else "is not a full refresh") ~ ", so the tables would be "
-      ~ "partly old and partly new. Take +full_refresh of ciris_scoring out of dbt_project.yml, or write it below the "
+      ~ "partly old and partly new. Remove +full_refresh of ciris_scoring from dbt_project.yml, or write it below the "
       ~ "project's own name.") }}
   {%- endfor -%}
   {%- set continued = continued_run(models) -%}
@@ -138,8 +139,7 @@
     {%- set incremental = [] -%}
     {%- for unique_id in models -%}
       {%- set model = graph.nodes[unique_id] -%}
-      {#- int_scoring_run is included, although it is not incremental, because it tells incremental models which rows to
-          rewrite. -#}
+      {#- int_scoring_run is not incremental, but it tells the incremental models which rows to rewrite. -#}
       {%- set keeps_history = model.config.materialized == 'replace_range' and 'range' in model.config.meta and model.name != 'int_runs' -%}
       {%- if keeps_history or model.name == 'int_scoring_run' -%}
         {%- do incremental.append(model.name) -%}
@@ -149,19 +149,19 @@
       {{ refuse(
         "A full refresh would replace the scores published in schema " ~ target.schema ~ " (it would rebuild "
         ~ incremental | sort | join(', ') ~ "). If that is what you want, add --vars 'ciris_allow_rescoring: true' (with "
-        ~ "ciris-scoring: --allow-rescoring); else leave --full-refresh out, or publish under another schema.") }}
+        ~ "ciris-scoring: --allow-rescoring). Otherwise omit --full-refresh, or publish in another schema.") }}
     {%- endif -%}
   {%- endif -%}
   {%- if is_full_refresh() and continued is not none and not continued['is_full_refresh'] -%}
     {{ refuse(
       "A part of schema " ~ target.schema ~ " cannot have a full refresh alone: it would keep only what the last run scored. "
-      ~ "Leave --full-refresh out, or build everything: ciris-scoring run --full-refresh --allow-rescoring.") }}
+      ~ "Omit --full-refresh, or build everything: ciris-scoring run --full-refresh --allow-rescoring.") }}
   {%- endif -%}
 {% endmacro %}
 
 {#- Post-hook of int_scoring_run, which is built before the inputs of any score. Refuses parameters that differ from
-    those of the published scores, and a longer lookback that would score final as-ofs again. A run that finishes an
-    allowed run does not need the option. -#}
+    those of the published scores, and a longer restatement window that would score final as-ofs again. lookback_from is
+    compared and not the cutoff, so that a run may complete an unfinished run that had an earlier cutoff. -#}
 {% macro refuse_rescoring(scoring_run) %}
   {%- set rows = run_query("
     select
@@ -177,13 +177,13 @@
       "The parameters of this run (parameter_set_id " ~ run['parameter_set_id'] ~ ") are not those of the scores "
       ~ "published in schema " ~ target.schema ~ " (" ~ run['published_parameter_set_id'] ~ "). Go back to those, or "
       ~ "score everything again (--full-refresh with --allow-rescoring; in plain dbt --full-refresh --vars "
-      ~ "'ciris_allow_rescoring: true'), or publish under another schema.") }}
+      ~ "'ciris_allow_rescoring: true'), or publish in another schema.") }}
   {%- endfor -%}
   {%- for run in rows if not setting('allow_rescoring') -%}
     {{ refuse(
       "With ciris_lookback_periods " ~ lookback_periods() ~ " this run would score the as-ofs after "
       ~ shown_time(run['lookback_from']) ~ ", but the scores in schema " ~ target.schema ~ " are final up to "
-      ~ shown_time(run['final_until']) ~ ". Go back to the smaller lookback, or "
-      ~ "allow it once: --allow-rescoring (in plain dbt --vars 'ciris_allow_rescoring: true').") }}
+      ~ shown_time(run['final_until']) ~ ". Set the smaller value again, or "
+      ~ "allow this run once: --allow-rescoring (in plain dbt --vars 'ciris_allow_rescoring: true').") }}
   {%- endfor -%}
 {% endmacro %}

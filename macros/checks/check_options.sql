@@ -1,7 +1,7 @@
-{#- Refuses options of dbt that would build models from other rows, on the command line or in the environment. A dbt
-    build must also include every blocking test that reads a built table and otherwise only built tables or their
-    inputs. Other commands are not checked for tests: dbt run does not execute tests, and dbt retry does not select
-    nodes. -#}
+{#- Refuses options of dbt, on the command line or in the environment, with which models would be built from other rows.
+    Also refuses a dbt build that skips a blocking test, if it builds a table that the test reads and all other tables
+    of the test are built or read too. Other commands may skip tests: dbt run does not execute tests, and dbt retry does
+    not select nodes. -#}
 {% macro check_options() %}
   {%- set options = {
       'empty': "every model would be built without rows",
@@ -9,12 +9,12 @@
       'defer': "models would read tables of another environment, and the run would write into them",
   } -%}
   {%- for name, consequence in options.items() if invocation_args_dict.get(name) -%}
-    {%- do refuse("Option --" ~ name ~ " (environment: DBT_" ~ name | upper ~ ") is set, but " ~ consequence ~ ", and scores "
-      ~ "that are published would be lost. Leave it out, or leave this project out: --exclude package:ciris_scoring.") -%}
+    {%- do refuse("Option --" ~ name ~ " (environment: DBT_" ~ name | upper ~ ") is set, but " ~ consequence ~ ", and published "
+      ~ "scores would be lost. Omit the option, or exclude this project: --exclude package:ciris_scoring.") -%}
   {%- endfor -%}
   {%- if invocation_args_dict.get('populate_cache') is false -%}
     {%- do refuse("Option --no-populate-cache (environment: DBT_POPULATE_CACHE) is set, but then dbt does not see the tables of "
-      ~ "earlier runs. Leave it out.") -%}
+      ~ "earlier runs. Omit the option.") -%}
   {%- endif -%}
   {%- if flags.WHICH == 'build' and selected_resources -%}
     {%- set built = [] -%}
@@ -31,7 +31,7 @@
     {%- endfor -%}
     {%- if missing -%}
       {%- do refuse("This dbt build would leave out tests that stop a run with wrong scores (" ~ missing | length
-        ~ ", such as " ~ missing | sort | first ~ "). Take out the option that leaves them out: --exclude, --exclude-resource-type, "
+        ~ ", such as " ~ missing | sort | first ~ "). Omit the option that skips them: --exclude, --exclude-resource-type, "
         ~ "--resource-type or --indirect-selection, or in the environment DBT_EXCLUDE_RESOURCE_TYPES, DBT_RESOURCE_TYPES or "
         ~ "DBT_INDIRECT_SELECTION. To publish untested scores: dbt run.") -%}
     {%- endif -%}

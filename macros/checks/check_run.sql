@@ -58,11 +58,11 @@
   {%- if encoding != 'UTF8' -%}
     {{ refuse(
       "Database " ~ target.dbname ~ " has the encoding " ~ encoding ~ ", but it must be UTF8. Copy it with pg_dump and "
-      ~ "psql into one made by: create database NAME template template0 encoding 'UTF8'; and name that in the profile.") }}
+      ~ "psql into a database made by: create database NAME template template0 encoding 'UTF8'; and enter its name in the profile.") }}
   {%- elif target.get('autocommit') -%}
     {{ refuse(
-      "Target " ~ target.name ~ " has autocommit: true, but a model is written in one transaction. Take autocommit out "
-      ~ "of the profile.") }}
+      "Target " ~ target.name ~ " has autocommit: true, but a model is written in one transaction. Remove autocommit "
+      ~ "from the profile.") }}
   {%- endif -%}
 {% endmacro %}
 
@@ -77,15 +77,15 @@
   {%- set earliest = time_variable('traces_from') -%}
   {%- if as_of < earliest -%}
     {{ refuse(
-      "Variable ciris_as_of is " ~ as_of ~ ", which lies before the variable ciris_traces_from, " ~ earliest ~ ". No trace before "
-      ~ "that takes part in a score: write a later time, or set ciris_traces_from earlier.") }}
+      "Variable ciris_as_of is " ~ as_of ~ ", which is before the variable ciris_traces_from, " ~ earliest ~ ". Scores do not "
+      ~ "use earlier traces: set a later ciris_as_of, or an earlier ciris_traces_from.") }}
   {%- endif -%}
   {%- set continued = continued_run(models) -%}
   {%- if continued is not none and setting('as_of') is not none
       and as_of.replace(tzinfo=none).isoformat() ~ 'Z' != shown_time(continued['as_of']) -%}
     {{ refuse(
-      "Variable ciris_as_of is " ~ shown(setting('as_of')) ~ ", but a part can only be built as of its run, "
-      ~ shown_time(continued['as_of']) ~ ". Leave ciris_as_of out, or run from the beginning: "
+      "Variable ciris_as_of is " ~ shown(setting('as_of')) ~ ", but a part can only be built with the as-of of its run, "
+      ~ shown_time(continued['as_of']) ~ ". Omit ciris_as_of, or run from the beginning: "
       ~ (command_of(continued) ~ "." if not continued['has_ended'] and (continued['is_full_refresh'] or continued['backfill_first'])
          else "ciris-scoring run (in plain dbt: dbt build).")) }}
   {%- endif -%}
@@ -95,8 +95,8 @@
         modules.datetime.datetime.fromisoformat(published['published_until'])) -%}
     {%- if as_of < newest -%}
       {{ refuse(
-        "The run's as-of " ~ as_of ~ " precedes the newest published one, " ~ newest ~ ". Leave --as-of (in plain "
-        ~ "dbt ciris_as_of) out, or give that time or a later one. To score earlier as-ofs again: ciris-scoring run "
+        "The run's as-of " ~ as_of ~ " is before the newest published as-of, " ~ newest ~ ". Omit --as-of (in "
+        ~ "plain dbt ciris_as_of), or give that time or a later one. To score earlier as-ofs again: ciris-scoring run "
         ~ "--from TIME --to TIME.") }}
     {%- endif -%}
   {%- endif -%}

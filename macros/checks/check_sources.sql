@@ -120,8 +120,8 @@
   {{ return(report) }}
 {% endmacro %}
 
-{#- Hint at the variables for tables with the newer names accord_*. Empty unless such a table exists and the table with
-    the older name does not. -#}
+{#- Hint for an error message: the variables to set if the source has a table with the newer name accord_* and none with
+    the older name. Empty otherwise. -#}
 {% macro accord_variables() %}
   {%- set found = [] -%}
   {%- for name in constant('tables_of_shape', {})['traces'] if name.startswith('covenant_') -%}

@@ -1,6 +1,6 @@
-{#- The log of runs, int_runs. The SQL statement that writes its rows is in Python (job/run_log.py). ciris-scoring gives
-    dbt the row of its run in the variable ciris_run_record, and writes the end of the run itself, because it also logs
-    runs that end before dbt starts. -#}
+{#- The log of runs, int_runs. The SQL statement that writes its rows is in Python (job/run_log.py). ciris-scoring
+    writes the start and end of its runs itself, because it also logs runs that end before dbt starts. It gives dbt the
+    row of the run in the variable ciris_run_record. -#}
 
 {#- Id of this run. -#}
 {% macro run_id() %}
@@ -36,7 +36,7 @@
     {%- endfor -%}
     {%- do start_run_record() -%}
     {%- do in_turn() -%}
-    {#- dbt has created the schemas of the selected nodes only. -#}
+    {#- dbt has created only the schemas of the selected nodes, and the log may be in another one. -#}
     {%- if not adapter.check_schema_exists(log.database, log.schema) -%} {%- do adapter.create_schema(log) -%} {%- endif -%}
     {%- do run_query("create table if not exists " ~ log ~ " (" ~ columns | join(', ') ~ ", primary key (run_id)); commit; begin") -%}
     {%- do adapter.cache_added(log) -%}
@@ -103,7 +103,8 @@
   {%- for result in failed if result.node.resource_type == 'test' -%}
     {%- do failed_tests.append(literal(result.node.unique_id)) -%}
   {%- endfor -%}
-  {#- A run that lost its lock notes nothing. Otherwise an error here would hide the error that stopped the run. -#}
+  {#- A run that lost its lock does not write here, because an error of this statement would hide the error that stopped
+      the run. -#}
   {%- set holder = setting('lock_holder_pid') -%}
   {%- set holders = run_query(run_lock_holders()).columns[0].values() | list -%}
   {%- if (other_lock_holders() if holder is none else holder not in holders) -%} {{ return('') }} {%- endif -%}
@@ -121,7 +122,7 @@
     begin") -%}
 {% endmacro %}
 
-{#- Write the end of this run into its row of the log, or delete the row if there are no values. -#}
+{#- Write values and the end time into the row of this run in the log. If values is none, delete the row. -#}
 {% macro write_run_record(values) %}
   {%- set is_entered = graph.get('entered_run') == invocation_id or (shared_run() and flags.WHICH == 'test') -%}
   {%- set log = relation_as_left('int_runs') if is_entered and not setting('run_record') else none -%}

@@ -9,8 +9,8 @@
   {{ return(env_var('CIRIS_RUN', '') | trim or none) }}
 {% endmacro %}
 
-{#- Id of the run if several processes share it. Otherwise it is the id of the dbt invocation, because each step of a
-    backfill is a separate invocation. -#}
+{#- Id of the build that writes a row: the id of the run if several processes share it, otherwise the id of the dbt
+    invocation, because each step of a backfill is a separate invocation. -#}
 {% macro build_id() %}
   {{ return(run_id() if shared_run() else invocation_id) }}
 {% endmacro %}
@@ -42,7 +42,7 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- Processes with the run's lock, except those of this run. -#}
+{#- Database processes that hold the run's lock, except those of this run. -#}
 {% macro other_lock_holders() %}
   {%- set query = run_lock_holders() -%}
   {%- if shared_run() -%}
@@ -59,8 +59,8 @@
   {{ return(run_query(query).columns[0].values() | reject('equalto', setting('lock_holder_pid')) | list) }}
 {% endmacro %}
 
-{#- Whether a test can run: in a shared run, only after the run has built all models that the test reads. The test is
-    started after each of them, and passes without a check until the last one is built. -#}
+{#- Whether a test can run. In a shared run, the scheduler starts a test after each model that the test reads. The test
+    passes without a check until this run has built the last of these models. -#}
 {% macro is_testable() %}
   {%- if not shared_run() -%} {{ return(true) }} {%- endif -%}
   {%- set last = last_run() or {'built_nodes': '[]'} -%}
@@ -80,8 +80,8 @@ select
 where false
 {%- endmacro %}
 
-{#- Blocking tests that do not need int_runs and have not passed in this shared run. In a run of one process,
-    check_options finds the tests that the command skips. -#}
+{#- Blocking tests that must pass before the publication and have not passed in this shared run. Empty for a run of one
+    process, because check_options refuses a command that skips tests. -#}
 {% macro missing_tests() %}
   {%- set missing = [] -%}
   {%- if shared_run() -%}

@@ -17,7 +17,7 @@
   {{ return(name if name in constant('engine_tables') else setting(name ~ '_table')) }}
 {% endmacro %}
 
-{#- The source tables of a shape, by name: true if a run cannot do without the table. -#}
+{#- Names of the source tables of a shape, each with true if it is required and false if it is optional. -#}
 {% macro tables_of_shape(shape) %}
   {{ return(constant('tables_of_shape', {}).get(shape, {})) }}
 {% endmacro %}

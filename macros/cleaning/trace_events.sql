@@ -36,8 +36,8 @@
 {#- Type of the event that ends a trace. The time of this event is the time of the trace. -#}
 {% macro outcome_event() -%} 'ACTION_RESULT' {%- endmacro %}
 
-{#- Order of a trace's events (`event` is the alias), with the event first whose time is the time of the trace. This is
-    the last ACTION_RESULT by attempt_index, then time; if there is none, it is the latest event. -#}
+{#- Order of a trace's events. The first event in this order gives the time of the trace. It is the last ACTION_RESULT
+    by attempt_index and then by time or, if there is none, the latest event. event: alias of the relation. -#}
 {% macro head_first(event) -%}
   {{ event }}.event_type = {{ outcome_event() }} desc,
   case when {{ event }}.event_type = {{ outcome_event() }} then {{ event }}.attempt_index end desc,

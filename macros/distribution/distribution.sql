@@ -41,8 +41,8 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- Distribution of each table in the database by schema and name: a value of distribution_of, or 'other' for another
-    distribution. Empty without Citus. -#}
+{#- Distribution of each table in the database, by schema and name: 'agent', 'reference' or 'local' as in
+    distribution_of, or 'other'. Empty without Citus. -#}
 {% macro distributions_found() %}
   {%- set found = {} -%}
   {%- if run_query("select to_regclass('pg_dist_partition')")[0][0] is not none -%}
@@ -89,7 +89,7 @@
   } -%}
   {%- if is_distributed() -%}
     {%- if source_shape() == 'events' -%}
-      {{ refuse("Events (trace_events) are read on one server only: leave the " ~ variable ~ " out.") }}
+      {{ refuse("Events (trace_events) can be read on one server only: omit the " ~ variable ~ ".") }}
     {%- endif -%}
     {%- for node in graph.sources.values() if node.unique_id.startswith('source.ciris_scoring.')
         and node.name in tables_of_shape(source_shape()) -%}
@@ -98,7 +98,7 @@
       {%- if current != wanted -%}
         {{ refuse(
           "Source table " ~ node.schema ~ "." ~ node.identifier ~ " is " ~ words[current] ~ ", but with " ~ variable
-          ~ " it must be " ~ words[wanted] ~ ". Run the statements of docs/scaling.md, or leave the variable out.") }}
+          ~ " it must be " ~ words[wanted] ~ ". Run the statements of docs/scaling.md, or omit the variable.") }}
       {%- endif -%}
     {%- endfor -%}
   {%- endif -%}
@@ -107,8 +107,8 @@
     {%- if current not in [none, wanted] and not (is_distributed() and is_full_refresh()) -%}
       {{ refuse(
         "Table " ~ node.schema ~ "." ~ node.alias ~ " is " ~ words[current] ~ ", but with " ~ variable ~ " it must be "
-        ~ words[wanted] ~ ". Set the variable to what it was, or "
-        ~ ("have every table built again: ciris-scoring run --full-refresh --allow-rescoring." if is_distributed() else
+        ~ words[wanted] ~ ". Set the variable to its earlier value, or "
+        ~ ("build every table again: ciris-scoring run --full-refresh --allow-rescoring." if is_distributed() else
            "choose another target schema, where the first run builds every table again.")) }}
     {%- endif -%}
   {%- endfor -%}

@@ -24,8 +24,8 @@
   )
 {%- endmacro %}
 
-{#- Lateral subquery: the row of an agent, as-of and window. Without the optimization
-    barrier PostgreSQL would join the whole history, because it applies a range of as-ofs to only one side of a join. -#}
+{#- Lateral subquery: the row of an agent, as-of and window. Without the optimization barrier PostgreSQL would join the
+    whole history, because it applies a range of as-ofs to only one side of a join. -#}
 {% macro scored_row(rows, agent_id_hash, as_of, window_days) -%}
   (
         select looked_up.*

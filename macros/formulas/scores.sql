@@ -46,8 +46,7 @@
   end)
 {%- endmacro %}
 
-{#- Standard deviation of the logarithm of the loss from loss_beyond, computed from the upper bound of the 95 %
-    interval. -#}
+{#- Standard deviation of ln(loss_beyond), computed from the upper bound of the 95 % interval. -#}
 {% macro log_sd(score, high, fixed_loss) -%}
   ((ln({{ loss_beyond(score, fixed_loss) }}) - ln({{ loss_beyond(high, fixed_loss) }})) / {{ constant('normal_to_95', 1) }})
 {%- endmacro %}

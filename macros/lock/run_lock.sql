@@ -19,9 +19,10 @@
 {%- endmacro %}
 
 {#- Pre-hook of every node that writes: takes a lock, so that only one run writes at a time. ciris-scoring holds the
-    run's lock on another connection. If that connection breaks, no further model begins. The next run ends the sessions
-    of models that are still being built; it finds them by the writers' lock. Plain dbt shares the run's lock in each
-    transaction. The transaction is restarted, because its first query fixes its isolation level. -#}
+    run's lock on another connection. If that connection breaks, no further model begins. The next run finds models that
+    are still being built by the writers' lock, and ends their sessions. Each transaction of plain dbt takes the run's
+    lock in shared mode. The pre-hook restarts the transaction, because the first query of a transaction fixes its
+    isolation level. -#}
 {% macro write_under_lock() %}
   {%- if execute -%}
     {%- set holder = setting('lock_holder_pid') -%}

@@ -7,7 +7,7 @@
     {%- do drop_in_short_attempts(old_relation) -%}
     {{ return(create_csv_table(model, agate_table)) }}
   {%- endif -%}
-  {#- A seed that an earlier version created may have another replica identity, which is changed here. -#}
+  {#- Changes the replica identity of a seed that an earlier version created. -#}
   {%- do run_query(in_short_attempts(
       old_relation, replica_identity(old_relation),
       unless="(select c.relreplident = 'f' from pg_class as c where c.oid = to_regclass(" ~ literal(old_relation) ~ "))")) -%}

@@ -31,8 +31,9 @@
   {{ return(comment) }}
 {% endmacro %}
 
-{#- The rows of a mart after the publication of this run, to select from, with an alias (by default the mart's name).
-    This is the mart itself if the run has no staged rows, because it has published them or has not built the mart. -#}
+{#- Relation with the rows that a mart will have after the publication of this run, with an alias (by default the mart's
+    name). It is the mart itself if the run has no staged rows for it, because they are published already or the run did
+    not build the mart. -#}
 {% macro rows_after_run(name, alias=none) %}
   {%- set mart = ref(name) -%}
   {%- set alias = ' as ' ~ (alias or name) -%}
@@ -62,8 +63,9 @@
   analyze {{ staging }};
 {% endmacro %}
 
-{#- Pre-hook of int_runs: SQL that publishes the staged rows. A mart without rows of the run stops the publication,
-    because it would differ from the other marts. Static marts may be skipped. -#}
+{#- Pre-hook of int_runs: SQL that publishes the staged rows. A mart without staged rows of the run stops the
+    publication, because it would differ from the other marts. Static marts (tag ciris_static) do not need staged rows.
+    -#}
 {% macro publish() %}
   {%- if not execute -%} {{ return('') }} {%- endif -%}
   {%- set statements, missing = [], [] -%}

@@ -1,8 +1,9 @@
 {#- Materialization of every table of this project. It writes a table in one transaction (see write_under_lock). A run
     replaces the rows in a range of the column meta.range (bounds_of_run.sql), or all rows if the model has no range. A
-    full refresh builds a table beside the old one. A table that marts read is filled in place, so that its views
-    remain, unless it moves to a cluster. A mart's rows go into its staging table first (publication.sql). A Python
-    model returns a query over temporary tables; dbt.rewritten_range tells it the condition of the rows to compute. -#}
+    full refresh builds a new table beside the old one and then renames it. A table that marts read is filled in place
+    instead, so that its views remain, unless the table moves to a cluster. A mart's rows go into its staging table
+    first (publication.sql). A Python model returns a query over temporary tables; dbt.rewritten_range tells it the
+    condition of the rows to compute. -#}
 {% materialization replace_range, adapter='postgres', supported_languages=['sql', 'python'] %}
   {%- set table = this.incorporate(type='table') -%}
   {%- set old = load_cached_relation(this) -%}
@@ -30,8 +31,8 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
     {%- elif not is_staged -%} {{ rewrite_range(table, select) }}
     {%- endif -%}
   {%- endcall -%}
-  {%- if is_staged or not in_place -%} {#- dbt shows the status of the last statement, which is not the one that wrote
-  the rows. Therefore the rows are counted. -#}
+  {%- if is_staged or not in_place -%} {#- dbt shows the status of the last statement, but another statement wrote the
+                                           rows. Therefore the rows are counted. -#}
     {%- set n = run_query('select count(*) from ' ~ (staging_table(model) if is_staged else new))[0][0] | int -%}
     {%- do store_raw_result('main', message='INSERT 0 ' ~ n, code='INSERT', rows_affected=n) -%}
   {%- endif -%}
@@ -90,8 +91,9 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
   {{ replace_rows(model, table, rewritten_rows(), source) }}
 {% endmacro %}
 
-{#- SQL that replaces the rows of a table that meet a condition by those of a source. If a whole table is replaced, only
-    rows that differ are written. Its source has a primary key, so duplicates have already stopped the run. -#}
+{#- SQL that replaces the rows of a table that meet a condition by the rows of a source. If a whole table is replaced,
+    only rows that differ are written. The source of a whole table has a primary key, so duplicates have already stopped
+    the run. -#}
 {% macro replace_rows(node, table, condition, source) %}
   {%- set columns = get_quoted_csv(node.columns.keys()) -%}
   {%- set old, added = adapter.quote(table.identifier), 'true' -%}
@@ -226,7 +228,7 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
   {%- endif %}
 {% endmacro %}
 
-{#- SQL that adds the key. A cluster requires the column by which a table is distributed in its key. -#}
+{#- SQL that adds the key. On a cluster the key must contain the distribution column. -#}
 {% macro make_key(table) %}
   {%- set distribution = ['agent_id_hash'] if distribution_of(model) == 'agent' else [] -%}
   {%- for constraint in model.constraints if constraint.type == 'primary_key' %}

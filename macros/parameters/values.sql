@@ -1,6 +1,6 @@
-{#- A value that SQL and Python share, from ciris_scoring.job.for_macros through dbt's adapter (dbt_postgres_python).
-    otherwise: value to return if the package is not installed, so that dbt can parse the project and check_package can
-    refuse the run. -#}
+{#- Return a value that SQL and Python share. It comes from ciris_scoring.job.for_macros through dbt's adapter
+    (dbt_postgres_python). otherwise: value to return if the package is not installed, so that dbt can parse the project
+    and check_package can refuse the run. -#}
 {% macro constant(name, otherwise=[]) %}
   {%- set value = adapter.ciris_scoring_constants()[name] if adapter.ciris_scoring_constants is defined else otherwise -%}
   {{ return(value if value is mapping or value is string or value is not iterable else value | list) }}

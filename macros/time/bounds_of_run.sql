@@ -1,5 +1,5 @@
 {#- Start of an increment (scoring.md §9): models score the as-ofs after it. -infinity for a model that is built from
-    scratch. It is a literal instead of a subquery, so that the planner knows how little is read. -#}
+    scratch. The macro returns a literal and not a subquery, so that the planner knows how little is read. -#}
 {% macro cutoff() %}
   {{ return(bound_of_run('cutoff')) }}
 {% endmacro %}
@@ -64,8 +64,8 @@
 {%- endmacro %}
 
 {#- Condition of the rows that a run rewrites. column: meta.range of the model, which is as_of, run_id, last_event_at or
-    a time of traces. last_event_at uses events_from, because the bounds of the run are not known yet. Rows after the
-    as-of are left from an unfinished run and are deleted, except in a backfill. -#}
+    a time of traces. The condition on last_event_at uses events_from, because int_scoring_run is not built yet. Rows
+    after the as-of are left from an unfinished run and are deleted, except in a backfill. -#}
 {% macro in_rewritten_range(column) -%}
   {%- if column == 'run_id' -%}
     run_id = '{{ run_id() }}'

@@ -20,8 +20,8 @@
 {% endmacro %}
 
 {#- Digest of everything that decides a check except the sources. If it changes, traces in the restatement window are
-    checked again. It covers all code. If code changes that does not matter, the restatement window is checked once more
-    than necessary. If a change were missed, wrong checks would remain. -#}
+    checked again. The digest covers all code: a change that does not matter only costs one more check, but a change
+    that is missed would leave wrong checks. -#}
 {% macro checking_code() %}
   {%- if not execute -%} {{ return('') }} {%- endif -%}
   {%- set codes = [] -%}

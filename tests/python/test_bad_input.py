@@ -221,13 +221,13 @@ def dbt(database: Database, *command: str, variables: Any = None) -> Dbt:
 # --- refused before anything is built --------------------------------------------------------------------------------
 
 
-TOO_EARLY = "which lies before the variable ciris_traces_from, 2020-01-01"
+TOO_EARLY = "which is before the variable ciris_traces_from, 2020-01-01"
 OLDER_THAN_PUBLISHED = [
     OLDER,
-    "precedes the newest published one, 2026-06-15",
-    "(in plain dbt ciris_as_of) out",
+    "is before the newest published as-of, 2026-06-15",
+    "(in plain dbt ciris_as_of)",
 ]
-REFRESH = ["schema ciris", "int_trace_checks", "ciris_allow_rescoring: true", "leave --full-refresh out"]
+REFRESH = ["schema ciris", "int_trace_checks", "ciris_allow_rescoring: true", "omit --full-refresh"]
 RUNS: list[tuple[list[str], Any, list[str]]] = [
     (["--as-of", "last week"], {}, ["--as-of is 'last week'", "ISO 8601"]),
     (["--as-of", "9999-12-31T23:59-05:00"], {}, ["--as-of is '9999-12-31T23:59-05:00'", "0001 to 9999"]),

@@ -75,7 +75,7 @@ def test_the_time_of_an_increment_is_not_estimated_by_a_full_run(sample_copy: Da
 def test_check_fails_if_a_run_would_be_refused(scored_sample: Database) -> None:
     place = at(scored_sample)
     earlier = invoke("check", *place, "--vars", "{ciris_as_of: 2026-06-01}")
-    assert earlier.exit_code == 1 and "precedes the newest published one" in earlier.stdout
+    assert earlier.exit_code == 1 and "is before the newest published as-of" in earlier.stdout
     assert "ciris_source_shema" in refused(invoke("check", *place, "--vars", "{ciris_source_shema: x}"), 2)[0]
 
 

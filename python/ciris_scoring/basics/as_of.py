@@ -62,8 +62,8 @@ def resolve(
     if earliest is not None and moment < earliest:
         called = "The as-of" if value is None else name
         raise InputError(
-            f"{called} is {text(moment)}, which lies before the variable ciris_traces_from, {text(earliest)}.",
-            "No trace before that takes part in a score: write a later time, or set ciris_traces_from earlier.",
+            f"{called} is {text(moment)}, which is before the variable ciris_traces_from, {text(earliest)}.",
+            "Scores do not use earlier traces: give a later time, or set an earlier ciris_traces_from.",
         )
     return moment
 
