@@ -1,7 +1,6 @@
 {{ config(materialized='replace_range', tags='ciris_static') }}
-{#- Categories. A category holds the scores with lower_bound <= capacity_score < upper_bound (scoring.md §8);
-    insufficient_data holds rows without a score. Built after the scores. Grain and key: category. lower_bound and
-    upper_bound may be null. -#}
+{#- Categories of the capacity score. A category holds the scores with lower_bound <= capacity_score < upper_bound
+    (scoring.md §8). Built after the scores. Grain and key: category. lower_bound and upper_bound may be null. -#}
 -- depends_on: {{ ref('fct_capacity_scores') }}
 select
     category,

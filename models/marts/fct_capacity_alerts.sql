@@ -5,9 +5,9 @@
     indexes=[{'columns': ['as_of', 'window_days']}, {'columns': ['agent_id_hash']}],
   )
 }}
-{#- Alerts at the as-ofs of the run, with value, threshold and severity (certainty.md §4). Each kind has
-    a file in python/ciris_scoring/kinds/alerts and a CTE of the same name here. Alerts are built before the scores,
-    whose verdicts need them. Grain and key: agent, as-of, window, kind. Only agent_name may be null. -#}
+{#- Alerts at the as-ofs of the run, with value, threshold and severity (certainty.md §4). Each kind has a file in
+    python/ciris_scoring/kinds/alerts and a CTE of the same name here. Alerts are built before the scores, because
+    verdicts depend on them. Grain and key: agent, as-of, window, kind. Only agent_name may be null. -#}
 {%- set least_fall = '(' ~ scoring_parameter('falling_threshold') ~ '::numeric / 3)::double precision' %}
 -- depends_on: {{ ref('int_scoring_run') }}
 -- depends_on: {{ ref('int_agents') }}
@@ -108,7 +108,8 @@ untrusted_key as (
 
 ),
 
--- Episodes or deferrals that are worse than before. The alert falling ignores them.
+-- Agents whose episodes or deferrals became worse. The alert falling does not include this, because it ignores episodes
+-- and deferrals.
 episode as (
 
     select
@@ -135,8 +136,8 @@ episode as (
 
 ),
 
--- Scores computed without episodes and deferrals, of a window and of the window before it. Rows whose earlier score is
--- provisional are skipped.
+-- Drops of the score from the window before to this window, both computed without episodes and deferrals. Rows whose
+-- earlier score is provisional are skipped.
 fallen as (
 
     select
@@ -192,7 +193,7 @@ fallen as (
 
 ),
 
--- Agents whose rate components cause more loss since a certain day or, if no such day is found, more loss than in the
+-- Agents whose rate components cause more loss since some day. If no such day is found, the window is compared with the
 -- window before.
 falling as (
 
@@ -258,8 +259,8 @@ periods as (
 
 ),
 
--- As-ofs at which an agent has been silent for at least silent_days, and at which the window before these silent days
--- still contains its last traces. The agent need not have a score there.
+-- As-ofs at which the last trace of an agent is at least silent_days old, but not older than silent_days plus the
+-- window. The agent need not have a score there.
 silent_as_ofs as (
 
     select

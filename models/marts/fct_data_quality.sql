@@ -53,8 +53,8 @@ future_traces as (
         count(*) as n
     from {{ ref('stg_cirislens__covenant_traces') }}
     where
-        -- The condition has two bounds. With one, the planner would expect a third of the traces to match, and read
-        -- them all.
+        -- The condition also has an upper bound. With a lower bound alone, the planner would expect a third of the
+        -- traces to match, and read them all.
         (traced_at >= (select run.latest_as_of from scoring_run as run) and traced_at <= 'infinity')
         or traced_at = '-infinity'
     group by 1, 2

@@ -1,9 +1,9 @@
 {{ config(materialized='replace_range', meta={'range': 'as_of'}) }}
-{#- Fleet values that the confidence bounds at an as-of use: the correlation of each component between traces of one
-    agent and day, and the coefficient of variation of episode durations (certainty.md §3). Built after the scores.
-    Grain and key: as-of, window with bounds. No column is null. -#}
+{#- Fleet values from which the confidence bounds at an as-of are computed: the correlation of each component between
+    traces of one agent and day, and the coefficient of variation of episode durations (certainty.md §3). Built after
+    the scores. Grain and key: as-of, window with bounds. No column is null. -#}
 -- depends_on: {{ ref('fct_capacity_scores') }}
--- min() picks a value, because all rows of an as-of and window have the same one.
+-- All rows of an as-of and window have the same fleet values, and min() picks one.
 select
     {{ surrogate_key([epoch('as_of'), 'window_days']) }} as interval_calibration_id,
     as_of,

@@ -1,7 +1,7 @@
 {{ config(materialized='replace_view') }}
-{#- Change of the score since one window and one period earlier, or the reason why there is none (certainty.md §2).
-    Grain and key: agent, as-of, window, compared_with. Scores and change are null if missing. -#}
--- PostgreSQL would materialize a CTE that is read twice, and this one would then hold the whole history.
+{#- Change of the score since one window earlier and since one period earlier, or the reason why it is not comparable
+    (certainty.md §2). Grain and key: agent, as-of, window, compared_with. Scores and change are null if missing. -#}
+-- Not materialized, because it would then hold the whole history. PostgreSQL materializes a CTE that is read twice.
 with scores as not materialized (
 
     select

@@ -41,7 +41,8 @@ hours as (
 
 ),
 
--- kept_with tells a cluster on which worker a row is, so that workers compute both parts of the union.
+-- kept_with is the distribution column of both tables. With it a cluster computes both parts of the union on the
+-- workers.
 traces as (
 
     select

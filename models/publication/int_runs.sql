@@ -7,9 +7,10 @@
   )
 }}
 {#- Log of runs. A run writes its row when it starts and when it ends (macros/checks/run_log.sql), so that refused,
-    failed and killed runs have a row too. A full refresh keeps all rows. This model is built after the last mart. It
-    publishes all staged marts in its transaction and rewrites the row of the run; each step of a backfill does so. It is
-    a model and not a hook, so that dbt skips it after a failure and `dbt retry` repeats it. Grain and key: run_id. -#}
+    failed and killed runs have a row too. A full refresh keeps all rows. This model is built after the last mart. In
+    one transaction it publishes all staged marts and rewrites the row of the run; in a backfill each step does so. It
+    is a model and not a hook, so that dbt skips it after a failure and `dbt retry` repeats it. Grain and key: run_id.
+    -#}
 -- depends_on: {{ ref('fct_capacity_alerts') }}
 -- depends_on: {{ ref('fct_fleet_capacity') }}
 -- depends_on: {{ ref('fct_fleet_coherence_hourly') }}

@@ -1,8 +1,8 @@
 {{ config(severity='warn', fail_calc='coalesce(sum(n), 0)') }}
 {% if is_testable() %}
--- Traces that arrived, got an outcome or another event, or whose key was changed, after the scores of their period were
--- final. The scores stay unchanged until somebody rescores the as-ofs from first_as_of to last_as_of. The number of
--- results is the number of traces.
+-- Traces that arrived, got an outcome or another event, or whose signing key changed its registration, after their
+-- scores were final. The scores stay unchanged until somebody rescores the as-ofs from first_as_of to last_as_of. The
+-- number of results is the number of traces.
 select
     agent_id_hash,
     period_start,

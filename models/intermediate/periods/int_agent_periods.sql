@@ -6,10 +6,10 @@
     pre_hook="{{ set_for_heavy_work() }}",
   )
 }}
-{#- Sums of an agent's period. They are numerators and denominators, not ratios, and integers or exact decimals, not
-    floats. Arrays over bins have ten elements (scoring.md §5 and 6); arrays over fields follow record_red_flag_fields
-    (certainty.md §5). Grain and key: agent and period with a counted trace. Only checked_keys and score_triples may be
-    null. -#}
+{#- Sums over the traces of an agent and period. They are numerators and denominators instead of ratios, and integers or
+    exact decimals instead of floats, so that their sums are exact. Arrays over bins have ten elements (scoring.md §5
+    and 6); arrays over fields follow record_red_flag_fields (certainty.md §5). Grain and key: agent and period with a
+    counted trace. Only checked_keys and score_triples may be null. -#}
 {%- set fields, bins = constant('record_red_flag_fields'), constant('score_bins', 0) -%}
 -- The optimization barrier makes PostgreSQL compute each bin once, not once per use.
 with checks as (
@@ -128,8 +128,7 @@ reporting_groups as (
 
 ),
 
--- First use of each key by an agent: whether the agent had used another key before, and whether another agent had used
--- this key.
+-- First use of each key by an agent, and whether the agent had used another key before, or another agent this key.
 key_uses as (
 
     select
@@ -145,8 +144,8 @@ key_uses as (
 
 ),
 
--- Letters of the macro reporting. r: reported. c: null although the JSON has a value. u: null although the action
--- requires a value. -: null by design.
+-- Traces per field, counted by the letters of the macro reporting. r: reported. c: null although the JSON components
+-- have a value. u: null although the trace should report the field. -: null by design.
 report_sums as (
 
     select

@@ -1,10 +1,10 @@
 {{ config(materialized='ephemeral') }}
-{#- Data that arrived after the scores of its period were final (scoring.md §9), with the first and last as-of whose
-    scores it would change. A late_outcome is an event that a trace was scored without: the trace's outcome, a second
-    outcome, or another step. Its period is that of the scored trace. If the event moves the trace to another time, the
-    trace is scored only at its old time, so that it does not count twice. A rescore would change the scores of both
-    times. trace_id_of_two_agents is a trace whose trace_id another agent has used since; it does not change a score.
-    Grain: agent (null if the row has none), period and issue. -#}
+{#- Changes of the source after the scores were final (scoring.md §9), with the first and last as-of whose scores they
+    would change. late_trace: a trace arrived. late_key: the registration of its signing key changed. late_outcome: a
+    scored trace got another event, such as its first or second outcome. It is counted in the period of the scored
+    trace. If the event moves the trace to another time, the trace stays scored at its old time only, so that it does
+    not count twice; a rescore would change the scores of both times. trace_id_of_two_agents: another agent has used the
+    trace_id since; this does not change a score. Grain: agent (null if the row has none), period and issue. -#}
 {%- set late_until = bounds_of_run().get('lookback_from', "timestamptz '-infinity'") -%}
 {%- set late_from = late_until ~ ' - ' ~ setting('late_detection_periods') ~ ' * ' ~ period_length() -%}
 with scoring_run as (
@@ -16,7 +16,7 @@ with scoring_run as (
 
 ),
 
--- Final traces with later events: their scored state and their present state in the source.
+-- Final traces that got events later: their scored state, and their present state in the source.
 final_traces as (
 
     select
@@ -113,8 +113,8 @@ differences as (
 
     union all
 
-    -- A moved trace is a late outcome. The counts of both periods are corrected, so that neither counts it as a late
-    -- trace.
+    -- A moved trace is a late outcome. It is added to its old period and subtracted from its new period, so that
+    -- neither counts it as a late trace.
     select
         final_traces.agent_id_hash,
         moved.period_start,
@@ -219,7 +219,7 @@ late_keys as (
 
 ),
 
--- First and last period whose sums would change.
+-- Late data, with the first and last period whose sums they would change.
 arrivals as (
 
     {% for issue in ['late_trace', 'late_key'] %}

@@ -35,7 +35,7 @@ with traces as (
     where
         {{ in_checked_range('traces.traced_at') }}
         {% if is_trace_one_row() %}
-        -- Skip a trace whose issue an earlier run has counted, before the outcome of the trace came.
+        -- Skip a trace that an earlier run has counted, before its outcome arrived and moved it.
         and not exists (
             select 1
             from {{ ref('int_traces_without_agent') }} as earlier

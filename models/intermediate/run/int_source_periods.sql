@@ -64,8 +64,8 @@ checkers as (
 
 ),
 
--- State of the sources that the last run read. It is used only if the last run finished and was not a backfill;
--- otherwise the tables may be in any state. It is not used in a full refresh, which checks everything.
+-- State of the sources that the last run read. It is used only if that run finished and was not a backfill; otherwise
+-- the tables may be in any state. A full refresh does not use it, because it checks everything.
 checked_before as (
 
     {% if last_read is not none and last_run is not none and published and not is_full_refresh() %}

@@ -83,8 +83,9 @@ by_hash as (
 
 ),
 
--- An agent's hash may be the beginning of the SHA-256 of the deferral's agent_id. Hashes have few different lengths, so
--- each length is looked up by a join on equality. Hashes shorter than 8 characters are not used.
+-- Lengths of the agents' hashes. An agent's hash may be the beginning of the SHA-256 of a deferral's agent_id. Hashes
+-- have few different lengths, so the beginning of each length is joined by equality. Hashes shorter than 8 characters
+-- are not used.
 hash_lengths as (
 
     select distinct hash_length

@@ -9,13 +9,13 @@
     ],
   )
 }}
-{#- Checks of each source row that a score needs, except the replay checks, which are in int_replays. Rows that do not
-    count are included, with is_counted false. Optimization barriers separate the steps, so that each value is cleaned
-    once and only narrow rows are sorted. Grain: source row dated in [traces_from, as-of). Key: traced_at,
+{#- Checks of source rows, from which scores are computed; int_replays has the replay checks. Rows that do not count are
+    included, with is_counted false. Optimization barriers separate the steps, so that each value is cleaned once and
+    only narrow rows are sorted. Grain: source row with an agent, dated in [traces_from, as-of). Key: traced_at,
     trace_check_id. Columns are null if the value was not sent. -#}
-{#- Columns whose last value in the agent's earlier traces is needed, each with the condition for the traces that are
-    used. An audit number is used even if the outcome of its trace came too late, because the next trace continues the
-    chain. -#}
+{#- A check needs the last value of these columns in earlier traces of the agent. The condition says which earlier
+    traces are used. An audit number is used even if the outcome of its trace came too late, because the next trace
+    continues the chain. -#}
 {%- set state = {
   'agent_name': 'is_counted',
   'audit_sequence_number': 'true' if is_trace_one_row() else 'is_counted',
@@ -135,7 +135,7 @@ identified as (
 
 ),
 
--- Previous state of each agent, before the traces that the run checks. Empty if the run checks everything.
+-- Last known values of each agent before the traces that the run checks. Empty if the run checks everything.
 previous_state as (
 
     {% if known_agents %}
@@ -170,8 +170,8 @@ previous_state as (
 
 ),
 
--- Three steps that need only one sort. They number the traces, find for each trace the number of the last earlier trace
--- with a known value, and read that value.
+-- Three steps that need only one sort: number the traces; find for each trace the number of the last earlier trace with
+-- a known value; read that value.
 numbered as (
 
     select

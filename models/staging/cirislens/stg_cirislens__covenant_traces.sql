@@ -11,8 +11,8 @@
 {%- for component in components if types.get(component, {}).kind == 'json' -%}
   {%- do json_components.append(component) -%}
 {%- endfor -%}
-{#- cleaned: expression of each column that cleaning can set to null. sent: these columns in the source. repaired: the
-    condition of each repair, by its issue name. -#}
+{#- cleaned: expression of each column that cleaning can set to null. sent: expressions of the same columns before
+    cleaning. repaired: the condition of each repair, by its issue name. -#}
 {%- set cleaned, sent, repaired = {}, [], {} -%}
 {%- for column in trace_columns().text -%}
   {%- set read = signing_key_column(types) if column == 'signature_key_id' else column -%}
@@ -69,7 +69,7 @@ select
     action_success::boolean as action_success,
     {{ 'row_version' if whole is none else row_version(whole) ~ ' as row_version' }},
     {{ 'n_events' if whole is none else 'null::integer as n_events' }},
-    -- If as many values are left as were sent, nothing was repaired.
+    -- Nothing was repaired if cleaning left as many values as were sent.
     case
         when num_nonnulls({{ cleaned.values() | join(', ') }}) < num_nonnulls({{ sent | join(', ') }})
             or {{ event_issues }} is not null

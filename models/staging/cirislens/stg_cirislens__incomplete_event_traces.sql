@@ -7,11 +7,11 @@
   )
 }}
 {#- Incomplete event traces. Such a trace has no ACTION_RESULT event or several, so its time does not follow from a
-    single event. The table also lists complete traces (is_complete) that got events, or whose trace_id another agent
-    used, after they were final. Few traces are listed. Each run searches for them once, in the events of the
+    single event. The table also lists complete traces (is_complete) that were final when they got another event, or
+    when another agent used their trace_id. Few traces are listed. Each run searches for them once, in the events of the
     restatement window and in older events that arrived since the last run. Without this table
     stg_cirislens__event_traces would read all events of a trace at each use. Grain: trace (agent and trace_id), once
-    for each time that later events were found. Only the agent may be null. Empty if the source holds whole traces. -#}
+    for each run that found it. Only the agent may be null. Empty if the source holds whole traces. -#}
 {%- set events_from = events_from() -%}
 {#- The newest event that the run before the last one found. The last run is not used, because it may have missed events
     that were being written at that time. -#}
