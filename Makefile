@@ -11,7 +11,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Run a command with a temporary PostgreSQL and a dbt profile for it.
 WITH_DATABASE := $(BIN)/python -m ciris_scoring.lab.embedded --
 
-# Files of the site: pages, and the files to which they lead.
+# Files of the site: pages, and the files that pages link to.
 PAGES := ':(glob)*.md' docs examples LICENSE tests/data/README.md integration_tests/dbt_project.yml \
 	macros/distribution/distribution.sql tests/cases/notation.py
 
@@ -75,7 +75,7 @@ test-citus: $(FOR_TESTS) ## Compare a Citus cluster with plain PostgreSQL; CIRIS
 		exit 2; }
 	CIRIS_CITUS_URL='$(CIRIS_CITUS_URL)' $(BIN)/pytest tests/programs/citus.py
 
-test-next-dbt: $(FOR_TESTS) ## Test runs with dbt's newest pre-release, which stays in the environment.
+test-next-dbt: $(FOR_TESTS) ## Install dbt's newest pre-release into the environment, and test runs with it.
 	$(PIP_INSTALL) --pre --upgrade dbt-core dbt-adapters dbt-postgres
 	DBT_VERSION_CHECK=false $(BIN)/pytest tests/python/test_python_models.py tests/python/test_equals_reference.py \
 		tests/python/test_robust_runs.py tests/python/test_as_package.py tests/python/test_process_per_model.py

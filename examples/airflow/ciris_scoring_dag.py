@@ -1,7 +1,7 @@
 """Score the fleet every day, with an Airflow task for each model and one for its tests (Cosmos).
 
-Airflow 3 and the package ciris-scoring are in one environment: `pip install astronomer-cosmos` and the wheel. Copy this
-file into the folder of the DAGs. Its project is made by `ciris-scoring init FOLDER`, which has a profiles.yml, too.
+Install astronomer-cosmos and the wheel of ciris-scoring in the environment of Airflow 3. Copy this file into the folder
+of the DAGs. `ciris-scoring init FOLDER` makes the project, with its profiles.yml.
 """
 
 import os
@@ -15,7 +15,7 @@ PROJECT = Path(os.environ.get("CIRIS_PROJECT", "/srv/ciris-scoring"))
 
 ciris_scoring = DbtDag(
     dag_id="ciris_scoring",
-    schedule="20 1 * * *",  # UTC, twenty minutes after the end of the day that is scored
+    schedule="20 1 * * *",  # UTC, 80 minutes after the end of the day that is scored
     start_date=datetime(2026, 1, 1),
     catchup=False,  # the next run scores everything since the last one
     max_active_runs=1,

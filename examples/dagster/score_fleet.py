@@ -1,7 +1,7 @@
 """Score the fleet every day with Dagster, as one dbt build whose models are Dagster's assets.
 
-`pip install dagster dagster-dbt` and the wheel of ciris-scoring. Start with `dagster dev -f score_fleet.py`. The
-project is made by `ciris-scoring init FOLDER`.
+Install dagster, dagster-dbt and the wheel of ciris-scoring. Start with `dagster dev -f score_fleet.py`.
+`ciris-scoring init FOLDER` makes the project.
 """
 
 import os
@@ -19,7 +19,7 @@ project.prepare_if_dev()
 
 @dbt_assets(manifest=project.manifest_path, project=project)
 def scores(context: AssetExecutionContext, dbt: DbtCliResource) -> Iterator[object]:
-    """Build, test and publish all marts. A part of the assets publishes nothing, so always select all of them."""
+    """Build, test and publish all marts. Always select all assets, because a part of them publishes nothing."""
     yield from dbt.cli(["build"], context=context).stream()
 
 

@@ -1,7 +1,7 @@
 """Score the fleet every day with Prefect, as one dbt build whose models are Prefect's tasks.
 
-`pip install prefect prefect-dbt` and the wheel of ciris-scoring. Start with `python score_fleet.py`, which waits for
-the next time to score. The project is made by `ciris-scoring init FOLDER`.
+Install prefect, prefect-dbt and the wheel of ciris-scoring. Start with `python score_fleet.py`, which scores at the
+times of the schedule. `ciris-scoring init FOLDER` makes the project.
 """
 
 import os
