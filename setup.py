@@ -17,11 +17,11 @@ from setuptools.command.build_py import build_py
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "python"))
 
-from ciris_scoring.project_files import copy_project  # noqa: E402, before it is installed
+from ciris_scoring.project_files import copy_project  # noqa: E402, from the source, before it is installed
 
 
 class WithProject(build_py):
-    """Copies the dbt project into the package."""
+    """Build step that copies the dbt project into the package."""
 
     def run(self) -> None:
         """Build the package, then add the project."""

@@ -42,7 +42,7 @@ def main() -> None:
     type=click.IntRange(min=1),
     default=3,
     show_default=True,
-    help="Days after the history, each scored by an increment. The median increment is shown.",
+    help="Number of days after the history. A run scores each of them, and the median run is shown.",
 )
 def speed(agents: int, days: int, traces_per_day: float, seed: int, increments: int) -> None:
     """Measure the time of scoring on a simulated fleet, compared with the specification's own SQL.
@@ -62,8 +62,8 @@ def speed(agents: int, days: int, traces_per_day: float, seed: int, increments: 
     type=click.IntRange(min=1),
     default=2_000,
     show_default=True,
-    help="Simulated agents per case, in whole fleets of 100. The year has a fleet of 50 agents for every 125 rows. "
-    "Alerts are measured on half as many agents.",
+    help="Number of simulated agents per case, rounded up to whole fleets of 100. The year has a fleet of 50 agents "
+    "for every 125 rows. Alerts are measured on half as many agents.",
 )
 @part_option(PARTS)
 @seed_option
@@ -71,7 +71,7 @@ def coverage(rows: int, part: str | None, seed: int) -> None:
     """Measure how often scores and intervals are right, on simulated agents whose truth is known.
 
     No database is needed. 2,000 rows take about 15 minutes on one core. Three parts are measured. intervals: coverage
-    and width of the intervals. year: accuracy of each score and of ways to decide by a score, in a year with changes at
+    and width of the intervals. year: accuracy of scores, and of decisions by these scores, in a year with changes at
     unknown times. alarms: false alerts of agents that do not change, and the delay until a change is detected.
     """
     _end([one for name, run in PARTS.items() if part in (None, name) for one in run(rows, seed)])

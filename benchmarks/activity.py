@@ -19,9 +19,9 @@ INTERVAL_SECONDS = 0.01
 
 NO_NODE = "dbt's own queries"
 PYTHON_MODEL = "model.ciris_scoring.int_windows"
-"""The Python model. It also runs while its session is idle in a transaction, because it computes in dbt's process."""
+"""The Python model computes in dbt's process. So it also runs while its session is idle in a transaction."""
 
-# dbt's statements begin with a comment that names the node, except begin and commit.
+# All of dbt's statements except begin and commit begin with a comment that names the node.
 ACTIVE = """
     select
         pid,
@@ -38,17 +38,17 @@ ACTIVE = """
 
 @dataclass
 class Activity:
-    """Seconds in which one or more queries of dbt, or the Python model, ran."""
+    """Seconds in which at least one query of dbt, or the Python model, ran."""
 
     seconds: float = 0.0
     building_seconds: float = 0.0
-    """Seconds in which one or more queries of models, seeds or dbt itself ran."""
+    """Seconds in which at least one query of a model, of a seed or of dbt itself ran."""
     testing_seconds: float = 0.0
     seconds_by_node: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     """Seconds by dbt's id of the node, for example `model.ciris_scoring.dim_agents`."""
 
     def add(self, nodes: Set[str], seconds: float) -> None:
-        """Add a time in which queries of these nodes ran."""
+        """Add seconds in which queries of these nodes ran."""
         testing = {node for node in nodes if node.startswith("test.")}
         self.seconds += seconds if nodes else 0.0
         self.building_seconds += seconds if nodes - testing else 0.0

@@ -1,7 +1,7 @@
-"""Measurements of the benchmark, in the order of time.
+"""Measure the speed of scoring.
 
-A fleet is simulated for the history and a few more days. The history is loaded and scored from scratch. Then each
-further day is loaded and scored incrementally.
+A fleet is simulated for the history and a few more days. The history is loaded and scored from scratch. Then the
+further days are loaded one after the other, and a run scores each of them.
 """
 
 import os
@@ -88,7 +88,7 @@ def measure(agents: int, days: int, traces_per_day: float, seed: int, increments
     """Measure a fleet on a server with default settings.
 
     :param days: days of history, which the first run scores.
-    :param increments: number of further days. Each is loaded and scored after the days before it.
+    :param increments: number of further days. They are loaded and scored one after the other.
     """
     stream = stream_fleet(agents, days + increments, traces_per_day, seed, END, rows_per_chunk=1)
     a_day_each = stream.traces
@@ -131,8 +131,8 @@ def specification_seconds(connection: psycopg.Connection, as_of: datetime) -> fl
     return statistics.median(seconds)
 
 
-# The scoring process copies its own memory figures when it ends, because getrusage would include the benchmark's
-# process.
+# The scoring process copies its memory figures from /proc when it ends. getrusage would not do, because it would count
+# the memory of the benchmark's process too.
 RUN = """
 import atexit, shutil, sys
 from ciris_scoring.cli import main

@@ -12,7 +12,7 @@ SHOWN = 10
 
 
 def show(rows: Sequence[Mapping[str, object]] | pd.DataFrame) -> None:
-    """Print rows of figures by heading. The first column is the name of the row."""
+    """Print rows as a table. Each row has its figures by heading; the first column is the name of the row."""
     table = pd.DataFrame(rows)
     name = table.columns[0]
     table = table.set_index(name).rename_axis(index=None, columns=name)
@@ -20,7 +20,7 @@ def show(rows: Sequence[Mapping[str, object]] | pd.DataFrame) -> None:
 
 
 def show_speed(one: Measurements) -> None:
-    """Print the table of a benchmark."""
+    """Print the table of the speed benchmark."""
     click.echo(
         f"Benchmark of {one.agents:,} agents, {one.days} days and {one.n_traces:,} traces (seed {one.seed})\n"
     )

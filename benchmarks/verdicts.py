@@ -1,4 +1,4 @@
-"""Compare measurements with the stated figures. The figures for speed depend on the size of the fleet."""
+"""Compare measurements with the stated figures. Figures for speed are stated for two sizes of fleets."""
 
 from collections.abc import Iterator, Sequence
 from math import inf
@@ -9,7 +9,7 @@ import click
 from benchmarks.measure import Measurements
 
 TOLERANCE = 0.1
-"""Maximum relative difference between the number of traces and a stated size."""
+"""Maximum relative difference between the fleet's number of traces and a size for which figures are stated."""
 
 
 class Verdict(NamedTuple):

@@ -31,7 +31,7 @@ EPISODE_Z = 3.3
 LOW_CAPACITY = 0.3
 """``low_capacity_threshold``."""
 EARLIEST = max(WINDOWS)
-"""Days before the first watched as-of that are scored too, because each window is compared with the previous window."""
+"""Days before the first watched as-of that are scored too, because a window is compared with the window before it."""
 
 
 class Raised(NamedTuple):
@@ -58,10 +58,10 @@ class Raised(NamedTuple):
 def watched(
     doing: Doing, events: Events, facts: Facts, effects: DayEffects, first: int, rng: np.random.Generator
 ) -> tuple[PeriodSums, tuple[Intervals, Intervals], Present, Raised]:
-    """Draw the behaviour of agents, and compute scores and alerts at each as-of after ``first`` days or more.
+    """Draw the behaviour of agents, and compute scores and alerts at each as-of from day ``first`` on.
 
-    :returns: sums of the traces, scores of 7 and of 30 days, (agents, as-ofs, ...), the pairs of agents and as-ofs, and
-        alerts.
+    :returns: the sums of the traces; the scores of 7 and of 30 days, as arrays of (agents, as-ofs, ...); all pairs of
+        an agent and an as-of; the alerts.
     """
     sums = draw(realised(doing, effects, rng), facts, effects, rng)
     as_ofs = np.arange(first - EARLIEST, facts.n_traces.shape[1] + 1)
@@ -100,9 +100,10 @@ def pairs(sums: PeriodSums, fleet: FleetValues, as_ofs: Integers) -> Present:
 def _scored(
     sums: PeriodSums, events: Events, as_ofs: Integers
 ) -> tuple[tuple[Intervals, Intervals], FleetValues]:
-    """Score all agents as one fleet at as-ofs, which are numbers of days.
+    """Score all agents as one fleet.
 
-    :returns: scores of 7 and of 30 days, (agents, as-ofs, ...), and the values of the fleet.
+    :param as_ofs: numbers of days before each as-of.
+    :returns: the scores of 7 and of 30 days, as arrays of (agents, as-ofs, ...); the values of the fleet.
     """
     n_agents, n_days = sums.n_traces.shape
     sums = sums._replace(**recovery_sums(events.episodes, range(n_agents), (n_agents, n_days)))

@@ -1,4 +1,4 @@
-"""Simulate agents with known truth: their expected behaviour by day, and random sums that follow from it.
+"""Simulate agents with known truth: expected behaviour by day, and random sums of traces drawn from it.
 
 This simulation is independent of ``ciris_scoring.lab.simulation``. Traces per day, numbers of episodes and numbers of
 deferrals are given; everything else is random.
@@ -16,7 +16,7 @@ from ciris_scoring.statistics.resilience import N_BINS
 REPLAY_SAMPLE = 30
 FIELDS = 10
 POOR_TRACE_FIELDS = 5
-"""Fields that a trace lacks together if they have a common reason."""
+"""Number of fields that a poor trace lacks all at once."""
 
 CONFIDENCE_IN_BIN: Floats = np.append((np.arange(N_BINS - 1) + 0.5) / N_BINS, 1.0)
 """Mean confidence of each bin. In the last bin the confidence is 1."""
@@ -88,11 +88,11 @@ class DayEffects(NamedTuple):
 
 
 CORRELATION = 0.6
-"""Correlation of the behaviour of consecutive days, if it wanders."""
+"""Correlation of the behaviour of consecutive days if ``wanders`` is true."""
 
 
 def realised(behaviour: Behaviour, effects: DayEffects, rng: np.random.Generator) -> Behaviour:
-    """Draw rates and distributions of each day. Their expectation is ``behaviour``."""
+    """Draw rates and distributions of each day. Their expected values are ``behaviour``."""
     icc = effects.icc[:, None]
     if not np.any(icc > 0):
         return behaviour
@@ -118,12 +118,12 @@ def realised(behaviour: Behaviour, effects: DayEffects, rng: np.random.Generator
 
 
 def _shifted(success: Floats, shift: Floats, icc: Floats) -> Floats:
-    """Shift the success rates of all bins by one effect per day, towards 1 or 0, without changing their expectation."""
+    """Shift the success rates of all bins of a day towards 1 or 0. Their expected values do not change."""
     return success + np.clip(shift * np.sqrt(icc), -0.5, 0.5)[..., None] * 2 * success * (1 - success)
 
 
 def _wandering(behaviour: Behaviour, icc: Floats, rng: np.random.Generator) -> Behaviour:
-    """Draw correlated days. Rates are log-normal with the variance of independent days, and histograms shift to one
+    """Draw correlated days. Rates are log-normal with the same variance as independent days; histograms shift to one
     side."""
     agents, days = behaviour.rates.shape[:2]
     walk = rng.normal(size=(agents, days, len(RATES) + len(METRICS) + 1))

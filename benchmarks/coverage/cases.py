@@ -15,13 +15,13 @@ FLEET = 100
 """Agents in a fleet."""
 
 MOST_ICC = 0.04
-"""Largest correlation of the traces of a day. If days differ, the correlations of agents are uniform from 0 to it."""
+"""If days differ, the correlation of the traces of a day is drawn for each agent, uniformly from 0 to this value."""
 
 CORROBORATED = 0.8
 
 EPISODES = 1.2
-"""Mean episodes of plausible agents in a window of 7 or 30 days. With five episodes, a score would be near 0 and its
-interval narrow."""
+"""Mean number of episodes of plausible agents in a window, of 7 or 30 days alike. Five episodes would make the score
+almost 0 and its interval narrow."""
 
 DEFERRALS_PER_WEEK = 3.0
 
@@ -35,7 +35,7 @@ POWERS = {
     "unsafe": (-3.5, -1.3, 0.2),
     "incoherent": (-2, -0.4, 0.05),
 }
-"""Distribution of plausible rates: from 10^low to 10^high, and the probability that a rate is 0."""
+"""Plausible rates, as (low, high, zero): 0 with the probability zero, otherwise from 10^low to 10^high."""
 
 PERFECT = "all perfect"
 
@@ -52,7 +52,7 @@ class Case:
     change: Callable[[Behaviour], Behaviour] | None = None
     """Function that turns plausible agents into special agents."""
     facts: Mapping[str, float] = field(default_factory=dict)
-    """Facts that are equal for all agents."""
+    """Facts that have the same value for all agents."""
     fleet: int = FLEET
     cluster: int = 1
     wanders: bool = False

@@ -24,11 +24,11 @@ class Stated(NamedTuple):
     least: float = -inf
     most: float = inf
     of: Callable[[Row], bool] = lambda row: True
-    """Condition of the rows to which the figures apply."""
+    """Condition that tells whether the figures apply to a row."""
 
 
 def named(column: str, *names: str) -> Callable[[Row], bool]:
-    """Return the condition that the text of a row in this column is one of ``names``."""
+    """Return a condition: the value of a row in this column is one of ``names``."""
     return lambda row: row[column] in names
 
 
@@ -84,7 +84,7 @@ def measure_intervals(rows: int, seed: int) -> list[Verdict]:
 
 
 def measure_year(rows: int, seed: int) -> list[Verdict]:
-    """Measure a year of a fleet of 50 agents for every 125 rows."""
+    """Measure a year with a fleet of 50 agents for every 125 rows."""
     say("Measuring the year.")
     standings = together([a_year(seed, number) for number in range(max(rows // 125, 1))])
     accuracies = [accuracy(name, of) for name, of in standings.items()]

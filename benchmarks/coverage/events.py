@@ -23,7 +23,7 @@ MODES = 5
 """Number of equally likely failure modes of an agent."""
 
 WORTH: Floats = np.array([1.0, 0.5, 0.0])
-"""Values of a resolved deferral."""
+"""Possible values of a resolved deferral."""
 
 
 class EventRates(NamedTuple):

@@ -16,14 +16,14 @@ from ciris_scoring.statistics.resilience import norm
 
 PARAMETERS = Parameters()
 ROUNDING = 1e-9
-"""Tolerance, because a bound can be exactly equal to the truth."""
+"""Tolerance of comparisons, because a bound may be exactly equal to the truth."""
 
 BEST = float(norm(1.0, PARAMETERS))
 
 
 def measure(case: Case, rows: int, seed: int) -> dict[str, Any]:
-    """Simulate at least ``rows`` agents of a case in whole fleets, and return shares of intervals that contain the
-    truth, by the names of docs/measuring.md.
+    """Simulate at least ``rows`` agents of a case, in whole fleets. Return figures by the names in docs/measuring.md,
+    such as the share of intervals that contain the truth.
 
     :param seed: the same seed and case give the same agents.
     """
@@ -40,7 +40,7 @@ def measure(case: Case, rows: int, seed: int) -> dict[str, Any]:
 
 
 def _limits(sums: PeriodSums, facts: Facts, case: Case, rng: np.random.Generator) -> Intervals:
-    """Return the intervals on the last day. All episodes have ended."""
+    """Return the intervals on the last day, with all episodes ending on that day."""
     agents, days = facts.n_traces.shape
     happened = np.arange(max(int(facts.n_episodes.max()), 1)) < facts.n_episodes[:, None]
     hours = durations(np.broadcast_to(facts.mean_hours[:, None], happened.shape), rng)

@@ -60,7 +60,7 @@ def _is(fleet: Fleet, field: str, value: bool) -> pd.Series:
 
 
 def _with(fleet: Fleet, rows: pd.Series, **values: Any) -> Fleet:
-    """Return the fleet with other values in some columns of some traces."""
+    """Return the fleet with other values in some columns of the selected traces."""
     traces = fleet.traces.copy()
     for column, value in values.items():
         traces.loc[rows, column] = value
@@ -93,7 +93,7 @@ def scrub(fleet: Fleet, rows: pd.Series, field: str) -> Fleet:
 
 
 def at_random(fleet: Fleet, share: float, seed: int = 1) -> pd.Series:
-    """Select a random part of all traces, of the given share."""
+    """Select a random share of all traces."""
     drawn = np.random.default_rng(seed).random(len(fleet.traces)) < share
     return pd.Series(drawn, index=fleet.traces.index)
 
@@ -110,7 +110,7 @@ def omit(field: str, bad: bool | None, share: float, fleet: Fleet, agent: str, s
 
 
 def copy_record(fleet: Fleet, agent: str, since: datetime) -> Fleet:
-    """Give half of the agent's traces the scores of one of these traces."""
+    """Copy the scores of one trace into half of the agent's traces."""
     scores = ["csdma_plausibility_score", "dsdma_domain_alignment", "coherence_level"]
     rows = _mine(fleet, agent, since) & at_random(fleet, 0.5)
     rows &= fleet.traces[scores].notna().all(axis=1)

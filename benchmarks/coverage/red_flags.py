@@ -27,12 +27,11 @@ GROUPS = (
     [MANIPULATIONS[n] for n in (0, 2, 3, 4, 7, 8, 9, 10, 11, 12, 13)],
     [MANIPULATIONS[n] for n in (1, 5, 6, 14, 15)],
 )
-"""Two groups of manipulations. The manipulations of a group are of different agents, so one fleet can have all of
-them."""
+"""Two groups of manipulations. Within a group, each manipulation is tried on other agents, so one fleet is enough."""
 MOST_FALSE = 0.01
-"""Largest share of honest agents' windows with a red flag."""
+"""Stated figure: largest share of honest agents' windows with a red flag."""
 LEAST_CAUGHT = 7
-"""Number of agents, of eight, that must have the red flag within 30 days."""
+"""Stated figure: number of agents, of eight manipulated ones, that have the red flag within 30 days."""
 ACCIDENTS = 0.005
 """Share of traces from which a careless agent omits the value of a field."""
 
@@ -94,9 +93,10 @@ COUNTS = ("7 days", "30 days", "within 30 days")
 def caught(
     tried: Sequence[Manipulation], rounds: int, days: int, n: int, seed: int, lasts: int | None
 ) -> list[dict[str, Any]]:
-    """Try each manipulation on one agent per round of the roster. Return how many agents have the expected red flag at
-    the last as-of in windows of 7 and 30 days, and how many have it within the last 30 days. Any red flag counts for a
-    manipulation without an expected red flag.
+    """Try each manipulation on ``rounds`` agents, and return how many of them have the expected red flag.
+
+    Agents are counted at the last as-of, in windows of 7 and of 30 days, and within the last 30 days. If a manipulation
+    has no expected red flag, any red flag counts.
 
     :param n: traces in 7 days.
     :param lasts: days since the manipulations began; None for all days. A manipulation that is done once was done 5
@@ -112,7 +112,7 @@ def caught(
         since = END - timedelta(days=(lasts or days) if manipulation.lasts else 5)
         for agent in mine:
             fleet = manipulation.polish(fleet, agent, since)
-        ids.append([*mine, *(agent[::-1] for agent in mine)])  # after a restart the id is reversed
+        ids.append([*mine, *(agent[::-1] for agent in mine)])  # a restarted agent has the reversed id
     with scored(fleet) as connection:
         for (name, _, _, red_flag, goes_on), mine in zip(tried, ids, strict=True):
             found = one_row(connection.execute(CAUGHT, {"red_flag": red_flag, "end": END, "agents": mine}))

@@ -1,6 +1,6 @@
 """Compute the truth that an interval should cover: the score's formulas at the expected sums (certainty.md §3).
 
-Expected sums have no sampling noise, so divergences are not corrected for it.
+Expected sums have no sampling noise, so divergences need no correction for such noise.
 """
 
 from typing import NamedTuple

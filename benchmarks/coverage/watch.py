@@ -14,7 +14,7 @@ from ciris_scoring.statistics.inputs import Floats
 
 DAYS_WATCHED = 28
 BEFORE = 135
-"""Days before the first as-of: the lookback horizon of changes, 132 days, and three days."""
+"""Days before the first as-of: 132 days, the lookback horizon of changes, and three more days."""
 
 DAYS = BEFORE + DAYS_WATCHED
 FLEET = 100
@@ -90,7 +90,7 @@ def _kind_of_days(kind: str, n: int, rng: np.random.Generator) -> Raised:
         behaviour = behaviour._replace(rates=np.minimum(rates * np.where(weekend, 2.0, 0.6)[:, None], 1))
         n_traces = rng.binomial(of.facts.n_traces, np.where(weekend, 0.5, 1.0))
         of = of._replace(facts=only_traces(n_traces, rng.binomial(n_traces, CORROBORATED)))
-    if kind == HALF_BAD:  # half of the day's traces have one error, which differs by agent
+    if kind == HALF_BAD:  # on one day in thirty, half of an agent's traces have the same error
         bad = (rng.random(rates.shape[:2]) < 1 / 30)[..., None]
         wrong = np.array([RATES.index(name) for name in GOES_WRONG])[rng.integers(0, len(GOES_WRONG), FLEET)]
         is_wrong = (np.arange(len(RATES)) == wrong[:, None])[:, None]
@@ -105,7 +105,7 @@ def _kind_of_days(kind: str, n: int, rng: np.random.Generator) -> Raised:
 
 
 Change = Callable[[Agents, Floats], Agents]
-"""Function that returns changed agents, given the progress of the change on each day, from 0 to 1."""
+"""Function of agents and the progress of their change on each day, from 0 to 1. It returns the changed agents."""
 
 
 def rate(name: str, before: float, after: float) -> Change:
@@ -129,7 +129,7 @@ def a_little_worse(of: Agents, extent: Floats) -> Agents:
 
 
 def broken_links(of: Agents, extent: Floats) -> Agents:
-    """Break links so that the score falls by 0.2, but at most to a tenth of its value."""
+    """Break links so that the score falls by 0.2, but not below a tenth of its value."""
     score = truth(of.behaviour, of.facts, WINDOWS[7], PARAMETERS, BEFORE).capacity
     left = np.maximum(score - 0.2, 0.1 * score) / score
     kept = 1 - of.behaviour.rates[..., RATES.index("chain_broken")]
@@ -138,7 +138,7 @@ def broken_links(of: Agents, extent: Floats) -> Agents:
 
 
 def events(**times: float) -> Change:
-    """Return a change of event rates by these factors. The mean value of deferrals is 0.9 before the change."""
+    """Return a change that multiplies event rates by factors. The mean value of deferrals is 0.9 before the change."""
 
     def change(of: Agents, extent: Floats) -> Agents:
         rates = of.rates._replace(good=np.full_like(of.rates.good, 0.9))

@@ -1,6 +1,9 @@
-"""Simulate a year of agents that change at unknown times, and compare their scores, and decisions by these scores, with
-the long run: the mean score of many windows under the present behaviour, which differ in their episodes and deferrals
-(certainty.md §4b)."""
+"""Simulate a year of agents that change at unknown times. Compare their scores, and decisions by these scores, with the
+long run (certainty.md §4b).
+
+The long run is the mean score of many windows under the present behaviour. The windows differ in their episodes and
+deferrals.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -168,10 +171,9 @@ def a_year(seed: int, number: int) -> dict[str, Standing]:
 LOSES = 0.5
 """Share of agents that lose traces on the way to the lens."""
 LOST = (-4.0, -2.0)
-"""Powers of ten between which the share of an agent's traces with a gap before them lies."""
+"""Range of the share of traces that follow a gap, as powers of ten: from 0.01 to 1 %."""
 GAP_SHARE, GAP_Z, GAP_DAYS = 0.01, 3.09, 90
-"""Scoring parameters ``chain_gap_share`` and ``chain_gap_z``, and days before the window with which gaps are
-compared."""
+"""Scoring parameters ``chain_gap_share`` and ``chain_gap_z``. Gaps are compared with the 90 days before the window."""
 
 
 def _critical_gaps(n_traces: Integers, window_days: int, rng: np.random.Generator) -> Booleans:
@@ -235,8 +237,7 @@ def accuracy(name: str, of: Standing) -> dict[str, Any]:
 
 
 def reviewed(name: str, of: Standing) -> dict[str, Any]:
-    """Return the shares of agent-days that lead to a review, of the agent-days on which the permission would be granted
-    without reviews."""
+    """Return shares of agent-days with a review, among those on which the permission would be granted without it."""
     granted = of.probability >= GRANT
     return {
         "would be granted": name,
@@ -251,7 +252,7 @@ SOON = 14
 
 
 def _days_since_change(segment: Integers) -> Integers:
-    """Return days since the agent's last change, (agents, days); a large number before the first one."""
+    """Return days since the agent's last change, (agents, days); a large number before the first change."""
     day = np.arange(segment.shape[1])
     changed = np.zeros(segment.shape, dtype=bool)
     changed[:, 1:] = segment[:, 1:] != segment[:, :-1]
@@ -266,7 +267,7 @@ def error_of_share(values: Booleans, agent: Integers) -> float:
 
 
 def outcomes(name: str, of: Standing) -> Iterator[dict[str, Any]]:
-    """Yield the outcomes of ways to decide on a permission, compared with the long run of the same window."""
+    """Yield, for each way to decide about a permission, a comparison with the long run of the same window."""
     if np.isnan(of.probability).all():
         yield _outcome(f"{name}, score", of.score >= THRESHOLD, of.long_run)
         yield _outcome(f"{name}, range", held(of.low >= THRESHOLD, of.high < THRESHOLD), of.long_run)

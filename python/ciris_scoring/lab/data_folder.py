@@ -27,12 +27,11 @@ NOTE = "pgdata-elsewhere"
 APPLICATION = "ciris-scoring"
 SOCKET = ".s.PGSQL.5432"
 LONGEST_SOCKET_PATH = 103 if sys.platform == "darwin" else 107
-"""Largest number of bytes in the path of a Unix socket: the size of ``sun_path`` in the system's ``sys/un.h``, less the
-final NUL."""
+"""Maximum size in bytes of the path of a Unix socket: ``sun_path`` in the system's ``sys/un.h``, less the final NUL."""
 
 
 def choose(state_folder: Path) -> Path:
-    """Return the data folder of a state folder, the same each time. Its parent folder exists afterwards.
+    """Return the data folder of a state folder, always the same one, and create its parent folder.
 
     :raises InputError: the server cannot work in any folder.
     """
@@ -49,8 +48,8 @@ def choose(state_folder: Path) -> Path:
             (state_folder / NOTE).write_text(f"{folder}\n", "utf-8")
             return folder
     raise InputError(
-        f"The embedded PostgreSQL cannot work in {inside}: its path is too long or holds a special character, and no "
-        "other folder can be written.",
+        f"The embedded PostgreSQL cannot work in {inside}: the path is too long or contains a special character, and "
+        "no other folder can be written.",
         "Move the project to a folder with a short, plain path, or set TMPDIR to one, or use a PostgreSQL of your own.",
     )
 

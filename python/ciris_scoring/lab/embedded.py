@@ -48,7 +48,7 @@ SCHEMA = "ciris"
 PROFILE = "ciris_scoring"
 SAFE_PATH = f"-c search_path={SEARCH_PATH.replace(' ', '')}"
 START_SECONDS = 120
-"""Seconds to wait until a server is ready. Only a server that recovers from a crash takes longer than a moment."""
+"""Seconds to wait until a server is ready. A server that recovers from a crash may need this time."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def _stop(folder: Path) -> bool:
 def throw_away(*, default_settings: bool = False) -> Iterator[Server]:
     """Run a server in a temporary folder during the block, then delete it.
 
-    :param default_settings: keep PostgreSQL's settings instead of faster, less safe ones.
+    :param default_settings: keep PostgreSQL's default settings instead of settings that are faster and less safe.
     """
     folder = data_folder.temporary("ciris-")
     try:
@@ -156,7 +156,7 @@ def _start(folder: Path, cleanup_mode: str | None) -> tuple[Server, PostgresServ
     except (OSError, RuntimeError, AssertionError, subprocess.SubprocessError) as error:
         raise DatabaseError(
             f"The embedded PostgreSQL in {folder} does not start: {error}",
-            f"Its log is {folder / 'log'}; deleting {folder} starts afresh, without its data.",
+            f"Read its log, {folder / 'log'}. To start with an empty server, delete {folder}.",
         ) from error
     info = handle.get_postmaster_info()
     server = Server(str(info.socket_dir), info.port or 5432, handle.postgres_user, handle.bin_path)
@@ -167,8 +167,7 @@ def _start(folder: Path, cleanup_mode: str | None) -> tuple[Server, PostgresServ
 def _start_and_wait(handle: PostgresServer) -> None:
     """Start the server and wait until it is ready.
 
-    An error is tried again for ``START_SECONDS``, because the library also raises one while the server recovers from a
-    crash.
+    A failed start is repeated for ``START_SECONDS``, because starts fail while the server recovers from a crash.
     """
     deadline = time.monotonic() + START_SECONDS
     while True:

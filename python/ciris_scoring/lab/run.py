@@ -1,4 +1,4 @@
-"""A run on the embedded PostgreSQL with the sample."""
+"""Run on the embedded PostgreSQL with the sample."""
 
 import shlex
 import shutil
@@ -40,7 +40,7 @@ def run_embedded(
 ) -> None:
     """Score on the embedded PostgreSQL. If it has no traces, the sample is loaded first.
 
-    The as-of is the sample's, unless another is given, so that the numbers are always the same.
+    The default as-of is the end of the sample, so that the numbers are always the same.
 
     :raises CirisError: an expected failure.
     """
@@ -77,8 +77,7 @@ def run_embedded(
 
 
 def _program(name: str) -> str:
-    """Return the command for a program of this environment: its name if the shell finds it, else the path of its
-    file."""
+    """Return the command for a program of this environment: its name if the shell finds it, otherwise its path."""
     return name if shutil.which(name) else shlex.quote(str(_short(Path(sys.executable).parent / name)))
 
 

@@ -1,8 +1,8 @@
 """A simulated fleet of agents, with named pathologies, in the format of the `cirislens` source tables.
 
-Every number is a pure function of the seed, the agent, and the position in the agent's history. The generator is
-counter-based: numbers are not drawn in sequence. So a fleet can be produced in chunks of any size, all agents of a day
-together, and its bytes are the same as in one piece, on every machine and with every version of numpy.
+Every number is a pure function of the seed, the agent, and the position in the agent's history, because the random
+generator is counter-based: it does not draw numbers in sequence. So a fleet can be produced in chunks of days. The
+result has the same bytes whatever the size of the chunks, on every machine and with every version of numpy.
 
 An agent works in *tasks* of three thoughts within minutes: a seed thought, a follow-up, and the completion. A *day* is
 a period of 24 hours counted from the start of the simulation.

@@ -11,7 +11,7 @@ Texts = npt.NDArray[np.object_]
 
 
 NEVER = np.iinfo(np.int64).max
-"""Time of an event that does not happen."""
+"""Time of an event that never happens."""
 SECOND = 1_000_000
-"""A second. Times of the simulation are integers: microseconds since 1970 UTC."""
+"""Microseconds in a second. Times of the simulation are integers: microseconds since 1970 UTC."""
 MINUTE, HOUR, DAY = 60 * SECOND, 3_600 * SECOND, 86_400 * SECOND

@@ -16,7 +16,7 @@ class Pathology:
 
     name: str
     names: tuple[str, str, str]
-    """Names: at first, from the middle of the simulated days on, and from 7 days before the end on."""
+    """Names of the agent: the first one, one from the middle of the simulated days on, and one for the last 7 days."""
 
     plausibility: float = 0.90
     plausibility_spread: float = 0.05
@@ -42,7 +42,7 @@ class Pathology:
 
     episodes_per_day: float = 0.03
     episode_traces: int = 2
-    """Longest fragile episode in traces, at most 8. 2 is within one task, so it lasts minutes."""
+    """Maximum number of traces in a fragile episode, at most 8. Two traces are of one task, so they take minutes."""
     same_mode: bool = False
     stuck_days: int = 0
 
@@ -76,7 +76,7 @@ PATHOLOGIES: tuple[Pathology, ...] = (
         overridden=0.01,
         deferrals_rejected=0.5,
     ),
-    # The first name is that of another agent, too, so a deferral cannot be attributed by name alone.
+    # Another agent has the same first name, so a deferral cannot be attributed by name alone.
     Pathology("renamed", ("Haven", "Proteus", "Morpheus")),
     Pathology("new", _called("Sprout"), first_days=5),
     Pathology("silent", _called("Hush"), silent_days=3),

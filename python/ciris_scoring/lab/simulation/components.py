@@ -37,7 +37,8 @@ def thought_start(rows: Rows, newer: Flags) -> Texts:
 def dma_results(lives: Lives, newer: Flags, inconsistent: Flags) -> Texts:
     """Return the component `dma_results` of each row.
 
-    Older agents write two decimals. Newer agents write three, which the columns round, and write every score twice.
+    Older agents write scores with two decimals. Newer agents write every score twice, with three decimals; the columns
+    of the table round them.
     """
     spelled = spellings()
     plausibility = np.where(inconsistent, np.maximum(lives.plausibility - 150, 0), lives.plausibility)
@@ -59,7 +60,7 @@ def dma_results(lives: Lives, newer: Flags, inconsistent: Flags) -> Texts:
 
 
 _CONSCIENCE_KEYS = {
-    # Keys are in the order of real agents. A number in braces is a position in `arguments` of conscience_result.
+    # Keys have the order that real agents use. A number in braces is a position in `arguments` of conscience_result.
     Ethics.EXEMPT: '"coherence_level":1.0,"conscience_passed":{1},"entropy_level":0.0,',
     Ethics.LEVELS: '"coherence_level":{2},"conscience_passed":{1},"entropy_level":{3},{veto}',
     Ethics.COHERENCE: (

@@ -160,10 +160,10 @@ order by
     traces."timestamp",
     event.seconds_before desc
 """
-"""Statement that writes the events of rows in the format of covenant_traces.
+"""Statement that converts rows in the format of covenant_traces to events, and writes the events.
 
-The payloads contain the values of all columns, because a real lens stores no other columns of scores and checks. Rows
-without a trace_id are skipped, because the events of different traces could not be distinguished.
+Payloads contain scores and checks, because a real lens has no columns for them. Rows without a trace_id are skipped,
+because the events of different traces could not be distinguished.
 """
 
 

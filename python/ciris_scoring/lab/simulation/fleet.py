@@ -13,7 +13,7 @@ from ciris_scoring.lab.simulation.tables import batches, deferrals, public_keys
 from ciris_scoring.lab.simulation.traces import render
 
 ROWS_PER_CHUNK = 40_000
-"""Approximate number of traces in a frame of a stream; it bounds the memory."""
+"""Approximate number of traces in a frame of a stream. It limits the memory that is needed."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,10 @@ def stream_fleet(
     *,
     rows_per_chunk: int = ROWS_PER_CHUNK,
 ) -> FleetStream:
-    """Simulate a fleet of any size: the rows of `simulate_fleet` in the same order, with traces in frames of whole
-    days.
+    """Simulate a fleet of any size. The rows and their order are those of `simulate_fleet`.
 
-    A frame has the traces of all agents on one or more days, about `rows_per_chunk` rows. Rows are in the order of
-    time, as in a production table, but a trace that is delivered again is in the day of its first delivery.
+    Traces are in frames of about `rows_per_chunk` rows: the traces of all agents on one or more whole days. Rows are in
+    the order of time, as in a production table. A trace that is delivered again is with the day of its first delivery.
 
     :param agents: number of agents; agent k behaves as ``PATHOLOGIES[k % len(PATHOLOGIES)]``.
     :param days: length of the simulation; every trace lies in ``[end - days, end)``.

@@ -12,7 +12,7 @@ from ciris_scoring.lab.simulation.schedule import Rows
 
 
 class Ethics(IntEnum):
-    """Extent of the conscience's checks of an action. Each level adds keys to its result."""
+    """Extent of the conscience's checks of an action. Each level adds keys to the component `conscience_result`."""
 
     EXEMPT = 0
     LEVELS = auto()
@@ -32,8 +32,7 @@ ACTIONS = (
     ("REJECT", 2, Ethics.EXEMPT),
     ("TASK_COMPLETE", 0, Ethics.EXEMPT),  # the last thought of every task
 )
-"""Actions, their shares in per cent among the thoughts of a task before the last thought, and the checks of the
-conscience."""
+"""Actions: name, share in per cent of the thoughts before the last thought of a task, and checks of the conscience."""
 
 _TASK_COMPLETE = len(ACTIONS) - 1
 _UP_TO_ACTION = np.cumsum([share for _, share, _ in ACTIONS])
@@ -41,7 +40,7 @@ _ETHICS = np.array([ethics for *_, ethics in ACTIONS], dtype=np.int64)
 
 _ENTROPY_THRESHOLD, _COHERENCE_THRESHOLD = 4_000, 6_000  # thresholds of the agents, in ten-thousandths
 _BLOCK = 12
-"""Traces per block of an agent's history. A block contains at most one fragile episode, and its end."""
+"""Traces per block of an agent's history. A block contains at most one fragile episode, from its start to its end."""
 
 MODES = ("rigidity", "chaos", "fragmentation")
 """Failure modes of fragile episodes."""
@@ -83,7 +82,7 @@ def live(plan: Plan, rows: Rows) -> Lives:
     coherence = knob["coherence"] - drift / 2 + knob["coherence_spread"] * draws.bell(Draw.COHERENCE)
     entropy = 0.14 + 0.05 * draws.bell(Draw.ENTROPY)
 
-    # The cause of an override is high entropy where entropy is checked, else the optimisation veto.
+    # If entropy is checked, high entropy causes 70 % of the overrides. The optimisation veto causes the others.
     overridden = draws.chance(Draw.OVERRIDDEN, knob["overridden"]) & (ethics != Ethics.EXEMPT)
     cause = draws.uniform(Draw.CAUSE)
     entropic = overridden & (ethics == Ethics.FULL) & (cause < 0.7)

@@ -23,13 +23,13 @@ from ciris_scoring.lab.simulation.fleet import Fleet, FleetStream
 from ciris_scoring.lab.simulation.text_formats import copy_frames
 
 Progress = Callable[[int, int], None]
-"""Function of the traces sent so far and the expected number. In the last call both are equal."""
+"""Function of two numbers: traces written so far, and traces to write. In the last call both are equal."""
 
 
 class TargetHoldsTraces(CirisError):
     """The traces table already has rows; nothing was written.
 
-    :param n: number of the rows.
+    :param n: number of traces in the table.
     """
 
     def __init__(self, table: str, n: int):
@@ -52,12 +52,12 @@ def load_fleet(
 ) -> int:
     """Write a fleet into the four source tables and analyze them, in one transaction.
 
-    Missing tables are created, and their indexes are built after the rows. The rows of a `FleetStream` are never in
-    memory all together.
+    Missing tables are created, and their indexes are built after the rows are written. A `FleetStream` is written frame
+    by frame, so it need not fit in memory.
 
     :param tables: names in the database by the names in SOURCE_TABLES, for tables where the two differ.
     :param progress: called after every chunk of traces.
-    :param as_events: write traces as events, and keys, into the tables of today's lens.
+    :param as_events: write traces and keys into the tables of today's lens, traces as events.
     :returns: number of trace rows written.
     :raises TargetHoldsTraces: the traces table already has a row.
     :raises psycopg.Error: the database refuses; nothing is written.
@@ -84,7 +84,7 @@ def load_fleet(
         if n:
             raise TargetHoldsTraces(f"{schema}.{traces}", n)
         for name, rows in sources.items():
-            # Rows of a table created in this transaction can be written frozen, which makes the first read faster.
+            # PostgreSQL can write frozen rows if this transaction created the table. The first read is then faster.
             freeze = ", freeze" if name in created else ""
             table = sql.Identifier(schema, tables.get(name, name))
             written[name] = copy_frames(connection, table, SOURCE_TABLES[name].column_names, rows, freeze)

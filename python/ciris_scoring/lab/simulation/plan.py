@@ -70,7 +70,9 @@ class Plan:
         Parameters and errors are those of `simulate_fleet`.
         """
         if agents < 1 or days < 1 or not 0 < traces_per_day <= 10_000:
-            raise _refused("a fleet needs at least 1 agent, 1 day, and between 0 and 10,000 traces per day.")
+            raise _refused(
+                "it needs at least 1 agent, 1 day, and more than 0 and at most 10,000 traces per day."
+            )
         if seed < 0:
             raise _refused(f"the seed must not be negative, got {seed}.")
         if end.tzinfo is None or end.timestamp() % 3600 != 0:
@@ -129,7 +131,7 @@ class Plan:
         return self.roster.names[agent, era]
 
     def time_of_day(self, bits: Bits) -> Ints:
-        """Convert random words to microseconds into a day of the plan, distributed by the hours' activity."""
+        """Convert random words to times within a day of the plan, in microseconds. Active hours get more of them."""
         weights = np.roll(RHYTHM, -(self.start // HOUR % 24))
         ends = np.cumsum(weights) << 24
         position = (bits >> np.uint64(40)).astype(np.int64) * int(weights.sum())
@@ -142,7 +144,7 @@ class Plan:
 def _daily_traces(
     agent_keys: Bits, days: int, traces_per_day: float, first_day: Ints, last_day: Ints
 ) -> Ints:
-    """Return the traces of each agent and day, (agents, days): whole tasks, ±30 per cent around the mean."""
+    """Return the numbers of traces, (agents, days): whole tasks, ±30 per cent around the mean."""
     day = np.arange(days)
     draws = Draws.of(agent_keys[:, None], Stream.DAY, day)
     mean = traces_per_day / THOUGHTS_PER_TASK
@@ -166,10 +168,10 @@ def _agent(k: int, seed: int) -> tuple[str, str, str, list[str], bytes, str]:
     agent_id = f"{names[0].lower().replace(' ', '-')}-{digest[:6]}"
     agent_id_hash = hashlib.sha256(agent_id.encode()).hexdigest()[:16]
     public_key = hashlib.sha256(f"public key {seed} {k}".encode()).digest()
-    # Real agents name a key by the beginning of its hash, too.
+    # Like real agents, name the key by the beginning of its hash.
     key_id = "agent-" + hashlib.sha256(public_key).hexdigest()[:12]
     return pathology.name, agent_id, agent_id_hash, names, public_key, key_id
 
 
 def _refused(why: str) -> InputError:
-    return InputError(f"This fleet cannot be simulated: {why}", "--help says which values are allowed.")
+    return InputError(f"This fleet cannot be simulated: {why}", "--help lists the allowed values.")

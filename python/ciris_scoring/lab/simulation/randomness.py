@@ -1,8 +1,8 @@
-"""Random numbers of a simulation, from a counter-based generator: each number is a function of its purpose.
+"""Counter-based generator of random numbers: each number is a function of its purpose (stream, counter and draw).
 
 The mixing function is that of splitmix64 (Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators",
-OOPSLA '14). Only integer arithmetic, addition, multiplication and division are used, whose results are the same on
-every machine and with every version of numpy.
+OOPSLA '14). Only integer arithmetic, and addition, multiplication and division of floats are used, because their
+results are the same on every machine and with every version of numpy.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from ciris_scoring.lab.simulation.arrays import Bits, Flags, Floats, Ints
 
 
 class Stream(IntEnum):
-    """Independent streams of random numbers: one for each kind of thing that has random properties."""
+    """Independent streams of random numbers, one for each kind of item that has random properties."""
 
     TRACE = auto()
     TASK = auto()
@@ -28,7 +28,7 @@ class Stream(IntEnum):
 
 
 class Draw(IntEnum):
-    """Numbers of the draws that a thing makes. A draw of several words uses the numbers after its own, too."""
+    """Numbers of the draws for one item, such as a trace. A draw of several words also uses the next numbers."""
 
     ACTION = auto()
     PLAUSIBILITY = auto()
@@ -80,13 +80,13 @@ def mix(x: Bits) -> Bits:
 
 @dataclass(frozen=True)
 class Draws:
-    """Generators of random numbers for an array of things. Draws can be made in any order from the key of a thing."""
+    """Generators of random numbers for an array of items. Each item has a key; draws can be made in any order."""
 
     keys: Bits
 
     @classmethod
     def of(cls, agent_keys: Bits, stream: Stream, counters: npt.ArrayLike) -> Self:
-        """Return the generators of the things that an agent's stream counts."""
+        """Return the generators of items, given their agents and their numbers in the agent's stream."""
         stream_keys = mix(agent_keys ^ word(stream))
         return cls(mix(stream_keys + np.asarray(counters).astype(np.uint64) * word(1)))
 
@@ -114,7 +114,7 @@ class Draws:
         return result
 
     def octets(self, draw: int, words: int) -> npt.NDArray[np.uint8]:
-        """Return random bytes, 8 · words per thing."""
+        """Return random bytes, 8 · words per item."""
         fields = np.array([word(draw + i) for i in range(words)])
         return mix(self.keys[:, None] + fields).astype("<u8").view(np.uint8)
 

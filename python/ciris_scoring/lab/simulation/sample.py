@@ -12,7 +12,7 @@ from ciris_scoring.lab.simulation.load import load_fleet
 
 
 class SampleInfo(TypedDict):
-    """Arguments of `simulate_fleet` for the sample."""
+    """Type of the sample's arguments for `simulate_fleet`."""
 
     agents: int
     days: int

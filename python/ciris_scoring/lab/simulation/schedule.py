@@ -34,14 +34,14 @@ def schedule(plan: Plan, first_day: int, last_day: int) -> Rows:
     )
     draws = Draws.of(plan.agent_keys[agent], Stream.TRACE, index)
 
-    # A task takes up to 8 minutes; the last one starts 10 minutes before the day ends.
+    # A task takes up to 8 minutes. It starts at least 10 minutes before the day ends.
     task = Draws.of(plan.agent_keys[agent], Stream.TASK, index // THOUGHTS_PER_TASK)
     start = plan.time_of_day(task.bits(Draw.START)) * 143 // 144
     position = index % THOUGHTS_PER_TASK
     pause_1 = 4 * SECOND + task.below(Draw.PAUSE, 86 * SECOND)
     pause_2 = 10 * SECOND + task.below(Draw.SECOND_PAUSE, 390 * SECOND)
     moment = start + np.where(position > 0, pause_1, 0) + np.where(position > 1, pause_2, 0)
-    # Tasks of a day are drawn in random order. Sorting within each agent and day makes time follow the index.
+    # The tasks of a day are drawn in random order. Sorted times within agent and day increase with the index.
     time = np.sort(group * (2 * DAY) + moment) - group * (2 * DAY) + plan.start + day * DAY
 
     tick = 5 * MINUTE

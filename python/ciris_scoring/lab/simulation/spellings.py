@@ -1,4 +1,4 @@
-"""Text of all values that columns and components of simulated traces can have."""
+"""Texts of all values that columns and components of simulated traces can have."""
 
 import functools
 from collections.abc import Iterator, Mapping
@@ -10,7 +10,7 @@ from ciris_scoring.lab.simulation.arrays import Texts
 
 @functools.cache
 def spellings() -> Mapping[str, Texts]:
-    """Return the text of every possible value of a column or component. Looking it up is faster than formatting it."""
+    """Return the texts of all possible values, by kind of value. A lookup is faster than formatting."""
 
     def table(values: Iterator[str]) -> Texts:
         return np.array(list(values), dtype=object)

@@ -24,12 +24,12 @@ _UP_TO_STATUS = np.cumsum(list(_STATUS_SHARES.values()))
 
 
 class _OddDeferral(NamedTuple):
-    """A deferral that covers a rule of scoring which simulated deferrals rarely meet."""
+    """A deferral for a rule of scoring that random deferrals rarely trigger, such as an unknown status."""
 
     status: str
     summary: str | None = None
     resolved_after: int | None = None
-    """Hours from creation to resolution; None: no time of resolution."""
+    """Hours from creation to resolution. If None, the deferral has no time of resolution."""
     attributable: bool = True
     dated: bool = True
 
@@ -94,7 +94,7 @@ def public_keys(plan: Plan) -> pd.DataFrame:
 
 
 def deferrals(plan: Plan) -> pd.DataFrame:
-    """Return the deferrals by creation time; the deferral without a time is the last."""
+    """Return the deferrals in the order of their creation. The deferral without a time is the last."""
     everything = pd.concat([_common_deferrals(plan), _odd_deferrals(plan)], ignore_index=True)
     return everything.sort_values("created_at", kind="stable", ignore_index=True)
 
@@ -112,13 +112,13 @@ def _common_deferrals(plan: Plan) -> pd.DataFrame:
     outcome = np.searchsorted(_UP_TO_STATUS, draws.below(Draw.STATUS, int(_UP_TO_STATUS[-1])), side="right")
     status = np.array(list(_STATUS_SHARES), dtype=object)[outcome]
     status = np.where(draws.chance(Draw.CAUSE, plan.knobs["deferrals_rejected"][agent]), "REJECTED", status)
-    # A decision after the end of the simulation is not known yet.
+    # If the authority decides after the end of the simulation, the decision is not known yet.
     status = np.where(resolved >= plan.end, "PENDING", status)
     decided = (status != "PENDING") & (status != "UNDER_REVIEW")
     summary = np.array(_SUMMARIES, dtype=object)[draws.below(Draw.PROSE, len(_SUMMARIES))]
     summary = np.where(draws.chance(Draw.BLANK, 0.04), " ", summary)
 
-    # agent_id is the agent's hash in half of the deferrals, its raw id in some, and unknown in the others.
+    # agent_id is the agent's hash in 50 % of the deferrals, the agent's raw id in 30 %, and "unknown" in 20 %.
     how = draws.below(Draw.ATTRIBUTION, 10)
     agent_id = np.where(how < 5, plan.roster.agent_id_hash[agent], plan.roster.agent_id[agent])
     columns: dict[str, Column] = {
@@ -136,7 +136,7 @@ def _common_deferrals(plan: Plan) -> pd.DataFrame:
 def _odd_deferrals(plan: Plan) -> pd.DataFrame:
     number = np.arange(len(_ODD_DEFERRALS))
     agent = number % len(plan.agent_keys)
-    # A deferral is created during the agent's life, after its first trace.
+    # A deferral is created while the agent is active, after the agent's first trace.
     created = np.maximum(
         plan.boundaries["last"][agent] - (1 + number % 5) * (DAY // 2),
         plan.start + plan.first_day[agent] * DAY + DAY - HOUR,

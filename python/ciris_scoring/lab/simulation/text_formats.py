@@ -36,7 +36,7 @@ def copy_frames(
 
 
 def copy_text(frames: Iterable[pd.DataFrame]) -> Iterator[str]:
-    """Yield blocks of rows in the text format of COPY. Unlike CSV, it does not double the quotes of JSON."""
+    """Yield blocks of rows in the text format of COPY. Unlike CSV, this format does not double the quotes in JSON."""
     for frame in frames:
         columns = [
             ["\\N" if value is None else value for value in _escaped(_text(frame[name]))] for name in frame

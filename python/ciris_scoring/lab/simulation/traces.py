@@ -33,7 +33,7 @@ def render(plan: Plan, rows: Rows, lives: Lives) -> pd.DataFrame:
     """Return the rows of the table; columns as in `Fleet.traces`."""
     spelled, draws = spellings(), rows.draws
     newer = plan.newer[rows.agent]
-    whole = ~lives.only_action  # of a trace that is not whole, only the result of the action arrived
+    whole = ~lives.only_action  # if a trace is not whole, only its component action_result has arrived
 
     trace_id, thought_id = _identifiers(plan, rows, newer)
     audit_hash = draws.hexadecimal(Draw.AUDIT_HASH, 4, 64)
@@ -57,7 +57,7 @@ def render(plan: Plan, rows: Rows, lives: Lives) -> pd.DataFrame:
         fate = draws.below(Draw.DIRTY, 30_000) - 100 * slot
         return np.where((fate >= 0) & (fate < 30), _NAN_LIKE[kind][fate % 3], values)
 
-    # Ids are not blanked where rows share a timestamp, because id and timestamp are the primary key.
+    # Rows with equal timestamps keep their trace ids, because trace id and timestamp are the primary key.
     blank_id = (blank == 0) & ~plan.knobs["batch_clock"][rows.agent]
     kind = np.where(
         draws.chance(Draw.INCONSISTENT, plan.knobs["inconsistent"][rows.agent]),
@@ -126,7 +126,7 @@ def _identifiers(plan: Plan, rows: Rows, newer: Flags) -> tuple[Texts, Texts]:
 
 def _signatures(draws: Draws, resigned: Flags) -> Texts:
     """Return random bytes in the format of an Ed25519 signature: base64url without padding, 86 characters."""
-    # 66 bytes per row: a multiple of 3, so all rows can be encoded together.
+    # Each row has 66 bytes, a multiple of 3, so all rows can be encoded together.
     octets = np.zeros((draws.keys.size, 66), dtype=np.uint8)
     octets[:, :64] = draws.octets(Draw.SIGNATURE, 8)
     if resigned.any():
