@@ -1,35 +1,10 @@
 """Hand-computed cases of the formulas of scoring.md and certainty.md, and of edges that random fleets rarely reach.
 
-There is one module per section. Expected values are computed by hand here and never copied from the project's output.
+Each module has the cases of one topic. Expected values are computed by hand and never copied from the project's output.
 """
 
-from cases import (
-    alerts,
-    attribution,
-    cleaning,
-    coherence,
-    composite,
-    core_identity,
-    incompleteness,
-    integrity,
-    red_flags,
-    replay,
-    resilience,
-    windows,
-)
+from importlib import import_module
+from pkgutil import iter_modules
 
-MODULES = (
-    windows,
-    cleaning,
-    core_identity,
-    integrity,
-    replay,
-    resilience,
-    incompleteness,
-    coherence,
-    composite,
-    alerts,
-    attribution,
-    red_flags,
-)
-CASES = [case for module in MODULES for case in module.CASES]
+MODULES = [import_module(f"cases.{found.name}") for found in iter_modules(__path__)]
+CASES = [case for module in MODULES for case in getattr(module, "CASES", [])]

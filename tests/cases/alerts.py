@@ -1,4 +1,4 @@
-"""Cases of alerts (certainty.md §4) whose edge can be reached without computing an interval."""
+"""Cases of alerts (certainty.md §4) whose thresholds can be tested without computing an interval by hand."""
 
 from datetime import timedelta
 from typing import Any
@@ -11,7 +11,10 @@ SECONDS = timedelta(seconds=3)
 def weeks(
     agent: str, first: float, before: dict[str, Any], now: dict[str, Any], n: int = 100
 ) -> list[Source]:
-    """Return one trace ``first`` days before T, n traces ten days before T, and n traces one day before T."""
+    """Return n traces with the columns ``before`` in the previous window, and n traces with ``now`` in the last one.
+
+    :param first: days from the agent's first trace to T. They decide whether the earlier score is final.
+    """
     return [
         *traces(ago(first), agent=agent),
         *traces(ago(10), n, agent=agent, every=SECONDS, **before),
@@ -20,7 +23,7 @@ def weeks(
 
 
 def some(k: int, n: int, value: Any, other: Any) -> list[Any]:
-    """Return a list with one value k times and the other one n - k times."""
+    """Return a list of k times ``value`` and n - k times ``other``."""
     return [value] * k + [other] * (n - k)
 
 
@@ -30,7 +33,7 @@ SIX = {"action_was_overridden": some(6, 100, True, False)}
 
 
 def episodes(agent: str, first: float, n: int, hours: float) -> list[Source]:
-    """Return n episodes, the first of which begins ``first`` days before T. Each is as long as the gap to the next."""
+    """Return n episodes of this length, with gaps of the same length. The first begins ``first`` days before T."""
     return [
         row
         for i in range(n)
@@ -62,8 +65,8 @@ CASES = [
             *traces(ago(1), 30, agent="unsure", action_was_overridden=some(4, 30, True, False)),
             *traces(ago(1), 30, agent="above", action_was_overridden=some(3, 30, True, False)),
         ],
-        # Scores: 0.006, 0.219 and 0.306. If 4 of 30 traces are overridden, the long-run mean can be 1.6, which gives
-        # 0.49.
+        # The scores are 0.006, 0.219 and 0.306, and the threshold is 0.3. An agent with 4 overrides in 30 traces may
+        # have 1.6 in the long run, which would give the score 0.49. So 0.219 is not significantly below 0.3.
         agents={
             "sure": {"alerts": {"low_capacity": "critical"}},
             "unsure": {"alerts": {"low_capacity": "warning"}},
@@ -71,7 +74,7 @@ CASES = [
         },
     ),
     Case(
-        "8 silent is raised after two days without traces if the window before them has 30 traces",
+        "4 silent is raised after two days without traces if the window before them has 30 traces",
         [
             *traces(ago(9), 29, agent="silent"),
             *traces(ago(2, us=1), agent="silent"),
@@ -92,24 +95,21 @@ CASES = [
     ),
     Case(
         "4 falling is not raised if the earlier score is provisional",
-        [*weeks("final", 21, {}, TWENTY), *[row for row in weeks("provisional", 20.9, {}, TWENTY)]],
+        [*weeks("final", 21, {}, TWENTY), *weeks("provisional", 20.9, {}, TWENTY)],
         agents={
             "final": {"alerts": {"falling": "warning", "low_capacity": "critical"}},
             "provisional": {"alerts": {"low_capacity": "critical"}},
         },
     ),
     Case(
-        "4 falling needs a loss of a third of its threshold",
+        "4 falling needs a drop of at least a third of its threshold",
         [
             *weeks("0.028", 25, {}, {"thought_id": some(180, 600, None, "thought")}, n=600),
             *weeks("0.092", 25, {}, {"thought_id": None}, n=600),
         ],
         # Coverage falls from 0.9 to 0.87 or 0.8, and the score by 0.924 times as much. Both falls are significant,
         # because there are 6,000 fields.
-        agents={
-            "0.028": {"alerts": {}},
-            "0.092": {"alerts": {"falling": "warning"}},
-        },
+        agents={"0.028": {"alerts": {}}, "0.092": {"alerts": {"falling": "warning"}}},
     ),
     Case(
         "4 falling is not raised by one component with a small loss",
@@ -125,12 +125,12 @@ CASES = [
             ),
             *traces(ago(1)),
         ],
-        # The loss of I_chain is -ln(1 - 28/1501) = 0.0188, which is significant but too small. The loss of S is larger,
-        # but not significant.
+        # The loss of I_chain is -ln(1 - 28/1501) = 0.0188, which is significant but below 0.02. The loss of S is
+        # larger, but not significant.
         {"i_chain": 1473 / 1501, "alerts": {}},
     ),
     Case(
-        "4 falling is raised by the sum of components of which none is significant alone",
+        "4 falling is raised by several components together, none of which is significant alone",
         [
             *weeks("one part", 25, {}, OVERRIDDEN),
             *weeks(
@@ -151,13 +151,13 @@ CASES = [
         },
     ),
     Case(
-        "4 falling ignores components that are unmeasured on either side",
+        "4 falling ignores components that are unmeasured in either window",
         [
             *traces(ago(25)),
             *traces(ago(10), 100, every=SECONDS, action_success=None),
             *traces(ago(1), 100, every=SECONDS, action_success=some(50, 100, False, True)),
         ],
-        # In the window before, no trace had both confidence and outcome, so ECE was 0 and unmeasured.
+        # In the previous window, no trace has an outcome, so ECE is 0 and unmeasured.
         {"ece": 0.5, "alerts": {}},
     ),
     Case(
@@ -168,8 +168,8 @@ CASES = [
             *traces(ago(7), 100, every=SECONDS, coherence_passed=some(40, 100, False, True)),
             *traces(ago(1)),
         ],
-        # S falls from 1 to 0.79. The single perfect day before says little about the long-run value, which can be
-        # much lower. With the opposite bounds, the earlier S would have no width and the fall would be significant.
+        # S falls from 1 to 0.79. The earlier 1 comes from a single day, so its lower bound is much lower. Its upper
+        # bound is 1: with the opposite bounds, the fall would be significant.
         {"alerts": {}},
     ),
     Case(
@@ -183,13 +183,10 @@ CASES = [
                 *traces(ago(1), 100, agent=agent, every=SECONDS, **SIX),
             ]
         ],
-        # Before, 0 of 200 were overridden, estimated as 0.5 / 200 = 0.0025. Since then, 12 of 200 were. The log
-        # likelihood ratio for 6 times 0.0025 is 12 ln 6 + 188 ln(0.985 / 0.9975) = 19.1, more than 8.5. Both windows
-        # have 6 of 100, so their comparison raises no alert.
-        agents={
-            "old": {"alerts": {"falling": "warning"}},
-            "young": {"alerts": {}},
-        },
+        # Of the first 200 traces none is overridden, so the rate before is (0 + 1/2) / 200 = 0.0025. Of the last 200
+        # traces 12 are overridden. The log likelihood ratio of a rate that is 6 times as high is 12 ln 6 +
+        # 188 ln(0.985 / 0.9975) = 19.1, more than 8.5. Both windows have 6 of 100, so comparing them raises no alert.
+        agents={"old": {"alerts": {"falling": "warning"}}, "young": {"alerts": {}}},
     ),
     Case(
         "4 episode is raised by longer episodes than in the 90 days before",
@@ -218,12 +215,9 @@ CASES = [
             *traces(ago(100), agent="twice"),
             *episodes("twice", 6, 2, 1),
         ],
-        # Three episodes in 7 days, none in the 90 days before: √(6 ln(97/7)) = 3.97. Two: √(4 ln(97/7)) = 3.24, which
-        # is not enough.
-        agents={
-            "more often": {"alerts": {"episode": "warning"}},
-            "twice": {"alerts": {}},
-        },
+        # Three episodes in 7 days, after none in the 90 days before, have the value √(6 ln(97/7)) = 3.97. Two
+        # episodes have the value √(4 ln(97/7)) = 3.24, below the threshold 3.3.
+        agents={"more often": {"alerts": {"episode": "warning"}}, "twice": {"alerts": {}}},
     ),
     Case(
         "4 episode is raised by deferrals that are judged worse than in the 90 days before",
@@ -234,14 +228,14 @@ CASES = [
         ],
         agents={
             "worse": {"q_deferral": 0, "alerts": {"episode": "warning"}, "message.episode": WORSE},
-            # Five of five are lost, compared with 0.25 of 8.5 before. The common share is s = 5.25/13.5, and
-            # z = √(2 (5 ln(1/s) + ...)) = 3.97.
+            # The 5 deferrals of the last days lose 5. The 8 before lose 0, which counts as 0.25 of 8.5. The common
+            # share is p = 5.25/13.5, and the value is √(2 (5 ln(1/p) + ...)) = 3.97.
             "few": {"q_deferral": 0, "alerts": {"episode": "warning"}},
             "as good": {"q_deferral": 1, "alerts": {}},
             "two": {"q_deferral": 0, "alerts": {}},
             "earlier": {"q_deferral": 0, "alerts": {}},
         },
-        # T - 97 days is the first time in the 90 days before the last 7, T - 132 days before the last 42.
+        # The 90 days before the last 7 days begin at T - 97 days, those before the last 42 days at T - 132 days.
         deferrals=[
             *judged("worse", 20, 97, 0, "RESOLVED"),
             *judged("worse", 20, 4, 0, "REJECTED"),

@@ -1,6 +1,6 @@
 """Cases of attribution and changes (certainty.md §1 and 2).
 
-tests/python/test_attribution.py compares extreme states with the reference implementation.
+tests/python/test_attribution.py compares extreme scores with the reference implementation.
 """
 
 from datetime import timedelta
@@ -10,7 +10,7 @@ from cases.notation import Case, ago, deferral, norm, traces
 
 CEILING = -log(norm(1))
 
-# K = 1/10, and one field is missing. The loss is 1 + ln(1/0.9) plus the fixed cost.
+# 10 of 100 traces are overridden, and one of the ten fields is missing. The losses are 1, -ln 0.9 and the fixed cost.
 OVERRIDDEN = exp(-1) * 0.9 * norm(1)
 
 CASES = [
@@ -32,7 +32,7 @@ CASES = [
     Case(
         "1 components with an infinite loss share the lost points equally",
         traces(ago(1), 40, signature_verified=False, thought_start=None),
-        # I_chain = I_replay = 0. A signal of an unverified trace is not coherent, so S = 0 too.
+        # I_chain and I_replay are 0. The signal of an unverified trace is not coherent, so S is 0 too.
         {
             "capacity_score": 0,
             "loss.i_chain": None,
@@ -53,7 +53,7 @@ CASES = [
                 ago(3), 100, every=timedelta(seconds=30), action_was_overridden=[True] * 10 + [False] * 90
             ),
         ],
-        # From the perfect score, K changes by 1 and Q by 1/2.
+        # The loss of K rises from 0 to 1, and the loss of Q from 0 to ln 2.
         {
             "capacity_score": OVERRIDDEN / 2,
             "moved.k_contradiction": -(OVERRIDDEN * exp(1) - OVERRIDDEN / 2) / (1 + log(2)),

@@ -1,4 +1,4 @@
-"""Cases of cleaning, duplicates and order (scoring.md §2). Traces of a case have nine of the ten required fields."""
+"""Cases of cleaning, duplicates and order (scoring.md §2). Default traces have nine of the ten required fields."""
 
 from datetime import timedelta
 
@@ -21,7 +21,7 @@ CASES = [
         {"i_coverage": (2 * 9 + 3 * 8) / 50, "issues": {"out_of_range_idma_k_eff": 3}},
     ),
     Case(
-        "2 a trace sent again counts once, as the earliest, in the whole history",
+        "2 only the earliest of all copies of a trace counts, in the whole history",
         [
             *traces(ago(20), agent="old", trace_id="t", audit_sequence_number=1),
             *traces(ago(3), agent="old", trace_id="t", audit_sequence_number=1, signature="another"),
@@ -66,7 +66,7 @@ CASES = [
         },
     ),
     Case(
-        "2 after ties the previous state is that of the last tied trace",
+        "2 the previous state after traces of the same time is that of the last one",
         [
             *traces(ago(5), audit_sequence_number=2, agent_name="Bea", trace_id="a"),
             *traces(

@@ -29,8 +29,7 @@ CASES = [
     Case(
         "7 a signal loses 5 % a day, and S is the mean over the period ends that have a signal",
         [*traces(ago(2, hours=1), coherence_passed=False), *traces(ago(hours=1))],
-        # Nothing is coherent at T - 2 and T - 1 days; at T it is 0.5 against 0.5 + 0.5 f^2. By the hour there are 49
-        # ends.
+        # At T - 2 and T - 1 days the ratio is 0, at T it is 0.5 / (0.5 + 0.5 f^2). By the hour there are 49 ends.
         [
             Row(
                 {"sigma": 0.5, "sigma_max": 0.5 + 0.5 * F**2, "s_score": 1 / (1 + F**2) / 3},
@@ -41,14 +40,9 @@ CASES = [
     Case(
         "7 S does not include the period end at which the window begins",
         [*traces(ago(7, hours=1), coherence_passed=False), *traces(ago(6, hours=1))],
-        # From T - 6 to T days the ratio is always 1 / (1 + f). T - 7, where nothing is coherent, is not in the
-        # window. By the hour, the first 23 of 168 ends are before T - 6 days.
-        [
-            Row(
-                {"s_score": 1 / (1 + F)},
-                {"s_score": 145 / 168 / (1 + BY_HOUR**24)},
-            )
-        ],
+        # From T - 6 days to T the ratio is always 1 / (1 + f). T - 7 days, where it is 0, is not in the window. By the
+        # hour, the ratio is 0 at the first 23 of 168 ends, because they are before T - 6 days.
+        [Row({"s_score": 1 / (1 + F)}, {"s_score": 145 / 168 / (1 + BY_HOUR**24)})],
     ),
     Case(
         "7 signals count for 30 days, the lookback horizon",
@@ -58,8 +52,8 @@ CASES = [
             *traces(ago(hours=1), agent="remembered"),
             *traces(ago(hours=1), agent="forgotten"),
         ],
-        # The first signal counts at all seven ends, the second one from T - 6 to T - 1 but not at T. By the hour, the
-        # second one counts until T - 1 hour, that is at all but one of the 168 ends.
+        # The signal of "remembered" counts at all seven ends, that of "forgotten" until T - 1 day, but not at T.
+        # By the hour, the latter counts until T - 1 hour, that is, at all but one of the 168 ends.
         [
             Row(
                 {"sigma": 0.5, "sigma_max": 0.5 + 0.5 * F**29, "s_score": 1 / (1 + F**29) / 7},
@@ -87,7 +81,7 @@ CASES = [
         ],
     ),
     Case(
-        "7 a difference of exactly 0.1 between thirds is within the tolerance",
+        "7 two means that differ by exactly 0.1 are within the tolerance",
         [
             *traces(ago(0, 13), 3, agent="A", coherence_level=[0.1, 0.1, 0]),
             *traces(ago(0, 13), 3, agent="B", coherence_level=[0.1, 0.2, 0.2]),
@@ -95,7 +89,7 @@ CASES = [
         [Row({"sigma": 3}, {"sigma": 3 * BY_HOUR**12})],
     ),
     Case(
-        "7 an hour begins with its first instant and ends before the next",
+        "7 a signal at the full hour belongs to the hour that begins then",
         [
             *traces(ago(0, 16), agent="A", coherence_level=0.4),
             *traces(ago(0, 15, us=1), agent="B", coherence_level=0.4),

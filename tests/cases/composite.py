@@ -21,6 +21,9 @@ def overridden(k: int, agent: str) -> list:
     )
 
 
+CONFIDENCES = {9: "insufficient", 10: "low", 29: "low", 30: "medium", 99: "medium", 100: "high"}
+"""Expected confidence by number of traces."""
+
 CASES = [
     Case(
         "8 capacity is the product of the factors, and the geometric composite its fifth root",
@@ -35,7 +38,7 @@ CASES = [
                 entropy_level=[0.9] * 2 + [0.1] * 38,
             ),
         ],
-        # K = 2/40, S = 30/40, ECE = |1 - 36/40| and U = 2/40.
+        # K = 2/40, S = 30/40, ECE = 1 - 36/40 and U = 2/40.
         {
             "capacity_score": exp(-0.5) * FLAWLESS * (0.9 * 0.95) * 0.75,
             "capacity_score_geometric": (exp(-0.5) * FLAWLESS * (0.9 * 0.95) * 0.75) ** 0.2,
@@ -50,10 +53,7 @@ CASES = [
         "8 a score needs 30 traces",
         [*traces(ago(3), 30, agent="30"), *traces(ago(3), 29, agent="29")],
         agents={
-            "30": {
-                "capacity_score": FLAWLESS,
-                "score_status": "provisional",
-            },
+            "30": {"capacity_score": FLAWLESS, "score_status": "provisional"},
             "29": {
                 "capacity_score": None,
                 "capacity_score_geometric": None,
@@ -69,7 +69,7 @@ CASES = [
         },
     ),
     Case(
-        "8 a score is final when the agent began 7 days before the window",
+        "8 a score is final if the agent's first trace is at least 7 days before the window",
         [
             *traces(ago(14), agent="then"),
             *traces(ago(14, us=-1), agent="later"),
@@ -114,22 +114,8 @@ CASES = [
     ),
     Case(
         "8 confidence depends on the number of traces in the window",
-        [
-            row
-            for n in (9, 10, 29, 30, 99, 100)
-            for row in traces(ago(1), n, agent=str(n), every=timedelta(seconds=30))
-        ],
-        [
-            Row({"confidence": confidence}, agent=n)
-            for n, confidence in {
-                "9": "insufficient",
-                "10": "low",
-                "29": "low",
-                "30": "medium",
-                "99": "medium",
-                "100": "high",
-            }.items()
-        ],
+        [row for n in CONFIDENCES for row in traces(ago(1), n, agent=str(n), every=timedelta(seconds=30))],
+        [Row({"confidence": confidence}, agent=str(n)) for n, confidence in CONFIDENCES.items()],
     ),
     Case(
         "8 the weakest factor is the smallest one, and ties go to the first",
@@ -140,8 +126,7 @@ CASES = [
             *traces(ago(1, -6), agent="R", coherence_level=1),
             *traces(ago(1), 2, agent="C", action_was_overridden=True),
         ],
-        # The first of equal factors is the weakest: I_int (0) before S (0), and I_inc (0, because ECE = 1) before
-        # S.
+        # Agents "I_int" and "I_inc" have two factors that are 0: the expected one and S. ECE of "I_inc" is 1.
         agents={
             "I_int": {"weakest_factor": "I_int", "i_int_score": 0, "s_score": 0},
             "I_inc": {"weakest_factor": "I_inc", "i_inc_score": 0, "s_score": 0},
@@ -155,11 +140,11 @@ CASES = [
         [
             *traces(ago(95)),
             *traces(ago(90, hours=2), idma_fragility_flag=True),
-            *traces(ago(90)),  # recovery at T - 90 days: 2 hours
+            *traces(ago(90)),  # recovery exactly 90 days before T, after 2 hours
             *traces(ago(60, hours=9), idma_fragility_flag=True),
-            *traces(ago(60)),  # 9 hours
+            *traces(ago(60)),  # recovery after 9 hours
             *traces(ago(3, hours=1), idma_fragility_flag=True),
-            *traces(ago(3), 40),  # 1 hour
+            *traces(ago(3), 40),  # recovery after 1 hour
             *traces(ago(hours=4), idma_fragility_flag=True),  # open for 4 hours
         ],
         {

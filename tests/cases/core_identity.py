@@ -6,7 +6,7 @@ from cases.notation import Case, Row, ago, traces
 
 CASES = [
     Case(
-        "3 C falls by 5 per identity change and by 10 per override",
+        "3 C is exp(-5 D_identity) exp(-10 K_contradiction)",
         traces(
             ago(1), 20, agent_name=["Ann"] * 19 + ["Bea"], action_was_overridden=[True] * 3 + [False] * 17
         ),

@@ -7,17 +7,6 @@ from cases.notation import Case, Row, ago, deferral, traces
 IDENTITY = "Datum é"
 DIGEST = hashlib.sha256(IDENTITY.encode()).hexdigest()
 
-STATUSES = [
-    *(deferral(ago(2), " resolved "), deferral(ago(2), "ESCALATED", resolution_summary=" ")),
-    *(deferral(ago(2), "REJECTED"), deferral(ago(2), "WITHDRAWN")),
-    *(
-        deferral(ago(2), "PENDING"),
-        deferral(ago(2), "UNDER_REVIEW"),
-        deferral(ago(2), "LOST"),
-        deferral(ago(2), None),
-    ),
-]
-
 CASES = [
     Case(
         "6 ECE is the mean gap between confidence and success in a bin, weighted by the traces of the bin",
@@ -27,18 +16,18 @@ CASES = [
             csdma_plausibility_score=[0.95] * 4 + [0.85] * 4 + [0.15] * 2,
             action_success=[True, True, False, False] + [True] * 4 + [False] * 2,
         ),
-        # Bins 9, 8 and 1: |0.95 - 0.5|, |0.85 - 1| and |0.15 - 0|. Gaps of different bins do not cancel.
+        # The gaps of the bins 9, 8 and 1 are |0.95 - 0.5|, |0.85 - 1| and |0.15 - 0|. They do not cancel each other.
         {"ece": 0.4 * 0.45 + 0.4 * 0.15 + 0.2 * 0.15, "i_inc_score": 1 - 0.27},
     ),
     Case(
-        "6 without a checked trace ECE is unmeasured and 0",
+        "6 without a trace that has both confidence and outcome, ECE is unmeasured and 0",
         traces(ago(1), 2, csdma_plausibility_score=[None, 0.3], action_success=[True, None]),
         {"ece": 0, "i_inc_score": 1, "unmeasured_components": ["i_replay", "delta_drift", "ece"]},
     ),
     Case(
         "6 Q is the mean of correctness times quality of the judged deferrals",
         traces(ago(6)),
-        # Values 1, 1 * 0.5, 0 and 0. The outcomes of the last four are unknown.
+        # The first four have the values 1, 1 * 0.5, 0 and 0. The outcomes of the last four are unknown.
         {
             "q_deferral": 1.5 / 4,
             "n_judged_deferrals": 4,
@@ -46,7 +35,12 @@ CASES = [
             "issues": {"unknown_status": 2},
             "deferrals_judged": 4,
         },
-        deferrals=STATUSES,
+        deferrals=[
+            deferral(ago(2), " resolved "),
+            deferral(ago(2), "ESCALATED", resolution_summary=" "),
+            *(deferral(ago(2), status) for status in ("REJECTED", "WITHDRAWN")),
+            *(deferral(ago(2), status) for status in ("PENDING", "UNDER_REVIEW", "LOST", None)),
+        ],
     ),
     Case(
         "6 a deferral counts if it was created in the window",
@@ -90,11 +84,11 @@ CASES = [
         ],
         agents={
             "seven": {"n_judged_deferrals": 0},
-            # The prefix matches agent eight while ten has no trace before the deferral. The hash matches
-            # whatever the name is.
+            # The prefix of eight characters matches as long as agent ten has no trace before the deferral. A hash
+            # matches whatever the name is.
             "eight": {"n_judged_deferrals": 2, "q_deferral": 1 / 2},
             "ten": {"n_judged_deferrals": 1, "q_deferral": 0},
-            # A name matches if the agent had it once. It matches nobody if two agents had it or if it came later.
+            # A name matches an agent that had it at any earlier time. It matches nobody if two agents had it.
             "named": {"n_judged_deferrals": 1, "q_deferral": 1},
         },
         hashes={"seven": DIGEST[:7], "eight": DIGEST[:8], "ten": DIGEST[:10]},

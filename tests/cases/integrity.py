@@ -13,7 +13,7 @@ CASES = [
             *traces(ago(4), 3, agent="twice", signature_key_id="twice", every=timedelta(days=1)),
             *traces(ago(4), 3, agent="unknown", signature_key_id=["nowhere", None, "young"]),
         ],
-        # Traces at T - 4, T - 3 and T - 2 days. A key that ends at T - 3 verifies only the first.
+        # The traces are at T - 4, T - 3 and T - 2 days. A key that ends at T - 3 days verifies only the first trace.
         agents={
             "revoked": {"key_rate": 1 / 3, "i_chain": 1 / 3, "alerts": {"untrusted_key": "critical"}},
             "expired": {"key_rate": 1 / 3, "i_chain": 1 / 3},
@@ -42,14 +42,14 @@ CASES = [
         },
     ),
     Case(
-        "4 the first number needs a hash, but no predecessor",
+        "4 the first audit number needs an entry hash, but no previous number",
         [
             *traces(ago(1), 2, agent="hash", audit_sequence_number=[500, 501]),
             *traces(
-                ago(1), 2, agent="none", audit_sequence_number=[500, 501], audit_entry_hash=[None, "hash"]
+                ago(1), 2, agent="null", audit_sequence_number=[500, 501], audit_entry_hash=[None, "hash"]
             ),
         ],
-        agents={"hash": {"link_rate": 1}, "none": {"link_rate": 1 / 2}},
+        agents={"hash": {"link_rate": 1}, "null": {"link_rate": 1 / 2}},
     ),
     Case(
         "4 the largest and the smallest number follow each other without an overflow",

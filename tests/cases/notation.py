@@ -1,7 +1,7 @@
 """Notation of the cases: traces and deferrals of agents, and the expected values of their scores at T.
 
-By default a trace is perfect except that it has no ``coherence_level``, so that no case corroborates another. An agent
-with default traces only has:
+By default a trace is perfect, but has no ``coherence_level``, so that no case corroborates another. An agent that has
+only default traces has these factors:
 
 C = 1, I_int = 0.9 (nine of ten fields), R = norm(1), I_inc = 1, S = 1
 
@@ -20,7 +20,7 @@ from typing import Any
 Source = dict[str, Any]
 
 T = datetime(2026, 3, 31, tzinfo=UTC)
-"""As-of of the cases, the end of a day."""
+"""As-of of the cases, the end of a UTC day."""
 
 TRACES_FROM = T - timedelta(days=200)
 """Value of the variable ciris_traces_from."""
@@ -45,7 +45,7 @@ def traces(
 ) -> list[Source]:
     """Return traces of an agent at constant intervals.
 
-    :param columns: values that differ from the defaults. A list has one value per trace, so a JSON array is a tuple.
+    :param columns: values that differ from the defaults. A list has one value per trace; a JSON array must be a tuple.
     """
     rows = []
     for i in range(n):
@@ -105,7 +105,8 @@ class Row:
     Names are columns of ``fct_capacity_scores`` and components. Further names: ``alerts`` (severity by kind),
     ``message.KIND`` (of an alert), ``red_flags`` (value by red flag and field), ``compared.FLAG`` and ``z.FLAG``,
     ``issues`` (count by data-quality issue), ``lost.COMPONENT`` and ``loss.COMPONENT`` (attribution),
-    ``moved.COMPONENT`` (points since the previous window), ``failed`` (comparisons of replays that failed).
+    ``moved.COMPONENT`` (points since the previous window), ``failed`` (comparisons of replays that failed),
+    ``deferrals_judged`` (deferrals whose outcome is known).
     None instead of values means that there is no row.
     """
 

@@ -14,9 +14,9 @@ def traces(*where: Any, agent: str, **columns: Any) -> list[Source]:
 
 
 def scored_records(agent: str, days: float, n: int, shift: int = 0) -> list[Source]:
-    """Return the first n of fifty different records, in which each score has ten values, five times each.
+    """Return the first n of fifty different records. Among the fifty, each score has ten values, five times each.
 
-    :param shift: number that makes all records differ from those with another shift.
+    :param shift: records with different shifts are all different.
     """
     numbers = range(n)
     return traces(
@@ -48,7 +48,7 @@ def red_flags(**values: float) -> dict[str, Any]:
 
 CASES = [
     Case(
-        "5 phase_churn: a failure mode per episode, compared with the window before",
+        "5 phase_churn: each episode has another failure mode, compared with the previous window",
         [
             *episodes("new", 12, *"aaaaaaaa"),
             *episodes("new", 5, *"abcdefgh"),
@@ -61,7 +61,7 @@ CASES = [
         },
     ),
     Case(
-        "5 repeated_records: more equal pairs than chance gives, of 100 traces",
+        "5 repeated_records: more equal pairs than chance gives",
         [
             *scored_records("twice", 5, 50),
             *scored_records("twice", 1.2, 50),
@@ -74,13 +74,11 @@ CASES = [
                     *scored_records(f"once, {number}", 1.3, 50, shift=3),
                 ]
             ],
-            *scored_records("99", 5.2, 50),
-            *scored_records("99", 1.4, 49),
-            # The second half is before the window of 7 days.
+            # The first 50 traces are before the window of 7 days.
             *scored_records("earlier", 8, 50),
             *scored_records("earlier", 1.5, 50),
-            # Twenty records, five times each, all without the second score. The other two scores alone would be 4.9
-            # times chance.
+            # Twenty records, five times each, without the second score. By the other two scores alone there would be
+            # 4.9 times as many equal pairs as chance gives.
             *[
                 row
                 for days in (5.3, 4.3, 3.3, 2.3, 1.6)
@@ -94,11 +92,11 @@ CASES = [
                 )
             ],
         ],
-        # 10 * 45 of 4950 pairs are equal in each score, so chance gives 450^3 / 4950^2. There are 50 equal pairs.
+        # Of 4950 pairs, 10 * 45 are equal in each score, so chance gives 450^3 / 4950^2 pairs that are equal in all
+        # three. There are 50.
         [
             Row(red_flags(repeated_records=50 * 4950**2 / 450**3), agent="twice"),
             Row(red_flags(), agent="once, 1"),
-            Row(red_flags(), agent="99"),
             Row(red_flags(), agent="earlier"),
             Row(red_flags(repeated_records=50 * 4950**2 / 450**3), agent="earlier", window=30),
             Row(red_flags(), agent="absent"),
@@ -111,7 +109,6 @@ CASES = [
             *traces(ago(1), 2, agent="restarted", audit_sequence_number=[1, 2]),
             *traces(
                 ago(1),
-                2,
                 agent="nulled",
                 action_was_overridden=None,
                 conscience_result={"action_was_overridden": True},
@@ -122,12 +119,12 @@ CASES = [
         ],
         agents={
             "restarted": red_flags(renumbered=1),
-            "nulled": red_flags(**{"contradicted_null action_was_overridden": 2}),
+            "nulled": red_flags(**{"contradicted_null action_was_overridden": 1}),
             "copy": red_flags(shared_key=1),
         },
     ),
     Case(
-        "5 unreported: coherence_passed is expected of SPEAK and TOOL, and counts wherever it is reported",
+        "5 unreported: coherence_passed is expected of SPEAK and TOOL, and of any trace that reports it",
         [
             *[row for agent in ("speaks", "defers") for row in traces(ago(20), 400, agent=agent)],
             *traces(
@@ -191,9 +188,9 @@ CASES = [
     Case(
         "5 deferrals_left_open: open for more than 7 days; the baseline counts those open at T - W",
         [row for agent in ("A", "slow") for days in (60, 1) for row in traces(ago(days), agent=agent)],
-        # Of the twelve deferrals that are older than 7 days, nine are open at T. In the baseline, two deferrals were
-        # still open at T - 7 days, because they were resolved only then: 2 of 15 for A, 2 of 5 for slow. 9 of 12 does
-        # not differ significantly from 2 of 5.
+        # Of the twelve deferrals that are older than 7 days, nine are open at T. In the baseline, two deferrals are
+        # open at T - 7 days, when they are resolved: 2 of 15 for A, 2 of 5 for slow. 9 of 12 does not differ
+        # significantly from 2 of 5.
         agents={"A": red_flags(deferrals_left_open=9 / 12), "slow": red_flags()},
         deferrals=[
             row

@@ -12,10 +12,10 @@ HASH = {"action_result": {"audit_entry_hash": "hash"}}
 def comparison(
     name: str, holds: list[dict[str, Any]], fails: list[dict[str, Any]], failed: list[str]
 ) -> Case:
-    """Return a case with two agents: all 30 traces of one are replayable, and none of the other's.
+    """Return a case with two agents: all 30 traces of the first are replayable, and none of the second.
 
-    :param holds: columns of the first agent's traces, in turn. Nothing else of them is compared.
-    :param fails: columns of the second agent's traces. Their hash is compared, too, and is right.
+    :param holds: columns of the first agent's traces, used in turn. Only these columns are compared.
+    :param fails: columns of the second agent's traces, used in turn. Their hash is compared too, and is right.
     :param failed: failed comparisons of the second agent in fct_trace_checks, in alphabetical order.
     """
     rows = [
@@ -27,10 +27,7 @@ def comparison(
     return Case(
         f"4 replay: {name}",
         rows,
-        agents={
-            "holds": {"i_replay": 1, "failed": []},
-            "fails": {"i_replay": 0, "failed": failed},
-        },
+        agents={"holds": {"i_replay": 1, "failed": []}, "fails": {"i_replay": 0, "failed": failed}},
     )
 
 
@@ -44,13 +41,10 @@ COHERENCE = {"coherence_passed": True, "coherence_score": 0.6, "coherence_thresh
 CHECKS = {"optimization_veto_passed": True, "epistemic_humility_passed": True, "conscience_passed": True}
 
 
-def in_order_of_sampling(*names: str) -> list[str]:
-    """Return the trace ids ordered by MD5."""
-    return sorted(names, key=lambda name: hashlib.md5(name.encode()).hexdigest())
-
-
-FORTY = in_order_of_sampling(*(f"sampled-{i}" for i in range(40)))[::-1]
-"""Ids in reverse order of sampling, so that the order of time is the opposite."""
+FORTY = sorted(
+    (f"sampled-{i}" for i in range(40)), key=lambda name: hashlib.md5(name.encode()).hexdigest(), reverse=True
+)
+"""Trace ids in descending order of their MD5. Traces with these ids are sampled in the reverse order of their times."""
 
 CASES = [
     comparison(
@@ -80,7 +74,7 @@ CASES = [
         ["coherence_passed", "coherence_passed follows from its score"],
     ),
     comparison(
-        "the conscience passes when every recorded check does and no guardrail fired",
+        "conscience_passed is true if every recorded check is true and no guardrail was triggered",
         [
             conscience(**CHECKS),
             conscience(epistemic_humility_passed=True, conscience_passed=True, thought_depth_triggered=False),
@@ -157,7 +151,7 @@ CASES = [
         ["action_success", "action_was_overridden", "coherence_passed", "conscience_passed"],
     ),
     comparison(
-        "number and hash of the row agree exactly with the action's result",
+        "audit number and entry hash of the row equal those of the action's result",
         [
             {"audit_sequence_number": 5, "action_result": {"audit_sequence_number": 5}},
             {"action_result": {"audit_entry_hash": "hash"}},
@@ -168,7 +162,7 @@ CASES = [
             {"action_result": {"audit_entry_hash": "other"}},
             {"action_result": {"audit_entry_hash": "HASH"}},
             {"action_result": {"audit_entry_hash": 5}},
-            {"action_result": {"audit_entry_hash": "hash", "success": False}},  # one of two comparisons holds
+            {"action_result": {"audit_entry_hash": "hash", "success": False}},  # only the hash agrees
         ],
         ["action_success", "audit_entry_hash", "audit_sequence_number"],
     ),
@@ -191,30 +185,16 @@ CASES = [
             *traces(ago(3), 30, agent="30", thought_start=None),
         ],
         agents={
-            "29": {
-                "i_replay": 1,
-                "n_replayed": 29,
-                "unmeasured_components": ["i_replay", "delta_drift"],
-            },
+            "29": {"i_replay": 1, "n_replayed": 29, "unmeasured_components": ["i_replay", "delta_drift"]},
             "30": {"i_replay": 0, "n_replayed": 30, "unmeasured_components": ["delta_drift"]},
         },
     ),
     Case(
         "4 the 30 traces of a period with the smallest MD5 are sampled",
         [
+            *traces(ago(3), 40, agent="last ten fail", trace_id=FORTY, thought_start=[None] * 10 + [{}] * 30),
             *traces(
-                ago(3),
-                40,
-                agent="last ten fail",
-                trace_id=[*FORTY],
-                thought_start=[None] * 10 + [{}] * 30,
-            ),
-            *traces(
-                ago(3),
-                40,
-                agent="30th fails",
-                trace_id=[*FORTY],
-                thought_start=[{}] * 10 + [None] + [{}] * 29,
+                ago(3), 40, agent="30th fails", trace_id=FORTY, thought_start=[{}] * 10 + [None] + [{}] * 29
             ),
         ],
         agents={
@@ -241,7 +221,7 @@ CASES = [
     Case(
         "4 a period's share of replayable traces is weighted by its number of traces",
         [*traces(ago(3), 50), *traces(ago(2), 10, thought_start=None)],
-        # 30 of 50 are sampled, all replayable; 10 of 10, none replayable.
+        # In the first period, 30 of 50 traces are sampled, all replayable. In the second, all 10 are, none replayable.
         {"i_replay": 50 / 60, "n_replayed": 40},
     ),
 ]

@@ -8,18 +8,18 @@ from cases.notation import Case, Row, Source, ago, norm, traces
 METRICS = ("csdma_plausibility_score", "dsdma_domain_alignment", "coherence_level")
 TWO_BINS = [1] * 20 + [0] * 20
 
-# Recent: 40 traces in the last bin. Baseline: 20 in the first bin and 20 in the last. Together the bins have 20 and
-# 60 of 80, so the 10 alpha = 5 pseudo-counts are 1.25 and 3.75. m = 2 bins.
+# The window has 40 traces in the last bin, the baseline 20 in the first bin and 20 in the last. Together the bins have
+# 20 and 60 of 80, so the 10 alpha = 5 pseudo-counts are 1.25 and 3.75. m = 2 bins.
 MOVED = 1 - exp(
     -(43.75 / 45 * log(43.75 / 23.75) + 1.25 / 45 * log(1.25 / 21.25) - (2 - 1) / 2 * (1 / 40 + 1 / 40))
 )
 
 SHUFFLED = [5, 12, 1, 16, 9, 3, 14, 7, 2, 11, 6, 15, 4, 13, 8, 10]
-"""Numbers from 1 to 16 in an order without rule."""
+"""Numbers from 1 to 16 in random order."""
 
 
 def episode(start: float, end: float | None, mode: str) -> list[Source]:
-    """Return an episode between two numbers of hours before T. None: it has not ended."""
+    """Return an episode that begins ``start`` and ends ``end`` hours before T. It does not end if ``end`` is None."""
     found = traces(ago(hours=start), idma_fragility_flag=True, idma_phase=mode)
     return found if end is None else found + traces(ago(hours=end), idma_fragility_flag=False)
 
@@ -50,7 +50,7 @@ CASES = [
         },
     ),
     Case(
-        "5 drift goes from the recent to the baseline histogram",
+        "5 drift is the divergence of the window's histogram from that of the baseline",
         [*traces(ago(10), 40), *traces(ago(1), 40, dsdma_domain_alignment=TWO_BINS)],
         {
             "delta_dsdma_domain_alignment": 1
@@ -85,7 +85,7 @@ CASES = [
         ],
     ),
     Case(
-        "5 a metric needs 30 values on both sides",
+        "5 a metric needs 30 values in the window and 30 in the baseline",
         [
             *traces(ago(10), 30, agent="30"),
             *traces(ago(1), 30, agent="30"),
@@ -127,7 +127,7 @@ CASES = [
     Case(
         "5 rho is the share of recoveries with a later episode of the same mode",
         [*episode(50, 49, "a"), *episode(40, 39, "b"), *episode(30, 29, "a"), *episode(20, 19, "c")],
-        # One of four recoveries, of mode a, is followed by another episode of a. MTTR is 1 hour.
+        # One of the four recoveries is followed by another episode of its mode, a. MTTR is 1 hour.
         {"rho_regression": 1 / 4, "mttr_hours": 1, "r_score": norm(1 / 2 * 3 / 4)},
     ),
     Case(
@@ -137,7 +137,7 @@ CASES = [
         [Row({"rho_regression": 0}), Row({"rho_regression": 1 / 2}, window=30)],
     ),
     Case(
-        "5 episodes at the same time follow in the order of their audit numbers",
+        "5 episodes at the same time are ordered by their audit numbers",
         traces(
             ago(2),
             len(SHUFFLED),
@@ -146,8 +146,7 @@ CASES = [
             idma_fragility_flag=[number % 2 == 1 for number in SHUFFLED],
             idma_phase=["a" if number % 4 in (1, 2) else "b" for number in SHUFFLED],
         ),
-        # The modes a and b alternate. The steady score counts how often an episode has the mode of the
-        # previous episode.
+        # In the order of the audit numbers the modes a and b alternate, so the first 6 of 8 episodes have a relapse.
         {"rho_regression": 6 / 8, "mttr_hours": 0, "r_score": norm(2 / 8)},
     ),
 ]

@@ -27,7 +27,7 @@ CASES = [
             *traces(ago(10), 29, agent="ends"),
             *traces(ago(7), agent="ends"),
         ],
-        # 30 traces on both sides, all in one bin: p = q, so drift is 0.
+        # Agent "thirty" has 30 traces in window and baseline, in one bin, so drift is 0. The others have 29.
         agents={
             "thirty": {"delta_dsdma_domain_alignment": 0, "unmeasured_components": []},
             "begins": {"delta_dsdma_domain_alignment": None},
