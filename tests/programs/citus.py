@@ -1,7 +1,7 @@
 """Tests that runs on a Citus cluster give the same rows as runs on plain PostgreSQL. `make test-citus` runs them.
 
-CIRIS_CITUS_URL names a database of the coordinator. Both sides are schemas of this database, because a table that is
-not distributed is a table of plain PostgreSQL. The tests drop existing schemas with these names.
+CIRIS_CITUS_URL names a database of the coordinator. The cluster and plain PostgreSQL are two schemas of this database,
+because a table that is not distributed is a table of plain PostgreSQL. The tests drop existing schemas of these names.
 """
 
 from __future__ import annotations
@@ -24,13 +24,7 @@ from ciris_scoring.basics.project import load_project
 from ciris_scoring.lab.simulation.sample import SAMPLE, load_sample
 from conftest import REPOSITORY
 from nasty_fleet import START, nasty_fleet
-from pipeline import (
-    ATTRIBUTION,
-    kept_parsed,
-    load_nasty_fleet,
-    score,
-    table_differences,
-)
+from pipeline import ATTRIBUTION, kept_parsed, load_nasty_fleet, score, table_differences
 
 URL = os.environ["CIRIS_CITUS_URL"]
 CLUSTER, PLAIN, COPIED = "ciris_cluster", "ciris_plain", "ciris_copied"
@@ -42,17 +36,17 @@ HOSTILE = {
     "IntervalStyle": "sql_standard",
     "TimeZone": "Asia/Kathmandu",
 }
-"""Settings that change the text of values. The sessions on the workers inherit them."""
+"""Settings of the role that change how values are written as text. Sessions on the workers have them too."""
 
 ON_WORKERS = ("int_trace_checks", "int_replays", "fct_capacity_scores")
-"""Models with a row per trace or score. The workers must not send their rows to the coordinator."""
+"""Models with a row per trace or score. Workers must compute and store their rows, not send them to the coordinator."""
 SUMMED_ON_WORKERS = ("int_agent_hours", "int_agent_periods")
 """Models that sum traces. The workers may send only the sums to the coordinator."""
 
 
 @dataclass
 class Side:
-    """The cluster or plain PostgreSQL: a schema, and the profile and variables of runs that write into it."""
+    """The schema of the cluster or of plain PostgreSQL, with the profile and variables of runs that write into it."""
 
     schema: str
     profiles_dir: Path
@@ -70,7 +64,7 @@ class Side:
 
 @dataclass
 class Fleet:
-    """A fleet that both sides have scored by a first run and three incremental runs."""
+    """A fleet that is scored on both sides by a first run and three incremental runs."""
 
     cluster: Side
     plain: Side
@@ -118,7 +112,7 @@ def on_workers(connection: psycopg.Connection, statement: str) -> None:
 
 @pytest.fixture(scope="module", params=["sample", "random, by day", "random, by hour"])
 def fleet(request, connection, tmp_path_factory) -> Iterator[Fleet]:
-    """The scored sample, or a scored random fleet with an oversized agent and with agents whose hash is blank."""
+    """The scored sample, or a scored random fleet, which has agents with an oversized or a blank hash."""
     folder = tmp_path_factory.mktemp("citus")
     period = "hour" if "hour" in request.param else "day"
     sides = side(CLUSTER, folder, "citus", period), side(PLAIN, folder, "none", period)
@@ -202,7 +196,7 @@ def test_traces_are_summed_on_the_workers(fleet, connection, model):
 
 @pytest.mark.parametrize("view", ["fct_factor_components", *ATTRIBUTION])
 def test_scores_are_explained_on_the_workers(fleet, connection, view):
-    """One agent's score is explained by one worker."""
+    """A query for one agent runs on one worker, and no query first copies rows between workers."""
     agent = connection.execute(f"select min(agent_id_hash) from {CLUSTER}.fct_capacity_scores").fetchone()[0]
     plan = plan_of(connection, f"select * from {CLUSTER}.{view} where agent_id_hash = '{agent}'")
     assert "Task Count: 1\n" in plan and "Distributed Subplan" not in plan, plan
@@ -212,7 +206,7 @@ def test_scores_are_explained_on_the_workers(fleet, connection, view):
 
 @pytest.mark.parametrize("condition", ["agent_id_hash = 'nobody'", "traced_at < '2026-03-05'"])
 def test_checked_traces_are_looked_up_on_workers(fleet, connection, condition):
-    """Only the last publication is looked up by the coordinator."""
+    """The coordinator only looks up the last publication, in one subplan."""
     plan = plan_of(connection, f"select * from {CLUSTER}.fct_trace_checks where {condition}")
     assert "Custom Scan (Citus Adaptive)" in plan and plan.count("Distributed Subplan") == 1, plan
 
@@ -266,7 +260,7 @@ def test_steps_of_docs_scaling_convert_a_server_to_a_cluster(connection, tmp_pat
                 one.score(as_of, **options)
             assert differences_of(connection) == []
         kept = connection.execute("select to_regclass('of_others.scores')")
-        assert kept.fetchone() == (None,)  # as docs/scaling.md says of a table that moves
+        assert kept.fetchone() == (None,)  # docs/scaling.md says that moving a table drops the views on it
     finally:
         clean(connection)
 

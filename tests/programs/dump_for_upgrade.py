@@ -1,7 +1,7 @@
 """Write the scored sample of this version into tests/data/upgrade, from which test_upgrade.py upgrades.
 
-`python tests/programs/dump_for_upgrade.py` is run once, by the commit that is released. The dump has the schemas of the
-target, scored 25 days before the end of the sample, which keeps it small. The source tables are not in it.
+Run `python tests/programs/dump_for_upgrade.py` once, at the commit that is released. The dump has the schemas of the
+target, scored 25 days before the end of the sample, which keeps the dump small. It does not have the source tables.
 """
 
 from __future__ import annotations

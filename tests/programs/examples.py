@@ -1,12 +1,10 @@
-"""Run the examples of schedulers with the real programs, and compare with one `dbt build`.
+"""Run the examples of schedulers with the real programs, and compare their marts with those of one `dbt build`.
 
-`python tests/programs/examples.py [airflow] [dagster] [prefect] [cron] [github-actions]` installs each scheduler in a
-separate environment, and lets it score the sample. All marts must be those of one `dbt build`.
+`python tests/programs/examples.py` installs each scheduler in a separate environment and scores the sample with it.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import sys
@@ -38,7 +36,7 @@ SILENT = {
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
 }
-"""The schedulers send nothing to their makers."""
+"""Variables that stop the schedulers from sending usage data to their makers."""
 SCORE = {
     "airflow": "from ciris_scoring_dag import ciris_scoring as dag;"
     " run = dag.test(); assert run.state == 'success', run.state",
@@ -66,10 +64,8 @@ class Place:
         copy_project(REPOSITORY, folder)
         embedded.write_profile(folder, self.server, schema=name.replace("-", "_"))
         settings = folder / "dbt_project.yml"
-        as_of = SAMPLE["as_of"]
-        settings.write_text(
-            settings.read_text("utf-8").replace("ciris_as_of: null", f'ciris_as_of: "{as_of}"'), "utf-8"
-        )
+        text = settings.read_text("utf-8").replace("ciris_as_of: null", f'ciris_as_of: "{SAMPLE["as_of"]}"')
+        settings.write_text(text, "utf-8")
         return folder
 
     def variables(self, name: str) -> dict[str, str]:
@@ -91,7 +87,7 @@ class Place:
         return {**os.environ, **SILENT, **own, "PATH": f"{home / 'environment/bin'}:{os.environ['PATH']}"}
 
     def check(self, name: str) -> None:
-        """Compare the marts of a scheduler with those of one build."""
+        """Fail unless a scheduler published once and its marts equal those of one build."""
         schema = name.replace("-", "_")
         wrong = relation_differences(self.connection, "whole", schema)
         log = self.connection.execute(f"select outcome from {schema}.fct_scoring_runs").fetchall()
@@ -112,7 +108,7 @@ def with_scheduler(place: Place, name: str, programs: Path) -> None:
 
 
 def with_cron(place: Place, name: str, programs: Path) -> None:
-    """Check the units with systemd, and start the service's command."""
+    """Check the units with systemd, and run the command of the service."""
     project, units = place.project(name), place.folder / name
     for unit in sorted((EXAMPLES / name).glob("ciris-scoring.*")):
         text = unit.read_text("utf-8").replace("/srv/ciris-scoring/.venv/bin", str(programs))
@@ -142,16 +138,14 @@ def text_lines(file: Path) -> list[str]:
 
 
 def main() -> None:
-    """Run the examples that are named, or all."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="EXAMPLE", help="examples. [default: all]")
+    """Run all examples."""
     with (
         embedded.throw_away() as server,
         tempfile.TemporaryDirectory() as name,
         psycopg.connect(server.conninfo(), autocommit=True, options="-c timezone=UTC") as connection,
     ):
         place = Place(Path(name), server, connection)
-        for example in parser.parse_args().names or PACKAGES:
+        for example in PACKAGES:
             programs = environment(
                 place.folder / example / "environment", str(place.wheel), *PACKAGES[example]
             )

@@ -1,4 +1,4 @@
-"""Read mutants.txt, the list of mutations that a test must find."""
+"""Read mutants.txt, the list of mutations that a check must find."""
 
 from __future__ import annotations
 

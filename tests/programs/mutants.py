@@ -1,9 +1,9 @@
 """Apply mutations to a copy of the project, one at a time, and run the checks.
 
-`python tests/programs/mutants.py` tries those of mutants.txt. The exit code is 1 if one survives. With `--sample` it
-tries a random sample of the mutations by rule. A person reads the survivors: some mutations change no result, the
-others need a test. Words select mutations by name. `make soak` tries both. Each mutation is tried in a separate
-process, with one server per processor.
+`python tests/programs/mutants.py` applies the mutations of mutants.txt. The exit code is 1 if no check finds one of
+them. With `--sample` it applies a random sample of the mutations by rule. A person must read those that no check finds:
+some of them change no result, the others need a test. Words select mutations by name. `make soak` runs both. The checks
+of each mutation run in a separate process, with one server per processor.
 """
 
 from __future__ import annotations
@@ -43,11 +43,10 @@ NOT_COPIED = shutil.ignore_patterns(".git", ".venv*", ".ciris", "target", "logs"
 
 
 def main() -> int:
-    """Try the mutations and print a line for each. The exit code depends on the number of survivors."""
+    """Apply the mutations, print the result of each, and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("words", nargs="*", help="try only mutants whose names have one of these")
-    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--sample", type=int, help="try this number of mutations by rule, not mutants.txt")
+    parser.add_argument("words", nargs="*", help="apply only mutations whose names contain one of these")
+    parser.add_argument("--sample", type=int, help="apply this number of mutations by rule")
     parser.add_argument("--seed", type=int, default=1, help="seed of the sample")
     parser.add_argument(
         "--check", nargs=4, metavar=("SOCKET", "PORT", "USER", "FIRST"), help=argparse.SUPPRESS
@@ -61,19 +60,19 @@ def main() -> int:
     chosen = [m for m in listed if not options.words or any(w in m.name for w in options.words)]
     if options.sample:
         chosen = Random(options.seed).sample(chosen, min(options.sample, len(chosen)))
-    survivors = []
+    survivors, n_processes = [], min(os.cpu_count() or 1, len(chosen))
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         places: Queue[tuple[Path, Server]] = Queue()
-        for number in range(min(options.processes, len(chosen))):
+        for number in range(n_processes):
             copy = folder / str(number)
             shutil.copytree(PROJECT, copy, ignore=NOT_COPIED)
             places.put((copy, stack.enter_context(embedded.throw_away())))
         if outcome := try_one(places, None):
-            print(f"Without a mistake: {outcome}")
+            print(f"Without a mutation: {outcome}")
         if outcome != "SURVIVED":
             return 1
-        pool = stack.enter_context(ThreadPoolExecutor(options.processes))
+        pool = stack.enter_context(ThreadPoolExecutor(n_processes))
         for mutant, outcome in zip(chosen, pool.map(lambda m: try_one(places, m), chosen), strict=True):
             print(f"{mutant.name:75} {outcome}", flush=True)
             if outcome == "SURVIVED":
@@ -83,10 +82,10 @@ def main() -> int:
 
 
 def try_one(places: Queue[tuple[Path, Server]], mutant: Mutant | None) -> str:
-    """Return the check that found the mutation. Without a mutation, return whether the checks pass."""
+    """Return the check that finds the mutation, or "SURVIVED" if no check does. None applies no mutation."""
     copy, server = place = places.get()
     try:
-        with mistake(copy, mutant):
+        with applied(copy, mutant):
             command = [sys.executable, copy / "tests/programs/mutants.py", "--check"]
             # Python must not cache bytecode, because it would not notice a change within a second.
             environment = os.environ | {"PYTHONPATH": str(copy / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -101,7 +100,7 @@ def try_one(places: Queue[tuple[Path, Server]], mutant: Mutant | None) -> str:
 
 
 @contextmanager
-def mistake(copy: Path, mutant: Mutant | None) -> Iterator[None]:
+def applied(copy: Path, mutant: Mutant | None) -> Iterator[None]:
     """Apply the mutation in the copy, and revert it afterwards."""
     if mutant is None:
         yield
@@ -114,7 +113,7 @@ def mistake(copy: Path, mutant: Mutant | None) -> Iterator[None]:
         file.write_text(mutant.text)
 
 
-# --- In the copy -----------------------------------------------------------------------------------------------------
+# --- run in the copy of the project ----------------------------------------------------------------------------------
 
 
 CHECKS: dict[str, Callable[[Database], Iterable[str]]] = {
@@ -124,16 +123,16 @@ CHECKS: dict[str, Callable[[Database], Iterable[str]]] = {
     "cases by hour": lambda database: wrong_cases(database, by_hour=True),
     "unit tests": wrong_unit_tests,
     "late and logged": wrong_late_arrivals,
-    "late outcomes": lambda database: wrong_late_outcomes(database.server),
+    "late outcomes": wrong_late_outcomes,
     "increments": lambda database: wrong_histories(database.server),
 }
-"""Checks, the fastest first. Each one yields what is wrong."""
+"""Checks by name, the fastest first. Each check yields the faults that it finds."""
 
 
 def found_by(server: Server, first: str) -> str | None:
-    """Return the first check that fails and its result, or None if all pass.
+    """Return the name and first fault of the first check that fails, or None if all checks pass.
 
-    :param first: check to begin with.
+    :param first: name of the check to begin with.
     """
     for name, check in sorted(CHECKS.items(), key=lambda item: item[0] != first):
         started = time.monotonic()

@@ -1,4 +1,4 @@
-"""Mutations by rule of the SQL and numpy code that computes the numbers. `mutants.py --sample` draws from them.
+"""Apply rules to the SQL and numpy code that computes the numbers. `mutants.py --sample` draws from these mutations.
 
 Each mutation replaces one span of a file, so that the file still parses: `<` by `<=`, `min` by `max`, n by n + 1, or a
 condition of an `and` by nothing. Comments, docstrings, messages, YAML and the configuration of models are not mutated.
@@ -35,11 +35,11 @@ FUNCTIONS = {"sum": "max", "log1p": "log", "expm1": "exp"} | _swaps(
 )
 
 Edit = tuple[int, int, str]
-"""Start, end and replacement of a span."""
+"""Start and end of a span of text, and its replacement."""
 
 
 def mutants_by_rule() -> Iterator[Mutant]:
-    """Yield every mutation by rule. The name says line, old text, new text and position."""
+    """Yield every mutation by rule. Its name has the file, line, old text, new text and position."""
     for patterns, rules in ((SQL, of_sql), (PYTHON, of_python)):
         for path in sorted(path for pattern in patterns for path in PROJECT.glob(pattern)):
             text, file = path.read_text(), str(path.relative_to(PROJECT))
@@ -89,7 +89,7 @@ def of_sql(text: str) -> Iterator[Edit]:
 
 
 def _of_tokens(part: str, text: str, offset: int, is_sql: bool) -> Iterator[Edit]:
-    """Yield the edits of SQL, or of an expression of Jinja, the strings of which are SQL."""
+    """Yield the edits of SQL, or of an expression of Jinja, whose strings are SQL."""
     ends = [Token(";", offset), Token(";", offset + len(part))]
     tokens: list[Token] = []
     is_between = False
@@ -102,7 +102,7 @@ def _of_tokens(part: str, text: str, offset: int, is_sql: bool) -> Iterator[Edit
     for at, token in enumerate(tokens, 1):
         before, after = around[at - 1], around[at + 1]
         if token.text[0] == "'" and not is_sql:
-            with suppress(TokenError):  # a regular expression
+            with suppress(TokenError):  # The string is a regular expression.
                 yield from _of_tokens(token.text[1:-1], text, token.start + 1, is_sql=True)
         if (new := OPERATORS.get(token.word)) is not None and not (
             (token.word == "*" and before.word in ("(", ".", ",", ";", "select"))
@@ -201,7 +201,7 @@ def of_python(text: str) -> Iterator[Edit]:
     def walk(node: ast.AST) -> Iterator[Edit]:
         yield from edits(node)
         for field, child in ast.iter_fields(node):
-            # Annotations are types, and the places within f-strings are known from Python 3.12 on only.
+            # Annotations are types. Before Python 3.12, the positions within f-strings are not known.
             if field in ("annotation", "returns", "decorator_list"):
                 continue
             for part in child if isinstance(child, list) else [child]:

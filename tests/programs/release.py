@@ -1,7 +1,6 @@
-"""Build a release and check it as its users get it. `make release` runs this; `--notes` prints its notes.
+"""Build a release from the last commit into `dist/`, and score the sample with its wheel in an empty environment.
 
-The last commit becomes a source distribution and a wheel in `dist/`. The wheel is installed in an empty environment,
-where it scores the sample without a checkout.
+`make release` runs this program. With `--notes` it only prints the notes of the version.
 """
 
 from __future__ import annotations
@@ -25,10 +24,7 @@ FLEET = "Fleet at 2026-06-15T00:00:00Z, window of 7 days, 14 agents"
 
 
 def printed(*command: str | Path, **options: object) -> str:
-    """Run a command and return its output.
-
-    :raises SystemExit: it failed.
-    """
+    """Run a command and return its output. If the command fails, end the program."""
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, **options)  # type: ignore[call-overload]
     if done.returncode:
         sys.exit(
@@ -38,7 +34,7 @@ def printed(*command: str | Path, **options: object) -> str:
 
 
 def demand(holds: object, message: str) -> None:
-    """End the program with a message unless something holds."""
+    """End the program with the message if the condition does not hold."""
     if not holds:
         sys.exit(message)
 
@@ -52,7 +48,7 @@ def notes() -> tuple[str, str]:
 
 
 def environment(folder: Path, *packages: str) -> Path:
-    """Create an environment with packages and return its folder of programs. uv installs a scheduler in seconds."""
+    """Create an environment with packages and return its folder of programs. uv is used because pip is much slower."""
     venv.create(folder, with_pip=True)
     python = folder / "bin/python"
     printed(python, "-m", "pip", "install", "--quiet", "uv")
@@ -61,7 +57,7 @@ def environment(folder: Path, *packages: str) -> Path:
 
 
 def committed(folder: Path) -> Path:
-    """Write the files of the last commit into a folder, and return it."""
+    """Write the files of the last commit into the subfolder `sources`, and return its path."""
     sources = folder / "sources"
     sources.mkdir()
     printed("git", "-C", REPOSITORY, "archive", "--output", folder / "sources.tar", "HEAD")
@@ -81,7 +77,7 @@ def build(folder: Path, tools: Path) -> Path:
 
 
 def check_metadata(wheel: Path) -> None:
-    """Check version and licence of a wheel."""
+    """Check the version and the licence of a wheel, and that the tag of a CI run names this version."""
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         [metadata] = [name for name in names if name.endswith(".dist-info/METADATA")]
@@ -116,9 +112,7 @@ def score_sample(folder: Path, wheel: Path) -> None:
 def main() -> None:
     """Build and check a release, or print its notes."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--notes", action="store_true", help="print the notes of the version, and nothing else"
-    )
+    parser.add_argument("--notes", action="store_true", help="only print the notes of the version")
     if parser.parse_args().notes:
         print(notes()[1])
         return

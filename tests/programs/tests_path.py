@@ -1,4 +1,4 @@
-"""Import this module first in a program, so that it can import the modules of the tests."""
+"""Add the folders of the tests to the import path. A program imports this module first."""
 
 import sys
 from pathlib import Path

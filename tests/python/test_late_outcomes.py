@@ -1,46 +1,40 @@
-"""Test of events that arrive after the scores of their trace are final: each trace counts once, the event is reported.
+"""Test of events that arrive after the scores of their trace are final: the trace counts once, the event is reported.
 
 The expected numbers are computed by hand. test_healing.py tests the same with random events.
 """
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from psycopg.types.json import Jsonb
 
-from ciris_scoring.lab.embedded import SCHEMA, Server, write_profile
+from ciris_scoring.lab.embedded import SCHEMA, write_profile
 from ciris_scoring.lab.simulation.events import create_engine_tables, index_events
 from command_line import invoke
-from conftest import REPOSITORY, Database, fresh_database
+from conftest import REPOSITORY, Database
 from pipeline import score, table_differences
 from test_event_lens import WHOLE
 
 START = datetime(2026, 6, 1, tzinfo=UTC)
+Time = datetime | None
 DAY, HOUR, SECOND = timedelta(days=1), timedelta(hours=1), timedelta(seconds=1)
 REFRESHED = "refreshed"
 """Target schema of a run that scores everything at once."""
 
 
 class Lens:
-    """Tables of events in a database, events that are yet to arrive, and two target schemas."""
+    """A database with tables of events, and the events that have not arrived yet."""
 
-    def __init__(self, database: Database, folder: Path) -> None:
+    def __init__(self, database: Database) -> None:
         self.database = database
         self.events: list[tuple[datetime, tuple[Any, ...]]] = []
         """Time of arrival and row of each event."""
         self.numbers: Counter[str | None] = Counter()
         """Last audit number of each agent."""
-        self.profiles = {}
-        for schema in (SCHEMA, REFRESHED):
-            self.profiles[schema] = folder / schema
-            self.profiles[schema].mkdir()
-            write_profile(self.profiles[schema], database.server, database=database.name, schema=schema)
         with database.connect() as connection:
             create_engine_tables(connection)
             index_events(connection)
@@ -49,15 +43,10 @@ class Lens:
             )
 
     def add(
-        self,
-        agent: str | None,
-        trace_id: str,
-        step: str,
-        at: datetime,
-        arrives_at: datetime | None = None,
+        self, agent: str | None, trace_id: str, step: str, at: datetime, arrives_at: Time = None,
         attempt: int = 1,
-    ) -> None:
-        """Add an event, by default of a second attempt and arriving at its own time."""
+    ) -> None:  # fmt: skip
+        """Add an event. By default it belongs to a second attempt and arrives when it happens."""
         payload = WHOLE[step]
         if step == "ACTION_RESULT":
             self.numbers[agent] += 1
@@ -65,15 +54,10 @@ class Lens:
         self.events.append((arrives_at or at, (trace_id, step, attempt, at, agent, Jsonb(payload))))
 
     def add_trace(
-        self,
-        agent: str | None,
-        trace_id: str,
-        at: datetime,
-        outcome_at: datetime | None = None,
-        has_outcome: bool = True,
-        arrives_at: datetime | None = None,
-    ) -> None:
-        """Add the events of a trace at intervals of a second, the outcome optionally at another time."""
+        self, agent: str | None, trace_id: str, at: datetime, outcome_at: Time = None, has_outcome: bool = True,
+        arrives_at: Time = None,
+    ) -> None:  # fmt: skip
+        """Add the events of a trace at intervals of a second. The outcome can have another time or be missing."""
         for second, step in enumerate(WHOLE):
             is_outcome = step == "ACTION_RESULT"
             if has_outcome or not is_outcome:
@@ -90,7 +74,7 @@ class Lens:
                 [row for arrives_at, row in self.events if arrives_at < as_of],
             )
         self.events = [event for event in self.events if event[0] >= as_of]
-        score(self.profiles[SCHEMA], as_of)
+        score(self.database.profiles_dir, as_of)
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         with self.database.connect() as connection:
@@ -99,7 +83,7 @@ class Lens:
 
 A, B, D, E = (letter * 16 for letter in "abde")
 UNUSUAL_IDS = {"c" * 16: "x" * 600, "f" * 16: " "}
-"""Agents whose traces have an oversized or a blank trace_id, with this trace_id."""
+"""Oversized and blank trace_ids by agent."""
 ISSUES = {
     (D, "trace_id_of_two_agents", 2),
     (E, "trace_id_of_two_agents", 2),
@@ -107,21 +91,16 @@ ISSUES = {
     (None, "oversized_id", 1),
 }
 RUNS = [START + n * DAY for n in (3, 7, 9)]
-"""As-ofs of the runs. At the last one, the first four days are final."""
+"""As-ofs of the runs. Before the last run, the scores of the first four days are final."""
 
 
-def wrong(server: Server) -> Iterator[str]:
+def wrong(database: Database) -> Iterator[str]:
     """Yield the differences from the numbers computed by hand, after three runs and a backfill.
 
     A has four traces a day, B has two traces. Before the last run, events arrive for traces whose scores are final: an
     outcome, a second outcome, or another step. A whole trace of these days arrives, too.
     """
-    with tempfile.TemporaryDirectory() as folder, fresh_database(server, Path(folder)) as database:
-        yield from wrong_in(Lens(database, Path(folder)))
-
-
-def wrong_in(lens: Lens) -> Iterator[str]:
-    """Yield the differences in a database, as described in `wrong`."""
+    lens = Lens(database)
     lens.add_trace(B, "later", START + HOUR)
     lens.add_trace(B, "earlier", START + 3 * DAY + HOUR)
     for agent, trace_id in UNUSUAL_IDS.items():
@@ -189,16 +168,19 @@ def wrong_in(lens: Lens) -> Iterator[str]:
     if (found := lens.rows(logged)) != [(9,)]:
         yield f"logged as late: {found}"
     result = invoke(
-        "run", "--profiles-dir", lens.profiles[SCHEMA], "--project-dir", REPOSITORY, "--from",
+        "run", "--profiles-dir", database.profiles_dir, "--project-dir", REPOSITORY, "--from",
         (START + DAY).isoformat(), "--to", RUNS[-1].isoformat(), "--allow-rescoring", "--step-days", 90,
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     if found := lens.rows(late):
         yield f"late after the backfill: {found}"
-    score(lens.profiles[REFRESHED], RUNS[-1])
-    with lens.database.connect() as connection:
+    profiles_dir = database.profiles_dir / REFRESHED
+    profiles_dir.mkdir()
+    write_profile(profiles_dir, database.server, database=database.name, schema=REFRESHED)
+    score(profiles_dir, RUNS[-1])
+    with database.connect() as connection:
         yield from table_differences(connection, SCHEMA, REFRESHED)
 
 
-def test_late_outcome_counts_once_and_is_reported(embedded_postgres: Server) -> None:
-    assert list(wrong(embedded_postgres)) == []
+def test_late_outcome_counts_once_and_is_reported(database: Database) -> None:
+    assert list(wrong(database)) == []
