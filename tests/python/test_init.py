@@ -44,27 +44,24 @@ def test_wheel_contains_the_project_and_nothing_else(tmp_path):
     assert tops == {"ciris_scoring", "dbt_postgres_python.py"}
 
 
-def test_an_unfolded_project_can_be_loaded_and_is_not_overwritten(tmp_path):
+def test_project_that_init_writes_can_be_loaded_and_is_not_overwritten(tmp_path):
     folder = tmp_path / "new"
     done = invoke("init", folder)
     assert done.exit_code == 0, done.output
     assert "ciris-scoring run --embedded" in done.stdout
     project = load_project(folder, folder)
     assert project.variables["source_schema"] == "cirislens"
-    assert (
-        f"cd {folder.resolve()} && {PROGRAMS / 'ciris-scoring'} run"
-        in (folder / "schedule.crontab").read_text()
-    )
+    schedule = (folder / "schedule.crontab").read_text()
+    assert f"cd {folder.resolve()} && {PROGRAMS / 'ciris-scoring'} run" in schedule
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
     again = invoke("init", folder)
     assert again.exit_code == 2 and "already has dbt_project.yml" in again.stderr
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
 
 
-def test_an_unfolded_project_scores_the_sample(monkeypatch):
-    """The commands are those of docs/installing.md.
-
-    If root runs the tests, PostgreSQL runs as another user, who may not enter pytest's folder.
+def test_project_that_init_writes_scores_the_sample(monkeypatch):
+    """The commands are those of docs/installing.md. The project is not in pytest's folder, because PostgreSQL never
+    runs as root and could not enter it if root runs the tests.
     """
     monkeypatch.delenv("DBT_TARGET_PATH")
     program = PROGRAMS / "ciris-scoring"

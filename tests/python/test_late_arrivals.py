@@ -1,4 +1,4 @@
-"""Test of traces and keys that arrive late, computed by hand: data quality, log of runs and the note of a run."""
+"""Test of traces and keys that arrive late: data quality, log of runs and the note of a run, computed by hand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOVED = [
     *traces(ago(7) + NOON * 1.1, signature_key_id="moved"),
     *traces(ago(7) + NOON * 1.5, signature_key_id="moved"),
 ]
-"""Traces before and after the time at which their key is revoked. The time is moved later on the same day."""
+"""Traces before and after the time at which their key is revoked. Between the runs, this time is moved after both."""
 ONE_A_DAY = Case("late", [*traces(ago(44) + NOON, 44, every=DAY), *MOVED])
 LATE = Case("late", [row for days in (36, 20, 5, 4) for row in traces(ago(days) + NOON * 1.5)])
 """Traces that arrive after the first run. The restatement window begins 4 days before T, and late traces are counted in

@@ -1,4 +1,4 @@
-"""Test with the names in the database of a lens (CIRISAI/CIRISLens, sql/010 to 027)."""
+"""Test of tables and columns that have older or newer names of a lens (CIRISAI/CIRISLens, sql/010 to 027)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NEWER = {table: table.replace("covenant", "accord") for table in RENAMED}
 
 
 def staged(database: Database, **variables: str) -> dict[str, str]:
-    """Build the staging views, and return the fingerprints of their rows without the storage positions."""
+    """Build the staging views, and return the fingerprints of their rows without row_version, which updates change."""
     models = [f"stg_cirislens__{table}" for table in RENAMED]
     variables |= {"ciris_as_of": SAMPLE["as_of"]}
     outcome = dbt(database, "run", "--select", *models, variables=variables)

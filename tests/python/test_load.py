@@ -48,7 +48,7 @@ def project(database: Database) -> Project:
 
 @pytest.fixture(scope="module")
 def shared(module_database: Database) -> Project:
-    """Project with a database that several tests share. Each of them loads traces of other agents."""
+    """Project with a database that several tests share. Each test loads traces of different agents."""
     return load_project(REPOSITORY, module_database.profiles_dir)
 
 
@@ -83,7 +83,7 @@ def everything(database: Database) -> dict[str, list[tuple[Any, ...]]]:
 
 
 def verdicts(database: Database) -> dict[str, tuple[bool, str | None]]:
-    """Return for each loaded trace whether it is verified, and the rule that verifies it or the reason of refusal."""
+    """Return for each loaded trace whether it is verified, and by which rule, or else why not."""
     with database.connect() as connection:
         query = f"""
             select trace_id, signature_verified, coalesce(rule, reason)
@@ -122,19 +122,18 @@ def test_every_generation_is_verified_and_loaded(every_database, tmp_path):
         for agent in agents for trace in sent if trace["agent_id_hash"] == agent.hash
     }  # fmt: skip
     [loaded] = [row for row in traces(database) if row["trace_id"] == sent[-1]["trace_id"]]
-    # test_event_lens.py compares every column of real traces with the engine's.
+    # test_event_lens.py compares all columns of real traces with those that the engine stores.
     assert loaded["timestamp"].isoformat() == sent[-1]["completed_at"]
     assert (loaded["agent_name"], loaded["selected_action"]) == ("Probe", "SPEAK")
     assert loaded["action_result"] == sent[-1]["components"][-1]["data"]
     found = everything(database)
     assert found["covenant_trace_batches"][0][3:6] == (16, 16, 0)
-    [(_, agent, name, status, summary, resolved, created)] = found["wbd_deferrals"]
-    assert (agent, name, status, summary, resolved) == (agents[0].hash, None, "PENDING", None, None)
+    [(_, *of_deferral, created)] = found["wbd_deferrals"]
+    assert of_deferral == [agents[0].hash, None, "PENDING", None, None]
     assert created.isoformat() == "2026-06-01T09:00:00+00:00"
     assert "1 startup, 1 wbd_deferral; 1 deferral loaded" in result.output
-    assert re.search(
-        r"deferrals +not signed: anybody could have written them, for any agent +1\n", result.output
-    )
+    unsigned = r"deferrals +not signed: anybody could have written them, for any agent +1\n"
+    assert re.search(unsigned, result.output)
 
 
 def test_every_kind_of_file_is_read(database, project, tmp_path):
@@ -157,11 +156,11 @@ def test_every_kind_of_file_is_read(database, project, tmp_path):
     assert len(traces(database)) == 12
 
 
-def test_init_db_makes_the_tables_or_prints_how(database):
-    for_hand = command(database, "init-db", "--print").output
+def test_init_db_creates_the_tables_or_prints_the_statements(database):
+    statements = command(database, "init-db", "--print").output
     with database.connect() as connection:
-        for make in (lambda: connection.execute(for_hand), lambda: command(database, "init-db")):
-            make()
+        for create in (lambda: connection.execute(statements), lambda: command(database, "init-db")):
+            create()
             assert not any(everything(database).values())
             assert command(database, "init-db").exit_code == 0
             empty(database)
@@ -170,7 +169,7 @@ def test_init_db_makes_the_tables_or_prints_how(database):
 # --- repeated and concurrent loads -----------------------------------------------------------------------------------
 
 
-def test_every_trace_that_was_sent_is_accounted_for(database, tmp_path):
+def test_counts_of_a_load_cover_every_trace(database, tmp_path):
     agent, later = Agent(), Agent(seed=2)
     sent, of_later = [agent.trace() for _ in range(3)], later.trace()
     other_content = json.loads(json.dumps(sent[0]).replace("0.91", "0.92"))
@@ -249,7 +248,7 @@ def test_altered_traces_are_loaded_as_unverified(project, database, tmp_path):
         altered, good = agent.trace(), agent.trace()
         alter(altered)
         if reason == "unsupported_schema" and not agent.generation.signs_ids:
-            # older agents do not sign the schema version, so a known rule still verifies the trace
+            # Older agents do not sign the schema version, so a known rule still verifies the trace.
             reason = None
         expected[altered["trace_id"]] = (reason is None, reason or agent.generation.rule)
         expected[good["trace_id"]] = (True, agent.generation.rule)
@@ -277,7 +276,7 @@ def test_unsigned_field_that_contradicts_signed_ones_is_unconfirmed(shared, tmp_
 
 @pytest.mark.parametrize("at_once", [True, False])
 def test_a_key_signs_for_one_agent(project, database, tmp_path, at_once):
-    """A key verifies traces of one agent only, also those that name it by another id under which it is registered."""
+    """A key verifies only the traces of one agent, also if a trace names the key by another registered id."""
     pairs = [(Agent(one, 2 * seed), Agent(one, 2 * seed + 1)) for seed, one in enumerate(GENERATIONS)]
     own = [agent.trace() for pair in pairs for agent in pair]
     stolen = [thief.sign(agent.trace()) for agent, thief in pairs]
@@ -463,7 +462,7 @@ def test_invalid_value_affects_only_its_trace(project, database, tmp_path):
     summary = load(project, paths, [write_keys(tmp_path, agent)], most_problems=None)
     loaded = verdicts(database)
     assert {loaded[trace_id] for trace_id in good} == {(True, "sorted_json")}
-    # Traces that differ from what was signed can still be loaded, as unverified.
+    # A trace whose signature does not match is loaded as unverified if its values are valid.
     assert len(loaded) == len(good) + sum(reason is None for *_, reason in VALUES)
     rejected = [reason for reason in reasons(summary) if reason != "bad_signature"]
     assert rejected == [reason for *_, reason in VALUES if reason]
@@ -546,22 +545,15 @@ BEYOND_LIMITS: list[tuple[str, bytes, dict[str, int], str]] = [
     ),
     ("a.json.gz", events(b"1", 2_000_000), {}, "too_large"),
     ("a.json", b'{%b, "x": 1}' % KEYS, {}, "too_large"),
-    (
-        "a.json",
-        b'{%b, "99998": 1}' % KEYS[:-12],
-        {},
-        "duplicate_key",
-    ),  # takes hours if all pairs of keys are compared
+    # The test would take hours if all pairs of keys were compared.
+    ("a.json", b'{%b, "99998": 1}' % KEYS[:-12], {}, "duplicate_key"),
 ]
 """Name and content of the file, lowered limits, and the reason of its problem."""
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "limits", "reason"), BEYOND_LIMITS, ids=range(len(BEYOND_LIMITS))
-)
-def test_input_beyond_a_limit_affects_only_itself(
-    shared, tmp_path, monkeypatch, name, content, limits, reason
-):
+@pytest.mark.parametrize("case", BEYOND_LIMITS, ids=range(len(BEYOND_LIMITS)))
+def test_input_beyond_a_limit_affects_only_itself(shared, tmp_path, monkeypatch, case):
+    name, content, limits, reason = case
     for limit, value in limits.items():
         monkeypatch.setattr(f"ciris_scoring.audit.{limit}", value)
     agent = Agent()
@@ -594,7 +586,6 @@ def test_the_first_problems_of_each_batch_are_kept(database, tmp_path):
     for options, n_listed in (([], 20), (["--all"], 30)):
         output = command(database, "load", path, *options).output
         assert output.count("missing_field: ") + output.count("wrong_type: ") == n_listed
-        assert (
-            "35 problems:" in output and f"and {35 - n_listed} more; --all lists 20 of each batch." in output
-        )
+        assert "35 problems:" in output
+        assert f"and {35 - n_listed} more; --all lists 20 of each batch." in output
         empty(database)

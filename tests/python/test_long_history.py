@@ -1,8 +1,8 @@
-"""Test of years of history against the reference implementation, which uses no powers or totals, to 1e-9 at all ages.
+"""Test that the scores of three years of history equal the reference implementation to 1e-9, also at late as-ofs.
 
-One agent sends traces all the time; another one is silent for years in between. The system's server is tested, because
-PostgreSQL 15 keeps fewer digits in a power than later versions. ALL_HOURS=1 tests traces on every day, by day and by
-hour (`make soak`).
+The reference does not use powers and running totals, whose rounding errors could grow. One agent sends traces all the
+time; another one is silent for years in between. The system's server is tested, because PostgreSQL 15 keeps fewer
+digits in a power than later versions. ALL_HOURS=1 tests traces on every day, by day and by hour (`make soak`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pipeline import differences_from_reference, load_rows, score
 ALL_HOURS = bool(os.environ.get("ALL_HOURS"))
 DAYS = 3 * 365
 BUSY = [(0, DAYS)] if ALL_HOURS else [(0, 40), (500, 530), (1055, DAYS)]
-"""Days with traces. Few are enough, because only the age of the first trace matters."""
+"""Ranges of days with traces. Few days are enough, because only the age of the first trace matters."""
 SILENT = (100, DAYS - 100)
 """Days on which one of the agents has no traces."""
 FIRST = datetime.fromisoformat("2021-06-01T00:00:00Z")
@@ -31,7 +31,7 @@ PERIODS = {"hour": timedelta(hours=1), **({"day": timedelta(days=1)} if ALL_HOUR
 
 
 def ages(period: timedelta) -> list[datetime]:
-    """Return as-ofs of all ages: the first and last ones, those around the silence, and some in between."""
+    """Return as-ofs from the whole history: the first and the last ones, some around the silence, and random ones."""
     rng = random.Random(1)
     between = [
         FIRST + timedelta(days=begin) + rng.randrange(1, timedelta(days=end - begin) // period) * period
@@ -44,7 +44,7 @@ def ages(period: timedelta) -> list[datetime]:
 
 @pytest.mark.parametrize("period", PERIODS)
 def test_years_equal_reference(system_postgres: Server, tmp_path: Path, period: str) -> None:
-    """The first run scores the history, and the second one is an increment."""
+    """The first run scores almost the whole history. The second run is an increment of three periods."""
     fleet = nasty_fleet(8, agents=1, days=DAYS, traces_per_day=2, start=FIRST)
     traces = fleet.pop("covenant_traces")
     silent = min(row["agent_id_hash"] for row in traces if row["agent_id_hash"].strip())

@@ -1,7 +1,7 @@
 """Tests that malformed rows of any kind neither stop a run nor affect another agent.
 
-The columns of the four sources have the widest types that can be read, and get values that no lens would write: one
-column of a row, some or all of them. The run must succeed, and fct_data_quality must count the same malformed values as
+The columns of the four sources have the widest types that can be read. In each malformed row, one, some or all columns
+have values that no lens would write. The run must succeed, and fct_data_quality must count the same malformed values as
 the reference implementation. The published rows of all other agents must be identical to those without malformed rows.
 """
 
@@ -28,7 +28,7 @@ from nasty_fleet import START, Row, nasty_fleet
 from pipeline import load_rows, score, wrong_counts
 
 AS_OF = START + timedelta(days=12)
-ODD, ODD_MARTS = "odd", "ciris_odd"
+MALFORMED, MALFORMED_MARTS = "malformed", "ciris_malformed"
 """Schema of the sources with malformed rows, and schema of the published marts."""
 N_TRACES, N_OTHERS = int(os.environ.get("MALFORMED_TRACES", "1000")), 300
 """Numbers of malformed rows in a run: traces (10,000 in make soak) and rows of each other table."""
@@ -45,32 +45,20 @@ TEXTS = [
 ACTIONS = ["HandlerActionType.", "handleractiontype.\u00a0", "HandlerActionType.SPEAK", "HANDLERACTIONTYPE.ß"]
 FLOATS = ["NaN", "Infinity", "-Infinity", "1e308", "-1e308", "5e-324", "0", "-0", "0.3", "1", "1.5"]
 NUMERICS = [
-    *(
-        "NaN",
-        "Infinity",
-        "-Infinity",
-        "1e131071",
-        "-1e131071",
-        "1e-16383",
-        "7.000",
-        "0.5",
-        "-0.5",
-        "-0.01",
-        "1.01",
-    ),
-    *("1." + "0" * 16_000, "1." + "0" * 16_000 + "1", "0.1" + "9" * 100),
+    *("NaN", "Infinity", "-Infinity", "1e131071", "-1e131071", "1e-16383", "7.000", "0.5", "-0.5", "-0.01"),
+    *("1.01", "1." + "0" * 16_000, "1." + "0" * 16_000 + "1", "0.1" + "9" * 100),
     *(str(n) for n in (-(2**63) - 1, -(2**63), -(2**63) + 1, -1, 0, 1, 2**31, 2**63 - 2, 2**63 - 1, 2**63)),
 ]
 FIRST_ACCEPTED = datetime.fromisoformat("2020-01-01T00:00:00Z")
-ODD_TIMES = [
+TIMES = [
     (edge + timedelta(microseconds=n)).isoformat()
     for edge in (START, AS_OF, START + timedelta(days=5), FIRST_ACCEPTED)
     for n in (-1, 0, 1)
     if edge > START or n >= 0
 ]
-ODD_TIMES += ["infinity", "-infinity", "294276-12-31 23:59:59.999999+00", "10000-01-01 00:00:00+00"]
-ODD_TIMES += ["4713-11-24 00:00:00+00 BC", "0001-12-31 23:59:59.999999+00 BC", "0001-01-03 00:00:00+00"]
-ODD_TIMES += ["1970-01-01 00:00:00+00", "2026-03-08 16:30:00 America/New_York"]
+TIMES += ["infinity", "-infinity", "294276-12-31 23:59:59.999999+00", "10000-01-01 00:00:00+00"]
+TIMES += ["4713-11-24 00:00:00+00 BC", "0001-12-31 23:59:59.999999+00 BC", "0001-01-03 00:00:00+00"]
+TIMES += ["1970-01-01 00:00:00+00", "2026-03-08 16:30:00 America/New_York"]
 
 JSON_VALUES = [
     *("0", "-0", "0.5", "1e131071", "-1e131071", "1e-16383", "9" * 400, "1" * 131_072, str(2**63)),
@@ -78,21 +66,10 @@ JSON_VALUES = [
     *("null", "true", "false", "{}", "[]", "[null]", "[" * 400 + "]" * 400, '{"a":' * 400 + "1" + "}" * 400),
     *('{"": {"": null}}', '{"a": 1, "a": 2}', "[" + "0," * 20_000 + "0]"),
 ]
-JSON_VALUES += [
-    '"\\u0000"',
-    '"\\ud83d"',
-    "1e-16384",
-    '"\\\\\\u0000"',
-    "1e131072",
-    "1" * 131_073,
-]  # jsonb refuses these
-POOLS = {
-    "boolean": ["true", "false"],
-    "timestamptz": ODD_TIMES,
-    "numeric": NUMERICS,
-    "double precision": FLOATS,
-    "text": TEXTS,
-}
+# jsonb refuses these values.
+JSON_VALUES += ['"\\u0000"', '"\\ud83d"', "1e-16384", '"\\\\\\u0000"', "1e131072", "1" * 131_073]
+POOLS = {"timestamptz": TIMES, "numeric": NUMERICS, "double precision": FLOATS, "text": TEXTS}
+POOLS["boolean"] = ["true", "false"]
 JSON_KEYS = {
     "thought_start": ["round"],
     "dma_results": ["csdma", "dsdma", "csdma_plausibility_score", "dsdma_domain_alignment"],
@@ -118,15 +95,15 @@ def malformed_value(rng: random.Random, column: str, kind: str) -> str:
 def normal_time(rng: random.Random) -> str:
     """Return a time in an hour in which no other agent has a trace, so that its row cannot corroborate another agent.
 
-    Times have microseconds, so that no two rows of an agent have the same time. The reference implementation does not
-    define the order of such rows.
+    The microseconds are random, so that no two rows of an agent have the same time. The reference implementation does
+    not define the order of such rows.
     """
     hours = timedelta(days=rng.randrange(12), hours=rng.choice((0, 20, 23)))
     return (START + hours + timedelta(microseconds=rng.randrange(3_600_000_000))).isoformat()
 
 
 def normal_row(rng: random.Random) -> Row:
-    """Return normal values of the columns of all tables. Only malformed rows have these agents."""
+    """Return normal values of the columns of all tables. The agents are not those of the fleet."""
     scores = ("csdma_plausibility_score", "dsdma_domain_alignment", "entropy_level", "coherence_level")
     flags = ("signature_verified", "coherence_passed", "idma_fragility_flag")
     agent = f"odd-{rng.randrange(6)}"
@@ -179,24 +156,24 @@ TYPES["covenant_traces"]["idma_k_eff"] = "double precision"
 """Types of the sources with malformed rows, by table and column."""
 
 
-def load_odd_rows(connection: psycopg.Connection) -> None:
-    """Create the sources of ODD with the rows of the fleet and malformed rows."""
+def load_malformed_rows(connection: psycopg.Connection) -> None:
+    """Create the sources in schema MALFORMED, with the rows of the fleet and malformed rows."""
     rng = random.Random(20260611)
-    connection.execute(f"create schema {ODD}")
+    connection.execute(f"create schema {MALFORMED}")
     for table, types in TYPES.items():
         definitions = ", ".join(f'"{column}" {kind}' for column, kind in types.items())
         names = ", ".join(f'"{column}"' for column in types)
         values = ", ".join(f'"{column}"::text::{kind}' for column, kind in types.items())
         connection.execute(
-            f"create table {ODD}.{table} ({definitions});"
-            f"insert into {ODD}.{table} ({names}) select {values} from cirislens.{table}"
+            f"create table {MALFORMED}.{table} ({definitions});"
+            f"insert into {MALFORMED}.{table} ({names}) select {values} from cirislens.{table}"
         )
-        with connection.cursor().copy(f"copy {ODD}.{table} ({names}) from stdin") as copy:
+        with connection.cursor().copy(f"copy {MALFORMED}.{table} ({names}) from stdin") as copy:
             for _ in range(N_TRACES if table == "covenant_traces" else N_OTHERS):
                 copy.write_row(malformed_row(rng, table))
 
 
-# Columns that do not depend on other agents of the fleet. Confidence bounds, the long run and verdicts do.
+# Columns that do not depend on other agents of the fleet, as confidence bounds, steady scores and verdicts do.
 COMPARED = {
     "fct_capacity_scores": "as_of, window_days, capacity_score, category, score_status, n_traces",
     "fct_factor_components": "as_of, window_days, component, component_value",
@@ -215,12 +192,11 @@ def others(connection: psycopg.Connection, schema: str) -> dict[str, list[str]]:
     return published
 
 
-def refused_counts(connection: psycopg.Connection, schema: str) -> dict[str, int]:
-    """Return the number of invalid counts of batches before the as-of: negative, fractional or too large for an
-    integer."""
+def refused_counts(connection: psycopg.Connection) -> dict[str, int]:
+    """Return by issue how many counts of batches before the as-of are negative, fractional or too large."""
     columns = ("traces_received", "traces_accepted", "traces_rejected")
     rows = connection.execute(
-        f"select {', '.join(columns)} from {schema}.covenant_trace_batches"
+        f"select {', '.join(columns)} from {MALFORMED}.covenant_trace_batches"
         " where batch_timestamp is null or not isfinite(batch_timestamp) or batch_timestamp < %s",
         [AS_OF],
     ).fetchall()
@@ -236,7 +212,7 @@ def refused_counts(connection: psycopg.Connection, schema: str) -> dict[str, int
 
 def test_malformed_rows_affect_no_other_agent(database: Database, tmp_path: Path) -> None:
     fleet = nasty_fleet(7, days=12)
-    # No agent of the fleet has traces in the hours of the malformed ones.
+    # No agent of the fleet has traces in the hours of malformed traces.
     fleet["covenant_traces"] = [row for row in fleet["covenant_traces"] if 1 <= row["timestamp"].hour < 20]
     with database.connect() as connection:
         load_rows(connection, fleet)
@@ -244,21 +220,20 @@ def test_malformed_rows_affect_no_other_agent(database: Database, tmp_path: Path
             "create table public.agents as select distinct agent_id_hash from cirislens.covenant_traces"
             " where agent_id_hash <> ' '"
         )
-        load_odd_rows(connection)
+        load_malformed_rows(connection)
     score(database.profiles_dir, AS_OF)
-    embedded.write_profile(tmp_path, database.server, database=database.name, schema=ODD_MARTS)
-    score(tmp_path, AS_OF, {"ciris_source_schema": ODD})
+    embedded.write_profile(tmp_path, database.server, database=database.name, schema=MALFORMED_MARTS)
+    score(tmp_path, AS_OF, {"ciris_source_schema": MALFORMED})
     with database.connect() as connection:
-        found = others(connection, ODD_MARTS)
+        found = others(connection, MALFORMED_MARTS)
         for mart, rows in others(connection, "ciris").items():
             assert found[mart] == rows, mart
-        assert wrong_counts(connection, ODD_MARTS, AS_OF, ODD) == []
+        assert wrong_counts(connection, MALFORMED_MARTS, AS_OF, MALFORMED) == []
         batches = connection.execute(
-            sql.SQL(
-                "select issue, sum(n) from {}.fct_data_quality where issue like '%traces\\_%' group by 1"
-            ).format(sql.Identifier(ODD_MARTS))
+            f"select issue, sum(n)::integer from {MALFORMED_MARTS}.fct_data_quality"
+            " where issue like '%traces\\_%' group by 1"
         )
-        assert {issue: int(n) for issue, n in batches} == refused_counts(connection, ODD)
+        assert dict(batches) == refused_counts(connection)
 
 
 # --- JSON that jsonb refuses -----------------------------------------------------------------------------------------
@@ -278,8 +253,8 @@ IS_READABLE = {
     **{'{"a":' * n + "1" + "}" * n: n <= 5000 for n in (5000, 5001)},
     **{"[" + "[],{}," * 9_000 + "1]": True, '"' + "[" * 9_000 + '"': True},
 }
-"""Documents that json accepts, and whether jsonb does. Documents with deeper nesting may exceed the stack of the
-server."""
+"""Documents that json accepts, and whether the project reads them. jsonb refuses some, and nesting that is deeper than
+5,000 may exceed the stack of the server."""
 
 
 def test_json_that_jsonb_refuses_is_recognized(every_postgres: Server) -> None:

@@ -11,7 +11,7 @@ from ciris_scoring.lab.embedded import Server
 from conftest import Database
 from test_bad_input import parsed
 
-# It has a row of a trace for each time that later events were found.
+# A trace can have several rows here, one for each time at which later events of it were found.
 WITHOUT_KEY = {"stg_cirislens__incomplete_event_traces"}
 REPLACED_WHOLE = {
     # Depend only on code, seeds and variables.
@@ -86,6 +86,7 @@ def test_no_view_reads_an_ephemeral_model(manifest: Manifest) -> None:
 
 
 def test_no_test_stores_its_failures(manifest: Manifest) -> None:
-    """Rows would be stored in a schema whose rights and owner no run checks, even if only DBT_STORE_FAILURES is set."""
+    """dbt would store failing rows in a schema whose owner and rights no run checks, even if only the environment
+    variable DBT_STORE_FAILURES is set."""
     tests = [node for node in manifest.nodes.values() if isinstance(node, GenericTestNode | SingularTestNode)]
     assert tests and all(node.config.store_failures is False for node in tests)

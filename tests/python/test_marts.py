@@ -38,7 +38,7 @@ def words(text: str) -> str:
     return " ".join(text.split())
 
 
-OTHER_AGENTS = """
+WRONG_AGENTS = """
 with sources as (
     select
         agent_id_hash,
@@ -70,7 +70,7 @@ def test_dim_agents_has_names_and_latest_scores(marts):
     """Names are compared with the source tables. One agent was renamed twice, and each of its scores has the name that
     the agent had at the as-of.
     """
-    assert marts.execute(OTHER_AGENTS).fetchall() == []
+    assert marts.execute(WRONG_AGENTS).fetchall() == []
     names = marts.execute(
         "select cardinality(former_names), ("
         " select count(distinct agent_name) from fct_capacity_scores as s where s.agent_id_hash = a.agent_id_hash"

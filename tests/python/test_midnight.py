@@ -15,10 +15,8 @@ from test_bad_input import dbt, marts, run
 from test_gate import BEFORE, NEWEST, NO_TRIGGER, trigger
 
 SCORED_UNTIL = BEFORE
-EVENING, MORNING = (
-    datetime.fromisoformat(NEWEST) - timedelta(hours=1),
-    datetime.fromisoformat(NEWEST) + timedelta(hours=1),
-)
+MIDNIGHT = datetime.fromisoformat(NEWEST)
+EVENING, MORNING = MIDNIGHT - timedelta(hours=1), MIDNIGHT + timedelta(hours=1)
 
 
 @contextmanager
@@ -48,9 +46,10 @@ def last_log_row(database: Database) -> tuple:
 
 
 def test_parts_after_midnight_have_the_as_of_of_their_run(small_fleet):
-    """On the next morning, a build of a part of the project with another as-of is refused. Without an as-of, the build
-    fails on a full disk, and its retry succeeds. Then build the rest: int_source_periods is from the evening and lacks
-    the traces of the last day. In the end the marts equal those of a full refresh."""
+    """In the evening all models but the alerts are built. A build of the alerts with another as-of is refused. On the
+    next morning, without an as-of, it fails on a full disk, and its retry succeeds. Then all models after
+    int_source_periods, which is from the evening and lacks the traces of the last day, are built with the new as-of.
+    In the end the marts equal those of a full refresh."""
     moment, alerts = datetime.fromisoformat(BEFORE), "fct_capacity_alerts+"
     assert at(EVENING, small_fleet, "build", "--exclude", alerts).succeeded
     before = marts(small_fleet)
@@ -74,7 +73,7 @@ def test_parts_after_midnight_have_the_as_of_of_their_run(small_fleet):
 
     rest = at(MORNING, small_fleet, "build", "--select", "int_scoring_run+")
     assert rest.succeeded, rest.said
-    assert last_log_row(small_fleet)[0] == datetime.fromisoformat(NEWEST)
+    assert last_log_row(small_fleet)[0] == MIDNIGHT
     found = marts(small_fleet, without=RUN_TIMES)
     assert run(small_fleet, "--full-refresh", "--allow-rescoring", as_of=NEWEST).exit_code == 0
     assert marts(small_fleet, without=RUN_TIMES) == found

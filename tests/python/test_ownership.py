@@ -91,7 +91,7 @@ CASES = [
      "Role PUBLIC has the privilege references on new tables of {scorer}."),
     ("alter default privileges for role {scorer} in schema ciris grant select on tables to {mallory}", ""),
 ]  # fmt: skip
-"""Statements of a superuser about the relation {t} of a model, and the message. It is empty if nothing is refused."""
+"""Statements of a superuser that change the relation {t} of a model, and the message of the refusal, or "" for none."""
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def roles(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -
 
 
 def test_refusal_names_the_object_and_the_remedy_that_removes_it(roles: Roles) -> None:
-    """Each case changes the relation of another model. Then the test executes the remedies."""
+    """Each case changes the relation of a different model. In the end, the remedies of all messages are executed."""
     places = sorted(set(MARTS.places.values()) - {MARTS.places["dim_agents"]})
     cases = list(zip(places, CASES, strict=False))
     assert len(cases) == len(CASES)

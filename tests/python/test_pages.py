@@ -105,7 +105,7 @@ SURE = "91 % sure that it reaches 0.6"
     ],
 )  # fmt: skip
 def test_verdict_follows_from_probability_status_and_alerts(reached, status, raised, expected, reason):
-    """`reached` has the scores that the agent reaches with the probabilities of a grant and of a withholding.
+    """`reached` has the grant_score and the withhold_score.
 
     The score is 0.7, its upper bound 0.8 and the fixed loss 0.0789. The logarithms of the losses beyond 0.0789 at
     0.6, 0.7 and 0.8 are -0.8396, -1.2809 and -1.9367, so z = 0.4413 / (0.6558 / 1.96) = 1.319.
@@ -135,7 +135,7 @@ WHY = {
     "Haven": "Grant: No large loss; … In 30 days: deferrals left open since 2026-06-14.",
     "Hush": "Review: No trace since 2026-06-11 19:42. … whether it still acts",
 }
-"""Excerpts of verdict, cause and remedy. README shows more causes (test_documents.py)."""
+"""Excerpts of verdict, cause and remedy by agent. test_documents.py checks the other causes, which README shows."""
 
 
 def test_fleet_page_gives_cause_and_remedy(marts):
@@ -167,7 +167,7 @@ def test_fleet_page_says_how_old_its_verdicts_are(marts):
         assert ("class=old>The verdicts below are 3 days old" in page) is is_old
 
 
-def test_message_explains_why_nothing_is_published(marts, database):
+def test_message_page_explains_why_there_is_no_score(marts, database):
     with database.connect() as empty:
         for page in (pages.fleet_page, pages.alerts_page, pages.parameters_page):
             assert "No score is published yet" in page(empty, MARTS)
@@ -300,7 +300,7 @@ def test_links_identify_an_agent_whose_hash_is_the_name_of_another(marts):
 
 
 def test_a_component_leads_to_its_traces(client):
-    """Follow each link from the agent's page to traces, page by page, and compare the traces with CSV and API."""
+    """Follow each link from the agent's page to the pages of traces, and compare the traces with CSV and API."""
     page = client.get("/agent?agent_id=Link").text
     links = [html.unescape(link) for link in re.findall(r'href="(evidence\?[^"]*)"', page)]
     components = {re.search(r"component=(\w+)", link)[1]: link for link in links}
@@ -376,7 +376,7 @@ def test_runs_page_shows_error_and_remedy(marts):
 
 
 def test_quality_page_shows_issues_of_any_year(marts):
-    """Traces dated in the year 20000 or before the year 1, which Python cannot represent, do not add columns."""
+    """Python cannot represent the year 20000 or years before 1. Traces of such years do not add columns."""
     headings, *_ = cells(pages.quality_page(marts, MARTS))
     marts.execute(
         "insert into fct_data_quality (data_quality_id, agent_id_hash, period_start, issue, n) values"
@@ -388,7 +388,7 @@ def test_quality_page_shows_issues_of_any_year(marts):
     assert newest == {"20000-01-01", "0044-03-15 BC"}
 
 
-def test_missing_right_to_read_is_explained(marts):
+def test_pages_without_right_to_read_their_mart_say_so(marts):
     marts.execute(
         "create role only_scores; grant usage on schema ciris to only_scores;"
         "grant select on all tables in schema ciris to only_scores;"
@@ -467,7 +467,7 @@ PAGES: dict[str, Callable[..., str]] = {
 
 @pytest.fixture(scope="module")
 def files(scored_sample: Database, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Files of the report and the pages. Agents have hostile names, and three agents are called Ally.
+    """Files of the report and the pages, in which agents have hostile names, and three agents are called Ally.
 
     The file "plain" is the report with the names of the sample.
     """
@@ -585,7 +585,7 @@ def test_pages_with_hostile_names_fit_phone_dark_mode_print_and_axe(browser, fil
     def violations(**options: Any) -> list[str]:
         return [one["id"] for one in axe.Axe().run(page, options=options).response["violations"]]
 
-    # axe is a script that the page's content security policy would block. Other tests check the policy.
+    # The page's content security policy would block the script of axe. Other tests check the policy.
     phone = {"width": 360, "height": 740}
     with opened(browser, files[name], viewport=phone, color_scheme="dark", bypass_csp=True) as page:
         ground = page.evaluate("getComputedStyle(document.body).backgroundColor")

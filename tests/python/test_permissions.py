@@ -122,12 +122,12 @@ def test_wrong_row_does_not_affect_answers_without_a_verdict(client, connection)
         assert client.get(path).status_code == 200
 
 
-def test_other_table_of_this_name_is_not_the_seed(client, connection):
+def test_another_table_called_permissions_is_not_read(client, connection):
     connection.execute(f"create table {SCHEMA}.permissions (name text, granted_to text)")
     assert client.get(f"{SCORING}/permissions").json()["permissions"][0]["name"] is None
 
 
-def test_reader_without_right_is_told_the_grant(connection, sample_copy, tmp_path):
+def test_refusal_of_a_reader_without_right_names_the_grant(connection, sample_copy, tmp_path):
     seed(connection, TOOL_USE, schema=BESIDE_SEEDS)
     with reader(sample_copy, "onlooker", tmp_path) as onlooker:
         error, hint = command_line.refused(asked(onlooker, "fleet"))

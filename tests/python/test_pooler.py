@@ -1,4 +1,4 @@
-"""Tests with a real PgBouncer: it is refused unless it keeps sessions."""
+"""Tests with a real PgBouncer: it is refused unless it works in session mode."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ pytestmark = pytest.mark.skipif(
 
 @contextlib.contextmanager
 def pooled(database: Database, folder: Path, pool_mode: str, line: str) -> Iterator[Database]:
-    """The database behind a PgBouncer with the given configuration."""
+    """Start a PgBouncer in front of the database; yields the database as it is reached through PgBouncer.
+
+    :param line: further line of the configuration.
+    """
     # A socket needs a short path. PgBouncer refuses to run as root, and its user must be able to read the folder.
     socket_folder = Path(tempfile.mkdtemp(prefix="bouncer-"))
     owner = Path(database.server.socket_folder).stat()
@@ -79,8 +82,8 @@ def pooled(database: Database, folder: Path, pool_mode: str, line: str) -> Itera
 
 
 def test_pooler_in_session_mode_changes_nothing(small_fleet: Database, tmp_path: Path) -> None:
-    """The pooler has its default configuration, which refuses the startup parameter `options`. It does not reset
-    sessions, so a session has the settings and prepared statements of earlier ones.
+    """By default, PgBouncer refuses the startup parameter `options`. Here it also does not reset sessions, so a session
+    has the settings and prepared statements of earlier clients.
     """
     with pooled(small_fleet, tmp_path, "session", "server_reset_query =") as behind:
         result = run(behind, as_of=NEWEST)
@@ -100,15 +103,12 @@ def test_pooler_that_shares_sessions_is_refused_at_once(small_fleet: Database, t
         place = f"{behind.server.socket_folder}:{PORT} is reached through a pooler (PgBouncer"
         for arguments in (("run", "--as-of", NEWEST), ("report",), ("explain", "x")):
             error, hint = refused(invoke(*arguments, *at(behind)))
-            assert place in error
-            assert "pool_mode = session" in hint
-        fit = invoke("check", *at(behind))
-        assert fit.exit_code == 1
-        assert place in fit.stdout
+            assert place in error and "pool_mode = session" in hint
+        checked = invoke("check", *at(behind))
+        assert checked.exit_code == 1 and place in checked.stdout
         plain = dbt(behind, "build", variables={"ciris_as_of": NEWEST})
         assert not plain.succeeded
-        assert place in plain.said
-        assert "pool_mode = session" in plain.said
+        assert place in plain.said and "pool_mode = session" in plain.said
         with (
             pytest.raises(DatabaseError, match="pooler"),
             opened(load_project(REPOSITORY, behind.profiles_dir)),

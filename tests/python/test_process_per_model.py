@@ -1,4 +1,4 @@
-"""Test of a run that several dbt processes share by the environment variable CIRIS_RUN.
+"""Test of a run that consists of several dbt processes with the same environment variable CIRIS_RUN.
 
 `make soak` also runs Airflow with Cosmos, which starts dbt for each model (tests/programs/examples.py).
 """
@@ -32,7 +32,7 @@ NO_UNIT_TESTS = ("--exclude-resource-type", "unit_test")
 def test_processes_that_share_a_run_publish_what_one_build_publishes(
     small_fleet: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A part is refused before the run has its as-of, and the publication before all tests have passed."""
+    """A model is refused before the run has its as-of, and the publication before all tests have passed."""
     expected = marts(small_fleet, without=RUN_TIMES)
     with small_fleet.connect() as connection:
         for layer in ("", "_staging", "_intermediate"):

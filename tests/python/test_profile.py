@@ -1,4 +1,4 @@
-"""Tests of reading project and profile without dbt: the result is that of dbt, or the reading is left to dbt."""
+"""Tests of reading project and profile without dbt: the result equals that of dbt, or dbt is asked to read them."""
 
 from __future__ import annotations
 
@@ -63,18 +63,9 @@ def test_template_that_fails_or_needs_more_is_left_to_dbt(template):
     [
         ({}, False),
         ({"role": "r", "sslmode": "require", "keepalives_idle": 5, "retries": 2}, False),
-        *(
-            ({name: value}, True)
-            for name, value in (
-                ("port", 70_000),
-                ("port", "5432"),
-                ("user", 5),
-                ("host", None),
-                ("threads", "many"),
-            )
-        ),
+        *(({"port": port}, True) for port in (70_000, "5432")),
+        *((wrong, True) for wrong in ({"user": 5}, {"host": None}, {"threads": "many"}, {"type": "oracle"})),
         ({"password": "given as pass and as password"}, True),
-        ({"type": "oracle"}, True),
     ],
     ids=str,
 )

@@ -1,5 +1,6 @@
-"""Tests of the plugin that runs Python models in dbt's process (python/dbt_postgres_python.py). Every dbt of its
-environment imports it, so it must not affect other projects. The tests of a missing plugin are here, too.
+"""Tests of the plugin that runs Python models in dbt's process (python/dbt_postgres_python.py), and of its absence.
+
+Every dbt in the environment imports the plugin, so it must not affect other projects.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ def test_build_without_the_package_or_with_another_version_changes_nothing(small
     done = subprocess.run(
         [sys.executable, "-c", DBT_ALONE, *build], capture_output=True, text=True, check=False
     )
-    assert done.returncode != 0 and missing in " ".join(done.stdout.split()), done.stdout
-    assert "in a checkout of the repository at version" in " ".join(done.stdout.split())
+    said = " ".join(done.stdout.split())
+    assert done.returncode != 0 and missing in said, said
+    assert "in a checkout of the repository at version" in said
     # Not even the run log is created, because its table cannot be checked without the package.
     assert built(small_fleet) == []
 
@@ -52,13 +54,12 @@ def test_build_without_the_package_or_with_another_version_changes_nothing(small
 
 
 def test_another_project_is_built_in_its_own_search_path(database, tmp_path):
-    """A table and a view of a project without Python models."""
+    """The project has a table and a view, but no Python model."""
     (tmp_path / "models").mkdir()
+    profile = (database.profiles_dir / "profiles.yml").read_text()
     for name, content in {
         "dbt_project.yml": "{name: other, profile: other, flags: {send_anonymous_usage_stats: false}}",
-        "profiles.yml": (database.profiles_dir / "profiles.yml")
-        .read_text()
-        .replace("ciris_scoring:", "other:"),
+        "profiles.yml": profile.replace("ciris_scoring:", "other:"),
         "models/some_view.sql": "select 1 as id",
         "models/some_table.sql": """
             {{ config(materialized='table') }}

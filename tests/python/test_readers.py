@@ -29,7 +29,7 @@ def roles(small_fleet: Database) -> Iterator[dict[str, str]]:
 
 
 def readers(database: Database) -> set[frozenset[str]]:
-    """Return for each mart the set of roles that may read it, without the owner. Equal sets are returned once."""
+    """Return the sets of roles that may read a mart, without its owner. Marts with the same readers give one set."""
     with database.connect() as connection:
         return {
             frozenset(names)
@@ -74,7 +74,7 @@ def test_role_may_only_read_the_marts(small_fleet, roles, monkeypatch) -> None:
 def test_named_roles_are_granted_and_all_others_revoked(small_fleet, roles, monkeypatch) -> None:
     for names, expected in (
         (f" {' , '.join(roles.values())},,{roles['bi']},", roles.values()),
-        (" , ,", roles.values()),  # entries without a name change no right
+        (" , ,", roles.values()),  # entries without a name do not change rights
         (f"Public,{roles['BI']}", ["PUBLIC", roles["BI"]]),
     ):
         monkeypatch.setenv("CIRIS_MART_READERS", names)

@@ -1,4 +1,4 @@
-"""Tests of red flags of selective reporting: counts of equal scores, and the edges of the rules.
+"""Tests of red flags of selective reporting: counts of equal scores, and the thresholds of the rules.
 
 `python -m benchmarks red-flags` measures how often manipulated and honest agents raise them.
 """
@@ -46,7 +46,7 @@ def test_ties_equal_a_direct_count():
 
 
 NOTHING = {"fleet": 1, "window_days": 7, "baseline_days": 23.0, "n_traces": 50, "baseline_n_traces": 100}
-"""Columns of an agent without anything that a rule counts. Columns that are not listed are 0."""
+"""Columns of an agent without anything that a rule counts. All other columns are 0."""
 
 
 def per_field(**counts: int) -> list[int]:
@@ -55,7 +55,7 @@ def per_field(**counts: int) -> list[int]:
 
 
 def of_success(n: int, unreported: int, before: int, unreported_before: int = 0) -> dict[str, list[int]]:
-    """Return how many traces should report action_success and how many of them do not, in window and baseline."""
+    """Return how many traces should report action_success, and how many do not: in the window, and before it."""
     numbers = {"n_checked": n, "n_unreported": unreported}
     numbers |= {"baseline_n_checked": before, "baseline_n_unreported": unreported_before}
     return {name: per_field(action_success=number) for name, number in numbers.items()}
@@ -76,9 +76,9 @@ def of_plausibility(close: int, n: int) -> dict[str, int]:
 
 
 JUDGED = {
-    # First agent: 0 unreported of 99 in the baseline give a mean of 1, and 7 or more have a probability of 0.000083.
-    # Third agent: with 0 of 96 the probability is 0.0001003, which is too large. The second agent does not exceed its
-    # baseline, which gives a mean of 3.5. The last agent has only 2 unreported.
+    # First agent: after 0 unreported of 99 in the baseline, 1 is expected. The probability of 7 or more is 0.000083.
+    # Third agent: after 0 of 96 the probability is 0.0001003, which is too large. The second agent has 3, and 3.5 are
+    # expected. The last agent has only 2 unreported.
     "unreported against the own baseline": (
         [of_success(100, 7, 99), of_success(100, 3, 200, 6), of_success(100, 7, 96), of_success(50, 2, 9999)],
         {(0, "unreported", "action_success"): (0.07, 0, "own_baseline", 2.6800478074094127)},
@@ -90,7 +90,7 @@ JUDGED = {
         {(0, "unreported", "action_success"): (0.2, 0, "fleet_median", 9.12871)},
         "action_success is missing in 20 of 100 traces that should report it (20.0 %); the fleet's median: 0.0 %.",
     ),
-    # Two new keys are significant too, but the flag needs three, because an agent may replace its key.
+    # Two new keys are significant too, but the flag needs three, because honest agents replace their keys.
     "new keys": (
         [{"n_new_keys": 2}, {"n_new_keys": 3}],
         {(1, "key_turnover", None): (3, 0, "own_baseline", 2.47436)},
@@ -122,16 +122,14 @@ JUDGED = {
             *(of_pairs(21), of_pairs(20), of_pairs(90, 99), of_pairs(9, alone=9), of_pairs(10)),
             *(3 * [of_pairs(7)] + [of_pairs(0) | {"equal_coherences": 0}]),
         ],
-        {
-            (0, "repeated_records", None): (3.092727, 1.472727, "fleet_median", 3.478505),
-        },
+        {(0, "repeated_records", None): (3.092727, 1.472727, "fleet_median", 3.478505)},
         "Of 100 traces 21 pairs have the same plausibility, alignment and coherence, 3.1 times as many as chance gives;"
         " the fleet's median: 1.5 times.",
     ),
     # The scores of the whole fleet are correlated. The first agent has five times as many pairs as chance gives, but
     # less than twice the fleet's median.
     "repeated by the whole fleet": ([of_pairs(34), of_pairs(20), of_pairs(20)], {}, None),
-    # The fleet's median is 25 %. The first agent is 42.5 points above it, the second 35 points, which is not enough.
+    # The fleet's median is 25 %. The first agent is 42.5 percentage points above it; the second, 35, is not enough.
     # The third agent has only 9 traces, too few for the flag and for the median, which need 30.
     "constant value": (
         [of_plausibility(*counts) for counts in [(27, 40), (24, 40), (9, 9), (8, 40), (8, 40), (10, 40)]],
@@ -148,7 +146,7 @@ JUDGED = {
         {(0, "volume_jump", None): (math.log(2.02), 100 / 7, "own_baseline", 5.00689)},
         "28.9 traces a day, 50.0 % of them trivial; its own baseline: 14.3 a day, 20.0 %.",
     ),
-    # The first agent had episodes in the window before. The others had none, so the fleet's median is used.
+    # The first agent had episodes in the previous window. The others had none, so the fleet's median is used.
     "phase churn": (
         [
             {"n_recoveries": 10, "n_modes": 8, "n_earlier_recoveries": 4, "n_earlier_modes": 1},
@@ -172,7 +170,7 @@ JUDGED = {
 
 
 def wrong_judgements() -> Iterator[str]:
-    """Yield the differences from the expected results in ``JUDGED``, also for the mutation tests."""
+    """Yield the differences from the expected results in ``JUDGED``. The mutation tests use it too."""
     of_fields = ("n_checked", "n_unreported", "n_contradicted")
     for name, (rows, expected, message) in JUDGED.items():
         inputs = {}
@@ -191,5 +189,5 @@ def wrong_judgements() -> Iterator[str]:
             yield f"{name}: {flags[0].message}"
 
 
-def test_red_flags_at_the_edges_of_their_rules():
+def test_red_flags_at_the_thresholds_of_their_rules():
     assert list(wrong_judgements()) == []

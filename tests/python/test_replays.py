@@ -10,7 +10,7 @@ from nasty_fleet import START, Row
 from pipeline import create_loose_sources, insert_rows, score
 
 TRUE, FALSE = Decimal("0.9"), Decimal("0.1")
-"""Plausibility that agrees with the component of each trace, and one that does not. They identify the rows."""
+"""Plausibilities that agree and disagree with the JSON component of each row, so that they tell rows apart."""
 
 
 def row(trace_id: str | None, signature: str, plausibility: Decimal) -> Row:
@@ -27,8 +27,8 @@ def row(trace_id: str | None, signature: str, plausibility: Decimal) -> Row:
 
 
 def test_rows_of_one_moment_keep_their_own_replay(database: Database) -> None:
-    """A trace is delivered three times at the same time, and one delivery counts. Three rows without an id, two of them
-    identical, have the same time, and all three count.
+    """Three rows have the same trace_id and time, so one of them counts. Three rows without a trace_id have the same
+    time, two of them are identical, and all three count.
     """
     rows = [
         row(trace_id, f"{signature} {number}", plausibility)

@@ -1,4 +1,4 @@
-"""Tests that a decision is loaded only once, whatever ids its copies have and in whatever order they arrive."""
+"""Tests that a decision is loaded only once, whatever the ids of its copies and the order in which they arrive."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def renamed(trace: Json, thought_id: str) -> Json:
 
 
 def stolen_by(thief: Agent, trace: Json) -> Json:
-    """Return the trace as another agent would sign it, with its own hash and the same id and time."""
+    """Return a copy that another agent has signed, with the thief's agent_id_hash and the same trace_id and time."""
     copy = copied(trace) | {
         "agent_id_hash": thief.hash, "trace_schema_version": thief.generation.schema,
         "deployment_profile": dict(PROFILE),
@@ -58,7 +58,7 @@ def at_level(agent: Agent, trace: Json, level: str) -> Json:
 
 
 def copies(agent: Agent, trace: Json) -> list[Json]:
-    """Return copies under other ids whose signatures are valid if ids are not signed."""
+    """Return copies with other ids. Their signatures are valid if the agent does not sign ids."""
     later = copied(trace)
     later["trace_id"] = later["trace_id"][:-1] + "1"  # one second later
     emptied = renamed(trace, "th_emptied")  # differs only in unsigned fields
@@ -74,7 +74,7 @@ def audited(database: Database, paths: list[Path], keys: Path) -> tuple[int, Jso
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-def test_a_signed_thought_decides_which_copy_is_right(project, database, tmp_path, at_once):
+def test_the_copy_with_the_signed_thought_id_is_loaded(project, database, tmp_path, at_once):
     agent = Agent(OLD)
     genuine = agent.trace()
     genuine["components"][1]["data"]["system_snapshot"] = {
@@ -149,7 +149,7 @@ def test_a_verified_trace_stays_loaded_when_sent_again_without_its_key(project, 
     assert "conflicting_trace" not in reasons(summary)
 
 
-def test_counts_of_a_batch_follow_the_key_that_came_later(project, database, tmp_path):
+def test_counts_of_a_batch_change_when_its_key_is_registered(project, database, tmp_path):
     agent = Agent()
     trace = agent.trace()
     path = write(tmp_path, "a.json", batch([trace, at_level(agent, trace, "detailed")]))
@@ -174,9 +174,8 @@ def by_loader(project: Project, database: Database) -> Iterator[Project]:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_every_row_that_load_wrote_is_confirmed(by_loader, database, tmp_path, monkeypatch, seed):
-    """Random batches are loaded in any order, in one to three loads, by one process or two. The audit reads them in
-    other orders."""
+def test_audit_confirms_every_row_that_load_wrote(by_loader, database, tmp_path, monkeypatch, seed):
+    """Random batches are loaded in one to three loads, by one process or two. The audit reads them in other orders."""
     source = random.Random(seed)
     monkeypatch.setattr(loading, "CHUNK_DOCUMENTS", source.choice([1, 2, 500]))
     monkeypatch.setattr(loading, "SMALL", 0)
@@ -188,10 +187,8 @@ def test_every_row_that_load_wrote_is_confirmed(by_loader, database, tmp_path, m
         for number in range(3):
             trace = agent.trace(at=START + timedelta(minutes=agent.sequence, milliseconds=500))
             sent += [trace] * source.choice([1, 1, 2])
-            sent += [
-                at_level(agent, trace, level)
-                for level in source.sample(["detailed", "full_traces"], number % 3)
-            ]
+            levels = source.sample(["detailed", "full_traces"], number % 3)
+            sent += [at_level(agent, trace, level) for level in levels]
             if not agent.generation.signs_ids:
                 sent += copies(agent, trace)[: source.choice([0, 4])]
             if source.random() < 0.3:
@@ -213,7 +210,7 @@ def test_every_row_that_load_wrote_is_confirmed(by_loader, database, tmp_path, m
     some_keys = write_keys(tmp_path, *source.sample([*agents, thief], 2), name="some.json")
     n = source.choice([1, 2, 3])
     loads = [paths[number::n] for number in range(n)]
-    if seed == 1:  # most keys are registered later
+    if seed == 1:  # Load all batches twice: first with a few keys, then with all keys.
         loads = [*loads, *loads]
         for group in loads[:n]:
             load(by_loader, group, [some_keys])

@@ -39,8 +39,8 @@ def published_marts(database: Database) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def somebody_in_the_way(database: Database) -> Iterator[psycopg.Connection]:
-    """A session that locks int_windows, so that a run waits before writing it until the session rolls back."""
+def int_windows_locked(database: Database) -> Iterator[psycopg.Connection]:
+    """Lock int_windows in a session, so that a run waits before it writes the table until the session rolls back."""
     with database.connect() as connection:
         connection.execute(f"begin; lock table {SCHEMA}_intermediate.int_windows in share mode")
         yield connection
@@ -52,9 +52,9 @@ def wait_until_one_waits(blocker: psycopg.Connection) -> None:
     wait_until(lambda: blocker.execute(query).fetchone())
 
 
-def test_plain_dbt_shares_the_lock_while_it_writes(small_fleet, monkeypatch):
+def test_plain_dbt_holds_the_run_lock_while_it_writes(small_fleet, monkeypatch):
     plain = (PROGRAMS / "dbt", "run", *at(small_fleet), "--select", "int_windows")
-    with somebody_in_the_way(small_fleet) as blocker, Command(*plain) as writer:
+    with int_windows_locked(small_fleet) as blocker, Command(*plain) as writer:
         wait_until_one_waits(blocker)
         monkeypatch.setattr("ciris_scoring.basics.run_lock.LOCK_SECONDS", 0.5)
         with small_fleet.connect() as other, pytest.raises(RunInProgress), run_lock(other, SCHEMA):
@@ -64,12 +64,11 @@ def test_plain_dbt_shares_the_lock_while_it_writes(small_fleet, monkeypatch):
 
 
 def test_node_is_not_written_without_the_lock_of_its_run(small_fleet):
-    """Another run begins between two nodes of a run of plain dbt, or the run of ciris-scoring loses its lock."""
+    """Another run has begun between two nodes of plain dbt, or a run of ciris-scoring has lost its lock."""
     with small_fleet.connect() as other, run_lock(other, SCHEMA):
         refused = dbt(small_fleet, "run-operation", "write_under_lock")
-    assert (
-        "Another run holds the lock on schema ciris. Wait until it has ended, then run again." in refused.said
-    )
+    held = "Another run holds the lock on schema ciris. Wait until it has ended, then run again."
+    assert held in refused.said
     lost = dbt(small_fleet, "run-operation", "write_under_lock", variables={"ciris_lock_holder_pid": 4711})
     assert "This run has lost its lock on schema ciris: database process 4711 has ended." in lost.said
 
@@ -78,7 +77,7 @@ def test_concurrent_runs_are_refused_until_the_lock_is_lost(small_fleet):
     """A second run is refused. If the first run loses its lock, the next run ends the first run's session and
     continues."""
     before = published_marts(small_fleet)
-    with somebody_in_the_way(small_fleet) as blocker, real_run(small_fleet) as first:
+    with int_windows_locked(small_fleet) as blocker, real_run(small_fleet) as first:
         wait_until_one_waits(blocker)
         query = "select pid from pg_locks where locktype = 'advisory' and mode = 'ExclusiveLock' and granted"
         [holder] = one_row(blocker.execute(query))
@@ -91,7 +90,7 @@ def test_concurrent_runs_are_refused_until_the_lock_is_lost(small_fleet):
         assert f"select pg_terminate_backend({holder});" in second.output
         assert published_marts(small_fleet) == before
 
-        # The session is ended as the hint says. The run itself is still alive and has not noticed.
+        # End the session as the hint says. The run itself goes on, because it does not notice this yet.
         blocker.execute("select pg_terminate_backend(%s)", [holder])
         with real_run(small_fleet) as third:
             third.wait_until_said(
@@ -126,12 +125,10 @@ def test_run_continues_on_a_server_that_crashed_and_was_a_standby(tmp_path):
             os.kill(int((data / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
             assert command.wait() == 1
             error, hint = command.said.splitlines()[-2:]
-        # If a model begins after the crash, it finds the lock lost instead of the connection.
+        # A model that begins after the crash says that the lock is lost, not the connection.
         assert re.search("Error: dbt stopped.*(connection|terminat|has lost its lock on schema ciris)", error)
-        assert (
-            hint
-            == "Hint: The server was stopped, or the connection to it was cut. Run again when it is back."
-        )
+        expected = "The server was stopped, or the connection to it was cut. Run again when it is back."
+        assert hint == f"Hint: {expected}"
 
         standby = data / "standby.signal"
         standby.touch()

@@ -1,4 +1,4 @@
-"""Test of the dependencies between subpackages, in the order of CONTRIBUTING.md."""
+"""Test that each subpackage imports only from subpackages that are before it in the table of CONTRIBUTING.md."""
 
 import ast
 from pathlib import Path

@@ -16,7 +16,8 @@ from command_line import at, invoke
 from conftest import REPOSITORY
 from other_roles import Roles, two_roles
 
-SECURED = "create policy only_some on {table} using (false); alter table {table} enable row level security;"
+ENABLED = "alter table {table} enable row level security;"
+SECURED = "create policy only_some on {table} using (false);" + ENABLED
 OWNED = "alter table {table} owner to {scorer};"
 MOVED = "alter table {table} rename to {kept};"
 VIEW = (
@@ -34,10 +35,7 @@ CASES = {
         SECURED,
         ("the policy only_some of table {table}", "role {scorer}", "alter role {scorer} bypassrls"),
     ),
-    "no policy": (
-        "alter table {table} enable row level security;",
-        ("without any policy, security of table {table}",),
-    ),
+    "no policy": (ENABLED, ("without any policy, security of table {table}",)),
     "owner": (SECURED + OWNED, ()),
     "forced owner": (
         SECURED + "alter table {table} force row level security;" + OWNED,
@@ -65,7 +63,7 @@ CASES = {
     "child": (INHERITED + SECURED.replace("{table}", "cirislens.{kept}"), ()),
     "parent": (INHERITED + SECURED, ("the policy only_some of table {table}",)),
 }
-"""Changes of a source, and texts of the refusal. A source without texts must be accepted."""
+"""Statements that change a source, and texts of the refusal. Without texts, the source must be accepted."""
 
 
 @pytest.fixture
@@ -83,7 +81,7 @@ def faults(roles: Roles) -> list[str]:
 
 
 def test_check_refuses_sources_whose_rows_the_server_would_hide(roles: Roles) -> None:
-    """Every source table is changed in a different way. In the end, the role is exempt from policies."""
+    """Each case changes another source table. In the end, the scoring role is exempt from policies."""
     tables = [f"cirislens.{name}" for name in SOURCE_TABLES]
 
     def filled(text: str, table: str) -> str:

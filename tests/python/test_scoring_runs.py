@@ -1,4 +1,4 @@
-"""Tests of the run log for readers of the marts: outcomes of runs and their reasons."""
+"""Tests of the run log for readers of the marts, and of the notifications after a run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import shlex
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import version
@@ -56,6 +56,12 @@ def newest(marts: psycopg.Connection) -> dict:
     ).fetchone()
 
 
+def shown(page: Callable[..., str], database: Database) -> str:
+    with database.connect() as connection:
+        connection.execute(f"set search_path to {SCHEMA}")
+        return page(connection, MARTS)
+
+
 def test_refused_run_is_logged_with_its_reason(marts, small_fleet):
     with pytest.raises(DbtFailed) as refused:
         score(small_fleet.profiles_dir, AS_OF, {"ciris_scoring_parameters": {"min_traces": -1}})
@@ -63,8 +69,8 @@ def test_refused_run_is_logged_with_its_reason(marts, small_fleet):
     assert (run["outcome"], run["exit_code"]) == ("refused", 1)
     assert "min_traces" in run["message"] and run["message"] == refused.value.message
     assert run["n_scores"] is None
-    assert "A run was refused" in pages.fleet_page(marts_of(small_fleet), MARTS)
-    assert "min_traces" in pages.runs_page(marts_of(small_fleet), MARTS)
+    assert "A run was refused" in shown(pages.fleet_page, small_fleet)
+    assert "min_traces" in shown(pages.runs_page, small_fleet)
 
 
 def test_run_refused_by_another_run_is_logged(marts, small_fleet, monkeypatch):
@@ -89,11 +95,11 @@ def test_failed_runs_are_logged_until_the_next_success(marts, small_fleet, monke
         run = newest(marts)
         assert (run["outcome"], run["exit_code"]) == ("failed", 1)
         assert run["message"] == message and (remedy is None or run["remedy"] == remedy)
-        assert "The last run failed." in pages.fleet_page(marts_of(small_fleet), MARTS)
-        assert message in pages.runs_page(marts_of(small_fleet), MARTS)
+        assert "The last run failed." in shown(pages.fleet_page, small_fleet)
+        assert message in shown(pages.runs_page, small_fleet)
     score(small_fleet.profiles_dir, AS_OF)
     assert newest(marts)["outcome"] == "published"
-    assert "class=state" not in pages.fleet_page(marts_of(small_fleet), MARTS)
+    assert "class=state" not in shown(pages.fleet_page, small_fleet)
 
 
 def test_plain_dbt_is_logged_however_it_ends(marts, small_fleet):
@@ -112,7 +118,7 @@ def test_plain_dbt_is_logged_however_it_ends(marts, small_fleet):
     part = dbt(small_fleet, "build", "--select", "fct_fleet_capacity", variables=variables)
     run = newest(marts)
     assert part.succeeded and (run["outcome"], run["n_scores"]) == ("built", None)
-    assert "class=state" not in pages.fleet_page(marts_of(small_fleet), MARTS)
+    assert "class=state" not in shown(pages.fleet_page, small_fleet)
 
     # A model refuses the parameters. Its transaction is rolled back, but the run log must not be.
     others = {**variables, "ciris_scoring_parameters": {"lambda_c": 6}}
@@ -120,14 +126,14 @@ def test_plain_dbt_is_logged_however_it_ends(marts, small_fleet):
     run = newest(marts)
     assert (run["command"], run["outcome"], run["n_scores"]) == ("dbt", "refused", None)
     assert "parameter_set_id" in run["message"] and "\n" not in run["message"]
-    assert "A run was refused" in pages.fleet_page(marts_of(small_fleet), MARTS)
+    assert "A run was refused" in shown(pages.fleet_page, small_fleet)
 
     marts.execute(trigger(".fct_fleet_capacity", "raise exception 'the disk is full';"))
     assert not dbt(small_fleet, "build", variables=variables).succeeded
     run = newest(marts)
     assert run["outcome"] == "failed"
     assert run["message"].startswith("int_runs: ") and "the disk is full" in run["message"]
-    assert "The last run failed." in pages.fleet_page(marts_of(small_fleet), MARTS)
+    assert "The last run failed." in shown(pages.fleet_page, small_fleet)
     marts.execute(NO_TRIGGER)
     n_runs = len(runs(marts))
     retried = dbt(small_fleet, "retry")
@@ -183,7 +189,8 @@ def test_new_and_newly_critical_alerts_are_passed_to_the_on_alert_command(
     read_alerts = AfterRun.read_alerts
 
     def read_others(after_run: AfterRun, connection: psycopg.Connection, marts: Relations) -> None:
-        """Before the run, one alert was not raised and another one was only a warning."""
+        """Read an earlier state: one alert is not raised yet, one is only a warning, one is raised that is closed now,
+        and one verdict is "wait"."""
         with connection.transaction(force_rollback=True):
             change = f"{SCHEMA}.fct_capacity_alerts where capacity_alert_id = %s"
             connection.execute(f"delete from {change}", [added["capacity_alert_id"]])
@@ -235,13 +242,10 @@ def test_new_and_newly_critical_alerts_are_passed_to_the_on_alert_command(
             assert newest(marts)["exit_code"] == 0
 
 
-def test_a_run_without_news_sends_nothing_and_a_failed_one_says_why(
-    small_fleet, monkeypatch, nothing_to_build
-):
+def test_only_news_and_failures_are_sent(small_fleet, monkeypatch, nothing_to_build):
     with receiver() as (address, received):
-        monkeypatch.setenv(
-            "CIRIS_NOTIFY", f"http://{address}/hook jsons://no-such-host.invalid json://{address}/x"
-        )
+        addresses = f"http://{address}/hook jsons://no-such-host.invalid json://{address}/x"
+        monkeypatch.setenv("CIRIS_NOTIFY", addresses)
         assert invoke(small_fleet).exit_code == 0 and received == []
         failed = invoke(small_fleet, "--vars", "{ciris_scoring_period: week}")
         assert failed.exit_code == 2 and "notification 2 (jsons) was not sent" in failed.stderr
@@ -267,7 +271,7 @@ def test_unusable_address_or_command_is_refused_before_the_run(small_fleet, mart
 
 @contextmanager
 def receiver() -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """A server on loopback that keeps the JSON it gets, except at /404. Yield its address and the kept messages."""
+    """Start an HTTP server that keeps the JSON it gets, except at /404; yields its address and the kept messages."""
     received: list[dict[str, Any]] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -289,9 +293,3 @@ def receiver() -> Iterator[tuple[str, list[dict[str, Any]]]]:
         finally:
             server.shutdown()
             thread.join()
-
-
-def marts_of(database: Database) -> psycopg.Connection:
-    connection = database.connect()
-    connection.execute(f"set search_path to {SCHEMA}")
-    return connection

@@ -58,7 +58,7 @@ BY_SQL = {
 def query(sample_copy: Database, tmp_path_factory: pytest.TempPathFactory) -> Query:
     """Function that returns the rows of `mf query` on the sample.
 
-    In the last five days, one agent first has rows without a score and then no rows.
+    In the last five days of the sample, one agent first has rows without a score for two days and then no rows.
     """
     folder = tmp_path_factory.mktemp("project")
     copy_project(REPOSITORY, folder)

@@ -1,9 +1,8 @@
-"""Compare the numbers that people and programs read with the marts: API, pages, JSON of the report, `explain` and
-Grafana.
+"""Compare the numbers that are shown with the marts: API, pages, JSON of the report, `explain` and Grafana.
 
 Each reader below is a function that yields the shown values as `Shown`: mart, key of the row, column and value. One
-test compares them with the marts. The sample was scored with the threshold 0.6 and then run again with 0.8, so the
-newest rows have another threshold than the final ones.
+test compares them with the marts. The sample is scored with the threshold 0.6 and then again with 0.8, so the newest
+rows have another threshold than the final rows.
 """
 
 from __future__ import annotations
@@ -82,9 +81,9 @@ def expanded(query: str, threshold: float | None = None, window_days: int = 7) -
     return query
 
 
-# --- what the marts have ---------------------------------------------------------------------------------------------
+# --- expected values -------------------------------------------------------------------------------------------------
 
-# Queries for values that readers compute from the marts. Their names are used like those of marts.
+# Queries of values that readers compute from the marts. Their names are used like the names of marts.
 COMPUTED = {
     "scores": """
         select scores.*, categories.label as steady_label, compared_as_of, score_before, change, not_comparable_because,
@@ -114,7 +113,7 @@ COMPUTED = {
     "issues": "select issue, sum(n) as n, count(distinct agent_id_hash) as n_agents from fct_data_quality group by 1",
     "issue days": "select issue, to_char(period_start at time zone 'UTC', 'MM-DD') as day, sum(n) as n"
     " from fct_data_quality group by 1, 2",
-    # Alerts and red flags, each with the as-of before it.
+    # Alerts and red flags, each with the previous as-of.
     "raised": """
         select raised.*, before from (
             select agent_id_hash, window_days, as_of, kind as name, severity from fct_capacity_alerts
@@ -155,8 +154,8 @@ class Expected:
         return self.index(mart, tuple(key)).get(tuple(key.values()), [])
 
     def add_raised(self) -> None:
-        """Add to each alert and red flag since when it has been raised: the first of its consecutive as-ofs, or None if
-        that is the oldest as-of. Add to each score the names and titles of its alerts and red flags.
+        """Add to each alert and red flag the as-of since which it has been raised without a break, or None if this is
+        the oldest as-of. Add to each score the names and titles of its alerts and red flags.
         """
         since: dict[tuple, datetime | None] = {}
         of_score = defaultdict(list)
@@ -175,8 +174,8 @@ class Expected:
 
 
 def is_shown(value: Any, shown: Any, column: str) -> bool:
-    """Return whether a shown value is that of the mart. JSON must be exact. In texts, scores are cut to three decimals
-    and bounds to two.
+    """Return whether a shown value is the value of the mart. In JSON it must be exact. In texts, scores are cut to
+    three decimals and bounds to two.
     """
     if isinstance(value, datetime) and isinstance(shown, str):
         return datetime.fromisoformat(shown) in (value, value.replace(microsecond=0))
@@ -193,7 +192,7 @@ def is_shown(value: Any, shown: Any, column: str) -> bool:
     return cut(float(value), places) == digits.removeprefix("+")
 
 
-# --- what each reader shows ------------------------------------------------------------------------------------------
+# --- readers: API ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -228,7 +227,7 @@ class At:
         return self.of(agent, **more)
 
     def get(self, path: str, **asked: Any) -> Any:
-        """Return an answer of the API at the as-of, without the members that differ between equal requests."""
+        """Return an answer of the API at the as-of, without the members that differ when a request is repeated."""
         asked = {"as_of": self.as_of.isoformat(), "window_days": self.window_days, **asked}
         params = {name: value for name, value in asked.items() if value is not None}
         response = self.client.get(SCORING + path, params=params)
@@ -274,7 +273,7 @@ NOT_OF_MARTS = {
     "permission", "permissions", "events", "traces", "non_exempt_actions", "lowered_by", "failure_mode",
     "missing_traces", "last_traced_at", "words",
 }  # fmt: skip
-"""Members of JSON objects that are not compared, because no mart has a column of their meaning."""
+"""Members of JSON objects that are not compared, because no mart has such a column."""
 NOT_OF_MART = {
     ("fct_score_attribution", "n_traces"), ("fct_capacity_alerts", "since"), ("fct_record_signs", "since"),
 }  # fmt: skip
@@ -418,7 +417,7 @@ def metrics(at: At) -> Iterator[Shown]:
         yield Shown("alert counts", key, "n", n)
 
 
-# --- pages -----------------------------------------------------------------------------------------------------------
+# --- readers: pages --------------------------------------------------------------------------------------------------
 
 
 def fleet_page(at: At) -> Iterator[Shown]:
@@ -539,7 +538,7 @@ def quality_page(at: At) -> Iterator[Shown]:
                 yield Shown("issue days", {"issue": issue, "day": day}, "n", n)
 
 
-# --- commands and Grafana --------------------------------------------------------------------------------------------
+# --- readers: commands and Grafana -----------------------------------------------------------------------------------
 
 
 def report_json(at: At) -> Iterator[Shown]:
@@ -574,7 +573,7 @@ PANEL_COLUMNS = {
 }  # fmt: skip
 
 
-# --- the walker ------------------------------------------------------------------------------------------------------
+# --- the comparison --------------------------------------------------------------------------------------------------
 
 Read = Callable[[At], Iterator[Shown]]
 OF_ANY_AS_OF: dict[Read, str] = {
@@ -590,7 +589,7 @@ WITHOUT_AS_OF: dict[Read, str] = {
     api_parameters: "dim_scoring_parameters", runs_page: "runs", quality_page: "issues",
 }  # fmt: skip
 READERS = {**OF_ANY_AS_OF, **OF_NEWEST, **WITHOUT_AS_OF}
-"""The mart whose rows each reader must show completely. For a reader of an as-of these are the rows of its as-of and
+"""For each reader, the mart of which it must show every row. A reader of an as-of must show its rows of this as-of and
 window.
 """
 
@@ -678,7 +677,7 @@ def test_asked_threshold_applies_to_every_as_of(world):
 
 @pytest.fixture
 def marts(marts: psycopg.Connection) -> psycopg.Connection:
-    """A connection to the sample of the first run."""
+    """A connection to the sample that was scored once, with the threshold 0.6."""
     marts.row_factory = dict_row
     return marts
 

@@ -1,6 +1,4 @@
-"""Fuzz tests of signatures and JSON: no changed trace is loaded as verified, and no input
-crashes the reader.
-"""
+"""Fuzz tests of signatures and JSON: no changed trace is loaded as verified, and no input crashes the reader."""
 
 from __future__ import annotations
 
@@ -93,7 +91,7 @@ def test_a_flipped_bit_never_changes_what_is_verified(agent, trace, position, bi
     except Rejected:
         return
     if not agent.generation.signs_ids:
-        # The agent is not signed. Only the loader checks that a key signs for one agent.
+        # The agent_id_hash is not signed. Only the loader checks that a key signs for one agent.
         assume(received.get("agent_id_hash") == trace["agent_id_hash"])
     assert loaded(received) in (None, loaded(trace)), received
 
@@ -191,7 +189,7 @@ UNSIGNED_CHANGES: list[Callable[[random.Random, dict[str, Any]], object]] = [
     lambda source, trace: anywhere(source, trace)["data"].setdefault("csdma", {}),
     lambda source, trace: trace["components"].__setitem__(0, dict(reversed(trace["components"][0].items()))),
 ]
-"""Differences from the signed content that at least one rule permits."""
+"""Changes of a signed trace after which it still verifies by at least one rule."""
 ALTERATIONS: list[Callable[[random.Random, dict[str, Any]], object]] = [
     lambda source, trace: anywhere(source, trace)["data"].update(attempt_index=source.randrange(9)),
     lambda source, trace: anywhere(source, trace)["data"].update(
@@ -208,7 +206,7 @@ ALTERATIONS: list[Callable[[random.Random, dict[str, Any]], object]] = [
 
 
 def varied(source: random.Random, agent: Agent) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return a trace as signed, and as received with random differences."""
+    """Return a signed trace, and a copy with random changes as it is received."""
     signed = agent.trace()
     signed["task_id"] = source.choice([None, signed["task_id"]])
     for component in signed["components"]:
@@ -230,7 +228,7 @@ def varied(source: random.Random, agent: Agent) -> tuple[dict[str, Any], dict[st
 
 @needs_engine
 def test_verdicts_on_altered_traces_agree_with_the_engine(tmp_path):
-    """A trace that verifies is loaded as it was signed. The engine does not have the rules of three generations."""
+    """A trace that verifies is loaded as it was signed. The engine lacks the rules of three generations of agents."""
     source = random.Random(20260601)
     agents = [agent for agent in AGENTS if agent.generation not in (OLD, COMPACT, TWO_FIELDS_OF_2_7)]
     cases = [varied(source, source.choice(agents)) for _ in range(min(CASES, 3000))]

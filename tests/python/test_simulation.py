@@ -1,6 +1,5 @@
 """Tests of the simulated fleets, of the sample, and of loading them into the source tables."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from hashlib import sha256
 
@@ -11,35 +10,30 @@ from ciris_scoring.lab.simulation.fleet import simulate_fleet
 from ciris_scoring.lab.simulation.load import TargetHoldsTraces, load_fleet
 from ciris_scoring.lab.simulation.sample import load_sample, sample_fleet
 from ciris_scoring.lab.simulation.text_formats import copy_text
+from conftest import Database
 
 END = datetime(2026, 6, 15, tzinfo=UTC)
 SMALL = {"agents": 5, "days": 9, "traces_per_day": 10, "seed": 3, "end": END}
 
 
-@pytest.fixture
-def pg_connection(database) -> Iterator[psycopg.Connection]:
+def test_a_table_that_holds_traces_is_refused_before_anything_is_written(database: Database) -> None:
     with database.connect() as connection:
-        yield connection
+        load_fleet(connection, simulate_fleet(**SMALL))
+        connection.execute("delete from cirislens.wbd_deferrals")
+        n = connection.execute("select count(*) from cirislens.covenant_traces").fetchone()[0]
+        with pytest.raises(TargetHoldsTraces) as refusal:
+            load_sample(connection)
+        assert (refusal.value.table, refusal.value.n) == ("cirislens.covenant_traces", n)
+        assert connection.execute("select count(*) from cirislens.wbd_deferrals").fetchone() == (0,)
 
 
-def test_a_table_that_holds_traces_is_refused_before_anything_is_written(
-    pg_connection: psycopg.Connection,
-) -> None:
-    load_fleet(pg_connection, simulate_fleet(**SMALL))
-    pg_connection.execute("delete from cirislens.wbd_deferrals")
-    n = pg_connection.execute("select count(*) from cirislens.covenant_traces").fetchone()[0]
-    with pytest.raises(TargetHoldsTraces) as refusal:
-        load_sample(pg_connection)
-    assert (refusal.value.table, refusal.value.n) == ("cirislens.covenant_traces", n)
-    assert pg_connection.execute("select count(*) from cirislens.wbd_deferrals").fetchone() == (0,)
-
-
-def test_a_load_that_fails_leaves_nothing_behind(pg_connection: psycopg.Connection) -> None:
+def test_a_load_that_fails_leaves_nothing_behind(database: Database) -> None:
     broken = simulate_fleet(**SMALL)
     broken.traces.loc[len(broken.traces) - 1, "signature_key_id"] = "x" * 65
-    with pytest.raises(psycopg.errors.StringDataRightTruncation):
-        load_fleet(pg_connection, broken)
-    assert pg_connection.execute("select to_regnamespace('cirislens')").fetchone() == (None,)
+    with database.connect() as connection:
+        with pytest.raises(psycopg.errors.StringDataRightTruncation):
+            load_fleet(connection, broken)
+        assert connection.execute("select to_regnamespace('cirislens')").fetchone() == (None,)
 
 
 DIGESTS = {

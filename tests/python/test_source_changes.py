@@ -57,7 +57,7 @@ def test_run_checks_from_the_first_change(published, change: str):
 
 
 def test_late_row_that_replaces_a_deleted_row_is_counted(published):
-    """The row is older than the restatement window. The late row has the same time and another agent."""
+    """The deleted row is older than the restatement window. The late row has the same time and another agent."""
     replaced = f"""
         update {TRACES} as gone
         set trace_id = 'late', agent_id_hash = (
@@ -83,7 +83,7 @@ CHANGES_OF_CODE = {
 
 
 def test_changed_code_checks_traces_again(published, tmp_path: Path):
-    """A macro and a seed are changed one after the other; no trace is added."""
+    """A macro and then a seed are changed, while no trace is added or changed."""
     project = tmp_path / "project"
     copy_project(REPOSITORY, project)
     on_the_edge = f"""

@@ -1,4 +1,4 @@
-"""Tests of the static nodes of dbt, which a daily run skips, and of the changes after which a run builds them again."""
+"""Tests that a daily run skips the static nodes of dbt, and that it builds them again after certain changes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SKIPPED = {
 
 @pytest.fixture(scope="module")
 def state(small_fleet: Database) -> Iterator[str]:
-    """Saved state after a run in this database, whose name is part of the digest."""
+    """Saved state after a run. It must run in this database, because the digest depends on the database's name."""
     assert run(small_fleet, as_of=BEFORE).exit_code == 0
     with saved(small_fleet) as state:
         yield state
@@ -122,9 +122,8 @@ def test_change_in_the_database_builds_all_nodes(build):
 
 
 def test_change_of_code_or_variables_builds_all_nodes(database, tmp_path, monkeypatch):
-    """A variable, the readers of the marts, a macro and seeds are changed, one after the other.
-
-    The new rows of the seeds are wrong. dbt must refuse them.
+    """A variable, the readers of the marts, a macro and the seeds are changed, one after the other. The new rows of the
+    seeds are wrong, and dbt must refuse them.
     """
     folder = tmp_path / "project"
     copy_project(REPOSITORY, folder)

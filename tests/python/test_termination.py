@@ -1,4 +1,4 @@
-"""Tests of SIGTERM, by which schedulers and containers end a command: it ends soon with a message and no warning."""
+"""Tests of SIGTERM, by which schedulers end a command. The command must end soon, with a message and no warning."""
 
 from __future__ import annotations
 
@@ -43,10 +43,8 @@ def test_a_run_is_interrupted_and_logged(scored_sample: Database, tmp_path: Path
         with database.connect() as connection:
             log = "select outcome, exit_code from ciris.fct_scoring_runs order by started_at desc limit 1"
             assert connection.execute(log).fetchone() == ("interrupted", 130)
-            still_at_work = (
-                "select count(*) from pg_stat_activity where datname = %s and pid <> pg_backend_pid()"
-            )
-            assert connection.execute(still_at_work, [database.name]).fetchone() == (0,)
+            others = "select count(*) from pg_stat_activity where datname = %s and pid <> pg_backend_pid()"
+            assert connection.execute(others, [database.name]).fetchone() == (0,)
 
 
 def test_an_interrupted_load_by_several_processes_can_be_repeated(database: Database, tmp_path: Path):
@@ -67,5 +65,5 @@ load.Progress.show = lambda *_: (load.say("a chunk is loaded"), signal.pause())
         assert connection.execute("select count(*) from cirislens.covenant_traces").fetchone() == (100,)
 
 
-def test_a_server_ends_as_after_ctrl_c(scored_sample: Database):
+def test_a_server_ends_with_exit_code_0(scored_sample: Database):
     assert ended(["serve", "--port", "0", *at(scored_sample)], "Serving ")[0] == 0

@@ -19,14 +19,10 @@ from dump_for_upgrade import AS_OF, FOLDER, TARGET
 from pipeline import relation_differences, score
 
 FINAL = AS_OF - timedelta(days=3)
-"""The increment keeps the scores up to this as-of."""
+"""Newest as-of whose scores the increment keeps."""
 
 
-@pytest.fixture(
-    scope="module",
-    params=sorted(FOLDER.glob("*.sql.xz")),
-    ids=lambda dump: dump.name.removesuffix(".sql.xz"),
-)
+@pytest.fixture(scope="module", params=sorted(FOLDER.glob("*.sql.xz")), ids=lambda dump: dump.name)
 def upgraded(
     request: pytest.FixtureRequest, scored_sample: Database, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Database]:
@@ -34,12 +30,7 @@ def upgraded(
     with copy_of(scored_sample, tmp_path_factory.mktemp("upgraded")) as database:
         psql = [database.server.programs / "psql", "--quiet", "--no-psqlrc", "--set=ON_ERROR_STOP=1"]
         statements = lzma.decompress(request.param.read_bytes())
-        subprocess.run(
-            [*psql, database.server.conninfo(database.name)],
-            input=statements,
-            stdout=subprocess.DEVNULL,
-            check=True,
-        )
+        subprocess.run([*psql, database.conninfo], input=statements, stdout=subprocess.DEVNULL, check=True)
         yield database
 
 
@@ -61,7 +52,7 @@ def test_no_column_of_a_released_mart_is_gone_or_has_moved(upgraded: Database) -
 
 
 def test_an_increment_continues_from_a_released_version(upgraded: Database, tmp_path: Path) -> None:
-    """Final rows are those of the released version, and recent rows those of a run from scratch."""
+    """Final rows must equal those of the released version, and recent rows those of a run from scratch."""
     embedded.write_profile(tmp_path, upgraded.server, database=upgraded.name, schema=TARGET)
     with upgraded.connect() as connection:
         marts = connection.execute(
@@ -71,7 +62,7 @@ def test_an_increment_continues_from_a_released_version(upgraded: Database, tmp_
         ).fetchall()
 
         def divide(schema: str, final: str, recent: str) -> None:
-            """Copy the rows of the marts into two schemas: those that the increment keeps, and all others."""
+            """Copy the rows of the marts into two new schemas: up to FINAL, and after it."""
             for name, condition in ((final, "<="), (recent, ">")):
                 connection.execute(f"create schema {name}")
                 for (mart,) in marts:
@@ -87,6 +78,5 @@ def test_an_increment_continues_from_a_released_version(upgraded: Database, tmp_
             scores = connection.execute(f"select count(*) from {schema}.fct_capacity_scores")
             assert scores.fetchone() > (100,)
         assert relation_differences(connection, "final_before", "final") == [], "a final row has changed"
-        assert relation_differences(connection, "recent_fresh", "recent") == [], (
-            "a recent row is not that of a first run"
-        )
+        different = relation_differences(connection, "recent_fresh", "recent")
+        assert different == [], "a recent row differs from that of a run from scratch"

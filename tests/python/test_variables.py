@@ -52,7 +52,7 @@ REFUSED_ALONE = {
     "ciris_scoring_period": "Day",
     "ciris_run_record": {"id": "x"},
 }
-"""Wrong values of variables that dbt reads before it checks the others."""
+"""Wrong values of variables that dbt reads before it checks the other variables."""
 NUMBER = {"kind": "number", "default": 0.2, "minimum": 0, "maximum": 1}
 PARAMETERS = {
     "lambda_c": {"kind": "number", "default": 5, "minimum": 2, "maximum": 10},
@@ -146,7 +146,7 @@ def test_a_wrong_value_of_a_variable_that_decides_parsing_is_refused(small_fleet
     assert "ciris_time_spine is 'false', but must be true or false" in outcome.said
 
 
-def test_unknown_names_are_found_wherever_a_root_project_writes_them():
+def test_unknown_names_are_found_wherever_a_root_project_sets_them():
     root = {
         "ciris_sorce": "events",
         "theirs": 1,
@@ -163,8 +163,8 @@ def test_unknown_names_are_found_wherever_a_root_project_writes_them():
 
 
 @pytest.mark.parametrize("name", ["scoring_period", "ciris_scoring_periods"])
-def test_a_root_project_gives_no_variable_by_another_name(name):
-    """Otherwise the command would score with the default value. Variables of the root project's own are accepted."""
+def test_a_misspelt_variable_of_a_root_project_is_refused(name):
+    """Otherwise the command would score with the default value. Other variables of the root project are accepted."""
     _check_names({"their_schema": "x", "as_of": "x"}, VARIABLES, {"as_of": None}, is_root=False)
     with pytest.raises(InputError, match="did you mean ciris_scoring_period"):
         _check_names({name: "hour"}, VARIABLES, {}, is_root=False)

@@ -17,7 +17,7 @@ from ciris_scoring.statistics.setting import Setting
 from conftest import Database
 from nasty_fleet import START, nasty_fleet
 from pipeline import load_rows
-from test_bad_input import Dbt, dbt, run
+from test_bad_input import dbt, run
 
 DAYS = 10
 AS_OF = START + timedelta(days=DAYS)
@@ -30,8 +30,8 @@ COMPUTED_AT = "select max(computed_at) from int_windows"
 
 @pytest.fixture(scope="module")
 def database(module_database: Database) -> Database:
-    """A scored random fleet. One agent has eight episodes at the same time, of which only the order of the traces says
-    which one follows which.
+    """A scored random fleet. One agent has eight episodes at the same time, which only the audit numbers of the traces
+    put into an order.
     """
     database = module_database
     fleet = nasty_fleet(3, agents=5, days=DAYS)
@@ -61,9 +61,10 @@ def connection(database: Database) -> Iterator[psycopg.Connection]:
         yield connection
 
 
-def rebuilt(database: Database) -> Dbt:
-    """Build int_windows alone. After a first run it computes all as-ofs."""
-    return dbt(database, "run", "--select", "int_windows", variables={"ciris_as_of": AS_OF.isoformat()})
+def rebuild(database: Database) -> None:
+    """Build only int_windows. The only run before was a first run, so it computes all as-ofs again."""
+    done = dbt(database, "run", "--select", "int_windows", variables={"ciris_as_of": AS_OF.isoformat()})
+    assert done.succeeded, done.said
 
 
 @pytest.mark.parametrize(
@@ -79,8 +80,7 @@ def test_chunks_and_blocks_do_not_change_results(
     monkeypatch.setattr(f"{module}.blocks", partial(blocks, block_periods=block_periods))
     before = connection.execute(WINDOWS).fetchall()
     computed_at = connection.execute(COMPUTED_AT).fetchall()
-    done = rebuilt(database)
-    assert done.succeeded, done.said
+    rebuild(database)
     assert connection.execute(WINDOWS).fetchall() == before
     assert connection.execute(COMPUTED_AT).fetchall() != computed_at
 
@@ -92,8 +92,7 @@ def test_order_of_rows_on_disk_does_not_change_results(database, connection):
             f"create temporary table {table}_kept as select * from {table}; truncate {table};"
             f"insert into {table} select * from {table}_kept order by md5({table}_kept::text)"
         )
-    done = rebuilt(database)
-    assert done.succeeded, done.said
+    rebuild(database)
     assert connection.execute(WINDOWS).fetchall() == before
 
 

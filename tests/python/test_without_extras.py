@@ -1,4 +1,4 @@
-"""Test of the package without extras: its core can be imported, and other commands name the extra that they need."""
+"""Test of the package without extras: its core can be imported, and commands that need an extra name it."""
 
 import json
 import os
