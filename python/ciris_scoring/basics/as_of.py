@@ -7,16 +7,17 @@ from typing import Any
 from ciris_scoring.basics.errors import InputError, shown
 
 PERIODS = {"day": timedelta(days=1), "hour": timedelta(hours=1)}
-"""Length of each scoring period."""
+"""Length of each scoring period (scoring.md §1)."""
 
 _ALLOWED = "Write an ISO 8601 time, such as 2026-06-15 or 2026-06-15T06:00:00Z."
 _OVER = "Write an as-of that is over, or leave it out."
 
 
 def parse_time(value: Any, name: str) -> datetime:
-    """Parse a time; without an offset it is UTC.
+    """Parse a time and return it in UTC. A time without an offset is UTC.
 
     :param value: text in ISO 8601, or a date or datetime that YAML has parsed.
+    :param name: what the message calls the value, such as ``--as-of``.
     :raises InputError: it is not a time, or lies outside the years 1 to 9999 in UTC.
     """
     try:
@@ -36,7 +37,11 @@ def parse_time(value: Any, name: str) -> datetime:
 
 
 def traces_from(variables: Mapping[str, Any]) -> datetime:
-    """Return the variable ``ciris_traces_from``, a time from 1970 on. Earlier traces are ignored."""
+    """Return the variable ``ciris_traces_from``, a time from 1970 on. Earlier traces are ignored (scoring.md §2).
+
+    :param variables: variables by their names without the prefix.
+    :raises InputError: it is not a time, or lies before 1970.
+    """
     name = "The variable ciris_traces_from"
     moment = parse_time(variables.get("traces_from"), name)
     if moment.year < 1970:
@@ -50,8 +55,12 @@ def traces_from(variables: Mapping[str, Any]) -> datetime:
 def resolve(
     value: Any, period: str, now: datetime, name: str = "--as-of", earliest: datetime | None = None
 ) -> datetime:
-    """Return the as-of of a run: the given time, or now, rounded down to a period end.
+    """Return the as-of of a run: the given time, or now, rounded down to a period end (scoring.md §1).
 
+    :param value: as in :func:`parse_time`; None for now.
+    :param period: day or hour.
+    :param now: present time, with an offset.
+    :param name: what messages call the value.
     :raises InputError: the value is not a time, or lies in the future or before ``earliest``.
     """
     moment = now.astimezone(UTC) if value is None else parse_time(value, name)

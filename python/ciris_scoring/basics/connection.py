@@ -74,7 +74,10 @@ OLDEST_POSTGRESQL = 15
 
 
 def one_row(cursor: psycopg.Cursor) -> TupleRow:
-    """Return the only row of a query."""
+    """Return the only row of a query.
+
+    :raises ValueError: the query returned no row, or several.
+    """
     [row] = cursor.fetchall()
     return row
 
@@ -86,7 +89,7 @@ def table_exists(database: psycopg.Connection | psycopg.Cursor, schema: str, tab
 
 
 def schema_right(connection: psycopg.Connection, schema: str, right: str) -> bool | None:
-    """Return whether the role has a right on a schema; None if the schema does not exist."""
+    """Return whether the role has a right on a schema, usage or create; None if the schema does not exist."""
     query = "select has_schema_privilege(to_regnamespace(quote_ident(%s))::oid, %s)"
     has_right: bool | None = one_row(connection.execute(query, [schema, right]))[0]
     return has_right
@@ -141,7 +144,10 @@ def _open(credentials: Any) -> psycopg.Connection:
 
 @contextlib.contextmanager
 def errors_in_words(project: Project) -> Iterator[None]:
-    """Turn database errors inside the block into DatabaseErrors."""
+    """Turn each psycopg.Error inside the block into a DatabaseError with a hint.
+
+    :raises DatabaseError: a statement in the block fails.
+    """
     try:
         yield
     except psycopg.Error as error:
@@ -166,7 +172,10 @@ def connection_options(credentials: Any) -> dict[str, Any]:
 
 
 def fault_of_pooler(credentials: Any) -> str | None:
-    """Return why the pooler of a database is not fit for plain dbt; None if it is, or if there is none."""
+    """Return why the pooler of a database is not fit for plain dbt; None if it is, or if there is none.
+
+    :raises psycopg.OperationalError: the server is down or refuses the login.
+    """
     try:
         with _open(credentials) as connection:
             refuse_shared_sessions(connection, lambda: _open(credentials), _where(credentials))
@@ -178,7 +187,7 @@ def fault_of_pooler(credentials: Any) -> str | None:
 def prepare_session(
     connection: psycopg.Connection, project: Project, settings: Mapping[str, str] = SESSION_SETTINGS
 ) -> None:
-    """Apply the settings of a session, and its role."""
+    """Apply the settings of a session, and set the role of the target if it has one."""
     connection.execute(session_statement(settings), prepare=False)
     if project.credentials.role:
         connection.execute(sql.SQL("set role {}").format(sql.Identifier(project.credentials.role)))

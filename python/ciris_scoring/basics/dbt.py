@@ -39,6 +39,8 @@ def parse(project: Project) -> Any:
 
     dbt parses again, for seconds, whenever a variable has changed. Therefore variables of this project that only change
     SQL are not passed to dbt. Variables of other projects are passed, because they may affect parsing.
+
+    :raises DbtFailed: the project cannot be parsed.
     """
     parsed = {
         name: value
@@ -50,7 +52,10 @@ def parse(project: Project) -> Any:
 
 def read_relations(project: Project) -> Relations:
     """Return the relations of a project's models. dbt parses the project only if another project uses the package, or
-    if the project names relations in its own way."""
+    if the project names relations in its own way.
+
+    :raises DbtFailed: dbt cannot parse the project.
+    """
     try:
         return relations_of_files(project.project_dir, project.schema)
     except NeedsDbt:

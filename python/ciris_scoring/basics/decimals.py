@@ -14,17 +14,17 @@ def cut(value: float, places: int) -> str:
 
 
 def score(value: float) -> str:
-    """Return a score, a factor, a component or loss points as text."""
+    """Return a score, a factor, a component or loss points as text, cut to ``SCORE_DECIMALS``."""
     return cut(value, SCORE_DECIMALS)
 
 
 def bound(value: float) -> str:
-    """Return a confidence bound as text."""
+    """Return a confidence bound as text, cut to 2 decimals."""
     return cut(value, 2)
 
 
 def change(value: float) -> str:
-    """Return a change of a score as text, with its sign."""
+    """Return a change of a score as text, with its sign, cut to the decimals of scores."""
     return ("" if value < 0 else "+") + score(value)
 
 
@@ -36,5 +36,5 @@ def rounded(value: float, places: int) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share in per cent."""
+    """Return a share from 0 to 1 as text in per cent, rounded to one decimal, such as "12.5 %"."""
     return f"{rounded(100 * share, 1)} %"

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import yaml
 
 FOLDER = Path(__file__).parents[1] / "kinds"
+"""Folder of the files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class Kind:
         """Return SQL that writes the sentence of a case.
 
         :param values: SQL expressions by the names in the sentence. A name without an expression is a column.
+        :param case: key of ``sentences``.
         """
         parts = list(Formatter().parse(self.sentences[case]))
         text = "".join(said.replace("%", "%%") + ("" if name is None else "%s") for said, name, *_ in parts)

@@ -32,6 +32,8 @@ def refuse_shared_sessions(
     sessions, prepared statements of earlier clients still exist under the same names.
 
     :param connection: a new connection in autocommit mode; ``connect`` opens another one like it.
+    :param where: name of the database for the message.
+    :raises DatabaseError: the pooler is in transaction or statement mode.
     """
     pid = backend_pid(connection)
     add_session(pid, connection)

@@ -16,6 +16,7 @@ ENVIRONMENT_VARIABLE = re.compile(
     r"""\{\{\s*env_var\(\s*['"](?P<name>\w+)['"]\s*(,\s*['"](?P<default>[^'"\\]*)['"]\s*)?\)"""
     r"""\s*(\|\s*(?P<filter>as_number|int)\s*)?\}\}"""
 )
+"""Pattern of the only Jinja that is rendered without dbt; see :func:`rendered`."""
 
 
 class NeedsDbt(Exception):
@@ -58,7 +59,12 @@ def load_yaml(file: Path) -> dict[str, Any]:
 
 
 def read_target(file: Path, profile_name: Any, target: str | None) -> tuple[str, str, Credentials]:
-    """Return the names of profile and target, and the credentials of the target, by default the profile's own."""
+    """Return the names of profile and target, and the credentials of the target.
+
+    :param profile_name: name in dbt_project.yml, which may be a template.
+    :param target: None for the profile's own target.
+    :raises NeedsDbt: the profile or the target does not exist, is wrong, or has settings that only dbt can read.
+    """
     name = rendered(profile_name)
     profile = load_yaml(file).get(name)
     outputs = profile.get("outputs") if isinstance(profile, dict) else None

@@ -66,7 +66,10 @@ class Project:
 
 
 def parse_vars(text: str | None) -> dict[str, Any]:
-    """Parse the argument of ``--vars``, which must be a YAML dictionary."""
+    """Parse the argument of ``--vars``, which must be a YAML dictionary.
+
+    :raises InputError: it is not.
+    """
     hint = "Write a YAML dictionary, for example --vars '{ciris_scoring_period: hour}'."
     try:
         variables = yaml.safe_load(text or "{}")
@@ -94,7 +97,10 @@ def own_project() -> Path:
 
 
 def find_project(project_dir: Path | None = None) -> Path:
-    """Return the folder of dbt_project.yml: the given one, or the nearest of this folder and those above it."""
+    """Return the folder of dbt_project.yml: the given one, or the nearest of this folder and those above it.
+
+    :raises ProfileError: there is none.
+    """
     here = Path.cwd()
     above = (folder for folder in (here, *here.parents) if (folder / "dbt_project.yml").exists())
     folder = (project_dir or next(above, here)).resolve()
@@ -124,8 +130,11 @@ def load_project(
 ) -> Project:
     """Find the project and the profile as dbt does, and read both.
 
+    :param project_dir: as in :func:`find_project`.
     :param profiles_dir: folder of profiles.yml. [default: DBT_PROFILES_DIR, this folder if it has a profiles.yml,
         ~/.dbt]
+    :param target: name of a target. [default: the profile's own]
+    :param cli_vars: variables given on the command line, by their full names.
     :raises ProfileError: project or profile is missing, cannot be read, or is not for PostgreSQL.
     :raises InputError: a variable does not exist in the project, or a value is wrong.
     """

@@ -62,7 +62,10 @@ class Relations:
 
 
 def relations_of(manifest: Any, target_schema: str) -> Relations:
-    """Return the relations in dbt's manifest."""
+    """Return the relations in dbt's manifest.
+
+    :param target_schema: schema of the target in the profile.
+    """
     nodes = [
         node
         for node in manifest.nodes.values()

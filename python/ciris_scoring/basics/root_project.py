@@ -35,6 +35,7 @@ def overrides(config: Any, manifest: Any) -> list[str]:
     """Return a message about each setting of a root project that it must not set for nodes of the package.
 
     :param config: dbt's RuntimeConfig of the root project.
+    :param manifest: dbt's manifest of all packages.
     """
     if config.project_name == PACKAGE:
         return []

@@ -18,6 +18,8 @@ from ciris_scoring.basics.pooler import backend_pid
 RUN_LOCK = "ciris_scoring"
 WRITERS_LOCK = "ciris_scoring_writers"
 START_LOCK = "ciris_scoring_start"
+"""Names of advisory locks: of a run, of models that write (in shared mode), and of processes that enter one run, one
+after the other (macros/checks/shared_run.sql)."""
 LOCK_KEY = "hashtext(%(lock)s), hashtext(%(schema)s)"
 HELD = """
     locks.locktype = 'advisory' and locks.granted
@@ -27,7 +29,8 @@ HELD = """
 """Condition on pg_locks: a session holds the advisory lock of a target schema."""
 
 LOCK_SECONDS = 5
-"""Seconds to wait for a lock. After a run was killed, the server ends its sessions about one second later."""
+"""Seconds to wait for a lock. After a run was killed, the server ends its sessions about one second later, because of
+``connection.CHECK_CLIENT``."""
 
 
 @contextlib.contextmanager
@@ -39,7 +42,8 @@ def run_lock(
     It first ends the sessions of an earlier run that lost the lock but still writes.
 
     :param report: gets a line for each database process that was ended.
-    :raises RunInProgress: another session holds the lock for longer than ``LOCK_SECONDS``.
+    :raises RunInProgress: another session holds the lock for longer than ``LOCK_SECONDS``, or a run that has lost the
+        lock still writes.
     """
     deadline = time.monotonic() + LOCK_SECONDS
     while not _execute_on_lock(connection, "pg_try_advisory_lock", RUN_LOCK, schema):
@@ -55,7 +59,10 @@ def run_lock(
 
 
 def is_held(connection: psycopg.Connection, lock: str, schema: str) -> bool:
-    """Return whether a session holds a lock of a target schema."""
+    """Return whether a session holds a lock of a target schema.
+
+    :param lock: ``RUN_LOCK``, ``WRITERS_LOCK`` or ``START_LOCK``.
+    """
     # pg_stat_activity would not work here: within a transaction it does not change.
     query = f"select exists (select 1 from pg_locks as locks where {HELD})"
     return bool(one_row(connection.execute(query, {"lock": lock, "schema": schema}))[0])

@@ -16,6 +16,7 @@ from psycopg.rows import scalar_row
 from ciris_scoring.basics.statements import column_list
 
 DEFAULT_SCHEMA = "cirislens"
+"""Schema of the source tables in production (docs/ciris_scoring_specification.md)."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,8 @@ SOURCE_TABLES: Mapping[str, SourceTable] = {
         key=("batch_id",),
     ),
 }
+"""Tables of a lens that stores whole traces, by their names in the project, with the types of production (scoring.md
+§10)."""
 
 ENGINE_TABLES = ("trace_events", "federation_keys", "federation_revocations", "accord_public_keys")
 """Source tables of a lens that stores events, as the engine ciris-persist creates them."""
@@ -179,6 +182,9 @@ def create_missing_tables(
     same transaction.
 
     In bulk loads, indexes that are built after the rows take a third of the time.
+
+    :param tables: as in :func:`create_source_tables`.
+    :param wanted: tables by their names in the project.
     """
     create_missing_schema(connection, schema)
     # A new cursor, because the row factory of the connection is not known.

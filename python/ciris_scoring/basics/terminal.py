@@ -56,7 +56,10 @@ def accept_any_character() -> None:
 
 
 def plural(n: int, one: str, many: str | None = None) -> str:
-    """Return a number with its noun in the singular or plural."""
+    """Return a number with its noun, for example "1 trace" or "1,200 traces".
+
+    :param many: the plural, if it is not ``one`` with an s.
+    """
     return f"{n:,} {one if n == 1 else many or one + 's'}"
 
 
@@ -93,7 +96,10 @@ def aligned(
 
 
 def wrapped(line: str, columns: int) -> list[str]:
-    """Break printable text into lines at spaces. Further lines are indented by six more columns than the first."""
+    """Break printable text into lines at spaces. Further lines are indented by six more columns than the first.
+
+    :param columns: width of the lines; at least 20 columns are used beside the indentation of the first line.
+    """
     first = line[: len(line) - len(line.lstrip())]
     room = max(columns, len(first) + 20)
     lines, text = [], first

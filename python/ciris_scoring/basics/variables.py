@@ -43,14 +43,15 @@ def number(minimum: float, maximum: float, kind: Any = int | float) -> Check:
 
 
 def size(value: Any) -> bool:
-    """Return whether a value is in the range of PostgreSQL's maintenance_work_mem."""
+    """Return whether a value is text in the range of PostgreSQL's maintenance_work_mem: 1MB to 2147483647kB."""
     kilobytes = {"kB": 1, "MB": 1024, "GB": 1024**2}
     found = re.fullmatch("([1-9][0-9]{0,9})(kB|MB|GB)", value) if isinstance(value, str) else None
     return found is not None and 1024 <= int(found[1]) * kilobytes[found[2]] <= 2**31 - 1
 
 
 def is_name(value: Any) -> bool:
-    """Return whether PostgreSQL keeps the whole name, and dbt and psycopg can quote it."""
+    """Return whether a value is a name that PostgreSQL keeps whole (63 bytes or less), and that dbt and psycopg can
+    quote."""
     unfit = "[\"'%\\0\ud800-\udfff]"
     fits = isinstance(value, str) and value == value.strip() and not re.search(unfit, value)
     return fits and 0 < len(value.encode()) <= 63
@@ -125,7 +126,10 @@ def variable_fault(name: str, value: Any, lock_holder_pid: Any = None) -> str | 
 
 
 def time_of(name: str, value: Any) -> datetime:
-    """Return the time of the variable as_of or traces_from."""
+    """Return the time of the variable as_of or traces_from, in UTC.
+
+    :raises InputError: the value is not a time; for traces_from also if it lies before 1970.
+    """
     return (
         traces_from({name: value}) if name == "traces_from" else parse_time(value, f"Variable {PREFIX}{name}")
     )

@@ -48,6 +48,7 @@ class Acknowledgement:
         """Return whether an alert or red flag counts as seen: it began before the acknowledgement, and did not become
         critical since.
 
+        :param severity: severity at present: critical, warning or red_flag.
         :param since: as-of since which it has been raised, or None if that is unknown.
         """
         is_worse = severity == "critical" and self.severity != "critical"

@@ -54,6 +54,7 @@ class ComponentChange:
 NON_EXEMPT_ACTIONS = ("SPEAK", "TOOL", "MEMORIZE", "FORGET")
 """Actions that affect others or the agent's memory."""
 EXEMPT_ACTIONS = ("OBSERVE", "PONDER", "DEFER", "REJECT", "RECALL", "TASK_COMPLETE")
+"""The other actions of an agent. The endpoint /scoring/parameters publishes both lists."""
 
 
 def non_exempt_traces(
