@@ -23,7 +23,9 @@ from dbt.adapters.postgres.impl import PostgresAdapter
 from dbt_common.exceptions import CompilationError, DbtDatabaseError
 
 METHOD = "in_process"
+"""Value of dbt's setting ``submission_method`` for Python models on PostgreSQL."""
 SAFE_PATH = "set search_path to pg_catalog, pg_temp"
+"""Statement for the search path ``basics.connection.SEARCH_PATH``, which cannot be imported here."""
 CATALOG_SESSIONS = ("list_", "create_", "generate_catalog")
 """Prefixes of the names of sessions in which dbt runs only its own statements."""
 
@@ -42,7 +44,11 @@ class InProcess:
         self._adapter, self._model = adapter, model
 
     def submit(self, compiled_code: str) -> str:
-        """Run the model and return the query that selects its rows."""
+        """Run the model and return the query that selects its rows.
+
+        :raises DbtDatabaseError: a statement of the model failed.
+        :raises DbtRuntimeError: the model raised another error.
+        """
         scope: dict[str, Any] = {"__name__": "dbt_python_model"}
         connections = self._adapter.connections
         with connections.exception_handler(f"Python model {self._model['name']}"):

@@ -150,7 +150,7 @@ def near(marts: Marts, text: str) -> dict[str, Agent]:
         for agent in reversed(found)
         for name in (*agent.former_names, agent.agent_name or "")
     }
-    return dict(names[near] for near in difflib.get_close_matches(text.casefold(), names, n=3))
+    return dict(names[similar] for similar in difflib.get_close_matches(text.casefold(), names, n=3))
 
 
 @dataclass(frozen=True, slots=True)

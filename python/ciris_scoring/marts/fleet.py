@@ -146,7 +146,9 @@ def scores(
 ) -> list[Score]:
     """Read the scores at an as-of in a window, the lowest first. Agents without a score are last.
 
+    :param agent_id_hash: read only the score of this agent.
     :param below: read only scores below this value.
+    :param limit: read at most this number of scores.
     :param raised_at: as-of of the alerts; None for that of the scores. It is later than that if an agent has stopped
     sending traces.
     """

@@ -18,7 +18,9 @@ from ciris_scoring.marts.verdict import Verdict
 TABLE = "permissions"
 COLUMNS = ("name", "threshold", "window_days")
 LONGEST_NAME = 40
+"""Largest number of characters of a name (deciding.md), so that it fits into a column of a table."""
 MOST_PERMISSIONS = 20
+"""Largest number of permissions. Pages show a verdict for each."""
 REMEDY = "Correct permissions.csv and run `dbt seed`."
 
 
@@ -124,6 +126,8 @@ def named(
 ) -> Permission:
     """Return the permission with a name.
 
+    :param found: permissions of the seed.
+    :param threshold: threshold that the user gave besides the name, or None; ``window_days`` is the same for windows.
     :raises InputError: the name is unknown, or the permission has another threshold or window than the given one.
     """
     for one in found:
@@ -163,7 +167,7 @@ def meant(
 
 
 def state(marts: Marts) -> str:
-    """Return a text that changes with the seed."""
+    """Return a text that changes with the seed; empty if there is none."""
     try:
         found = permissions(marts)
     except DatabaseError as error:

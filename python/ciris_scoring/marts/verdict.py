@@ -115,8 +115,8 @@ def _probability(score: "Score", threshold: float) -> float | None:
 
 def evidence_for_grant(score: "Score", threshold: float) -> float | None:
     """Return by what factor the evidence (traces or judged deferrals) would have to grow for a grant if the steady
-    score stayed as it is, or None if no amount is enough. The standard error falls with the square root of the
-    evidence.
+    score stayed as it is, or None if no amount is enough. The standard error of the logarithm of the loss
+    (certainty.md §4b) falls with the square root of the evidence.
     """
     steady, fixed_loss = score.capacity_score_steady, score.r_ceiling_loss
     if not steady or steady <= threshold or not score.grant_score or fixed_loss is None or not threshold:
@@ -143,7 +143,7 @@ def sure(probability: float) -> str:
 
 
 def verdict(score: "Score", threshold: float) -> Verdict:
-    """Return the verdict on a permission that requires a steady score of at least the threshold."""
+    """Return the verdict on a permission that requires a steady score of at least the threshold (deciding.md)."""
     found: VerdictName
     reviewing = [one.words for one in score.raised if one.reviews]
     probability = _probability(score, threshold)
