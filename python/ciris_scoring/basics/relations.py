@@ -82,6 +82,7 @@ def relations_of(manifest: Any, target_schema: str) -> Relations:
 OWN_NAMES = re.compile(r"macro\s+\w*generate_(schema|alias|database)_name")
 """Definition of a macro of the project that names relations in place of dbt's own rule."""
 PACKAGE_FILES = ("packages.yml", "dependencies.yml")
+"""Files that name the packages of a project. A package may name relations in its own way."""
 NAMING = ("schema", "alias")
 """Settings of dbt_project.yml that name relations. No model of the package sets them in its own file."""
 

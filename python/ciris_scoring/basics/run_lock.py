@@ -21,6 +21,7 @@ START_LOCK = "ciris_scoring_start"
 """Names of advisory locks: of a run, of models that write (in shared mode), and of processes that enter one run, one
 after the other (macros/checks/shared_run.sql)."""
 LOCK_KEY = "hashtext(%(lock)s), hashtext(%(schema)s)"
+"""SQL of the two parts of a lock's key: its name and the target schema."""
 HELD = """
     locks.locktype = 'advisory' and locks.granted
     and locks.database = (select oid from pg_database where datname = current_database())

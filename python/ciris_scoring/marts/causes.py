@@ -12,9 +12,10 @@ from ciris_scoring.marts.evidence import episodes
 from ciris_scoring.marts.marts import Marts
 
 LARGE = 0.05
-"""Points that a loss component must cost to be called large."""
+"""Points from which on a loss component is called large. The value is a choice."""
 MANY_NAMED = 1000
-"""Maximum number of agents whose single events are looked up. They are the agents with the largest losses."""
+"""Maximum number of agents whose single events are looked up, which takes time. They are the agents with the largest
+losses."""
 NOTHING = "Nothing lowers the score."
 LONGEST_NAME = 24
 """Maximum width of a name or a failure mode in a sentence, in columns of a terminal."""
@@ -39,6 +40,7 @@ class Cause(NamedTuple):
 
 Row = Mapping[str, Any]
 
+# Score of each agent with its largest loss component besides the fixed cost. The agent with the largest loss is first.
 FACTS = """
     with largest as (
         select distinct on (agent_id_hash) agent_id_hash, loss_component, points_lost
@@ -83,6 +85,7 @@ UNTRUSTED = """
     where last_registered_at is null or traced_at > last_registered_at
     group by agent_id_hash
 """
+# Last change of the name in the window.
 LAST_RENAMES = """
     select distinct on (agent_id_hash) agent_id_hash, traced_at, previous_agent_name, agent_name
     from {fct_trace_checks}
@@ -94,6 +97,7 @@ LAST_RENAMES = """
         and is_identity_change
     order by agent_id_hash, traced_at desc
 """
+# Numbers of the window's judged deferrals: all, and those that lost value, by reason.
 POOR_DEFERRALS = """
     select
         agent_id_hash,

@@ -7,7 +7,9 @@ from functools import cache
 from ciris_scoring.basics.project import own_project
 
 ENTRY = re.compile(r"\*\*(.+?)\.?\*\*,?(.*)", re.DOTALL)
+"""Paragraph of an entry: the term in bold, then its meaning."""
 LINK = re.compile(r"\[([^]]*)\]\([^)]*\)")
+"""Link in Markdown, of which only the text is shown."""
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ class Publication:
     low_capacity_threshold: float
 
 
+# All fields of Publication but the identity.
 PUBLICATION = """
 select
     (select max(scored_at) from {fct_capacity_scores}) as scored_at,

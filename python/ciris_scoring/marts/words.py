@@ -59,6 +59,7 @@ FACTOR_WORDS = {
         "coherent; older signals have less weight.",
     ),
 }
+"""Words for each factor, with the formulas of scoring.md §3 to §7."""
 
 FACTOR_NAMES = {factor: words.name.capitalize() for factor, words in FACTOR_WORDS.items()}
 

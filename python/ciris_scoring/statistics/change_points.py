@@ -29,6 +29,7 @@ YOUNG_DAYS = 14
 """A change is recent if the present behaviour began in this number of days before the as-of (certainty.md §4b)."""
 
 HALF_LOG_TAU = math.log(math.tau) / 2
+"""½ ln 2π, the constant of Stirling's series."""
 
 
 class Estimate(NamedTuple):

@@ -20,16 +20,17 @@ from ciris_scoring.statistics.residuals import EVENT_UNITS, RATES, rate_counts, 
 from ciris_scoring.statistics.windows import CONFIDENCE_UNITS, confidence_in_units
 
 RECENT_DAYS, BASE_DAYS = 42, 90
-"""Days in which a change is looked for, and days of the base. Together they are the lookback horizon of traces."""
+"""Days in which a change is looked for, and days of the base (certainty.md §4). Together they are the lookback horizon
+of traces."""
 TIMES, GAPS = (2, 3, 6), (0.05, 0.10)
 """Sizes of a change that are tried: factors by which a rate grows, and growth of the gap between confidence and
-success."""
+success (certainty.md §4)."""
 ABOVE = 0.7
-"""Standard errors that are added to the rate or the gap before a change, because it is an estimate."""
+"""Standard errors that are added to the rate or gap before a change, because it is an estimate (certainty.md §4)."""
 MOST_BEFORE, MOST_AFTER = 0.9, 0.95
-"""Largest rate before and after a change. The second also limits rates and gaps in losses."""
+"""Largest rate before and after a change. The second also limits rates and gaps in losses (certainty.md §4)."""
 LEAST_GROWTH = 0.02
-"""Smallest growth of the loss of a component, or of a gap, that is looked for in one component alone."""
+"""Smallest growth of a component's loss, or of a gap, that is looked for in one component alone (certainty.md §4)."""
 
 PARTS = (*RATES, "ece")
 """The components that are compared, in the order of the arrays."""

@@ -43,10 +43,11 @@ MIN_EPISODES = 3
 variation. The value is a choice; docs/measuring.md was measured with it."""
 
 MOST_LOG_VARIANCE = 9.0
-"""Largest variance of the logarithms of durations. It keeps the coefficient of variation below 100: √(e⁹ − 1) = 90."""
+"""Largest variance of the logarithms of durations. A choice that keeps the coefficient of variation at √(e⁹ − 1) = 90
+or less."""
 
 MOST_EPISODES = 1_000.0
-"""Largest number of episodes of one agent that count, so that no agent decides for the fleet. The value is a choice."""
+"""Largest number of episodes of one agent that count, a choice so that no agent decides for the fleet."""
 
 UNIT, UNIT_EPISODES = 2.0**-36, 2.0**-30
 """Units of the sums for correlations and for episodes. Sums are integers, so a result does not depend on the order of

@@ -23,11 +23,13 @@ from ciris_scoring.statistics.residuals import ratio
 from ciris_scoring.statistics.windows import Events
 
 RECENT_WINDOWS, BASE_DAYS = (4, 7, 14, 28, 42), 90
-"""Lengths in days of the recent windows, and number of days before each window with which it is compared."""
+"""Lengths in days of the recent windows, and number of days before each window with which it is compared (certainty.md
+§4)."""
 LEAST_EPISODES = 2
-"""Smallest number of episodes in a recent window for ``more_often``."""
+"""Smallest number of episodes in a recent window for ``more_often`` (certainty.md §4)."""
 WORSE_BEFORE, DEFERRALS_BEFORE = 0.25, 0.5
-"""Loss and number of deferrals that are added to the deferrals before the window, because few deferrals say little."""
+"""Loss and number of deferrals that are added to the deferrals before the window, because few deferrals say little
+(certainty.md §4)."""
 
 KINDS = ("longer", "more_often", "judged_worse")
 """Ways in which events can be worse, in the order in which equal values are preferred."""

@@ -17,6 +17,7 @@ LEAST_HOURS = 0.01
 a difference of one second between very short episodes would be a large variation of the logarithms."""
 
 LEAST_LOG_HOURS = float(np.log(LEAST_HOURS))
+"""Natural logarithm of ``LEAST_HOURS``."""
 
 
 class PeriodSums(NamedTuple):

@@ -39,6 +39,7 @@ from ciris_scoring.statistics.windows import (
 )
 
 normal_shares = np.vectorize(normal_share, otypes=[np.float64])
+"""The function ``normal_share``, element by element."""
 
 TRACE_WINDOWS = (3, 7, 14, 28, 56, 90, 132)
 """Lengths in days of the nested windows of traces. The last is the lookback horizon of traces. With twelve windows, the
@@ -48,20 +49,20 @@ EVENT_WINDOWS = (7, 14, 28, 56, 112, 224, 364)
 of 30 days was 0.055 with these windows, and 0.059 with a longest window of 132 days."""
 
 RATE_EVENTS, RATE_MEAN = 0.5, 0.02
-"""Prior of a rate: half an event (Jeffreys 1946, Proceedings of the Royal Society A 186, 453–461), mean 2 %. This prior
-and those below are from certainty.md §4b. They are weak: with the fleet's means in place of theirs, the error of the
-simulated year changed by less than 0.001."""
+"""Prior of a rate: half an event (Jeffreys 1946, Proceedings of the Royal Society A 186, 453–461), mean 2 %. All
+priors are from certainty.md §4b. They are weak: with the fleet's means in place of theirs, the error of the simulated
+year changed by less than 0.001."""
 QUALITY_EVENTS, QUALITY_MEAN = 1.0, 0.2
-"""Prior of the loss of a deferral: one event, mean 0.2."""
+"""Prior of the loss of a deferral: one event, mean 0.2 (certainty.md §4b)."""
 EVENT_WEIGHT, EPISODES_PER_DAY, DEFERRALS_PER_DAY = 0.5, 0.03, 0.3
-"""Prior of the frequencies: half an event, means of one episode a month and two deferrals a week."""
+"""Prior of the frequencies: half an event, means of one episode a month and two deferrals a week (certainty.md §4b)."""
 LOG_HOURS_MEAN, LOG_HOURS_VARIANCE = -1.0, 2.0
 """Prior of the mean logarithm of the hours of an episode: about 20 minutes, with a 95 % range of 1.3 minutes to 6
-hours."""
+hours (certainty.md §4b)."""
 GAP_MEAN, GAP_VARIANCE = 0.03, 0.01
-"""Prior of confidence minus success rate of a bin: 0.03 ± 0.1."""
+"""Prior of confidence minus success rate of a bin: 0.03 ± 0.1 (certainty.md §4b)."""
 SAME_MODE, MODE_PAIRS = 1.0, 4.0
-"""Prior of the share of episodes that repeat the failure mode of the previous episode: one of four."""
+"""Prior of the share of episodes that repeat the previous episode's failure mode: one of four (certainty.md §4b)."""
 
 EFFECT_WINDOW = TRACE_WINDOWS.index(90)
 """Position of the window over which the design effect is measured (certainty.md §4b, "Design effect")."""

@@ -16,6 +16,7 @@ READ_ROWS = 100_000
 """Rows that are read at a time: whole as-ofs, until this number is reached. They take about 100 MB."""
 
 COUNT, REAL, FIELD_COUNTS = Numbers("int8"), Numbers("float8"), Numbers("int8", len(FIELDS))
+"""Types of columns: of a count, a real number, and a count for each of ``FIELDS``."""
 COLUMNS = {
     "window_days": COUNT,
     "baseline_days": REAL,
@@ -30,8 +31,8 @@ COLUMNS = {
 }
 """Columns of ``int_windows`` that red flags compare."""
 
-
 Relations = Mapping[str, sql.SQL]
+"""Relations of the models that are read, by the names in :func:`red_flags`."""
 
 
 def red_flags(dbt: Any, connection: Any, inputs: Mapping[str, str]) -> str:

@@ -16,6 +16,7 @@ from ciris_scoring.basics.errors import StepError
 from ciris_scoring.basics.statements import column_list
 
 Parameters = Mapping[str, Any] | Sequence[Any] | None
+"""Values of the placeholders of a statement, by name or in their order."""
 
 SIGNATURE = b"PGCOPY\n\xff\r\n\x00"
 HEADER = SIGNATURE + bytes(8)
