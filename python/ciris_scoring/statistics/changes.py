@@ -13,9 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ciris_scoring.statistics.design_effects import FLEET_WEIGHT
 from ciris_scoring.statistics.inputs import Booleans, Floats, Integers, Parameters, PeriodSums
-from ciris_scoring.statistics.long_run import DAYS_PER_DEGREE, LEAST_VARIANCE, Present, Sides, nested
+from ciris_scoring.statistics.long_run import LEAST_VARIANCE, Present, Sides, effect_of_steps, nested
 from ciris_scoring.statistics.residuals import EVENT_UNITS, RATES, rate_counts, ratio
 from ciris_scoring.statistics.windows import CONFIDENCE_UNITS, confidence_in_units
 
@@ -125,11 +124,9 @@ def _weekly_effects(bad: Floats, trials: Floats, effect: Floats) -> Floats:
     y, n = bad * np.append(EVENT_UNITS, 1.0), trials
     rate = ratio(y, n)
     squares = ratio(n[:, 1:] * n[:, :-1], n[:, 1:] + n[:, :-1]) * np.diff(rate, axis=1) ** 2
-    degrees = ((n[:, 1:] > 0) & (n[:, :-1] > 0)).sum(axis=1) / DAYS_PER_DEGREE
+    pairs = ((n[:, 1:] > 0) & (n[:, :-1] > 0)).sum(axis=1)
     share = ratio(y.sum(axis=1), n.sum(axis=1))
-    variance = share * (1 - share)
-    observed = squares.sum(axis=1) / DAYS_PER_DEGREE + FLEET_WEIGHT * effect * variance
-    return ratio(observed, (degrees + FLEET_WEIGHT) * variance)
+    return effect_of_steps(squares.sum(axis=1), pairs, effect, share * (1 - share))
 
 
 def _of_rates(bad: Sides, trials: Sides, effect: Floats, weights: Floats) -> tuple[Floats, Floats]:

@@ -313,13 +313,25 @@ def design_effects(
     start = np.maximum(as_of - TRACE_WINDOWS[EFFECT_WINDOW] * periods_per_day, 0)
     in_window = (totals[agent, as_of] - totals[agent, start]).astype(np.float64)
     observed, pairs, squared, bad, trials = np.split(in_window, 5, axis=-1)
-    observed /= VARIATION_UNITS * DAYS_PER_DEGREE
-    degrees = pairs / DAYS_PER_DEGREE
     share = ratio(bad, trials * unit)
     variance = share * (1 - share)
     fleet = np.maximum(LEAST_EFFECT.min(), 1 + (ratio(squared, trials) - 1) * icc[:, : len(RATES) + 1])
-    own = ratio(observed + FLEET_WEIGHT * fleet * variance, (degrees + FLEET_WEIGHT) * variance, 0.0)
-    return np.maximum(np.where(variance > 0, own, fleet), LEAST_EFFECT[: len(RATES) + 1])
+    own = effect_of_steps(observed / VARIATION_UNITS, pairs, fleet, variance)
+    return np.maximum(own, LEAST_EFFECT[: len(RATES) + 1])
+
+
+def effect_of_steps(squares: Floats, pairs: Floats | Integers, prior: Floats, variance: Floats) -> Floats:
+    """Return design effects from the differences of neighbouring days or weeks (certainty.md §4b, "Design effect").
+
+    All arrays and the result have one shape.
+
+    :param squares: sums S of the squared differences, each weighted by n n′/(n + n′).
+    :param pairs: number m of pairs of neighbours.
+    :param prior: design effects with the weight of ``FLEET_WEIGHT`` degrees of freedom; the result where v is 0.
+    :param variance: variance v of an outcome.
+    """
+    observed = squares / DAYS_PER_DEGREE + FLEET_WEIGHT * prior * variance
+    return ratio(observed, (pairs / DAYS_PER_DEGREE + FLEET_WEIGHT) * variance, prior)
 
 
 def _calibration(sums: PeriodSums, present: Present, periods_per_day: int) -> _Part:
