@@ -37,7 +37,7 @@ from test_equals_reference import wrong as wrong_fleet
 from test_healing import wrong as wrong_histories
 from test_late_arrivals import wrong as wrong_late_arrivals
 from test_late_outcomes import wrong as wrong_late_outcomes
-from test_red_flags import wrong_judgements
+from test_red_flags import wrong_red_flags
 
 NOT_COPIED = shutil.ignore_patterns(".git", ".venv*", ".ciris", "target", "logs", "__pycache__", ".*_cache")
 
@@ -60,7 +60,7 @@ def main() -> int:
     chosen = [m for m in listed if not options.words or any(w in m.name for w in options.words)]
     if options.sample:
         chosen = Random(options.seed).sample(chosen, min(options.sample, len(chosen)))
-    survivors, n_processes = [], min(os.cpu_count() or 1, len(chosen))
+    survivors, n_processes = [], os.cpu_count() or 1
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         places: Queue[tuple[Path, Server]] = Queue()
@@ -117,7 +117,7 @@ def applied(copy: Path, mutant: Mutant | None) -> Iterator[None]:
 
 
 CHECKS: dict[str, Callable[[Database], Iterable[str]]] = {
-    "red flags": lambda _: wrong_judgements(),
+    "red flags": lambda _: wrong_red_flags(),
     "cases by day": wrong_cases,
     "reference": lambda database: wrong_fleet(database, 4, OTHER_PARAMETERS, days=12),
     "cases by hour": lambda database: wrong_cases(database, by_hour=True),

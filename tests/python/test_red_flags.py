@@ -75,7 +75,7 @@ def of_plausibility(close: int, n: int) -> dict[str, int]:
     return {"n_plausibilities": n, "n_close_plausibilities": close}
 
 
-JUDGED = {
+FLEETS = {
     # First agent: after 0 unreported of 99 in the baseline, 1 is expected. The probability of 7 or more is 0.000083.
     # Third agent: after 0 of 96 the probability is 0.0001003, which is too large. The second agent has 3, and 3.5 are
     # expected. The last agent has only 2 unreported.
@@ -169,10 +169,10 @@ JUDGED = {
 """Counts of the agents of a fleet, expected red flags by agent, flag and field, and the message of the first flag."""
 
 
-def wrong_judgements() -> Iterator[str]:
-    """Yield the differences from the expected results in ``JUDGED``. The mutation tests use it too."""
+def wrong_red_flags() -> Iterator[str]:
+    """Yield the differences from the expected results in ``FLEETS``. The mutation tests use it too."""
     of_fields = ("n_checked", "n_unreported", "n_contradicted")
-    for name, (rows, expected, message) in JUDGED.items():
+    for name, (rows, expected, message) in FLEETS.items():
         inputs = {}
         for column in ["fleet", *COLUMNS]:
             zero = NOTHING.get(column, per_field() if column.endswith(of_fields) else 0)
@@ -190,4 +190,4 @@ def wrong_judgements() -> Iterator[str]:
 
 
 def test_red_flags_at_the_thresholds_of_their_rules():
-    assert list(wrong_judgements()) == []
+    assert list(wrong_red_flags()) == []

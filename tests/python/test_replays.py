@@ -40,16 +40,16 @@ def test_rows_of_one_moment_keep_their_own_replay(database: Database) -> None:
         create_loose_sources(connection)
         insert_rows(connection, "covenant_traces", rows)
         score(database.profiles_dir, START + timedelta(days=1))
-        verdicts = connection.execute(
+        checks = connection.execute(
             "select trace_id, is_replay_sampled, csdma_plausibility_score, is_replayable, failed_comparisons"
             " from ciris.fct_trace_checks where is_counted"
         ).fetchall()
         assert connection.execute(
             "select distinct is_replayable, failed_comparisons from ciris.fct_trace_checks where not is_counted"
         ).fetchall() == [(None, None)]
-    assert len(verdicts) == 6 + 18
-    for _, is_sampled, plausibility, is_replayable, failed in verdicts:
+    assert len(checks) == 6 + 18
+    for _, is_sampled, plausibility, is_replayable, failed in checks:
         assert is_sampled
         expected = (True, []) if plausibility == float(TRUE) else (False, ["csdma_plausibility_score"])
         assert (is_replayable, failed) == expected
-    assert {is_replayable for trace_id, _, _, is_replayable, _ in verdicts if trace_id} == {True, False}
+    assert {is_replayable for trace_id, _, _, is_replayable, _ in checks if trace_id} == {True, False}

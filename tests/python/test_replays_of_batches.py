@@ -21,7 +21,7 @@ from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.source_schema import create_source_tables
 from conftest import Database
 from signed_batches import GENERATIONS, MIDDLE, NEW, OLD, PROFILE, START, Agent, batch, standard
-from test_load import command, everything, project, reasons, traces, verdicts, write, write_keys
+from test_load import command, everything, project, reasons, traces, verifications, write, write_keys
 
 __all__ = ["project"]
 Json = dict[str, Any]
@@ -86,7 +86,7 @@ def test_the_copy_with_the_signed_thought_id_is_loaded(project, database, tmp_pa
     paths = [write(tmp_path, f"{number}.json", batch([trace])) for number, trace in enumerate(sent)]
     for group in [paths, paths[::-1]] if at_once else [[path] for path in paths * 2]:
         load(project, group, [keys])
-    assert verdicts(database) == {genuine["trace_id"]: (True, "components")}
+    assert verifications(database) == {genuine["trace_id"]: (True, "components")}
     assert audited(database, paths, keys)[1]["n_discrepancies"] == 0
 
 
@@ -134,7 +134,7 @@ def test_copy_with_an_altered_time_is_removed(project, database, tmp_path):
     assert (reasons(summary), len(traces(database))) == (["unconfirmed_field"], 1)
     summary = load(project, [write(tmp_path, "b.json", batch([genuine]))], [keys])
     assert (summary.is_clean, summary.new, summary.replaced) == (True, 0, 1)
-    assert verdicts(database) == {genuine["trace_id"]: (True, "components")}
+    assert verifications(database) == {genuine["trace_id"]: (True, "components")}
 
 
 def test_a_verified_trace_stays_loaded_when_sent_again_without_its_key(project, database, tmp_path):

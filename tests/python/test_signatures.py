@@ -41,7 +41,6 @@ from signed_batches import (
 CASES = int(os.environ.get("FUZZ_CASES", 300))
 """Number of cases of each fuzz test, 10,000 in make soak."""
 AGENTS = [Agent(generation, seed) for seed, generation in enumerate(GENERATIONS)]
-NEW_AGENT = AGENTS[-1]
 VERIFIER = Verifier({agent.key_id: agent.public_bytes for agent in AGENTS})
 
 
@@ -227,7 +226,7 @@ def varied(source: random.Random, agent: Agent) -> tuple[dict[str, Any], dict[st
 
 
 @needs_engine
-def test_verdicts_on_altered_traces_agree_with_the_engine(tmp_path):
+def test_verification_of_altered_traces_agrees_with_the_engine(tmp_path):
     """A trace that verifies is loaded as it was signed. The engine lacks the rules of three generations of agents."""
     source = random.Random(20260601)
     agents = [agent for agent in AGENTS if agent.generation not in (OLD, COMPACT, TWO_FIELDS_OF_2_7)]
@@ -236,12 +235,12 @@ def test_verdicts_on_altered_traces_agree_with_the_engine(tmp_path):
     refused = refusals(tmp_path, records, [batch([received]) for _, received in cases])
     n_verified = Counter[bool]()
     for (signed, received), refusal in zip(cases, refused, strict=True):
-        verdict = VERIFIER.verify(received)
-        if verdict.rule == "two_fields":  # agents sign some traces that the engine refuses
+        result = VERIFIER.verify(received)
+        if result.rule == "two_fields":  # agents sign some traces that the engine refuses
             assert loaded(received) == loaded(signed), (signed, received)
-        elif verdict.rule:
+        elif result.rule:
             assert refusal is None and loaded(received) == loaded(signed), (signed, received)
         else:
-            assert refusal or verdict.reason == "unconfirmed_field", (verdict, received)
+            assert refusal or result.reason == "unconfirmed_field", (result, received)
         n_verified[refusal is None] += 1
     assert all(n > len(cases) // 10 for n in n_verified.values()) and len(n_verified) == 2, Counter(refused)
