@@ -29,7 +29,7 @@ def invoke(*arguments: str | Path, command: click.Command = main) -> Result:
 
 
 def printed(*command: str | Path, **options: Any) -> str:
-    """Run a program, fail if it does not succeed, and return its output."""
+    """Run a program and return its stdout. Fail if its exit code is not 0."""
     done = subprocess.run(command, capture_output=True, text=True, check=False, **options)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -41,8 +41,8 @@ def at(database: Database, project: Path = REPOSITORY) -> list[str]:
 
 
 def refused(result: Result, exit_code: int = 1) -> tuple[str, str]:
-    """Return error and hint of a command that failed without a result; each must be one line without control
-    characters."""
+    """Return the error and the hint of a failed command. Each must be one line without control characters, and stdout
+    must be empty."""
     assert result.exit_code == exit_code, result.output
     assert result.stdout == ""
     assert all(line.isprintable() for line in result.stderr.splitlines()), result.stderr
@@ -53,7 +53,7 @@ def refused(result: Result, exit_code: int = 1) -> tuple[str, str]:
 
 
 class Command:
-    """A program in a new process and session. At the end of a with block it is killed."""
+    """A program in a new process and session. The end of a ``with`` block kills it."""
 
     def __init__(self, *arguments: str | Path):
         self._stderr, path = tempfile.mkstemp()
@@ -68,7 +68,7 @@ class Command:
         return os.pread(self._stderr, 1 << 20, 0).decode()
 
     def wait_until_said(self, pattern: str) -> None:
-        """Wait until the output matches a pattern. Fail if the program ends before."""
+        """Wait until stderr matches a pattern. Fail if the program ends without a match."""
         wait_until(lambda: self.has_ended or re.search(pattern, self.said))
         assert re.search(pattern, self.said), f"never said {pattern!r}:\n{self.said}"
 

@@ -49,7 +49,7 @@ def is_read(event: BaseEvent) -> bool:
 
 
 def make_event(event: BaseEvent, *arguments: object, **options: object) -> None:
-    """Create protobuf messages only for events that are used. Messages of all events take a fifth of a run."""
+    """Create protobuf messages only for events that are used. All events would take a fifth of the time of a run."""
     if is_read(event):
         MAKE_EVENT(event, *arguments, **options)
 
@@ -64,7 +64,7 @@ FIRE_EVENT, EventManager.fire_event = EventManager.fire_event, fire_event
 
 
 def compile_once(environment: Environment, source: object, *arguments: object) -> object:
-    """Cache compiled templates across runs. Compiling each model again takes a tenth of a run."""
+    """Cache compiled templates across runs. Compiling each model again would take a tenth of the time of a run."""
     key = (type(environment), source, *arguments)
     if key not in COMPILED:
         COMPILED[key] = COMPILE(environment, source, *arguments)
@@ -74,13 +74,13 @@ def compile_once(environment: Environment, source: object, *arguments: object) -
 COMPILED: dict[tuple, object] = {}
 COMPILE, Environment.compile = Environment.compile, compile_once
 
-# dbt writes the code of each node into two files. This takes a sixth of a run, and hardly any test reads them.
+# dbt writes the code of each node into two files, which takes a sixth of the time of a run. Hardly any test reads them.
 ParsedNode.write_node = lambda *_: None
 
-# dbt reads each macro three times when it parses. The cache saves a third of the time for all tests.
+# When dbt parses, it reads each macro three times. dbt's cache of macros saves a third of the time of all tests.
 enable_test_caching()
 
-# dbt parses the project again for another server, although the result does not depend on the server.
+# dbt would parse the project again for each server, host and user, although the result does not depend on them.
 SERVER_KEYS = ("host", "port", "user")
 CONNECTION_KEYS = PostgresCredentials._connection_keys
 PostgresCredentials._connection_keys = lambda self: tuple(
@@ -125,7 +125,7 @@ def embedded_postgres() -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def system_postgres() -> Iterator[Server]:
-    """Server of the newest installed PostgreSQL, 15 or later. Without one the test is skipped."""
+    """Server of the newest installed PostgreSQL, 15 or later. If none is installed, the test is skipped."""
     programs = _system_programs()
     if programs is None:
         pytest.skip(f"no PostgreSQL {OLDEST_POSTGRESQL} or newer is installed on the system")
@@ -141,7 +141,7 @@ def system_postgres() -> Iterator[Server]:
         folder.chmod(0o755)
 
     def run(program: str, *arguments: str) -> None:
-        # The output is not captured through a pipe, because the server would inherit it and keep it open.
+        # The output goes to a file. The server would inherit a pipe and keep it open, so reading it would never end.
         with tempfile.TemporaryFile() as output:
             done = subprocess.run(
                 [programs / program, "-D", data_folder, *arguments],
@@ -164,7 +164,7 @@ def system_postgres() -> Iterator[Server]:
 
 @pytest.fixture(params=["embedded", "system"])
 def every_postgres(request: pytest.FixtureRequest) -> Server:
-    """The embedded PostgreSQL 18, then the system's."""
+    """Run the test twice: on the embedded PostgreSQL 18 and on the system's PostgreSQL."""
     return request.getfixturevalue(f"{request.param}_postgres")
 
 
@@ -177,7 +177,7 @@ def database(embedded_postgres: Server, tmp_path: Path) -> Iterator[Database]:
 
 @pytest.fixture
 def every_database(every_postgres: Server, tmp_path: Path) -> Iterator[Database]:
-    """A new database on the embedded server, then on the system's."""
+    """Run the test twice, with a new database on the embedded server and with one on the system's server."""
     with fresh_database(every_postgres, tmp_path) as database:
         yield database
 
@@ -186,7 +186,8 @@ def every_database(every_postgres: Server, tmp_path: Path) -> Iterator[Database]
 def fresh_database(server: Server, folder: Path, template: str = "template1") -> Iterator[Database]:
     """Create a database with a profile, and drop it afterwards.
 
-    The name is the first free one of a few, because dbt parses the project again for each new name.
+    The name is the first free one of test_1, test_2, ... Names are used again, because dbt parses the project again for
+    each new name.
     """
     with psycopg.connect(server.conninfo("postgres"), autocommit=True) as connection:
         taken = {name for (name,) in connection.execute("select datname from pg_database")}
@@ -203,7 +204,7 @@ def fresh_database(server: Server, folder: Path, template: str = "template1") ->
 
 
 def _system_programs() -> Path | None:
-    """Return the folder of the newest installed pg_ctl, or None."""
+    """Return the folder of the newest installed pg_ctl, or None if there is none."""
     debian = {int(folder.parent.name): folder for folder in Path("/usr/lib/postgresql").glob("*/bin")}
     if max(debian, default=0) >= OLDEST_POSTGRESQL:
         return debian[max(debian)]
@@ -253,7 +254,8 @@ def module_database(
 def fleet_until(
     embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[[str | None], str]]:
-    """Function that returns the name of a database to copy: a small fleet, scored up to an as-of or unscored."""
+    """Function that returns the name of a template database with the small fleet, scored up to an as-of (None:
+    unscored)."""
     from test_bad_input import fleet_database, run, saved
 
     with ExitStack() as stack:
@@ -300,13 +302,13 @@ def served(scored_sample: Database) -> Iterator[Any]:
 
 @contextmanager
 def copy_of(database: Database, folder: Path) -> Iterator[Database]:
-    """Create a database with the content of another one, to which no session may be connected."""
+    """Create a copy of a database, to which no session may be connected."""
     with fresh_database(database.server, folder, template=database.name) as copy:
         yield copy
 
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-# The sandbox needs rights that a container lacks. The other flags prevent access to the network.
+# Chromium's sandbox needs rights that a container lacks. The other flags prevent access to the network.
 FLAGS = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync"),
@@ -315,7 +317,7 @@ FLAGS = [
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """The system's Chromium. Without one the test is skipped."""
+    """The system's Chromium. If it is not installed, the test is skipped."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     if CHROMIUM is None:
         pytest.skip("no Chromium is installed on the system (Debian: apt-get install chromium)")

@@ -1,6 +1,6 @@
-"""Convert the traces that tests write into covenant_traces to events, the other format of sources.
+"""Store the rows of covenant_traces also as events, which are the other source format.
 
-Triggers write the events, so that a test can use the same statements for both formats.
+Triggers write the events, so a test can change its sources by the same statements in both formats.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from psycopg import sql
 from ciris_scoring.lab.simulation.events import UNFOLD, create_engine_tables, index_events
 
 AS_EVENTS = {"ciris_source": "events"}
-"""Variable that makes runs read the events. It is needed, because the schema contains both formats."""
+"""Variable with which runs read the events. Without it they would read the traces, because the schema has both."""
 
 # The engine stores an event only once, so a trace that is sent again adds no events.
 _NEW = """(

@@ -43,7 +43,8 @@ def agent_ids(rng: random.Random, n: int) -> list[tuple[str, str]]:
 
 
 def component_value(rng: random.Random, right: Any) -> Any:
-    """Return the right JSON value in most cases. Otherwise it is absent, null, wrong or of another type."""
+    """Return the right JSON value with probability 0.9. Otherwise return null, a wrong value, a value of another type,
+    or "absent", with which the caller omits the value."""
     roll = rng.random()
     if roll < 0.90:
         return right
@@ -53,8 +54,8 @@ def component_value(rng: random.Random, right: Any) -> Any:
 
 
 def components(rng: random.Random, row: Row) -> Row:
-    """Return the JSON components of a trace, with random errors. Two columns of the trace are changed to agree with
-    them in most cases."""
+    """Return the JSON components of a trace, with random errors. In most cases, also change the columns
+    coherence_passed and conscience_passed of the trace to agree with its components."""
 
     def number(value: Decimal | None) -> float | None:
         return None if value is None or not value.is_finite() else float(value)

@@ -1,4 +1,4 @@
-"""Two roles: one that scores with exactly the rights of docs/installing.md, and another one that it must not trust."""
+"""Two roles: the scorer, which has exactly the rights of docs/installing.md, and mallory, an attacker."""
 
 from __future__ import annotations
 

@@ -47,12 +47,12 @@ def wait_until(condition: Callable[[], Any]) -> None:
     """Wait until a condition is true."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not condition():
-        assert time.monotonic() < deadline, "it never happened"
+        assert time.monotonic() < deadline, f"the condition is not true after {PATIENCE_SECONDS} s"
         time.sleep(0.02)
 
 
 def relations(schema: str = SCHEMA) -> Relations:
-    """Return the relations of the models under the schema names of dbt_project.yml."""
+    """Return the relations of all models. The schemas are those of dbt_project.yml."""
     places = {"scoring_windows": Place(f"{schema}_intermediate", "scoring_windows")}
     for path in [*(REPOSITORY / "models").rglob("*.sql"), *(REPOSITORY / "models").rglob("*.py")]:
         layer = path.relative_to(REPOSITORY / "models").parts[0]
@@ -62,7 +62,7 @@ def relations(schema: str = SCHEMA) -> Relations:
 
 
 MARTS = relations()
-"""Relations of the target of the tests."""
+"""Relations in the default target schemas of the tests."""
 
 
 def create_loose_sources(connection: psycopg.Connection) -> None:
@@ -150,8 +150,8 @@ def score(
 
 @contextmanager
 def kept_parsed(profiles_dir: Path, cli_vars: Any = None) -> Iterator[None]:
-    """Give dbt a separate target folder for each database, schema and set of parsing variables. Otherwise dbt would
-    parse the project again after each change of them, which takes longer than many tests.
+    """Give dbt a separate target folder for each profile and set of parsing variables. In a shared folder, dbt would
+    parse the project again whenever one of them changes, which takes longer than many tests.
     """
     key = parsed_for(profiles_dir, cli_vars)
     folder = Path(
@@ -179,8 +179,8 @@ def parsed_for(profiles_dir: Path, cli_vars: Any) -> str:
 
 
 class AnyTimeLoader(TimestamptzLoader):
-    """Loader of timestamps that Python cannot represent. Infinite times become Python's first and last time, times
-    before the year 1 its second day, and times after 9999 its last day.
+    """Load timestamps, also those that Python cannot represent. Infinite times become the first and last time of
+    Python, times before the year 1 become 0001-01-02, and times after the year 9999 become 9999-12-31.
     """
 
     def load(self, data: Buffer) -> datetime:
@@ -255,7 +255,8 @@ def _wrong_rows(
     wrong = []
     for mart, rows in expected.items():
         found = _by_key(connection, schema, mart, as_ofs)
-        wrong += [f"{mart} {key} in one of the two only" for key in rows.keys() ^ found.keys()]
+        wrong += [f"{mart} {key} is missing" for key in rows.keys() - found.keys()]
+        wrong += [f"{mart} {key} is not expected" for key in found.keys() - rows.keys()]
         for key in rows.keys() & found.keys():
             wrong += [f"{mart} {key} {line}" for line in _unequal(rows[key], found[key], tolerance)]
     return wrong
@@ -270,7 +271,7 @@ def _by_key(
     values = [as_ofs] if condition else None
     rows = _query(connection, f"select * from {relation}{condition}", schema, values)
     found = {tuple(row[name] for name in KEYS[mart]): row for row in rows}
-    assert len(found) == len(rows), f"a key of {mart} is there twice"
+    assert len(found) == len(rows), f"two rows of {mart} have the same key"
     return found
 
 
@@ -305,11 +306,11 @@ def attribution_differences(
     parameters_of: Callable[[str], Mapping[str, Any]],
     as_ofs: Iterable[datetime] | None = None,
 ) -> list[str]:
-    """Return all differences between published attribution and changes and the reference implementation.
+    """Return all differences of the published attribution and score changes from the reference implementation.
 
-    Scores and components are taken from the marts.
+    The reference implementation computes them from the published scores and components.
 
-    :param parameters_of: function that returns the overrides of a parameter_set_id.
+    :param parameters_of: function that returns the parameters of a parameter_set_id that are not defaults.
     :param as_ofs: as-ofs to compare; None for all.
     """
     wanted = sorted(_all_as_ofs(connection, schema) if as_ofs is None else as_ofs)
@@ -328,11 +329,11 @@ def attribution_differences(
     ):
         groups: dict[tuple, list[tuple]] = defaultdict(list)
         for key, row in _by_key(connection, schema, mart, wanted).items():
-            # Ties are ordered by component.
+            # Components with equal points are ranked in the order of PARTS.
             groups[key[:-1]].append((direction * row[column], PARTS.index(key[-1]), row["rank"]))
             is_still = "loss_change" in row and not any(expected[mart].get(key, {}).values())
             if is_still and (row["loss_change"] or row["points"]):
-                wrong.append(f"{mart} {key}: {row['loss_change']}, not exactly 0")
+                wrong.append(f"{mart} {key}: {row['loss_change']} and {row['points']} must both be 0")
         for key, places in groups.items():
             if [rank for *_, rank in sorted(places)] != list(range(1, len(PARTS) + 1)):
                 wrong.append(f"{mart} {key}: ranks {sorted(places)}")
@@ -399,15 +400,15 @@ def _unequal(
     return wrong
 
 
-# Columns and tables that always differ between an incremental run and a full refresh: times of the runs, and
-# descriptions of a single run.
+# Columns and tables that always differ between an incremental run and a full refresh: the times of runs, and relations
+# that describe a single run.
 RUN_TIMES = {"scored_at", "computed_at", "latest_scored_at", "published_at", "started_at"}
 LOG_OF_RUNS = ("int_runs", "fct_scoring_runs")
 OF_ONE_RUN = {"int_scoring_run", "int_source_periods", *LOG_OF_RUNS}
 
 
-# Views that combine several rows of a table, and are therefore compared, too. A row of any other view follows from one
-# row of a table.
+# These views combine several rows of a table, so they are compared like tables. A row of any other view follows from
+# one row of a table, so it is equal if the tables are equal.
 ATTRIBUTION = ("fct_score_attribution", "fct_score_comparisons", "fct_score_changes")
 
 

@@ -1,6 +1,7 @@
-"""Call ciris-persist, the engine by which the lens stores traces, in a separate process with another home folder.
+"""Call ciris-persist, the engine with which the lens stores traces, in a separate process with its own home folder.
 
-Run as a program, this file calls the function of a JSON file with the arguments of that file.
+That process runs this file as a program. It reads the name and the arguments of a function of this file from a JSON
+file, and prints the result as JSON.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ needs_engine = pytest.mark.skipif(
 
 
 def store(database: Database, home: Path, files: list[Path], keys: Mapping[str, str]) -> list[str]:
-    """Create the engine's tables, register keys and store batches of JSON lines. Return why batches are refused.
+    """Create the engine's tables, register keys and store batches of JSON lines. Return the reasons of refused batches.
 
     Signatures are not verified, because in a lens the gateway verifies them.
     """
@@ -44,7 +45,7 @@ def store(database: Database, home: Path, files: list[Path], keys: Mapping[str, 
 def refusals(
     home: Path, key_records: Sequence[Mapping[str, Any]], batches: Sequence[Any]
 ) -> list[str | None]:
-    """Return, for each batch, why the engine does not verify it, or None if it does.
+    """Return for each batch the engine's reason to refuse it, or None if the engine verifies it.
 
     :param key_records: rows of the engine's key directory, as `key_record` returns them.
     """
@@ -52,7 +53,7 @@ def refusals(
 
 
 def key_record(key_id: str, ed25519: Ed25519PrivateKey, ml_dsa_65: MLDSA65PrivateKey) -> dict[str, Any]:
-    """Return a row of the engine's key directory, signed with the keys themselves."""
+    """Return a self-signed row of the engine's key directory."""
     envelope = {"key_id": key_id}
     content = json.dumps(envelope, separators=(",", ":")).encode()
     signature = ed25519.sign(content)
@@ -102,7 +103,7 @@ def _refusals(key_records: list[dict[str, Any]], batches: list[Any]) -> list[str
         refusal = None
         try:
             engine.receive_and_persist(json.dumps(batch).encode())
-        except ValueError as error:  # errors of schema or verification; later errors are not ValueErrors
+        except ValueError as error:  # wrong schema or signature; later errors are RuntimeErrors
             refusal = str(error)
         except RuntimeError:
             pass

@@ -36,9 +36,9 @@ def read(connection: psycopg.Connection, query: str, *values: Any, **named: Any)
 
 @contextlib.contextmanager
 def reader(sample: TestDatabase, role: str, folder: Path) -> Iterator[TestDatabase]:
-    """Create a role that may read the marts and nothing else; yields the database with a profile of the role.
+    """Create a role that may only read the marts, and yield the database with a profile of this role.
 
-    :param folder: a folder for the profile.
+    :param folder: folder to which the profile is written.
     """
     profile = (sample.profiles_dir / "profiles.yml").read_text()
     (folder / "profiles.yml").write_text(re.sub("user: .*", f"user: {role}", profile))
@@ -69,7 +69,7 @@ def asking(database: Database, settings: Settings | None = None, **options: Any)
 
 @contextlib.contextmanager
 def running(app: FastAPI) -> Iterator[int]:
-    """Serve the application on a socket; yields its port."""
+    """Serve the application on a socket and yield the port."""
     listening = listen("127.0.0.1", 0)
     serving = LimitedServer(app)
     thread = threading.Thread(target=serving.run, kwargs={"sockets": [listening]})

@@ -1,4 +1,4 @@
-"""Create batches in the formats of all agent versions, signed by all rules with keys of the tests."""
+"""Create batches in the format of each range of agent versions, signed by its rule with keys made for the tests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def standard(content: bytes) -> str:
 
 @dataclass(frozen=True)
 class Generation:
-    """Format, signature rule and spelling of a range of agent versions."""
+    """Format, signature rule and signature encoding of a range of agent versions."""
 
     schema: str | None
     rule: str
@@ -163,7 +163,10 @@ class Agent:
     def trace(
         self, *, text: str = "Grüße, 世界", at: datetime | None = None, **scores: Any
     ) -> dict[str, Any]:
-        """Return the next signed trace, five minutes after the previous one, with given values of components."""
+        """Return the next signed trace, five minutes after the previous one.
+
+        :param scores: values that replace the defaults of fields of components, by field.
+        """
         self.sequence += 1
         started = at or START + timedelta(minutes=5 * self.sequence)
         moment = [(started + timedelta(seconds=second)).isoformat() for second in range(7)]

@@ -37,7 +37,7 @@ def invoke(sample: Database, *arguments: str) -> Result:
 
 
 def acknowledged(sample: Database, *arguments: str) -> str:
-    """Return what the command says, after it has succeeded."""
+    """Run `acknowledge`, which must succeed, and return its output."""
     result = invoke(sample, "acknowledge", *arguments)
     assert result.exit_code == 0, result.output
     return result.stdout
@@ -91,7 +91,7 @@ def test_acknowledgement_ends_with_the_day_and_with_the_alert(sample_copy: Datab
     for change, ends in {
         "reason = 'x'": False,
         f"until = '{TODAY - timedelta(days=1)}'": True,
-        f"until = '{TODAY}', severity = 'warning'": True,  # the alert is critical now
+        f"until = '{TODAY}', severity = 'warning'": True,  # the alert has become critical since
         # The alert ended after 1 June and was raised again on 10 June.
         "severity = 'critical', written_at = '2026-06-01'": True,
     }.items():
@@ -102,7 +102,7 @@ def test_acknowledgement_ends_with_the_day_and_with_the_alert(sample_copy: Datab
         assert (mire["seen"] is None) is ends, change
 
 
-def test_two_people_at_once_are_both_in_the_log(sample_copy: Database):
+def test_concurrent_acknowledgements_are_all_in_the_log(sample_copy: Database):
     acknowledged(sample_copy, "Link", "broken_chain", *SEEN)
     project = load_project(REPOSITORY, sample_copy.profiles_dir)
     names = [f"Person {number}" for number in range(4)]
@@ -121,7 +121,7 @@ def test_rights_of_readers_and_writers(sample_copy: Database, tmp_path: Path):
         assert "may create it" in error
         assert f"grant select, insert on {TABLE} to watcher" in hint.replace('"', "")
         acknowledged(sample_copy, "Link", "broken_chain", *SEEN)
-        assert "Ana" in acknowledged(watcher)  # readers of the alerts may read it
+        assert "Ana" in acknowledged(watcher)  # readers of the alerts may read acknowledgements
         assert "permission denied" in command_line.refused(invoke(watcher, *asked))[0]
         columns = "agent_id_hash, kind, action, severity, seen_by, reason, until"
         connection.execute(f"grant insert ({columns}) on {TABLE} to watcher")

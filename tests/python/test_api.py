@@ -443,7 +443,7 @@ def test_openapi_document_has_descriptions(client):
 
 @pytest.fixture(scope="module")
 def fuzzed(served: ServedDatabase) -> Any:
-    """OpenAPI document of an application that accepts every host name, because schemathesis chooses it."""
+    """OpenAPI document of an application that accepts every host name, because schemathesis chooses the name."""
     asked = create_app(served, Settings(version_seconds=60, local_names_only=False))
     return schemathesis.openapi.from_asgi("/openapi.json", asked)
 
@@ -461,8 +461,8 @@ CHECKS = [
 
 
 def is_within_schema(case: schemathesis.Case) -> bool:
-    """Return whether a case is valid beyond its schema, which cannot say that `to` must not be before `from`, nor
-    which windows and permissions exist.
+    """Return whether a request is certainly valid. The schema cannot express that `to` must not be before `from`, nor
+    that the window and the permission must exist.
     """
     asked = case.query or {}
     return (
@@ -525,7 +525,7 @@ def test_answer_stays_cached_until_a_publication(client, marts):
 
 
 def test_answers_are_not_kept_while_a_run_is_unfinished(client, marts):
-    """Answers are not kept either after a run that failed or was killed. The marts may be partly old and partly new."""
+    """During a run and after one that failed or was killed, some marts may be old and others new."""
     seen: set[str] = set()
 
     def new_tags() -> int:
@@ -549,8 +549,8 @@ def test_answers_are_not_kept_while_a_run_is_unfinished(client, marts):
         assert new_tags() == 1
 
 
-def test_answer_uses_the_publication_at_its_own_time(served, marts):
-    """The server looks for a new publication only once an hour, and the newest as-of changes in between."""
+def test_answer_that_is_not_cached_is_of_the_newest_publication(served, marts):
+    """The server looks for a new publication only once an hour. In between, the newest as-of changes."""
     newest = time_text(AS_OF - timedelta(days=1))
     with asking(served, Settings(version_seconds=3600)) as client, contextlib.ExitStack() as stack:
         get(client, "/parameters")
@@ -755,7 +755,7 @@ def test_terminated_database_session_is_replaced(client, marts):
 
 
 def test_database_that_is_away_and_comes_back(project, sample_copy, monkeypatch, capfd):
-    """Every answer is 503 until the database is back. The log has one message of its loss and one of its return."""
+    """Every answer is 503 until the database is back. The log reports once that it is away and once that it is back."""
     monkeypatch.setattr(database_module, "PROBE_SECONDS", 0.05)
     paths = [f"{SCORING}/capacity/fleet", f"{SCORING}/capacity/Link", "/readyz", "/"]
     close = f"alter database {sample_copy.name} allow_connections "

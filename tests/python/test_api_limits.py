@@ -101,7 +101,7 @@ def test_unusual_request_gets_one_answer_and_is_not_logged(app, capsys, target, 
     ids=["nothing", "headers drop by drop", "a body drop by drop", "after an answer", "idle"],
 )
 def test_slow_request_is_disconnected(app, monkeypatch, sent):
-    """One limit is half a second. The other is an hour, so it cannot be the one that closes the connection."""
+    """The limit under test is half a second. The other limit is an hour, so it does not close the connection."""
     is_idle = sent[-1:] == (b"",)
     monkeypatch.setattr(connections, "REQUEST_SECONDS", 3600 if is_idle else 0.5)
     monkeypatch.setattr(connections, "IDLE_SECONDS", 0.5 if is_idle else 3600)
@@ -122,7 +122,7 @@ def test_slow_request_is_disconnected(app, monkeypatch, sent):
 
 
 def test_client_that_does_not_receive_its_answer_is_disconnected(served, monkeypatch):
-    """The limits of a request do not apply while the client receives its answer."""
+    """Sending an answer has its own limit; the limits for requests and idle connections do not apply to it."""
     cut = threading.Event()
     monkeypatch.setattr(connections.Connection, "cut", lambda self: (self.transport.abort(), cut.set()))
     monkeypatch.setattr(connections, "REQUEST_SECONDS", 0.3)

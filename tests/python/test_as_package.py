@@ -1,4 +1,4 @@
-"""Tests of the package inside another dbt project, integration_tests/, which is the root project of dbt's commands."""
+"""Tests of the package when another dbt project uses it: integration_tests/ is the root project."""
 
 from __future__ import annotations
 
@@ -259,9 +259,8 @@ def test_harmless_setting_is_accepted(manifest, section, settings):
 
 @pytest.fixture
 def build_with(consumer: Consumer) -> Iterator[Callable[..., str]]:
-    """Function that builds with added settings in dbt_project.yml, checks that no row has changed, and returns the
-    message.
-    """
+    """Function that adds settings to dbt_project.yml, checks that a build with them is refused and changes no row, and
+    returns the message."""
     path = consumer.folder / "dbt_project.yml"
     before = path.read_text()
 
@@ -304,7 +303,7 @@ def test_settings_of_the_root_are_refused_before_anything_is_written(consumer, b
 
 @pytest.mark.parametrize(("value", "options"), [(True, []), (False, ["--full-refresh"])])
 def test_a_full_refresh_of_some_nodes_is_refused(build_with, value, options):
-    """Other nodes would then be built by an increment."""
+    """If it were not refused, the other nodes would be built incrementally."""
     said = build_with(
         {"models": {"ciris_scoring": {"marts": {"+schema": "trust", "+full_refresh": value}}}}, *options
     )

@@ -81,7 +81,7 @@ def random_rows(seed: int, agents: int) -> list[dict[str, Any]]:
 
 
 def test_attribution_of_extreme_states_equals_the_reference(sample_copy: Database) -> None:
-    """Random states with several parameter sets replace the scores of the sample."""
+    """The sample's scores are replaced by random states with several parameter sets."""
     with sample_copy.connect() as connection:
         connection.execute(f"set search_path to {SCHEMA}")
         connection.execute(

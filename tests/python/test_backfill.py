@@ -42,7 +42,7 @@ def test_backfill_equals_full_refresh_in_its_range_and_changes_no_other_score(da
 
         done = backfill(database, FIRST, LAST, "--allow-rescoring")
         assert done.exit_code == 0, done.output
-        # Two steps before the range, one in it and one after it. None ends before the first trace.
+        # Two steps check the traces before the range, one scores the range, and one checks the traces after it.
         assert ": 4 steps." in done.output
         after = score_rows(connection, SCHEMA)
         score(database.profiles_dir, NEWEST, full_refresh=True, allow_rescoring=True)

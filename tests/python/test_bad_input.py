@@ -1,4 +1,4 @@
-"""Tests of input that stops a run of the command and of plain dbt, and of incomplete input that does not.
+"""Tests of input that stops `ciris-scoring run` and plain dbt, and of incomplete input that is accepted.
 
 A refusal is one error and one hint, which name the object, its value and the remedy. The exit code is not 0, and the
 published rows are unchanged. Related tests: test_cli.py (database not available), test_malformed_rows.py (invalid
@@ -49,7 +49,7 @@ def fleet_database(server: Server, folder: Path) -> Iterator[Database]:
 
 @contextmanager
 def saved(database: Database) -> Iterator[str]:
-    """Save the state of a database to which no session is connected; yields the name of the copy."""
+    """Copy a database to which no session is connected, and yield the name of the copy."""
     copy = f"saved_{uuid.uuid4().hex[:12]}"
     with administration(database) as connection:
         connection.execute(f"create database {copy} template {database.name} strategy file_copy")
@@ -78,7 +78,7 @@ def marts(
     without: Iterable[str] = (),
     may_be_none: bool = False,
 ) -> dict[str, str]:
-    """Return the md5 of the rows of each mart, or of each table and view of other schemas, except the run log.
+    """Return the MD5 hash of the rows of each table and view of the schemas, except the run log.
 
     :param without: columns that are ignored.
     :param may_be_none: whether the schemas may be empty.
@@ -154,7 +154,7 @@ def run(
 
 
 def refusal(result: Result, exit_code: int | None = None) -> str:
-    """Return error and hint of a command that failed without a result. Each must be one line."""
+    """Return the error and the hint of a failed command as two lines."""
     assert result.exit_code != 0, result.output[-1000:]
     return "\n".join(refused(result, exit_code or result.exit_code))
 
@@ -174,7 +174,7 @@ class Dbt:
 
 
 def parsed(database: Database, variables: Any) -> Any:
-    """Return the parsed project for the variables that influence parsing. It is cached for all tests."""
+    """Return the parsed project. It is cached for each set of variables that influence parsing."""
     from dbt.cli.main import dbtRunner
 
     key = parsed_for(database.profiles_dir, variables)
@@ -191,7 +191,7 @@ def parsed(database: Database, variables: Any) -> Any:
 def dbt(database: Database, *command: str, variables: Any = None) -> Dbt:
     """Run plain dbt in this process without unit tests, and fail if it raises an exception.
 
-    `dbt retry` takes the variables of the previous command. They are given only to find its target folder.
+    `dbt retry` uses the variables of the previous command. Here they only select the target folder.
     """
     from dbt import selected_resources
     from dbt.cli.main import dbtRunner
@@ -208,9 +208,9 @@ def dbt(database: Database, *command: str, variables: Any = None) -> Dbt:
     if variables is not None and command[0] != "retry":
         options += ["--vars", json.dumps(variables)]
     with kept_parsed(database.profiles_dir, variables):
-        # With other variables dbt would parse the project again, which takes longer than most of these tests.
+        # Without the parsed project, dbt would parse, which takes longer than most of these tests.
         manifest = None if command[0] == "parse" else parsed(database, variables)
-        # dbt retry would use the selection of the previous command in this process.
+        # dbt keeps the selection of a command for the process, and a later dbt retry would use it.
         selected_resources.set_selected_resources([])
         outcome = dbtRunner(manifest, callbacks=[listen]).invoke([*command, *options])
     text = "\n".join([*said, str(outcome.exception or "")])
@@ -301,7 +301,10 @@ def missing(table: str, column: str = "", *further: str) -> SourceFault:
 
 
 def wrong_types(table: str, **columns: tuple[str, str]) -> SourceFault:
-    """Return the fault of columns of wrong types. Each has its type and the expression that the message recommends."""
+    """Return the fault of columns of wrong types.
+
+    :param columns: type of each column, and the expression that the message recommends.
+    """
     told = [
         f"cirislens.{table} has columns of types that cannot be read",
         *(f"{column} is {kind} and must be " for column, (kind, _) in columns.items()),
@@ -421,7 +424,7 @@ OF_THE_RUN = {
 
 
 def test_a_changed_parameter_stops_before_scores_change(published):
-    """`dbt run` skips tests, so a test of the data could not prevent that scores of two parameter sets are mixed."""
+    """The refusal cannot be a dbt test of the data, because `dbt run` skips tests and would mix two parameter sets."""
     schemas = (SCHEMA, f"{SCHEMA}_intermediate")
     before = marts(published, schemas=schemas)
     said = [refusal(run(published, variables=CHANGED))]

@@ -69,7 +69,7 @@ def test_wrong_value_of_a_command_is_named(
     scored_sample: Database, tmp_path: Path, monkeypatch, arguments, expected
 ):
     monkeypatch.delenv("CIRIS_API_KEY", raising=False)
-    for module in (explain, report):  # dbt would parse the project, which takes seconds
+    for module in (explain, report):  # without this, dbt would parse the project, which takes seconds
         monkeypatch.setattr(module, "read_relations", lambda _: MARTS)
     given = [argument.replace("{folder}", str(tmp_path)) for argument in arguments]
     place = at(scored_sample) if "--project-dir" not in given else at(scored_sample)[:2]

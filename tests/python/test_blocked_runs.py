@@ -1,4 +1,4 @@
-"""Tests of runs that meet locks of other sessions: readers, backups and maintenance."""
+"""Tests of runs while other sessions (readers, backups, maintenance) hold locks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def database(saved_fleet: tuple[Database, str]) -> Database:
 
 @contextlib.contextmanager
 def open_transaction(database: Database, *statements: str) -> Iterator[tuple[psycopg.Connection, int]]:
-    """Open a transaction, execute statements and leave it idle; yields the connection and its process id."""
+    """Execute statements in a transaction that stays open and idle, and yield its connection and process id."""
     with database.connect() as connection:
         connection.execute("set application_name to 'dashboard'")
         connection.execute("begin")
@@ -73,7 +73,7 @@ def test_locked_relations_name_the_session_in_the_way(database: Database) -> Non
 
 
 def test_run_says_what_it_waits_for_and_lets_readers_pass(database: Database) -> None:
-    """All relations are read meanwhile. One table is locked by another session, and one view has changed."""
+    """During the run, two sessions read all relations, also a view that has changed, and a third one locks a table."""
     change_view(database)
     with database.connect() as connection:
         connection.execute(f"update {SCHEMA}_intermediate.int_runs set state_digest = null")

@@ -24,7 +24,7 @@ from reference import record
 TOLERANCE = 1e-9
 VARIABLES = {"ciris_traces_from": TRACES_FROM.isoformat()}
 AS_OFS = {False: [T], True: [T - timedelta(hours=40), T]}
-"""As-ofs of the runs by day (one) and by hour (two, so that the second is incremental)."""
+"""As-ofs of the runs, by whether they are hourly. There are two hourly runs, so that the second is incremental."""
 
 
 def load(connection: psycopg.Connection) -> None:
@@ -39,14 +39,14 @@ def load(connection: psycopg.Connection) -> None:
 
 
 EMPTY: dict[str, Any] = {"alerts": {}, "red_flags": {}, "issues": {}, "failed": []}
-"""Expected values of an agent that a case does not mention."""
+"""Values of an agent without alerts, red flags, issues or failed comparisons."""
 
 Found = dict[tuple[str, Any, int], dict[str, Any]]
 
 
 def published(connection: psycopg.Connection) -> Found:
-    """Return everything that a case can name by agent, as-of and window, also for agents that have only alerts or
-    issues."""
+    """Return all published values that a case can mention, by agent, as-of and window. Agents without a score are
+    included."""
     found: Found = defaultdict(dict)
     as_ofs = sorted({row.at for case in CASES for row in case.rows})
 

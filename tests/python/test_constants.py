@@ -1,4 +1,4 @@
-"""Tests that macros do not write constants of Python again, and that Python has the defaults of the macros."""
+"""Tests that macros do not repeat constants of Python, and that Python's defaults of parameters equal the macros'."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SQL = {
 }
 
 
-def test_macros_do_not_write_names_of_settings_and_locks() -> None:
+def test_macros_do_not_repeat_names_of_settings_and_locks() -> None:
     settings = "|".join(sorted(SETTINGS_NOT_TO_INHERIT))
     locks = "|".join(
         re.escape(f"hashtext('{CONSTANTS[name]}')") for name in ("run_lock", "writers_lock", "start_lock")

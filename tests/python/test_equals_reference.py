@@ -77,19 +77,22 @@ MOST: dict[str, Any] = {
 def wrong(
     database: Database, seed: int, parameters: Mapping[str, Any], period: str = "day", **size: int
 ) -> list[str]:
-    """Score a random fleet and return its differences from the reference implementation, by hour at some as-ofs."""
+    """Score a random fleet and return its differences from the reference implementation. Hourly scores are compared
+    only at some as-ofs."""
     with database.connect() as connection:
         load_rows(connection, nasty_fleet(seed, **size))
         connection.execute(
             'insert into cirislens.covenant_traces (agent_id_hash, "timestamp")'
             " values ('a', 'infinity'), ('a', '-infinity')"
         )
-        if period == "day":  # a lone trace years ago, which has scores only while a window contains it
+        if period == "day":
+            # The only trace of this agent is years old, so it has scores only while a window contains the trace.
             connection.execute(
                 'insert into cirislens.covenant_traces (agent_id_hash, trace_id, "timestamp", idma_fragility_flag)'
                 " values ('lone', 'first', '2020-01-01Z', true)"
             )
-        # Rows with ids that are refused for every reason, together with a blank name.
+        # Rows with all combinations of a valid, blank, missing and too long agent id, and a valid, blank and too long
+        # trace id. The name is blank.
         connection.execute(
             "alter table cirislens.covenant_traces alter trace_id type text, alter agent_id_hash type text,"
             " alter agent_id_hash drop not null"

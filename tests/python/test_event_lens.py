@@ -1,4 +1,4 @@
-"""Tests of the event format of the lens: batches stored by the lens's engine and by the loader give the same traces,
+"""Tests of the event format of the lens: the events that the lens's engine stores give the same traces as the loader,
 and malformed events are counted and do not stop a run.
 """
 
@@ -59,7 +59,7 @@ def structure(connection: psycopg.Connection) -> tuple[set, set]:
 def test_real_batches_that_the_engine_stores_give_the_rows_that_the_loader_stores(
     database: Database, tmp_path: Path
 ) -> None:
-    """The tables of the simulation have the columns and indexes of the engine's tables, too."""
+    """The engine's tables must also have all columns and indexes of the simulation's tables."""
     keys: dict[str, str] = {}
     for path in REAL.glob("*/public_keys.json"):
         keys |= json.loads(path.read_text())
@@ -80,7 +80,7 @@ def test_real_batches_that_the_engine_stores_give_the_rows_that_the_loader_store
         columns, indexes = structure(connection)
     assert len(loaded) == 318 and loaded.keys() == put_together.keys()
     for key, row in loaded.items():
-        # The loader removes this prefix of an action, stg_cirislens__covenant_traces that of events.
+        # The loader removes this prefix. From events, only stg_cirislens__covenant_traces removes it.
         action = put_together[key]["selected_action"].removeprefix("HandlerActionType.")
         assert put_together[key] | {"selected_action": action} == row | {"event_issues": None}
     assert our_columns <= columns and our_indexes <= indexes and len(our_indexes) == 3
@@ -109,8 +109,8 @@ def write(
 ) -> None:
     """Write the events of a trace, a second apart.
 
-    :param payloads: payloads in place of those of WHOLE, by event type. A list has one payload for each attempt. For
-        None no event is written.
+    :param payloads: payloads that replace those of WHOLE, by event type. A list has one payload for each attempt. If
+        the payload is None, no event is written.
     """
     second = 0
     for event_type, payload in {**WHOLE, **payloads}.items():

@@ -34,7 +34,7 @@ MORPHEUS, MIRE = "da3f08513aac60cf", "744f85804999ee4a"
 
 @pytest.fixture(scope="module", autouse=True)
 def without_parsing() -> Iterator[None]:
-    """Do not parse the project, which takes longer than reading an explanation."""
+    """Replace the reading of relations, which parses the project and takes longer than an explanation."""
     with patch.object(explain_module, "read_relations", return_value=MARTS):
         yield
 
@@ -46,7 +46,7 @@ def project(scored_sample: Database) -> Project:
 
 @pytest.fixture
 def marts(marts: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> psycopg.Connection:
-    """A connection whose changes are rolled back. Explanations read through it."""
+    """A connection whose changes are rolled back. Explanations read through it, so they see the changes."""
     monkeypatch.setattr(explain_module, "connect", lambda _: nullcontext(marts))
     monkeypatch.setattr(explain_module, "read_only", nullcontext)
     return marts

@@ -12,12 +12,12 @@ from test_bad_input import dbt, marts, refusal, restore, run, saved
 BEFORE, NEWEST = "2026-06-14T00:00:00Z", "2026-06-15T00:00:00Z"
 SCORED_UNTIL = BEFORE
 EVIDENCE = (f"{SCHEMA}.fct_trace_checks", f"{SCHEMA}.fct_deferral_verdicts")
-"""Marts that a failed run may change: views on the trace checks, which include those of the failed run."""
+"""Marts that a failed run may change: views that also show the trace checks of the failed run."""
 
 VERDICTS_LEFT_OUT = f"""
     update cirislens.covenant_traces set action_was_overridden = null where "timestamp" >= '{BEFORE}'
     """
-"""Removes verdicts so that the last day has red flags."""
+"""Removes values of action_was_overridden, so that the last day has red flags."""
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def expected(small_fleet: Database) -> dict[str, str]:
     with saved(database) as scored:
         assert run(database, as_of=NEWEST).exit_code == 0
         expected = marts(database, without=RUN_TIMES)
-        # All other marts change in a successful run, so the tests can detect a change.
+        # A successful run changes all other marts, so the tests would notice if a failed run published one.
         unchanged = ("scoring_parameters", "scoring_windows", "capacity_categories")
         assert {name for name in before if before[name] == expected[name]} == {
             f"{SCHEMA}.dim_{name}" for name in unchanged
@@ -86,7 +86,7 @@ FAILURES = {
         spoiled_as_it_is_made("fct_capacity_scores", "update {} set c_score = 2"),
         ['ciris.fct_capacity_scores would have a row that breaks the rule "c_score in [0, 1]"'],
     ),
-    # Only differences are written, so the second row must not be mistaken for the published one.
+    # A run writes only the rows that differ from the published ones, so a second row of a key could stay unnoticed.
     "two rows of one key": (
         spoiled_as_it_is_made("fct_data_quality", "insert into {} select * from {} limit 1"),
         ["at model fct_data_quality", "two rows of one key"],

@@ -84,8 +84,8 @@ EDITS = {
     ),
 }
 
-# Ends a run at its nth statement that creates or writes a table. An error stands for a full disk or a lost connection.
-# It is killed while the statement waits for a lock.
+# Triggers that end a run at its nth statement that creates or writes a table. Either they raise an error, like a full
+# disk, or they wait for a lock, so that the test can kill the run in the middle of the statement.
 DIES = """
     create sequence public.statement;
     create function public.end_made() returns event_trigger language plpgsql as $$
@@ -122,7 +122,7 @@ PLACES = st.integers(0, 999)
 
 
 class Healing(RuleBasedStateMachine):
-    """A database with a random fleet, whose rows arrive bit by bit.
+    """A database with a random fleet, whose rows arrive over time.
 
     :param threads: number of threads of dbt. With one, the order of the statements is always the same.
     """
@@ -137,13 +137,13 @@ class Healing(RuleBasedStateMachine):
         self.is_sound, self.has_died = True, False
         self.has_built = self.has_late_data = self.is_backfill_unfinished = False
         self.advice: list[str] = []
-        """Options that the last run named, with which late data is scored."""
+        """Options of the command that the last run recommended for scoring late data."""
 
     # --- the sources -------------------------------------------------------------------------------------------------
 
     @initialize(source=st.sampled_from(sorted(SOURCES)), period=st.sampled_from(sorted(PERIODS)))
     def begin(self, source: str, period: str) -> None:
-        """Create a fleet. Its first days have arrived."""
+        """Create a fleet whose first days have arrived."""
         self.table, self.at = SOURCES[source]
         self.source = f"cirislens.{self.table}"
         self.period, self.lookback = PERIODS[period]
@@ -178,15 +178,15 @@ class Healing(RuleBasedStateMachine):
         )
 
     def one_row(self, table: str, condition: str, place: int) -> str:
-        """Return a condition that selects one of the rows that meet a condition."""
+        """Return a condition that selects one row, by its place among the rows that meet a given condition."""
         return (
             f"ctid = (select (array_agg(ctid order by {self.at}, rows::text))[1 + {place} % nullif(count(*), 0)]"
             f" from {table} as rows where {condition})"
         )
 
     def in_window(self) -> str:
-        """Return a condition on rows that the next run checks again. If a trace is several events, this holds for all
-        of them."""
+        """Return a condition that selects the rows that the next run checks again. The events of a trace are selected
+        only if all of them are checked again."""
         until = self.final_until()
         begin = "-infinity" if until is None else until.isoformat()
         condition = f"{self.at} >= '{begin}'"
@@ -199,7 +199,7 @@ class Healing(RuleBasedStateMachine):
         return newest and newest - self.lookback * self.period
 
     def publication(self) -> tuple[datetime | None, datetime | None]:
-        """Return the newest as-of and the time of the last publication, or nulls."""
+        """Return the newest as-of and the time of the last publication, or None for both."""
         query = (
             f"select newest_as_of, published_at from {SCHEMA}_intermediate.int_runs"
             " where published_at is not null order by published_at desc limit 1"
@@ -220,7 +220,7 @@ class Healing(RuleBasedStateMachine):
 
     @rule(place=PLACES)
     def late(self, place: int) -> None:
-        """A latecomer arrives, unless a backfill is unfinished: the late data would enter only the rest of it."""
+        """A latecomer arrives, unless a backfill is unfinished: only its remaining steps would score the late data."""
         if self.is_backfill_unfinished:
             return
         self.receive(self.one_row("public.waiting", f"is_latecomer and {self.at} < '{self.now}'", place))
@@ -328,8 +328,8 @@ class Healing(RuleBasedStateMachine):
     def backfill(self, first: int, n: int, step_days: int, death: Death = None) -> None:
         """Score a range of as-ofs again, or the range that the last run named.
 
-        With late data the range is the whole history, because a backfill of less would leave the other as-ofs as they
-        are. If it ends after the newest published as-of, it begins with the restatement window.
+        With late data the range is the whole history, because as-ofs outside the range keep their scores. A range that
+        ends after the newest published as-of also includes the restatement window.
         """
         range_of = self.advice
         if not range_of:
@@ -354,8 +354,8 @@ class Healing(RuleBasedStateMachine):
         if message := self.refused(command, *arguments, death=death, **variables):
             named = re.search(r"ciris-scoring run((?: --[\w-]+(?: \d[\dTZ:-]*| TIME)?)*)", message)
             assert named, f"refused without a command: {message}"
-            # The command with TIME scores earlier as-ofs again. This user scores the present instead, as the message
-            # says too.
+            # A message with "--from TIME" recommends to omit --as-of, or to score earlier as-ofs again. This test does
+            # the former.
             options = [] if "TIME" in named[1] else shlex.split(named[1])
             if "--from" not in options:
                 options += ["--as-of", self.now.isoformat()]
@@ -398,8 +398,8 @@ class Healing(RuleBasedStateMachine):
             result = run(self.database, *arguments, as_of=None, variables=variables)
             return result.exit_code == 0, result.output
         outcome = dbt(self.database, command, *arguments, variables=variables)
-        # A command that dbt refuses at its start writes no results. dbt retry looks for those of the command before,
-        # and fails without any, also after a retry that had nothing to do.
+        # A command that dbt refuses at its start writes no results, so dbt retry uses those of the command before. It
+        # fails if there are none, for example after a retry that had nothing to do.
         if outcome.results is not None:
             self.has_built = bool(outcome.results)
         return outcome.succeeded, outcome.said
@@ -411,8 +411,8 @@ class Healing(RuleBasedStateMachine):
             program += ["--exclude-resource-type", "unit_test"]
         options = [*at(self.database), *arguments, "--vars", json.dumps(variables)]
         command_line = ["sh", "-c", 'exec "$@" >&2', "sh", PROGRAMS / program[0], *program[1:], *options]
-        # This process parses the project with other settings (conftest.py), so another one would parse it again each
-        # time.
+        # The new process has its own target folder, because this process parses with other settings (conftest.py). In
+        # a shared folder, each would parse the project again after the other.
         environment = {"DBT_TARGET_PATH": os.environ["DBT_TARGET_PATH"] + "-killed"}
         with self.database.connect() as holder, patch.dict(os.environ, environment):
             holder.execute("select pg_advisory_lock(%s)", [LOCK])
@@ -428,7 +428,7 @@ class Healing(RuleBasedStateMachine):
 
     @contextmanager
     def dying(self, death: tuple[str, int]) -> Iterator[None]:
-        """End the command inside at a statement."""
+        """Make the command in the ``with`` block fail or wait at its nth statement."""
         how, nth = death
         with self.database.connect() as connection:
             connection.execute(DIES.format(nth=nth, how=HOW[how]))
@@ -448,7 +448,7 @@ class Healing(RuleBasedStateMachine):
                 assert list(self.differences()) == []
 
     def differences(self) -> Iterator[str]:
-        """Score late data as the last run says, and yield the differences from a first run."""
+        """Score late data as the last run recommends, and yield the differences from a first run."""
         if self.execute("run", "--as-of", self.now.isoformat()):
             self.execute("run", "--as-of", self.now.isoformat())
         if self.advice:

@@ -37,7 +37,7 @@ AS_OFS = (START + timedelta(days=10), START + timedelta(days=13))
 SALT = {"ciris_scoring_parameters": {"replay_sample_salt": "a\\'b\\n", "replay_sample_per_period": 3}}
 SCHEMAS = [f"{SCHEMA}{suffix}" for suffix in ("", "_staging", "_intermediate")]
 OF_PLACES = ("int_scoring_run", "int_source_periods")
-"""Relations that depend on the storage positions of source rows, like all columns named row_version."""
+"""Relations that depend on the storage positions of source rows. So do all columns named row_version."""
 # Turkish has a dotted and a dotless i. This locale ignores punctuation, as those of Linux do, and sorts digits as
 # numbers.
 LOCALE = "tr-TR-u-ka-shifted-kn"
@@ -226,7 +226,7 @@ def test_views_run_no_planted_code_for_a_superuser(hostile: Roles) -> None:
 
 
 def test_every_command_succeeds(hostile: Roles, tmp_path: Path) -> None:
-    """`audit` confirms a database that spells actions in another way than the batches."""
+    """`audit` confirms a database that has other case, blanks and prefixes in its actions than the batches."""
     place = at(hostile.database)
     agent = Agent(MIDDLE, 7)
     write(tmp_path, "a.json", batch([agent.trace() for _ in range(5)]))
@@ -256,7 +256,7 @@ def test_every_command_succeeds(hostile: Roles, tmp_path: Path) -> None:
         assert client.get("/").status_code == 200
 
 
-def test_a_column_that_holds_different_texts_for_equal_is_refused(hostile: Roles) -> None:
+def test_column_with_a_nondeterministic_collation_is_refused(hostile: Roles) -> None:
     with hostile.database.connect() as connection:
         create_source_tables(connection, "caseless")
         connection.execute(

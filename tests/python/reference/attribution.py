@@ -28,7 +28,8 @@ Losses = dict[str, Decimal]
 
 
 class Level:
-    """certainty.md §1: loss of each component, which can be infinite, and the points that it takes from 1."""
+    """certainty.md §1: the loss of each component, which can be infinite, and the points that the component takes from
+    a score of 1."""
 
     def __init__(self, state: Mapping[str, float], overrides: Mapping[str, Any]) -> None:
         names = ("lambda_c", "mu_c", "integrity_floor", "mttr_scale_hours", "norm_k", "norm_x0")
@@ -59,18 +60,18 @@ class Level:
             self.points = {name: value * mean for name, value in self.loss.items()}
 
     def of_r(self, u: Decimal) -> Decimal:
-        """Return −ln norm(e^−u)."""
+        """Return h(u) = −ln norm(e^−u)."""
         return (1 + (-self.p["norm_k"] * ((-u).exp() - self.p["norm_x0"])).exp()).ln()
 
     def slope(self) -> Decimal:
-        """Return h'(u) = k x (1 − norm(x)) at x = e^−u."""
+        """Return the derivative h'(u) = k x (1 − norm(x)) at x = e^−u."""
         x = (-self.u).exp()
         return self.p["norm_k"] * x * (1 - (-self.of_r(self.u)).exp())
 
 
 def share(total: Decimal, amounts: list[Decimal]) -> list[Decimal]:
-    """Divide a total in proportion to amounts. Infinite amounts divide it equally among themselves; if all are 0, all
-    get 0."""
+    """Divide a total in proportion to amounts. If some amounts are infinite, they get equal shares and the others 0. If
+    all amounts are 0, all get 0."""
     infinite = sum(amount.is_infinite() for amount in amounts)
     if infinite:
         return [total / infinite if amount.is_infinite() else Decimal(0) for amount in amounts]

@@ -140,8 +140,8 @@ def log_hours(episode: Episode, end: Any = None) -> float:
 
 
 def of_fleet(agents: Iterable[Agent], t: int, window: Window) -> tuple[dict[str, float], float]:
-    """Return the correlation of traces of a day for each design effect, and the variation of episodes, over the
-    agents with a row."""
+    """Return the correlation between traces of one day for each design effect, and the coefficient of variation of the
+    durations of episodes. Both are estimated from all agents."""
     agents = list(agents)
     found = [spreads(agent, t, window) for agent in agents]
     correlations = {}
@@ -180,7 +180,8 @@ def design_effect(spread: Spread, n: np.ndarray, correlation: float, least: floa
 
 @functools.cache
 def gamma_quantile(share: float, shape: float) -> float:
-    """Return a quantile of the gamma distribution, by bisection of the series of its distribution function."""
+    """Return a quantile of the gamma distribution. Its distribution function is a series, which is inverted by
+    bisection."""
     low, high = -1e4, math.log(10)
     for _ in range(200):
         middle = (low + high) / 2
@@ -191,7 +192,8 @@ def gamma_quantile(share: float, shape: float) -> float:
 
 
 def rate_bounds(p: float, n: float, z_worse: float, z_better: float) -> tuple[float, float]:
-    """Return the confidence bounds of a rate of bad events by Wilson. For few events the lower bound is lower."""
+    """Return the Wilson bounds of a rate of bad events. With fewer than 4 bad events, the lower bound is at most a
+    quantile of the gamma distribution."""
     if n <= 0:
         return 0.0, 1.0
 
@@ -206,8 +208,8 @@ def rate_bounds(p: float, n: float, z_worse: float, z_better: float) -> tuple[fl
 
 
 def effective_signals(agent: Agent, t: int, window: Window) -> float:
-    """Return the effective number of signals of S: the number of signals of equal weight that give the same variance, 0
-    without signals."""
+    """Return the effective number of signals of S, that is, the number of signals of equal weight for which S has the
+    same variance. It is 0 without signals."""
     p, per_day = agent.fleet.p, agent.fleet.per_day
     memory, length = window.coherence_days * per_day, window.days * per_day
     kept = (1 - p["decay_per_day"] / per_day) ** np.arange(memory)
@@ -254,7 +256,8 @@ def drift_bounds(
         own = spread.found / spread.binomial if degrees else 0.0
         fleet = fleet_effect(parts[0]["histograms"][:, k].sum(axis=1), correlations[metric])
         effect = max(1.0, (degrees * own + 4 * fleet) / (degrees + 4))
-        # Moments of the weighted chi-square: t1 = tr V and t2 = tr V², shrunk to the fleet's with 4 days' weight.
+        # The moments of the weighted chi-square, t1 = tr V and t2 = tr V², are shrunk towards those of the fleet, which
+        # weigh as much as 4 days.
         t1, t2, ratio = effect * free, 0.0, effect
         if free > 0:
             shape, trace = 1 / free, np.trace(v)
@@ -326,7 +329,8 @@ def loss(share: float) -> float:
 
 
 class Sum(NamedTuple):
-    """Loss of several components and distance from it to its bound, on the worse side and on the better side."""
+    """Sum of the losses of components, and the distance from the sum to its bound. Both are given for the worse side
+    and for the better side."""
 
     worse: float
     to_worst: float
@@ -360,7 +364,7 @@ def lost(value: float, worst: float, raw: float, best: float) -> Sum:
     A component that is estimated as 0 has no finite loss. It bounds the score from above instead.
 
     :param value: share of the score that the component leaves.
-    :param raw: the same share for the bound on the better side. It differs for ``ece``.
+    :param raw: share from which the bound on the better side is computed. Only for ``ece`` it differs from ``value``.
     """
     if value <= 0 or raw <= 0:
         return Sum(0.0, 0.0, 0.0, 0.0, min(1.0, best))
@@ -370,8 +374,8 @@ def lost(value: float, worst: float, raw: float, best: float) -> Sum:
 def bounds(*row: Any) -> dict[str, Any]:
     """Return bounds of score, factors and components, design effects and interval drivers of a row.
 
-    The bounds of the score combine component bounds at 1.645 on the worse side. Published bounds of factors and
-    components are at 1.96.
+    On the worse side, the bounds of the score combine component bounds of 1.645 standard deviations. The published
+    bounds of factors and components are those of 1.96.
     """
     combined = bounds_at(1.645, *row)
     return bounds_at(1.96, *row) | {name: combined[name] for name in ("capacity", "drivers")}
@@ -393,7 +397,7 @@ def bounds_at(
     days, part = parts[0], agent.periods[t - window.days * per_day : t]
     n = part["n"].sum()
 
-    # bad share, lower and upper bound of each rate, and of deferrals
+    # For each rate and for deferrals: the share of bad events, its lower and its upper bound.
     rates, effects = {}, {}
     for name in RATES:
         y, trials = days.rate(name)

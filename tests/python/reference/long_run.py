@@ -27,7 +27,8 @@ Span = Callable[[int, int], float]
 
 
 class Events:
-    """Episodes and deferrals of an agent that are known at an as-of; ages in whole days, 0 for the last 24 hours."""
+    """Episodes and deferrals of an agent that are known at an as-of. An age is the time in days from the end of the
+    event's period to the as-of."""
 
     def __init__(self, agent: Agent, end: datetime) -> None:
         fleet = agent.fleet
@@ -37,9 +38,9 @@ class Events:
 
         ended = [e for e in agent.episodes if e.recovered is not None and e.recovered < end]
         self.episodes = [(age(e.recovered), log_hours(e), e.mode) for e in ended]
-        """Age, ln hours and failure mode of the episodes that ended, the oldest first."""
+        """Age, ln(hours) and failure mode of each episode that has ended, the oldest first."""
         self.open = [log_hours(e, end) for e in agent.episodes if e.is_open(end)]
-        """ln hours of the open episode, if there is one."""
+        """ln(hours) of the open episode, if there is one."""
         self.deferrals = [
             (age(known), one.value)
             for one in fleet.deferrals
@@ -48,7 +49,7 @@ class Events:
             and one.created is not None
             and (known := max(one.created, one.resolved or one.created)) < end
         ]
-        """Age of the outcome, and value."""
+        """Age and value of each judged deferral. The age is that of its outcome."""
         self.days = (end - floor(agent.times[0], fleet.period)) / DAY
 
 
@@ -62,10 +63,10 @@ class Estimate(NamedTuple):
 
 @cache
 def histories(windows: Sequence[int], per_day: float) -> list[tuple[float, list[tuple[int, int]]]]:
-    """Return all possible histories. The changes of a history are a subset of the starts of the windows, without the
-    start of the longest one.
+    """Return all possible histories of an agent's behaviour, which may have changed at the start of each window except
+    the longest one.
 
-    A history has a log probability, and the spans between its changes, the latest span first.
+    Each history is its log probability and the spans between its changes, the latest span first.
     """
     bounds, last, found = (0, *windows), len(windows), []
     for n in range(last):
@@ -81,7 +82,8 @@ def histories(windows: Sequence[int], per_day: float) -> list[tuple[float, list[
 def weights(windows: Sequence[int], evidence: Span, per_day: float) -> np.ndarray:
     """Return the probability that the present behaviour began at the start of each window.
 
-    :param evidence: log probability of the days between two starts, 0 being the as-of.
+    :param evidence: function that returns the log probability of the days between the starts of two windows. Windows
+        are numbered from 1; 0 is the as-of.
     """
     some = histories(windows, per_day)
     logs = np.array([log + sum(evidence(*span) for span in spans) for log, spans in some])
@@ -95,7 +97,7 @@ def estimate(
 ) -> Estimate:
     """Estimate a value; see :func:`weights`.
 
-    :param present: mean and variance, if the present behaviour began at the start of the k-th window.
+    :param present: function that returns mean and variance if the present behaviour began at the start of window k.
     """
     evidence = cache(evidence)
     means, variances = np.array([present(k) for k in range(1, len(windows) + 1)]).T
@@ -109,7 +111,8 @@ def _log_beta(a: float, b: float) -> float:
 
 
 def rate(y: np.ndarray, n: np.ndarray, events: float, mean: float, windows: Sequence[int]) -> Estimate:
-    """Estimate a rate from bad events and trials of the windows."""
+    """Estimate a rate from the bad events and trials of the windows. The prior has a mean and counts like ``events``
+    bad events."""
     a, b = events, events / mean - events
     y, n = np.append(0, y), np.append(0, n)
 
@@ -139,12 +142,13 @@ def frequency(y: Sequence[float], days: Sequence[float], mean: float) -> Estimat
 
 
 def log_normal(p: Any, h: Any, m: float, v: float) -> Any:
-    """Return the log evidence of values with precision p and weighted sum h, if their mean has a prior (m, v)."""
+    """Return the log evidence of values with precision p and precision-weighted sum h. The prior of their mean is
+    normal with mean m and variance v."""
     return ((m / v + h) ** 2 / (1 / v + p) - m * m / v - np.log(1 + p * v)) / 2
 
 
 def since(values: np.ndarray, windows: Sequence[int]) -> np.ndarray:
-    """Return the sums of daily values over the last days."""
+    """Return the sum of daily values for each window, which is a number of last days."""
     return np.array([values[-days:].sum(axis=0) for days in windows])
 
 
@@ -188,7 +192,7 @@ class LongRun(NamedTuple):
 def long_runs(
     agent: Agent, end: datetime, correlations: dict[str, float], cv: float
 ) -> dict[Window, LongRun]:
-    """certainty.md §4b: return the long run for windows of each length."""
+    """certainty.md §4b: return the steady score for each window length."""
     p, t = agent.fleet.p, agent.fleet.index(end)
     days = Days(agent.periods, t, MEMORY_DAYS, agent.fleet.per_day)
     found = {name: _rate(days, name, correlations, p) for name in RATES}
@@ -197,7 +201,7 @@ def long_runs(
 
 
 def _with_events(found: dict[str, Estimate], events: Events, w: int, cv: float, p: Any) -> LongRun:
-    """Combine the losses by traces with those by episodes and deferrals."""
+    """Add the losses of episodes and deferrals to the losses of traces, and compute the steady score."""
     found = found | {"r": _episodes(events, cv, w, p), "q": _deferrals(events, w)}
     integrity = ("i_chain", "i_coverage", "i_replay")
     of_integrity = sum(found[name].mean for name in integrity)
@@ -227,7 +231,7 @@ def _with_events(found: dict[str, Estimate], events: Events, w: int, cv: float, 
 
 
 def _rate(days: Days, name: str, correlations: Any, p: Any) -> Estimate:
-    """Estimate the loss by a rate."""
+    """Estimate the loss of a component that is a rate."""
     y, n = days.rate(name)
     effect = effect_of(days, name, correlations)
     if name == "s_score":
@@ -248,7 +252,7 @@ def _rate(days: Days, name: str, correlations: Any, p: Any) -> Estimate:
 
 
 def _ece(days: Days, correlation: float) -> Estimate:
-    """Estimate the loss by calibration: the expected size of the gap of each bin."""
+    """Estimate the loss of ``ece``, from the expected absolute gap of each bin."""
     judged, successes, excess = days["judged"], days["successes"], days["confidence"] - days["successes"]
     if not judged[-132:].any():
         return Estimate(0.0, 0.0, 0.0)
@@ -338,7 +342,7 @@ def expected_r(n: float, log_mean: float, log_variance: float, modes: float, p: 
 
 
 def _deferrals(events: Events, w: int) -> Estimate:
-    """Estimate the loss by deferrals."""
+    """Estimate the loss of ``q_deferral``."""
     within = [[1 - value for age, value in events.deferrals if age < days] for days in EVENT_WINDOWS]
     n = [len(lost) for lost in within]
     often = frequency(n, _observed(events), 0.3)
@@ -360,7 +364,7 @@ def behaviour_change(agent: Agent, end: datetime, correlations: dict[str, float]
     before_days = slice(-RECENT - BASE, -RECENT)
 
     def growing(values: np.ndarray) -> np.ndarray:
-        """Return the sums since each of the last 42 days, that of the last day first."""
+        """Return the sums over the last 1, 2, ..., 42 days."""
         return np.cumsum(values[: -RECENT - 1 : -1])
 
     alone, doubled, measured = [], np.zeros(RECENT), {}
@@ -420,7 +424,7 @@ def behaviour_change(agent: Agent, end: datetime, correlations: dict[str, float]
 
 
 def with_weeks(daily: float, y: np.ndarray, n: np.ndarray) -> float:
-    """Return the larger one of a design effect and that of the twelve weeks before the last 42 days."""
+    """Return a design effect of days, or that of the twelve weeks before the last 42 days if it is larger."""
     y, n = (counts[-RECENT - 84 : -RECENT].reshape(12, 7).sum(axis=1) for counts in (y, n))
     variance = _variance(y, n)
     if variance <= 1e-15:

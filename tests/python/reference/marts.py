@@ -1,4 +1,4 @@
-"""Rows of the marts that follow from the traces by the reference implementation, by mart and key."""
+"""Expected rows of the marts: the reference implementation computes them from the traces."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ Rows = dict[str, dict[tuple, dict[str, Any]]]
 
 
 class Reference:
-    """Everything that follows from a fleet, computed at most once."""
+    """Expected rows of a fleet. Scores and bounds are computed only once."""
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
@@ -59,7 +59,7 @@ class Reference:
         self.bounds = cache(self._bounds)
 
     def _shared(self, end: datetime, window: Window) -> tuple[dict[str, float], float]:
-        """Return correlations and variation of episodes over the agents with a row."""
+        """Return the estimates of ``of_fleet`` from the agents that have a row."""
         with_row = [agent for agent in self.fleet.agents.values() if self.score(agent, end, window)]
         return of_fleet(with_row, self.fleet.index(end), window)
 
@@ -134,7 +134,7 @@ class Reference:
         return columns
 
     def _of_fleet(self, rows: Rows, end: datetime, window: Window) -> None:
-        """Add the rows of the whole fleet."""
+        """Add the rows of fct_interval_calibration and fct_fleet_capacity."""
         found = [
             row
             for (_, as_of, days), row in rows["fct_capacity_scores"].items()
@@ -209,8 +209,8 @@ class Reference:
             yield "episode", "warning", changes["episode_now"]
 
     def _is_rewritten(self, agent: Agent, row: Mapping[str, Any], end: datetime, window: Window) -> bool:
-        """Return whether a broken chain is critical: a number repeats or goes back, or there are more gaps than in the
-        90 days before the window."""
+        """Return whether a broken chain is critical: a number repeats or goes back, or gaps are significantly more
+        frequent than in the 90 days before the window."""
         p, t = self.fleet.p, self.fleet.index(end - window.days * DAY)
         if row["chain_rewinds"] + row["chain_duplicates"]:
             return True
@@ -223,7 +223,8 @@ class Reference:
         return z >= p["chain_gap_z"]
 
     def _fall(self, agent: Agent, end: datetime, window: Window) -> float | None:
-        """certainty.md §4, ``falling``: return D if a window loses more than the one before it, otherwise None."""
+        """certainty.md §4, ``falling``: return the drop D if the window is worse than the one before it, otherwise
+        None."""
         p, earlier = self.fleet.p, end - window.days * DAY
         before, now = self.score(agent, earlier, window), self.score(agent, end, window)
         if before is None or before["score_status"] != "final" or now["capacity_score"] is None:
@@ -274,7 +275,7 @@ def steady(found: LongRun, row: Mapping[str, Any], p: Mapping[str, Any]) -> dict
     def logged(value: float) -> float:
         return math.log(-math.log(value) - fixed)
 
-    # The score that the long run reaches with a probability, and the probability that it reaches the threshold
+    # grant_score and withhold_score: the scores that the long run reaches with probability 0.74 and 0.45.
     reached = [found.score, found.score]
     columns["probability_at_threshold"] = float(found.score >= 0.6)
     if found.score != found.high:
@@ -304,7 +305,7 @@ def attribution_rows(
 
     :param scores: score, parameter_set_id and components by agent, as-of and window.
     :param wanted: as-ofs of the rows.
-    :param parameters_of: function that returns the overrides of a parameter_set_id.
+    :param parameters_of: function that returns the parameters of a parameter_set_id that are not defaults.
     """
     rows: Rows = defaultdict(dict)
     levels = {

@@ -50,9 +50,6 @@ DEFAULTS: dict[str, Any] = {
     "replay_sample_salt": "",
     "replay_min_sample": 30,
     # scoring.md §5
-    "steady_days": 90,
-    "chain_gap_share": 0.01,
-    "chain_gap_z": 3.09,
     "mttr_scale_hours": 1,
     "norm_k": 5,
     "norm_x0": 0.5,
@@ -72,7 +69,10 @@ DEFAULTS: dict[str, Any] = {
     "fragility_epsilon": 0.001,
     "min_traces": 30,
     "warm_up_days": 7,
+    "steady_days": 90,
     "low_capacity_threshold": 0.3,
+    "chain_gap_share": 0.01,
+    "chain_gap_z": 3.09,
     "falling_threshold": 0.15,
     "falling_z_together": 2.8,
     "falling_z_alone": 3.8,
@@ -198,7 +198,7 @@ class Source:
         self.traces: dict[str, list[Row]] = defaultdict(list)
         self.set_aside: dict[str, list[Row]] = defaultdict(list)
         delivered = set()
-        # In the order of time, so that the first of several deliveries is kept.
+        # The rows are sorted by time, so that the first of several deliveries is kept.
         for trace in sorted(map(cleaned, rows), key=order):
             agent, at = trace["agent_id_hash"], trace["timestamp"]
             delivery = agent, trace["trace_id"], trace["audit_sequence_number"]
@@ -234,7 +234,7 @@ def rounded(value: Any, places: int) -> int:
 
 
 def replay(trace: Row) -> Iterator[bool]:
-    """scoring.md §4: yield the results of the comparisons 1 to 3 that are made."""
+    """scoring.md §4: yield the result of each comparison (1 to 3) whose inputs are recorded."""
     conscience, action = trace["conscience_result"], trace["action_result"]
     for name in ("entropy", "coherence"):
         passed, score, threshold = (
