@@ -1,7 +1,7 @@
 """Measure the time of the database server's queries during a run of dbt, by sampling them every few milliseconds.
 
-dbt's own query times are not accurate enough, because its threads wait for each other in Python. For short queries that
-doubles the time.
+The query times that dbt reports are not accurate enough, because dbt's threads wait for each other in Python. This
+doubles the time of short queries.
 """
 
 import time

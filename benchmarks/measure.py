@@ -29,8 +29,9 @@ from ciris_scoring.basics.source_schema import SOURCE_TABLES
 from ciris_scoring.basics.terminal import say
 from ciris_scoring.lab import embedded
 from ciris_scoring.lab.simulation.fleet import stream_fleet
-from ciris_scoring.lab.simulation.load import append_traces, load_fleet
+from ciris_scoring.lab.simulation.load import load_fleet
 from ciris_scoring.lab.simulation.sample import SAMPLE
+from ciris_scoring.lab.simulation.text_formats import copy_frames
 from ciris_scoring.options import every_second
 
 REPOSITORY = Path(__file__).parents[1]
@@ -111,7 +112,7 @@ def measure(agents: int, days: int, traces_per_day: float, seed: int, increments
         runs = []
         for number, traces in enumerate(a_day_each, start=1):
             say(f"Daily increment {number} of {increments}.")
-            append_traces(connection, [traces])
+            copy_frames(connection, project.source_table("covenant_traces"), traces.columns, [traces])
             runs.append(_run(project, as_of + timedelta(days=number)))
         return Measurements(agents, seed, days, n_traces, yardstick_seconds, history, tuple(runs))
 

@@ -9,16 +9,15 @@ from benchmarks.coverage.behaviour import Behaviour as Doing
 from benchmarks.coverage.behaviour import DayEffects, Facts, draw, realised
 from benchmarks.coverage.cases import WINDOWS
 from benchmarks.coverage.events import row_facts
+from benchmarks.coverage.truth import PARAMETERS
 from ciris_scoring.statistics.changes import behaviour_changes
 from ciris_scoring.statistics.design_effects import FleetValues, fleet_values
 from ciris_scoring.statistics.episodes import event_changes
-from ciris_scoring.statistics.inputs import Booleans, Integers, Parameters, PeriodSums, Rows
+from ciris_scoring.statistics.inputs import Booleans, Integers, PeriodSums, Rows
 from ciris_scoring.statistics.intervals import Intervals, compute_intervals, sum_fleet
 from ciris_scoring.statistics.long_run import Present, design_effects
 from ciris_scoring.statistics.rate_components import RateComponents, rate_components
 from ciris_scoring.statistics.windows import Events, recovery_sums
-
-PARAMETERS = Parameters()
 
 LEAST_FALL = 0.15 / 3
 """A third of ``falling_threshold``."""

@@ -7,14 +7,13 @@ import numpy as np
 from benchmarks.coverage.behaviour import Facts, draw, realised
 from benchmarks.coverage.cases import Case, bad_days, good_and_bad_days, simulated
 from benchmarks.coverage.events import WORTH, durations
-from benchmarks.coverage.truth import Truth, truth
+from benchmarks.coverage.truth import PARAMETERS, Truth, truth
 from ciris_scoring.marts.factors import FACTORS
 from ciris_scoring.statistics.design_effects import fleet_values
-from ciris_scoring.statistics.inputs import LEAST_LOG_HOURS, Booleans, Floats, Parameters, PeriodSums, Rows
+from ciris_scoring.statistics.inputs import LEAST_LOG_HOURS, Booleans, Floats, PeriodSums, Rows
 from ciris_scoring.statistics.intervals import COMPONENTS, Intervals, compute_intervals, sum_fleet
 from ciris_scoring.statistics.resilience import norm
 
-PARAMETERS = Parameters()
 ROUNDING = 1e-9
 """Tolerance of comparisons, because a bound may be exactly equal to the truth."""
 
@@ -33,7 +32,7 @@ def measure(case: Case, rows: int, seed: int) -> dict[str, Any]:
     real = realised(on_days, effects, rng)
     sums = draw(real, facts, effects, rng)
     expected, of_days = (
-        truth(doing, facts, case.window, PARAMETERS, facts.n_traces.shape[1]) for doing in (behaviour, real)
+        truth(doing, facts, case.window, facts.n_traces.shape[1]) for doing in (behaviour, real)
     )
     of_case = {"case": case.name, "traces": case.n, "days": case.window.window_days}
     return of_case | _compare(_limits(sums, facts, case, rng), expected, of_days)

@@ -164,7 +164,7 @@ def rename_phases(fleet: Fleet, agent: str, since: datetime) -> Fleet:
 def _with_copies(
     fleet: Fleet, agent: str, since: datetime, times: Callable[[pd.DataFrame], np.ndarray], seconds: int
 ) -> tuple[Fleet, pd.Series]:
-    """Send each of an agent's traces several times. Return the fleet and which traces are copies.
+    """Send each of an agent's traces several times. Return the fleet, and for each trace whether it is a copy.
 
     :param times: function that returns how often each trace is sent.
     :param seconds: time between the copies of a trace.

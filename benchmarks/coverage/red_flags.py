@@ -31,7 +31,7 @@ GROUPS = (
 MOST_FALSE = 0.01
 """Stated figure: largest share of honest agents' windows with a red flag."""
 LEAST_CAUGHT = 7
-"""Stated figure: number of agents, of eight manipulated ones, that have the red flag within 30 days."""
+"""Stated figure: number of agents, of eight manipulated agents, with the red flag within 30 days."""
 ACCIDENTS = 0.005
 """Share of traces from which a careless agent omits the value of a field."""
 

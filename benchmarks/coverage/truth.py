@@ -20,6 +20,8 @@ from ciris_scoring.statistics.inputs import Floats, Parameters, Window
 from ciris_scoring.statistics.resilience import resilience_score, smoothed
 from ciris_scoring.statistics.rolling import decayed_sum
 
+PARAMETERS = Parameters()
+
 
 class Truth(NamedTuple):
     """Expected score and factors of agents on the last day."""
@@ -32,7 +34,7 @@ class Truth(NamedTuple):
     """(agents, 11) in the order of ``COMPONENTS``."""
 
 
-def truth(behaviour: Behaviour, facts: Facts, window: Window, parameters: Parameters, end: int) -> Truth:
+def truth(behaviour: Behaviour, facts: Facts, window: Window, end: int) -> Truth:
     """Return the truth at the as-of after ``end`` days."""
     start = end - window.window_days
     first = start - window.baseline_days
@@ -47,34 +49,34 @@ def truth(behaviour: Behaviour, facts: Facts, window: Window, parameters: Parame
     poor_share = POOR_TRACE_FIELDS / FIELDS
     missing = rate["poor"] * poor_share + (1 - rate["poor"] * poor_share) * rate["field_missing"]
     renamed, overridden, unsafe = mean(rate["renamed"]), mean(rate["overridden"]), mean(rate["unsafe"])
-    c = np.exp(-parameters.lambda_c * renamed - parameters.mu_c * overridden)
+    c = np.exp(-PARAMETERS.lambda_c * renamed - PARAMETERS.mu_c * overridden)
     integrity = [1 - mean(bad) for bad in (rate["chain_broken"], missing, rate["replay_failed"])]
 
     counts = n[:, :, None, None] * behaviour.histograms
     recent, baseline = counts[:, start:end].sum(axis=1), counts[:, first:start].sum(axis=1)
-    kl = smoothed(recent, baseline, parameters.drift_pseudo_count).kl_divergence
+    kl = smoothed(recent, baseline, PARAMETERS.drift_pseudo_count).kl_divergence
     delta = np.mean(-np.expm1(-np.maximum(kl, 0)), axis=-1)
     hours = np.where(facts.n_episodes > 0, facts.mean_hours, 0.0)
-    r = resilience_score(delta, hours, facts.rho_regression, parameters)
+    r = resilience_score(delta, hours, facts.rho_regression, PARAMETERS)
 
     gaps = counts[:, :, 0] * (CONFIDENCE_IN_BIN - np.clip(behaviour.success, 0, 1))
     ece = np.abs(gaps[:, start:end].sum(axis=1)).sum(axis=-1) / total
     q = np.where(facts.n_deferrals > 0, facts.deferral_outcomes @ WORTH, 1.0)
     i_inc = (1 - ece) * q * (1 - unsafe)
 
-    s = _coherence(rate["incoherent"], facts, window, parameters, end)
+    s = _coherence(rate["incoherent"], facts, window, end)
     factors = np.stack([c, np.prod(integrity, axis=0), r, i_inc, s], axis=-1)
     components = np.stack([renamed, overridden, *integrity, delta, hours, ece, q, unsafe, s], axis=-1)
     return Truth(np.prod(factors, axis=-1), factors, components)
 
 
-def _coherence(incoherent: Floats, facts: Facts, window: Window, parameters: Parameters, end: int) -> Floats:
+def _coherence(incoherent: Floats, facts: Facts, window: Window, end: int) -> Floats:
     """Return S: the mean over the window's days of the decayed share of coherent weight."""
-    weight = parameters.w_corroborated * facts.n_corroborated + parameters.w_uncorroborated * (
+    weight = PARAMETERS.w_corroborated * facts.n_corroborated + PARAMETERS.w_uncorroborated * (
         facts.n_traces - facts.n_corroborated
     )
     coherent, all_signals = (
-        decayed_sum(values, window.coherence_days, 1 - parameters.decay_per_day)
+        decayed_sum(values, window.coherence_days, 1 - PARAMETERS.decay_per_day)
         for values in (weight * (1 - incoherent), weight)
     )
     ends = slice(end - window.window_days + 1, end + 1)

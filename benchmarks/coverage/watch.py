@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.coverage.alarms import PARAMETERS, Raised, watched
+from benchmarks.coverage.alarms import Raised, watched
 from benchmarks.coverage.behaviour import RATES, Behaviour, DayEffects, Facts, only_traces
 from benchmarks.coverage.cases import CORROBORATED, MOST_ICC, WINDOWS, more_of, plausible
 from benchmarks.coverage.events import EventRates, draw_events
@@ -130,7 +130,7 @@ def a_little_worse(of: Agents, extent: Floats) -> Agents:
 
 def broken_links(of: Agents, extent: Floats) -> Agents:
     """Break links so that the score falls by 0.2, but not below a tenth of its value."""
-    score = truth(of.behaviour, of.facts, WINDOWS[7], PARAMETERS, BEFORE).capacity
+    score = truth(of.behaviour, of.facts, WINDOWS[7], BEFORE).capacity
     left = np.maximum(score - 0.2, 0.1 * score) / score
     kept = 1 - of.behaviour.rates[..., RATES.index("chain_broken")]
     broken = 1 - kept * (1 + (left[:, None] - 1) * extent)

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.coverage.alarms import PARAMETERS, watched
+from benchmarks.coverage.alarms import watched
 from benchmarks.coverage.behaviour import RATES, Behaviour, DayEffects, only_traces
 from benchmarks.coverage.cases import CORROBORATED, MOST_ICC, WINDOWS, plausible
 from benchmarks.coverage.events import MODES, EventRates, draw_events, durations, within
-from benchmarks.coverage.truth import truth
+from benchmarks.coverage.truth import PARAMETERS, truth
 from ciris_scoring.statistics.episodes import excess
 from ciris_scoring.statistics.inputs import Booleans, Floats, Integers, PeriodSums, Window
 from ciris_scoring.statistics.long_run import LongRun, Present, normal_shares
@@ -120,7 +120,7 @@ def long_run(lives: Lives, window: Window, rng: np.random.Generator) -> Floats:
     facts = only_traces(ones, ones)
     flat = Behaviour(*(values.reshape(n, *values.shape[2:]) for values in lives.behaviour))
     every_day = Behaviour(*(np.repeat(values[:, None], days, axis=1) for values in flat))
-    usual = truth(every_day, facts, window, PARAMETERS, days).factors
+    usual = truth(every_day, facts, window, days).factors
 
     episodes = rng.poisson(rates.episodes[:, None] * window.window_days, (n, WINDOWS_DRAWN))
     hours, modes = np.zeros(episodes.shape), np.zeros(episodes.shape, dtype=np.int64)
@@ -237,7 +237,7 @@ def accuracy(name: str, of: Standing) -> dict[str, Any]:
 
 
 def reviewed(name: str, of: Standing) -> dict[str, Any]:
-    """Return shares of agent-days with a review, among those on which the permission would be granted without it."""
+    """Return how often a review is due on the agent-days on which the permission would be granted without reviews."""
     granted = of.probability >= GRANT
     return {
         "would be granted": name,
@@ -280,7 +280,7 @@ def outcomes(name: str, of: Standing) -> Iterator[dict[str, Any]]:
 
 
 def held(grant: Booleans, withhold: Booleans) -> Booleans:
-    """Return which agents have the permission on each day, given the days on which it is granted and withheld."""
+    """Return whether each agent has the permission on each day, given when it is granted and when it is withheld."""
     result, now = np.zeros(grant.shape, dtype=bool), np.zeros(len(grant), dtype=bool)
     for day in range(grant.shape[1]):
         now = (now | grant[:, day]) & ~withhold[:, day]

@@ -245,11 +245,10 @@ def run(
         elif restart:
             raise InputError("--restart is only used with --from and --to.", "Leave it out, or give a range.")
         elif place.embedded:
-            place.check_embedded()
-            with extra("embedded"):
-                from ciris_scoring.lab.run import run_embedded
+            project = place.project()
+            from ciris_scoring.lab.run import run_embedded
 
-            run_embedded(place.project_dir, cli_vars, as_of, full_refresh=full_refresh, **options)
+            run_embedded(project, as_of, full_refresh=full_refresh, **options)
         else:
             job.run(place.project(), as_of, full_refresh=full_refresh, **options)
 

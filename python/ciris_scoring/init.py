@@ -16,7 +16,7 @@ SYSTEM_FOLDERS = (
     *("/lost+found", "/var/cache", "/var/lock", "/var/log", "/var/mail", "/var/run", "/var/spool"),
     *("/System", "/Library", "/private/etc"),
 )
-"""Folders of the system: those of the Filesystem Hierarchy Standard 3.0 (chapters 3 to 5), and those of macOS."""
+"""System folders of the Filesystem Hierarchy Standard 3.0 (chapters 3 to 5) and of macOS."""
 OPEN_FOLDERS = ("/dev/shm", "/run/user", "/usr/local")
 """Folders inside ``SYSTEM_FOLDERS`` in which users may create folders."""
 SHARED_FOLDERS = (

@@ -101,7 +101,11 @@ class Place:
         """Load the project with this target and these variables."""
         from ciris_scoring.basics.project import STATE_FOLDER, find_project, load_project
 
-        self.check_embedded()
+        if self.embedded and (self.target or self.profiles_dir):
+            raise InputError(
+                "--embedded brings its own profile, so it cannot be combined with --target or --profiles-dir.",
+                "Leave out either --embedded or the other options.",
+            )
         cli_vars, project_dir, profiles_dir = self.cli_vars(), self.project_dir, self.profiles_dir
         if self.embedded:
             with extra("embedded"):
@@ -111,14 +115,6 @@ class Place:
             profiles_dir = project_dir / STATE_FOLDER
             embedded.write_profile(profiles_dir, embedded.start(profiles_dir))
         return load_project(project_dir, profiles_dir, self.target, cli_vars)
-
-    def check_embedded(self) -> None:
-        """Refuse ``--target`` and ``--profiles-dir`` together with ``--embedded``."""
-        if self.embedded and (self.target or self.profiles_dir):
-            raise InputError(
-                "--embedded brings its own profile, so it cannot be combined with --target or --profiles-dir.",
-                "Leave out either --embedded or the other options.",
-            )
 
 
 project_dir_option = click.option(

@@ -12,7 +12,7 @@ PARTS = (
 
 
 def copy_project(source: Path, goal: Path) -> None:
-    """Copy the dbt project into another folder, which must not have the project's folders."""
+    """Copy the dbt project into another folder, which must not contain the project's folders yet."""
     for part in PARTS:
         (goal / part).parent.mkdir(parents=True, exist_ok=True)
         if (source / part).is_dir():

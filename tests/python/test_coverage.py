@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from benchmarks.coverage.alarms import PARAMETERS
 from benchmarks.coverage.cases import PERFECT, cells, special_cases
 from benchmarks.coverage.measure import measure
+from benchmarks.coverage.truth import PARAMETERS
 from ciris_scoring.marts.factors import FACTORS
 from ciris_scoring.statistics.resilience import drift
 

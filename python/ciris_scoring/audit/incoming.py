@@ -1,4 +1,4 @@
-"""Copy traces into the temporary table ``incoming``, which is emptied at the end of each transaction."""
+"""Copy traces into the temporary table ``incoming``. PostgreSQL empties the table at the end of each transaction."""
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence

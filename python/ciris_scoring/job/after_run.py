@@ -20,6 +20,7 @@ from ciris_scoring.marts import fleet
 from ciris_scoring.marts.alerts import Alert, alerts
 from ciris_scoring.marts.marts import Marts, read_only
 from ciris_scoring.serve.fleet_table import fleet_tables
+from ciris_scoring.serve.spreadsheet import json_text
 
 READ_BEFORE = ("fct_fleet_capacity", "fct_capacity_alerts", "fct_record_signs", "fct_capacity_scores")
 """Marts that the role must be able to read before the run. Otherwise all alerts and verdicts count as new."""
@@ -108,7 +109,7 @@ class AfterRun:
     def _start(self, command: str) -> None:
         document = {"as_of": self.record.as_of, "alerts": [asdict(alert) for alert in self.news.new_alerts]}
         try:
-            done = subprocess.run(shlex.split(command), input=notify.to_json(document).encode(), check=False)
+            done = subprocess.run(shlex.split(command), input=json_text(document).encode(), check=False)
             fault = f"ended with exit code {done.returncode}: {command}" if done.returncode else None
         except OSError as error:
             fault = f"cannot be started: {error}"
@@ -123,7 +124,7 @@ class AfterRun:
         run = asdict(self.record)
         run["scoring_run_id"] = run.pop("run_id")
         del run["state_digest"]
-        return notify.to_json(run | {"new_alerts": [asdict(alert) for alert in self.news.new_alerts]})
+        return json_text(run | {"new_alerts": [asdict(alert) for alert in self.news.new_alerts]})
 
 
 def _key(alert: Alert) -> tuple[str, int, str]:

@@ -19,6 +19,8 @@ from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.relations import Relations
 from ciris_scoring.basics.source_shape import traced_times
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
 
 @dataclass(frozen=True)
 class Step:
@@ -113,7 +115,7 @@ def plan_backfill(
         )
     state = _read_state(connection, relations)
     first_trace = _first_trace(connection, project, last)
-    earliest = last if first_trace is None else _floor(first_trace, period)
+    earliest = last if first_trace is None else first_trace - (first_trace - EPOCH) % period
     if (state.first, state.last) == (first, last) and state.reached < state.until and not restart:
         steps = plan_steps(state.reached, earliest, first, last, state.until, period, length)
         return Backfill(first, last, state.until, steps, is_resumed=True)
@@ -223,8 +225,3 @@ def _first_trace(connection: psycopg.Connection, project: Project, last: datetim
 def before(moment: datetime, length: timedelta) -> datetime:
     """Return the time that is ``length`` before ``moment``, or the earliest time that Python can represent."""
     return moment - min(length, moment - datetime.min.replace(tzinfo=UTC))
-
-
-def _floor(moment: datetime, period: timedelta) -> datetime:
-    epoch = datetime(1970, 1, 1, tzinfo=moment.tzinfo)
-    return moment - (moment - epoch) % period

@@ -4,7 +4,6 @@ A run sends at most one message to each channel. An http or https address gets t
 an address of the library Apprise (extra `notify`). An address may contain a secret, so only its scheme is ever shown.
 """
 
-import json
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -18,6 +17,7 @@ from ciris_scoring.basics.terminal import plural, printable, say
 from ciris_scoring.job.run_log import RunRecord
 from ciris_scoring.marts.alerts import Alert
 from ciris_scoring.marts.marts import Marts
+from ciris_scoring.serve.spreadsheet import json_text
 
 TIMEOUT_SECONDS = 10
 MOST_LINES = 20
@@ -52,7 +52,7 @@ class Channel:
 
 
 def channel(address: str, number: int) -> Channel:
-    """Return the channel of an address. Warnings show the number instead of the address, which may have a secret."""
+    """Return the channel of an address. Warnings show its number, because the address may contain a secret."""
     scheme, _, rest = address.partition("://")
     name = f"notification {number} ({scheme if rest else 'without a scheme'})"
     if scheme in ("http", "https"):
@@ -77,7 +77,7 @@ def channel(address: str, number: int) -> Channel:
 def _post(address: str, message: Message) -> None:
     request = urllib.request.Request(
         address,
-        to_json(message).encode(),
+        json_text(message).encode(),
         {"Content-Type": "application/json", "User-Agent": "ciris-scoring"},
     )
     with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS):
@@ -165,12 +165,3 @@ def message_of(record: RunRecord, news: News) -> Message | None:
 def _told(alert: Alert) -> str:
     name = f"{alert.agent_name or 'unnamed'} ({alert.agent_id_hash[:8]})"
     return f"{name}, {alert.window_days} days: {alert.kind}: {alert.message}"
-
-
-def to_json(document: object) -> str:
-    """Return a document as JSON, with times in ISO 8601."""
-
-    def text(value: object) -> str:
-        return value.isoformat() if isinstance(value, datetime) else str(value)
-
-    return json.dumps(document, default=text, indent=2)

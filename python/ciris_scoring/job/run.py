@@ -116,7 +116,7 @@ def run_backfill(
     step_days: int,
     allow_rescoring: bool,
     restart: bool,
-    after_run: AfterRun | None = None,
+    after_run: AfterRun,
 ) -> None:
     """Score the as-ofs from ``first`` to ``last`` in steps, each a whole run, and print the fleet table of ``last``.
 
@@ -134,7 +134,6 @@ def run_backfill(
         as_of_time.resolve(first, period, now, "--from", earliest),
         as_of_time.resolve(last, period, now, "--to", earliest),
     )
-    after_run = after_run or AfterRun(RunRecord("backfill"))
 
     def score(connection: psycopg.Connection, build: DbtBuild, pid: int) -> datetime:
         record = after_run.record

@@ -4,13 +4,12 @@ import shlex
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
 
 import click
 
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics.connection import connect
-from ciris_scoring.basics.project import STATE_FOLDER, find_project, load_project
+from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.terminal import plural
 from ciris_scoring.basics.terminal import progress as report
 from ciris_scoring.job.after_run import AfterRun
@@ -30,25 +29,19 @@ The embedded PostgreSQL keeps running; to stop it: {stop}
 
 
 def run_embedded(
-    project_dir: Path | None,
-    cli_vars: dict[str, Any],
+    project: Project,
     as_of: str | None,
     *,
     full_refresh: bool,
     allow_rescoring: bool,
     after_run: AfterRun,
 ) -> None:
-    """Score on the embedded PostgreSQL. If it has no traces, the sample is loaded first.
+    """Score a project that uses the embedded PostgreSQL. If it has no traces, the sample is loaded first.
 
     The default as-of is the end of the sample, so that the numbers are always the same.
 
     :raises CirisError: an expected failure.
     """
-    project_dir = find_project(project_dir)
-    state_folder = project_dir / STATE_FOLDER
-    server = embedded.start(state_folder)
-    embedded.write_profile(state_folder, server)
-    project = load_project(project_dir, state_folder, cli_vars=cli_vars)
     if as_of is None and project.variables.get("as_of") is None:
         as_of = SAMPLE["as_of"]
 
@@ -63,14 +56,15 @@ def run_embedded(
     )
     if after_run.for_machines:
         return
+    server = embedded.start(project.profiles_dir)
     click.echo(
         CONNECTION.format(
             server=server,
             database=embedded.DATABASE,
             psql=server.psql_command(),
-            stop=_stop_command(project_dir),
+            stop=_stop_command(project.project_dir),
             dbt=_program("dbt"),
-            profiles=shlex.quote(str(_short(state_folder))),
+            profiles=shlex.quote(str(_short(project.profiles_dir))),
             as_of=as_of_time.text(moment),
         )
     )

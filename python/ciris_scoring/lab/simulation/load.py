@@ -12,7 +12,6 @@ from ciris_scoring.basics.source_schema import (
     DEFAULT_SCHEMA,
     SAME_NAMES,
     SOURCE_TABLES,
-    TRACE_COLUMNS,
     add_keys,
     create_missing_tables,
 )
@@ -99,14 +98,6 @@ def load_fleet(
         for name in names:
             analyze(connection, sql.Identifier(schema, name))
     return written["covenant_traces"]
-
-
-def append_traces(connection: psycopg.Connection, frames: Iterable[pd.DataFrame]) -> int:
-    """Add traces to a fleet that `load_fleet` has written, in one transaction; return the number of rows."""
-    with connection.transaction():
-        return copy_frames(
-            connection, sql.Identifier(DEFAULT_SCHEMA, "covenant_traces"), TRACE_COLUMNS, frames
-        )
 
 
 def _counted(

@@ -156,7 +156,7 @@ def _daily_traces(
 
 
 def make_roster(agents: int, seed: int) -> Roster:
-    """Return the agents of a fleet. An agent is the same in a fleet of any size."""
+    """Return the agents of a fleet. Agent k is the same agent in a fleet of any size."""
     who = [_agent(k, seed) for k in range(agents)]
     return Roster(*(np.array(values, dtype=object) for values in zip(*who, strict=True)))
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TypedDict
+from typing import Any
 
 import psycopg
 
@@ -10,25 +10,14 @@ from ciris_scoring.basics.source_schema import DEFAULT_SCHEMA, SAME_NAMES
 from ciris_scoring.lab.simulation.fleet import Fleet, simulate_fleet
 from ciris_scoring.lab.simulation.load import load_fleet
 
-
-class SampleInfo(TypedDict):
-    """Type of the sample's arguments for `simulate_fleet`."""
-
-    agents: int
-    days: int
-    traces_per_day: float
-    seed: int
-    as_of: str
-    """End of the simulation, and as-of of the scores, in ISO 8601."""
-
-
-SAMPLE: SampleInfo = {
+SAMPLE: Mapping[str, Any] = {
     "agents": 14,
     "days": 45,
     "traces_per_day": 21,
     "seed": 20260615,
     "as_of": "2026-06-15T00:00:00Z",
 }
+"""Arguments of `simulate_fleet` for the sample. The as-of of its scores is the end of the simulation."""
 
 
 def sample_fleet() -> Fleet:
