@@ -150,12 +150,7 @@ def main() -> None:
     "repeated. [default: the addresses in $CIRIS_NOTIFY, separated by spaces]",
 )
 @click.option("--notify-test", is_flag=True, help="Send a test message to --notify, and do nothing else.")
-@click.option(
-    "--json",
-    "for_machines",
-    is_flag=True,
-    help="Print a JSON object on stdout instead of the fleet table, on success and on failure.",
-)
+@json_flag
 @database_options
 def run(
     as_of: str | None,
@@ -178,7 +173,7 @@ def run(
 
     A run scores the as-ofs since the last run, and scores the as-ofs in the restatement window again. It stops at the
     first failing model or test, before it changes the marts. If another run on the same target is active, a run waits a
-    few seconds, then stops.
+    few seconds, then stops. With --json, the JSON object is printed even if the run fails.
 
     \b
     Examples:

@@ -354,10 +354,7 @@ def _name_contents(connection: psycopg.Connection) -> None:
 
 
 def _match(connection: psycopg.Connection) -> None:
-    """Pair each trace of the files with a trace of the database by the columns of `_MATCHES`.
-
-    If several traces have equal columns, they are paired in the order of time.
-    """
+    """Pair traces of files and database by the columns of `_MATCHES`. Ties are paired in the order of time."""
     query = """
         with raw_left as (
             select number, {marks}, row_number() over (partition by {marks} order by "timestamp", number) as n

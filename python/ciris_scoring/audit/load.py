@@ -150,10 +150,7 @@ def load(
 def read_batches(
     paths: Sequence[Path], keys: Mapping[str, bytes], summary: Summary, store: Store | None = None
 ) -> Iterator[list[Batch]]:
-    """Read, verify and count the batches of files. Batches that ``store`` already has are skipped.
-
-    Progress is written to stderr.
-    """
+    """Read, verify and count the batches of files. Skip batches in ``store``, and write the progress to stderr."""
     total = sum(files.size(path) for path in files.walk(paths) if isinstance(path, Path))
     progress = Progress(total)
     chunks = _chunks(_documents(paths, summary, progress))

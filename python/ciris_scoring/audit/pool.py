@@ -1,7 +1,4 @@
-"""Read and verify batches in parallel processes. Batches are returned in the order of the input.
-
-The number of batches in memory is bounded.
-"""
+"""Read and verify batches in parallel processes. Return them in the order of the input, with few in memory at once."""
 
 import os
 import signal

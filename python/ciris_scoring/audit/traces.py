@@ -154,10 +154,6 @@ def _whole_number(column: str, value: Any) -> Any:
     return value
 
 
-def _time(column: str, value: Any) -> str:
-    return times.read(value, "completed_at")
-
-
 def _component(column: str, value: Any) -> str:
     if not isinstance(value, dict):
         raise Rejected(reasons.WRONG_TYPE, f"{column} is not an object")
@@ -203,7 +199,7 @@ def _converter(column: str, type_: str) -> Converter:
         case "bigint":
             return partial(_whole_number, column)
         case "timestamptz":
-            return partial(_time, column)
+            return partial(times.read, name="completed_at")
         case "jsonb":
             return partial(_component, column)
     raise AssertionError(f"no converter for {type_}")

@@ -1,6 +1,5 @@
 """Write acknowledgements of alerts and red flags (marts/acknowledgements.py)."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, date, datetime
@@ -19,10 +18,11 @@ from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.parameters import windows
 from ciris_scoring.marts.verdict import Raised, raised
 from ciris_scoring.serve.explain import find_agent
+from ciris_scoring.serve.spreadsheet import json_text
 
 LONGEST_TEXT = 500
 """Longest name and reason, in characters."""
-# A role that acknowledges needs no other right than `insert`, because identity columns and defaults need none.
+# To write rows, a role needs only the right `insert`. The identity column and the defaults need no other right.
 CREATE = """
 create table {table} (
     acknowledgement_id bigint generated always as identity primary key,
@@ -105,8 +105,7 @@ def write(
 
 def as_json(in_force: Sequence[Acknowledgement], rows: Sequence[Acknowledgement]) -> str:
     """Return acknowledgements and log as a JSON object."""
-    document = {"acknowledgements": list(map(asdict, in_force)), "log": list(map(asdict, rows))}
-    return json.dumps(document, indent=2, default=lambda value: value.isoformat())
+    return json_text({"acknowledgements": list(map(asdict, in_force)), "log": list(map(asdict, rows))})
 
 
 def page(in_force: Sequence[Acknowledgement]) -> str:

@@ -15,10 +15,8 @@ from ciris_scoring.basics.source_shape import tables_read
 def missing_rights(
     connection: psycopg.Connection, project: Project, relations: Relations
 ) -> Iterator[DatabaseError]:
-    """Yield an error for each right that the role lacks to read the sources or to write the project's schemas.
-
-    Source tables that do not exist are not reported here, because macros report them.
-    """
+    """Yield an error for each right that the role lacks to read the sources or to write the project's schemas. Macros
+    report source tables that do not exist."""
     role, database = one_row(connection.execute("select current_user, current_database()"))
 
     def missing(right: str, statement: str) -> DatabaseError:

@@ -57,11 +57,8 @@ def digest_to_skip_by(connection: psycopg.Connection, build: DbtBuild, record: R
 
 
 def state_digest(connection: psycopg.Connection, build: DbtBuild) -> str | None:
-    """Return a digest of the static relations and of everything that they are built from, or None if one is missing.
-
-    They are built from files, target, environment variables, versions, constants, dbt variables, and the columns of the
-    sources.
-    """
+    """Return a digest of the static relations and of their inputs: files, target, environment variables, versions,
+    constants, dbt variables, and the columns of the sources. Return None if a relation is missing."""
     project, manifest = build.project, build.manifest
     nodes = [node for node in manifest.nodes.values() if is_static(node)]
     static = _described(connection, [node.schema for node in nodes], [node.alias for node in nodes])

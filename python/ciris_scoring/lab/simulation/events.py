@@ -172,15 +172,13 @@ def create_engine_tables(connection: psycopg.Connection, schema: str = DEFAULT_S
     create_missing_schema(connection, schema)
     if table_exists(connection, schema, "trace_events"):
         return False
-    for statement in _TABLES.split(";\n"):
-        connection.execute(sql.SQL(statement).format(schema=sql.Identifier(schema)))
+    connection.execute(sql.SQL(_TABLES).format(schema=sql.Identifier(schema)))
     return True
 
 
 def index_events(connection: psycopg.Connection, schema: str = DEFAULT_SCHEMA) -> None:
     """Create the engine's indexes of events."""
-    for statement in _INDEXES.split(";\n"):
-        connection.execute(sql.SQL(statement).format(schema=sql.Identifier(schema)))
+    connection.execute(sql.SQL(_INDEXES).format(schema=sql.Identifier(schema)))
 
 
 def write_events(
