@@ -94,7 +94,7 @@ def test_a_folder_of_the_system_is_refused(folder, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "folder", ["/usr/local/ciris", "/usr/local/src/ciris", "/dev/shm/ciris", "/run/user/ciris"]
 )
-def test_a_folder_below_an_open_folder_of_the_system_is_used(folder, monkeypatch):
+def test_exceptions_below_folders_of_the_system_are_accepted(folder, monkeypatch):
     written = []
     monkeypatch.setattr(init_module, "_write", written.append)
     assert invoke("init", folder).exit_code == 0

@@ -357,7 +357,7 @@ def test_invalid_key_affects_only_itself(project, database, tmp_path):
     assert [is_verified for is_verified, _ in verifications(database).values()] == [True]
 
 
-def test_a_registered_key_stays_and_contradictions_are_reported(project, database, tmp_path):
+def test_load_keeps_a_registered_key_and_reports_contradictions(project, database, tmp_path):
     agent = Agent()
     [(key_id, text)] = agent.keys.items()
     table = f"key_id,public_key_base64,expires_at\n{key_id},{text},2027-01-01T00:00:00Z\n"

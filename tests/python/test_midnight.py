@@ -45,7 +45,7 @@ def last_log_row(database: Database) -> tuple:
         ).fetchone()
 
 
-def test_parts_after_midnight_have_the_as_of_of_their_run(small_fleet):
+def test_models_built_after_midnight_use_the_as_of_of_their_run(small_fleet):
     """In the evening all models but the alerts are built. A build of the alerts with another as-of is refused. On the
     next morning, without an as-of, it fails on a full disk, and its retry succeeds. Then all models after
     int_source_periods, which is from the evening and lacks the traces of the last day, are built with the new as-of.

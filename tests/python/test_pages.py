@@ -299,7 +299,7 @@ def test_links_identify_an_agent_whose_hash_is_the_name_of_another(marts):
 # --- evidence --------------------------------------------------------------------------------------------------------
 
 
-def test_a_component_leads_to_its_traces(client):
+def test_evidence_of_a_component_lists_its_traces(client):
     """Follow each link from the agent's page to the pages of traces, and compare the traces with CSV and API."""
     page = client.get("/agent?agent_id=Link").text
     links = [html.unescape(link) for link in re.findall(r'href="(evidence\?[^"]*)"', page)]

@@ -53,7 +53,7 @@ def test_template_is_rendered_as_by_dbt(template):
 
 
 @pytest.mark.parametrize("template", LEFT_TO_DBT)
-def test_template_that_fails_or_needs_more_is_left_to_dbt(template):
+def test_template_that_only_dbt_can_render_is_left_to_dbt(template):
     with pytest.raises(NeedsDbt):
         rendered(template)
 

@@ -46,7 +46,7 @@ def readers(database: Database) -> set[frozenset[str]]:
         }
 
 
-def test_role_may_only_read_the_marts(small_fleet, roles, monkeypatch) -> None:
+def test_a_reader_may_read_only_the_marts(small_fleet, roles, monkeypatch) -> None:
     monkeypatch.setenv("CIRIS_MART_READERS", roles["bi"])
     result = run(small_fleet, as_of=NEWEST)
     assert result.exit_code == 0, result.output
@@ -71,7 +71,7 @@ def test_role_may_only_read_the_marts(small_fleet, roles, monkeypatch) -> None:
     ] == []
 
 
-def test_named_roles_are_granted_and_all_others_revoked(small_fleet, roles, monkeypatch) -> None:
+def test_named_roles_get_and_all_others_lose_the_right_to_read(small_fleet, roles, monkeypatch) -> None:
     for names, expected in (
         (f" {' , '.join(roles.values())},,{roles['bi']},", roles.values()),
         (" , ,", roles.values()),  # entries without a name do not change rights

@@ -26,7 +26,7 @@ def row(trace_id: str | None, signature: str, plausibility: Decimal) -> Row:
     }
 
 
-def test_rows_of_one_moment_keep_their_own_replay(database: Database) -> None:
+def test_rows_of_the_same_time_have_separate_replays(database: Database) -> None:
     """Three rows have the same trace_id and time, so one of them counts. Three rows without a trace_id have the same
     time, two of them are identical, and all three count.
     """

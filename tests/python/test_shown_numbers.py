@@ -656,7 +656,7 @@ def test_final_rows_keep_verdict_and_threshold(world, marts):
             assert found["verdict_threshold"] == 0.8
 
 
-def test_asked_threshold_applies_to_every_as_of(world):
+def test_requested_threshold_applies_to_every_as_of(world):
     at, _ = world
     for as_of in AS_OFS:
         asked = {"as_of": as_of.isoformat(), "threshold": 0.3}

@@ -43,7 +43,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_run_checks_from_the_first_change(published, change: str):
+def test_run_checks_traces_from_the_first_changed_period(published, change: str):
     statement, as_of, expected = CHANGES[change]
     with published.connect() as connection:
         connection.execute(statement)
