@@ -149,8 +149,8 @@ def scores(
     :param agent_id_hash: read only the score of this agent.
     :param below: read only scores below this value.
     :param limit: read at most this number of scores.
-    :param raised_at: as-of of the alerts; None for that of the scores. It is later than that if an agent has stopped
-    sending traces.
+    :param raised_at: as-of of the alerts and red flags; None for the as-of of the scores. It is later for an agent that
+    has stopped sending traces.
     """
     found = marts.rows(
         Score,

@@ -38,7 +38,7 @@ def issues(marts: Marts, last_day: date, n_days: int) -> list[Issue] | None:
     """Read the issues: faults first, then by descending count. Return None if the role has no right to read them.
 
     :param last_day: last day (UTC) that is counted separately. Traces dated in the future have later days.
-    :param n_days: number of days up to it that are counted separately.
+    :param n_days: number of days up to ``last_day`` that are counted separately.
     """
     if not marts.may_read("fct_data_quality"):
         return None

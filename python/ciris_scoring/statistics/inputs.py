@@ -23,9 +23,9 @@ LEAST_LOG_HOURS = float(np.log(LEAST_HOURS))
 class PeriodSums(NamedTuple):
     """Sums per agent and scoring period (a UTC day or hour); 0 in a period without traces.
 
-    Shapes begin with (agents, periods). Periods are consecutive. The first one lies the longest lookback horizon before
-    the first scored as-of, or it is the agents' first period; earlier periods count as empty. Names are those of
-    ``int_agent_periods`` unless a field says otherwise.
+    Shapes begin with (agents, periods). Periods are consecutive. The first one begins at the longest lookback horizon
+    before the first scored as-of, or is the first period with traces. Earlier periods count as empty. Fields have the
+    names of ``int_agent_periods`` unless they say otherwise.
     """
 
     n_traces: Integers

@@ -114,8 +114,11 @@ _RATE = {rate: index for index, rate in enumerate(RATES)}
 
 
 def agents_per_chunk(n_periods: int) -> int:
-    """Return how many agents to give to one call of either pass, so that their running totals fit
-    ``CHUNK_AGENT_PERIODS``."""
+    """Return the number of agents for one call of :func:`sum_fleet` or :func:`compute_intervals`, so that their running
+    totals fit ``CHUNK_AGENT_PERIODS``.
+
+    :param n_periods: number of periods of the arrays, 1 or more.
+    """
     return max(CHUNK_AGENT_PERIODS // n_periods, 1)
 
 

@@ -136,7 +136,10 @@ def agents_of_block(session: Session, relations: Relations, setting: Setting, bl
 
 
 def agents_per_read(n_periods: int) -> int:
-    """Return how many agents to read at a time, so that they fit ``READ_AGENT_PERIODS``."""
+    """Return the number of agents to read at a time, so that they fit ``READ_AGENT_PERIODS``.
+
+    :param n_periods: number of periods of the arrays, 1 or more.
+    """
     return max(READ_AGENT_PERIODS // n_periods, 1)
 
 
