@@ -26,8 +26,9 @@ class Rule(NamedTuple):
     """Whether fragile episodes lower the component. The evidence of an episode is the trace that began it."""
 
 
-# A component is the mean of these amounts over traces. For i_coverage the amounts are divided by 10; for s_score the
-# mean is weighted by the age of the traces.
+# The mean of these amounts over traces, episodes or recoveries is the component, or 1 minus the component if a higher
+# value is better. For i_coverage the amounts are divided by 10. For i_replay and s_score the mean is weighted
+# (scoring.md §4 and §7).
 RULES: Mapping[str, Rule] = {
     "d_identity": Rule("is_identity_change::integer", "traces", "renamed"),
     "k_contradiction": Rule("is_overridden::integer", "traces", "overridden"),

@@ -39,7 +39,7 @@ class Change(NamedTuple):
     """The most likely change for the worse of n pairs of an agent and an as-of; (n,) each."""
 
     ratio: Floats
-    """Log likelihood ratio of this change against no change. 0 if no size and day of a change is likelier than that."""
+    """Log likelihood ratio of the change against no change; 0 if all changes that are tried are less likely."""
     days: Integers
     """Days from the change to the as-of, 1 to ``RECENT_DAYS``."""
     kept_before: Floats

@@ -1,7 +1,7 @@
 """Components that are quotients of the sums of a window (scoring.md §4 to §6).
 
-macros/formulas/factors.sql has the same formulas in SQL, for the published values. tests/python/test_windows.py checks
-that both give the same numbers.
+macros/formulas/factors.sql has the same formulas in SQL, for the published values. The numbers here are those of the
+losses, so tests/python/test_equals_reference.py finds a difference between the two.
 """
 
 from typing import NamedTuple

@@ -58,7 +58,7 @@ class Deferrals(NamedTuple):
     created: Integers
     """Period in which the deferral was raised."""
     judged: Integers
-    """Period in which the outcome became known; ``NEVER`` if it did not."""
+    """Period in which the outcome became known; ``NEVER`` if it was not known before the run's as-of."""
     value: Integers
     """Value of the outcome in [0, 1], in ``VALUE_UNITS``."""
     is_escalated: Integers
