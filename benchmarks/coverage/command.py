@@ -14,7 +14,7 @@ from ciris_scoring.basics.terminal import say
 from ciris_scoring.marts.factors import FACTORS
 
 Row = dict[str, Any]
-"""A row of a table, by heading."""
+"""A row of a table: values by heading."""
 
 
 class Stated(NamedTuple):
@@ -113,4 +113,4 @@ PARTS: dict[str, Callable[[int, int], list[Verdict]]] = {
     "year": measure_year,
     "alarms": measure_alarms,
 }
-"""Functions that measure and print, given rows and seed."""
+"""Functions of rows and seed that measure a part, print its tables and return the comparisons with stated figures."""

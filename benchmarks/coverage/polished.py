@@ -46,7 +46,7 @@ class Manipulation(NamedTuple):
     """Pathology of the agents on which the manipulation is tried."""
     polish: Polish
     red_flag: str | None
-    """Red flag that the manipulation raises, or None."""
+    """Red flag that the manipulation should raise, or None."""
     lasts: bool = True
     """Whether the manipulation continues, or is done only once."""
 
@@ -76,7 +76,7 @@ def _edited_json(value: Any, edit: Callable[[dict[str, Any]], None]) -> Any:
 
 
 def null(flag: str, fleet: Fleet, agent: str, since: datetime) -> Fleet:
-    """Remove a raised flag from its column. The components keep the flag."""
+    """Set a field to null where it is true. The JSON components still contain the value."""
     return _with(fleet, _mine(fleet, agent, since) & _is(fleet, flag, True), **{flag: None})
 
 

@@ -54,7 +54,7 @@ def careless(fleet: Fleet, one_in: int) -> Fleet:
 
 
 def measure_honest(seed: int, rounds: int = 2) -> list[Verdict]:
-    """Measure the share of windows of honest agents, over all as-ofs, that raise each red flag."""
+    """Measure for each red flag the share of honest agents' windows, over all as-ofs, in which it is raised."""
     rows, verdicts = [], []
     for n, days, one_in in (
         *((30, 90, 0), (100, 90, 0), (600, 60, 0)),
@@ -153,4 +153,4 @@ MEASURES: dict[str, Callable[[int], list[Verdict]]] = {
     "polished": measure_polished,
     "scrubbed": measure_scrubbed,
 }
-"""Functions that measure and print, given the seed."""
+"""Functions of the seed that measure a part, print its table and return the comparisons with stated figures."""

@@ -71,7 +71,7 @@ def truth(behaviour: Behaviour, facts: Facts, window: Window, end: int) -> Truth
 
 
 def _coherence(incoherent: Floats, facts: Facts, window: Window, end: int) -> Floats:
-    """Return S: the mean over the window's days of the decayed share of coherent weight."""
+    """Return S: the coherent share of the decayed weight of signals, averaged over the days of the window."""
     weight = PARAMETERS.w_corroborated * facts.n_corroborated + PARAMETERS.w_uncorroborated * (
         facts.n_traces - facts.n_corroborated
     )

@@ -592,14 +592,12 @@ def audit(
     Examples:
       ciris-scoring audit traces/ --keys public_keys.json --agent 3f764637 --from 2026-06-08 --to 2026-06-15 --json
     """
-    from ciris_scoring.basics.as_of import parse_time
-
     with extra("audit"):
         from ciris_scoring.audit import compare
 
     window = (
-        None if first is None else parse_time(first, "--from"),
-        None if last is None else parse_time(last, "--to"),
+        None if first is None else as_of_time.parse_time(first, "--from"),
+        None if last is None else as_of_time.parse_time(last, "--to"),
     )
     project = place.project()
     result = compare.audit(project, paths, keys, agent, window, every_problem=for_machines)

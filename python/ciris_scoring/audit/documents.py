@@ -1,4 +1,4 @@
-"""Turn the text of a batch into rows. No database is needed, so that worker processes can do it."""
+"""Turn the text of a batch into rows. This needs no database, so worker processes can do it."""
 
 import hashlib
 import uuid
@@ -108,7 +108,7 @@ def _events(content: Any) -> list[Any]:
 
 
 def _read_pieces(batch: Batch, content: bytes, why: Rejected, verifier: Verifier) -> None:
-    """Read the events of a batch that is not valid JSON one by one."""
+    """Read the events one by one, because the batch as a whole is not valid JSON."""
     pieces = None if why.reason == NOT_A_BATCH else take_apart(content)
     if pieces is None:
         batch.is_batch = False

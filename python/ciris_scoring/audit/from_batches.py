@@ -1,5 +1,7 @@
 """Load batches into a separate database of the embedded PostgreSQL and score them there."""
 
+import os
+import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -62,9 +64,8 @@ def run_from_batches(
         as_of = _end_of_period(newest, project)
     run(project, as_of, full_refresh=full_refresh, allow_rescoring=allow_rescoring, after_run=after_run)
     if not after_run.for_machines:
-        click.echo(
-            NEXT_STEPS.format(database=DATABASE, profiles=BATCHES_FOLDER, psql=server.psql_command(DATABASE))
-        )
+        place = shlex.quote(os.path.relpath(profiles))
+        click.echo(NEXT_STEPS.format(database=DATABASE, profiles=place, psql=server.psql_command(DATABASE)))
     return summary.is_clean
 
 

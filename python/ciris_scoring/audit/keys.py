@@ -67,7 +67,7 @@ def registered_key(text: str, *ends: datetime | None) -> RegisteredKey:
 
 
 def read_keys(paths: Iterable[Path]) -> tuple[dict[str, Key], list[Problem]]:
-    """Read files of keys. Return the keys by id, and problems with keys that are invalid or contradict each other."""
+    """Read files of keys. Return the keys by id, and a problem for each key that is invalid or contradicts another."""
     keys: dict[str, Key] = {}
     problems = []
     for path in paths:

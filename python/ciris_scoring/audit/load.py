@@ -82,7 +82,7 @@ class Summary:
         self.batches += batch.is_batch
         self.received += batch.received
         self.rejected += batch.rejected.total()
-        self.outcomes.update(batch.outcomes)  # the operator += would drop negative counts
+        self.outcomes.update(batch.outcomes)  # the operator += would drop the negative counts of add_found
         self.deferrals += len(batch.deferrals)
         for kind, n in batch.other_events.items():
             named = kind in self.other_events or len(self.other_events) < SHOWN_PROBLEMS

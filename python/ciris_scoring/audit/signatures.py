@@ -62,7 +62,7 @@ class Rule(NamedTuple):
     has_profile: bool = False
     """Whether the deployment profile and the agent's hash in each component are signed, too."""
     stripped: Callable[[Trace], Trace] = dict
-    """Function that removes the empty values of a component, which the agent sends but does not sign."""
+    """Function that removes empty values from a component, because the agent sends them but does not sign them."""
 
     @property
     def signs_ids(self) -> bool:

@@ -15,7 +15,7 @@ VALUES_LIMIT = 1_000_000
 KEYS_LIMIT = 100_000
 """Maximum number of keys in one object."""
 
-# A bracket, or a string that may be cut off at the end. Possessive quantifiers avoid backtracking.
+# A token is a bracket, or a string that may be cut off at the end. Possessive quantifiers avoid backtracking.
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 _OPENS_ARRAY = re.compile(rb"\s*:\s*(?=\[)")
 _JUNK = re.compile(rb"[^ \t\r\n,]")

@@ -1,4 +1,4 @@
-"""End of a run: fleet table, report, new alerts for another program, JSON summary."""
+"""End of a run: fleet table, report, JSON summary, and a program that is started if there are new alerts."""
 
 import contextlib
 import shlex

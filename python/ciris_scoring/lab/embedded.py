@@ -53,7 +53,7 @@ START_SECONDS = 120
 
 @dataclass(frozen=True)
 class Server:
-    """A running server, as clients connect to it."""
+    """Connection data of a running server."""
 
     socket_folder: str
     port: int

@@ -83,5 +83,5 @@ def _stop_command(project_dir: Path) -> str:
 
 
 def _short(path: Path) -> Path:
-    """Return the path relative to the current folder if it lies below, else unchanged."""
+    """Return a path below the current folder relative to this folder, and any other path unchanged."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

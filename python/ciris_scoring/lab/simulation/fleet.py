@@ -37,7 +37,7 @@ class FleetStream:
 
     traces: Iterator[pd.DataFrame]
     expected_traces: int
-    """Number of traces without duplicates, which add about 0.3 per cent."""
+    """Number of traces without duplicates. Duplicates add about 0.3 per cent."""
     deferrals: pd.DataFrame
     public_keys: pd.DataFrame
     batches: pd.DataFrame

@@ -149,7 +149,7 @@ def _daily_traces(
     draws = Draws.of(agent_keys[:, None], Stream.DAY, day)
     mean = traces_per_day / THOUGHTS_PER_TASK
     tasks = (mean * (0.7 + 0.6 * draws.uniform(Draw.COUNT)) + draws.uniform(Draw.START)).astype(np.int64)
-    # Every agent has a trace on its first day, so its first trace is at a known time.
+    # Every agent has a trace on its first day, so that the day of its first trace is known.
     tasks = np.where(day == first_day[:, None], np.maximum(tasks, 1), tasks)
     active = (day >= first_day[:, None]) & (day < last_day[:, None])
     return np.where(active, tasks, 0) * THOUGHTS_PER_TASK

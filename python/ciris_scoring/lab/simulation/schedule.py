@@ -11,7 +11,7 @@ from ciris_scoring.lab.simulation.randomness import Draw, Draws, Stream
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of a chunk in physical order."""
+    """Rows of a chunk, in the order in which they are written."""
 
     agent: Ints
     index: Ints
