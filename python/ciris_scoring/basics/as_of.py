@@ -61,6 +61,7 @@ def resolve(
     :param period: day or hour.
     :param now: present time, with an offset.
     :param name: what messages call the value.
+    :param earliest: time before which no as-of may lie; None for no limit.
     :raises InputError: the value is not a time, or lies in the future or before ``earliest``.
     """
     moment = now.astimezone(UTC) if value is None else parse_time(value, name)
