@@ -32,7 +32,7 @@ memory as (
     select
         max({{ days('window_days') }}) as longest_window,
         greatest(
-            max({{ days('window_days + greatest(baseline_days, coherence_days)') }}),
+            max({{ days('window_days + greatest(baseline_days, coherence_days, ' ~ constant('gap_days', 0) ~ ')') }}),
             {{ days(constant('trace_days', 0)) }}
         ) as longest_horizon
     from scoring_windows

@@ -11,7 +11,17 @@ from ciris_scoring.basics.components import COMPONENT_ROWS
 from ciris_scoring.basics.kinds import ALERTS
 from ciris_scoring.basics.long_run import NORMAL_TO_95
 from ciris_scoring.marts import agent, agents, evidence
-from ciris_scoring.statistics import changes, inputs, long_run, reading, red_flags, resilience, ties, writing
+from ciris_scoring.statistics import (
+    changes,
+    inputs,
+    long_run,
+    reading,
+    red_flags,
+    resilience,
+    ties,
+    windows,
+    writing,
+)
 
 CONSTANTS: Mapping[str, Any] = {
     # Sessions and locks
@@ -40,6 +50,7 @@ CONSTANTS: Mapping[str, Any] = {
     "normal_quantile": NormalDist().inv_cdf,
     "normal_to_95": NORMAL_TO_95,
     "trace_days": long_run.TRACE_WINDOWS[-1],
+    "gap_days": windows.GAP_DAYS,
     # Alerts and red flags
     "alerts": ALERTS,
     "change_days": changes.RECENT_DAYS,
