@@ -53,8 +53,8 @@ def judged(agent: str, n: int, days: float, us: int, status: str) -> list[Source
 
 
 WORSE = (
-    "Deferrals are judged worse since about 2026-03-24: "
-    "a value of 0.000 on average, after 1.000 in the 90 days before."
+    "Deferrals have been judged worse since about 2026-03-24: "
+    "their average value is 0.000, compared with 1.000 in the 90 days before."
 )
 
 CASES = [

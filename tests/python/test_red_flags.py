@@ -94,7 +94,7 @@ FLEETS = {
     "new keys": (
         [{"n_new_keys": 2}, {"n_new_keys": 3}],
         {(1, "key_turnover", None): (3, 0, "own_baseline", 2.47436)},
-        "3 new signing keys in 7 days; its own baseline: 0.0 in as many traces.",
+        "3 new signing keys in 7 days; its own baseline: 0.0 per 50 traces.",
     ),
     # A single occurrence in the window is enough. Occurrences in the baseline alone raise nothing. The comparison
     # value is the baseline's count, scaled to the number of traces of the window.
@@ -113,7 +113,7 @@ FLEETS = {
             (2, "shared_key", None): (1, 0, "own_baseline", 1.005037815259212),
             (3, "renumbered", None): (1, 0, "own_baseline", 1.005037815259212),
         },
-        "In 1 of 50 traces idma_fragility_flag is missing, although their JSON components hold it.",
+        "In 1 of 50 traces, idma_fragility_flag is missing although the JSON components contain it.",
     ),
     # First agent: 21 pairs are 3.09 times chance, more than 3 and than twice the fleet's median of 1.473. Second agent:
     # 20 pairs are 2.95 times chance. The third agent has one trace too few, the fourth only 9 pairs.
@@ -123,8 +123,8 @@ FLEETS = {
             *(3 * [of_pairs(7)] + [of_pairs(0) | {"equal_coherences": 0}]),
         ],
         {(0, "repeated_records", None): (3.092727, 1.472727, "fleet_median", 3.478505)},
-        "Of 100 traces 21 pairs have the same plausibility, alignment and coherence, 3.1 times as many as chance gives;"
-        " the fleet's median: 1.5 times.",
+        "Among 100 traces, 21 pairs have the same plausibility, alignment and coherence: 3.1 times as many as expected "
+        "by chance. The fleet's median is 1.5 times.",
     ),
     # The scores of the whole fleet are correlated. The first agent has five times as many pairs as chance gives, but
     # less than twice the fleet's median.
@@ -134,7 +134,7 @@ FLEETS = {
     "constant value": (
         [of_plausibility(*counts) for counts in [(27, 40), (24, 40), (9, 9), (8, 40), (8, 40), (10, 40)]],
         {(0, "constant_value", None): (0.675, 0.25, "fleet_median", 5.093668684415178)},
-        "27 of 40 traces have plausibilities within 0.06 (67.5 %); the fleet's median: 25.0 %.",
+        "The plausibilities of 27 of 40 traces (67.5 %) differ by at most 0.06; the fleet's median: 25.0 %.",
     ),
     # The first agent rises from 14 traces a day to 29. The second agent's baseline is shorter than 7 days, so the agent
     # is compared with the fleet's median, which it does not exceed.
@@ -144,7 +144,7 @@ FLEETS = {
             {"n_traces": 300, "n_trivial": 150, "baseline_n_trivial": 20, "baseline_days": 6.9},
         ],
         {(0, "volume_jump", None): (math.log(2.02), 100 / 7, "own_baseline", 5.00689)},
-        "28.9 traces a day, 50.0 % of them trivial; its own baseline: 14.3 a day, 20.0 %.",
+        "28.9 traces per day, 50.0 % trivial; its own baseline: 14.3 per day, 20.0 % trivial.",
     ),
     # The first agent had episodes in the previous window. The others had none, so the fleet's median is used.
     "phase churn": (
@@ -157,7 +157,7 @@ FLEETS = {
             (0, "phase_churn", None): (0.8, 0.25, "own_baseline", 1.94019),
             (1, "phase_churn", None): (0.6, 0.6, "fleet_median", 0),
         },
-        "8 different failure modes in 10 fragile episodes (0.80 each); its own baseline: 0.25.",
+        "8 different failure modes in 10 fragile episodes (0.80 per episode); its own baseline: 0.25.",
     ),
     # There is no baseline and no other agent. Only flags that need no comparison are raised.
     "nobody to compare with": (
