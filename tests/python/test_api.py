@@ -343,7 +343,7 @@ REFUSED: list[tuple[str, int, str, str, dict[str, Any]]] = [
         for path in ("capacity/Link?", "capacity/fleet?", "red-flags?", "deferrals/Link?")),
     (f"{SCORING}/history/Link?from=9999-12-01&to=9999-12-31T23:59:59.999999", 404, "no-score", "The newest as-of is",
         {"as_ofs": NEAREST[-1:]}),
-    (f"{SCORING}/capacity/fleet?fields=agent_name,nothing", 422, "bad-parameter", "names 'nothing'; `allowed`", {}),
+    (f"{SCORING}/capacity/fleet?fields=agent_name,nothing", 422, "bad-parameter", "'nothing'; see `allowed`", {}),
     (f"{SCORING}/capacity/Lnik", 404, "unknown-agent", "'Link'",
         {"agents": [{"agent_id_hash": LINK, "agent_name": "Link"}]}),
     (f"{SCORING}/capacity/Link?window_days=0&threshold=x", 422, "bad-parameter", "", {"errors": [

@@ -158,13 +158,13 @@ def test_since_lists_components_of_a_compared_as_of_and_factors_of_any_other(sco
     for name in ("loss_components", "change"):
         assert explanation["since"][name] == window[name]
     told = invoke(scored_sample, "Paradox", "--since", "2026-06-01").stdout
-    assert "Since 2026-06-01T00:00:00Z, as asked: 0.279 -> 0.262, -0.016" in told
+    assert "Since 2026-06-01T00:00:00Z, as requested: 0.279 -> 0.262, -0.016" in told
     assert "by factor: C -0.043, I_int -0.006, R +0.002, I_inc +0.018, S +0.025" in told
     marts.execute(
         "update fct_capacity_scores set parameter_set_id = 'other' where as_of = '2026-06-01T00:00:00Z'"
     )
     told = invoke(scored_sample, "Paradox", "--since", "2026-06-01").stdout
-    assert "as asked: not comparable, it was made with other parameters." in told
+    assert "not comparable, the earlier score was computed with other parameters." in " ".join(told.split())
 
 
 def test_explanation_without_a_score_lists_traces(project, marts):
@@ -177,7 +177,7 @@ def test_explanation_without_a_score_lists_traces(project, marts):
     told = page(explanation)
     assert_fits(told)
     assert f"No capacity score: insufficient_data, {row['n_traces']} traces in the window." in told
-    assert "Points lost" not in told and "Traces that lower most loss components" in told
+    assert "Points lost" not in told and "Traces that lower the largest number of loss components" in told
     assert explanation["loss_components"] == []
     assert {trace["points"] for trace in explanation["traces"]} == {None}
 

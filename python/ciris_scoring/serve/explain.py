@@ -40,17 +40,17 @@ BESIDE_TRACE_ID = 32
 MAX_AGENTS = 10
 """Maximum number of agents that an error message lists."""
 
-COMPARED = {"window": "one window before", "as_of": "the as-of before", "since": "as asked"}
+COMPARED = {"window": "one window before", "as_of": "the as-of before", "since": "as requested"}
 NOT_COMPARABLE = {
-    "no_earlier_score": "the agent was not scored then",
-    "other_parameter_set": "it was made with other parameters",
-    "no_score": "one of the two has too few traces for a score",
+    "no_earlier_score": "the agent had no score then",
+    "other_parameter_set": "the earlier score was computed with other parameters",
+    "no_score": "one of the two windows has too few traces for a score",
 }
 RULE = (
-    "Points are divided equally among the traces of the window that lowered the component. Points of missing fields "
-    "are divided by the number of fields, points of slow recovery by the hours of the episodes that a trace began. "
-    "Incoherent signals may be older than the window. Fixed cost, drift, overconfidence and deferrals judged poor are "
-    "not attributed to single traces."
+    "Points are divided equally among the traces of the window that lowered the component. But points of missing "
+    "fields are divided in proportion to the missing fields, and points of slow recovery in proportion to the hours of "
+    "the episodes. Incoherent signals may be older than the window. Fixed cost, drift, overconfidence and deferrals "
+    "judged poor are not attributed to single traces."
 )
 """Rule by which points are attributed to traces."""
 
@@ -176,7 +176,10 @@ def _find_score(
     moment: datetime | None,
     window_days: int | None,
 ) -> Row:
-    """Return the requested row of fct_capacity_scores. `as_ofs` are those of the agent by window."""
+    """Return the requested row of fct_capacity_scores.
+
+    :param as_ofs: the agent's as-ofs by window.
+    """
     if not as_ofs:
         raise InputError(
             f"Agent {agent_id_hash} has no score yet: it has no trace in a window that was scored.",
@@ -185,7 +188,7 @@ def _find_score(
     window = min(as_ofs) if window_days is None else window_days
     if window not in as_ofs:
         raise InputError(
-            f"--window-days is {window}, and agent {agent_id_hash} has no score in a window of so many days.",
+            f"--window-days is {window}, but agent {agent_id_hash} has no score in a window of this length.",
             f"It has scores in windows of {' and '.join(map(str, as_ofs))} days.",
         )
     key = {"agent_id_hash": agent_id_hash, "window_days": window, "as_of": moment or as_ofs[window][-1]}
@@ -193,8 +196,10 @@ def _find_score(
 
 
 def _score_at(marts: Marts, key: Row, as_ofs: Sequence[datetime], option: str) -> Row:
-    """Return the row of fct_capacity_scores with a key. If there is none, raise an error that names the nearest
-    as-ofs."""
+    """Return the row of fct_capacity_scores with a key.
+
+    :raises InputError: there is no such row. The error gives the nearest as-ofs.
+    """
     found = marts.dicts(
         """
         select *
@@ -205,8 +210,8 @@ def _score_at(marts: Marts, key: Row, as_ofs: Sequence[datetime], option: str) -
     )
     if not found:
         raise InputError(
-            f"{option} is {as_of_time.text(key['as_of'])}, where agent {key['agent_id_hash']} has no row with a window "
-            f"of {key['window_days']} days.",
+            f"{option} is {as_of_time.text(key['as_of'])}, but agent {key['agent_id_hash']} has no row at this as-of "
+            f"with a window of {key['window_days']} days.",
             f"Its nearest as-ofs are: {' and '.join(map(as_of_time.text, nearest(as_ofs, key['as_of'])))}.",
         )
     return found[0]
@@ -263,7 +268,7 @@ def _comparisons(marts: Marts, score: Row) -> list[Row]:
 
 
 def _since(marts: Marts, score: Row, earlier: datetime, as_ofs: Sequence[datetime]) -> Row:
-    """Compare a score with that of an earlier as-of. Changes by component are null if fct_score_changes has none."""
+    """Compare a score with the score of an earlier as-of. Changes by component that are not published are null."""
     if earlier >= score["as_of"]:
         raise InputError(
             f"--since is {as_of_time.text(earlier)}, which is not before the as-of {as_of_time.text(score['as_of'])}.",
@@ -532,7 +537,7 @@ def _change_lines(explanation: Mapping[str, Any]) -> list[str]:
             told = [f"{name} {decimals.change(row['factors'][column])}" for name, column in FACTORS.items()]
             lines.append(f"    by factor: {', '.join(told)}")
             if not reason:
-                lines.append("    (changes by loss component: only since one window or one as-of before)")
+                lines.append("    (Changes by loss component: only since one window or one as-of before.)")
     return lines
 
 
@@ -591,7 +596,7 @@ def _trace_lines(explanation: Mapping[str, Any]) -> list[str]:
     table = _table(("points", "time", "trace", REASONS), rows, {"points"})
     if explanation["score"]["capacity_score"] is None:
         return [
-            f"Traces that lower most loss components, {len(rows)} of {n:,}; newest first where equal",
+            f"Traces that lower the largest number of loss components, {len(rows)} of {n:,}; newest first where equal",
             *table,
         ]
     return [f"Traces that cost most, {len(rows)} of {n:,}; newest first where equal", *table, RULE]

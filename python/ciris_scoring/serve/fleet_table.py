@@ -24,9 +24,9 @@ from ciris_scoring.marts.verdict import VERDICTS, Verdict, percent_sure
 from ciris_scoring.serve.pages.words import interval
 
 MAX_ROWS = 40
-"""Maximum number of agents in a table that a run prints. The others are only counted."""
+"""Maximum number of agents in the table that a run prints. The other agents are only counted."""
 MAX_CAUSES = 10
-"""The cause is printed for this number of agents at the top of the table, if their verdict is review or withhold."""
+"""Number of agents at the top of the table whose cause is printed if their verdict is review or withhold."""
 VERDICT_COLOURS = {"review": "yellow", "withhold": "red", "wait": "cyan", "grant": "green"}
 """Colour of each verdict on a terminal. The verdict keep has none."""
 
@@ -42,7 +42,7 @@ class Column(NamedTuple):
     heading: str
     cell: Callable[[Score, Verdict], str]
     goes: int
-    """Order in which columns are dropped if the terminal is too narrow; columns with 0 are kept."""
+    """Order in which columns are dropped if the terminal is too narrow, the lowest number first. 0 is never dropped."""
 
 
 def _factor(column: str) -> Callable[[Score, Verdict], str]:
@@ -129,7 +129,7 @@ def _window_table(
     bearers = Counter(map(_outlined, scores))
     scores = sorted(scores, key=lambda score: fleet.attention(score, threshold))
     summary = f"Fleet at {as_of.text(moment)}, window of {window} days, {len(scores)} agents"
-    if scores:  # all scores have the same threshold
+    if scores:  # the first score's threshold is that of all scores
         of = f"{chosen.name}, a threshold" if chosen.name else "a threshold"
         summary += f"; for {of} of {scores[0].verdict(threshold).threshold:g}: {_counted(scores, threshold)}"
     lines = [summary]

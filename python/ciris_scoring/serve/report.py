@@ -55,7 +55,7 @@ def _check_published(marts: Marts, window_days: int | None) -> None:
     if fleet.newest(marts, window_days) is None and fleet.newest(marts) is not None:
         published = " and ".join(str(window.window_days) for window in windows(marts))
         raise InputError(
-            f"--window-days is {window_days}, and no score is published for a window of so many days.",
+            f"--window-days is {window_days}, but no score is published for a window of this length.",
             f"Scores are published for windows of {published} days.",
         )
 
@@ -142,7 +142,7 @@ def check_place(file: Path) -> None:
         return
     folder = _real(file).parent
     if not folder.is_dir():
-        _refuse(file, f"there is no folder {folder}", "Make it first.")
+        _refuse(file, f"there is no folder {folder}", "Create the folder first.")
     if not os.access(folder, os.W_OK | os.X_OK):
         _refuse(file, f"{folder} is not writable")
 

@@ -11,7 +11,7 @@ from typing import Any
 from ciris_scoring.marts.fleet import Score
 
 _BEGIN_FORMULAS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\t", "\r", "\n")
-"""Beginnings of text that spreadsheets take for a formula, also in full width."""
+"""First characters of text that spreadsheets take for a formula, in normal and full width."""
 
 
 def csv_cell(value: object) -> object:

@@ -36,7 +36,7 @@ def show_fleet(
     permission: str | None,
     form: str | None,
 ) -> str:
-    """Return the scores of all agents, those that need attention most first.
+    """Return the scores of all agents; the agents that need attention most come first.
 
     :param permission: name of a permission, which decides threshold and window.
     :param form: json, csv, or None for a table.
@@ -63,7 +63,7 @@ def show_fleet(
 
 
 def show_alerts(project: Project, as_of: str | None, window_days: int | None, form: str | None) -> str:
-    """Return the alerts and red flags that are raised, those that are acknowledged last.
+    """Return the alerts and red flags that are raised; acknowledged ones come last.
 
     :param form: json, csv, or None for a table.
     """
@@ -113,7 +113,7 @@ def _table(rows: Sequence[Alert | RedFlag], moment: datetime, window: int, other
 
 
 def _published(marts: Marts, as_of: str | None, window_days: int | None) -> tuple[datetime, int]:
-    """Return the as-of and the window to show, by default the newest and the shortest.
+    """Return the as-of and the window to show: by default the newest as-of and the shortest window.
 
     :raises InputError: there is no score at the as-of, or for the window.
     """

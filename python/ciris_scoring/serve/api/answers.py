@@ -53,7 +53,7 @@ class Kept:
 
 
 class Answers:
-    """Answers from one database. Each is built once per publication and then served from the cache."""
+    """Answers from one database. Each answer is built once per publication and then served from the cache."""
 
     def __init__(self, database: Database, settings: Settings):
         self.database = database
@@ -130,7 +130,7 @@ class Answers:
         return now.response(request.headers)
 
     def _make(self, build: Build, headers: dict[str, str], media_type: str) -> tuple[Kept, Kept]:
-        """Return the answer to this request, and the answer from the cache, which has another value of `cached`."""
+        """Build two copies of an answer that differ in `cached`: one to send now, one to keep for later requests."""
         answer = self.read(build)
         if isinstance(answer, bytes):
             kept = Kept(answer, _gzipped(answer), headers, media_type)

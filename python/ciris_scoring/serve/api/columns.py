@@ -1,5 +1,5 @@
-"""Models of rows of the marts. Names and types of their fields are those of a class in `ciris_scoring.marts`, and the
-descriptions are those of the columns in models/marts/_marts__models.yml, so that each is written once."""
+"""Models of rows of the marts. The names and types of their fields come from a class in `ciris_scoring.marts`, the
+descriptions from models/marts/_marts__models.yml. So no name, type or description is written twice."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -18,7 +18,7 @@ Moment = Annotated[
     PlainSerializer(lambda moment: moment.astimezone(UTC).isoformat(), return_type=str, when_used="json"),
     WithJsonSchema({"type": "string", "format": "date-time", "examples": ["2026-06-15T00:00:00+00:00"]}),
 ]
-"""A time in UTC with the offset +00:00. Python before 3.11 cannot parse the suffix Z."""
+"""A time in UTC. It has the offset +00:00, because clients in Python before 3.11 cannot parse the suffix Z."""
 TIMES = {datetime: Moment, datetime | None: Moment | None}
 DOC = re.compile(r"\{% docs (\w+) %\}\s*(.*?)\s*\{% enddocs %\}", re.DOTALL)
 REFERENCE = re.compile(r"\{\{ doc\('(\w+)'\) \}\}")
@@ -67,7 +67,7 @@ Model = TypeVar("Model", bound=Described)
 
 
 def of_row(row: type, *marts: str, without: Iterable[str] = ()) -> Callable[[type[Model]], type[Model]]:
-    """Return a decorator that adds the fields of a row's class to a model, except those that the model has.
+    """Return a decorator that adds the fields of a row's class to a model, except fields that the model defines.
 
     :param marts: marts that describe the fields, in order of precedence.
     """

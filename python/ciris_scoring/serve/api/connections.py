@@ -14,7 +14,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 MOST_CONNECTIONS = 512
 """Maximum number of connections. Half of the process's limit of open files applies if that is smaller."""
 REQUEST_SECONDS = 10.0
-"""Seconds within which a client must send a complete request, from the connection or the previous answer on."""
+"""Seconds in which a client must send a complete request, from the start of the connection or the previous answer."""
 IDLE_SECONDS = 5
 """Seconds after which a connection without a new request is closed."""
 ANSWER_SECONDS = 60.0
@@ -26,7 +26,7 @@ BACKLOG = 2048
 
 
 class Connection(H11Protocol):
-    """A connection that records since when it waits for a request or for its answer."""
+    """A connection that records how long it has been waiting for a request or an answer."""
 
     cycle: RequestResponseCycle | None  # type: ignore[assignment]
     _since = 0.0
@@ -62,7 +62,7 @@ class Connection(H11Protocol):
             self._since = self.loop.time()
 
     def rank(self) -> tuple[bool, float]:
-        """Return a sort key. Connections without an answer in progress come first, then those that wait longest."""
+        """Return a sort key: first whether an answer is in progress, then the time since which the connection waits."""
         return self._answered is not None or self.transport.get_write_buffer_size() > 0, self._since
 
     def cut(self) -> None:
@@ -86,7 +86,7 @@ class LimitedServer(uvicorn.Server):
                 app,
                 http=Connection,
                 ws="none",
-                backlog=most_connections() // 4,  # uvicorn accepts up to this number of connections at a time
+                backlog=most_connections() // 4,  # the number of connections that uvicorn accepts at once
                 timeout_keep_alive=IDLE_SECONDS,
                 log_level="warning",
                 access_log=False,

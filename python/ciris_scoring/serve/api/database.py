@@ -27,7 +27,8 @@ TCP_USER_TIMEOUT_MS = 5_000
 NOT_PUBLISHED_STATES = ("42P01", "3F000", "42703")  # table, schema or column does not exist
 CANCELLED_STATE = "57014"
 
-logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # this module reports an outage once
+# psycopg logs each failed attempt to connect. This module reports an outage only once.
+logging.getLogger("psycopg").setLevel(logging.CRITICAL)
 
 Answer = TypeVar("Answer")
 
@@ -58,7 +59,7 @@ class Database:
         self._lock = threading.Lock()
         self._closed = threading.Event()
         self._pool: ConnectionPool | None = None
-        """None while the database is away."""
+        """None while the database cannot be reached."""
         self._prober: threading.Thread | None = None
 
     @property
@@ -181,6 +182,6 @@ def _refusal(error: psycopg.Error) -> Problem:
     say(f"The database refuses a query: {one_line(error)}")
     if error.sqlstate in NOT_PUBLISHED_STATES:
         return Problem(
-            "not-published", "The marts are not there, or are of another version: score the fleet first."
+            "not-published", "The marts do not exist or are of another version: score the fleet first."
         )
     return Problem("database-away", "The database refuses the query; the server's log says why.")

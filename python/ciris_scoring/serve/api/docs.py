@@ -55,6 +55,6 @@ async def _docs() -> Response:
 @router.get("/docs/{name}")
 def _asset(name: str) -> Response:
     if name not in ASSETS:
-        raise Problem("not-found", f"The page loads no {shown(name)}.")
+        raise Problem("not-found", f"There is no file {shown(name)} under /docs.")
     body = files("fastapi_offline").joinpath("static", name).read_bytes()
     return Response(body, media_type=ASSETS[name], headers={"Cache-Control": "private, max-age=3600"})

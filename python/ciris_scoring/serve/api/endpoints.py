@@ -56,7 +56,7 @@ DEEPEST = 10_000_000
 MIDNIGHT = datetime(1970, 1, 1, tzinfo=UTC)
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 UNESCAPED_PLUS = re.compile(r"(T.*) (\d\d:?\d\d)$")
-"""A time whose offset has a space instead of a plus sign: a plus sign in a URL means a space unless it is escaped."""
+"""A time whose offset has a space instead of a plus sign. An unescaped plus sign in a URL means a space."""
 IGNORED = "x-ignored"
 """Key of a route's `openapi_extra` with the names of parameters that the server accepts and ignores."""
 LENS_PARAMETERS = {
@@ -67,7 +67,7 @@ LENS_PARAMETERS = {
 }
 QUALITY_DAYS = 14
 ONE_FIELD = "|".join(models.FleetScore.model_fields)
-# Components that have evidence, and sort keys of the fleet.
+# Components that have evidence, and keys by which the fleet can be sorted.
 if TYPE_CHECKING:
     Component: TypeAlias = str
     Sort: TypeAlias = str
@@ -84,8 +84,8 @@ api = APIRouter(prefix="/api/v1", tags=["scoring"])
 AgentId = Annotated[
     str,
     Path(
-        description="The agent's `agent_id_hash`, the beginning of it, its name or its label, or a former name that "
-        "no agent has now. It must match exactly one agent. `hash:` before a whole hash always means that agent.",
+        description="The agent's `agent_id_hash`, the beginning of this hash, its name, its label, or a former name "
+        "that no agent has now. The text must match exactly one agent. `hash:` and a whole hash always do.",
         min_length=1,
         examples=["4107c26fee8baae4", "Link", "Link (4107c26f)"],
     ),
@@ -112,7 +112,7 @@ AskedWindow = Annotated[
     Query(
         ge=1,
         le=10_000,
-        description="Length of a published window in days. The default is the reference window.",
+        description="Length of a published window in days. The default is the reference window, the shortest one.",
         examples=[7],
     ),
 ]
@@ -184,7 +184,7 @@ def _next(request: Request, **more: str | int) -> str:
 
 @dataclass(frozen=True)
 class Page:
-    """Part of each list of an answer that a request asks for."""
+    """The requested part of each list in an answer."""
 
     limit: Annotated[
         int | None,
@@ -229,7 +229,7 @@ def time_asked(name: str, text: str | None) -> datetime | None:
 
 @dataclass(frozen=True)
 class Asked:
-    """A request of scores. None means the reference window, and the newest as-of."""
+    """A request for scores. A window of None means the reference window, an as-of of None the newest."""
 
     request: Request
     answers: Answers
@@ -240,8 +240,7 @@ class Asked:
     async def answer(self, build: Callable[[Lens], models.Answer], rows: str = "") -> Response:
         """Return the answer that `build` creates, from the cache if possible.
 
-        :param build: function of the publication that its transaction reads, which may be newer than that of the
-        request.
+        :param build: function that creates the answer. The publication that it reads may be newer than `publication`.
         :param rows: name of the list that is the answer if `Accept` prefers CSV.
         """
         as_csv = rows and preferred(self.request.headers.get("accept"), (JSON, CSV)) == CSV
@@ -316,7 +315,8 @@ def _one_agent(lens: Lens, asked: str) -> tuple[str, str, str | None]:
 
 
 def _score(lens: Lens, asked: str) -> tuple[Score, str | None]:
-    """Return the score of the agent that a text identifies, by default the newest, and a note about its name."""
+    """Return a score of the agent that a text identifies, and a note about agents that had its name before. The score
+    is that of the requested as-of, by default the agent's newest."""
     agent_id_hash, name, note = _one_agent(lens, asked)
     window_days = lens.window_days
     has_none = f"{shown(name)} has no score with a window of {window_days} days"
@@ -388,13 +388,13 @@ async def fleet(
 ) -> Response:
     """Scores and verdicts of all agents at an as-of, and numbers of the whole fleet.
 
-    `agents` has the agents with a score, `unscored` those without one and the number of traces that are missing.
+    `agents` lists the agents with a score. `unscored` lists the others, with the number of traces that they lack.
     `limit` and `offset` apply to both lists. As CSV, the answer is `agents`.
     """
     known = list(models.FleetScore.model_fields)
     wanted = known if fields is None else fields.split(",")
     if unknown := [name for name in wanted if name not in known]:
-        message = f"names {', '.join(map(shown, unknown[:MOST_UNKNOWN]))}; `allowed` lists the members."
+        message = f"names unknown members: {', '.join(map(shown, unknown[:MOST_UNKNOWN]))}; see `allowed`."
         raise bad_parameter("fields", message, allowed=known)
 
     def fits(score: Score, threshold: float | None) -> bool:
@@ -450,7 +450,7 @@ async def fleet(
 async def capacity(
     agent_id: AgentId, asked: TheAsked, threshold: AskedThreshold = None, permission: AskedPermission = None
 ) -> Response:
-    """Score and verdict of an agent at an as-of. Use the hash of an agent that is called `fleet`."""
+    """Score and verdict of an agent at an as-of. An agent that is called `fleet` is found only by its hash."""
 
     def build(lens: Lens) -> models.Score:
         lens = lens.deciding(threshold, permission)
@@ -492,12 +492,12 @@ async def factors(
 def _span(
     publication: Publication, days: int | None, begin: datetime | None, end: datetime | None
 ) -> tuple[datetime, datetime, datetime]:
-    """Return three as-ofs: the first and the last one of a page of a history, and the last one of the whole history."""
+    """Return three as-ofs: the first and the last of the page of a history, and the last of the whole history."""
     newest = publication.as_of
     if newest is None:
         raise Problem("no-score", "No score is published yet.")
     if begin is not None and end is not None and begin > end:
-        message = f"is {as_of_time.text(begin)}, which is after to, {as_of_time.text(end)}."
+        message = f"is {as_of_time.text(begin)}, which is after `to`, {as_of_time.text(end)}."
         raise bad_parameter("from", message)
     end = end or newest
     if begin is not None and begin > newest:
@@ -525,8 +525,8 @@ async def history(
         Query(
             ge=1,
             le=MOST_DAYS,
-            description=f"Maximum number of days in the answer: those before `to` ({DEFAULT_DAYS} by default), or with "
-            f"`from` those after it ({MOST_DAYS} by default). `next` is the address of the following days.",
+            description=f"Maximum number of days in the answer. Without `from`, the days end at `to`, and the default "
+            f"is {DEFAULT_DAYS}. With `from`, they begin there, the default is {MOST_DAYS}, and `next` has the rest.",
             examples=[30],
         ),
     ] = None,
@@ -683,7 +683,7 @@ async def runs(asked: TheAsked, page: ThePage) -> Response:
 
 @_listed("data-quality", "data_quality", models.DataQuality, 403)
 async def data_quality(asked: TheAsked, page: ThePage) -> Response:
-    """Input rows that were repaired, set aside or refused: counts of all days, and of the 14 days before the as-of."""
+    """Input rows that were repaired, set aside or refused: counts over all days, and for each of the last 14 days."""
 
     def read(lens: Lens) -> list[Issue] | None:
         at = lens.shown_as_of or datetime.now(UTC)
@@ -694,7 +694,7 @@ async def data_quality(asked: TheAsked, page: ThePage) -> Response:
 
 @_listed("permissions", "permissions", models.Permissions)
 async def permissions(asked: TheAsked, page: ThePage) -> Response:
-    """The permissions that verdicts are about: those of permissions.csv, else that of the published verdicts."""
+    """The permissions in permissions.csv. Without this file, the permission that the published verdicts are about."""
 
     def read(lens: Lens) -> list[Permission]:
         found = read_permissions(lens.marts)
@@ -708,7 +708,7 @@ async def acknowledgements(
     asked: TheAsked,
     page: ThePage,
     log: Annotated[
-        bool, Query(description="Return also those that are over, replaced or withdrawn.")
+        bool, Query(description="Return also acknowledgements that are over, replaced or withdrawn.")
     ] = False,
 ) -> Response:
     """Acknowledgements of alerts and red flags that are in force. `ciris-scoring acknowledge` writes them."""
@@ -733,7 +733,7 @@ async def verdict_history(agent_id: AgentId, asked: TheAsked, page: ThePage) -> 
 
 @_listed("deferrals/{agent_id:path}", "deferrals", models.Deferrals, 404, 409)
 async def deferrals(agent_id: AgentId, asked: TheAsked, page: ThePage) -> Response:
-    """Deferrals that the component q_deferral of a score is computed from, the lowest value first."""
+    """Deferrals from which the component q_deferral of a score is computed, the lowest value first."""
 
     def read(lens: Lens) -> list[Deferral]:
         score, _ = _score(lens, agent_id)

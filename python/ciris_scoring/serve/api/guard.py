@@ -24,7 +24,7 @@ ABSOLUTE = re.compile(rb"https?://(?P<host>[^/]+)(?P<path>/.*)?", re.IGNORECASE)
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 """Paths for probes. They need no key; only /healthz has no rate limit."""
 MOST_CLIENTS = 10_000
-"""Maximum number of clients whose requests are counted. If there are more, the client that was inactive longest is
+"""Maximum number of clients whose requests are counted. If there are more, the client with the oldest request is
 forgotten."""
 SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -81,7 +81,7 @@ class PlainRequests:
             }
         if scope["path"].endswith("/") and len(scope["path"]) > 1:
             if not scope["path"].startswith("/api/"):
-                # The links of a page are relative to its path without the slash, so the browser must be redirected.
+                # The relative links of a page work only if its path has no slash at the end, so redirect the browser.
                 page = scope["path"].rstrip("/").rpartition("/")[2]
                 query = scope["query_string"].decode("latin-1")
                 address = f"../{quote(page)}{'?' * bool(query)}{query}"
@@ -116,7 +116,7 @@ class Guard:
             self._check_host(headers)
             has_key = self._has_key(headers)
             if self.limits is not None and scope["path"] != "/healthz":
-                # Requests without the right key have their own limit, so that somebody who guesses keys cannot block
+                # Requests without the right key have a separate limit, so that somebody who guesses keys cannot block
                 # other clients at the same address.
                 remaining = self.limits.take(client_of(scope) + ("" if has_key else " without the key"))
             if not has_key and scope["path"] not in OPEN_PATHS:
@@ -209,11 +209,11 @@ def client_of(scope: Scope) -> str:
 
 
 def _check_length(headers: Headers) -> None:
-    """Refuse a request with two contradictory lengths, because a proxy may have used the other one."""
+    """Refuse a request that gives its length in two ways, because a proxy may read another length than this server."""
     if "transfer-encoding" in headers and "content-length" in headers:
         raise Problem(
             "contradictory-request",
-            "It has both Transfer-Encoding and Content-Length: send one of them.",
+            "The request has both Transfer-Encoding and Content-Length: send only one of them.",
             {"Connection": "close"},
         )
 

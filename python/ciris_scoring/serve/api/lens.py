@@ -1,4 +1,4 @@
-"""Convert rows of the marts to the shapes of the CIRIS lens API."""
+"""Convert rows of the marts to the formats of the CIRIS lens API."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -63,8 +63,8 @@ def _members(row: Score | Point, model: type[Described]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Lens:
-    """The marts of one publication, and the parameters that choose scores. The methods convert scores to the shapes of
-    the lens API."""
+    """The marts of one publication, and the parameters that choose scores. The methods convert scores to the formats
+    of the lens API."""
 
     marts: Marts
     publication: Publication
@@ -91,7 +91,8 @@ class Lens:
         return self.as_of or self.publication.as_of
 
     def deciding(self, threshold: float | None, permission: str | None) -> "Lens":
-        """Return the same marts with the threshold and the window of the permission that a request means."""
+        """Return a copy with threshold and window of a permission: that of this name or, with None, the permission
+        that has the requested threshold and window."""
         window_days, found = self.window_days, permissions(self.marts)
         if permission is None:
             chosen = meant(found, [], threshold, window_days)
@@ -197,7 +198,7 @@ class Lens:
 
 
 def explained(score: dict[str, Any]) -> dict[str, Any]:
-    """Return a score with name, formula and description of each factor, and with the list of non-exempt actions."""
+    """Add the name, formula and description of each factor, and the list of non-exempt actions, to a score."""
     factors = {}
     for name, words in FACTOR_WORDS.items():
         said = {"name": words.name, "formula": words.formula, "description": words.description}
@@ -218,8 +219,11 @@ def point(row: Point) -> models.Point:
 
 
 def csv_of(answer: models.Answer, rows: str) -> str:
-    """Return as CSV the list of an answer that has this name. Factors and metadata become columns. Rows of a history
-    get the agent and the window of the answer."""
+    """Return a list of an answer as CSV. Factors and metadata become columns. Rows of a history get the agent and the
+    window of the answer.
+
+    :param rows: name of the list.
+    """
     document = answer.model_dump(exclude_unset=True)
     shared = {name: document[name] for name in ("agent_id_hash", "window_days") if name in document}
     found = []

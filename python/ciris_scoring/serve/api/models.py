@@ -29,8 +29,8 @@ Share = Annotated[float, Field(ge=0, le=1, examples=[0.538])]
 Since = Annotated[
     Moment | None,
     Field(
-        description="First as-of from which it was raised without a break; null if that is the oldest as-of, or 400 or "
-        "more as-ofs ago."
+        description="First as-of of the uninterrupted period in which it has been raised; null if it began at the "
+        "oldest as-of, or 400 or more as-ofs ago."
     ),
 ]
 Next = Annotated[str | None, Field(description="Relative address of the next page; null on the last.")]
@@ -41,7 +41,7 @@ Timestamp = Annotated[Moment, Field(description="Time when this answer was made 
 
 
 class Cache(Described):
-    """Whether the answer was made for this request."""
+    """Whether the answer was made for this request or an earlier one."""
 
     cached: bool = Field(description="Whether the answer was made for an earlier request.")
     ttl_seconds: int = Field(description="Seconds after which the server checks for newer scores.")
@@ -50,7 +50,7 @@ class Cache(Described):
 class Answer(Described):
     """Base class of answers that are built once per publication and cached."""
 
-    cache: Cache = Field(description="Whether the answer was made for this request.")
+    cache: Cache = Field(description="Whether the answer was made for this request or an earlier one.")
 
 
 class Paged(Answer):
@@ -166,7 +166,7 @@ OF_LENS = (
     "n_traces",
     *("as_of", "window_days", "window_start", "parameter_set_id", "scored_at"),
 )
-"""Columns that the lens API has under other names, or in `metadata`."""
+"""Columns that have another name in the lens API, or are in `metadata` there."""
 OF_FACTORS = tuple(column + end for column in FACTORS.values() for end in ("", "_low", "_high"))
 CompositeScore = Annotated[
     Share | None,
@@ -180,7 +180,7 @@ class ScoreBase(Described):
 
     agent_name: Name
     composite_score: CompositeScore
-    category: Category | None = Field(description="Category of composite_score; null if that is null.")
+    category: Category | None = Field(description="Category of composite_score; null without a score.")
     category_steady: Category | None = Field(description="Category of the agent, by capacity_score_steady.")
     score_status: Status = Field(description="Whether there are enough traces and history for a final score.")
     confidence: Confidence = Field(description="Amount of data, by the number of traces in the window.")
@@ -192,13 +192,13 @@ class ScoreBase(Described):
     verdict_reason: str = Field(description="Reason for the verdict, in one sentence.")
     cause: str = Field(description="Main cause of the score, in one sentence.")
     chain_cause: str = Field(
-        description="Description of the loss component I_chain, which names its largest cause."
+        description="Largest cause of the loss component I_chain, such as missing audit numbers."
     )
     final_from: Moment | None = Field(
         description="Day from which the agent's score is final; null if it is not provisional."
     )
     verdict_threshold: Share = Field(
-        description="Steady score that the permission requires: the requested threshold, else the published one."
+        description="Steady score that the permission requires: the requested threshold or, by default, the published."
     )
     probability_at_threshold: Share | None = Field(
         description="Probability that the long-run score reaches the threshold; null without a steady score."
@@ -371,7 +371,7 @@ class LensParameters(Described):
     mu_C: float = Field(description="Sensitivity of C to overridden actions.")
     decay_rate: float = Field(description="Share of the coherence state that decays per day.")
     signal_weight: float = Field(description="Weight of a corroborated coherence signal.")
-    min_traces: int = Field(description="Traces in the window that a score needs.")
+    min_traces: int = Field(description="Minimum number of traces in the window for a score.")
     default_window_days: int = Field(description="Length of the reference window in days.")
     baseline_window_days: int = Field(description="Length of the reference window's baseline in days.")
     coherence_window_days: int = Field(description="Lookback horizon of the coherence state in days.")

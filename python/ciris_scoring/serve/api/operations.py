@@ -1,4 +1,4 @@
-"""Descriptions of the endpoints in the OpenAPI document: shape of the answer, headers, and possible problems."""
+"""Descriptions of the endpoints in the OpenAPI document: model of the answer, headers, and possible problems."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,11 +18,11 @@ HEADERS: Mapping[int, dict[str, Any]] = {
 TAGGED = {
     "ETag": {
         "schema": {"type": "string"},
-        "description": "Changes with each publication; for If-None-Match.",
+        "description": "Version of the answer, for If-None-Match. It changes with each publication.",
     },
     "Cache-Control": {
         "schema": {"type": "string"},
-        "description": "Whether the answer may be kept.",
+        "description": "Whether caches may store the answer.",
     },
 }
 
@@ -47,7 +47,7 @@ def _problem(status: int) -> dict[str, Any]:
 def described(
     name: str, model: type[BaseModel], responses: Mapping[int | str, dict[str, Any]], *, csv: bool = False
 ) -> dict[str, Any]:
-    """Return FastAPI's description of an endpoint: shape of the answer, and problems."""
+    """Return FastAPI's description of an endpoint: model of the answer, and problems."""
     content: dict[str, Any] = {JSON: {}}
     if csv:
         content[CSV] = {"schema": {"type": "string"}}

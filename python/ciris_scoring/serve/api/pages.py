@@ -24,7 +24,7 @@ from ciris_scoring.serve.pages.links import ServedLinks
 HTML = "text/html; charset=utf-8"
 KEPT_SECONDS = 60
 """Maximum age of a page in seconds, because pages contain texts like "2 minutes ago"."""
-# Each page contains a policy for its own style and script. Only a header can forbid frames.
+# Each page contains a content security policy for its own style and script. Only a header can forbid frames.
 POLICY = {"Content-Security-Policy": "frame-ancestors 'none'"}
 LINKS = ServedLinks(frozenset({*RULES, *pages.OF_PARTS, pages.DEFERRALS}))
 
@@ -71,7 +71,7 @@ async def _answer(
         except Problem as problem:
             if problem.kind != "not-published":
                 raise
-            # The page then describes the last run instead of scores.
+            # Without scores, the page describes the last run.
             body = await run_in_threadpool(answers.read, build)
             return Response(body, media_type=HTML, headers={"Cache-Control": "no-store", **POLICY})
         minute = int(time.time() // KEPT_SECONDS)
@@ -114,7 +114,7 @@ async def _agent_page(request: Request, answers: TheAnswers, agent_id: str, at: 
 
 @router.get("/agents/{agent_id:path}")
 async def _agent_address(request: Request, agent_id: str, at: At) -> Response:
-    """Redirect a short URL for sharing to the page of an agent. The page's relative links need the other URL."""
+    """Redirect a short URL for sharing to the page of an agent. Relative links work only under the page's URL."""
     query = [("agent_id", agent_id), *request.query_params.multi_items()]
     return RedirectResponse(f"{_up(request)}agent?{urlencode(query, errors='replace')}", 307)
 

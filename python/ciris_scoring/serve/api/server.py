@@ -19,7 +19,7 @@ def serve(project: Project, settings: Settings) -> None:
         database.open()
         with contextlib.closing(database):
             host = f"[{settings.host}]" if ":" in settings.host else settings.host
-            guarded = "an API key is demanded" if settings.key is not None else "no key is demanded"
+            guarded = "an API key is required" if settings.key is not None else "no API key is required"
             address = f"http://{host}:{listening.getsockname()[1]}"
             # After Ctrl-C uvicorn raises KeyboardInterrupt again.
             with contextlib.suppress(KeyboardInterrupt):

@@ -64,7 +64,7 @@ def settings_of(
     elif key is None and not local:
         raise InputError(
             f"{host} can be reached from other machines, and no API key is set.",
-            f"Set the environment variable {KEY_VARIABLE}, serve on 127.0.0.1, or say --no-auth.",
+            f"Set the environment variable {KEY_VARIABLE}, serve on 127.0.0.1, or use --no-auth.",
         )
     if key is not None and (len(key) < SHORTEST_KEY or not key.isascii() or not key.isprintable()):
         raise InputError(

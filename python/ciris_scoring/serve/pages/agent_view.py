@@ -165,7 +165,7 @@ def read_agents(
     :param scores: scores of one as-of and window, at least one.
     :param threshold: see `Score.verdict`.
     :param raised_at: as-of of the alerts.
-    :param frame: period of the charts, or None for that of the history.
+    :param frame: period of the charts, or None for the period of the agents' histories.
     """
     hashes = [score.agent_id_hash for score in scores]
     as_of, window_days = scores[0].as_of, scores[0].window_days

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 FINE = 200
-"""Number of vertical coordinates of a large chart's line. The template scales them to the height of the chart."""
+"""Number of vertical coordinates of a line in a large chart. The template scales them to the height of the chart."""
 MEDIUM = 50
 """Number of vertical coordinates of the interval and of the window's line, which need less precision."""
 COARSE = 25
@@ -55,7 +55,7 @@ Told = tuple[str, str, str]
 
 
 def told(frame: Frame, points: Iterable[tuple[datetime, float | None, str]]) -> list[Told]:
-    """Return x, y and label of each point of a chart; y is empty if there is no value.
+    """Return x, y and label of each point of a chart; y is an empty text if the value is missing.
 
     :param points: as-of, value in [0, 1] and label.
     """

@@ -34,7 +34,7 @@ class Spread:
     agent_name: str
     n_agents: int
     steady: list[float]
-    """Their steady scores in ascending order, without agents that have none."""
+    """Steady scores of those agents that have one, in ascending order."""
 
 
 def spreads_of(scores: Iterable[Score]) -> list[Spread]:
@@ -67,8 +67,7 @@ class FleetView:
     elsewhere: Mapping[str, Sequence[str]]
     """Sentences about alerts and red flags that only another window has, by agent hash."""
     new: Sequence[tuple[str, datetime, int]]
-    """Names of recent periods, with their first as-of and the number of agents with an alert or red flag that began
-    later."""
+    """Recent periods: name, first as-of, and number of agents with an alert or red flag that began after it."""
     raised: Mapping[str, Mapping[str, int]]
     """Under the keys `alerts` and `red_flags`: numbers of agents by name, the most frequent first. Acknowledged alerts
     and red flags are not counted."""
@@ -104,8 +103,8 @@ class FleetView:
 
     def to_do(self, score: Score) -> Iterator[str]:
         """Yield sentences on what to do about an agent: the question about its most urgent alert or red flag,
-        acknowledgements, and alerts of other windows. The alert low_capacity comes last, because the other alerts are
-        its cause.
+        acknowledgements, and alerts of other windows. The alert low_capacity is the least urgent, because other alerts
+        are its cause.
         """
         unseen = [one for one in score.raised if one.seen is None]
         first = min(unseen, key=lambda one: (not one.reviews, one.name == "low_capacity"), default=None)

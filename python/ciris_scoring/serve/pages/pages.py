@@ -38,7 +38,7 @@ from ciris_scoring.serve.spreadsheet import csv_text
 MAX_AGENTS = 500
 """Maximum number of agents in a report. The agents that need attention most are chosen."""
 MAX_CHOICES = 50
-"""Maximum number of links if several agents have a name."""
+"""Maximum number of links if a text matches several agents."""
 NEAREST = 10
 """Maximum number of links to agents for a comparison."""
 EVIDENCE_ON_A_PAGE = 50
@@ -119,7 +119,7 @@ class _Page:
     neighbours: Neighbours
     permissions: list[Permission]
     permission: str | None
-    """Name of the permission that the verdicts are about; None if it has none."""
+    """Name of the permission that the verdicts are about; None if the permission has no name."""
     notes: list[str] = field(default_factory=list)
     """Sentences at the top of the page."""
 
@@ -153,7 +153,7 @@ class _Page:
             raise Instead(message_page(title, lines, links=links, way_back="./"), 404)
         if newest is None:
             begun = unfinished(marts)
-            lines = ["The last run found nothing to score.", *(_unpublished(begun) if begun else [])]
+            lines = ["The last run found no trace to score.", *(_unpublished(begun) if begun else [])]
             raise Instead(message_page(NO_TRACES, lines, links=links))
         if as_of is not None and fleet.capacity(marts, as_of, newest.window_days) is None:
             as_ofs = [row.as_of for row in fleet.capacity_over_time(marts, newest.window_days)]
@@ -267,7 +267,7 @@ def _score_of(page: _Page, asked: str) -> Score:
     agent_id_hash = chosen.agent_id_hash
     as_ofs = history.as_ofs(page.marts, agent_id_hash).get(page.window_days)
     if not as_ofs:
-        last = f"Its last trace is of {chosen.last_traced_at:%Y-%m-%d %H:%M} UTC."
+        last = f"Its last trace has the time {chosen.last_traced_at:%Y-%m-%d %H:%M} UTC."
         lines = [f"The agent has no score in a window of {page.window_days} days.", last]
         raise page.instead("No score in this window", lines, 404)
     as_of = page.asked or as_ofs[-1]
@@ -410,8 +410,8 @@ def _evidence_of(
     """Return a score, and the arguments of `read_evidence` for the traces that lowered a component."""
     part = OF_PARTS.get(component, component)
     if part not in RULES:
-        lines = [f"Single traces lower {', '.join(RULES)}; each other component depends on many traces."]
-        raise page.instead("No single trace is behind it", lines, 404)
+        lines = [f"Single traces lower only {', '.join(RULES)}. Each other component depends on many traces."]
+        raise page.instead("No single trace lowers this component", lines, 404)
     score = _score_of(page, agent)
     return score, (page.marts, part, score.agent_id_hash, score.as_of, score.window_start)
 
@@ -571,5 +571,5 @@ def _unpublished(begun: RunRecord | None) -> list[str]:
         return [f"The run that began on {since} {OUTCOMES[begun.outcome]}.", *said]
     return [
         f"The run that began on {since} was refused, failed or was stopped before it published.",
-        "Its output says why; ciris-scoring run says it again.",
+        "The output of that run says why. To see it again, start ciris-scoring run.",
     ]

@@ -17,21 +17,22 @@ STATUS: Mapping[str, str] = {
 VERDICTS: Mapping[str, tuple[str, str]] = {
     "review": (
         "Review",
-        "An alert or a red flag is raised. Look into it first, and do not grant anything new until then. Whoever "
-        "looks into it decides about a permission that the agent already has.",
+        "An alert or a red flag is raised. Look into it first, and do not grant anything new until then. If the agent "
+        "has the permission already, the person who looks into it decides whether to keep it.",
     ),
     "withhold": (
         "Withhold",
-        "Too unlikely that the score reaches the threshold: take the permission away, or do not give it.",
+        "The score is too unlikely to reach the threshold: take the permission away, or do not give it.",
     ),
     "keep": (
         "Keep",
-        "Not sure enough either way: leave the permission as it is, do not give a new one, look closer.",
+        "The score may or may not reach the threshold: leave the permission as it is, do not give a new one, and look "
+        "closer.",
     ),
     "wait": ("Wait", "Too little history or too few traces to say anything: look again later."),
     "grant": (
         "Grant",
-        "Sure enough that the score reaches the threshold: the permission can be given, or stay.",
+        "The score is likely enough to reach the threshold: the permission can be given or kept.",
     ),
 }
 """Title and explanation of each verdict."""
@@ -47,14 +48,14 @@ EVENTS: Mapping[str, str] = {
     "chain_broken": "chain broken",
     "parameters_changed": "parameters changed",
 }
-RUNS: Mapping[str, str] = {"built": "a part built", "unfinished": "in progress, or died"}
+RUNS: Mapping[str, str] = {"built": "built in part", "unfinished": "in progress, or killed"}
 """Texts for outcomes of runs. The pages show other outcomes by their names."""
 OUTCOMES: Mapping[str, str] = {
     "refused": "was refused",
     "failed": "failed",
     "interrupted": "was interrupted",
 }
-"""Text for the outcome of a run that did not publish, as the end of a sentence about the run."""
+"""Text for the outcome of a run that did not publish, as the predicate of a sentence about the run."""
 NOT_COMPARABLE: Mapping[str, str] = {
     "no_earlier_score": "not scored then",
     "other_parameter_set": "other parameters then",
@@ -81,7 +82,7 @@ ISSUES: Mapping[str, str] = {
     "ingestion_accepted": "traces accepted by the ingestion",
     "ingestion_rejected": "traces rejected by the ingestion",
 }
-"""Text for each issue of fct_data_quality, by the beginning of its name. What follows in the name is a column."""
+"""Text for each issue of fct_data_quality, by the beginning of its name. The rest of the name is a column."""
 
 
 def issue(name: str) -> str:

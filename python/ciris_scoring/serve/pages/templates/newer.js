@@ -1,4 +1,4 @@
-// Say that newer scores are published. Nothing on the page changes by itself.
+// Show a note when newer scores are published. The page itself is not reloaded.
 const {newest} = document.getElementById("main").dataset;
 if (newest) setInterval(async () => {
   try {

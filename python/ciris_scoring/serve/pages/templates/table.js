@@ -156,7 +156,7 @@ if (table) {
     for (const link of all("[data-choose]"))
       link.toggleAttribute("aria-current", inputs[link.dataset.choose]?.value === link.dataset.value);
     byId("clear").hidden = !Object.values(inputs).some(valueOf);
-    byId("shown").value = found.length ? `${found.length} of ${agents} agents` : `None of ${agents} agents fits`;
+    byId("shown").value = found.length ? `${found.length} of ${agents} agents` : `None of ${agents} agents matches`;
     byId("pages").hidden = shown.length <= PAGE;
     byId("range").textContent = `${first + 1} to ${last} of ${shown.length}`;
     byId("printed").textContent = `Rows ${byId("range").textContent}; the fleet has ${agents} agents.`;
@@ -200,8 +200,8 @@ if (table) {
   if (heading) sortBy(heading.cellIndex, heading, sort.startsWith("-"));
   filter();
   remember(Object.fromEntries(["sort", "page", ...names].filter((name) => address.has(name)).map((name) => [name, address.get(name)])));
-  // Download the rows that the filters choose, in the order of the table, as CSV. Text that a spreadsheet would take
-  // for a formula gets an apostrophe.
+  // Download the rows that match the filters, in the order of the table, as CSV. Text that a spreadsheet would take for
+  // a formula gets an apostrophe.
   byId("csv").addEventListener("click", () => {
     const columns = headings.map((_, at) => at).filter((at) => headings[at].offsetParent);
     const text = (cell) => cell.innerText.replace(/\s+/g, " ").replace("−", "-").trim();
