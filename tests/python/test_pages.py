@@ -609,6 +609,7 @@ def test_pages_with_hostile_names_fit_phone_dark_mode_print_and_axe(browser, fil
 def test_chart_shows_labels_on_mouse_touch_and_keyboard(browser, address):
     with visited(browser, f"{address}agent?agent_id=Link", has_touch=True) as page:
         chart = page.get_by_role("slider", name="Score")
+        chart.scroll_into_view_if_needed()
         box = chart.bounding_box()
         page.mouse.move(box["x"] + box["width"] - 1, box["y"] + 40)
         said = page.locator(".told")

@@ -25,6 +25,7 @@ from ciris_scoring.marts.factors import FACTORS
 from ciris_scoring.marts.marts import Marts, read_only
 from ciris_scoring.marts.words import named, nearest, widened_by, window_words
 from ciris_scoring.serve.fleet_table import painted_verdict
+from ciris_scoring.serve.pages.words import NOT_COMPARABLE
 
 PAGE_WIDTH = 100
 """Width of the output in columns if the width of the terminal is unknown."""
@@ -41,11 +42,6 @@ MAX_AGENTS = 10
 """Maximum number of agents that an error message lists."""
 
 COMPARED = {"window": "one window before", "as_of": "the as-of before", "since": "as requested"}
-NOT_COMPARABLE = {
-    "no_earlier_score": "the agent had no score then",
-    "other_parameter_set": "the earlier score was computed with other parameters",
-    "no_score": "one of the two windows has too few traces for a score",
-}
 RULE = (
     "Points are divided equally among the traces of the window that lowered the component. But points of missing "
     "fields are divided in proportion to the missing fields, and points of slow recovery in proportion to the hours of "

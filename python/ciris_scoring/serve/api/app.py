@@ -5,7 +5,6 @@ from typing import Any
 
 from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.openapi.utils import get_openapi
 from prometheus_client import CollectorRegistry
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -137,19 +136,10 @@ async def _answer_bug(request: Request, error: Exception) -> Response:
 
 
 def _openapi(app: FastAPI, settings: Settings) -> dict[str, Any]:
-    if app.openapi_schema is None:
-        document = get_openapi(
-            title=app.title,
-            version=app.version,
-            description=app.description,
-            license_info=app.license_info,
-            tags=app.openapi_tags,
-            routes=app.routes,
-        )
+    document = FastAPI.openapi(app)
+    if "securitySchemes" not in document["components"]:
         problem = models.ProblemDocument.model_json_schema(ref_template="#/components/schemas/{model}")
-        schemas = document["components"]["schemas"]
-        schemas.update(problem.pop("$defs", {}))
-        schemas["ProblemDocument"] = problem
+        document["components"]["schemas"] |= {**problem.pop("$defs", {}), "ProblemDocument": problem}
         document["components"]["securitySchemes"] = {
             "bearer": {"type": "http", "scheme": "bearer", "description": "The API key."},
             "header": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The API key."},
@@ -158,5 +148,4 @@ def _openapi(app: FastAPI, settings: Settings) -> dict[str, Any]:
             for path, operations in document["paths"].items():
                 if path.startswith("/api/"):
                     operations["get"]["security"] = [{"bearer": []}, {"header": []}]
-        app.openapi_schema = document
-    return app.openapi_schema
+    return document

@@ -870,8 +870,10 @@ def _unkept(answer: Described) -> Response:
     return Response(answer.body(), media_type=JSON, headers={"Cache-Control": "no-store"})
 
 
-def _index(prefix: str) -> models.Index:
-    """Return the endpoints under a path."""
+@api.get("", summary="The endpoints", **described("index", models.Index, problems()))
+@api.get("/scoring", summary="The endpoints", **described("scoring_index", models.Index, problems()))
+async def index(request: Request) -> Response:
+    """The endpoints of the API, each with its content and media types."""
     endpoints = [
         models.Endpoint(
             path=route.path.replace(":path}", "}"),
@@ -880,16 +882,9 @@ def _index(prefix: str) -> models.Index:
             media_types=_offered(route),
         )
         for route in api.routes
-        if isinstance(route, APIRoute) and route.path.startswith(prefix)
+        if isinstance(route, APIRoute) and route.path.startswith(request.scope["route"].path)
     ]
-    return models.Index(documentation="/openapi.json", endpoints=endpoints)
-
-
-@api.get("", summary="The endpoints", **described("index", models.Index, problems()))
-@api.get("/scoring", summary="The endpoints", **described("scoring_index", models.Index, problems()))
-async def index(request: Request) -> Response:
-    """The endpoints of the API, each with its content and media types."""
-    return _unkept(_index(request.scope["route"].path))
+    return _unkept(models.Index(documentation="/openapi.json", endpoints=endpoints))
 
 
 router.include_router(api, dependencies=[Depends(acceptable)])

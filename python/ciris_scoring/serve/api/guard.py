@@ -8,6 +8,7 @@ import math
 import re
 from base64 import b64decode
 from collections import OrderedDict
+from collections.abc import Mapping
 from time import monotonic
 from urllib.parse import quote, unquote
 
@@ -44,17 +45,9 @@ class SecurityHeaders:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Process a request."""
-        if scope["type"] != "http":
-            return await self.app(scope, receive, send)
-
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                sent = MutableHeaders(scope=message)
-                for name, value in SECURITY_HEADERS.items():
-                    sent.setdefault(name, value)
-            await send(message)
-
-        return await self.app(scope, receive, send_with_headers)
+        if scope["type"] == "http":
+            send = _with_headers(send, SECURITY_HEADERS)
+        return await self.app(scope, receive, send)
 
 
 class PlainRequests:
@@ -128,17 +121,9 @@ class Guard:
                 )
         except Problem as problem:
             return await written(Request(scope), problem)(scope, receive, send)
-        if remaining is None:
-            return await self.app(scope, receive, send)
-
-        async def send_with_limit(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                sent = MutableHeaders(scope=message)
-                sent["X-RateLimit-Limit"] = str(self.settings.requests_per_minute)
-                sent["X-RateLimit-Remaining"] = str(remaining)
-            await send(message)
-
-        return await self.app(scope, receive, send_with_limit)
+        if remaining is not None:
+            send = _with_headers(send, _limit_headers(self.settings.requests_per_minute, remaining))
+        return await self.app(scope, receive, send)
 
     def _check_host(self, headers: Headers) -> None:
         if self.settings.local_names_only and not is_loopback(_host_name(headers.get("host", ""))):
@@ -184,14 +169,27 @@ class Limits:
         raise Problem(
             "too-many-requests",
             f"More than {self.per_minute} requests in a minute; wait {seconds} s.",
-            {
-                "Retry-After": str(seconds),
-                "X-RateLimit-Limit": str(self.per_minute),
-                "X-RateLimit-Remaining": "0",
-            },
+            {"Retry-After": str(seconds), **_limit_headers(self.per_minute, 0)},
             limit=self.per_minute,
             retry_after=seconds,
         )
+
+
+def _with_headers(send: Send, headers: Mapping[str, str]) -> Send:
+    """Return a function that sends messages and adds the headers that an answer does not set itself."""
+
+    async def send_with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            sent = MutableHeaders(scope=message)
+            for name, value in headers.items():
+                sent.setdefault(name, value)
+        await send(message)
+
+    return send_with_headers
+
+
+def _limit_headers(limit: int, remaining: int) -> dict[str, str]:
+    return {"X-RateLimit-Limit": str(limit), "X-RateLimit-Remaining": str(remaining)}
 
 
 def client_of(scope: Scope) -> str:

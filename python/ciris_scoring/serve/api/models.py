@@ -126,9 +126,7 @@ class Permission(Described):
     """A permission that verdicts are about."""
 
     name: str | None = Field(description="Name in permissions.csv; null without this file.")
-    threshold: Share | None = Field(
-        description="Steady score that the permission requires; null if no score is published."
-    )
+    threshold: Share | None = Field(description="Required steady score; null if no score is published.")
     window_days: WindowDays
 
 
@@ -191,11 +189,9 @@ class ScoreBase(Described):
     )
     verdict_reason: str = Field(description="Reason for the verdict, in one sentence.")
     cause: str = Field(description="Main cause of the score, in one sentence.")
-    chain_cause: str = Field(
-        description="Largest cause of the loss component I_chain, such as missing audit numbers."
-    )
+    chain_cause: str = Field(description="Description of the loss component I_chain: its largest cause.")
     final_from: Moment | None = Field(
-        description="Day from which the agent's score is final; null if it is not provisional."
+        description="As-of from which the score is final; null if not provisional."
     )
     verdict_threshold: Share = Field(
         description="Steady score that the permission requires: the requested threshold or, by default, the published."
@@ -203,9 +199,7 @@ class ScoreBase(Described):
     probability_at_threshold: Share | None = Field(
         description="Probability that the long-run score reaches the threshold; null without a steady score."
     )
-    missing_traces: int = Field(
-        description="Number of further traces that the agent needs for a score, or 0."
-    )
+    missing_traces: int = Field(description="Number of further traces that a score needs, or 0.")
     last_traced_at: Moment | None = Field(description="Last trace; null if it is not before the as-of.")
     raised: list[Raised] = Field(description="Alerts and red flags; acknowledged ones last.")
 
@@ -239,9 +233,7 @@ class Unscored(Described):
 class Summary(Described):
     """The whole fleet at the as-of; filters do not apply."""
 
-    verdicts: dict[VerdictName, int] = Field(
-        description="Number of agents with traces in the window, by verdict."
-    )
+    verdicts: dict[VerdictName, int] = Field(description="Number of agents with traces, by verdict.")
     high_capacity: int = Field(description="Number of agents in category high_capacity.")
     healthy: int = Field(description="Number of agents in category healthy.")
     moderate: int = Field(description="Number of agents in category moderate.")
@@ -413,12 +405,8 @@ class EvidenceTrace(Described):
     """A trace that lowered a component."""
 
     key: str = Field(description="Key of the trace. As the parameter `after`, it selects the next traces.")
-    lowered_by: float = Field(
-        description="Amount by which the trace lowered the component, in `lowered_by_unit`."
-    )
-    failure_mode: str | None = Field(
-        description="Failure mode of the episode that the trace began; null if it began none."
-    )
+    lowered_by: float = Field(description="Loss of the component by the trace, in `lowered_by_unit`.")
+    failure_mode: str | None = Field(description="Failure mode of the episode that the trace began, or null.")
 
 
 class Evidence(Answer):

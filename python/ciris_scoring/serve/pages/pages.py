@@ -514,15 +514,14 @@ def alerts_page(
 @_of_scores
 def glossary_page(page: _Page) -> str:
     """Render the glossary."""
-    return page.render("glossary.html")
+    return page.render("part.html", here="Glossary", part="glossary_part.html")
 
 
 @_of_scores
 def parameters_page(page: _Page) -> str:
     """Render parameters, windows and categories."""
-    return page.render(
-        "parameters.html", parameters=parameters(page.marts), score_windows=windows(page.marts)
-    )
+    of_part = {"parameters": parameters(page.marts), "score_windows": windows(page.marts)}
+    return page.render("part.html", here="Parameters", part="parameters_part.html", **of_part)
 
 
 @partial(_of_scores, own_links=ReportLinks())
