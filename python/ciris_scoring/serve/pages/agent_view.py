@@ -9,7 +9,6 @@ from ciris_scoring.basics.terminal import plural
 from ciris_scoring.marts import agent as reading
 from ciris_scoring.marts.agent import Component, ComponentChange, ComponentLoss
 from ciris_scoring.marts.alerts import Alert, RedFlag, alerts, red_flags
-from ciris_scoring.marts.factors import FACTORS
 from ciris_scoring.marts.fleet import Score
 from ciris_scoring.marts.history import Event, Point, events, histories
 from ciris_scoring.marts.marts import Marts, grouped
@@ -44,17 +43,10 @@ class AgentView:
         """Alerts and red flags of the period by name."""
         return grouped(self.raised, "name")
 
-    @property
-    def line(self) -> str:
-        """SVG path of the steady score over time."""
-        points = [(point.as_of, point.capacity_score_steady) for point in self.points]
-        return charts.line(self.frame, points, charts.FINE)
-
-    @property
-    def week(self) -> str:
-        """SVG path of the window's score over time."""
-        points = [(point.as_of, point.capacity_score) for point in self.points]
-        return charts.line(self.frame, points, charts.MEDIUM)
+    def line(self, column: str, height: int = charts.FINE) -> str:
+        """Return the SVG path of a column of fct_capacity_scores over time."""
+        points = [(point.as_of, getattr(point, column)) for point in self.points]
+        return charts.line(self.frame, points, height)
 
     @property
     def told(self) -> list[charts.Told]:
@@ -80,11 +72,6 @@ class AgentView:
         """SVG path of the 95 % interval of the steady score over time."""
         points = [(p.as_of, p.capacity_score_steady_low, p.capacity_score_steady_high) for p in self.points]
         return charts.area(self.frame, points, charts.MEDIUM)
-
-    def factor_line(self, factor: str) -> str:
-        """Return the SVG path of a factor over time."""
-        points = [(point.as_of, getattr(point, FACTORS[factor])) for point in self.points]
-        return charts.line(self.frame, points, charts.COARSE)
 
     @property
     def lost(self) -> list[ComponentLoss]:

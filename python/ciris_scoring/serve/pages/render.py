@@ -18,11 +18,11 @@ from ciris_scoring.basics import decimals
 from ciris_scoring.basics.kinds import ALERTS, FLAGS, KINDS
 from ciris_scoring.basics.terminal import fitted, plural
 from ciris_scoring.marts.agents import HASH_SHOWN, whole_hash
+from ciris_scoring.marts.factors import FACTORS
 from ciris_scoring.marts.glossary import glossary
 from ciris_scoring.marts.verdict import sure
 from ciris_scoring.marts.words import COMPONENT_WORDS, FACTOR_NAMES, widened_by, window_words
-from ciris_scoring.serve.pages import words
-from ciris_scoring.serve.pages.charts import percent
+from ciris_scoring.serve.pages import charts, words
 from ciris_scoring.serve.pages.words import NO_NUMBER
 
 ICON = (
@@ -99,7 +99,7 @@ def _environment() -> Environment:
         "date": lambda moment: f"{moment.astimezone(UTC):%Y-%m-%d}",
         "iso": as_of_time.text,
         "name": _name,
-        "percent": percent,
+        "percent": charts.percent,
         "plain": _plain,
         "seconds": lambda value: NO_NUMBER if value is None else f"{value:,.0f}",
         "score": words.shown,
@@ -114,7 +114,9 @@ def _environment() -> Environment:
         "ICON": Markup(ICON),
         "KINDS": KINDS,
         "FACTOR_NAMES": FACTOR_NAMES,
+        "FACTORS": FACTORS,
         "HASH_SHOWN": HASH_SHOWN,
+        "charts": charts,
         "glossary": glossary,
         "plural": plural,
         "whole_hash": whole_hash,
