@@ -42,7 +42,7 @@ class Estimate(NamedTuple):
 
 
 def log_gamma(x: Floats) -> Floats:
-    """Compute ln Γ(x) for x > 0 to 12 digits, by Stirling's series at x + 7 (Abramowitz and Stegun 1964, 6.1.41)."""
+    """Compute ln Γ(x) of each x > 0 to 12 digits by Stirling's series at x + 7 (Abramowitz and Stegun 1964, 6.1.41)."""
     z = x + 7.0
     i = 1 / z
     square = i * i

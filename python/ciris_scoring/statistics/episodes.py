@@ -140,7 +140,7 @@ def excess(n: Floats, exposure: Floats, n_before: Floats, exposure_before: Float
 
     :param n: events; all arrays and the result have one shape.
     :param exposure: days or trials in which they happened.
-    :param n_before: events before, in ``exposure_before``.
+    :param n_before: events before, in ``exposure_before`` days or trials.
     :returns: 0 where the rate is not higher than before, or where nothing is known of the time before.
     """
     share = ratio(exposure, exposure + exposure_before, 1.0)
@@ -151,8 +151,9 @@ def excess(n: Floats, exposure: Floats, n_before: Floats, exposure_before: Float
 
 def share_rose(bad: Floats, n: Floats, bad_before: Floats, n_before: Floats) -> Floats:
     """Compute the signed root of the likelihood ratio of two shares bad/n and bad_before/n_before (certainty.md §4,
-    "Judged worse"). All arrays and the result have one shape.
+    "Judged worse").
 
+    :param bad: bad events, with fractions, of n trials; all arrays and the result have one shape.
     :returns: 0 where the share is not larger than before.
     """
     share = ratio(bad + bad_before, n + n_before)

@@ -34,7 +34,7 @@ class Smoothed(NamedTuple):
 
     @property
     def quotient(self) -> Floats:
-        """Probability in the window over that in the baseline; 1 in a bin that neither uses."""
+        """Probability in the window over that in the baseline, (..., 10); 1 in a bin that neither uses."""
         used = self.baseline > 0
         return np.divide(self.recent, self.baseline, out=np.ones_like(self.recent), where=used)
 

@@ -52,7 +52,7 @@ class Numbers(NamedTuple):
         return sql.SQL(self.type if self.length is None else f"{self.type}[]")
 
     def is_sound(self, sent: NDArray[Any]) -> bool:
-        """Return whether every row has numbers of this type, the right length, and no null."""
+        """Return whether each of (n,) values has numbers of this type, the right length, and no null."""
         number, oid = _SENT[self.type]
         if self.length is None:
             return bool(np.all(sent["width"] == np.dtype(number).itemsize))
@@ -63,7 +63,7 @@ class Numbers(NamedTuple):
         )
 
     def fill(self, sent: NDArray[Any], values: NDArray[Any]) -> None:
-        """Write numbers into rows that are to be sent."""
+        """Write numbers, (n,) or (n, length), into the values that are to be sent, (n,)."""
         number, oid = _SENT[self.type]
         width = np.dtype(number).itemsize
         numbers = sent

@@ -95,12 +95,12 @@ class _Values(NamedTuple):
     """(agents + 1,) smallest number of each agent's values; the last element is the end of the last agent's numbers."""
 
     def counts(self, first: int, end: int) -> Integers:
-        """Return how many traces of the periods [first, end) have each value."""
+        """Return how many traces of the periods [first, end) have each value, by number."""
         within = slice(*np.searchsorted(self.period, (first, end)))
         return np.bincount(self.number[within], minlength=self.starts[-1])
 
     def by_agent(self, amounts: Integers) -> Integers:
-        """Return the sum of amounts per value, by agent."""
+        """Return sums of amounts by agent, (agents,), from amounts by number."""
         return np.diff(np.concatenate([[0], np.cumsum(amounts)])[self.starts])
 
 

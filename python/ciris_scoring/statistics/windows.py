@@ -169,7 +169,10 @@ def confidence_in_units(sums: PeriodSums) -> Integers:
 
 
 def running_total(per_period: Integers) -> Integers:
-    """Return running totals, (agents, periods + 1, ...), of counts per period. Element t covers periods before t."""
+    """Return running totals, (agents, periods + 1, ...). Element t is the sum over the periods before t.
+
+    :param per_period: (agents, periods, ...) counts.
+    """
     agents, periods, *inner = per_period.shape
     total = np.zeros((agents, periods + 1, *inner), dtype=np.int64)
     np.cumsum(per_period, axis=1, out=total[:, 1:])
@@ -181,7 +184,8 @@ def between(total: Integers, agent: Integers, start: Integers, end: Integers) ->
 
     :param total: running totals (agents, periods + 1, ...).
     :param agent: indices of agents, broadcast with ``start`` and ``end`` to the shape of the result.
-    :param end: period ends, 0 or more.
+    :param start: first periods, which may be negative.
+    :param end: ends, 0 or more.
     """
     return total[agent, end] - total[agent, np.maximum(start, 0)]
 
@@ -359,7 +363,7 @@ def _pairs(agent: Integers, mode: Integers, episodes: FragileEpisodes) -> tuple[
 
 
 def log_hours(microseconds: Integers) -> Floats:
-    """Compute the natural logarithm of durations in hours, at least that of ``LEAST_HOURS`` (certainty.md §4b).
+    """Compute the natural logarithm of each duration in hours, at least that of ``LEAST_HOURS`` (certainty.md §4b).
 
     Logarithms are rounded to 12 decimals, so that sums in ``LOG_UNITS`` are exact.
     """
