@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -56,7 +57,8 @@ def test_run_from_batches_loads_and_scores(own_server, tmp_path):
     result = run_from(own_server, folder)
     assert result.exit_code == 2, result.output
     assert "Fleet at 2026-06-02T00:00:00Z, window of 7 days, 8 agents" in result.stdout
-    assert "ciris-scoring explain AGENT --profiles-dir" in result.stdout
+    profiles = os.path.relpath(tmp_path / "profiles")
+    assert f"ciris-scoring explain AGENT --profiles-dir {profiles}\n" in result.stdout
     assert "97 traces: 97 new." in result.stderr and "bad_signature" in result.stderr
     with own_server.connect() as connection:
         query = (
