@@ -222,7 +222,7 @@ def test_a_full_refresh_equals_plain_postgresql_and_keeps_views_and_grants(fleet
     monkeypatch.setenv("CIRIS_MART_READERS", READER)
     try:
         for one in (fleet.cluster, fleet.plain):
-            one.score(newest, full_refresh=True, allow_rescoring=True)
+            one.score(newest, full_refresh=True)
         may_read = f"select has_table_privilege('{READER}', '{CLUSTER}.fct_capacity_scores', 'select')"
         assert connection.execute(may_read).fetchone() == (True,)
         assert differences_of(connection) == []

@@ -11,7 +11,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import click
 from click.testing import CliRunner, Result
 
 from ciris_scoring.cli import main
@@ -21,10 +20,24 @@ from pipeline import PATIENCE_SECONDS, wait_until
 PROGRAMS = Path(sys.executable).parent
 
 
-def invoke(*arguments: str | Path, command: click.Command = main) -> Result:
-    """Run a command in this process and fail if it raises an exception."""
-    result = CliRunner().invoke(command, list(map(str, arguments)))
+def invoke(*arguments: object, given: bytes | None = None) -> Result:
+    """Run a command in this process and fail if it raises an exception.
+
+    :param given: standard input.
+    """
+    result = CliRunner().invoke(main, list(map(str, arguments)), input=given)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
+    return result
+
+
+def command(database: Database, *arguments: object, given: bytes | None = None) -> Result:
+    """Run a command in this process, with the options that select the database."""
+    return invoke(*arguments, *at(database), given=given)
+
+
+def succeeded(result: Result) -> Result:
+    """Return the result of a command, whose exit code must be 0."""
+    assert result.exit_code == 0, result.output
     return result
 
 

@@ -115,6 +115,18 @@ class Database:
         """Open a connection in autocommit mode with time zone UTC."""
         return psycopg.connect(self.conninfo, autocommit=True, options="-c timezone=UTC")
 
+    def execute(self, statement: str, values: Any = None) -> list[Any]:
+        """Execute a statement in a session of its own and return the rows."""
+        with self.connect() as connection:
+            cursor = connection.execute(statement, values)
+            return cursor.fetchall() if cursor.description else []
+
+
+def administer(server: Server, statement: str) -> None:
+    """Execute a statement about databases or roles in the database postgres."""
+    with psycopg.connect(server.conninfo("postgres"), autocommit=True) as connection:
+        connection.execute(statement)
+
 
 @pytest.fixture(scope="session")
 def embedded_postgres() -> Iterator[Server]:
@@ -199,8 +211,7 @@ def fresh_database(server: Server, folder: Path, template: str = "template1") ->
     try:
         yield Database(server, name, profiles_dir)
     finally:
-        with psycopg.connect(server.conninfo("postgres"), autocommit=True) as connection:
-            connection.execute(f"drop database {name} with (force)")
+        administer(server, f"drop database {name} with (force)")
 
 
 def _system_programs() -> Path | None:
@@ -256,6 +267,7 @@ def fleet_until(
 ) -> Iterator[Callable[[str | None], str]]:
     """Function that returns the name of a template database with the small fleet, scored up to an as-of (None:
     unscored)."""
+    from command_line import succeeded
     from test_bad_input import fleet_database, run, saved
 
     with ExitStack() as stack:
@@ -264,30 +276,34 @@ def fleet_until(
         def template(as_of: str | None) -> str:
             with fleet_database(embedded_postgres, tmp_path_factory.mktemp("fleet")) as database:
                 if as_of is not None:
-                    result = run(database, as_of=as_of)
-                    assert result.exit_code == 0, result.output
+                    succeeded(run(database, as_of=as_of))
                 return stack.enter_context(saved(database))
 
         yield template
 
 
 @pytest.fixture(scope="module")
-def saved_fleet(
-    request: pytest.FixtureRequest,
-    embedded_postgres: Server,
-    fleet_until: Callable[[str | None], str],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[tuple[Database, str]]:
-    """The small fleet, scored up to the module's SCORED_UNTIL if it has one, and the name of its saved copy."""
-    template = fleet_until(getattr(request.module, "SCORED_UNTIL", None))
-    with fresh_database(embedded_postgres, tmp_path_factory.mktemp("copy"), template) as database:
-        yield database, template
+def saved_fleet(request: pytest.FixtureRequest, fleet_until: Callable[[str | None], str]) -> str:
+    """Name of the saved small fleet, scored up to the module's SCORED_UNTIL if it has one."""
+    return fleet_until(getattr(request.module, "SCORED_UNTIL", None))
 
 
 @pytest.fixture(scope="module")
-def small_fleet(saved_fleet: tuple[Database, str]) -> Database:
-    """The small fleet for all tests of a module, scored up to the module's SCORED_UNTIL if it has one."""
-    return saved_fleet[0]
+def small_fleet(
+    embedded_postgres: Server, saved_fleet: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Database]:
+    """The saved small fleet in a database for all tests of a module."""
+    with fresh_database(embedded_postgres, tmp_path_factory.mktemp("copy"), saved_fleet) as database:
+        yield database
+
+
+@pytest.fixture
+def restored(small_fleet: Database, saved_fleet: str) -> Database:
+    """The database of small_fleet, restored to the saved state for each test."""
+    from test_bad_input import restore
+
+    restore(small_fleet, saved_fleet)
+    return small_fleet
 
 
 @pytest.fixture(scope="module")

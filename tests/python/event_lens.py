@@ -18,22 +18,16 @@ _NEW = """(
     select distinct on (rows.agent_id_hash, rows.trace_id) rows.*
     from new_rows as rows
     where not exists (
-        select 1
-        from cirislens.trace_events as known
-        where
-            known.trace_id = rows.trace_id
-            and known.agent_id_hash is not distinct from rows.agent_id_hash
+        select from cirislens.trace_events as known
+        where known.trace_id = rows.trace_id and known.agent_id_hash is not distinct from rows.agent_id_hash
     )
 )"""
 _TRIGGERS = """
 create function cirislens.write_events() returns trigger language plpgsql as $body$
 begin
     if tg_op <> 'INSERT' then
-        delete from cirislens.trace_events as events
-        using old_rows as rows
-        where
-            events.trace_id = rows.trace_id
-            and events.agent_id_hash is not distinct from rows.agent_id_hash;
+        delete from cirislens.trace_events as events using old_rows as rows
+        where events.trace_id = rows.trace_id and events.agent_id_hash is not distinct from rows.agent_id_hash;
     end if;
     if tg_op <> 'DELETE' then
         {unfold};

@@ -14,18 +14,8 @@ START = datetime(2026, 3, 1, tzinfo=UTC)
 SCORES = [Decimal(x) for x in ("0", "0.1", "0.3", "0.7", "0.95", "0.955", "1", "1.5", "-0.2", "NaN")]
 PHASES = ["chaos", "rigidity", "unknown", None, "", "\u00a0"]
 NAMES = ["Ann", "Bob", "Ünïcödé 漢字", 'O\'Brien "quoted"', " ", "", None, "Ann"]
-STATUSES = [
-    "RESOLVED",
-    " resolved ",
-    "ESCALATED",
-    "REJECTED",
-    "WITHDRAWN",
-    "PENDING",
-    "UNDER_REVIEW",
-    "LOST",
-    "",
-    None,
-]
+STATUSES = ["RESOLVED", " resolved ", "ESCALATED", "REJECTED", "WITHDRAWN"]
+STATUSES += ["PENDING", "UNDER_REVIEW", "LOST", "", None]
 ACTIONS = ["HandlerActionType.SPEAK", "speak", " DEFER ", "", None, "HandlerActionType.", "TOOL"]
 
 

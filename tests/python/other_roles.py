@@ -11,7 +11,7 @@ from pathlib import Path
 import psycopg
 
 from ciris_scoring.lab.embedded import Server
-from conftest import Database, fresh_database
+from conftest import Database, administer, fresh_database
 
 
 @dataclass(frozen=True)
@@ -41,18 +41,12 @@ def two_roles(server: Server, folder: Path, template: str = "template1") -> Iter
     """Create a database with the two roles, and drop them afterwards."""
     suffix = uuid.uuid4().hex[:8]
     scorer, mallory = f"scorer_{suffix}", f"mallory_{suffix}"
-    with psycopg.connect(server.conninfo("postgres"), autocommit=True) as connection:
-        for role in (scorer, mallory):
-            connection.execute(f"create role {role} login")
+    administer(server, f"create role {scorer} login; create role {mallory} login")
     try:
         with fresh_database(server, folder, template) as database:
-            with database.connect() as connection:
-                connection.execute(
-                    f"grant connect, create, temporary on database {database.name} to {scorer}"
-                )
+            database.execute(f"grant connect, create, temporary on database {database.name} to {scorer}")
             profile = database.profiles_dir / "profiles.yml"
             profile.write_text(profile.read_text().replace("user: postgres", f"user: {scorer}"))
             yield Roles(database, scorer, mallory)
     finally:
-        with psycopg.connect(server.conninfo("postgres"), autocommit=True) as connection:
-            connection.execute(f"drop owned by {scorer}, {mallory}; drop role {scorer}, {mallory}")
+        administer(server, f"drop owned by {scorer}, {mallory}; drop role {scorer}, {mallory}")

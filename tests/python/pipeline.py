@@ -24,7 +24,7 @@ from psycopg.rows import dict_row
 from psycopg.types.datetime import TimestamptzLoader
 from psycopg.types.json import set_json_loads
 
-from ciris_scoring.basics.project import Project, load_project
+from ciris_scoring.basics.project import load_project
 from ciris_scoring.basics.relations import Place, Relations
 from ciris_scoring.basics.source_schema import SOURCE_TABLES, create_source_tables
 from ciris_scoring.basics.variables import PARSED_VARIABLES
@@ -138,18 +138,16 @@ def score(
     cli_vars: Mapping[str, Any] | None = None,
     *,
     full_refresh: bool = False,
-    allow_rescoring: bool = False,
-) -> Project:
+) -> None:
     """Run the scoring job in this process."""
     project = load_project(REPOSITORY, profiles_dir, cli_vars=cli_vars)
     moment = as_of if isinstance(as_of, str) else as_of.isoformat()
     with kept_parsed(profiles_dir, cli_vars):
-        run(project, moment, full_refresh=full_refresh, allow_rescoring=allow_rescoring)
-    return project
+        run(project, moment, full_refresh=full_refresh, allow_rescoring=full_refresh)
 
 
 @contextmanager
-def kept_parsed(profiles_dir: Path, cli_vars: Any = None) -> Iterator[None]:
+def kept_parsed(profiles_dir: Path, cli_vars: Mapping[str, Any] | None = None) -> Iterator[None]:
     """Give dbt a separate target folder for each profile and set of parsing variables. In a shared folder, dbt would
     parse the project again whenever one of them changes, which takes longer than many tests.
     """
@@ -166,16 +164,14 @@ def deciding(cli_vars: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in cli_vars.items() if name in PARSED_VARIABLES}
 
 
-def parsed_for(profiles_dir: Path, cli_vars: Any) -> str:
+def parsed_for(profiles_dir: Path, cli_vars: Mapping[str, Any] | None) -> str:
     """Return a key of everything that influences how dbt parses the project."""
-    if isinstance(cli_vars, Mapping):
-        cli_vars = deciding(cli_vars)
     profile = yaml.safe_load((profiles_dir / "profiles.yml").read_text())
     for output in next(iter(profile.values()))["outputs"].values():
         for which_server in ("host", "port", "user", "password"):
             output.pop(which_server, None)
     readers = os.environ.get("CIRIS_MART_READERS")
-    return json.dumps([profile, cli_vars or None, readers], default=str, sort_keys=True)
+    return json.dumps([profile, deciding(cli_vars or {}), readers], default=str, sort_keys=True)
 
 
 class AnyTimeLoader(TimestamptzLoader):
@@ -218,7 +214,6 @@ def read_sources(
 
 def differences_from_reference(
     connection: psycopg.Connection,
-    schema: str,
     run_as_of: datetime,
     *,
     period: str = "day",
@@ -232,29 +227,23 @@ def differences_from_reference(
     # In another time zone, subtracting days would keep the local time of the day.
     connection.execute("set timezone = 'UTC'")
     length = timedelta(**{f"{period}s": 1})
-    wanted = sorted(_all_as_ofs(connection, schema) if as_ofs is None else set(as_ofs))
+    wanted = sorted(_all_as_ofs(connection) if as_ofs is None else set(as_ofs))
     fleet = Fleet(*read_sources(connection), run_as_of, parameters, length)
     expected = Reference(fleet).rows(wanted)
     assert any(row["capacity_score"] is not None for row in expected["fct_capacity_scores"].values())
-    wrong = _wrong_rows(connection, schema, expected, wanted)
-    wrong += _wrong_counts(connection, schema, fleet.data_quality())
-    wrong += _wrong_verdicts(connection, schema, wanted)
-    return wrong + attribution_differences(
-        connection, schema, length, lambda _: parameters or {}, as_ofs=wanted
-    )
+    wrong = _wrong_rows(connection, expected, wanted)
+    wrong += _wrong_counts(connection, fleet.data_quality())
+    wrong += _wrong_verdicts(connection, wanted)
+    return wrong + attribution_differences(connection, length, lambda _: parameters or {}, as_ofs=wanted)
 
 
 def _wrong_rows(
-    connection: psycopg.Connection,
-    schema: str,
-    expected: Rows,
-    as_ofs: list[datetime],
-    tolerance: float = TOLERANCE,
+    connection: psycopg.Connection, expected: Rows, as_ofs: list[datetime], tolerance: float = TOLERANCE
 ) -> list[str]:
     """Return the differences between the expected rows of marts at the as-ofs and the published ones."""
     wrong = []
     for mart, rows in expected.items():
-        found = _by_key(connection, schema, mart, as_ofs)
+        found = _by_key(connection, mart, as_ofs)
         wrong += [f"{mart} {key} is missing" for key in rows.keys() - found.keys()]
         wrong += [f"{mart} {key} is not expected" for key in found.keys() - rows.keys()]
         for key in rows.keys() & found.keys():
@@ -262,31 +251,27 @@ def _wrong_rows(
     return wrong
 
 
-def _by_key(
-    connection: psycopg.Connection, schema: str, mart: str, as_ofs: list[datetime]
-) -> dict[tuple, dict[str, Any]]:
+def _by_key(connection: psycopg.Connection, mart: str, as_ofs: list[datetime]) -> dict[tuple, dict[str, Any]]:
     """Return the rows of a mart at the as-ofs."""
-    relation = f"{{schema}}.{mart}" if mart.startswith("fct") else f"{{intermediate}}.{mart}"
     condition = " where as_of = any(%s)" if "as_of" in KEYS[mart] else ""
-    values = [as_ofs] if condition else None
-    rows = _query(connection, f"select * from {relation}{condition}", schema, values)
+    rows = _query(connection, f"select * from {{{mart}}}{condition}", [as_ofs] if condition else None)
     found = {tuple(row[name] for name in KEYS[mart]): row for row in rows}
     assert len(found) == len(rows), f"two rows of {mart} have the same key"
     return found
 
 
-def _wrong_verdicts(connection: psycopg.Connection, schema: str, as_ofs: list[datetime]) -> list[str]:
+def _wrong_verdicts(connection: psycopg.Connection, as_ofs: list[datetime]) -> list[str]:
     """Return the verdicts that do not follow from the published bounds, alerts and red flags (certainty.md §4b)."""
     key = itemgetter("agent_id_hash", "as_of", "window_days")
     against: dict[tuple, set[tuple[int, str]]] = defaultdict(set)
-    for alert in _query(connection, "select * from {schema}.fct_capacity_alerts", schema):
+    for alert in _query(connection, "select * from {fct_capacity_alerts}"):
         critical = alert["severity"] == "critical"
         if critical or alert["kind"] not in ("low_capacity", "broken_chain"):
             against[key(alert)].add((1 if critical else 2, alert["kind"]))
-    for red_flag in _query(connection, "select * from {schema}.fct_record_signs", schema):
+    for red_flag in _query(connection, "select * from {fct_record_signs}"):
         against[key(red_flag)].add((3, red_flag["red_flag"]))
     wrong = []
-    for place, row in _by_key(connection, schema, "fct_capacity_scores", as_ofs).items():
+    for place, row in _by_key(connection, "fct_capacity_scores", as_ofs).items():
         reviews = [name for _, name in sorted(against[place])]
         if row["score_status"] != "final":
             verdict = "wait"
@@ -301,7 +286,6 @@ def _wrong_verdicts(connection: psycopg.Connection, schema: str, as_ofs: list[da
 
 def attribution_differences(
     connection: psycopg.Connection,
-    schema: str,
     period: timedelta,
     parameters_of: Callable[[str], Mapping[str, Any]],
     as_ofs: Iterable[datetime] | None = None,
@@ -313,22 +297,22 @@ def attribution_differences(
     :param parameters_of: function that returns the parameters of a parameter_set_id that are not defaults.
     :param as_ofs: as-ofs to compare; None for all.
     """
-    wanted = sorted(_all_as_ofs(connection, schema) if as_ofs is None else as_ofs)
+    wanted = sorted(_all_as_ofs(connection) if as_ofs is None else as_ofs)
     read = [t - length for t in wanted for length in (timedelta(), period, *map(timedelta, (7, 30)))]
-    scores = _by_key(connection, schema, "fct_capacity_scores", read)
+    scores = _by_key(connection, "fct_capacity_scores", read)
     for row in scores.values():
         row["components"] = {"s_score": row["s_score"]}
-    for (*place, component), row in _by_key(connection, schema, "fct_factor_components", read).items():
+    for (*place, component), row in _by_key(connection, "fct_factor_components", read).items():
         if row["component_value"] is not None:
             scores[tuple(place)]["components"][component] = row["component_value"]
     expected = attribution_rows(scores, wanted, period, parameters_of)
-    wrong = _wrong_rows(connection, schema, expected, wanted, EXACT)
+    wrong = _wrong_rows(connection, expected, wanted, EXACT)
     for mart, column, direction in (
         ("fct_score_attribution", "points_lost", -1),
         ("fct_score_changes", "points", 1),
     ):
         groups: dict[tuple, list[tuple]] = defaultdict(list)
-        for key, row in _by_key(connection, schema, mart, wanted).items():
+        for key, row in _by_key(connection, mart, wanted).items():
             # Components with equal points are ranked in the order of PARTS.
             groups[key[:-1]].append((direction * row[column], PARTS.index(key[-1]), row["rank"]))
             is_still = "loss_change" in row and not any(expected[mart].get(key, {}).values())
@@ -340,17 +324,15 @@ def attribution_differences(
     return wrong
 
 
-def _all_as_ofs(connection: psycopg.Connection, schema: str) -> set[datetime]:
+def _all_as_ofs(connection: psycopg.Connection) -> set[datetime]:
     """Return the as-ofs that have a published score."""
-    query = "select distinct as_of from {schema}.fct_capacity_scores"
-    return {row["as_of"] for row in _query(connection, query, schema)}
+    return {row["as_of"] for row in _query(connection, "select distinct as_of from {fct_capacity_scores}")}
 
 
-def score_rows(connection: psycopg.Connection, schema: str) -> dict[tuple, dict[str, Any]]:
+def score_rows(connection: psycopg.Connection) -> dict[tuple, dict[str, Any]]:
     """Return the published scores by agent, as-of and window, without the times of computation."""
-    rows = _query(connection, "select * from {schema}.fct_capacity_scores", schema)
-    key = itemgetter("agent_id_hash", "as_of", "window_days")
-    return {key(row): {name: row[name] for name in row.keys() - RUN_TIMES} for row in rows}
+    found = _by_key(connection, "fct_capacity_scores", sorted(_all_as_ofs(connection)))
+    return {key: {name: row[name] for name in row.keys() - RUN_TIMES} for key, row in found.items()}
 
 
 def wrong_counts(
@@ -358,17 +340,17 @@ def wrong_counts(
 ) -> list[str]:
     """Return the counts of fct_data_quality that differ from the reference implementation."""
     fleet = Fleet(*read_sources(connection, source_schema), run_as_of, None, timedelta(days=1))
-    return _wrong_counts(connection, schema, fleet.data_quality())
+    return _wrong_counts(connection, fleet.data_quality(), relations(schema))
 
 
-def _wrong_counts(connection: psycopg.Connection, schema: str, expected: Mapping[tuple, int]) -> list[str]:
+def _wrong_counts(
+    connection: psycopg.Connection, expected: Mapping[tuple, int], marts: Relations = MARTS
+) -> list[str]:
     found: Counter = Counter()
-    for row in _query(
-        connection,
-        "select * from {schema}.fct_data_quality"
-        " where issue not like 'ingestion%%' and issue not like '%%traces\\_%%'",
-        schema,
-    ):
+    query = (
+        "select * from {fct_data_quality} where issue not like 'ingestion%' and issue not like '%traces\\_%'"
+    )
+    for row in _query(connection, query, marts=marts):
         found[row["agent_id_hash"], row["period_start"], row["issue"]] += row["n"]
     return [
         f"data quality {key}: {expected.get(key)} expected, {found.get(key)} found"
@@ -377,10 +359,11 @@ def _wrong_counts(connection: psycopg.Connection, schema: str, expected: Mapping
     ]
 
 
-def _query(connection: psycopg.Connection, query: str, schema: str, values: Any = None) -> list[dict]:
+def _query(
+    connection: psycopg.Connection, query: str, values: Any = None, marts: Relations = MARTS
+) -> list[dict]:
     with connection.cursor(row_factory=dict_row) as cursor:
-        names = {"schema": sql.Identifier(schema), "intermediate": sql.Identifier(f"{schema}_intermediate")}
-        return cursor.execute(sql.SQL(query).format(**names), values).fetchall()
+        return cursor.execute(sql.SQL(query).format(**marts), values).fetchall()
 
 
 def _unequal(

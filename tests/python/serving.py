@@ -1,6 +1,7 @@
 """Helpers for tests of the server: queries on the marts, an application on a socket, and a browser."""
 
 import contextlib
+import json
 import re
 import threading
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from urllib.parse import urlsplit
 
 import psycopg
 from fastapi import FastAPI
+from httpx2 import Response
 from psycopg.rows import dict_row
 from starlette.testclient import TestClient
 
@@ -19,6 +21,7 @@ from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.serve.api.app import create_app
 from ciris_scoring.serve.api.connections import LimitedServer
 from ciris_scoring.serve.api.database import Database
+from ciris_scoring.serve.api.problems import TYPE
 from ciris_scoring.serve.api.server import listen
 from ciris_scoring.serve.api.settings import Settings
 from conftest import Database as TestDatabase
@@ -42,16 +45,14 @@ def reader(sample: TestDatabase, role: str, folder: Path) -> Iterator[TestDataba
     """
     profile = (sample.profiles_dir / "profiles.yml").read_text()
     (folder / "profiles.yml").write_text(re.sub("user: .*", f"user: {role}", profile))
-    with sample.connect() as connection:
-        connection.execute(
-            f"create role {role} login; grant usage on schema {SCHEMA} to {role};"
-            f"grant select on all tables in schema {SCHEMA} to {role}"
-        )
+    sample.execute(
+        f"create role {role} login; grant usage on schema {SCHEMA} to {role};"
+        f"grant select on all tables in schema {SCHEMA} to {role}"
+    )
     try:
         yield replace(sample, profiles_dir=folder)
     finally:
-        with sample.connect() as connection:
-            connection.execute(f"drop owned by {role}; drop role {role}")
+        sample.execute(f"drop owned by {role}; drop role {role}")
 
 
 @contextlib.contextmanager
@@ -65,6 +66,19 @@ def opened(project: Project, connections: int = 2, statement_timeout: float = 15
 def asking(database: Database, settings: Settings | None = None, **options: Any) -> TestClient:
     """Return a test client of an application on this machine."""
     return TestClient(create_app(database, settings or Settings()), base_url="http://localhost", **options)
+
+
+def problem(answer: Response, status: int, kind: str = "") -> dict[str, Any]:
+    """Return the problem document of a refused request, which must be short and show nothing of the program."""
+    assert answer.status_code == status, answer.text[:300]
+    assert answer.headers["content-type"] == "application/problem+json"
+    document: dict[str, Any] = answer.json()
+    assert document["status"] == status and document["title"] and document["detail"]
+    assert document["type"].startswith(TYPE) and document["type"].endswith(kind)
+    assert len(json.dumps(document, ensure_ascii=False)) < 2_000
+    said = answer.text.lower().replace("select pg_sleep", "")
+    assert not any(text in said for text in ("traceback", "psycopg", "select"))
+    return document
 
 
 @contextlib.contextmanager

@@ -56,9 +56,7 @@ TWO_FIELDS_OF_ENGINE = Generation("2.7.legacy", "two_fields")
 NINE_FIELDS = Generation("2.7.0", "nine_fields")
 MIDDLE = Generation("2.7.9", "sorted_json")
 NEW = Generation("3.0.0", "jcs", standard, "ciris-agent-bootstrap-{:.10}")
-GENERATIONS = (
-    *(OLD, COMPACT, TWO_FIELDS, TWO_FIELDS_OF_2_7, TWO_FIELDS_OF_ENGINE, NINE_FIELDS, MIDDLE, NEW),
-)
+GENERATIONS = (OLD, COMPACT, TWO_FIELDS, TWO_FIELDS_OF_2_7, TWO_FIELDS_OF_ENGINE, NINE_FIELDS, MIDDLE, NEW)
 NO_DOUBLES = [9007199254740993, 2**60, -(2**63)]
 PROFILE = {
     "agent_role": "probe", "agent_template": "probe-default", "deployment_domain": "general",

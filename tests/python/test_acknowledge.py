@@ -11,13 +11,12 @@ from typing import Any
 
 import psycopg
 import pytest
-from click.testing import Result
 
-import command_line
 from ciris_scoring.basics.project import load_project
 from ciris_scoring.job.acknowledge import write
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.serve.api.settings import Settings
+from command_line import command, refused, succeeded
 from conftest import REPOSITORY, Database
 from serving import LINK, SCORING, asking, opened, read, reader
 
@@ -28,23 +27,17 @@ SEEN = ("--by", "Ana", "--reason", "disk replaced", "--until", str(TODAY))
 
 @pytest.fixture(autouse=True)
 def empty(sample_copy: Database) -> None:
-    with sample_copy.connect() as connection:
-        connection.execute(f"drop table if exists {TABLE}")
-
-
-def invoke(sample: Database, *arguments: str) -> Result:
-    return command_line.invoke(*arguments, *command_line.at(sample))
+    sample_copy.execute(f"drop table if exists {TABLE}")
 
 
 def acknowledged(sample: Database, *arguments: str) -> str:
     """Run `acknowledge`, which must succeed, and return its output."""
-    result = invoke(sample, "acknowledge", *arguments)
-    assert result.exit_code == 0, result.output
-    return result.stdout
+    return succeeded(command(sample, "acknowledge", *arguments)).stdout
 
 
-def listed(sample: Database, command: str) -> dict[str, Any]:
-    return json.loads(invoke(sample, command, "--json").stdout)
+def listed(sample: Database, name: str) -> dict[str, Any]:
+    """Return the JSON document that a command prints."""
+    return json.loads(command(sample, name, "--json").stdout)
 
 
 def test_acknowledged_alert_is_marked_and_listed_last_and_changes_no_score(sample_copy: Database):
@@ -54,8 +47,8 @@ def test_acknowledged_alert_is_marked_and_listed_last_and_changes_no_score(sampl
 
     last = listed(sample_copy, "alerts")["alerts"][-1]
     assert (last["agent_id_hash"], last["kind"], last["seen"]["seen_by"]) == (LINK, "broken_chain", "Ana")
-    assert invoke(sample_copy, "alerts").stdout.split("\n\n")[1].splitlines()[-1].strip() == seen
-    assert f"About broken chain: {seen}" in invoke(sample_copy, "explain", "Link").stdout
+    assert command(sample_copy, "alerts").stdout.split("\n\n")[1].splitlines()[-1].strip() == seen
+    assert f"About broken chain: {seen}" in command(sample_copy, "explain", "Link").stdout
     after = listed(sample_copy, "fleet")["agents"]
     places = [[row["agent_id_hash"] for row in rows].index(LINK) for rows in (before, after)]
     assert places[0] < places[1]
@@ -95,8 +88,7 @@ def test_acknowledgement_ends_with_the_day_and_with_the_alert(sample_copy: Datab
         # The alert ended after 1 June and was raised again on 10 June.
         "severity = 'critical', written_at = '2026-06-01'": True,
     }.items():
-        with sample_copy.connect() as connection:
-            connection.execute(f"update {TABLE} set {change}")
+        sample_copy.execute(f"update {TABLE} set {change}")
         rows = listed(sample_copy, "alerts")["alerts"]
         [mire] = [row for row in rows if row["agent_name"] == "Mire" and row["kind"] == "low_capacity"]
         assert (mire["seen"] is None) is ends, change
@@ -114,24 +106,24 @@ def test_concurrent_acknowledgements_are_all_in_the_log(sample_copy: Database):
     assert [row.seen_by for row in replaced] == ["Ana", *(row.seen_by for row in rows[:-1])]
 
 
-def test_rights_of_readers_and_writers(sample_copy: Database, tmp_path: Path):
+def test_acknowledgements_need_a_right_to_read_and_a_right_to_write(sample_copy: Database, tmp_path: Path):
     asked = ("acknowledge", "Link", "broken_chain", *SEEN)
     with sample_copy.connect() as connection, reader(sample_copy, "watcher", tmp_path) as watcher:
-        error, hint = command_line.refused(invoke(watcher, *asked))
+        error, hint = refused(command(watcher, *asked))
         assert "may create it" in error
         assert f"grant select, insert on {TABLE} to watcher" in hint.replace('"', "")
         acknowledged(sample_copy, "Link", "broken_chain", *SEEN)
         assert "Ana" in acknowledged(watcher)  # readers of the alerts may read acknowledgements
-        assert "permission denied" in command_line.refused(invoke(watcher, *asked))[0]
+        assert "permission denied" in refused(command(watcher, *asked))[0]
         columns = "agent_id_hash, kind, action, severity, seen_by, reason, until"
         connection.execute(f"grant insert ({columns}) on {TABLE} to watcher")
         acknowledged(watcher, "Hush", "silent", *SEEN)
         roles = [row["role_name"] for row in read(connection, f"select role_name from {TABLE} order by 1")]
         assert roles == ["postgres", "watcher"]
         connection.execute(f"revoke all on {TABLE} from watcher")
-        assert "Nothing" in acknowledged(watcher) and invoke(watcher, "fleet").exit_code == 0
+        assert "Nothing" in acknowledged(watcher) and command(watcher, "fleet").exit_code == 0
         connection.execute(f"alter table {TABLE} owner to watcher")
-        error, hint = command_line.refused(invoke(sample_copy, *asked))
+        error, hint = refused(command(sample_copy, *asked))
         assert "owner of the marts" in error and "alter table" in hint
         with pytest.raises(psycopg.errors.CheckViolation):
             connection.execute(
@@ -154,6 +146,6 @@ def test_rights_of_readers_and_writers(sample_copy: Database, tmp_path: Path):
     ],
 )
 def test_wrong_value_is_refused_and_writes_nothing(sample_copy: Database, arguments, expected):
-    error, _ = command_line.refused(invoke(sample_copy, "acknowledge", *arguments), 2)
+    error, _ = refused(command(sample_copy, "acknowledge", *arguments), 2)
     assert expected in error
     assert listed(sample_copy, "acknowledge") == {"acknowledgements": [], "log": []}

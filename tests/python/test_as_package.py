@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import psycopg
 import pytest
 import yaml
 from dbt.cli.main import dbtRunner
@@ -23,6 +21,7 @@ from ciris_scoring.basics.root_project import overrides
 from ciris_scoring.job.run import run
 from ciris_scoring.lab.embedded import SCHEMA, Server
 from ciris_scoring.serve.explain import explain
+from command_line import at
 from conftest import REPOSITORY, Database, fresh_database
 from nasty_fleet import START, nasty_fleet
 from pipeline import load_rows
@@ -43,8 +42,7 @@ class Consumer:
         return load_project(self.folder, self.database.profiles_dir)
 
     def dbt(self, *command: str) -> Any:
-        place = ["--project-dir", str(self.folder), "--profiles-dir", str(self.database.profiles_dir)]
-        return dbtRunner().invoke([*command, *place, "--quiet"])
+        return dbtRunner().invoke([*command, *at(self.database, self.folder), "--quiet"])
 
 
 @pytest.fixture(scope="module")
@@ -73,30 +71,22 @@ def consumer(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory
         yield theirs
 
 
-@pytest.fixture
-def marts(consumer: Consumer) -> Iterator[psycopg.Connection]:
-    with closing(consumer.database.connect()) as connection:
-        yield connection
-
-
-def test_marts_are_in_the_schemas_of_the_root_project(consumer, marts):
+def test_marts_are_in_the_schemas_of_the_root_project(consumer):
     relations = read_relations(consumer.load())
     assert str(relations.places["dim_agents"]) == "trust.scored_agents"
     assert set(relations.schemas) == {"trust", "staging", "intermediate"}
-    [[n]] = marts.execute("select count(*) from trust.scored_agents").fetchall()
+    [[n]] = consumer.database.execute("select count(*) from trust.scored_agents")
     assert n > 0
-    schemas = {row[0] for row in marts.execute("select nspname from pg_namespace where nspname !~ '^pg_'")}
-    assert SCHEMA not in schemas
-    theirs = marts.execute(
-        "select relname from pg_class where relnamespace = 'reports'::regnamespace and relkind = 'r'"
-    )
-    assert theirs.fetchall() == [("visits",)]
+    schemas = consumer.database.execute("select nspname from pg_namespace where nspname !~ '^pg_'")
+    assert (SCHEMA,) not in schemas
+    tables = "select relname from pg_class where relnamespace = 'reports'::regnamespace and relkind = 'r'"
+    assert consumer.database.execute(tables) == [("visits",)]
 
 
-def test_views_survive_runs(consumer, marts):
-    """The root project has views on our tables and views. dbt would drop them if it replaced a relation below them."""
-    marts.execute("create schema of_their_own")
-    marts.execute(
+def test_views_survive_runs(consumer):
+    """The root project has views of its own on our tables and views. If dbt replaced ours, it would drop its views."""
+    consumer.database.execute("create schema of_their_own")
+    consumer.database.execute(
         """
         create view of_their_own.alerted with (security_invoker = true) as
         select agents.agent_label, alerts.kind, quality.n, windows.baseline_days, lost.loss_component
@@ -112,13 +102,11 @@ def test_views_survive_runs(consumer, marts):
     options = "select reloptions from pg_class where oid = 'of_their_own.alerted'::regclass"
     for full_refresh in (False, True):
         run(consumer.load(), SECOND.isoformat(), full_refresh=full_refresh, allow_rescoring=full_refresh)
-        [[n_agents]] = marts.execute(
-            "select count(distinct agent_label) from of_their_own.alerted"
-        ).fetchall()
-        assert marts.execute("select count(*) from trust.scored_agents").fetchall() == [(n_agents,)]
+        n_agents = consumer.database.execute("select count(distinct agent_label) from of_their_own.alerted")
+        assert consumer.database.execute("select count(*) from trust.scored_agents") == n_agents
         for view in ("of_their_own.about_views", "public.in_their_search_path"):
-            assert marts.execute(f"select 1 from {view} limit 1").fetchone()
-        assert marts.execute(options).fetchall() == [(["security_invoker=true"],)]
+            assert consumer.database.execute(f"select 1 from {view} limit 1")
+        assert consumer.database.execute(options) == [(["security_invoker=true"],)]
 
 
 def test_api_serves_marts_of_the_root_project(consumer):
@@ -129,38 +117,36 @@ def test_api_serves_marts_of_the_root_project(consumer):
     assert page.status_code == 200 and fleet.json()["agents"][0]["agent_id_hash"] in page.text
 
 
-def test_permissions_are_a_seed_of_the_root_project(consumer, marts):
+def test_permissions_are_a_seed_of_the_root_project(consumer):
     """The seed is in the schema of the root project's seeds, which is not that of the marts."""
     file = consumer.folder / "seeds" / "permissions.csv"
     file.parent.mkdir()
     file.write_text("name,threshold,window_days\nTool use,1,7\nAutonomy,0.85,30\n")
     try:
         assert consumer.dbt("seed", "--select", "permissions").success
-        [[schema]] = marts.execute(
-            "select schemaname from pg_tables where tablename = 'permissions'"
-        ).fetchall()
-        assert schema == SCHEMA
-        [[agent]] = marts.execute("select min(agent_id_hash) from trust.scored_agents").fetchall()
+        schema = "select schemaname from pg_tables where tablename = 'permissions'"
+        assert consumer.database.execute(schema) == [(SCHEMA,)]
+        [[agent]] = consumer.database.execute("select min(agent_id_hash) from trust.scored_agents")
         explained = explain(consumer.load(), agent, None, None, None, permission="Tool use")
         assert (explained["permission"], explained["verdict"]["threshold"]) == ("Tool use", 1)
     finally:
         shutil.rmtree(file.parent)
-        marts.execute(f"drop schema if exists {SCHEMA} cascade")
+        consumer.database.execute(f"drop schema if exists {SCHEMA} cascade")
 
 
-def test_models_of_the_root_project_build_when_ours_are_refused(consumer, marts):
+def test_models_of_the_root_project_build_when_ours_are_refused(consumer):
     """Our models would be refused, because the as-of is older than the published one and the sources are missing."""
     theirs = ("--select", "package:consumer")
     built = consumer.dbt(
         "build", *theirs, "--vars", "{ciris_as_of: 2021-01-01, ciris_source_schema: nowhere}"
     )
     assert built.success, built.exception
-    marts.execute("insert into reports.visits values ('by hand')")
+    consumer.database.execute("insert into reports.visits values ('by hand')")
     assert consumer.dbt("build", *theirs).success
     # Each of three builds and the test itself have inserted a row.
-    assert marts.execute("select count(*) from reports.visits").fetchall() == [(4,)]
+    assert consumer.database.execute("select count(*) from reports.visits") == [(4,)]
     assert consumer.dbt("build", *theirs, "--full-refresh").success
-    assert marts.execute("select visited from reports.visits").fetchall() == [("their_own",)]
+    assert consumer.database.execute("select visited from reports.visits") == [("their_own",)]
     refused = consumer.dbt("build", "--select", "package:ciris_scoring", "--full-refresh")
     assert not refused.success and "ciris_allow_rescoring" in str(refused.exception)
 
@@ -180,7 +166,7 @@ def manifest(consumer: Consumer) -> Any:
 
 
 def found_overrides(manifest: Any, section: str, settings: dict[str, Any]) -> list[str]:
-    """Return messages about the settings in a section of dbt_project.yml that the package refuses in a root project."""
+    """Return the messages with which the package refuses settings in a section of the root project."""
     config = SimpleNamespace(
         project_name="consumer",
         credentials=SimpleNamespace(type="postgres", database="theirs"),

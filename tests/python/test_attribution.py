@@ -107,7 +107,7 @@ def test_attribution_of_extreme_states_equals_the_reference(sample_copy: Databas
         )
         connection.execute("analyze fct_capacity_scores")
         parameters_of = PARAMETER_SETS.__getitem__
-        assert attribution_differences(connection, SCHEMA, timedelta(days=1), parameters_of) == []
+        assert attribution_differences(connection, timedelta(days=1), parameters_of) == []
         reasons = connection.execute(
             "select array_agg(distinct not_comparable_because order by not_comparable_because)"
             " from fct_score_comparisons"

@@ -10,9 +10,10 @@ import pytest
 
 from ciris_scoring.audit import compare
 from ciris_scoring.basics.errors import InputError
+from command_line import command, succeeded
 from conftest import Database, copy_of
 from signed_batches import GENERATIONS, MIDDLE, Agent, batch
-from test_load import command, write, write_keys
+from test_load import write, write_keys
 
 AGENT = Agent(MIDDLE, 70)
 OTHERS = [Agent(generation, seed) for seed, generation in enumerate(GENERATIONS)]
@@ -30,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def loaded(module_database: Database, folder: Path) -> Database:
-    assert command(module_database, "load", folder, "--keys", folder / "keys.json").exit_code == 0
+    succeeded(command(module_database, "load", folder, "--keys", folder / "keys.json"))
     return module_database
 
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from click.testing import Result
 
 from ciris_scoring.basics.as_of import text
-from ciris_scoring.lab.embedded import SCHEMA
+from command_line import succeeded
 from conftest import Database
 from nasty_fleet import START, nasty_fleet
 from pipeline import insert_rows, load_rows, score, score_rows
@@ -35,18 +35,17 @@ def test_backfill_equals_full_refresh_in_its_range_and_changes_no_other_score(da
         score(database.profiles_dir, NEWEST)
         insert_rows(connection, "covenant_traces", late)
 
-        before = score_rows(connection, SCHEMA)
+        before = score_rows(connection)
         refused = refusal(backfill(database, FIRST, LAST))
         assert "10 as-ofs of the range are published" in refused and "--allow-rescoring" in refused
-        assert score_rows(connection, SCHEMA) == before
+        assert score_rows(connection) == before
 
-        done = backfill(database, FIRST, LAST, "--allow-rescoring")
-        assert done.exit_code == 0, done.output
+        done = succeeded(backfill(database, FIRST, LAST, "--allow-rescoring"))
         # Two steps check the traces before the range, one scores the range, and one checks the traces after it.
         assert ": 4 steps." in done.output
-        after = score_rows(connection, SCHEMA)
-        score(database.profiles_dir, NEWEST, full_refresh=True, allow_rescoring=True)
-        refreshed = score_rows(connection, SCHEMA)
+        after = score_rows(connection)
+        score(database.profiles_dir, NEWEST, full_refresh=True)
+        refreshed = score_rows(connection)
         # Windows after the range contain late traces too, but keep their scores.
         assert any(before[key] != row for key, row in refreshed.items() if key[1] > LAST)
         assert after == before | {key: row for key, row in refreshed.items() if FIRST <= key[1] <= LAST}

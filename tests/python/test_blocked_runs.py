@@ -6,23 +6,15 @@ import contextlib
 from collections.abc import Iterator
 
 import psycopg
-import pytest
 
 from ciris_scoring.lab.embedded import SCHEMA
 from command_line import PROGRAMS, Command, at
 from conftest import Database
 from pipeline import PATIENCE_SECONDS
-from test_bad_input import dbt, restore
+from test_bad_input import dbt, refusal
 
 NEWEST = SCORED_UNTIL = "2026-06-15T00:00:00Z"
 VIEW = f"{SCHEMA}.fct_factor_components"
-
-
-@pytest.fixture
-def database(saved_fleet: tuple[Database, str]) -> Database:
-    """A scored and published fleet."""
-    restore(*saved_fleet)
-    return saved_fleet[0]
 
 
 @contextlib.contextmanager
@@ -38,26 +30,27 @@ def open_transaction(database: Database, *statements: str) -> Iterator[tuple[psy
 
 def change_view(database: Database) -> None:
     """Replace the view by a different one with the same columns."""
-    with database.connect() as connection:
-        connection.execute(f"alter view {VIEW} rename to fct_factor_components_as_it_was")
-        connection.execute(f"create view {VIEW} as select * from {VIEW}_as_it_was where false")
+    database.execute(
+        f"alter view {VIEW} rename to fct_factor_components_as_it_was;"
+        f"create view {VIEW} as select * from {VIEW}_as_it_was where false"
+    )
 
 
 # --- locks that exclude readers --------------------------------------------------------------------------------------
 
 
-def test_locked_relations_name_the_session_in_the_way(database: Database) -> None:
+def test_locked_relations_name_the_session_in_the_way(restored: Database) -> None:
     """A changed view and a full refresh of a table need a lock that excludes readers."""
-    change_view(database)
+    change_view(restored)
     table = f"{SCHEMA}_intermediate.int_source_periods"
     last = f"select count(*) from {VIEW}"
     variables = {"ciris_as_of": NEWEST, "ciris_lock_wait_seconds": 1, "ciris_allow_rescoring": True}
-    with open_transaction(database, f"select count(*) from {table}", last) as (_, pid):
-        replaced = dbt(database, "run", "--select", "fct_factor_components", variables=variables)
+    with open_transaction(restored, f"select count(*) from {table}", last) as (_, pid):
+        replaced = dbt(restored, "run", "--select", "fct_factor_components", variables=variables)
         options = ("--full-refresh", "--select", "+int_scoring_run")
-        refreshed = dbt(database, "build", *options, variables=variables)
+        refreshed = dbt(restored, "build", *options, variables=variables)
     for outcome, relation in ((replaced, VIEW), (refreshed, table)):
-        assert not outcome.succeeded
+        said = refusal(outcome)
         quoted = '"' + relation.replace(".", '"."') + '"'
         for text in (
             f"{quoted} cannot be changed: Database process {pid} of user postgres (application dashboard)",
@@ -66,29 +59,28 @@ def test_locked_relations_name_the_session_in_the_way(database: Database) -> Non
             f"select pg_terminate_backend({pid});",
             "ciris_lock_wait_seconds (now 1)",
         ):
-            assert text in outcome.said, outcome.said
+            assert text in said, said
 
 
 # --- what a run waits for --------------------------------------------------------------------------------------------
 
 
-def test_run_says_what_it_waits_for_and_lets_readers_pass(database: Database) -> None:
+def test_run_says_what_it_waits_for_and_lets_readers_pass(restored: Database) -> None:
     """During the run, two sessions read all relations, also a view that has changed, and a third one locks a table."""
-    change_view(database)
-    with database.connect() as connection:
-        connection.execute(f"update {SCHEMA}_intermediate.int_runs set state_digest = null")
-        names = connection.execute(
-            "select oid::regclass::text from pg_class where relkind in ('r', 'v')"
-            " and relnamespace::regnamespace::text = %s and oid <> %s::regclass",
-            [SCHEMA, VIEW],
-        ).fetchall()
+    change_view(restored)
+    restored.execute(f"update {SCHEMA}_intermediate.int_runs set state_digest = null")
+    names = restored.execute(
+        "select oid::regclass::text from pg_class where relkind in ('r', 'v')"
+        " and relnamespace::regnamespace::text = %s and oid <> %s::regclass",
+        [SCHEMA, VIEW],
+    )
     lock = f"lock table {SCHEMA}_intermediate.int_trace_checks in share mode"
     reads = [f"select count(*) from {name}" for (name,) in names if not name.endswith("_as_it_was")]
-    real_run = Command(PROGRAMS / "ciris-scoring", "run", *at(database), "--as-of", NEWEST)
+    real_run = Command(PROGRAMS / "ciris-scoring", "run", *at(restored), "--as-of", NEWEST)
     with (
-        open_transaction(database, *reads),
-        open_transaction(database, f"select count(*) from {VIEW}") as (reader, reads_view),
-        open_transaction(database, lock) as (blocker, pid),
+        open_transaction(restored, *reads),
+        open_transaction(restored, f"select count(*) from {VIEW}") as (reader, reads_view),
+        open_transaction(restored, lock) as (blocker, pid),
         real_run as command,
     ):
         of_session = r"of user postgres \(application dashboard\), state idle in transaction, transaction open since 20"
@@ -100,10 +92,9 @@ def test_run_says_what_it_waits_for_and_lets_readers_pass(database: Database) ->
         command.wait_until_said(
             rf"Waiting for \d+ s: {VIEW} is locked by database process {reads_view} {of_session}"
         )
-        with database.connect() as other:
+        with restored.connect() as other:
             other.execute(f"set statement_timeout to '{PATIENCE_SECONDS}s'")
             assert other.execute(f"select count(*) from {VIEW}").fetchone() == (0,)
         reader.execute("rollback")
         assert command.wait() == 0, command.said
-    with database.connect() as connection:
-        assert connection.execute(f"select count(*) > 0 from {VIEW}").fetchone() == (True,)
+    assert restored.execute(f"select count(*) > 0 from {VIEW}") == [(True,)]

@@ -53,7 +53,7 @@ def published(connection: psycopg.Connection) -> Found:
     def query(statement: str) -> Iterator[tuple[tuple[str, Any, int], dict[str, Any]]]:
         with connection.cursor(row_factory=dict_row) as cursor:
             for row in cursor.execute(statement.format(schema=SCHEMA), {"as_ofs": as_ofs, "T": T}):
-                yield (row["agent_id_hash"], row["as_of"], row["window_days"]), row
+                yield (row["agent_id_hash"], row.get("as_of", T), row.get("window_days", 7)), row
 
     for place, row in query("select * from {schema}.fct_capacity_scores where as_of = any(%(as_ofs)s)"):
         found[place] |= row
@@ -70,29 +70,26 @@ def published(connection: psycopg.Connection) -> Found:
         found[place].setdefault("alerts", {})[row["kind"]] = row["severity"]
         found[place][f"message.{row['kind']}"] = row["message"]
     for place, row in query("select * from {schema}.fct_record_signs where as_of = %(T)s"):
-        found[place].setdefault("red_flags", {})[" ".join(filter(None, (row["red_flag"], row["field"])))] = (
-            row["value"]
-        )
-        found[place] |= {
-            f"compared.{row['red_flag']}": row["comparison_value"],
-            f"z.{row['red_flag']}": row["z"],
-        }
-    for (agent, *_), row in query(
-        "select agent_id_hash, %(T)s as as_of, 0 as window_days, array_agg(distinct failed order by failed) as failed"
+        red_flag = row["red_flag"]
+        name = " ".join(filter(None, (red_flag, row["field"])))
+        found[place].setdefault("red_flags", {})[name] = row["value"]
+        found[place] |= {f"compared.{red_flag}": row["comparison_value"], f"z.{red_flag}": row["z"]}
+    for place, row in query(
+        "select agent_id_hash, array_agg(distinct failed order by failed) as failed"
         " from {schema}.fct_trace_checks cross join unnest(failed_comparisons) as failures (failed) group by 1"
     ):
-        found[agent, T, 7]["failed"] = row["failed"]
-    for (agent, *_), row in query(
-        "select agent_id_hash, %(T)s as as_of, 0 as window_days, issue, sum(n) as n"
-        " from {schema}.fct_data_quality where agent_id_hash is not null group by agent_id_hash, issue"
+        found[place]["failed"] = row["failed"]
+    for place, row in query(
+        "select agent_id_hash, window_days, issue, sum(n) as n"
+        " from {schema}.fct_data_quality cross join (values (7), (30)) as windows (window_days)"
+        " where agent_id_hash is not null group by agent_id_hash, window_days, issue"
     ):
-        for window in (7, 30):
-            found[agent, T, window].setdefault("issues", {})[row["issue"]] = row["n"]
-    for (agent, *_), row in query(
-        "select agent_id_hash, %(T)s as as_of, 0 as window_days, count(*) filter (where is_judged) as n"
+        found[place].setdefault("issues", {})[row["issue"]] = row["n"]
+    for place, row in query(
+        "select agent_id_hash, count(*) filter (where is_judged) as n"
         " from {schema}.fct_deferral_verdicts group by agent_id_hash"
     ):
-        found[agent, T, 7]["deferrals_judged"] = row["n"]
+        found[place]["deferrals_judged"] = row["n"]
     return found
 
 
@@ -139,7 +136,7 @@ def test_cases_hold_by_day_also_for_the_reference(
     assert list(wrong(database)) == []
     monkeypatch.setattr(record, "TRACES_FROM", TRACES_FROM)
     with database.connect() as connection:
-        assert differences_from_reference(connection, SCHEMA, T, as_ofs=[T]) == []
+        assert differences_from_reference(connection, T, as_ofs=[T]) == []
 
 
 def test_cases_hold_by_hour(database: Database) -> None:

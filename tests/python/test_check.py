@@ -4,32 +4,27 @@ from __future__ import annotations
 
 import json
 
-import psycopg
-
 from ciris_scoring.job.check import Fitness, page
 from ciris_scoring.lab.embedded import SCHEMA
-from command_line import at, invoke, refused
+from command_line import command, refused, succeeded
 from conftest import Database
 from pipeline import create_loose_sources
 
 
-def relations_of(connection: psycopg.Connection) -> list[tuple]:
+def relations_of(database: Database) -> list[tuple]:
     """Return schemas and relations with the transaction that last changed their catalog entry."""
-    return connection.execute(
+    return database.execute(
         "select nspname, relname, c.xmin::text from pg_namespace as n left join pg_class as c on relnamespace = n.oid"
         " where nspname !~ '^pg_' order by 1, 2"
-    ).fetchall()
+    )
 
 
 def test_check_of_valid_database_describes_the_run(scored_sample: Database) -> None:
     as_of = ("--vars", "{ciris_as_of: 2026-06-15}")
-    with scored_sample.connect() as connection:
-        [[n_traces]] = connection.execute("select count(*) from cirislens.covenant_traces").fetchall()
-        before = relations_of(connection)
-        result = invoke("check", "--json", *at(scored_sample), *as_of)
-        assert relations_of(connection) == before
-    assert result.exit_code == 0, result.output
-    found = json.loads(result.stdout)
+    [[n_traces]] = scored_sample.execute("select count(*) from cirislens.covenant_traces")
+    before = relations_of(scored_sample)
+    found = json.loads(succeeded(command(scored_sample, "check", "--json", *as_of)).stdout)
+    assert relations_of(scored_sample) == before
     assert found["faults"] == []
     traces = found["sources"][0]
     assert (traces["name"], traces["rows"]) == ("covenant_traces", n_traces)
@@ -38,16 +33,15 @@ def test_check_of_valid_database_describes_the_run(scored_sample: Database) -> N
     assert found["parameters"]["lambda_c"] == 5 and "replay_sample_salt" not in found["parameters"]
     assert found["run"]["published_until"].startswith("2026-06-15") and found["run"]["traces"] == 0
     assert found["run"]["seconds"] > 0
-    text = invoke("check", *at(scored_sample), *as_of)
-    assert text.exit_code == 0 and text.stdout.startswith("Fit. A run would find no trace after 2026-06-15")
-    assert "newest trace" not in text.stdout and found["run"]["newest_trace_days"] < 1
+    text = succeeded(command(scored_sample, "check", *as_of)).stdout
+    assert text.startswith("Fit. A run would find no trace after 2026-06-15")
+    assert "newest trace" not in text and found["run"]["newest_trace_days"] < 1
 
 
 def test_check_reports_age_of_newest_trace(scored_sample: Database) -> None:
     """The newest trace of the sample is of 14 June, 163 days before 25 November."""
-    place = at(scored_sample)
     later = ("--vars", "{ciris_as_of: 2026-11-25}")
-    found = json.loads(invoke("check", "--json", *place, *later).stdout)["run"]
+    found = json.loads(command(scored_sample, "check", "--json", *later).stdout)["run"]
     assert 162 < found["newest_trace_days"] < 164
     for days, silent_days, expected in (
         (162.6, 2, "The newest trace is 163 days older than this as-of: check whether traces still arrive."),
@@ -60,23 +54,25 @@ def test_check_reports_age_of_newest_trace(scored_sample: Database) -> None:
 
 def test_the_time_of_an_increment_is_not_estimated_by_a_full_run(sample_copy: Database) -> None:
     """The only run scored the whole history. Its duration says nothing about an incremental run without traces."""
-    place = [*at(sample_copy), "--vars", "{ciris_as_of: 2026-06-15}"]
     runs = f"{SCHEMA}_intermediate.int_runs"
-    with sample_copy.connect() as connection:
-        connection.execute(f"update {runs} set ended_at = started_at + interval '278 seconds'")
-        assert json.loads(invoke("check", "--json", *place).stdout)["run"]["seconds"] == 12
-        connection.execute(
+    for change, seconds in (
+        (f"update {runs} set ended_at = started_at + interval '278 seconds'", 12),
+        (
             f"insert into {runs} (run_id, started_at, ended_at, command, outcome, is_full_refresh, final_until)"
-            " values (gen_random_uuid(), now(), now() + interval '9 seconds', 'run', 'published', false, now())"
-        )
-        assert json.loads(invoke("check", "--json", *place).stdout)["run"]["seconds"] == 9
+            " values (gen_random_uuid(), now(), now() + interval '9 seconds', 'run', 'published', false, now())",
+            9,
+        ),
+    ):
+        sample_copy.execute(change)
+        checked = command(sample_copy, "check", "--json", "--vars", "{ciris_as_of: 2026-06-15}")
+        assert json.loads(checked.stdout)["run"]["seconds"] == seconds
 
 
 def test_check_fails_if_a_run_would_be_refused(scored_sample: Database) -> None:
-    place = at(scored_sample)
-    earlier = invoke("check", *place, "--vars", "{ciris_as_of: 2026-06-01}")
+    earlier = command(scored_sample, "check", "--vars", "{ciris_as_of: 2026-06-01}")
     assert earlier.exit_code == 1 and "is before the newest published as-of" in earlier.stdout
-    assert "ciris_source_shema" in refused(invoke("check", *place, "--vars", "{ciris_source_shema: x}"), 2)[0]
+    unknown = command(scored_sample, "check", "--vars", "{ciris_source_shema: x}")
+    assert "ciris_source_shema" in refused(unknown, 2)[0]
 
 
 def test_functions_of_source_views_are_named_unless_they_have_a_search_path(database: Database) -> None:
@@ -96,8 +92,7 @@ def test_functions_of_source_views_are_named_unless_they_have_a_search_path(data
             from cirislens.kept
             """
         )
-    result = invoke("check", *at(database), "--json")
-    remarks = " ".join(json.loads(result.stdout)["remarks"])
+    remarks = " ".join(json.loads(command(database, "check", "--json").stdout)["remarks"])
     assert (
         "alter function cirislens.cleaned(character varying) set search_path = cirislens, pg_temp;" in remarks
     )

@@ -9,7 +9,7 @@ import yaml
 
 from ciris_scoring.basics.project import load_project
 from ciris_scoring.basics.source_schema import create_source_tables
-from command_line import at, invoke, refused
+from command_line import command, invoke, refused, succeeded
 from conftest import REPOSITORY, Database
 
 
@@ -83,7 +83,7 @@ def test_the_example_profile_works(tmp_path, monkeypatch):
 )  # fmt: skip
 def test_a_profile_that_does_not_connect_is_explained(database, changes, exit_code, expected, remedy):
     change_profile(database, **changes)
-    error, hint = refused(invoke("run", *at(database)), exit_code)
+    error, hint = refused(command(database, "run"), exit_code)
     assert expected in error and remedy in hint
 
 
@@ -92,25 +92,20 @@ def role(database: Database) -> Iterator[str]:
     """The role of the database's profile. It has no rights."""
     name = f"role_{database.name}"
     change_profile(database, user=name)
-    with database.connect() as connection:
-        connection.execute(
-            f"revoke create on schema public from public; create role {name} login password 'right'"
-        )
-        yield name
-        connection.execute(f"drop owned by {name}; drop role {name}")
+    database.execute(f"revoke create on schema public from public; create role {name} login password 'right'")
+    yield name
+    database.execute(f"drop owned by {name}; drop role {name}")
 
 
 def test_missing_rights_come_with_the_statement_that_grants_them(database, role):
     """The test executes the statement of each hint until the run has all rights."""
     granted = []
+    options = ("--as-of", "2026-06-15", "--vars", "{ciris_scoring_parameters: {no: 1}}")
     with database.connect() as connection:
         create_source_tables(connection)
         connection.execute(f"revoke temporary on database {database.name} from public; create schema ciris")
         while True:
-            result = invoke(
-                "run", *at(database), "--as-of", "2026-06-15", "--vars", "{ciris_scoring_parameters: {no: 1}}"
-            )
-            error, hint = refused(result)
+            error, hint = refused(command(database, "run", *options))
             if "Unknown scoring parameter" in error:
                 break
             assert f"Role '{role}' has no right to" in error and error.count(" in database ") == 1
@@ -132,9 +127,9 @@ def test_missing_rights_come_with_the_statement_that_grants_them(database, role)
 
 
 def test_simulate_fills_the_sources_once(database):
-    simulated = invoke("simulate", *at(database), "--agents", 4, "--days", 9, "--end", "2026-06-15")
-    assert simulated.exit_code == 0, simulated.output
-    assert "traces of 4 agents are in cirislens." in simulated.stdout
-    assert "ciris-scoring run --as-of 2026-06-15T00:00:00Z" in simulated.stdout
-    error, _ = refused(invoke("simulate", *at(database)))
+    size = ("--agents", 4, "--days", 9, "--end", "2026-06-15")
+    told = succeeded(command(database, "simulate", *size)).stdout
+    assert "traces of 4 agents are in cirislens." in told
+    assert "ciris-scoring run --as-of 2026-06-15T00:00:00Z" in told
+    error, _ = refused(command(database, "simulate"))
     assert "cirislens.covenant_traces already holds" in error

@@ -8,7 +8,7 @@ import pytest
 
 from ciris_scoring.basics.source_schema import create_source_tables
 from pipeline import RUN_TIMES
-from test_bad_input import NEWEST, built, dbt, marts
+from test_bad_input import NEWEST, built, dbt, marts, refusal
 
 SCORED_UNTIL = NEWEST
 AS_OF = {"ciris_as_of": NEWEST}
@@ -33,14 +33,14 @@ def test_option_that_builds_other_rows_is_refused(small_fleet):
     before, rows = built(small_fleet), marts(small_fleet)
     for command, environment, expected in REFUSED:
         with patch.dict("os.environ", environment):
-            outcome = dbt(small_fleet, *command, variables=AS_OF)
-        assert not outcome.succeeded and expected in outcome.said, f"{command} {environment}: {outcome.said}"
+            said = refusal(dbt(small_fleet, *command, variables=AS_OF))
+        assert expected in said, f"{command} {environment}: {said}"
     for part in ("int_windows", "fct_capacity_scores"):
         # The inputs of these models have only the rows of the last run.
         variables = {**AS_OF, "ciris_allow_rescoring": True}
-        outcome = dbt(small_fleet, "build", "--full-refresh", "--select", part, variables=variables)
-        assert not outcome.succeeded and "cannot have a full refresh alone" in outcome.said, outcome.said
-        assert "ciris-scoring run --full-refresh --allow-rescoring" in outcome.said
+        said = refusal(dbt(small_fleet, "build", "--full-refresh", "--select", part, variables=variables))
+        assert "cannot have a full refresh alone" in said, said
+        assert "ciris-scoring run --full-refresh --allow-rescoring" in said
     assert built(small_fleet) == before
     assert marts(small_fleet) == rows
 
@@ -51,15 +51,13 @@ def test_selector_builds_the_same_rows(small_fleet, options):
     outcome = dbt(small_fleet, "build", "--selector", *options, variables=AS_OF)
     assert outcome.succeeded, outcome.said
     assert marts(small_fleet, without=RUN_TIMES) == rows
-    with small_fleet.connect() as connection:
-        log = "select outcome from ciris.fct_scoring_runs order by started_at desc limit 1"
-        assert connection.execute(log).fetchone() == ("published",)
+    log = "select outcome from ciris.fct_scoring_runs order by started_at desc limit 1"
+    assert small_fleet.execute(log) == [("published",)]
 
 
 def test_part_of_the_models_is_refused_on_an_empty_target(database):
     with database.connect() as connection:
         create_source_tables(connection)
-    outcome = dbt(database, "run", "--select", "fct_capacity_scores")
-    assert not outcome.succeeded
-    assert "There is no " in outcome.said and "yet, which fct_capacity_scores reads" in outcome.said
-    assert "Build everything first: ciris-scoring run" in outcome.said
+    said = refusal(dbt(database, "run", "--select", "fct_capacity_scores"))
+    assert "There is no " in said and "yet, which fct_capacity_scores reads" in said
+    assert "Build everything first: ciris-scoring run" in said

@@ -18,6 +18,7 @@ from pipeline import load_nasty_fleet, score, table_differences
 
 STAND_IN = (Path(__file__).parent / "citus_stand_in.sql").read_text()
 CITUS = {"ciris_distribution": "citus"}
+AS_OF = START + timedelta(days=8)
 PLAIN = "plain"
 """Target schema without distribution."""
 
@@ -28,31 +29,27 @@ def test_distributed_tables_equal_those_of_plain_postgresql(database, tmp_path):
         load_nasty_fleet(coordinator, nasty_fleet(5, days=8), distributed=True)
         embedded.write_profile(tmp_path, database.server, database=database.name, schema=PLAIN)
 
-        score(tmp_path, START + timedelta(days=8))
-        for day in (7, 8):
-            score(database.profiles_dir, START + timedelta(days=day), CITUS)
+        score(tmp_path, AS_OF)
+        for as_of in (AS_OF - timedelta(days=1), AS_OF):
+            score(database.profiles_dir, as_of, CITUS)
         assert table_differences(coordinator, PLAIN, "ciris") == []
         # A refresh replaces the rows of a distributed table and not the table, so views on it remain.
         coordinator.execute("create view public.mine as select capacity_score from ciris.fct_capacity_scores")
-        score(
-            database.profiles_dir, START + timedelta(days=8), CITUS, full_refresh=True, allow_rescoring=True
-        )
+        score(database.profiles_dir, AS_OF, CITUS, full_refresh=True)
         assert table_differences(coordinator, PLAIN, "ciris") == []
         assert coordinator.execute("select count(*) from public.mine").fetchone() != (0,)
 
-        with pytest.raises(
-            CirisError, match="'none' it must be a table of one server.* another target schema"
-        ):
-            score(database.profiles_dir, START + timedelta(days=8))
+        message = "'none' it must be a table of one server.* another target schema"
+        with pytest.raises(CirisError, match=message):
+            score(database.profiles_dir, AS_OF)
         with pytest.raises(CirisError, match=r"is a table of one server, .* --full-refresh"):
-            score(tmp_path, START + timedelta(days=8), CITUS)
+            score(tmp_path, AS_OF, CITUS)
         coordinator.execute(
             "update stand_in_tables set colocationid = 1 where relid = 'cirislens.covenant_traces'::regclass"
         )
-        with pytest.raises(
-            CirisError, match="either not by agent_id_hash as text, or not on the same workers as the traces"
-        ):
-            score(database.profiles_dir, START + timedelta(days=8), CITUS)
+        message = "either not by agent_id_hash as text, or not on the same workers as the traces"
+        with pytest.raises(CirisError, match=message):
+            score(database.profiles_dir, AS_OF, CITUS)
         found = coordinator.execute(
             "select relname, partmethod from pg_class left join pg_dist_partition on pg_class.oid = logicalrelid"
             " where relkind = 'r' and relnamespace in ('ciris'::regnamespace, 'ciris_intermediate'::regnamespace)"

@@ -16,7 +16,7 @@ import yaml
 from ciris_scoring.basics.terminal import aligned, fitted
 from ciris_scoring.lab.simulation.sample import SAMPLE
 from ciris_scoring.serve.fleet_table import fleet_tables
-from command_line import at, invoke
+from command_line import command
 from conftest import REPOSITORY
 from pipeline import MARTS, kept_parsed
 
@@ -50,9 +50,9 @@ def test_readme_shows_the_fleet_that_a_run_prints(marts):
 
 def test_readme_shows_the_explanation_that_the_command_prints(scored_sample):
     [shown] = [block for block in blocks(README) if block.startswith("$ ciris-scoring explain")]
-    command, _, excerpts = shown.partition("\n")
+    line, _, excerpts = shown.partition("\n")
     with kept_parsed(scored_sample.profiles_dir):
-        printed = invoke(*command.split()[2:], *at(scored_sample)).stdout
+        printed = command(scored_sample, *line.split()[2:]).stdout
     for excerpt in filter(None, map(str.strip, excerpts.split("...\n"))):
         _, found, printed = printed.partition(excerpt)
         assert found, excerpt

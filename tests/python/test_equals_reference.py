@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import SAMPLE
 from conftest import Database
 from nasty_fleet import START, nasty_fleet
@@ -114,7 +113,7 @@ def wrong(
     score(database.profiles_dir, as_of, variables)
     with database.connect() as connection:
         return differences_from_reference(
-            connection, SCHEMA, as_of, period=period, as_ofs=as_ofs, parameters=parameters
+            connection, as_of, period=period, as_ofs=as_ofs, parameters=parameters
         )
 
 
@@ -122,7 +121,7 @@ def test_sample_equals_reference(scored_sample: Database) -> None:
     as_of = datetime.fromisoformat(SAMPLE["as_of"])
     as_ofs = [as_of - timedelta(days=days) for days in (0, 1, 7, 20, 31, 40, 44)]
     with scored_sample.connect() as connection:
-        assert differences_from_reference(connection, SCHEMA, as_of, as_ofs=as_ofs) == []
+        assert differences_from_reference(connection, as_of, as_ofs=as_ofs) == []
 
 
 def test_random_fleet_by_day_equals_reference(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:

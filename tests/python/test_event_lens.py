@@ -18,7 +18,7 @@ from ciris_scoring.basics.project import load_project
 from ciris_scoring.basics.source_schema import TRACE_COLUMNS
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.events import create_engine_tables, index_events
-from command_line import at, invoke
+from command_line import command
 from conftest import DATA, REPOSITORY, Database
 from event_lens import AS_EVENTS, write_as_events
 from pipeline import create_loose_sources, score
@@ -193,11 +193,8 @@ def test_malformed_events_are_counted_and_do_not_stop_a_run(database: Database) 
         assert float(both["csdma_plausibility_score"]) == 0.46
         half = traces[OTHER, "shared"]
         assert half["event_issues"] == ["no_action_result", "trace_id_of_two_agents"]
-        counted = dict(
-            connection.execute(
-                f"select issue, sum(n)::integer from {SCHEMA}.fct_data_quality group by 1"
-            ).fetchall()
-        )
+        query = f"select issue, sum(n)::integer from {SCHEMA}.fct_data_quality group by 1"
+        counted = dict(connection.execute(query).fetchall())
         assert counted == {
             "no_action_result": 2, "several_action_results": 1, "trace_id_of_two_agents": 2,
             "blank_agent_id_hash": 1, "out_of_range_csdma_plausibility_score": 1,
@@ -215,22 +212,20 @@ def test_malformed_events_are_counted_and_do_not_stop_a_run(database: Database) 
 
 
 def test_variable_chooses_between_two_source_formats(database: Database) -> None:
-    def checked(*options: str) -> tuple[int, str]:
-        result = invoke("check", *at(database), *options)
-        return result.exit_code, result.output
 
     with database.connect() as connection:
         create_loose_sources(connection)
         write_as_events(connection)
-        _, said = checked()
+        said = command(database, "check").output
         assert "The lens stores traces." in said
         assert "Both cirislens.covenant_traces and cirislens.trace_events exist" in said
-        assert '"source_shape": "events"' in checked("--json", "--vars", json.dumps(AS_EVENTS))[1]
+        of_events = command(database, "check", "--json", "--vars", json.dumps(AS_EVENTS))
+        assert '"source_shape": "events"' in of_events.output
         connection.execute(
             "drop table cirislens.covenant_traces, cirislens.wbd_deferrals cascade;"
             "alter table cirislens.trace_events drop payload"
         )
-        exit_code, said = checked()
-        assert exit_code == 1 and "trace_events has no column payload" in said
-        assert "The lens stores events." in said
-        assert "There is no cirislens.wbd_deferrals, so no deferral is known" in said
+        result = command(database, "check")
+        assert result.exit_code == 1 and "trace_events has no column payload" in result.output
+        assert "The lens stores events." in result.output
+        assert "There is no cirislens.wbd_deferrals, so no deferral is known" in result.output

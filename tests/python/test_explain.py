@@ -9,14 +9,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import nullcontext
 from datetime import datetime
-from pathlib import Path
 from unittest.mock import patch
 
 import psycopg
 import pytest
-from click.testing import Result
 
-import command_line
 from ciris_scoring.basics.project import Project, load_project
 from ciris_scoring.basics.terminal import width
 from ciris_scoring.lab.embedded import SCHEMA
@@ -24,6 +21,7 @@ from ciris_scoring.lab.simulation.sample import SAMPLE
 from ciris_scoring.marts.evidence import RULES
 from ciris_scoring.serve import explain as explain_module
 from ciris_scoring.serve.explain import PAGE_WIDTH, explain, page
+from command_line import command, refused, succeeded
 from conftest import REPOSITORY, Database
 from pipeline import MARTS
 from serving import LINK, read
@@ -52,10 +50,6 @@ def marts(marts: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> psycopg
     return marts
 
 
-def invoke(sample: Database, *arguments: str | Path) -> Result:
-    return command_line.invoke("explain", *arguments, *command_line.at(sample))
-
-
 def assert_fits(text: str) -> None:
     """Check that each line of a text fits the width and has only printable characters."""
     for line in text.splitlines():
@@ -67,36 +61,35 @@ def assert_fits(text: str) -> None:
 
 
 def test_verdict_is_first_and_text_is_as_wide_as_the_terminal(scored_sample, monkeypatch):
-    said = invoke(scored_sample, LINK, "--threshold", "0.4").stdout.splitlines()
+    said = command(scored_sample, "explain", LINK, "--threshold", "0.4").stdout.splitlines()
     assert said[3] == "Verdict at 0.4: review: at least 99 % sure that it reaches 0.4; broken chain"
     assert said[4].startswith("The record is not continuous")
-    wide = invoke(scored_sample, LINK).stdout.partition("\n\nPoints lost")[0]
+    wide = command(scored_sample, "explain", LINK).stdout.partition("\n\nPoints lost")[0]
     monkeypatch.setenv("COLUMNS", "44")
-    prose = invoke(scored_sample, LINK).stdout.partition("\n\nPoints lost")[0]
+    prose = command(scored_sample, "explain", LINK).stdout.partition("\n\nPoints lost")[0]
     assert max(map(len, prose.splitlines())) <= 44 and prose.split() == wide.split()
 
 
 def test_ambiguous_agents_are_listed(scored_sample, marts):
-    page = invoke(scored_sample, "Haven").stdout
+    page = command(scored_sample, "explain", "Haven").stdout
     assert page.startswith("Haven (aff0528b") and f"Another agent once had this name: {MORPHEUS}." in page
     marts.execute("update dim_agents set agent_name = 'Link' where agent_id_hash = %s", [MIRE])
-    assert command_line.refused(invoke(scored_sample, "Link"), 2) == (
+    assert refused(command(scored_sample, "explain", "Link"), 2) == (
         f"Error: 2 agents are or were called 'Link', or have a hash that begins with it: Link ({LINK}), Link ({MIRE}).",
         f"Hint: Give more of the hash, or the whole hash after 'hash:', for example hash:{LINK}.",
     )
 
 
 def test_a_schema_without_marts_is_named(database):
-    result = invoke(database, "Link")
-    assert result.exit_code == 1
-    assert result.stderr.startswith(f"Error: No score is published in schema {SCHEMA} yet.")
+    error, _ = refused(command(database, "explain", "Link"))
+    assert error == f"Error: No score is published in schema {SCHEMA} yet."
 
 
 # --- the numbers -----------------------------------------------------------------------------------------------------
 
 
 def test_counts_and_durations_agree_with_the_published_components(project, marts):
-    """The text of each explanation of 7 days must also fit its width."""
+    """The texts of explanations for the window of 7 days must also fit the page width."""
     components: dict[tuple, dict[str, float]] = defaultdict(dict)
     for row in read(marts, "select * from fct_factor_components where as_of = %s", AS_OF):
         components[row["agent_id_hash"], row["window_days"]][row["component"]] = row["component_value"]
@@ -157,13 +150,13 @@ def test_since_lists_components_of_a_compared_as_of_and_factors_of_any_other(sco
     [window] = [row for row in explanation["comparisons"] if row["compared_with"] == "window"]
     for name in ("loss_components", "change"):
         assert explanation["since"][name] == window[name]
-    told = invoke(scored_sample, "Paradox", "--since", "2026-06-01").stdout
+    told = command(scored_sample, "explain", "Paradox", "--since", "2026-06-01").stdout
     assert "Since 2026-06-01T00:00:00Z, as requested: 0.279 -> 0.262, -0.016" in told
     assert "by factor: C -0.043, I_int -0.006, R +0.002, I_inc +0.018, S +0.025" in told
     marts.execute(
         "update fct_capacity_scores set parameter_set_id = 'other' where as_of = '2026-06-01T00:00:00Z'"
     )
-    told = invoke(scored_sample, "Paradox", "--since", "2026-06-01").stdout
+    told = command(scored_sample, "explain", "Paradox", "--since", "2026-06-01").stdout
     assert "as requested: not comparable, other parameters then." in told
 
 
@@ -201,8 +194,7 @@ def test_hostile_names_and_long_messages_fit_the_text(scored_sample, marts):
         " values ('x', %s, %s, 7, now(), 'unreported', 'entropy_level', 0.25, 0.01, 'own_baseline', 9.5, %s)",
         [MORPHEUS, AS_OF, "Of 162 traces 40 lack it.\n" * 12],
     )
-    result = invoke(scored_sample, HOSTILE)
-    assert result.exit_code == 0, result.output
-    assert_fits(result.stdout)
-    assert result.stdout.count("\N{REPLACEMENT CHARACTER}") >= 2
-    assert "  unreported of entropy_level: Of 162 traces 40 lack it." in result.stdout
+    told = succeeded(command(scored_sample, "explain", HOSTILE)).stdout
+    assert_fits(told)
+    assert told.count("\N{REPLACEMENT CHARACTER}") >= 2
+    assert "  unreported of entropy_level: Of 162 traces 40 lack it." in told

@@ -9,18 +9,18 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from ciris_scoring.audit import from_batches
 from ciris_scoring.audit.load import load
 from ciris_scoring.basics.project import load_project
-from ciris_scoring.cli import main
 from ciris_scoring.lab import embedded
-from ciris_scoring.lab.embedded import SCHEMA, Server
+from ciris_scoring.lab.embedded import Server
+from command_line import command, invoke
 from conftest import DATA, REPOSITORY, Database, fresh_database
 from pipeline import differences_from_reference, kept_parsed, score
 from signed_batches import GENERATIONS, Agent, batch
-from test_load import command, write, write_keys
+from test_load import write, write_keys
 
 REAL = DATA / "batches"
 VERIFIED = {("no schema", "components"): 37, ("2.7.9", "sorted_json"): 620, ("3.0.0", "jcs"): 90}
@@ -40,10 +40,9 @@ def own_server(
 
 
 def run_from(database: Database, folder: Path) -> Result:
-    keys = [argument for path in folder.rglob("*keys.json") for argument in ("--keys", str(path))]
-    project = ["--project-dir", str(REPOSITORY)]
+    keys = [argument for path in folder.rglob("*keys.json") for argument in ("--keys", path)]
     with kept_parsed(database.profiles_dir):
-        return CliRunner().invoke(main, ["run", "--from-batches", str(folder), *keys, *project])
+        return invoke("run", "--from-batches", folder, *keys, "--project-dir", REPOSITORY)
 
 
 def test_run_from_batches_loads_and_scores(own_server, tmp_path):
@@ -60,12 +59,11 @@ def test_run_from_batches_loads_and_scores(own_server, tmp_path):
     profiles = os.path.relpath(tmp_path / "profiles")
     assert f"ciris-scoring explain AGENT --profiles-dir {profiles}\n" in result.stdout
     assert "97 traces: 97 new." in result.stderr and "bad_signature" in result.stderr
-    with own_server.connect() as connection:
-        query = (
-            "select agent_id_hash from ciris.fct_factor_components"
-            " where component = 'i_chain' and window_days = 7 and component_value = 1"
-        )
-        assert {agent for (agent,) in connection.execute(query)} == {agent.hash for agent in agents[1:]}
+    query = (
+        "select agent_id_hash from ciris.fct_factor_components"
+        " where component = 'i_chain' and window_days = 7 and component_value = 1"
+    )
+    assert {agent for (agent,) in own_server.execute(query)} == {agent.hash for agent in agents[1:]}
 
 
 def test_run_from_batches_without_traces_is_refused(own_server, tmp_path):
@@ -96,4 +94,4 @@ def test_every_real_trace_verifies_and_is_confirmed_and_scored(module_database):
         for table, column in (("covenant_traces", "timestamp"), ("wbd_deferrals", "created_at")):
             connection.execute(f'update cirislens.{table} set "{column}" = "{column}" - %s', [days])
         score(module_database.profiles_dir, as_of - days)
-        assert differences_from_reference(connection, SCHEMA, as_of - days) == []
+        assert differences_from_reference(connection, as_of - days) == []

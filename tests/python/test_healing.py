@@ -4,8 +4,8 @@ A step changes the sources or executes a command, which may fail or be killed at
 table. A command must publish, or change no mart and name a command that works. At the end of a history, all tables must
 equal those of a first run on the same sources.
 
-`make test` has two short histories with steps of all kinds. With HISTORIES and STEPS, the number and the length of
-random histories, these are tested instead (`make soak`).
+`make test` has two short histories with steps of all kinds. If HISTORIES is set, this number of random histories of at
+most STEPS steps is tested instead (`make soak`).
 """
 
 from __future__ import annotations
@@ -166,13 +166,9 @@ class Healing(RuleBasedStateMachine):
             self.columns = [f'"{name}"' for (name,) in columns]
         self.arrive(1)
 
-    def change(self, statement: str) -> None:
-        with self.database.connect() as connection:
-            connection.execute(statement)
-
     def receive(self, condition: str) -> None:
         columns = ", ".join(self.columns)
-        self.change(
+        self.database.execute(
             f"with arrived as (delete from public.waiting where {condition} returning *)"
             f" insert into {self.source} ({columns}) select {columns} from arrived order by arrives_at, {self.at}"
         )
@@ -236,7 +232,9 @@ class Healing(RuleBasedStateMachine):
         columns = ", ".join(self.columns)
         values = ", ".join(changed.get(column.replace('"ts"', "ts"), column) for column in self.columns)
         row = self.one_row(self.source, f"{self.at} < '{self.now - self.period}'", place)
-        self.change(f"insert into {self.source} ({columns}) select {values} from {self.source} where {row}")
+        self.database.execute(
+            f"insert into {self.source} ({columns}) select {values} from {self.source} where {row}"
+        )
         self.late_data_came()
 
     def late_data_came(self) -> None:
@@ -245,7 +243,7 @@ class Healing(RuleBasedStateMachine):
     @rule(place=PLACES, kind=st.integers(0, 5))
     def edit(self, place: int, kind: int) -> None:
         row = self.one_row(self.source, self.in_window(), place)
-        self.change(f"update {self.source} set {EDITS[self.table][kind]} where {row}")
+        self.database.execute(f"update {self.source} set {EDITS[self.table][kind]} where {row}")
 
     @rule(place=PLACES, whole_period=st.booleans())
     def delete(self, place: int, whole_period: bool) -> None:
@@ -255,7 +253,7 @@ class Healing(RuleBasedStateMachine):
             row = (
                 f"(agent_id_hash, {start}) in (select agent_id_hash, {start} from {self.source} where {row})"
             )
-        self.change(f"delete from {self.source} where {row} and {self.in_window()}")
+        self.database.execute(f"delete from {self.source} where {row} and {self.in_window()}")
 
     @rule(
         number=st.integers(0, 3),
@@ -268,7 +266,7 @@ class Healing(RuleBasedStateMachine):
             return
         moment = f"timestamptz '{self.now - timedelta(hours=hours)}'"
         condition = f"where key_id = 'key-{number}'"
-        self.change(
+        self.database.execute(
             f"delete from cirislens.covenant_public_keys {condition}"
             if edit is None
             else f"update cirislens.covenant_public_keys set {edit.format(moment)} {condition}"
@@ -279,7 +277,7 @@ class Healing(RuleBasedStateMachine):
     def resolve(self, place: int) -> None:
         """A deferral is resolved in the restatement window."""
         begin = self.final_until() or START
-        self.change(
+        self.database.execute(
             f"""
             update cirislens.wbd_deferrals
             set status = 'RESOLVED', resolution_summary = 'done',
@@ -301,7 +299,7 @@ class Healing(RuleBasedStateMachine):
         longer=st.sampled_from([False, False, True]),
     )
     def run(self, periods: int, death: Death = None, back: int = 0, longer: bool = False) -> None:
-        """Run after a time, as of now or a period earlier, perhaps with a longer restatement window."""
+        """Let time pass, then run as of now or one period earlier, perhaps with a longer restatement window."""
         self.arrive(periods)
         newest, _ = self.publication()
         as_of = max(newest or START, self.now - back * self.period)
@@ -310,13 +308,13 @@ class Healing(RuleBasedStateMachine):
 
     @rule(periods=st.integers(0, 2), death=DEATHS)
     def build(self, periods: int, death: Death = None) -> None:
-        """Run plain dbt after a time."""
+        """Let time pass, then run plain dbt."""
         self.arrive(periods)
         self.execute("build", death=death, ciris_as_of=self.now.isoformat())
 
     @rule(models=st.sampled_from(PARTS))
     def part(self, models: str) -> None:
-        """Build a part by plain dbt."""
+        """Build some of the models by plain dbt."""
         self.execute("build", "--select", models, ciris_as_of=self.now.isoformat())
 
     @rule()
@@ -499,7 +497,7 @@ SHORT_HISTORIES = {
 
 
 def wrong(server: Server) -> Iterator[str]:
-    """Yield what is wrong after the short histories, also for the mutation tests."""
+    """Yield the differences after the short histories. The mutation tests call this function, too."""
     for (source, period), steps in SHORT_HISTORIES.items():
         history = Healing(server, threads=1)
         with history.stack:
@@ -512,7 +510,7 @@ def wrong(server: Server) -> Iterator[str]:
             yield from history.differences()
 
 
-def test_histories_heal(embedded_postgres: Server) -> None:
+def test_tables_after_any_history_equal_those_of_a_first_run(embedded_postgres: Server) -> None:
     if not HISTORIES:
         assert list(wrong(embedded_postgres)) == []
         return

@@ -7,7 +7,6 @@ that change values or stop a run.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from datetime import timedelta
@@ -23,7 +22,7 @@ from ciris_scoring.basics.errors import DatabaseError
 from ciris_scoring.basics.project import load_project
 from ciris_scoring.basics.source_schema import create_source_tables
 from ciris_scoring.lab.embedded import SCHEMA, Server
-from command_line import at, invoke
+from command_line import command, succeeded
 from conftest import REPOSITORY, Database, fresh_database
 from nasty_fleet import START, nasty_fleet
 from other_roles import Roles, two_roles
@@ -206,10 +205,10 @@ def test_every_row_is_that_of_an_ordinary_database(hostile: Roles, ordinary: Dat
 def test_commands_of_dbt_that_read_the_catalog_run_no_planted_code(hostile: Roles) -> None:
     database = hostile.database
     variables = {**SALT, "ciris_as_of": AS_OFS[-1].isoformat()}
-    for command in (["source", "freshness"], ["docs", "generate"]):
-        outcome = dbt(database, *command, variables=variables)
+    for name, action in (("source", "freshness"), ("docs", "generate")):
+        outcome = dbt(database, name, action, variables=variables)
         assert "planted" not in outcome.said, outcome.said
-        assert outcome.succeeded or command == ["source", "freshness"], outcome.said
+        assert outcome.succeeded or action == "freshness", outcome.said
 
 
 def test_views_run_no_planted_code_for_a_superuser(hostile: Roles) -> None:
@@ -227,30 +226,21 @@ def test_views_run_no_planted_code_for_a_superuser(hostile: Roles) -> None:
 
 def test_every_command_succeeds(hostile: Roles, tmp_path: Path) -> None:
     """`audit` confirms a database that has other case, blanks and prefixes in its actions than the batches."""
-    place = at(hostile.database)
     agent = Agent(MIDDLE, 7)
     write(tmp_path, "a.json", batch([agent.trace() for _ in range(5)]))
     keys = write_keys(tmp_path, agent)
-    report = tmp_path / "report.html"
-
-    def sources(schema: str) -> list[str]:
-        return ["--vars", json.dumps({"ciris_source_schema": schema})]
-
-    def succeeds(*arguments: Any) -> None:
-        result = invoke(*arguments, *place)
-        assert result.exit_code == 0, f"{arguments}: {result.output[-2000:]}"
-
-    succeeds("simulate", "--agents", 3, "--days", 2, *sources("simulated"))
-    succeeds("check")
-    succeeds("report", "--output", report)
-    succeeds("load", tmp_path, "--keys", keys, *sources("loaded"))
-    with hostile.database.connect() as connection:
-        connection.execute(
-            "update loaded.covenant_traces set selected_action"
-            " = ' handleractiontype.' || lower(regexp_replace(selected_action, '^.*[.]', '') collate \"C\")"
-        )
-    succeeds("audit", tmp_path, "--keys", keys, *sources("loaded"))
-    with opened(load_project(REPOSITORY, hostile.database.profiles_dir)) as served:
+    database, loaded = hostile.database, ("--vars", "{ciris_source_schema: loaded}")
+    simulated = ("--agents", 3, "--days", 2, "--vars", "{ciris_source_schema: simulated}")
+    succeeded(command(database, "simulate", *simulated))
+    succeeded(command(database, "check"))
+    succeeded(command(database, "report", "--output", tmp_path / "report.html"))
+    succeeded(command(database, "load", tmp_path, "--keys", keys, *loaded))
+    database.execute(
+        "update loaded.covenant_traces set selected_action"
+        " = ' handleractiontype.' || lower(regexp_replace(selected_action, '^.*[.]', '') collate \"C\")"
+    )
+    succeeded(command(database, "audit", tmp_path, "--keys", keys, *loaded))
+    with opened(load_project(REPOSITORY, database.profiles_dir)) as served:
         client = asking(served)
         assert client.get(f"{SCORING}/capacity/fleet").status_code == 200
         assert client.get("/").status_code == 200
@@ -267,7 +257,7 @@ def test_column_with_a_nondeterministic_collation_is_refused(hostile: Roles) -> 
             grant select on all tables in schema caseless to {hostile.scorer};
             """
         )
-    refused = invoke("check", *at(hostile.database), "--vars", "{ciris_source_schema: caseless}")
+    refused = command(hostile.database, "check", "--vars", "{ciris_source_schema: caseless}")
     assert refused.exit_code == 1
     said = " ".join(refused.output.split())
     expected = r'agent_name is \S+ collate \S+ and must be text: "agent_name"::text collate "C"'

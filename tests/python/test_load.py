@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from ciris_scoring.audit import files, keys
 from ciris_scoring.audit import load as loading
@@ -23,8 +22,7 @@ from ciris_scoring.audit.store import VERIFICATION_TABLE
 from ciris_scoring.audit.strict_json import KEYS_LIMIT
 from ciris_scoring.basics.project import Project, load_project
 from ciris_scoring.basics.source_schema import SOURCE_TABLES, TRACE_COLUMNS
-from ciris_scoring.cli import main
-from command_line import at
+from command_line import command
 from conftest import DATA, REPOSITORY, Database
 from signed_batches import (
     GENERATIONS,
@@ -101,10 +99,6 @@ def empty(database: Database) -> None:
 
 def reasons(summary: Summary) -> list[str]:
     return [problem.reason for problem in summary.problems]
-
-
-def command(database: Database, *arguments: object, given: bytes | None = None) -> Result:
-    return CliRunner().invoke(main, [*map(str, arguments), *at(database)], input=given)
 
 
 # --- what is loaded --------------------------------------------------------------------------------------------------

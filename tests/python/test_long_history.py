@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ciris_scoring.lab.embedded import SCHEMA, Server
+from ciris_scoring.lab.embedded import Server
 from conftest import fresh_database
 from nasty_fleet import nasty_fleet
 from pipeline import differences_from_reference, load_rows, score
@@ -59,4 +59,4 @@ def test_years_equal_reference(system_postgres: Server, tmp_path: Path, period: 
         load_rows(connection, fleet | {"covenant_traces": filter(arrives, traces)})
         for as_of in (LAST - 3 * length, LAST):
             score(database.profiles_dir, as_of, variables)
-        assert differences_from_reference(connection, SCHEMA, LAST, period=period, as_ofs=ages(length)) == []
+        assert differences_from_reference(connection, LAST, period=period, as_ofs=ages(length)) == []

@@ -19,9 +19,10 @@ from ciris_scoring.audit.store import VERIFICATION_TABLE
 from ciris_scoring.basics.errors import InputError
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.source_schema import create_source_tables
+from command_line import command
 from conftest import Database
 from signed_batches import GENERATIONS, MIDDLE, NEW, OLD, PROFILE, START, Agent, batch, standard
-from test_load import command, everything, project, reasons, traces, verifications, write, write_keys
+from test_load import everything, project, reasons, traces, verifications, write, write_keys
 
 __all__ = ["project"]
 Json = dict[str, Any]

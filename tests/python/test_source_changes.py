@@ -14,8 +14,8 @@ from ciris_scoring.basics.connection import one_row
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.project_files import copy_project
 from command_line import at, invoke
-from conftest import REPOSITORY, Database
-from test_bad_input import NEWEST, dbt, restore, run
+from conftest import REPOSITORY
+from test_bad_input import NEWEST, dbt, run
 
 PUBLISHED = SCORED_UNTIL = "2026-06-14T00:00:00Z"
 TRACES = "cirislens.covenant_traces"
@@ -24,13 +24,6 @@ ONE_TRACE = f"""
         select trace_id, "timestamp" from {TRACES} where "timestamp" >= '2026-06-12T09:00Z'
         order by "timestamp" limit 1)
     """
-
-
-@pytest.fixture
-def published(saved_fleet: tuple[Database, str]) -> Database:
-    """The small fleet, scored up to the day before the run of the test."""
-    restore(*saved_fleet)
-    return saved_fleet[0]
 
 
 EDIT = f"update {TRACES} set signature_verified = not signature_verified {ONE_TRACE}"
@@ -43,20 +36,20 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_run_checks_traces_from_the_first_changed_period(published, change: str):
+def test_run_checks_traces_from_the_first_changed_period(restored, change: str):
     statement, as_of, expected = CHANGES[change]
-    with published.connect() as connection:
+    with restored.connect() as connection:
         connection.execute(statement)
     models = ("--select", "stg_cirislens__covenant_traces", "int_source_periods", "int_scoring_run")
-    outcome = dbt(published, "run", *models, variables={"ciris_as_of": as_of})
+    outcome = dbt(restored, "run", *models, variables={"ciris_as_of": as_of})
     assert outcome.succeeded, outcome.said
-    with published.connect() as connection:
+    with restored.connect() as connection:
         query = f"select rechecked_from from {SCHEMA}_intermediate.int_scoring_run"
         moment: datetime = one_row(connection.execute(query))[0]
     assert moment.isoformat() == expected
 
 
-def test_late_row_that_replaces_a_deleted_row_is_counted(published):
+def test_late_row_that_replaces_a_deleted_row_is_counted(restored):
     """The deleted row is older than the restatement window. The late row has the same time and another agent."""
     replaced = f"""
         update {TRACES} as gone
@@ -65,9 +58,9 @@ def test_late_row_that_replaces_a_deleted_row_is_counted(published):
         where "timestamp" = (select min("timestamp") from {TRACES} where "timestamp" >= '2026-06-09')
         returning agent_id_hash
         """
-    with published.connect() as connection:
+    with restored.connect() as connection:
         [agent] = one_row(connection.execute(replaced))
-        assert run(published).exit_code == 0
+        assert run(restored).exit_code == 0
         late = connection.execute(
             f"select agent_id_hash, period_start, n from {SCHEMA}.fct_data_quality where issue = 'late_trace'"
         ).fetchall()
@@ -82,7 +75,7 @@ CHANGES_OF_CODE = {
 }
 
 
-def test_changed_code_checks_traces_again(published, tmp_path: Path):
+def test_changed_code_checks_traces_again(restored, tmp_path: Path):
     """A macro and then a seed are changed, while no trace is added or changed."""
     project = tmp_path / "project"
     copy_project(REPOSITORY, project)
@@ -91,12 +84,12 @@ def test_changed_code_checks_traces_again(published, tmp_path: Path):
         """
 
     def run_copy() -> str:
-        result = invoke("run", *at(published, project), "--as-of", NEWEST)
+        result = invoke("run", *at(restored, project), "--as-of", NEWEST)
         assert result.exit_code == 0, result.output[-2000:]
         return " ".join(result.stderr.split())
 
     said = "The code that checks traces has changed since the last run"
-    with published.connect() as connection:
+    with restored.connect() as connection:
         [trace] = one_row(connection.execute(on_the_edge))
         unsafe = f"select is_unsafe from {SCHEMA}_intermediate.int_trace_checks where trace_id = %s"
         assert said not in run_copy()

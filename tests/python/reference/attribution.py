@@ -14,15 +14,8 @@ from reference.record import DEFAULTS
 INTEGRITY = ("i_chain", "i_coverage", "i_replay")
 WITHIN_R = ("delta_drift", "mttr_hours", "rho_regression")
 PARTS = (
-    "d_identity",
-    "k_contradiction",
-    *INTEGRITY,
-    "r_ceiling",
-    *WITHIN_R,
-    "ece",
-    "u_unsafe",
-    "q_deferral",
-    "s_score",
+    *("d_identity", "k_contradiction", *INTEGRITY, "r_ceiling", *WITHIN_R),
+    *("ece", "u_unsafe", "q_deferral", "s_score"),
 )
 Losses = dict[str, Decimal]
 

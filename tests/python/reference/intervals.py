@@ -126,7 +126,8 @@ def histogram_spread(days: Days, metric: int) -> tuple[Spread, np.ndarray, float
 
 @functools.cache
 def spreads(agent: Agent, t: int, window: Window) -> dict[str, Spread]:
-    """Return the spread of each design effect, over window and baseline, each around its own mean."""
+    """Return the spread of each design effect. It is the sum of the spreads of window and baseline, each around its own
+    mean."""
     parts = parts_of(agent, t, window)
     found = {name: total(rate_spread(*part.rate(name)) for part in parts) for name in RATES}
     found["ece"] = total(map(calibration_spread, parts))
@@ -225,20 +226,22 @@ def effective_signals(agent: Agent, t: int, window: Window) -> float:
     return n_ends**2 / np.dot(share**2, periods @ weight**2) if n_ends else 0.0
 
 
-class Drift(NamedTuple):
-    """Drift by the chi-square of the three divergences, its bounds, and the mean design effect."""
+class Bounded(NamedTuple):
+    """Drift or calibration error without the contribution of chance, and its bounds. ``raw`` may be negative."""
 
-    centre: float
-    high: float
-    raw: float
-    low: float
-    effect: float
+    centre: float = 0.0
+    high: float = 0.0
+    raw: float = 0.0
+    low: float = 0.0
+    effect: float = 1.0
+    """Design effect."""
 
 
 def drift_bounds(
     parts: tuple[Days, Days], correlations: Mapping[str, float], p: Any, z_worse: float, z_better: float
-) -> Drift | None:
-    """Return the bounds of the sum of the divergences, or None if no metric is measurable."""
+) -> Bounded | None:
+    """Return drift by the chi-square of the three divergences, or None if no metric is measurable. The design effect is
+    the mean of those of the metrics."""
     y = divergences = null = slope = limit_of_slope = 0.0
     corrected, effects = [], []
     for k, metric in enumerate(METRICS):
@@ -291,19 +294,10 @@ def drift_bounds(
 
     centre = max(0.0, y)
     high, low = max(limit(z_worse, 1), centre), min(limit(z_better, -1), y)
-    return Drift(delta(centre), delta(high), delta(y), delta(low), float(np.mean(effects)))
+    return Bounded(delta(centre), delta(high), delta(y), delta(low), float(np.mean(effects)))
 
 
-class Calibration(NamedTuple):
-    """Calibration error without the contribution of chance, and its bounds."""
-
-    centre: float
-    high: float
-    raw: float
-    low: float
-
-
-def calibration_bounds(days: Days, effect: float, z_worse: float, z_better: float) -> Calibration:
+def calibration_bounds(days: Days, effect: float, z_worse: float, z_better: float) -> Bounded:
     n, won, confidence = (days[name].sum(axis=0) for name in ("judged", "successes", "confidence"))
     used = n > 0
     n, won, confidence = n[used], won[used], confidence[used]
@@ -313,12 +307,8 @@ def calibration_bounds(days: Days, effect: float, z_worse: float, z_better: floa
     gap, sd = np.abs(confidence - won) / n.sum(), np.sqrt(variance)
     q = np.exp(-((gap / (2.5 * sd)) ** 4))
     centre, raw = np.sum(np.sqrt(np.maximum(0, gap**2 - variance))), np.sum(gap - 0.846 * sd * q)
-    return Calibration(
-        centre,
-        centre + z_worse * math.sqrt(variance.sum()),
-        raw,
-        raw - z_better * math.sqrt(np.sum(variance * (1 - 0.516 * q))),
-    )
+    high = centre + z_worse * math.sqrt(variance.sum())
+    return Bounded(centre, high, raw, raw - z_better * math.sqrt(np.sum(variance * (1 - 0.516 * q))), effect)
 
 
 # --- bounds of factors and of the score ------------------------------------------------------------------------------
@@ -421,7 +411,7 @@ def bounds_at(
     judged = score["n_judged_deferrals"]
     rates["q_deferral"] = (bad, *rate_bounds(bad, judged, z_worse, z_better)) if judged else (bad, bad, bad)
 
-    ece = Calibration(0.0, 0.0, 0.0, 0.0)
+    ece = Bounded()
     if "ece" not in score["unmeasured_components"]:
         of_day = days["judged"].sum(axis=1)
         effects["ece"] = design_effect(spread["ece"], of_day, correlations["ece"], 1.0)
@@ -429,7 +419,7 @@ def bounds_at(
     drifted = drift_bounds(parts, correlations, p, z_worse, z_better)
     if drifted:
         effects["delta_drift"] = drifted.effect
-    d = drifted or Drift(0.0, 0.0, 0.0, 0.0, 1.0)
+    d = drifted or Bounded()
     s2 = math.log(1 + cv**2 / max(1, score["n_episodes"]))
     hours = score["mttr_hours"]
     hours_low = hours * min(1.0, math.exp(s2 / 2 - z_better * math.sqrt(s2)))

@@ -155,11 +155,7 @@ def since(values: np.ndarray, windows: Sequence[int]) -> np.ndarray:
 def daily_effect(y: np.ndarray, n: np.ndarray, correlation: float, least: float) -> float:
     """Return the design effect of the last 90 days, from differences of consecutive days."""
     y, n = y[-91:], n[-91:]
-    variance, fleet = _variance(y[1:], n[1:]), fleet_effect(n[1:], correlation)
-    if variance <= 1e-15:
-        return max(least, fleet)
-    squares, pairs = _differences(y, n)
-    return max(least, (squares / 1.5 + 10 * fleet * variance) / ((pairs / 1.5 + 10) * variance))
+    return max(least, _shrunk(y, n, fleet_effect(n[1:], correlation), _variance(y[1:], n[1:])))
 
 
 def _variance(y: np.ndarray, n: np.ndarray) -> float:
@@ -167,11 +163,14 @@ def _variance(y: np.ndarray, n: np.ndarray) -> float:
     return float(share * (1 - share))
 
 
-def _differences(y: np.ndarray, n: np.ndarray) -> tuple[float, int]:
-    """Return the sum of squared differences of consecutive rates, and their number."""
+def _shrunk(y: np.ndarray, n: np.ndarray, effect: float, variance: float) -> float:
+    """Return the design effect from differences of consecutive rates, shrunk towards another design effect."""
+    if variance <= 1e-15:
+        return effect
     both = (n[1:] > 0) & (n[:-1] > 0)
     y, z, n, m = y[1:][both], y[:-1][both], n[1:][both], n[:-1][both]
-    return float(np.sum(n * m / (n + m) * (y / n - z / m) ** 2)), len(n)
+    squares = np.sum(n * m / (n + m) * (y / n - z / m) ** 2)
+    return float((squares / 1.5 + 10 * effect * variance) / ((len(n) / 1.5 + 10) * variance))
 
 
 def effect_of(days: Days, name: str, correlations: Any) -> float:
@@ -426,11 +425,7 @@ def behaviour_change(agent: Agent, end: datetime, correlations: dict[str, float]
 def with_weeks(daily: float, y: np.ndarray, n: np.ndarray) -> float:
     """Return a design effect of days, or that of the twelve weeks before the last 42 days if it is larger."""
     y, n = (counts[-RECENT - 84 : -RECENT].reshape(12, 7).sum(axis=1) for counts in (y, n))
-    variance = _variance(y, n)
-    if variance <= 1e-15:
-        return daily
-    squares, pairs = _differences(y, n)
-    return max(daily, (squares / 1.5 + 10 * daily * variance) / ((pairs / 1.5 + 10) * variance))
+    return max(daily, _shrunk(y, n, daily, _variance(y, n)))
 
 
 def _term(count: float, expected: float) -> float:

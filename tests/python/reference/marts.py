@@ -36,16 +36,8 @@ COMPONENTS = (
     *("d_identity", "k_contradiction", "conscience_failure_rate", "i_chain", "signature_rate", "key_rate"),
     *("link_rate", "chain_gaps", "chain_rewinds", "chain_duplicates", "i_coverage", "i_replay", "n_replayed"),
     *("delta_drift", *(f"delta_{metric}" for metric in METRICS), "mttr_hours", "n_open_episodes"),
-    *(
-        "rho_regression",
-        "ece",
-        "q_deferral",
-        "n_judged_deferrals",
-        "u_unsafe",
-        "sigma",
-        "sigma_max",
-        "n_signals",
-    ),
+    *("rho_regression", "ece", "q_deferral", "n_judged_deferrals", "u_unsafe"),
+    *("sigma", "sigma_max", "n_signals"),
 )
 Rows = dict[str, dict[tuple, dict[str, Any]]]
 
@@ -88,17 +80,13 @@ class Reference:
                     if row is None:
                         continue
                     rows["int_windows"][key] = changes[name]
-                    found = self._bounds_of(agent, end, window)
+                    columns = row.keys() - {*COMPONENTS, "n_episodes"}
+                    of_row = self.bounds(agent, end, window)
                     rows["fct_capacity_scores"][key] = {
-                        **{
-                            column: value
-                            for column, value in row.items()
-                            if column not in (*COMPONENTS, "n_episodes")
-                        },
-                        **found,
+                        **{column: row[column] for column in columns},
+                        **bound_columns(row, of_row),
                         **steady(lasting[name][window], row, self.fleet.p),
                     }
-                    of_row = self.bounds(agent, end, window)
                     for component in COMPONENTS:
                         low, high = of_row["components"].get(component, (None, None, None))[1:]
                         rows["fct_factor_components"][*key, component] = {
@@ -115,23 +103,6 @@ class Reference:
                 "cross_agent_divergence": stdev(means.values()) if len(means) > 1 else None,
             }
         return rows
-
-    def _bounds_of(self, agent: Agent, end: datetime, window: Window) -> dict[str, Any]:
-        """Return the columns of the bounds of a score and its factors."""
-        row, found = self.score(agent, end, window), self.bounds(agent, end, window)
-        low, high = found["capacity"] or (None, None)
-        columns: dict[str, Any] = {
-            "capacity_score_low": low,
-            "capacity_score_high": high,
-            "category_certainty": None,
-        }
-        if low is not None:
-            is_certain = category(low) == category(high) == row["category"]
-            columns["category_certainty"] = "certain" if is_certain else "uncertain"
-        columns["interval_driver"] = found["drivers"]
-        for factor, column in COLUMNS.items():
-            columns[f"{column}_low"], columns[f"{column}_high"] = found["factors"][factor]
-        return columns
 
     def _of_fleet(self, rows: Rows, end: datetime, window: Window) -> None:
         """Add the rows of fct_interval_calibration and fct_fleet_capacity."""
@@ -251,6 +222,19 @@ class Reference:
         together = is_now - was >= p["falling_z_together"] * math.sqrt(variance)
         fall = math.exp(-was) - math.exp(-is_now)
         return fall if (together or alone) and fall >= p["falling_threshold"] / 3 else None
+
+
+def bound_columns(row: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns of the bounds of a score and its factors."""
+    low, high = found["capacity"] or (None, None)
+    columns = {"capacity_score_low": low, "capacity_score_high": high, "interval_driver": found["drivers"]}
+    columns["category_certainty"] = None
+    if low is not None:
+        is_certain = category(low) == category(high) == row["category"]
+        columns["category_certainty"] = "certain" if is_certain else "uncertain"
+    for factor, column in COLUMNS.items():
+        columns[f"{column}_low"], columns[f"{column}_high"] = found["factors"][factor]
+    return columns
 
 
 def steady(found: LongRun, row: Mapping[str, Any], p: Mapping[str, Any]) -> dict[str, Any]:
