@@ -80,7 +80,7 @@ ParsedNode.write_node = lambda *_: None
 # When dbt parses, it reads each macro three times. dbt's cache of macros saves a third of the time of all tests.
 enable_test_caching()
 
-# dbt would parse the project again for each server, host and user, although the result does not depend on them.
+# dbt would parse the project again for each host, port and user, although the result does not depend on them.
 SERVER_KEYS = ("host", "port", "user")
 CONNECTION_KEYS = PostgresCredentials._connection_keys
 PostgresCredentials._connection_keys = lambda self: tuple(

@@ -5,8 +5,12 @@ Triggers write the events, so a test can change its sources by the same statemen
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import psycopg
 from psycopg import sql
+from psycopg.types.json import Jsonb
 
 from ciris_scoring.lab.simulation.events import UNFOLD, create_engine_tables, index_events
 
@@ -46,6 +50,17 @@ drop table cirislens.accord_public_keys;
 create view cirislens.accord_public_keys as
     select key_id, algorithm, created_at, expires_at, revoked_at from cirislens.covenant_public_keys
 """
+
+
+def insert_events(connection: psycopg.Connection, events: Iterable[tuple[Any, ...]]) -> None:
+    """Insert events into trace_events: trace id, type, attempt, time, agent and payload of each event."""
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            "insert into cirislens.trace_events (trace_id, thought_id, event_type, attempt_index, ts,"
+            " agent_id_hash, trace_level, payload, signature, signing_key_id, signature_verified, schema_version)"
+            " values (%s, 'th', %s, %s, %s, %s, 'detailed', %s, 's', 'k', true, '9.9.9')",
+            [(*columns, Jsonb(payload)) for *columns, payload in events],
+        )
 
 
 def write_as_events(connection: psycopg.Connection) -> None:

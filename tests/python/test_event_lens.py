@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from psycopg.types.json import Jsonb
 
 import real_engine
 from ciris_scoring.audit.load import load
@@ -20,7 +19,7 @@ from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.events import create_engine_tables, index_events
 from command_line import command
 from conftest import DATA, REPOSITORY, Database
-from event_lens import AS_EVENTS, write_as_events
+from event_lens import AS_EVENTS, insert_events, write_as_events
 from pipeline import create_loose_sources, score
 from real_engine import needs_engine
 from test_bad_input import dbt
@@ -112,22 +111,12 @@ def write(
     :param payloads: payloads that replace those of WHOLE, by event type. A list has one payload for each attempt. If
         the payload is None, no event is written.
     """
-    second = 0
-    for event_type, payload in {**WHOLE, **payloads}.items():
-        second += 1
-        attempts = payload if isinstance(payload, list) else [payload]
-        for attempt, sent in enumerate(attempts):
-            if sent is None:
-                continue
-            connection.execute(
-                "insert into cirislens.trace_events (trace_id, thought_id, event_type, attempt_index, ts,"
-                " agent_id_hash, trace_level, payload, signature, signing_key_id, signature_verified, schema_version)"
-                " values (%s, 'th', %s, %s, %s, %s, 'detailed', %s, 's', 'k', true, '9.9.9')",
-                [
-                    trace_id, event_type, attempt,
-                    START + timedelta(minutes=minute, seconds=second + 10 * attempt), agent, Jsonb(sent),
-                ],
-            )  # fmt: skip
+    events = []
+    for second, (event_type, payload) in enumerate({**WHOLE, **payloads}.items(), 1):
+        for attempt, sent in enumerate(payload if isinstance(payload, list) else [payload]):
+            at = START + timedelta(minutes=minute, seconds=second + 10 * attempt)
+            events.append((trace_id, event_type, attempt, at, agent, sent))
+    insert_events(connection, [event for event in events if event[-1] is not None])
 
 
 KEYS = """

@@ -10,12 +10,11 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from psycopg.types.json import Jsonb
-
 from ciris_scoring.lab.embedded import SCHEMA, write_profile
 from ciris_scoring.lab.simulation.events import create_engine_tables, index_events
 from command_line import invoke
 from conftest import REPOSITORY, Database
+from event_lens import insert_events
 from pipeline import score, table_differences
 from test_event_lens import WHOLE
 
@@ -51,7 +50,7 @@ class Lens:
         if step == "ACTION_RESULT":
             self.numbers[agent] += 1
             payload = payload | {"audit_sequence_number": self.numbers[agent]}
-        self.events.append((arrives_at or at, (trace_id, step, attempt, at, agent, Jsonb(payload))))
+        self.events.append((arrives_at or at, (trace_id, step, attempt, at, agent, payload)))
 
     def add_trace(
         self, agent: str | None, trace_id: str, at: datetime, outcome_at: Time = None, has_outcome: bool = True,
@@ -66,19 +65,13 @@ class Lens:
 
     def run(self, as_of: datetime) -> None:
         """Insert the events that arrive before the as-of, and score at the as-of."""
-        with self.database.connect() as connection, connection.cursor() as cursor:
-            cursor.executemany(
-                "insert into cirislens.trace_events (trace_id, thought_id, event_type, attempt_index, ts,"
-                " agent_id_hash, trace_level, payload, signature, signing_key_id, signature_verified, schema_version)"
-                " values (%s, 'th', %s, %s, %s, %s, 'detailed', %s, 's', 'k', true, '9.9.9')",
-                [row for arrives_at, row in self.events if arrives_at < as_of],
-            )
+        with self.database.connect() as connection:
+            insert_events(connection, [event for arrives_at, event in self.events if arrives_at < as_of])
         self.events = [event for event in self.events if event[0] >= as_of]
         score(self.database.profiles_dir, as_of)
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
-        with self.database.connect() as connection:
-            return connection.execute(query.format(schema=SCHEMA)).fetchall()
+        return self.database.execute(query.format(schema=SCHEMA))
 
 
 A, B, D, E = (letter * 16 for letter in "abde")
