@@ -8,11 +8,6 @@
   {{ return(found) }}
 {% endmacro %}
 
-{#- Ancestors of int_scoring_run, which are built before the run's as-of and cutoff are known. -#}
-{% macro inputs_of_run() %}
-  {{ return(with_ancestors(['model.ciris_scoring.int_scoring_run'])[1:]) }}
-{% endmacro %}
-
 {#- Select int_scoring_run and the nodes that depend on it from the given unique ids. -#}
 {% macro that_follow_run(unique_ids) %}
   {%- set following = [] -%}

@@ -49,7 +49,8 @@
     repeat a blocking test that failed. Ancestors of int_scoring_run are not checked, because another command may have
     built them. -#}
 {% macro check_inputs_of_part(models, last) %}
-  {%- set built, failed_tests = fromjson(last['built_nodes']) + inputs_of_run(), fromjson(last['failed_tests']) -%}
+  {%- set inputs_of_run = with_ancestors(['model.ciris_scoring.int_scoring_run'])[1:] -%}
+  {%- set built, failed_tests = fromjson(last['built_nodes']) + inputs_of_run, fromjson(last['failed_tests']) -%}
   {%- set missing = [] -%}
   {%- for unique_id in with_ancestors(models) if unique_id in graph.nodes and unique_id not in models + built + selected_resources -%}
     {%- set node = graph.nodes[unique_id] -%}

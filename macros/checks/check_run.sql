@@ -1,4 +1,5 @@
-{#- Hook on-run-start: refuses a run that cannot succeed, with the setting, its value and the remedy. -#}
+{#- Hook on-run-start: refuses a run that cannot succeed, with a message that names the setting, its value and the
+    remedy. -#}
 {% macro check_run() %}
   {%- if is_run_of_ours() -%}
     {%- do check_options() -%}
@@ -47,7 +48,7 @@
       ~ "models cannot run. Install it there, " ~ install) -%}
   {%- elif adapter.ciris_scoring_version() != version -%}
     {%- do refuse("The dbt project ciris_scoring is version " ~ version ~ ", but the Python package in the environment that "
-      ~ "this dbt runs in is " ~ adapter.ciris_scoring_version() ~ ". Install the same one there, " ~ install) -%}
+      ~ "this dbt runs in is " ~ adapter.ciris_scoring_version() ~ ". Install the same version there, " ~ install) -%}
   {%- endif -%}
 {% endmacro %}
 

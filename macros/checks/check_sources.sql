@@ -19,7 +19,7 @@
   {%- if source_shape() == 'events' -%}
     {%- if not source_types('wbd_deferrals') -%}
       {%- do remarks.append(
-          "There is no " ~ schema ~ source_table('wbd_deferrals') ~ ", so no deferral is known and their quality counts as 1.") -%}
+          "There is no " ~ schema ~ source_table('wbd_deferrals') ~ ", so no deferral is known, and the quality of deferrals counts as 1.") -%}
     {%- endif -%}
     {%- if not source_types('federation_keys') and not source_types('accord_public_keys') -%}
       {%- do remarks.append(
@@ -62,7 +62,7 @@
 {#- Report of each source table that is read: its columns, their types, and one sentence with all faults. -#}
 {% macro source_report() %}
   {%- set report = [] -%}
-  {#- For each data_type of production's columns: the kinds of types that the models can read in its place. -#}
+  {#- Kinds of types that the models can read in place of each data_type of production. -#}
   {%- set readable_kinds = {
     'text': ['text', 'uuid'],
     'timestamptz': ['timestamptz'],
@@ -104,11 +104,11 @@
     {%- set fault = none -%}
     {%- if types | length == 0 -%}
       {%- set fault = "Source table " ~ table ~ " is missing (or you may not see it). Set the "
-        ~ ("variable ciris_source_schema" if node.name in constant('engine_tables') else "variables ciris_source_schema and " ~ variable)
-        ~ " to where it is" ~ accord_variables() ~ "." -%}
+        ~ ("variable ciris_source_schema to its schema" if node.name in constant('engine_tables') else
+           "variables ciris_source_schema and " ~ variable ~ " to its schema and name") ~ accord_variables() ~ "." -%}
     {%- elif faults | length > 0 -%}
       {%- set fault = "Source table " ~ table ~ " " ~ faults | join(', and it ') ~ ". Set the variable " ~ variable ~ " to a "
-        ~ ("table or view that has it" if mistyped | length == 0 else "view that selects them so")
+        ~ ("table or view that has these columns" if mistyped | length == 0 else "view that selects them in this way")
         ~ (", or the scoring parameter replay_enabled to false" if missing and missing[0] in trace_columns().components else "")
         ~ "." -%}
     {%- else -%}
@@ -181,7 +181,7 @@
     ~ " of table " ~ row['table_name'] ~ " decides which rows role " ~ row['reader'] ~ " sees, and scores need all rows. "
     ~ ("As a superuser: alter table " ~ row['table_name'] ~ " no force row level security; or"
        if row['reads_as_owner'] else "As a superuser:")
-    ~ " alter role " ~ row['reader'] ~ " bypassrls; else read a view of the table that belongs to its owner, who is exempt.") }}
+    ~ " alter role " ~ row['reader'] ~ " bypassrls; or read a view of the table that belongs to the owner of the table, who is exempt.") }}
 {% endmacro %}
 
 {#- CTE with a source and all relations that its views read, each with the role that reads it. A relation behind a view

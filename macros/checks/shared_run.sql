@@ -15,7 +15,8 @@
   {{ return(run_id() if shared_run() else invocation_id) }}
 {% endmacro %}
 
-{#- Make processes of one schema execute the next statements one after the other, until the transaction ends. -#}
+{#- Lock the schema until the transaction ends, so that its processes execute the next statements one after the other.
+    -#}
 {% macro in_turn() %}
   {%- do run_query("select pg_advisory_xact_lock(" ~ lock_key('start_lock') ~ ")") -%}
 {% endmacro %}

@@ -23,7 +23,7 @@
   hashtextextended({{ key_id }}, 0)
 {%- endmacro %}
 
-{#- Whether each trace is exactly one row. This is so if the run assembles traces from events by agent and trace_id.
+{#- Whether each trace is exactly one row. It is if the run assembles traces from events by agent and trace_id.
     Otherwise rows with the same agent, trace_id and audit number are deliveries of one trace (scoring.md §2). -#}
 {% macro is_trace_one_row() %}
   {{ return(source_shape() == 'events') }}

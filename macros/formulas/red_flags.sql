@@ -3,7 +3,7 @@
 {#- A text with one letter per field of record_red_flag_fields:
     r: the field is reported, even if cleaning removed its value.
     c: it is null, but the JSON components have a value. Not used if replay_enabled is false.
-    u: it is null, but the action requires it.
+    u: it is null, but the trace should report it.
     -: it is null by design. Only coherence_passed can be null by design: all agents check coherence for SPEAK and
        TOOL, and some versions also for DEFER.
     The JSON components are read only if the field is null, because reading them is slow. -#}

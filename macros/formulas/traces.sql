@@ -12,7 +12,8 @@
   end
 {%- endmacro %}
 
-{#- scoring.md §4: whether audit numbers were skipped, with or without a hash. -#}
+{#- scoring.md §4: whether numbers are missing between the audit number and the previous one. A gap counts with or
+    without an entry hash. -#}
 {% macro is_chain_gap(sequence_number, previous_sequence_number) -%}
   case
     when {{ sequence_number }} > {{ previous_sequence_number }}
@@ -21,7 +22,7 @@
   end
 {%- endmacro %}
 
-{#- Audit numbers that a gap skips, at most a billion: numbers may be as far apart as bigint allows. -#}
+{#- Audit numbers that are missing in a gap, at most a billion, because two bigint numbers may be further apart. -#}
 {% macro missing_numbers(sequence_number, previous_sequence_number) -%}
   least({{ sequence_number }}::numeric - {{ previous_sequence_number }} - 1, 1000000000)::bigint
 {%- endmacro %}

@@ -5,7 +5,7 @@
 {% endmacro %}
 
 {#- Time from which traces are checked again. In a backfill it may be before the cutoff. In other runs it is the cutoff
-    or later, because traces before the first change in the sources need no new check. -#}
+    or later, because traces before the first change in the sources are not checked again. -#}
 {% macro rechecked_from() %}
   {{ return(bound_of_run('rechecked_from')) }}
 {% endmacro %}

@@ -15,16 +15,14 @@
   {{ prefix }}agent_id_hash collate "C", {{ prefix }}agent_id_hash
 {%- endmacro %}
 
-{#- Order of an agent's traces for `order by`, the oldest first. key: the column that orders rows with equal values in
-    all other columns, such as trace_check_id. alias: alias of the relation. -#}
-{% macro oldest_first(key, alias=none) -%}
-  {%- set prefix = '' if alias is none else alias ~ '.' -%}
-  {{ prefix }}traced_at, {{ prefix }}audit_sequence_number, {{ prefix }}trace_id collate "C", {{ prefix }}{{ key }}
+{#- Order of an agent's events (int_agent_events) for `order by`, the oldest first. -#}
+{% macro oldest_first() -%}
+  traced_at, audit_sequence_number, trace_id collate "C", agent_event_id
 {%- endmacro %}
 
-{#- Order of an agent's traces for `order by`, the newest first. Parameters: see oldest_first. -#}
-{% macro newest_first(key, alias=none) -%}
-  {%- set prefix = '' if alias is none else alias ~ '.' -%}
-  {% for column, direction in constant('newest_first') %}{{ prefix }}{{ column }} {{ direction }}, {% endfor %}
-  {{- prefix }}{{ key }} desc
+{#- Order of an agent's traces or events for `order by`, the newest first. key: the column that orders rows with equal
+    values in all other columns, such as trace_check_id. alias: alias of the relation. -#}
+{% macro newest_first(key, alias) -%}
+  {% for column, direction in constant('newest_first') %}{{ alias }}.{{ column }} {{ direction }}, {% endfor %}
+  {{- alias }}.{{ key }} desc
 {%- endmacro %}

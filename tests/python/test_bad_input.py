@@ -292,7 +292,7 @@ def wrong_types(table: str, **columns: tuple[str, str]) -> SourceFault:
         f"cirislens.{table} has columns of types that cannot be read",
         *(f"{column} is {kind} and must be " for column, (kind, _) in columns.items()),
         *(cast for _, cast in columns.values()),
-        f"the variable ciris_{table}_table to a view that selects them so",
+        f"the variable ciris_{table}_table to a view that selects them in this way",
     ]
     altered = ", ".join(f'alter "{column}" type {kind} using null' for column, (kind, _) in columns.items())
     change = f"""

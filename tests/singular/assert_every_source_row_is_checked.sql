@@ -27,11 +27,11 @@ source_counts as (
 
 ),
 
-verdict_counts as (
+check_counts as (
 
     select
         period_start,
-        count(*) as n_judged
+        count(*) as n_checked
     from {{ ref('int_trace_checks') }}
     where
         traced_at >= {{ bound_of_run('counted_from') }}
@@ -45,9 +45,9 @@ compared as (
     select
         period_start,
         coalesce(source_counts.n_source, 0) as n_source,
-        coalesce(verdict_counts.n_judged, 0) as n_judged
+        coalesce(check_counts.n_checked, 0) as n_checked
     from source_counts
-    full join verdict_counts using (period_start)
+    full join check_counts using (period_start)
 
 ),
 
@@ -55,9 +55,9 @@ totals as (
 
     select
         case
-            when bool_or(n_judged > n_source) then 100
-            when sum(n_source - n_judged) <= 10 then 1
-            else ceil(100.0 * sum(n_source - n_judged) / sum(n_source))
+            when bool_or(n_checked > n_source) then 100
+            when sum(n_source - n_checked) <= 10 then 1
+            else ceil(100.0 * sum(n_source - n_checked) / sum(n_source))
         end as percent_wrong
     from compared
 
@@ -66,11 +66,11 @@ totals as (
 select
     compared.period_start,
     compared.n_source,
-    compared.n_judged,
+    compared.n_checked,
     totals.percent_wrong
 from compared
 cross join totals
-where compared.n_source <> compared.n_judged
+where compared.n_source <> compared.n_checked
 {% else %}
 {{ untested() }}
 {% endif %}

@@ -86,7 +86,7 @@ paired as (
     from events
     window agent_order as (
         partition by {{ of_agent() }}, kind in ('detection', 'recovery')
-        order by {{ oldest_first('agent_event_id') }}
+        order by {{ oldest_first() }}
     )
 
 ),

@@ -7,7 +7,7 @@ select
     traced_at as named_from,
     lead(traced_at) over (
         partition by agent_id_hash
-        order by {{ oldest_first('agent_event_id') }}
+        order by {{ oldest_first() }}
     ) as named_until
 from {{ ref('int_agent_events') }}
 where kind = 'name'

@@ -14,7 +14,7 @@ with first_traces as (
     where kind = 'first_trace'
     order by
         agent_id_hash asc,
-        {{ oldest_first('agent_event_id') }}
+        {{ oldest_first() }}
 
 ),
 
