@@ -48,7 +48,7 @@
   {{ return(graph['bounds_of_run']) }}
 {% endmacro %}
 
-{#- Earliest start of a window of this run. -#}
+{#- Earliest start of a scoring window of this run. -#}
 {% macro windows_from() %}
   {{ return(bound_of_run('windows_from')) }}
 {% endmacro %}

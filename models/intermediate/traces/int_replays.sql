@@ -29,7 +29,7 @@ with sampled as not materialized (
 
 ),
 
--- The path '{}' unpacks each component once, not at every access.
+-- The path '{}' unpacks each component once and not at every access.
 unpacked as (
 
     select
