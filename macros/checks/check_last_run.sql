@@ -63,7 +63,7 @@
   {%- endfor -%}
   {#- dbt retry does not name its models. The list of built nodes tells which models failed, but a killed run does not
       write it. -#}
-  {%- if missing and selected_resources or not (last['built_nodes'] != '[]' or models) -%}
+  {%- if (missing and selected_resources) or (last['built_nodes'] == '[]' and not models) -%}
     {%- do refuse(
       "The run that began at " ~ shown_time(last['started_at']) ~ " did not end, so new tables in schema "
       ~ target.schema ~ " would be built from old and new ones" ~ (" (" ~ missing[0] ~ " is from an earlier run)" if missing else "")

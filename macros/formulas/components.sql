@@ -10,13 +10,13 @@
 {% endmacro %}
 
 {#- Rows of the loss components, in the order of certainty.md §1. -#}
-{% macro part_rows() %}
+{% macro loss_component_rows() %}
   {{ return(component_rows() | selectattr('loss_order') | sort(attribute='loss_order')) }}
 {% endmacro %}
 
 {#- Names of the loss components. -#}
 {% macro loss_components() %}
-  {{ return(part_rows() | map(attribute='component') | list) }}
+  {{ return(loss_component_rows() | map(attribute='component') | list) }}
 {% endmacro %}
 
 {#- Components with confidence bounds, without s_score, which is a factor. -#}
@@ -31,7 +31,7 @@
 {% endmacro %}
 
 {#- Columns with the confidence bounds of the components, then columns with their design effects. -#}
-{% macro component_limit_columns() %}
+{% macro component_bound_columns() %}
   {%- set names = [] -%}
   {%- for component in components_with_intervals() -%}
     {%- do names.extend([component ~ '_low', component ~ '_high']) -%}

@@ -1,7 +1,7 @@
 {#- Factors of the score, one macro per formula, in double precision. Macros named ..._columns select from a row of
     int_windows; the factor views and fct_capacity_scores share them. -#}
 
-{#- Rate: events per trace of the window, which holds at least one trace. -#}
+{#- Rate: count divided by n, which is the number of traces of the window and so at least 1. -#}
 {% macro rate(count, n) -%}
   ({{ count }}::double precision / {{ n }}::double precision)
 {%- endmacro %}

@@ -13,13 +13,13 @@
 
 {#- Lower confidence bound, limited to at most the value. Python computes the bound and SQL the value, so the bound could
     be above the value by a rounding error. -#}
-{% macro low_limit(limit, value) -%}
-  case when {{ limit }} > {{ value }} then {{ value }} else {{ limit }} end
+{% macro low_bound(bound, value) -%}
+  case when {{ bound }} > {{ value }} then {{ value }} else {{ bound }} end
 {%- endmacro %}
 
-{#- Upper confidence bound, limited to at least the value (see low_limit). -#}
-{% macro high_limit(limit, value) -%}
-  case when {{ limit }} < {{ value }} then {{ value }} else {{ limit }} end
+{#- Upper confidence bound, limited to at least the value (see low_bound). -#}
+{% macro high_bound(bound, value) -%}
+  case when {{ bound }} < {{ value }} then {{ value }} else {{ bound }} end
 {%- endmacro %}
 
 {#- Whether a score is in a category. categories: alias of the table capacity_categories. -#}
@@ -51,7 +51,7 @@
   ((ln({{ loss_beyond(score, fixed_loss) }}) - ln({{ loss_beyond(high, fixed_loss) }})) / {{ constant('normal_to_95', 1) }})
 {%- endmacro %}
 
-{#- Steady score that is reached with a given probability. -#}
+{#- Highest threshold that the steady score reaches with a given probability. -#}
 {% macro score_reached(score, high, fixed_loss, probability) -%}
   (case
     when {{ score }} < {{ high }} then exp(-least(700, {{ fixed_loss }} + {{ loss_beyond(score, fixed_loss) }} * exp(

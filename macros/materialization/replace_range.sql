@@ -128,7 +128,7 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
   {{ select }}
   ) as selected
   {%- if not is_local %} with no data{% endif %};
-  {{ give_rules(table) }}
+  {{ add_constraints(table) }}
   {%- if not model.constraints | selectattr('type', 'equalto', 'primary_key') | list %}
   alter table {{ table }} replica identity full;
   {%- endif %}
@@ -149,10 +149,10 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
 
 {#- Constraints of a table from its YAML: name, column, condition and clause of alter table. If a check names columns,
     its expression is applied to each of them; otherwise it is a complete condition. -#}
-{% macro rules_of_model() %}
-  {%- set rules = [] -%}
+{% macro constraints_of_model() %}
+  {%- set constraints = [] -%}
   {%- for column in model.constraints | rejectattr('type', 'equalto', 'check') | map(attribute='columns') | sum(start=[]) | unique -%}
-    {%- do rules.append({
+    {%- do constraints.append({
         'name': (column ~ ' not null')[:63],
         'column': column,
         'condition': column ~ ' is not null',
@@ -163,7 +163,7 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
     {%- for column in constraint.columns or [none] -%}
       {%- set name = ((column or model.name) ~ ' ' ~ constraint.name)[:63] -%}
       {%- set condition = (column ~ ' ' if column else '') ~ constraint.expression -%}
-      {%- do rules.append({
+      {%- do constraints.append({
           'name': name,
           'column': column,
           'condition': condition,
@@ -171,50 +171,50 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
       }) -%}
     {%- endfor -%}
   {%- endfor -%}
-  {{ return(rules) }}
+  {{ return(constraints) }}
 {% endmacro %}
 
 {#- SQL that adds constraints and key to a filled table. PostgreSQL does not name the row that violates a constraint. So
     the row is looked up, and its key and the column are shown. -#}
-{% macro give_rules(table) %}
+{% macro add_constraints(table) %}
   {%- set name = literal(this.schema ~ '.' ~ this.identifier) -%}
-  {%- set rules = rules_of_model() -%}
+  {%- set constraints = constraints_of_model() -%}
   {%- set keys = model.constraints | selectattr('type', 'equalto', 'primary_key') | map(attribute='columns') | list -%}
   {%- set shown = keys[0] if keys else columns_of_model() | list -%}
-  {%- if rules or keys %}
-  do $rules$
+  {%- if constraints or keys %}
+  do $constraints$
   declare
     broken record;
     duplicate text;
   begin
-    {%- if rules %}
-    alter table {{ table }} {{ rules | map(attribute='clause') | join(', ') }};
+    {%- if constraints %}
+    alter table {{ table }} {{ constraints | map(attribute='clause') | join(', ') }};
     {%- endif %}
     {{ make_key(table) }}
   exception
-    {%- if rules %}
+    {%- if constraints %}
     when check_violation or not_null_violation then
-      select rules.rule, rules.columns, to_jsonb(filled) as row into broken
+      select checked.name, checked.columns, to_jsonb(filled) as row into broken
       from {{ table }} as filled
       cross join lateral (
         values
-        {%- for rule in rules %}
+        {%- for constraint in constraints %}
         (
-          {{ literal(rule.name) }},
-          '{ {{- (shown + [rule.column or shown[0]]) | unique | join(', ') -}} }'::text[],
-          {{ rule.condition }}
+          {{ literal(constraint.name) }},
+          '{ {{- (shown + [constraint.column or shown[0]]) | unique | join(', ') -}} }'::text[],
+          {{ constraint.condition }}
         )
         {%- if not loop.last %},{% endif %}
         {%- endfor %}
-      ) as rules (rule, columns, holds)
-      where not rules.holds
+      ) as checked (name, columns, holds)
+      where not checked.holds
       limit 1;
       if not found then raise; end if;
       raise check_violation using message = (
         select format(
-          '%s would have a row that breaks the rule "%s": %s',
+          '%s would have a row that violates the constraint "%s": %s',
           {{ name }},
-          broken.rule,
+          broken.name,
           string_agg(format('%s %s', shown.name, coalesce(broken.row ->> shown.name, 'null')), ', ')
         )
         from unnest(broken.columns) as shown (name)
@@ -224,7 +224,7 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
       get stacked diagnostics duplicate = pg_exception_detail;
       raise unique_violation using message = format('%s would have two rows of one key: %s', {{ name }}, duplicate);
   end
-  $rules$;
+  $constraints$;
   {%- endif %}
 {% endmacro %}
 
@@ -239,7 +239,7 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
 {#- SQL that adds columns and constraints that the table of an earlier version lacks. The columns are null in older
     rows, and older rows may violate the constraints. A column that the model no longer has becomes null in new rows. A
     check that the model no longer has is dropped. A check with a changed condition needs a new name, because checks are
-    compared by name. Checks whose name has no space do not come from `rules_of_model` and are kept. -#}
+    compared by name. Checks whose name has no space do not come from `constraints_of_model` and are kept. -#}
 {% macro bring_up_to_date(table) %}
   {%- set row = run_query("
     select
@@ -247,7 +247,7 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
         where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) as columns,
       array(select a.attname || ' not null' from pg_attribute as a
         where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attnotnull)
-      || array(select k.conname::text from pg_constraint as k where k.conrelid = c.oid) as rules,
+      || array(select k.conname::text from pg_constraint as k where k.conrelid = c.oid) as constraints,
       array(select k.conname::text from pg_constraint as k
         where k.conrelid = c.oid and k.contype = 'c' and k.conname like '% %') as checks,
       c.relreplident <> 'd' or exists (
@@ -255,18 +255,18 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
       ) as names_rows
     from pg_class as c
     where c.oid = to_regclass(" ~ literal(table) ~ ")")[0] -%}
-  {%- set columns, rules, changes = fromjson(row['columns']), fromjson(row['rules']), [] -%}
+  {%- set columns, constraints, changes = fromjson(row['columns']), fromjson(row['constraints']), [] -%}
   {%- for name, type in columns_of_model().items() if name not in columns -%}
     {%- do changes.append('add column ' ~ adapter.quote(name) ~ ' ' ~ type) -%}
   {%- endfor -%}
-  {%- for name in columns if name not in columns_of_model() and name ~ ' not null' in rules -%}
+  {%- for name in columns if name not in columns_of_model() and name ~ ' not null' in constraints -%}
     {%- do changes.append('alter ' ~ adapter.quote(name) ~ ' drop not null') -%}
   {%- endfor -%}
-  {%- for name in fromjson(row['checks']) if name not in rules_of_model() | map(attribute='name') | list -%}
+  {%- for name in fromjson(row['checks']) if name not in constraints_of_model() | map(attribute='name') | list -%}
     {%- do changes.append('drop constraint ' ~ adapter.quote(name)) -%}
   {%- endfor -%}
-  {%- for rule in rules_of_model() if rule.name not in rules -%}
-    {%- do changes.append('add constraint "' ~ rule.name ~ '" check (' ~ rule.condition ~ ') not valid') -%}
+  {%- for constraint in constraints_of_model() if constraint.name not in constraints -%}
+    {%- do changes.append('add constraint "' ~ constraint.name ~ '" check (' ~ constraint.condition ~ ') not valid') -%}
   {%- endfor -%}
   {%- if not row['names_rows'] -%}
     {%- do changes.append('replica identity full') -%}

@@ -7,8 +7,9 @@
   {{ return(adapter.get_relation(model.database, model.schema, model.alias)) }}
 {% endmacro %}
 
-{#- The last publication, or none: newest_published_as_of (newest as-of with a score), published_until (as-of of the
-    run: all earlier as-ofs are scored), final_until, parameter_set_id, published_at. Times are text (utc_text). -#}
+{#- The last publication as a row, or none. newest_published_as_of: newest as-of with a score. published_until: as-of of
+    the run; all earlier as-ofs are scored. final_until, parameter_set_id and published_at: as in int_runs. Times are
+    text (utc_text). -#}
 {% macro last_publication() %}
   {%- set scores = relation_as_left('fct_capacity_scores') -%}
   {%- set publications = relation_as_left('int_runs') -%}

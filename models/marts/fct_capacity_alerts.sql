@@ -207,7 +207,7 @@ falling as (
         {{ least_fall }} as threshold,
         {%- set component -%}
         case found.component
-            {%- for row in part_rows() %}
+            {%- for row in loss_component_rows() %}
             when '{{ row.component }}' then '{{ row.loss_words }} ({{ row.component }})'
             {%- endfor %}
         end

@@ -37,7 +37,7 @@ raised as (
         as_of,
         window_days,
         kind as reason,
-        case when severity = 'critical' then 1 else 2 end as place
+        case when severity = 'critical' then 1 else 2 end as priority
     from {{ rows_after_run('fct_capacity_alerts') }}
     where
         {{ in_scored_range('as_of') }}
@@ -53,7 +53,7 @@ raised as (
         as_of,
         window_days,
         red_flag as reason,
-        3 as place
+        3 as priority
     from {{ rows_after_run('fct_record_signs') }}
     where {{ in_scored_range('as_of') }}
 
@@ -65,7 +65,7 @@ reviews as (
         agent_id_hash,
         as_of,
         window_days,
-        array_agg(reason order by place, reason collate "C") as review_for
+        array_agg(reason order by priority, reason collate "C") as review_for
     from raised
     group by
         agent_id_hash,
@@ -90,7 +90,7 @@ factors as (
         {{ score }}_low,
         {{ score }}_high,
         {% endfor %}
-        {% for column in component_limit_columns() %}
+        {% for column in component_bound_columns() %}
         {{ column }},
         {% endfor %}
         {% for loss_component in loss_components() %}
@@ -130,8 +130,8 @@ bounded as (
     select
         *,
         {% for score in ['capacity_score', 'capacity_score_steady'] %}
-        {{ low_limit(score ~ '_low', score) }} as lowest_{{ score }},
-        {{ high_limit(score ~ '_high', score) }} as highest_{{ score }},
+        {{ low_bound(score ~ '_low', score) }} as lowest_{{ score }},
+        {{ high_bound(score ~ '_high', score) }} as highest_{{ score }},
         {% endfor %}
         {% for column, probability in {
             'grant_score': valid_setting('grant_probability'), 'withhold_score': valid_setting('withhold_probability')
@@ -215,8 +215,8 @@ select
     parameter_set_id,
     computed_at as scored_at,
     {% for name in constant('scores_with_intervals') + components_with_intervals() %}
-    {{ low_limit(name ~ '_low', name) }} as {{ name }}_low,
-    {{ high_limit(name ~ '_high', name) }} as {{ name }}_high,
+    {{ low_bound(name ~ '_low', name) }} as {{ name }}_low,
+    {{ high_bound(name ~ '_high', name) }} as {{ name }}_high,
     {% endfor %}
     {% for component in components_with_design_effect() %}
     {{ component }}_design_effect,

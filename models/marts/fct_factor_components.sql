@@ -8,7 +8,7 @@ with scores as (
         agent_id_hash,
         as_of,
         window_days,
-        {% for column in components() + component_limit_columns() %}
+        {% for column in components() + component_bound_columns() %}
         {{ column }}{% if not loop.last %},{% endif %}
         {% endfor %}
     from {{ ref('fct_capacity_scores') }}

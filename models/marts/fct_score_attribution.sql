@@ -1,8 +1,8 @@
 {{ config(materialized='replace_view') }}
-{#- points_lost = (1 - capacity_score) * loss / sum of losses, where loss is what the component adds to
-    -ln(capacity_score) (certainty.md §1). If some losses are infinite (null), those components share the points
-    equally. A view, because a table would take 60 GB a year for 10,000 agents.
-    Grain and key: agent, as-of, window and loss component, for rows with a score. -#}
+{#- points_lost = (1 - capacity_score) * loss / sum of losses, where loss is the amount that the component adds to
+    -ln(capacity_score) (certainty.md §1). If some losses are infinite (null), the components with infinite loss share
+    the points equally. A view, because a table would take 60 GB a year for 10,000 agents. Grain and key: agent, as-of,
+    window and loss component, for rows with a score. -#}
 with scores as (
 
     select
@@ -49,7 +49,7 @@ cross join lateral (
             end as points_lost
         from (
             values
-            {% for row in part_rows() %}
+            {% for row in loss_component_rows() %}
             ({{ row.loss_order }}, '{{ row.factor }}', '{{ row.component }}', scores.{{ row.component }}_loss)
             {%- if not loop.last %},{% endif %}
             {% endfor %}

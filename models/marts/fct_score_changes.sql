@@ -118,7 +118,7 @@ cross join lateral (
             end as points
         from (
             values
-            {% for row in part_rows() %}
+            {% for row in loss_component_rows() %}
             {%- set loss_component = row.component %}
             {%- set before, now = 'earlier.' ~ loss_component, 'later.' ~ loss_component %}
             (

@@ -81,7 +81,7 @@ FAILURES = {
     ),
     "a row breaks a rule of its mart": (
         spoiled_as_it_is_made("fct_capacity_scores", "update {} set c_score = 2"),
-        ['ciris.fct_capacity_scores would have a row that breaks the rule "c_score in [0, 1]"'],
+        ['ciris.fct_capacity_scores would have a row that violates the constraint "c_score in [0, 1]"'],
     ),
     # A run writes only the rows that differ from the published ones, so a second row of a key could stay unnoticed.
     "two rows of one key": (

@@ -27,7 +27,7 @@ with scoring_windows as (
 
 ),
 
-memory as (
+horizons as (
 
     select
         max({{ days('window_days') }}) as longest_window,
@@ -104,8 +104,8 @@ select
     {% for bound in ['first', 'last', 'until'] %}
     {{ 'null' if backfill is none else "'" ~ backfill[bound] ~ "'" }}::timestamptz as backfill_{{ bound }},
     {% endfor %}
-    memory.longest_window,
-    memory.longest_horizon,
+    horizons.longest_window,
+    horizons.longest_horizon,
     '{{ setting('scoring_period') }}' as scoring_period,
     {{ lookback_periods() }} as lookback_periods,
     {{ parameter_set_id(
@@ -129,4 +129,4 @@ select
 from moment
 cross join lookback
 cross join first_change
-cross join memory
+cross join horizons

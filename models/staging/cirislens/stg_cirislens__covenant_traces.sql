@@ -1,4 +1,4 @@
-{#- Cleaned traces, and the repairs of each (scoring.md §2 and 8). The view has neither window functions nor CTEs, so
+{#- Cleaned traces with their repairs (scoring.md §2 and 8). The view has neither window functions nor CTEs, so
     PostgreSQL merges it into the query that reads it. A filter on traced_at then reaches the source's index, and unused
     columns cost nothing. The cleaning of a column depends on its type in the source. Grain: source row, or trace
     assembled from events. -#}
