@@ -1,6 +1,6 @@
-{#- Refuses a command that would mix data of two runs or of two parameter sets. If it builds only a part of the project
-    (--select) or the rest of a failed run (dbt retry), the inputs and parameters must be those of the last run. After
-    an unfinished full refresh or backfill, a run must repeat the same command or be a full refresh. -#}
+{#- Refuses a command that would mix data of two runs or of two parameter sets. A command may build only a part of the
+    project (--select), or the rest of a failed run (dbt retry). Then the inputs and parameters must be those of the
+    last run. After an unfinished full refresh or backfill, a run must repeat the same command or be a full refresh. -#}
 {% macro check_last_run(models) %}
   {%- set last = last_run() -%}
   {%- if shared_run() and 'model.ciris_scoring.int_scoring_run' not in models -%}
@@ -45,9 +45,9 @@
   {%- endfor -%}
 {% endmacro %}
 
-{#- Refuses a part that continues an unfinished run if a table that it reads is from an earlier run, or if it does not
-    repeat a blocking test that failed. Ancestors of int_scoring_run are not checked, because another command may have
-    built them. -#}
+{#- Refuses a part that continues an unfinished run, if a table that it reads is from an earlier run. Also refuses it if
+    a blocking test has failed that the part does not repeat. Ancestors of int_scoring_run are not checked, because
+    another command may have built them. -#}
 {% macro check_inputs_of_part(models, last) %}
   {%- set inputs_of_run = with_ancestors(['model.ciris_scoring.int_scoring_run'])[1:] -%}
   {%- set built, failed_tests = fromjson(last['built_nodes']) + inputs_of_run, fromjson(last['failed_tests']) -%}

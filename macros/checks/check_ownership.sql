@@ -11,8 +11,9 @@
   {%- do graph.update({'ownership_checked': invocation_id}) -%}
 {% endmacro %}
 
-{#- Refuses a server that can only be read, a pooler that may give our session to other clients, and schema names that
-    PostgreSQL would shorten, because dbt would not find the tables again. Runs before the log is written. -#}
+{#- Refuses a server that can only be read, and a pooler that may give our session to other clients. Also refuses schema
+    names that PostgreSQL would shorten, because dbt would not find their tables again. Runs before the log is written.
+    -#}
 {% macro check_server() %}
   {%- if run_query("select pg_catalog.pg_is_in_recovery()")[0][0] -%}
     {{ exceptions.raise_compiler_error(

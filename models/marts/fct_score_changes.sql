@@ -1,12 +1,12 @@
 {{ config(materialized='replace_view') }}
-{#- Contribution of each loss component to the change in fct_score_comparisons (certainty.md §2): points = -loss_change
-    * L(c0, c1), where loss_change is the component's share of ln(c0 / c1), c0 and c1 are the earlier and the later
-    score, and L is the logarithmic mean. The loss_change of a component of R is (a1 - a0) * dh/du, where a is its
-    amount, and h and u are defined in certainty.md §1. The quotient dh/du is computed as k L(x0, x1) L(s0, s1) / L(1 +
-    s0, 1 + s1) with x = exp(-u) and s = exp(-k (x - norm_x0)), which stays precise if the two scores are close. If u is
-    infinite (delta_drift or rho_regression is 1), the components of R whose amount is infinite at only one of the two
-    as-ofs share the change of R equally. Grain and key: agent, as-of, window, compared_with, loss_component.
-    loss_change is null if the loss is infinite at only one of the two as-ofs. -#}
+{#- Contribution of each loss component to the change in fct_score_comparisons (certainty.md §2). c0 and c1 are the
+    earlier and the later score, and L is the logarithmic mean. points = -loss_change * L(c0, c1), where loss_change is
+    the component's share of ln(c0 / c1). The loss_change of a component of R is (a1 - a0) * dh/du, where a is its
+    amount, and h and u are defined in certainty.md §1. The quotient dh/du is k L(x0, x1) L(s0, s1) / L(1 + s0, 1 + s1)
+    with x = exp(-u) and s = exp(-k (x - norm_x0)). It stays precise if the two scores are close. u is infinite if
+    delta_drift or rho_regression is 1. Then the components of R whose amount is infinite at only one of the two as-ofs
+    share the change of R equally. Grain and key: agent, as-of, window, compared_with, loss_component. loss_change is
+    null if the loss is infinite at only one of the two as-ofs. -#}
 {%- set resilience_components = ['delta_drift', 'mttr_hours', 'rho_regression'] %}
 {#- End of a subquery of one row, with an optimization barrier. Without the barrier the planner copies an expression to
     every place that uses it. -#}
