@@ -50,7 +50,7 @@ class Connection(H11Protocol):
         """Log nothing. Otherwise clients that ask for a protocol upgrade could flood the log with uvicorn's hint."""
 
     def on_response_complete(self) -> None:
-        """Continue after an answer. The client may not have received it completely yet."""
+        """Process the end of an answer. The client may not have received all of it yet."""
         super().on_response_complete()
         self._look()
 

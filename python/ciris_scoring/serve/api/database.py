@@ -88,8 +88,8 @@ class Database:
             self._prober.join()
 
     def read(self, reading: Callable[[psycopg.Connection], Answer]) -> Answer:
-        """Run a function in a read-only transaction in which all queries see the same snapshot. If the session was cut,
-        the function is run again with another session. If all sessions are busy, the request waits.
+        """Run a function in a read-only transaction in which all queries see the same snapshot. If the session is lost,
+        the function is run again in another session. If all sessions are busy, the request waits.
 
         :raises Problem: the database is away, busy or returns an error, or nothing is published.
         """
@@ -100,8 +100,8 @@ class Database:
             try:
                 with pool.connection(WAIT_SECONDS) as connection:
                     try:
-                        # If the session was cut, the first statement of the transaction fails. The loop then takes
-                        # another session.
+                        # A session may have been lost while it was idle. Then its first statement fails, and the loop
+                        # takes another session.
                         with connection.transaction():
                             return reading(connection)
                     except DatabaseError as error:

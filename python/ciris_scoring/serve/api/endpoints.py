@@ -94,8 +94,7 @@ A_TIME = {"anyOf": [{"type": "string", "format": "date"}, {"type": "string", "fo
 AskedAsOf = Annotated[
     str | None,
     Query(
-        description="As-of of the score in ISO 8601, a day or a time. The default is the newest.",
-        examples=["2026-06-15"],
+        description="As-of in ISO 8601, a day or a time. The default is the newest.", examples=["2026-06-15"]
     ),
     WithJsonSchema(A_TIME),
 ]
@@ -110,19 +109,12 @@ After = Annotated[
 AskedWindow = Annotated[
     int | None,
     Query(
-        ge=1,
-        le=10_000,
-        description="Length of a published window in days. The default is the reference window, the shortest one.",
-        examples=[7],
+        ge=1, le=10_000, description="Published window in days. The default is the shortest.", examples=[7]
     ),
 ]
 AskedThreshold = Annotated[
     float | None,
-    Query(
-        ge=0,
-        le=1,
-        description="Steady score that the permission requires. The default is that of the published verdicts.",
-    ),
+    Query(ge=0, le=1, description="Required steady score. The default is that of the published verdicts."),
 ]
 AskedPermission = Annotated[
     str | None,
@@ -188,11 +180,7 @@ class Page:
 
     limit: Annotated[
         int | None,
-        Query(
-            ge=1,
-            le=DEEPEST,
-            description="Maximum length of each list of the answer. By default, lists are complete.",
-        ),
+        Query(ge=1, le=DEEPEST, description="Maximum length of each list. By default, lists are complete."),
     ] = None
     offset: Annotated[
         int, Query(ge=0, le=DEEPEST, description="Number of items to skip at the start of each list.")
@@ -229,7 +217,7 @@ def time_asked(name: str, text: str | None) -> datetime | None:
 
 @dataclass(frozen=True)
 class Asked:
-    """A request for scores. A window of None means the reference window, an as-of of None the newest."""
+    """A request for scores. A window of None means the shortest window, an as-of of None the newest."""
 
     request: Request
     answers: Answers
@@ -254,10 +242,7 @@ class Asked:
         return await self.answers.answer(self.request, self.publication, of_one_publication, media_type)
 
     async def listing(
-        self,
-        model: type[models.Answer],
-        read: Callable[[Lens], Sequence[Any] | None],
-        page: Page,
+        self, model: type[models.Answer], read: Callable[[Lens], Sequence[Any] | None], page: Page
     ) -> Response:
         """Return an answer with one page of rows.
 
@@ -373,8 +358,9 @@ async def fleet(
     sort: Annotated[
         Sort,
         Query(
-            description="Field by which `agents` is sorted; a minus before it means descending. attention: the agents "
-            "that need attention most come first, in the order of the fleet's page; verdict: the most urgent first."
+            description="Field by which `agents` is sorted. A minus before it means descending. attention: in the "
+            "order of the fleet's page, which begins with the agents that need attention most. verdict: the most "
+            "urgent first."
         ),
     ] = "-composite_score",
     fields: Annotated[
@@ -538,9 +524,7 @@ async def history(
     last: Annotated[
         str | None,
         Query(
-            alias="to",
-            description="Last as-of, included. The default is the newest.",
-            examples=["2026-06-15"],
+            alias="to", description="Last as-of, included. By default the newest.", examples=["2026-06-15"]
         ),
         WithJsonSchema(A_TIME),
     ] = None,
@@ -593,11 +577,7 @@ async def alerts(
     page: ThePage,
     threshold: Annotated[
         float | None,
-        Query(
-            ge=0,
-            le=1,
-            description="Return agents with a score below this. The default is the parameter low_capacity_threshold.",
-        ),
+        Query(ge=0, le=1, description="Return agents with a lower score. By default low_capacity_threshold."),
     ] = None,
     kind: Annotated[AlertKind | None, Query(description="Return only alerts of this kind.")] = None,
     severity: Annotated[
@@ -796,8 +776,8 @@ async def evidence(
     component: Annotated[
         Component,
         Query(
-            description="Name of the component in the marts. No single trace lowers delta_drift or ece; "
-            "`deferrals` has the deferrals behind q_deferral.",
+            description="Name of the component in the marts. No single trace lowers delta_drift or ece. For "
+            "q_deferral, the endpoint `deferrals` lists the deferrals.",
             examples=["i_chain"],
         ),
     ],

@@ -77,7 +77,7 @@ class Lens:
 
     @property
     def window_days(self) -> int:
-        """The requested window, by default the reference window. Raises a Problem if it is not published."""
+        """The requested window, by default the shortest one. Raises a Problem if the window is not published."""
         published = self.publication.window_days
         if self.asked_window not in (None, *published):
             windows = " and ".join(map(str, published))

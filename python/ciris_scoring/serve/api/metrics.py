@@ -52,7 +52,7 @@ class Counted:
             ["route"],
             registry=registry,
         )
-        build = Gauge("ciris_scoring_build_info", "1, with the version.", ["version"], registry=registry)
+        build = Gauge("ciris_scoring_build_info", "1, labelled by version.", ["version"], registry=registry)
         build.labels(version("ciris-scoring")).set(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

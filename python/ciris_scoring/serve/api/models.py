@@ -189,7 +189,7 @@ class ScoreBase(Described):
     )
     verdict_reason: str = Field(description="Reason for the verdict, in one sentence.")
     cause: str = Field(description="Main cause of the score, in one sentence.")
-    chain_cause: str = Field(description="Description of the loss component I_chain: its largest cause.")
+    chain_cause: str = Field(description="Largest cause of the loss component I_chain, in a few words.")
     final_from: Moment | None = Field(
         description="As-of from which the score is final; null if not provisional."
     )

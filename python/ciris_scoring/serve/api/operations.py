@@ -20,10 +20,7 @@ TAGGED = {
         "schema": {"type": "string"},
         "description": "Version of the answer, for If-None-Match. It changes with each publication.",
     },
-    "Cache-Control": {
-        "schema": {"type": "string"},
-        "description": "Whether caches may store the answer.",
-    },
+    "Cache-Control": {"schema": {"type": "string"}, "description": "Whether caches may store the answer."},
 }
 
 

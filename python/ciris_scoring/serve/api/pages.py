@@ -54,11 +54,7 @@ TABLE = ("search", "verdict", "category", "alerts", "red_flags", "new", "factors
 
 
 async def _answer(
-    request: Request,
-    answers: TheAnswers,
-    page: Callable[..., str],
-    media_type: str = HTML,
-    **asked: Any,
+    request: Request, answers: TheAnswers, page: Callable[..., str], media_type: str = HTML, **asked: Any
 ) -> Response:
     links = replace(LINKS, as_of=asked.get("as_of"), days=asked.get("days"), threshold=asked.get("threshold"))
 

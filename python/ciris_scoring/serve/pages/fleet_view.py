@@ -23,7 +23,7 @@ HISTORY_DAYS = 60
 RANGES = (30, 60, 180, 365)
 """Days of history that the pages of the server offer."""
 
-NEW_SINCE = (("since the day before", 1), ("in the last week", 7))
+NEW_SINCE = (("in the last day", 1), ("in the last week", 7))
 """Recent periods in which alerts count as new, each with its length in days."""
 
 
@@ -159,15 +159,9 @@ def read_fleet(
     over_time = fleet_reading.capacity_over_time(marts, window_days, first=first, last=as_of, daily=True)
     scores = fleet_reading.scores(marts, as_of, window_days)
     verdicts = {score.agent_id_hash: score.verdict(threshold) for score in scores}
+    unseen = [one for score in scores for one in score.raised if one.seen is None]
     raised = {
-        kind: dict(
-            Counter(
-                one.name
-                for s in scores
-                for one in s.raised
-                if one.is_red_flag == is_red_flag and one.seen is None
-            ).most_common()
-        )
+        kind: dict(Counter(one.name for one in unseen if one.is_red_flag == is_red_flag).most_common())
         for kind, is_red_flag in (("alerts", False), ("red_flags", True))
     }
     spreads = spreads_of(scores)
