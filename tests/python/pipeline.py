@@ -7,7 +7,7 @@ import json
 import os
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -33,7 +33,7 @@ from ciris_scoring.lab.embedded import SCHEMA
 from nasty_fleet import oversized
 from reference.attribution import PARTS
 from reference.marts import KEYS, Reference, Rows, attribution_rows
-from reference.record import Fleet
+from reference.record import WINDOWS, Fleet, Window
 
 REPOSITORY = Path(__file__).parents[2]
 SOURCES = ("covenant_traces", "wbd_deferrals", "covenant_public_keys")
@@ -138,9 +138,10 @@ def score(
     cli_vars: Mapping[str, Any] | None = None,
     *,
     full_refresh: bool = False,
+    project_dir: Path = REPOSITORY,
 ) -> None:
     """Run the scoring job in this process."""
-    project = load_project(REPOSITORY, profiles_dir, cli_vars=cli_vars)
+    project = load_project(project_dir, profiles_dir, cli_vars=cli_vars)
     moment = as_of if isinstance(as_of, str) else as_of.isoformat()
     with kept_parsed(profiles_dir, cli_vars):
         run(project, moment, full_refresh=full_refresh, allow_rescoring=full_refresh)
@@ -219,6 +220,7 @@ def differences_from_reference(
     period: str = "day",
     as_ofs: Iterable[datetime] | None = None,
     parameters: Mapping[str, Any] | None = None,
+    windows: Sequence[Window] = WINDOWS,
 ) -> list[str]:
     """Return all differences between the published marts and the reference implementation.
 
@@ -228,13 +230,15 @@ def differences_from_reference(
     connection.execute("set timezone = 'UTC'")
     length = timedelta(**{f"{period}s": 1})
     wanted = sorted(_all_as_ofs(connection) if as_ofs is None else set(as_ofs))
-    fleet = Fleet(*read_sources(connection), run_as_of, parameters, length)
+    fleet = Fleet(*read_sources(connection), run_as_of, parameters, length, windows)
     expected = Reference(fleet).rows(wanted)
     assert any(row["capacity_score"] is not None for row in expected["fct_capacity_scores"].values())
     wrong = _wrong_rows(connection, expected, wanted)
     wrong += _wrong_counts(connection, fleet.data_quality())
     wrong += _wrong_verdicts(connection, wanted)
-    return wrong + attribution_differences(connection, length, lambda _: parameters or {}, as_ofs=wanted)
+    return wrong + attribution_differences(
+        connection, length, lambda _: parameters or {}, as_ofs=wanted, windows=windows
+    )
 
 
 def _wrong_rows(
@@ -289,6 +293,7 @@ def attribution_differences(
     period: timedelta,
     parameters_of: Callable[[str], Mapping[str, Any]],
     as_ofs: Iterable[datetime] | None = None,
+    windows: Sequence[Window] = WINDOWS,
 ) -> list[str]:
     """Return all differences of the published attribution and score changes from the reference implementation.
 
@@ -298,7 +303,8 @@ def attribution_differences(
     :param as_ofs: as-ofs to compare; None for all.
     """
     wanted = sorted(_all_as_ofs(connection) if as_ofs is None else as_ofs)
-    read = [t - length for t in wanted for length in (timedelta(), period, *map(timedelta, (7, 30)))]
+    lengths = (timedelta(), period, *(timedelta(window.days) for window in windows))
+    read = [t - length for t in wanted for length in lengths]
     scores = _by_key(connection, "fct_capacity_scores", read)
     for row in scores.values():
         row["components"] = {"s_score": row["s_score"]}

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ciris_scoring.lab.simulation.sample import SAMPLE
-from conftest import Database
+from ciris_scoring.project_files import copy_project
+from conftest import REPOSITORY, Database
 from nasty_fleet import START, nasty_fleet
-from pipeline import differences_from_reference, load_rows, score
+from pipeline import differences_from_reference, insert_rows, load_rows, score
+from reference.record import Window
 
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")  # numpy warns of overflow and 0/0
 
@@ -138,3 +142,41 @@ def test_random_fleet_by_hour_equals_reference(database: Database) -> None:
 def test_random_fleet_with_other_parameters_equals_reference(database: Database, seed: int) -> None:
     """FLEETS sets the number of fleets, every other one by hour (`make soak`)."""
     assert wrong(database, seed, OTHER_PARAMETERS, ("day", "hour")[seed % 2], days=12) == []
+
+
+def test_other_windows_equal_reference_in_increments(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The alert `broken_chain` reads 150 days for a window of 60 days, more than the 132 days of the steady score.
+
+    Audit numbers of one agent are missing on 16 days that only the alert reads, and on 12 days of the window.
+    """
+    windows = (Window(3, 5, 40), Window(60, 30, 10))
+    copy_project(REPOSITORY, tmp_path / "project")
+    seed = tmp_path / "project/seeds/scoring_windows.csv"
+    heading = seed.read_text().splitlines()[0]
+    seed.write_text("\n".join([heading, *(",".join(map(str, window)) for window in windows)]) + "\n")
+    monkeypatch.setenv("DBT_TARGET_PATH", str(tmp_path / "target"))
+    end = START + timedelta(days=170)
+    gaps = [day < 16 or 100 <= day < 112 for day in range(170) for _ in range(3)]
+    traces = [
+        {
+            "agent_id_hash": "gaps",
+            "trace_id": str(n),
+            "timestamp": START + n * timedelta(hours=8),
+            "audit_sequence_number": number,
+        }
+        for n, number in enumerate(itertools.accumulate(1 + gap for gap in gaps))
+    ]
+    parameters = {"chain_gap_z": 2}
+    with database.connect() as connection:
+        load_rows(connection, nasty_fleet(5, agents=2, days=170, traces_per_day=3))
+        insert_rows(connection, "covenant_traces", traces)
+        for as_of in (end - timedelta(days=20), end):
+            variables = {"ciris_scoring_parameters": parameters}
+            score(database.profiles_dir, as_of, variables, project_dir=tmp_path / "project")
+        as_ofs = [end - timedelta(days=days) for days in (*range(26), 109, 167)]
+        wrong = differences_from_reference(
+            connection, end, as_ofs=as_ofs, parameters=parameters, windows=windows
+        )
+    assert wrong == []

@@ -12,8 +12,6 @@ from psycopg import sql
 
 from ciris_scoring.lab.embedded import write_profile
 from ciris_scoring.statistics.blocks import blocks
-from ciris_scoring.statistics.inputs import Parameters, Window
-from ciris_scoring.statistics.setting import Setting
 from conftest import Database
 from nasty_fleet import START, nasty_fleet
 from pipeline import load_rows
@@ -94,8 +92,3 @@ def test_order_of_rows_on_disk_does_not_change_results(database, connection):
         )
     rebuild(database)
     assert connection.execute(WINDOWS).fetchall() == before
-
-
-def test_horizon_contains_the_days_with_which_gaps_of_a_long_window_are_compared():
-    setting = Setting(Parameters(), (Window(60, 30, 30),), timedelta(days=1), AS_OF, None)
-    assert setting.longest_horizon == timedelta(days=60 + 90)

@@ -9,9 +9,7 @@ from psycopg import sql
 from ciris_scoring.basics.as_of import PERIODS
 from ciris_scoring.basics.errors import StepError
 from ciris_scoring.statistics.inputs import Parameters, Window
-from ciris_scoring.statistics.long_run import TRACE_WINDOWS
 from ciris_scoring.statistics.session import Session
-from ciris_scoring.statistics.windows import GAP_DAYS
 
 
 class Setting(NamedTuple):
@@ -25,22 +23,15 @@ class Setting(NamedTuple):
     """As-of of the run, which is the last as-of that is scored."""
     cutoff: datetime | None
     """The run scores the as-ofs after this time; None if it scores all of them."""
+    longest_window: timedelta
+    """Length of the longest window."""
+    longest_horizon: timedelta
+    """Time before an as-of in which traces influence its row: the longest one of any window."""
 
     @property
     def periods_per_day(self) -> int:
         """Periods per day: 1 or 24."""
         return timedelta(days=1) // self.period
-
-    @property
-    def longest_window(self) -> timedelta:
-        """Length of the longest window."""
-        return timedelta(days=max(window.window_days for window in self.windows))
-
-    @property
-    def longest_horizon(self) -> timedelta:
-        """Longest lookback horizon of any window, of gaps, of the steady score and of changes."""
-        of_windows = (max(window.horizon_days, window.window_days + GAP_DAYS) for window in self.windows)
-        return timedelta(days=max(TRACE_WINDOWS[-1], *of_windows))
 
 
 def read_setting(session: Session, parameters: sql.SQL, windows: sql.SQL, run: sql.SQL) -> Setting:
@@ -66,15 +57,10 @@ def read_setting(session: Session, parameters: sql.SQL, windows: sql.SQL, run: s
             windows
         )
     )
-    [(scoring_period, as_of, cutoff)] = session.rows(
-        sql.SQL("select scoring_period, as_of, case when isfinite(cutoff) then cutoff end from {}").format(
-            run
-        )
+    [(scoring_period, *times)] = session.rows(
+        sql.SQL(
+            "select scoring_period, as_of, case when isfinite(cutoff) then cutoff end, longest_window, longest_horizon"
+            " from {}"
+        ).format(run)
     )
-    return Setting(
-        Parameters(**values),
-        tuple(Window(*row) for row in rows),
-        PERIODS[scoring_period],
-        as_of,
-        cutoff,
-    )
+    return Setting(Parameters(**values), tuple(Window(*row) for row in rows), PERIODS[scoring_period], *times)

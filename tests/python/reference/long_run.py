@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from reference.intervals import RATES, Days, fleet_effect, log_hours
-from reference.record import DAY, MEMORY_DAYS, WINDOWS, Agent, Window, floor
+from reference.record import DAY, MEMORY_DAYS, Agent, Window, floor
 from reference.scoring import norm
 
 TRACE_WINDOWS = (3, 7, 14, 28, 56, 90, 132)
@@ -196,7 +196,8 @@ def long_runs(
     days = Days(agent.periods, t, MEMORY_DAYS, agent.fleet.per_day)
     found = {name: _rate(days, name, correlations, p) for name in RATES}
     found["ece"] = _ece(days, correlations["ece"])
-    return {window: _with_events(found, Events(agent, end), window.days, cv, p) for window in WINDOWS}
+    windows = agent.fleet.windows
+    return {window: _with_events(found, Events(agent, end), window.days, cv, p) for window in windows}
 
 
 def _with_events(found: dict[str, Estimate], events: Events, w: int, cv: float, p: Any) -> LongRun:

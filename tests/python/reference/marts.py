@@ -14,7 +14,7 @@ from typing import Any
 from reference import attribution
 from reference.intervals import bounds, of_fleet
 from reference.long_run import LongRun, behaviour_change, events_change, long_runs
-from reference.record import DAY, METRICS, WINDOWS, Agent, Fleet, Window
+from reference.record import DAY, METRICS, Agent, Fleet, Window
 from reference.scoring import COLUMNS, category, norm, score
 
 SCORE_KEY = ("agent_id_hash", "as_of", "window_days")
@@ -66,12 +66,12 @@ class Reference:
         for end in as_ofs:
             changes: dict[str, dict[str, Any]] = {}
             lasting: dict[str, dict[Window, LongRun]] = {}
-            correlations, cv = self.shared(end, WINDOWS[0])
+            correlations, cv = self.shared(end, self.fleet.windows[0])
             for name, agent in agents:
                 if self.fleet.has_as_of(agent, end):
                     lasting[name] = long_runs(agent, end, correlations, cv)
                     changes[name] = behaviour_change(agent, end, correlations) | events_change(agent, end, cv)
-            for window in WINDOWS:
+            for window in self.fleet.windows:
                 for name, agent in agents:
                     key = (name, end, window.days)
                     for kind, severity, value in self._alerts(agent, end, window, changes.get(name, {})):

@@ -10,7 +10,7 @@ import hashlib
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -438,13 +438,16 @@ class Fleet:
         run_as_of: datetime,
         parameters: Mapping[str, Any] | None,
         period: timedelta,
+        windows: Sequence[Window] = WINDOWS,
     ) -> None:
         self.p = DEFAULTS | dict(parameters or {})
-        self.period, self.per_day = period, DAY // period
+        self.period, self.per_day, self.windows = period, DAY // period, windows
         self.run_end = floor(run_as_of, period)
         self.source = Source(traces, self.run_end)
         firsts = [found[0]["timestamp"] for found in self.source.traces.values()]
-        self.origin = floor(min(firsts, default=self.run_end), period) - MEMORY_DAYS * DAY
+        # Alerts compare the gaps of a window with those of the 90 days before it.
+        memory = max(MEMORY_DAYS, *(one.days + max(one.baseline_days, 90) for one in windows))
+        self.origin = floor(min(firsts, default=self.run_end), period) - memory * DAY
         self.n_periods = self.index(self.run_end)
         self.registry: dict[str, list[datetime]] = defaultdict(list)
         for row in keys:
