@@ -61,6 +61,8 @@ def _end(ctx: click.Context, error: CirisError) -> NoReturn:
 
 
 PATH = UsablePath(allow_dash=True)
+STEP_DAYS = 30
+"""Days of traces of a step of a backfill, unless --step-days names another number."""
 json_flag = click.option(
     "--json", "for_machines", is_flag=True, help="Print a JSON object with full precision instead of text."
 )
@@ -104,9 +106,7 @@ def main() -> None:
 @click.option(
     "--step-days",
     type=click.IntRange(min=1),
-    default=30,
-    show_default=True,
-    help="Backfill: days of traces per step. Fewer days need less memory and disk.",
+    help=f"Backfill: days of traces per step. Fewer days need less memory and disk. [default: {STEP_DAYS}]",
 )
 @click.option(
     "--restart", is_flag=True, help="Backfill: start again, even if a backfill of this range is unfinished."
@@ -157,7 +157,7 @@ def run(
     full_refresh: bool,
     first: str | None,
     last: str | None,
-    step_days: int,
+    step_days: int | None,
     restart: bool,
     allow_rescoring: bool,
     batches: tuple[Path, ...],
@@ -209,6 +209,15 @@ def run(
                     "Name a file, or print the report afterwards: ciris-scoring report --output -",
                 )
             check_place(report_file)
+        if keys and not batches:
+            raise InputError(
+                "--keys is only used with --from-batches.", "Leave it out, or give --from-batches."
+            )
+        for option, value in (("--restart", restart), ("--step-days", step_days)):
+            if value and not (first or last):
+                raise InputError(
+                    f"{option} is only used with --from and --to.", "Leave it out, or give a range."
+                )
         if first or last:
             if not (first and last):
                 raise InputError(
@@ -219,7 +228,9 @@ def run(
                     "--from and --to cannot be combined with --as-of, --full-refresh, --embedded or --from-batches.",
                     "Leave these options out.",
                 )
-            job.run_backfill(place.project(), first, last, step_days=step_days, restart=restart, **options)
+            job.run_backfill(
+                place.project(), first, last, step_days=step_days or STEP_DAYS, restart=restart, **options
+            )
         elif batches:
             if place.embedded or place.target or place.profiles_dir:
                 raise InputError(
@@ -233,12 +244,6 @@ def run(
                 batches, keys, place.project_dir, cli_vars, as_of, full_refresh=full_refresh, **options
             ):
                 sys.exit(2)
-        elif keys:
-            raise InputError(
-                "--keys is only used with --from-batches.", "Leave it out, or give --from-batches."
-            )
-        elif restart:
-            raise InputError("--restart is only used with --from and --to.", "Leave it out, or give a range.")
         elif place.embedded:
             project = place.project()
             from ciris_scoring.lab.run import run_embedded
