@@ -516,7 +516,7 @@ def test_answer_stays_cached_until_a_publication(client, marts):
 
 
 def test_answers_are_not_kept_while_a_run_is_unfinished(client, marts):
-    """During a run and after one that failed or was killed, some marts may be old and others new."""
+    """While a run is unfinished, and after it has failed or was killed, some marts may be old and others new."""
     seen: set[str] = set()
 
     def new_tags() -> int:

@@ -84,7 +84,7 @@ def test_marts_are_in_the_schemas_of_the_root_project(consumer):
 
 
 def test_views_survive_runs(consumer):
-    """The root project has views of its own on our tables and views. If dbt replaced ours, it would drop its views."""
+    """When dbt replaces a relation, it drops the views that read it. The root project has views that read ours."""
     consumer.database.execute("create schema of_their_own")
     consumer.database.execute(
         """
@@ -289,7 +289,7 @@ def test_settings_of_the_root_are_refused_before_anything_is_written(consumer, b
 
 @pytest.mark.parametrize(("value", "options"), [(True, []), (False, ["--full-refresh"])])
 def test_a_full_refresh_of_some_nodes_is_refused(build_with, value, options):
-    """If it were not refused, the other nodes would be built incrementally."""
+    """A full refresh of some nodes would build the other nodes incrementally."""
     said = build_with(
         {"models": {"ciris_scoring": {"marts": {"+schema": "trust", "+full_refresh": value}}}}, *options
     )

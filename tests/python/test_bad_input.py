@@ -58,7 +58,7 @@ def saved(database: Database) -> Iterator[str]:
 
 
 def restore(database: Database, copy: str) -> None:
-    """Restore a saved state. The database keeps its name, because dbt would parse the project again for another."""
+    """Restore a saved state. The database keeps its name, because dbt would parse the project again for a new name."""
     administer(database.server, f"drop database {database.name} with (force)")
     administer(database.server, f"create database {database.name} template {copy} strategy file_copy")
 
@@ -153,7 +153,7 @@ class Dbt:
 
 
 def refusal(result: Result | Dbt, exit_code: int | None = None) -> str:
-    """Return what a command that failed says: the error and the hint of `ciris-scoring`, or the output of dbt."""
+    """Return the message of a failed command: the error and the hint of `ciris-scoring`, or the output of dbt."""
     if isinstance(result, Dbt):
         assert not result.succeeded
         return result.said

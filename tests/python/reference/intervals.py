@@ -240,8 +240,8 @@ class Bounded(NamedTuple):
 def drift_bounds(
     parts: tuple[Days, Days], correlations: Mapping[str, float], p: Any, z_worse: float, z_better: float
 ) -> Bounded | None:
-    """Return drift by the chi-square of the three divergences, or None if no metric is measurable. The design effect is
-    the mean of those of the metrics."""
+    """Return drift by the chi-square of the three divergences, or None if no metric is measurable. Its design effect is
+    the mean over the metrics."""
     y = divergences = null = slope = limit_of_slope = 0.0
     corrected, effects = [], []
     for k, metric in enumerate(METRICS):

@@ -424,7 +424,7 @@ def behaviour_change(agent: Agent, end: datetime, correlations: dict[str, float]
 
 
 def with_weeks(daily: float, y: np.ndarray, n: np.ndarray) -> float:
-    """Return a design effect of days, or that of the twelve weeks before the last 42 days if it is larger."""
+    """Return the larger one of two design effects: of days, and of the twelve weeks before the last 42 days."""
     y, n = (counts[-RECENT - 84 : -RECENT].reshape(12, 7).sum(axis=1) for counts in (y, n))
     return max(daily, _shrunk(y, n, daily, _variance(y, n)))
 
