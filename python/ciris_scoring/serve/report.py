@@ -2,13 +2,13 @@
 
 import json
 import os
-import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
-from uuid import uuid4
 
 import psycopg
 
@@ -166,20 +166,20 @@ def write(text: str, file: Path) -> None:
                 stream.write(text)
             return
         file = _real(file)
-        partial = file.with_name(f".{file.name[:40]}.{uuid4().hex}")
-        with partial.open("x", encoding="utf-8", newline="\n") as stream:
-            temporary = partial
-            if file.exists():
-                shutil.copymode(file, partial)
+        descriptor, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name[:40]}.")
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as stream:
             stream.write(text)
-        os.replace(partial, file)
+        mode = file.stat().st_mode & 0o777 if file.exists() else 0o666 & ~_umask()
+        os.chmod(temporary, mode)
+        os.replace(temporary, file)
     except OSError as error:
         raise CirisError(
             f"The report cannot be written to {file}: {error.strerror}.", "Make room, or name another file."
         ) from error
     finally:
         if temporary is not None:
-            temporary.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):
+                os.unlink(temporary)
 
 
 def _real(file: Path) -> Path:
@@ -195,3 +195,9 @@ def _is_special(file: Path) -> bool:
     folder = Path(os.path.realpath(file.parent))
     is_open_file = file.is_symlink() and (folder == Path("/dev") or folder.is_relative_to("/proc"))
     return file.exists() and (is_open_file or not file.is_file())
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
