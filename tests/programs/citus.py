@@ -252,10 +252,7 @@ def test_steps_of_docs_scaling_convert_a_server_to_a_cluster(connection, tmp_pat
         moved.variables["ciris_distribution"] = "citus"
         with pytest.raises(CirisError, match="is a table of one server, .* --full-refresh --allow-rescoring"):
             moved.score(last)
-        for as_of, options in [
-            (last, {"full_refresh": True, "allow_rescoring": True}),
-            (last + timedelta(days=1), {}),
-        ]:
+        for as_of, options in [(last, {"full_refresh": True}), (last + timedelta(days=1), {})]:
             for one in (moved, plain):
                 one.score(as_of, **options)
             assert differences_of(connection) == []
