@@ -16,7 +16,7 @@ import pytest
 from ciris_scoring import init as init_module
 from ciris_scoring.basics.project import load_project
 from ciris_scoring.project_files import PARTS
-from command_line import PROGRAMS, invoke, printed
+from command_line import PROGRAMS, invoke, printed, succeeded
 from conftest import REPOSITORY
 
 
@@ -46,8 +46,7 @@ def test_wheel_contains_the_project_and_nothing_else(tmp_path):
 
 def test_project_that_init_writes_can_be_loaded_and_is_not_overwritten(tmp_path):
     folder = tmp_path / "new"
-    done = invoke("init", folder)
-    assert done.exit_code == 0, done.output
+    done = succeeded(invoke("init", folder))
     assert "ciris-scoring run --embedded" in done.stdout
     project = load_project(folder, folder)
     assert project.variables["source_schema"] == "cirislens"

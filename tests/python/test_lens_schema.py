@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import SAMPLE
-from command_line import at, invoke, refused
+from command_line import command, refused
 from conftest import Database
 from test_bad_input import dbt, marts
 
@@ -43,7 +43,7 @@ def test_tables_of_a_lens_are_read_by_their_older_and_newer_names(sample_copy: D
         )
         for older in RENAMED:
             connection.execute(f"drop view cirislens.{older}")
-    error, _ = refused(invoke("run", *at(sample_copy)))
+    error, _ = refused(command(sample_copy, "run"))
     assert (
         "--vars '{ciris_covenant_traces_table: accord_traces, ciris_covenant_public_keys_table: "
         "accord_public_keys, ciris_covenant_trace_batches_table: accord_trace_batches}'" in error

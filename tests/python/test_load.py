@@ -22,7 +22,7 @@ from ciris_scoring.audit.store import VERIFICATION_TABLE
 from ciris_scoring.audit.strict_json import KEYS_LIMIT
 from ciris_scoring.basics.project import Project, load_project
 from ciris_scoring.basics.source_schema import SOURCE_TABLES, TRACE_COLUMNS
-from command_line import command
+from command_line import command, succeeded
 from conftest import DATA, REPOSITORY, Database
 from signed_batches import (
     GENERATIONS,
@@ -109,8 +109,7 @@ def test_every_generation_is_verified_and_loaded(every_database, tmp_path):
     agents = [Agent(generation, seed) for seed, generation in enumerate(GENERATIONS)]
     sent = [agent.trace() for agent in agents for _ in range(2)]
     write(tmp_path / "in", "batch.json", batch(sent, deferral(agents[0]), {"event_type": "startup"}))
-    result = command(database, "load", tmp_path / "in", "--keys", write_keys(tmp_path, *agents))
-    assert result.exit_code == 0, result.output
+    result = succeeded(command(database, "load", tmp_path / "in", "--keys", write_keys(tmp_path, *agents)))
     assert verifications(database) == {
         trace["trace_id"]: (True, agent.generation.rule)
         for agent in agents for trace in sent if trace["agent_id_hash"] == agent.hash
@@ -145,8 +144,7 @@ def test_every_kind_of_file_is_read(database, project, tmp_path):
     summary = load(project, [folder], [keys])
     assert (summary.files, summary.batches, summary.new, summary.n_problems) == (7, 8, 8, 0)
     for given in (json.dumps(one[8], indent=1), "\n".join(map(json.dumps, one[9:]))):
-        result = command(database, "load", "-", "--keys", keys, given=given.encode())
-        assert result.exit_code == 0, result.output
+        succeeded(command(database, "load", "-", "--keys", keys, given=given.encode()))
     assert len(traces(database)) == 12
 
 
@@ -325,8 +323,7 @@ def test_seals_beside_batches_are_skipped(database, tmp_path):
     (folder / "ceg-seal-th_1.json.gz").write_bytes(seal)
     write(folder, "all.jsonl", json.dumps(json.loads(gzip.decompress(seal))).encode())
     for _ in range(2):
-        result = command(database, "load", folder, "--keys", write_keys(tmp_path, agent))
-        assert result.exit_code == 0, result.output
+        result = succeeded(command(database, "load", folder, "--keys", write_keys(tmp_path, agent)))
         assert "Other events: 2 ceg_seal" in result.output
     assert len(traces(database)) == 1
     assert command(database, "audit", folder, "--keys", tmp_path / "keys.json").exit_code == 0

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 
 import psycopg
 import pytest
-from click.testing import Result
 from starlette.testclient import TestClient
 
-import command_line
 from ciris_scoring.basics.project import load_project
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.serve.api.settings import Settings
+from command_line import command, refused
 from conftest import REPOSITORY, Database
 from serving import SCORING, asking, opened, reader
 
@@ -45,17 +44,13 @@ def seed(connection: psycopg.Connection, *rows: tuple[object, ...], schema: str 
         connection.execute(f"insert into {schema}.permissions values (%s, %s, %s)", row)
 
 
-def asked(sample: Database, *arguments: str) -> Result:
-    return command_line.invoke(*arguments, *command_line.at(sample))
-
-
 def test_without_seed_there_is_one_permission_without_name(client, sample_copy):
     answer = client.get(f"{SCORING}/permissions").json()
     assert answer["permissions"] == [{"name": None, "threshold": 0.6, "window_days": 7}]
     assert "aria-label=Permissions" not in client.get("/").text
-    assert "14 agents; for a threshold of 0.6: " in asked(sample_copy, "fleet").stdout
-    assert "\nVerdict at 0.6: " in asked(sample_copy, "explain", "Link").stdout
-    _, hint = command_line.refused(asked(sample_copy, "fleet", "--permission", "Tool use"), 2)
+    assert "14 agents; for a threshold of 0.6: " in command(sample_copy, "fleet").stdout
+    assert "\nVerdict at 0.6: " in command(sample_copy, "explain", "Link").stdout
+    _, hint = refused(command(sample_copy, "fleet", "--permission", "Tool use"), 2)
     assert "docs/deciding.md" in hint
 
 
@@ -90,8 +85,8 @@ def test_api_pages_and_commands_show_permissions(client, connection, sample_copy
         ("fleet", "--permission", "Autonomy"): "of 30 days, 14 agents; for Autonomy, a threshold of 0.85: ",
         ("explain", "Link", "--permission", "Autonomy"): "\nVerdict for Autonomy at 0.85: withhold",
     }.items():
-        assert said in asked(sample_copy, *arguments).stdout
-    assert asked(sample_copy, "report", "--output", "-").stdout.count("<p class=facts>Tool use: <b") == 14
+        assert said in command(sample_copy, *arguments).stdout
+    assert command(sample_copy, "report", "--output", "-").stdout.count("<p class=facts>Tool use: <b") == 14
 
 
 @pytest.mark.parametrize(
@@ -109,7 +104,7 @@ def test_api_pages_and_commands_show_permissions(client, connection, sample_copy
 )  # fmt: skip
 def test_wrong_row_is_named_with_value_and_remedy(connection, sample_copy, rows, words):
     seed(connection, *rows)
-    error, hint = command_line.refused(asked(sample_copy, "fleet"))
+    error, hint = refused(command(sample_copy, "fleet"))
     assert words in error and "dbt seed" in hint
 
 
@@ -130,11 +125,11 @@ def test_another_table_called_permissions_is_not_read(client, connection):
 def test_refusal_of_a_reader_without_right_names_the_grant(connection, sample_copy, tmp_path):
     seed(connection, TOOL_USE, schema=BESIDE_SEEDS)
     with reader(sample_copy, "onlooker", tmp_path) as onlooker:
-        error, hint = command_line.refused(asked(onlooker, "fleet"))
+        error, hint = refused(command(onlooker, "fleet"))
         assert f"no right to read {BESIDE_SEEDS}.permissions" in error
         assert f"grant select on {BESIDE_SEEDS}.permissions" in hint
         connection.execute(
             f"grant usage on schema {BESIDE_SEEDS} to onlooker;"
             f"grant select on {BESIDE_SEEDS}.permissions to onlooker"
         )
-        assert "for Tool use, " in asked(onlooker, "fleet").stdout
+        assert "for Tool use, " in command(onlooker, "fleet").stdout

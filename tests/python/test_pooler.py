@@ -17,7 +17,7 @@ import pytest
 from ciris_scoring.basics.errors import DatabaseError
 from ciris_scoring.basics.project import load_project
 from ciris_scoring.lab.embedded import Server, write_profile
-from command_line import at, invoke, refused
+from command_line import command, refused, succeeded
 from conftest import REPOSITORY, Database
 from pipeline import wait_until
 from serving import opened
@@ -86,15 +86,13 @@ def test_pooler_in_session_mode_changes_nothing(small_fleet: Database, tmp_path:
     has the settings and prepared statements of earlier clients.
     """
     with pooled(small_fleet, tmp_path, "session", "server_reset_query =") as behind:
-        result = run(behind, as_of=NEWEST)
-        assert result.exit_code == 0, result.output
+        succeeded(run(behind, as_of=NEWEST))
         plain = dbt(behind, "build", variables={"ciris_as_of": NEWEST})
         assert plain.succeeded, plain.said
         with opened(load_project(REPOSITORY, behind.profiles_dir)) as api:
             for _ in range(8):  # psycopg prepares a statement after five executions
                 assert api.read(lambda connection: connection.execute("select 1").fetchone()) == (1,)
-        report = invoke("report", *at(behind), "--output", tmp_path / "report.html")
-        assert report.exit_code == 0, report.output
+        succeeded(command(behind, "report", "--output", tmp_path / "report.html"))
 
 
 def test_pooler_that_shares_sessions_is_refused_at_once(small_fleet: Database, tmp_path: Path) -> None:
@@ -102,9 +100,9 @@ def test_pooler_that_shares_sessions_is_refused_at_once(small_fleet: Database, t
     with pooled(small_fleet, tmp_path, "transaction", "ignore_startup_parameters = options") as behind:
         place = f"{behind.server.socket_folder}:{PORT} is reached through a pooler (PgBouncer"
         for arguments in (("run", "--as-of", NEWEST), ("report",), ("explain", "x")):
-            error, hint = refused(invoke(*arguments, *at(behind)))
+            error, hint = refused(command(behind, *arguments))
             assert place in error and "pool_mode = session" in hint
-        checked = invoke("check", *at(behind))
+        checked = command(behind, "check")
         assert checked.exit_code == 1 and place in checked.stdout
         plain = dbt(behind, "build", variables={"ciris_as_of": NEWEST})
         assert not plain.succeeded

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from ciris_scoring.lab.embedded import SCHEMA
+from command_line import succeeded
 from conftest import Database
 from test_bad_input import built, dbt, run
 
@@ -48,8 +49,7 @@ def readers(database: Database) -> set[frozenset[str]]:
 
 def test_a_reader_may_read_only_the_marts(small_fleet, roles, monkeypatch) -> None:
     monkeypatch.setenv("CIRIS_MART_READERS", roles["bi"])
-    result = run(small_fleet, as_of=NEWEST)
-    assert result.exit_code == 0, result.output
+    succeeded(run(small_fleet, as_of=NEWEST))
     with small_fleet.connect() as connection:
         relations = connection.execute(
             """

@@ -12,7 +12,7 @@ from ciris_scoring.basics.errors import DatabaseError
 from ciris_scoring.basics.project import load_project
 from ciris_scoring.basics.source_schema import SOURCE_TABLES, create_source_tables
 from ciris_scoring.lab.embedded import Server
-from command_line import at, invoke
+from command_line import command
 from conftest import REPOSITORY
 from other_roles import Roles, two_roles
 
@@ -74,7 +74,7 @@ def roles(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -
 
 def faults(roles: Roles) -> list[str]:
     """Return the faults that `check` finds."""
-    result = invoke("check", *at(roles.database), "--json")
+    result = command(roles.database, "check", "--json")
     found = [fault["message"] for fault in json.loads(result.stdout)["faults"]]
     assert result.exit_code == (1 if found else 0)
     return found

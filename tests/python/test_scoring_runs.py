@@ -26,6 +26,7 @@ from ciris_scoring.job.after_run import AfterRun
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import SAMPLE
 from ciris_scoring.serve.pages import pages
+from command_line import succeeded
 from conftest import Database
 from pipeline import MARTS, score
 from test_bad_input import dbt
@@ -156,8 +157,7 @@ def invoke(database: Database, *arguments: str) -> Result:
 
 
 def test_json_summarizes_a_run_however_it_ends(small_fleet, marts, nothing_to_build):
-    done = invoke(small_fleet, "--json")
-    assert done.exit_code == 0, done.output
+    done = succeeded(invoke(small_fleet, "--json"))
     summary, run = json.loads(done.stdout), newest(marts)
     assert (run["command"], run["outcome"], run["exit_code"], run["message"]) == ("run", "published", 0, None)
     assert summary.pop("new_alerts") == []

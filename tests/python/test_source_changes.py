@@ -13,7 +13,7 @@ import pytest
 from ciris_scoring.basics.connection import one_row
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.project_files import copy_project
-from command_line import at, invoke
+from command_line import at, invoke, succeeded
 from conftest import REPOSITORY
 from test_bad_input import NEWEST, dbt, run
 
@@ -84,8 +84,7 @@ def test_changed_code_checks_traces_again(restored, tmp_path: Path):
         """
 
     def run_copy() -> str:
-        result = invoke("run", *at(restored, project), "--as-of", NEWEST)
-        assert result.exit_code == 0, result.output[-2000:]
+        result = succeeded(invoke("run", *at(restored, project), "--as-of", NEWEST))
         return " ".join(result.stderr.split())
 
     said = "The code that checks traces has changed since the last run"

@@ -12,6 +12,7 @@ from psycopg import sql
 
 from ciris_scoring.lab.embedded import write_profile
 from ciris_scoring.statistics.blocks import blocks
+from command_line import succeeded
 from conftest import Database
 from nasty_fleet import START, nasty_fleet
 from pipeline import load_rows
@@ -47,8 +48,7 @@ def database(module_database: Database) -> Database:
     write_profile(database.profiles_dir, database.server, database=database.name, schema=SCHEMA)
     with database.connect() as connection:
         load_rows(connection, fleet)
-    result = run(database, as_of=AS_OF.isoformat())
-    assert result.exit_code == 0, result.output
+    succeeded(run(database, as_of=AS_OF.isoformat()))
     return database
 
 
