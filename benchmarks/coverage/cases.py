@@ -15,7 +15,8 @@ FLEET = 100
 """Agents in a fleet."""
 
 MOST_ICC = 0.04
-"""If days differ, the correlation of the traces of a day is drawn for each agent, uniformly from 0 to this value."""
+"""Largest correlation between traces of one day. In cases with `days_differ`, the correlation of each agent is drawn
+uniformly from 0 to this value; in other cases it is 0."""
 
 CORROBORATED = 0.8
 
@@ -101,7 +102,11 @@ def _every_day(values: Floats, days: int) -> Floats:
 
 
 def _traces_per_day(n: int, window: Window, agents: int, days: int, rng: np.random.Generator) -> Integers:
-    """Draw traces per day, (agents, days), with exactly n traces in each period of the window's length."""
+    """Draw numbers of traces per day, (agents, days).
+
+    The days are split, from the last day backwards, into blocks as long as the window. Each block has n traces. The
+    first block may be shorter, and has proportionally fewer.
+    """
     busy = rng.gamma(8.0, 1.0, (agents, days))
     traces = np.zeros((agents, days), dtype=np.int64)
     for last in range(days, 0, -window.window_days):

@@ -62,7 +62,7 @@ def measure_honest(seed: int, rounds: int = 2) -> list[Verdict]:
     ):
         fleet = simulate_fleet(rounds * len(PATHOLOGIES), days, n / 7, seed, END)
         who = {0: "nobody", 1: "all"}.get(one_in, f"one in {one_in}")
-        say(f"Honest agents, {n} traces, careless: {who}.")
+        say(f"Honest agents with {n} traces in 7 days. Agents that omit values at random: {who}.")
         with scored(careless(fleet, one_in) if one_in else fleet) as connection:
             [windows] = one_row(connection.execute("select count(*) from ciris.fct_capacity_scores"))
             query = """
@@ -73,7 +73,7 @@ def measure_honest(seed: int, rounds: int = 2) -> list[Verdict]:
         shares = {red_flag: raised.get(red_flag, 0) / windows for red_flag in SIGNS}
         rows.append({"careless": who, "traces": n, "windows": windows} | shares)
         most = max(SIGNS, key=shares.__getitem__)
-        what = f"false alarms of {most}, the most, {n} traces, careless: {who}"
+        what = f"most false alarms ({most}), {n} traces, agents that omit values at random: {who}"
         verdicts.append(compared(what, shares[most], most=MOST_FALSE))
     show(rows)
     return verdicts

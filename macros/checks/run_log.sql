@@ -103,8 +103,8 @@
   {%- for result in failed if result.node.resource_type == 'test' -%}
     {%- do failed_tests.append(literal(result.node.unique_id)) -%}
   {%- endfor -%}
-  {#- A run that lost its lock does not write here, because an error of this statement would hide the error that stopped
-      the run. -#}
+  {#- A run that lost its lock does not write here: write_under_lock would raise an error, which would hide the error
+      that stopped the run. -#}
   {%- set holder = setting('lock_holder_pid') -%}
   {%- set holders = run_query(run_lock_holders()).columns[0].values() | list -%}
   {%- if (other_lock_holders() if holder is none else holder not in holders) -%} {{ return('') }} {%- endif -%}

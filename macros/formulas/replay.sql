@@ -52,8 +52,9 @@
   end
 {%- endmacro %}
 
-{#- Comparison 3: a column agrees with the value in its component, which must have the JSON type `type`. Numbers may be
-    rounded to `decimals` (half away from zero, as numeric rounds). -#}
+{#- Comparison 3: a column equals the value that the trace's JSON components contain for it. The result is false if the
+    value does not have the JSON type `type`. With `decimals`, numbers also agree if they are equal after rounding to so
+    many decimals (half away from zero, as PostgreSQL rounds numeric). -#}
 {% macro replay_column(column, type, decimals=none) -%}
   {%- set value = 'json_' ~ column -%}
   {%- set typed = value ~ {'number': '::numeric', 'boolean': '::boolean', 'string': " #>> '{}'"}[type] -%}

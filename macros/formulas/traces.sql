@@ -22,7 +22,8 @@
   end
 {%- endmacro %}
 
-{#- Audit numbers that are missing in a gap, at most a billion, because two bigint numbers may be further apart. -#}
+{#- Number of audit numbers that are missing in a gap, at most a billion, because the difference of two bigint values may
+    not fit into bigint. -#}
 {% macro missing_numbers(sequence_number, previous_sequence_number) -%}
   least({{ sequence_number }}::numeric - {{ previous_sequence_number }} - 1, 1000000000)::bigint
 {%- endmacro %}

@@ -66,7 +66,7 @@ CASES = [
         },
     ),
     Case(
-        "2 the previous state after traces of the same time is that of the last one",
+        "2 if traces tie in time, the previous state is that of the highest audit number",
         [
             *traces(ago(5), audit_sequence_number=2, agent_name="Bea", trace_id="a"),
             *traces(

@@ -497,7 +497,8 @@ SHORT_HISTORIES = {
 
 
 def wrong(server: Server) -> Iterator[str]:
-    """Yield the differences after the short histories. The mutation tests call this function, too."""
+    """Run the short histories, and yield each difference of their tables from those of a first run, and each step that
+    died or survived against expectation. The mutation tests call this function, too."""
     for (source, period), steps in SHORT_HISTORIES.items():
         history = Healing(server, threads=1)
         with history.stack:

@@ -458,7 +458,7 @@ def agent_page(page: str, key: Mapping[str, Any]) -> Iterator[Shown]:
             column = "capacity_score_steady" if row[0].startswith("Score") else "capacity_score"
             yield Shown("scores", key, column, row[-2])
         elif row[0].startswith(("This week", "These 30 days")):
-            continue  # differences between the two scores
+            continue  # points between the score of the long run and that of the window
         elif len(row) == 4:
             yield Shown("fct_score_attribution", part, "points_lost", row[2])
         elif len(row) == 3 and part_of(row[0]):

@@ -140,7 +140,7 @@ def test_any_value_in_any_field_is_read_or_rejected(value, name):
         assert (len(read.rows), read.rejected.total()) in {(1, 0), (0, 1)}
 
 
-# --- signed content, and permitted differences in a batch ------------------------------------------------------------
+# --- signed values, and changes of a trace that keep its signature valid ---------------------------------------------
 
 NUMBERS = [
     2**53, 2**53 + 1, 9007199254740993, 2**60, 2**63, -(2**63), 2**64, 10**21, 10**30, 10**300,

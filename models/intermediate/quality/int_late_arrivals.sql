@@ -16,7 +16,7 @@ with scoring_run as (
 
 ),
 
--- Final traces that got events later: their scored state, and their present state in the source.
+-- Traces with final scores that got events later: their scored state, and their present state in the source.
 final_traces as (
 
     select
@@ -188,8 +188,8 @@ doubtful_keys as (
 
 ),
 
--- Final traces whose key check would have another result today. The optimization barrier makes PostgreSQL look traces
--- up by agent and time, whatever the planner expects.
+-- Traces with final scores whose signing key would be checked with another result today. The optimization barrier makes
+-- PostgreSQL look traces up by agent and time, whatever the planner expects.
 late_keys as (
 
     select

@@ -83,9 +83,8 @@ by_hash as (
 
 ),
 
--- Lengths of the agents' hashes. An agent's hash may be the beginning of the SHA-256 of a deferral's agent_id. Hashes
--- have few different lengths, so the beginning of each length is joined by equality. Hashes shorter than 8 characters
--- are not used.
+-- Lengths of the agents' hashes, 8 characters or more. An agent's hash may be the beginning of the SHA-256 of a
+-- deferral's agent_id. There are few lengths, so the SHA-256 is cut to each length and joined by equality.
 hash_lengths as (
 
     select distinct hash_length

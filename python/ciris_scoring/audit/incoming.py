@@ -18,7 +18,11 @@ LOADED_KEY = ("trace_id", "timestamp", "agent_id_hash")
 
 
 class Found(NamedTuple):
-    """A trace that is refused because of other traces: foreign key, conflicting content, or replayed signature."""
+    """A trace that is refused because of other traces.
+
+    Its signing key belongs to another agent, another content of the same trace is loaded, or its decision is loaded
+    under another id.
+    """
 
     batch_id: uuid.UUID
     origin: str

@@ -8,7 +8,11 @@ FIRST_YEAR, LAST_YEAR = 2000, 2099
 
 
 def read(value: object, name: str) -> str:
-    """Return an ISO 8601 time with a time zone and in the years 2000 to 2099 as text in UTC, or raise Rejected."""
+    """Return an ISO 8601 time, converted to UTC, as text.
+
+    :raises Rejected: the value is missing, is not an ISO 8601 time, has no time zone, or is not in the years 2000 to
+        2099.
+    """
     if value is None:
         raise Rejected(MISSING_FIELD, f"no {name}")
     if not isinstance(value, str):

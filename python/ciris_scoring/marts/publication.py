@@ -23,7 +23,7 @@ class Publication:
     """Newest as-of, or None if there is no score."""
     parameter_set_id: str
     window_days: list[int]
-    """Lengths of the published windows in ascending order. The first one is the reference window."""
+    """Lengths of the published windows in ascending order. The first one is the default."""
     min_traces: int
     low_capacity_threshold: float
 

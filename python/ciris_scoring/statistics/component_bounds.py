@@ -52,16 +52,19 @@ class Bounds(NamedTuple):
 
 
 class TwoCentred(NamedTuple):
-    """Confidence bounds whose two sides have different centres, because the estimate cannot be negative; (n,) each."""
+    """Confidence bounds of a quantity that is better the lower it is, and cannot be negative; (n,) each.
+
+    The upper and the lower bound are computed from different centres.
+    """
 
     centre: Floats
-    """Centre of the worse side, truncated at 0."""
+    """Centre from which the upper bound is computed, 0 or more."""
     upper: Floats
-    """Bound of the worse side."""
+    """Upper bound."""
     raw: Floats
-    """Centre of the better side, not truncated at 0."""
+    """Centre from which the lower bound is computed; may be negative."""
     raw_lower: Floats
-    """Bound of the better side, not truncated at 0."""
+    """Lower bound; may be negative."""
 
 
 def wilson(rate: Floats, n: Floats, level: Level, none: Booleans, every: Booleans) -> Bounds:

@@ -35,8 +35,8 @@ ICC_RANGE_OF_AN_AGENT = (-0.1, 1.0)
 """Range of a single agent's correlation within days, before averaging. Set by simulation."""
 
 EPISODE_CV = 1.8
-"""Coefficient of variation of the durations of episodes where the fleet has shown none (certainty.md §3). It has the
-weight ``FLEET_WEIGHT``."""
+"""Prior of the fleet's coefficient of variation of episode durations (certainty.md §3), with the weight
+``FLEET_WEIGHT``. It is the result if no agent has ``MIN_EPISODES`` recovered episodes."""
 
 MIN_EPISODES = 3
 """Smallest number of recovered episodes of an agent whose variation counts. Fewer say almost nothing about the
@@ -165,7 +165,7 @@ def fleet_effect(residuals: Residuals, icc: Floats) -> Floats:
 
 
 class HistogramEffect(NamedTuple):
-    """First two moments of the design-effect matrix V of each metric's histogram, (n, 3) each."""
+    """Design effect of each metric's histogram, and traces of its design-effect matrix V; (n, 3) each."""
 
     effect: Floats
     """Mean design effect of the bins, 1 or more."""

@@ -110,16 +110,16 @@ def event_changes(events: Events, present: Present, periods_per_day: int) -> Eve
 
 
 def longer(n: Sides, log_hours: Sides, squares_before: Floats, episode_cv: Floats) -> Floats:
-    """Compute the signed root of the likelihood ratio of longer durations: the root of ν ln(1 + t²/ν).
+    """Compute how much longer episodes are than before: √(ν ln(1 + t²/ν)), the root of a likelihood-ratio statistic.
 
     t is the t statistic of the two mean logarithms of durations, and ν the degrees of freedom of their variance
     (certainty.md §4, "Longer").
 
-    :param n: numbers of episodes, (n, windows) on each side.
+    :param n: numbers of episodes in each recent window and in the days before it, (rows, windows) each.
     :param log_hours: sums of the logarithms of their hours.
-    :param squares_before: (n, windows) sums of the squared logarithms of the hours of the episodes before the window.
-    :param episode_cv: (n, 1) the fleet's coefficient of variation of durations.
-    :returns: (n, windows); 0 without an episode on one of the sides, or if durations are not longer.
+    :param squares_before: (rows, windows) sums of the squared logarithms of hours before the recent window.
+    :param episode_cv: (rows, 1) the fleet's coefficient of variation of durations.
+    :returns: (rows, windows); 0 if episodes are not longer, or if the window or the days before it have no episode.
     """
     known = (n.now > 0) & (n.before > 0)
     now, before = (np.where(known, of, 1.0) for of in n)
@@ -136,7 +136,9 @@ def _log_term(count: Floats, expected: Floats) -> Floats:
 
 
 def excess(n: Floats, exposure: Floats, n_before: Floats, exposure_before: Floats) -> Floats:
-    """Compute the signed root of the likelihood ratio of two Poisson rates (certainty.md §4, "More often").
+    """Compute how much higher a Poisson rate is than before: the root of a likelihood-ratio statistic.
+
+    Source: certainty.md §4, "More often".
 
     :param n: events; all arrays and the result have one shape.
     :param exposure: days or trials in which they happened.
@@ -150,8 +152,9 @@ def excess(n: Floats, exposure: Floats, n_before: Floats, exposure_before: Float
 
 
 def share_rose(bad: Floats, n: Floats, bad_before: Floats, n_before: Floats) -> Floats:
-    """Compute the signed root of the likelihood ratio of two shares bad/n and bad_before/n_before (certainty.md §4,
-    "Judged worse").
+    """Compute how much larger the share bad/n is than bad_before/n_before: the root of a likelihood-ratio statistic.
+
+    Source: certainty.md §4, "Judged worse".
 
     :param bad: bad events, with fractions, of n trials; all arrays and the result have one shape.
     :returns: 0 where the share is not larger than before.

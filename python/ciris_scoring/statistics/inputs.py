@@ -123,7 +123,8 @@ class Parameters(NamedTuple):
 
     @property
     def penalties(self) -> dict[str, float]:
-        """Loss per unit of the two rates of C, λ_C and μ_C (scoring.md §3). The other rates lose −ln(1 − rate)."""
+        """Loss per unit of each rate of C: λ_C for `d_identity`, μ_C for `k_contradiction` (scoring.md §3). Any other
+        rate has the loss −ln(1 − rate)."""
         return {"d_identity": self.lambda_c, "k_contradiction": self.mu_c}
 
 

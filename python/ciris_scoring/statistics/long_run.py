@@ -78,9 +78,10 @@ VARIATION_UNITS = 2.0**40
 """Number of integer units that stand for a squared difference of 1 (certainty.md §4b, "Design effect")."""
 
 SPREAD = (0.63, 2.2)
-"""The log-normal's σ is multiplied by SPREAD[0] + SPREAD[1] · y², where y is the probability that any component changed
-in the last 14 days. Set by simulation, so that intervals contain the long run on 92 to 97 % of agent-days, and on 88 %
-or more of the agent-days in the 14 days after a change (docs/measuring.md, "A year")."""
+"""Factors of the σ of the log-normal distribution of the loss: it is multiplied by SPREAD[0] + SPREAD[1] · y², where y
+is the probability that any component changed in the last 14 days. Set by simulation, so that intervals contain the true
+score of the long run on 92 to 97 % of agent-days, and on 88 % or more in the 14 days after a change (docs/measuring.md,
+"A year")."""
 
 MOST_EPISODES = 20
 """Largest number of episodes in a window for which R is computed. A larger number counts as this number (certainty.md

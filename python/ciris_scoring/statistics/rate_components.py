@@ -14,7 +14,7 @@ from ciris_scoring.statistics.intervals import COMPONENTS, GOOD_SHARES, Interval
 from ciris_scoring.statistics.resilience import norm
 
 PARTS = tuple(one.component for one in COMPONENT_ROWS if one.has_design_effect)
-"""The rate components, in the order of the arrays."""
+"""Names of the nine rate components, in the order of the last axis of the arrays in :class:`RateComponents`."""
 
 LEAST_UNDER_LOGARITHM = 1e-9
 """Smallest argument of a logarithm, so that every loss is finite (certainty.md §4, "By window")."""
@@ -26,9 +26,9 @@ class RateComponents(NamedTuple):
     loss: Floats
     """−ln of the factor by which the component multiplies the score."""
     worse_sd: Floats
-    """Standard deviation of the loss, from the published bound towards a worse score."""
+    """Standard deviation towards a worse score: the loss at the worse published bound minus the loss, divided by z."""
     better_sd: Floats
-    """Standard deviation of the loss, from the published bound towards a better score."""
+    """Standard deviation towards a better score: the loss minus that at the better published bound, divided by z."""
 
 
 def rate_components(bounds: Intervals, parameters: Parameters) -> RateComponents:

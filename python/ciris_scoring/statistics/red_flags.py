@@ -202,7 +202,10 @@ def _passes(
     expected_share: Floats,
     ratio: Floats | None = None,
 ) -> Booleans:
-    """Return whether counts pass the thresholds of a rule. An unknown comparison does not pass."""
+    """Return whether counts pass all thresholds of a rule.
+
+    A threshold does not pass if its value is NaN, for example because there is no baseline.
+    """
     share = _ratio(found, of)
     passed: Booleans = found >= rule.found
     if rule.share is not None:

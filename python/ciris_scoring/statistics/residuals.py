@@ -34,8 +34,8 @@ EVENT_UNITS: Floats = np.array([1.0 / FIELDS_PER_TRACE if rate == "i_coverage" e
 """Traces per event of each rate: a missing field is a tenth of a trace."""
 
 PAIR_ROWS, PAIR_COLUMNS = np.triu_indices(N_BINS)
-"""Rows and columns of the 55 pairs of bins of a symmetric 10 × 10 matrix, in the order in which its products are
-stored."""
+"""Row and column indices of the upper triangle of a symmetric 10 × 10 matrix, with its diagonal: the 55 pairs of bins.
+``DaySums`` stores the products of the counts of two bins in this order."""
 
 PAIR_WEIGHTS: Floats = np.where(PAIR_ROWS == PAIR_COLUMNS, 1.0, 2.0)
 """Number of times that each pair occurs in the matrix."""

@@ -1,6 +1,7 @@
-"""Traces of a window with equal or close scores (certainty.md §5): equal pairs, and close plausibilities.
+"""Counts of pairs of traces with equal scores, and of traces with close plausibilities (certainty.md §5).
 
-The number of equal pairs of a window is not a sum over its periods, so the traces of each window are counted.
+The red flags `repeated_records` and `constant_value` compare these counts. They are not sums over scoring periods, so
+the traces of each window are counted.
 """
 
 from typing import NamedTuple
@@ -36,15 +37,17 @@ class Ties(NamedTuple):
     n_plausibilities: Integers
     """Traces with a plausibility."""
     n_close_plausibilities: Integers
-    """Largest number of these traces whose plausibilities differ by at most ``CLOSE``."""
+    """Largest number of traces of the window whose plausibilities differ by at most ``CLOSE``."""
     n_triples: Integers
     """Traces with all three scores."""
     equal_pairs: Integers
-    """Pairs of these traces with all three scores equal."""
+    """Pairs of traces in which all three scores are equal."""
     equal_plausibilities: Integers
-    """Pairs of these traces with equal plausibility."""
+    """Pairs of traces with all three scores whose plausibilities are equal."""
     equal_alignments: Integers
+    """The same for domain alignment."""
     equal_coherences: Integers
+    """The same for coherence."""
 
 
 def count_ties(scored: Scored, rows: Rows, windows: tuple[Window, ...], periods_per_day: int) -> Ties:
@@ -85,7 +88,8 @@ def count_ties(scored: Scored, rows: Rows, windows: tuple[Window, ...], periods_
 
 
 class _Values(NamedTuple):
-    """A value of each of m traces, numbered so that different agents never share a number."""
+    """Values of one score, or of all three scores together, of m traces. Each distinct value of an agent has a number.
+    Two agents never share a number."""
 
     period: Integers
     """(m,) scoring periods, ascending."""

@@ -364,8 +364,8 @@ class LensParameters(Described):
     decay_rate: float = Field(description="Share of the coherence state that decays per day.")
     signal_weight: float = Field(description="Weight of a corroborated coherence signal.")
     min_traces: int = Field(description="Minimum number of traces in the window for a score.")
-    default_window_days: int = Field(description="Length of the reference window in days.")
-    baseline_window_days: int = Field(description="Length of the reference window's baseline in days.")
+    default_window_days: int = Field(description="Length in days of the default window, the shortest one.")
+    baseline_window_days: int = Field(description="Length in days of the default window's baseline.")
     coherence_window_days: int = Field(description="Lookback horizon of the coherence state in days.")
 
 
@@ -396,7 +396,7 @@ class Parameters(Answer):
     exempt_actions: list[str] = Field(description="Actions that are not in `non_exempt_actions`.")
     categories: dict[Category, str] = Field(description="Guidance by category.")
     category_bounds: list[CategoryBounds] = Field(description="Categories, the lowest first.")
-    windows: list[Window] = Field(description="Windows, the reference window first.")
+    windows: list[Window] = Field(description="Windows, the shortest first.")
     rate_limit: RateLimit = Field(description="Limit of requests.")
 
 
