@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -45,8 +44,9 @@ def run_from(database: Database, folder: Path) -> Result:
         return invoke("run", "--from-batches", folder, *keys, "--project-dir", REPOSITORY)
 
 
-def test_run_from_batches_loads_and_scores(own_server, tmp_path):
-    """The exit code is 2 because of a forged trace."""
+def test_run_from_batches_loads_and_scores(own_server, tmp_path, monkeypatch):
+    """The exit code is 2 because of a forged trace. The command is started outside the project."""
+    monkeypatch.chdir(tmp_path)
     agents = [Agent(generation, seed) for seed, generation in enumerate(GENERATIONS)]
     forged = agents[0].trace()
     forged["components"][2]["data"]["csdma"]["plausibility_score"] = 0.99
@@ -56,8 +56,7 @@ def test_run_from_batches_loads_and_scores(own_server, tmp_path):
     result = run_from(own_server, folder)
     assert result.exit_code == 2, result.output
     assert "Fleet at 2026-06-02T00:00:00Z, window of 7 days, 8 agents" in result.stdout
-    profiles = os.path.relpath(tmp_path / "profiles")
-    assert f"ciris-scoring explain AGENT --profiles-dir {profiles}\n" in result.stdout
+    assert f"explain AGENT --profiles-dir profiles --project-dir {REPOSITORY}\n" in result.stdout
     assert "97 traces: 97 new." in result.stderr and "bad_signature" in result.stderr
     query = (
         "select agent_id_hash from ciris.fct_factor_components"

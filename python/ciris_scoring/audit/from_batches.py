@@ -14,7 +14,14 @@ from ciris_scoring.audit.load import load, report
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics.connection import connect, one_row
 from ciris_scoring.basics.errors import InputError
-from ciris_scoring.basics.project import BATCHES_FOLDER, STATE_FOLDER, Project, find_project, load_project
+from ciris_scoring.basics.project import (
+    BATCHES_FOLDER,
+    STATE_FOLDER,
+    Project,
+    find_project,
+    load_project,
+    project_option,
+)
 from ciris_scoring.basics.terminal import say
 from ciris_scoring.job.after_run import AfterRun
 from ciris_scoring.job.run import run
@@ -24,8 +31,8 @@ DATABASE = "ciris_batches"
 """Database for loaded batches. It is separate from the database of the sample, so that their traces are not mixed."""
 NEXT_STEPS = """
 The traces stay in the database {database} of the embedded PostgreSQL. Next steps:
-  ciris-scoring explain AGENT --profiles-dir {profiles}
-  ciris-scoring report --profiles-dir {profiles}
+  ciris-scoring explain AGENT --profiles-dir {place}
+  ciris-scoring report --profiles-dir {place}
   {psql}"""
 
 
@@ -64,8 +71,8 @@ def run_from_batches(
         as_of = _end_of_period(newest, project)
     run(project, as_of, full_refresh=full_refresh, allow_rescoring=allow_rescoring, after_run=after_run)
     if not after_run.for_machines:
-        place = shlex.quote(os.path.relpath(profiles))
-        click.echo(NEXT_STEPS.format(database=DATABASE, profiles=place, psql=server.psql_command(DATABASE)))
+        place = shlex.quote(os.path.relpath(profiles)) + project_option(project_dir)
+        click.echo(NEXT_STEPS.format(database=DATABASE, place=place, psql=server.psql_command(DATABASE)))
     return summary.is_clean
 
 

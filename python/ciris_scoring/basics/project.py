@@ -112,6 +112,13 @@ def find_project(project_dir: Path | None = None) -> Path:
     return folder
 
 
+def project_option(project_dir: Path) -> str:
+    """Return the option that names a project to a command, or nothing if the current folder is in the project."""
+    if Path.cwd().is_relative_to(project_dir):
+        return ""
+    return f" --project-dir {shlex.quote(str(project_dir))}"
+
+
 @contextlib.contextmanager
 def without_garbage_collection() -> Iterator[None]:
     """Disable garbage collection in the block, because dbt creates a million objects there and frees none."""

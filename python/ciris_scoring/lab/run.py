@@ -9,7 +9,7 @@ import click
 
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics.connection import connect
-from ciris_scoring.basics.project import Project
+from ciris_scoring.basics.project import Project, project_option
 from ciris_scoring.basics.terminal import plural
 from ciris_scoring.basics.terminal import progress as report
 from ciris_scoring.job.after_run import AfterRun
@@ -19,13 +19,13 @@ from ciris_scoring.lab.simulation.load import TargetHoldsTraces
 from ciris_scoring.lab.simulation.sample import SAMPLE, load_sample
 
 CONNECTION = """
-The embedded PostgreSQL keeps running; to stop it: {stop}
+The embedded PostgreSQL keeps running; to stop it: {ciris_scoring} stop{project}
   host      {server.socket_folder}
   port      {server.port}
   user      {server.user} (no password)
   database  {database}
   psql      {psql}
-  dbt       {dbt} build --profiles-dir {profiles} --vars 'ciris_as_of: {as_of}'"""
+  dbt       {dbt} build --profiles-dir {profiles}{project} --vars 'ciris_as_of: {as_of}'"""
 
 
 def run_embedded(
@@ -62,8 +62,9 @@ def run_embedded(
             server=server,
             database=embedded.DATABASE,
             psql=server.psql_command(),
-            stop=_stop_command(project.project_dir),
+            ciris_scoring=_program("ciris-scoring"),
             dbt=_program("dbt"),
+            project=project_option(project.project_dir),
             profiles=shlex.quote(str(_short(project.profiles_dir))),
             as_of=as_of_time.text(moment),
         )
@@ -73,13 +74,6 @@ def run_embedded(
 def _program(name: str) -> str:
     """Return the command for a program of this environment: its name if the shell finds it, otherwise its path."""
     return name if shutil.which(name) else shlex.quote(str(_short(Path(sys.executable).parent / name)))
-
-
-def _stop_command(project_dir: Path) -> str:
-    command = f"{_program('ciris-scoring')} stop"
-    if Path.cwd().is_relative_to(project_dir):
-        return command
-    return f"{command} --project-dir {shlex.quote(str(project_dir))}"
 
 
 def _short(path: Path) -> Path:
