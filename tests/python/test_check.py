@@ -45,7 +45,7 @@ def test_check_reports_age_of_newest_trace(scored_sample: Database) -> None:
     assert 162 < found["newest_trace_days"] < 164
     for days, silent_days, expected in (
         (162.6, 2, "The newest trace is 163 days older than this as-of: check whether traces still arrive."),
-        (1.2, 1, "The newest trace is 1 days older"),
+        (1.2, 1, "The newest trace is 1 day older"),
     ):
         run = found | {"newest_trace_days": days}
         assert expected in page(Fitness("here", parameters={"silent_days": silent_days}, run=run))

@@ -221,9 +221,8 @@ def _of_run(run: Mapping[str, Any], silent_days: int) -> str:
     said = f"{what}, as of {run['as_of']}, in about {run['seconds']:,} s."
     days = run["newest_trace_days"]
     if days is not None and days >= silent_days:
-        said += (
-            f" The newest trace is {days:,.0f} days older than this as-of: check whether traces still arrive."
-        )
+        age = plural(round(days), "day")
+        said += f" The newest trace is {age} older than this as-of: check whether traces still arrive."
     return said
 
 
