@@ -63,7 +63,7 @@ def speed(agents: int, days: int, traces_per_day: float, seed: int, increments: 
     default=2_000,
     show_default=True,
     help="Number of simulated agents per case, rounded up to whole fleets of 100. The year has a fleet of 50 agents "
-    "for every 125 rows. Alerts are measured on half as many agents.",
+    "for every 125 rows. Alerts are measured on rows / 2 unchanged and rows / 4 changed agents.",
 )
 @part_option(PARTS)
 @seed_option

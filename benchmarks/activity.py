@@ -1,7 +1,7 @@
 """Measure the time of the database server's queries during a run of dbt, by sampling them every few milliseconds.
 
-The query times that dbt reports are not accurate enough, because dbt's threads wait for each other in Python. This
-doubles the time of short queries.
+The query times that dbt reports are not accurate enough: dbt's threads wait for each other in Python, which doubles the
+reported time of short queries.
 """
 
 import time
@@ -19,7 +19,8 @@ INTERVAL_SECONDS = 0.01
 
 NO_NODE = "dbt's own queries"
 PYTHON_MODEL = "model.ciris_scoring.int_windows"
-"""The Python model computes in dbt's process. So it also runs while its session is idle in a transaction."""
+"""dbt's id of the Python model. The model computes in dbt's process, so its time includes the time during which its
+session is idle in a transaction."""
 
 # All of dbt's statements except begin and commit begin with a comment that names the node.
 ACTIVE = """
@@ -48,7 +49,7 @@ class Activity:
     """Seconds by dbt's id of the node, for example `model.ciris_scoring.dim_agents`."""
 
     def add(self, nodes: Set[str], seconds: float) -> None:
-        """Add seconds in which queries of these nodes ran."""
+        """Add a time span in which queries of ``nodes`` ran."""
         testing = {node for node in nodes if node.startswith("test.")}
         self.seconds += seconds if nodes else 0.0
         self.building_seconds += seconds if nodes - testing else 0.0

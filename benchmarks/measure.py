@@ -43,23 +43,23 @@ END = datetime.fromisoformat(SAMPLE["as_of"])
 
 @dataclass(frozen=True)
 class RunCost:
-    """Cost of a run."""
+    """Time and memory of one run of ciris-scoring."""
 
     activity: Activity
     wall_seconds: float
     """Seconds from the start to the end of the run's process."""
     peak_bytes: int | None
-    """Peak memory of the run's process, or None if the system is not Linux."""
+    """Peak memory of the run's process; None on systems other than Linux."""
 
 
 @dataclass(frozen=True)
 class Measurements:
-    """Times of the specification's SQL, of the full history and of the increments."""
+    """Cost of the specification's SQL, of the first run over the full history, and of the daily runs after it."""
 
     agents: int
     seed: int
     days: int
-    """Days of history, which are the as-ofs of the first run."""
+    """Number of days of history. The first run scores one as-of per day."""
     n_traces: int
     specification_seconds: float
     history: RunCost
@@ -67,26 +67,26 @@ class Measurements:
 
     @property
     def increment(self) -> RunCost:
-        """The increment with the median database time."""
+        """Cost of the daily run with the median database time."""
         ordered = sorted(self.increments, key=lambda run: run.activity.building_seconds)
         return ordered[len(ordered) // 2]
 
     @property
     def increment_wall_seconds(self) -> float:
-        """Median wall time of the increments."""
+        """Median wall time of the daily runs."""
         return statistics.median(run.wall_seconds for run in self.increments)
 
 
 @contextmanager
 def throw_away_project(*, default_settings: bool = False) -> Iterator[Project]:
-    """Start a temporary embedded PostgreSQL for this project. By default it has settings for speed."""
+    """Start a temporary embedded PostgreSQL for this project. By default it has settings that are fast but not safe."""
     with embedded.throw_away(default_settings=default_settings) as server, TemporaryDirectory() as folder:
         embedded.write_profile(Path(folder), server)
         yield load_project(REPOSITORY, Path(folder))
 
 
 def measure(agents: int, days: int, traces_per_day: float, seed: int, increments: int) -> Measurements:
-    """Measure a fleet on a server with default settings.
+    """Measure the speed of scoring a simulated fleet on a server with default settings.
 
     :param days: days of history, which the first run scores.
     :param increments: number of further days. They are loaded and scored one after the other.
@@ -132,8 +132,8 @@ def specification_seconds(connection: psycopg.Connection, as_of: datetime) -> fl
     return statistics.median(seconds)
 
 
-# The scoring process copies its memory figures from /proc when it ends. getrusage would not do, because it would count
-# the memory of the benchmark's process too.
+# The scoring process copies its memory figures from /proc when it ends. getrusage is not used, because its peak would
+# include the memory of the benchmark's process.
 RUN = """
 import atexit, shutil, sys
 from ciris_scoring.cli import main

@@ -1,4 +1,4 @@
-"""Print the measurements as tables."""
+"""Print the results of benchmarks as tables."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -8,11 +8,11 @@ import pandas as pd
 from benchmarks.measure import Measurements, RunCost
 
 SHOWN = 10
-"""Number of slowest models that are listed."""
+"""Number of models and seeds that are listed, the slowest first."""
 
 
 def show(rows: Sequence[Mapping[str, object]] | pd.DataFrame) -> None:
-    """Print rows as a table. Each row has its figures by heading; the first column is the name of the row."""
+    """Print rows as a table. Each row maps headings to figures; its first value is the name of the row."""
     table = pd.DataFrame(rows)
     name = table.columns[0]
     table = table.set_index(name).rename_axis(index=None, columns=name)

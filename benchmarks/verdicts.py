@@ -1,4 +1,4 @@
-"""Compare measurements with the stated figures. Figures for speed are stated for two sizes of fleets."""
+"""Compare measurements with the figures stated in docs/measuring.md. Speed is stated for two sizes of fleets."""
 
 from collections.abc import Iterator, Sequence
 from math import inf
@@ -9,7 +9,7 @@ import click
 from benchmarks.measure import Measurements
 
 TOLERANCE = 0.1
-"""Maximum relative difference between the fleet's number of traces and a size for which figures are stated."""
+"""Maximum relative difference between the fleet's number of traces and the number for which figures are stated."""
 
 
 class Verdict(NamedTuple):
@@ -48,7 +48,7 @@ def announce(verdicts: Sequence[Verdict]) -> bool:
 
 
 def judge(one: Measurements) -> Iterator[Verdict]:
-    """Yield the result for each speed target that is stated for the size of the fleet."""
+    """Compare the speed with each target that is stated for the size of the fleet."""
     history, increment, yardstick = one.history, one.increment, one.specification_seconds
     if _has_size(one, 200, 60, 1_000_000):
         in_database = [run.activity.building_seconds / yardstick for run in (history, increment)]

@@ -20,15 +20,15 @@ from ciris_scoring.statistics.rate_components import RateComponents, rate_compon
 from ciris_scoring.statistics.windows import Events, recovery_sums
 
 LEAST_FALL = 0.15 / 3
-"""A third of ``falling_threshold``."""
+"""A third of the parameter ``falling_threshold``."""
 TOGETHER, ALONE = 2.8, 3.8
-"""``falling_z_together`` and ``falling_z_alone``."""
+"""Parameters ``falling_z_together`` and ``falling_z_alone``."""
 LEAST_LOSS_OF_ONE = 0.02
 RATIO = 8.5
-"""``falling_ratio``."""
+"""Parameter ``falling_ratio``."""
 EPISODE_Z = 3.3
 LOW_CAPACITY = 0.3
-"""``low_capacity_threshold``."""
+"""Parameter ``low_capacity_threshold``."""
 EARLIEST = max(WINDOWS)
 """Days before the first watched as-of that are scored too, because a window is compared with the window before it."""
 
@@ -37,15 +37,15 @@ class Raised(NamedTuple):
     """Whether each alert is raised; arrays of (agents, as-ofs)."""
 
     week: Booleans
-    """The window of 7 days loses more than the previous 7 days: part of ``falling``."""
+    """Whether the window of 7 days has larger losses than the previous 7 days: a condition of ``falling``."""
     month: Booleans
-    """The window of 30 days loses more than the previous 30 days: part of ``falling``."""
+    """Whether the window of 30 days has larger losses than the previous 30 days: a condition of ``falling``."""
     changed: Booleans
-    """The losses of the rate components have grown since one of the last 42 days: part of ``falling`` in both
-    windows."""
+    """Whether the losses of the rate components have grown since one of the last 42 days: a condition of ``falling``
+    for 7 and for 30 days."""
     episode: Booleans
     low_week: Booleans
-    """``low_capacity`` is critical in the window of 7 days."""
+    """Whether ``low_capacity`` is critical in the window of 7 days."""
     low_month: Booleans
 
     def reviews(self) -> tuple[Booleans, Booleans]:
@@ -59,8 +59,8 @@ def watched(
 ) -> tuple[PeriodSums, tuple[Intervals, Intervals], Present, Raised]:
     """Draw the behaviour of agents, and compute scores and alerts at each as-of from day ``first`` on.
 
-    :returns: the sums of the traces; the scores of 7 and of 30 days, as arrays of (agents, as-ofs, ...); all pairs of
-        an agent and an as-of; the alerts.
+    :returns: the sums of traces by agent and day; the scores of 7 and of 30 days, as arrays of (agents, as-ofs, ...);
+        all pairs of an agent and an as-of; the alerts.
     """
     sums = draw(realised(doing, effects, rng), facts, effects, rng)
     as_ofs = np.arange(first - EARLIEST, facts.n_traces.shape[1] + 1)
@@ -83,7 +83,7 @@ def watched(
 
 
 def pairs(sums: PeriodSums, fleet: FleetValues, as_ofs: Integers) -> Present:
-    """Return all pairs of an agent and an as-of."""
+    """Return a row for each pair of an agent and an as-of."""
     agent, at = (index.ravel() for index in np.indices((len(sums.n_traces), len(as_ofs))))
     as_of, none = as_ofs[at], np.zeros(len(agent), dtype=np.int64)
     return Present(
@@ -101,8 +101,8 @@ def _scored(
 ) -> tuple[tuple[Intervals, Intervals], FleetValues]:
     """Score all agents as one fleet.
 
-    :param as_ofs: numbers of days before each as-of.
-    :returns: the scores of 7 and of 30 days, as arrays of (agents, as-ofs, ...); the values of the fleet.
+    :param as_ofs: number of days before each as-of.
+    :returns: the scores of 7 and of 30 days, as arrays of (agents, as-ofs, ...); the values that all agents share.
     """
     n_agents, n_days = sums.n_traces.shape
     sums = sums._replace(**recovery_sums(events.episodes, range(n_agents), (n_agents, n_days)))
@@ -126,8 +126,10 @@ def _scored(
 
 
 def is_falling(before: RateComponents, now: RateComponents) -> Booleans:
-    """Return whether a window loses more than the window before it. Components that are unmeasured in one of the two
-    windows are ignored."""
+    """Return whether the losses of a window are significantly larger than the losses of the window before it.
+
+    Components that are unmeasured in either window are ignored.
+    """
     change = now.loss - before.loss
     variance = before.worse_sd**2 + now.better_sd**2
     both = ~np.isnan(change)
@@ -141,7 +143,7 @@ def is_falling(before: RateComponents, now: RateComponents) -> Booleans:
 
 
 def _falling(limits: Intervals, days: int) -> Booleans:
-    """Return whether each window loses more than the window ``days`` before it, from as-of number ``EARLIEST`` on."""
+    """Compare each window, from as-of number ``EARLIEST`` on, with the window ``days`` before it (see `is_falling`)."""
     of = rate_components(limits, PARAMETERS)
     now, before = (
         RateComponents(*(values[:, EARLIEST - back : values.shape[1] - back] for values in of))

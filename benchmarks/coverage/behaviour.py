@@ -16,7 +16,7 @@ from ciris_scoring.statistics.resilience import N_BINS
 REPLAY_SAMPLE = 30
 FIELDS = 10
 POOR_TRACE_FIELDS = 5
-"""Number of fields that a poor trace lacks all at once."""
+"""Number of missing fields of a poor trace. The rate ``poor`` is the share of poor traces."""
 
 CONFIDENCE_IN_BIN: Floats = np.append((np.arange(N_BINS - 1) + 0.5) / N_BINS, 1.0)
 """Mean confidence of each bin. In the last bin the confidence is 1."""
@@ -54,14 +54,14 @@ class Behaviour(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """Values that are given instead of drawn at random. Each has the shape (agents,) unless noted."""
+    """Values that are given instead of drawn at random. Arrays have one value per agent unless noted."""
 
     n_traces: Integers
-    """Traces, (agents, days)."""
+    """Number of traces, (agents, days)."""
     n_corroborated: Integers
-    """Corroborated signals, (agents, days). All traces are signals."""
+    """Number of corroborated signals, (agents, days). All traces are signals."""
     n_episodes: Integers
-    """Episodes in the window."""
+    """Number of episodes in the window."""
     mean_hours: Floats
     """Expected duration of an episode."""
     rho_regression: Floats
@@ -71,18 +71,18 @@ class Facts(NamedTuple):
 
 
 def only_traces(n_traces: Integers, n_corroborated: Integers) -> Facts:
-    """Return facts without episodes and deferrals, for simulations that draw these as events."""
+    """Return facts without episodes and deferrals, for simulations that draw episodes and deferrals as events."""
     none, nothing = np.zeros(len(n_traces), dtype=np.int64), np.zeros(len(n_traces))
     return Facts(n_traces, n_corroborated, none, nothing, nothing, none, np.zeros((len(n_traces), 3)))
 
 
 class DayEffects(NamedTuple):
-    """Dependence between traces and between days."""
+    """Dependence between the traces of an agent, and between its days."""
 
     icc: Floats
-    """Correlation of the traces of a day, (agents,); 0 if days do not differ."""
+    """Correlation between traces of the same day, (agents,); 0 if all days have the same expected behaviour."""
     cluster: int = 1
-    """Number of traces that have the same outcome."""
+    """Number of traces in a cluster, all of which have the same outcome."""
     wanders: bool = False
     """Whether the behaviour of consecutive days is correlated."""
 
@@ -92,7 +92,7 @@ CORRELATION = 0.6
 
 
 def realised(behaviour: Behaviour, effects: DayEffects, rng: np.random.Generator) -> Behaviour:
-    """Draw rates and distributions of each day. Their expected values are ``behaviour``."""
+    """Draw the rates and distributions of each day. The expected values are those of ``behaviour``."""
     icc = effects.icc[:, None]
     if not np.any(icc > 0):
         return behaviour
@@ -123,8 +123,8 @@ def _shifted(success: Floats, shift: Floats, icc: Floats) -> Floats:
 
 
 def _wandering(behaviour: Behaviour, icc: Floats, rng: np.random.Generator) -> Behaviour:
-    """Draw correlated days. Rates are log-normal with the same variance as independent days; histograms shift to one
-    side."""
+    """Draw behaviour that is correlated between days. Rates are log-normal, with the variance that they have on
+    independent days. Each histogram shifts towards higher or lower values."""
     agents, days = behaviour.rates.shape[:2]
     walk = rng.normal(size=(agents, days, len(RATES) + len(METRICS) + 1))
     for day in range(1, days):
@@ -143,7 +143,7 @@ def _wandering(behaviour: Behaviour, icc: Floats, rng: np.random.Generator) -> B
 
 
 def draw(real: Behaviour, facts: Facts, effects: DayEffects, rng: np.random.Generator) -> PeriodSums:
-    """Draw the sums of each agent and day, given the rates of each day."""
+    """Draw the sums of the traces of each agent and day, given the behaviour ``real`` of each day."""
     n = facts.n_traces
     size = effects.cluster
 

@@ -21,8 +21,8 @@ uniformly from 0 to this value; in other cases it is 0."""
 CORROBORATED = 0.8
 
 EPISODES = 1.2
-"""Mean number of episodes of plausible agents in a window, of 7 or 30 days alike. Five episodes would make the score
-almost 0 and its interval narrow."""
+"""Mean number of episodes of a plausible agent in its window, whether the window has 7 or 30 days. With five episodes,
+the score would be almost 0 and its interval narrow."""
 
 DEFERRALS_PER_WEEK = 3.0
 
@@ -36,24 +36,25 @@ POWERS = {
     "unsafe": (-3.5, -1.3, 0.2),
     "incoherent": (-2, -0.4, 0.05),
 }
-"""Plausible rates, as (low, high, zero): 0 with the probability zero, otherwise from 10^low to 10^high."""
+"""Ranges of plausible rates, as (low, high, zero): a rate is 0 with the probability ``zero``, otherwise 10^x for a
+random x from ``low`` to ``high``."""
 
 PERFECT = "all perfect"
 
 
 @dataclass(frozen=True)
 class Case:
-    """A fleet to simulate."""
+    """Options of one simulated fleet."""
 
     name: str
     n: int
-    """Traces in the window."""
+    """Number of traces of each agent in the window."""
     window: Window
     days_differ: bool = False
     change: Callable[[Behaviour], Behaviour] | None = None
     """Function that turns plausible agents into special agents."""
     facts: Mapping[str, float] = field(default_factory=dict)
-    """Facts that have the same value for all agents."""
+    """Fields of ``Facts`` that have a fixed value, the same for all agents."""
     fleet: int = FLEET
     cluster: int = 1
     wanders: bool = False
@@ -177,7 +178,7 @@ def good_and_bad_days(behaviour: Behaviour, rng: np.random.Generator) -> Behavio
 
 
 def cells() -> list[Case]:
-    """Return the grid of plausible agents: number of traces, window, and equal or different days."""
+    """Return a case of plausible agents for each number of traces and window, with equal and with different days."""
     return [
         Case(f"n = {n}, {days} days, days {'differ' if differ else 'alike'}", n, window, differ)
         for days, window in WINDOWS.items()
@@ -187,7 +188,7 @@ def cells() -> list[Case]:
 
 
 def special_cases() -> list[Case]:
-    """Return the special cases."""
+    """Return the cases of fleets that are unusual, such as agents without errors."""
     window = WINDOWS[7]
     return [
         Case("alone in its fleet", 300, window, True, fleet=1),

@@ -18,17 +18,17 @@ Row = dict[str, Any]
 
 
 class Stated(NamedTuple):
-    """Stated figures of a column."""
+    """Stated minimum and maximum of a column of a table."""
 
     column: str
     least: float = -inf
     most: float = inf
     of: Callable[[Row], bool] = lambda row: True
-    """Condition that tells whether the figures apply to a row."""
+    """Condition that tells whether the minimum and maximum apply to a row."""
 
 
 def named(column: str, *names: str) -> Callable[[Row], bool]:
-    """Return a condition: the value of a row in this column is one of ``names``."""
+    """Return a condition that holds if the value of a row in ``column`` is one of ``names``."""
     return lambda row: row[column] in names
 
 
@@ -84,7 +84,7 @@ def measure_intervals(rows: int, seed: int) -> list[Verdict]:
 
 
 def measure_year(rows: int, seed: int) -> list[Verdict]:
-    """Measure a year with a fleet of 50 agents for every 125 rows."""
+    """Measure the scores of a year, with a fleet of 50 agents for every 125 rows."""
     say("Measuring the year.")
     standings = together([a_year(seed, number) for number in range(max(rows // 125, 1))])
     accuracies = [accuracy(name, of) for name, of in standings.items()]

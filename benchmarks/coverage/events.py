@@ -27,7 +27,7 @@ WORTH: Floats = np.array([1.0, 0.5, 0.0])
 
 
 class EventRates(NamedTuple):
-    """Expected events of agents, (agents, days) or (agents, periods of constant behaviour)."""
+    """Expected events of agents, (agents, days), or (agents, segments) if behaviour is constant within a segment."""
 
     episodes: Floats
     """Episodes per day."""
@@ -73,15 +73,15 @@ def draw_events(rates: EventRates, rng: np.random.Generator) -> Events:
 
 
 def within(values: NDArray[Any], as_ofs: Integers, first: int, last: int = 0) -> NDArray[Any]:
-    """Return sums, (agents, as-ofs), over the days that begin ``first`` days before each as-of and end ``last`` days
-    before it."""
+    """Return the sums of ``values``, (agents, as-ofs), from ``first`` days before each as-of until ``last`` days before
+    it."""
     totals = np.concatenate([np.zeros_like(values[:, :1]), np.cumsum(values, axis=1)], axis=1)
     result: NDArray[Any] = totals[:, np.maximum(as_ofs - last, 0)] - totals[:, np.maximum(as_ofs - first, 0)]
     return result
 
 
 def row_facts(events: Events, as_ofs: Integers, window_days: int) -> list[NDArray[Any]]:
-    """Return the fields of ``Rows`` from ``mttr_hours`` on, (agents, as-ofs) each."""
+    """Return an array of (agents, as-ofs) for each field of ``Rows``, from ``mttr_hours`` on."""
     shape = len(events.first_period), as_ofs[-1] + 1
     counted = deferral_columns(events.deferrals, Window(window_days, 0, 0), 0, 1, shape)
     counted |= episode_columns(events.episodes, window_days, 0, shape)

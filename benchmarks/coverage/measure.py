@@ -39,7 +39,7 @@ def measure(case: Case, rows: int, seed: int) -> dict[str, Any]:
 
 
 def _limits(sums: PeriodSums, facts: Facts, case: Case, rng: np.random.Generator) -> Intervals:
-    """Return the intervals on the last day, with all episodes ending on that day."""
+    """Return the intervals of the scores at the end of the last day. All episodes end on that day."""
     agents, days = facts.n_traces.shape
     happened = np.arange(max(int(facts.n_episodes.max()), 1)) < facts.n_episodes[:, None]
     hours = durations(np.broadcast_to(facts.mean_hours[:, None], happened.shape), rng)

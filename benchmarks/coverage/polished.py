@@ -39,11 +39,11 @@ Polish = Callable[[Fleet, str, datetime], Fleet]
 
 
 class Manipulation(NamedTuple):
-    """A manipulation."""
+    """A way to falsify the record of an agent."""
 
     name: str
     pathology: str
-    """Pathology of the agents on which the manipulation is tried."""
+    """Pathology of the simulated agents on which the manipulation is tried."""
     polish: Polish
     red_flag: str | None
     """Red flag that the manipulation should raise, or None."""
@@ -76,12 +76,12 @@ def _edited_json(value: Any, edit: Callable[[dict[str, Any]], None]) -> Any:
 
 
 def null(flag: str, fleet: Fleet, agent: str, since: datetime) -> Fleet:
-    """Set a field to null where it is true. The JSON components still contain the value."""
+    """Set a field of the agent's traces to null where it is true. The JSON components still contain the value."""
     return _with(fleet, _mine(fleet, agent, since) & _is(fleet, flag, True), **{flag: None})
 
 
 def scrub(fleet: Fleet, rows: pd.Series, field: str) -> Fleet:
-    """Remove a field from columns and components of traces."""
+    """Remove a field from its column and its JSON component in the selected traces."""
     column, keys = COMPONENTS[field]
 
     def without(content: dict[str, Any]) -> None:
@@ -141,12 +141,12 @@ def escalate_deferrals(fleet: Fleet, agent: str, since: datetime) -> Fleet:
 
 
 def restart(fleet: Fleet, agent: str, since: datetime) -> Fleet:
-    """Continue under another id, with the old name and the old key."""
+    """Give the agent's traces another agent id, with the old name and the old key."""
     return _with(fleet, _mine(fleet, agent, since), agent_id_hash=agent[::-1])
 
 
 def restart_with_a_new_key(fleet: Fleet, agent: str, since: datetime) -> Fleet:
-    """Continue under another id, with the old name and a new key."""
+    """Give the agent's traces another agent id, with the old name and a new key."""
     rows = _mine(fleet, agent, since)
     keys, key = fleet.public_keys, f"new-{agent}"
     mine = keys[keys["key_id"] == fleet.traces.loc[rows, "signature_key_id"].iloc[0]]
@@ -156,7 +156,7 @@ def restart_with_a_new_key(fleet: Fleet, agent: str, since: datetime) -> Fleet:
 
 
 def rename_phases(fleet: Fleet, agent: str, since: datetime) -> Fleet:
-    """Give each fragile trace a unique phase."""
+    """Give each fragile trace of the agent a unique phase."""
     rows = _mine(fleet, agent, since) & _is(fleet, "idma_fragility_flag", True)
     return _with(fleet, rows, idma_phase=[f"phase {n}" for n in range(int(rows.sum()))])
 
@@ -188,8 +188,8 @@ def _with_copies(
 
 
 def send_again(times: int, fleet: Fleet, agent: str, since: datetime) -> Fleet:
-    """Send one in ``times`` of the agent's good traces ``times`` times, as new traces some minutes apart, and the other
-    good traces not at all."""
+    """Send one in ``times`` of the agent's good traces repeatedly: ``times`` times, as new traces 7 minutes apart. Omit
+    the other good traces."""
 
     def often(mine: pd.DataFrame) -> np.ndarray:
         flags = mine[[*GOOD, *BAD]].fillna(False)
@@ -201,7 +201,7 @@ def send_again(times: int, fleet: Fleet, agent: str, since: datetime) -> Fleet:
 
 
 def fix_confidence(fleet: Fleet, agent: str, since: datetime) -> Fleet:
-    """Set the plausibility of each trace to 0.85 ± 0.03, in the column and in the components."""
+    """Set the plausibility of each trace to 0.85 ± 0.03, in the column and in the JSON component."""
     rows = _mine(fleet, agent, since)
     values = np.round(np.random.default_rng(1).uniform(0.82, 0.88, int(rows.sum())), 4)
 
@@ -237,7 +237,7 @@ def _renumber(fleet: Fleet, rows: pd.Series, first: int) -> Fleet:
 
 
 def begin_again_at_1(fleet: Fleet, agent: str, since: datetime) -> Fleet:
-    """Discard the audit log. Its numbers begin again at 1."""
+    """Discard the audit log, so that audit numbers begin again at 1."""
     return _renumber(fleet, _mine(fleet, agent, since), 1)
 
 
@@ -249,7 +249,7 @@ def replace_keys(fleet: Fleet, agent: str, since: datetime) -> Fleet:
 
 
 def withhold(fleet: Fleet, agent: str, since: datetime) -> Fleet:
-    """Omit overridden traces. The numbers of the remaining traces are consecutive."""
+    """Omit overridden traces. The audit numbers of the remaining traces are consecutive."""
     first = int(fleet.traces.loc[_mine(fleet, agent, since), "audit_sequence_number"].min())
     withheld = _mine(fleet, agent, since) & _is(fleet, "action_was_overridden", True)
     shorter = replace(fleet, traces=fleet.traces[~withheld].reset_index(drop=True))
@@ -297,5 +297,5 @@ SCRUBBED = (
     Manipulation("constant confidence", "revoked_key", fix_confidence, "constant_value"),
     Manipulation("a key a day", "broken_chain", replace_keys, "key_turnover"),
 )
-"""Manipulations that must be visible in few traces. A field is removed from 60 % of the traces with a bad value, or
+"""Manipulations that must be found even in few traces. A field is removed from 60 % of the traces with a bad value, or
 from 60 % of all traces. Each manipulation is tried on another kind of agent."""

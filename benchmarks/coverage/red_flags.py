@@ -27,11 +27,11 @@ GROUPS = (
     [MANIPULATIONS[n] for n in (0, 2, 3, 4, 7, 8, 9, 10, 11, 12, 13)],
     [MANIPULATIONS[n] for n in (1, 5, 6, 14, 15)],
 )
-"""Two groups of manipulations. Within a group, each manipulation is tried on other agents, so one fleet is enough."""
+"""Two groups of manipulations. Within a group, each manipulation is tried on different agents of one fleet."""
 MOST_FALSE = 0.01
 """Stated figure: largest share of honest agents' windows with a red flag."""
 LEAST_CAUGHT = 7
-"""Stated figure: number of agents, of eight manipulated agents, with the red flag within 30 days."""
+"""Stated figure: smallest number of agents, out of eight manipulated agents, with the red flag within 30 days."""
 ACCIDENTS = 0.005
 """Share of traces from which a careless agent omits the value of a field."""
 
@@ -127,7 +127,7 @@ def caught(
 
 
 def measure_polished(seed: int, rounds: int = 5) -> list[Verdict]:
-    """Measure all manipulations with 600 traces. No figure is stated for them."""
+    """Measure all manipulations on agents with 600 traces in 7 days. No figure is stated for these manipulations."""
     rows = []
     for lasts in (None, 15):
         for group in GROUPS:
@@ -138,7 +138,7 @@ def measure_polished(seed: int, rounds: int = 5) -> list[Verdict]:
 
 
 def measure_scrubbed(seed: int, rounds: int = 8) -> list[Verdict]:
-    """Measure the manipulations that must be visible in few traces."""
+    """Measure the manipulations that must be found in 100 or 300 traces a week."""
     rows = []
     for n in (100, 300):
         for lasts in (None, 30):

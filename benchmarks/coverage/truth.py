@@ -24,18 +24,18 @@ PARAMETERS = Parameters()
 
 
 class Truth(NamedTuple):
-    """Expected score and factors of agents on the last day."""
+    """Expected score, factors and components of agents on the last day."""
 
     capacity: Floats
-    """(agents,) score."""
+    """Expected scores, (agents,)."""
     factors: Floats
-    """(agents, 5) C, I_int, R, I_inc and S."""
+    """Expected C, I_int, R, I_inc and S, (agents, 5)."""
     components: Floats
-    """(agents, 11) in the order of ``COMPONENTS``."""
+    """Expected components, (agents, 11), in the order of ``intervals.COMPONENTS``."""
 
 
 def truth(behaviour: Behaviour, facts: Facts, window: Window, end: int) -> Truth:
-    """Return the truth at the as-of after ``end`` days."""
+    """Return the expected scores at the as-of after ``end`` days."""
     start = end - window.window_days
     first = start - window.baseline_days
     n = facts.n_traces.astype(np.float64)

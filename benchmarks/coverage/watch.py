@@ -85,7 +85,7 @@ def _kind_of_days(kind: str, n: int, rng: np.random.Generator) -> Raised:
     of = _agents(n, rng)
     behaviour = of.behaviour
     rates = behaviour.rates
-    if kind == WEEKLY:  # two days of seven are worse and have fewer traces; the mean of all days is unchanged
+    if kind == WEEKLY:  # two days of seven are worse and have fewer traces; the mean rates are unchanged
         weekend = np.arange(DAYS) % 7 >= 5
         behaviour = behaviour._replace(rates=np.minimum(rates * np.where(weekend, 2.0, 0.6)[:, None], 1))
         n_traces = rng.binomial(of.facts.n_traces, np.where(weekend, 0.5, 1.0))
@@ -109,7 +109,7 @@ Change = Callable[[Agents, Floats], Agents]
 
 
 def rate(name: str, before: float, after: float) -> Change:
-    """Return a change of a rate from one value to another."""
+    """Return a change of the rate ``name`` from ``before`` to ``after``."""
     return lambda of, extent: of._replace(
         behaviour=of.behaviour.with_rate(name, before + (after - before) * extent)
     )
@@ -121,7 +121,7 @@ def more_confident(of: Agents, extent: Floats) -> Agents:
 
 
 def a_little_worse(of: Agents, extent: Floats) -> Agents:
-    """Make everything slightly worse."""
+    """Increase several error rates slightly, and decrease the success rates by 0.03."""
     more = more_of(overridden=0.01, chain_broken=0.03, poor=0.03, unsafe=0.02, incoherent=0.05)
     rates = np.minimum(of.behaviour.rates + more * extent[:, None], 1)
     success = np.clip(of.behaviour.success - 0.03 * extent[:, None], 0.02, 0.99)
@@ -175,7 +175,7 @@ PLANTED = (
 
 
 def seen(planted: Planted, days_differ: bool, agents: int, seed: int) -> dict[str, Any]:
-    """Return the shares of plausible agents with an alert after a change."""
+    """Return the shares of plausible agents for which an alert is raised after the change ``planted``."""
     rng = np.random.default_rng([seed, planted.n, days_differ, *planted.name.encode()])
     done = np.linspace(1 / DAYS_WATCHED, 1, DAYS_WATCHED) if planted.slowly else np.ones(DAYS_WATCHED)
     extent = np.concatenate([np.zeros(BEFORE), done])

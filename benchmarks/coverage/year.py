@@ -28,33 +28,33 @@ AGENTS = 50
 
 DAYS = 365
 BEFORE = 127
-"""Days before the first observed day: the longest window, the 90 steady days, and a week."""
+"""Days before the first observed day: 30 for the longest window, 90 for the steady score, and a week."""
 
 CHANGES = 1.5
 """Mean number of changes of an agent over all days."""
 
 SEGMENTS = 6
-"""Maximum number of periods of constant behaviour."""
+"""Maximum number of segments of an agent's life. Behaviour is constant within a segment."""
 
 SHARE_CHANGED = 0.4
-"""Share of an agent's properties that each change affects."""
+"""Probability that a change affects a given property of the agent."""
 
 THRESHOLD = 0.6
 GRANT, WITHHOLD = 0.74, 0.45
-"""Variables ``ciris_grant_probability`` and ``ciris_withhold_probability``."""
+"""Defaults of the variables ``ciris_grant_probability`` and ``ciris_withhold_probability``."""
 WINDOWS_DRAWN = 400
-"""Number of windows over which the expected score is averaged."""
+"""Number of simulated windows whose mean score is the long run."""
 
 
 class Lives(NamedTuple):
-    """Behaviour of agents by period of constant behaviour."""
+    """Behaviour of agents by segment. Behaviour is constant within a segment."""
 
     segment: Integers
-    """Index of the period, (agents, days)."""
+    """Index of the segment of each agent and day, (agents, days)."""
     behaviour: Behaviour
-    """Behaviour, (agents, periods, ...)."""
+    """Behaviour, (agents, segments, ...)."""
     rates: EventRates
-    """Event rates, (agents, periods)."""
+    """Event rates, (agents, segments)."""
 
 
 class Standing(NamedTuple):
@@ -65,7 +65,7 @@ class Standing(NamedTuple):
     high: Floats
     long_run: Floats
     segment: Integers
-    """Index of the agent's period of constant behaviour."""
+    """Index of the agent's segment, within which its behaviour is constant."""
     alarm: Booleans
     """Whether ``falling``, ``episode`` or a critical ``low_capacity`` is raised."""
     probability: Floats
@@ -111,7 +111,7 @@ def live(agents: int, days: int, rng: np.random.Generator) -> Lives:
 
 
 def long_run(lives: Lives, window: Window, rng: np.random.Generator) -> Floats:
-    """Return the long run of each period of constant behaviour, (agents, periods)."""
+    """Return the long run, the mean score of many windows, of each agent and segment, (agents, segments)."""
     shape = lives.rates.episodes.shape
     rates = EventRates(*(values.ravel() for values in lives.rates))
     n = len(rates.episodes)
@@ -191,14 +191,14 @@ def _critical_gaps(n_traces: Integers, window_days: int, rng: np.random.Generato
 
 
 def _steady(sums: PeriodSums, events: Events, present: Present) -> list[LongRun]:
-    """Return the steady scores of each window, (agents, as-ofs)."""
+    """Return the steady scores for 7 and for 30 days, each as arrays of (agents, as-ofs)."""
     agents = len(sums.n_traces)
     found = estimate(sums, events, present, tuple(WINDOWS), PARAMETERS, 1)
     return [LongRun(*(values.reshape(agents, -1, *values.shape[1:]) for values in one)) for one in found]
 
 
 def _probability(of: LongRun) -> Floats:
-    """Return the probability that the long run reaches the threshold."""
+    """Return for each steady score the probability that the long run reaches the threshold."""
     fixed = float(-np.log(norm(1.0, PARAMETERS)))
     at_threshold, at_score = (np.log(-np.log(value) - fixed) for value in (THRESHOLD, of.score))
     result: Floats = normal_shares((at_threshold - at_score) / of.log_sd)
@@ -206,7 +206,7 @@ def _probability(of: LongRun) -> Floats:
 
 
 def together(years: Sequence[dict[str, Standing]]) -> dict[str, Standing]:
-    """Concatenate the results of several fleets."""
+    """Concatenate the results of several fleets, separately for each kind of score."""
     return {
         name: Standing(*map(np.concatenate, zip(*(year[name] for year in years), strict=True)))
         for name in years[0]
@@ -237,7 +237,7 @@ def accuracy(name: str, of: Standing) -> dict[str, Any]:
 
 
 def reviewed(name: str, of: Standing) -> dict[str, Any]:
-    """Return how often a review is due on the agent-days on which the permission would be granted without reviews."""
+    """Return the share of days with a due review, among days on which the permission would otherwise be granted."""
     granted = of.probability >= GRANT
     return {
         "would be granted": name,
@@ -267,7 +267,7 @@ def error_of_share(values: Booleans, agent: Integers) -> float:
 
 
 def outcomes(name: str, of: Standing) -> Iterator[dict[str, Any]]:
-    """Yield, for each way to decide about a permission, a comparison with the long run of the same window."""
+    """Yield the row of each way to decide about a permission: wrong grants and denials, compared with the long run."""
     if np.isnan(of.probability).all():
         yield _outcome(f"{name}, score", of.score >= THRESHOLD, of.long_run)
         yield _outcome(f"{name}, range", held(of.low >= THRESHOLD, of.high < THRESHOLD), of.long_run)
