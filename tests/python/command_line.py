@@ -1,4 +1,4 @@
-"""Run commands in this process or in a new one."""
+"""Run commands of ciris-scoring in the process of the tests or in a new process."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def invoke(*arguments: object, given: bytes | None = None) -> Result:
 
 
 def command(database: Database, *arguments: object, given: bytes | None = None) -> Result:
-    """Run a command in this process, with the options that select the database."""
+    """Run a command in this process, with the options that select the database and the project."""
     return invoke(*arguments, *at(database), given=given)
 
 
 def succeeded(result: Result) -> Result:
-    """Return the result of a command, whose exit code must be 0."""
+    """Return the result of a command. Fail if its exit code is not 0."""
     assert result.exit_code == 0, result.output
     return result
 
@@ -54,8 +54,7 @@ def at(database: Database, project: Path = REPOSITORY) -> list[str]:
 
 
 def refused(result: Result, exit_code: int = 1) -> tuple[str, str]:
-    """Return the error and the hint of a failed command. Each must be one line without control characters, and stdout
-    must be empty."""
+    """Return error and hint of a refused command. Fail on control characters in stderr and on any text in stdout."""
     assert result.exit_code == exit_code, result.output
     assert result.stdout == ""
     assert all(line.isprintable() for line in result.stderr.splitlines()), result.stderr
@@ -86,7 +85,7 @@ class Command:
         assert re.search(pattern, self.said), f"never said {pattern!r}:\n{self.said}"
 
     def wait(self) -> int:
-        """Wait for the end and return the exit code."""
+        """Wait for the end of the program and return its exit code."""
         return self._process.wait(PATIENCE_SECONDS)
 
     @property

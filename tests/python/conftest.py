@@ -44,12 +44,12 @@ BehaviorFlagRendered._default_source = staticmethod(lambda: "dbt")
 
 
 def is_read(event: BaseEvent) -> bool:
-    """Return whether a listener uses a dbt event. Of the debug events, only NodeFinished is used: it shows progress."""
+    """Return whether a dbt event is read. Of the debug events, only NodeFinished is read: it shows progress."""
     return not isinstance(event, DebugLevel) or type(event).__name__ == "NodeFinished"
 
 
 def make_event(event: BaseEvent, *arguments: object, **options: object) -> None:
-    """Create protobuf messages only for events that are used. All events would take a fifth of the time of a run."""
+    """Create the protobuf message of a dbt event only if the event is read. This saves a fifth of a run's time."""
     if is_read(event):
         MAKE_EVENT(event, *arguments, **options)
 
@@ -101,7 +101,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @dataclass(frozen=True)
 class Database:
-    """A database of a test, and a folder with a dbt profile for it."""
+    """Database of a test, and folder with a dbt profile for this database."""
 
     server: Server
     name: str
@@ -116,14 +116,14 @@ class Database:
         return psycopg.connect(self.conninfo, autocommit=True, options="-c timezone=UTC")
 
     def execute(self, statement: str, values: Any = None) -> list[Any]:
-        """Execute a statement in a session of its own and return the rows."""
+        """Execute a statement in a new session and return the rows."""
         with self.connect() as connection:
             cursor = connection.execute(statement, values)
             return cursor.fetchall() if cursor.description else []
 
 
 def administer(server: Server, statement: str) -> None:
-    """Execute a statement about databases or roles in the database postgres."""
+    """Execute a statement that creates, changes or drops a database or a role."""
     with psycopg.connect(server.conninfo("postgres"), autocommit=True) as connection:
         connection.execute(statement)
 
@@ -153,7 +153,7 @@ def system_postgres() -> Iterator[Server]:
         folder.chmod(0o755)
 
     def run(program: str, *arguments: str) -> None:
-        # The output goes to a file. The server would inherit a pipe and keep it open, so reading it would never end.
+        # The output goes to a file. The server would keep a pipe open that it inherits, so reading would never end.
         with tempfile.TemporaryFile() as output:
             done = subprocess.run(
                 [programs / program, "-D", data_folder, *arguments],
@@ -225,7 +225,7 @@ def _system_programs() -> Path | None:
 
 @pytest.fixture(scope="session")
 def scored_sample(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    """The scored sample, shared by all tests. A test that changes it takes a copy (sample_copy)."""
+    """The scored sample, shared by all tests. Tests that change data use sample_copy instead."""
     from ciris_scoring.lab.simulation.sample import SAMPLE, load_sample
     from pipeline import score
 
@@ -265,8 +265,7 @@ def module_database(
 def fleet_until(
     embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[[str | None], str]]:
-    """Function that returns the name of a template database with the small fleet, scored up to an as-of (None:
-    unscored)."""
+    """Function that returns the name of a template database with the small fleet, scored up to an as-of if given."""
     from command_line import succeeded
     from test_bad_input import fleet_database, run, saved
 
@@ -284,7 +283,7 @@ def fleet_until(
 
 @pytest.fixture(scope="module")
 def saved_fleet(request: pytest.FixtureRequest, fleet_until: Callable[[str | None], str]) -> str:
-    """Name of the saved small fleet, scored up to the module's SCORED_UNTIL if it has one."""
+    """Name of the template database with the small fleet, scored up to the module's SCORED_UNTIL if it has one."""
     return fleet_until(getattr(request.module, "SCORED_UNTIL", None))
 
 
@@ -292,14 +291,14 @@ def saved_fleet(request: pytest.FixtureRequest, fleet_until: Callable[[str | Non
 def small_fleet(
     embedded_postgres: Server, saved_fleet: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Database]:
-    """The saved small fleet in a database for all tests of a module."""
+    """A copy of the template database of saved_fleet, for all tests of a module."""
     with fresh_database(embedded_postgres, tmp_path_factory.mktemp("copy"), saved_fleet) as database:
         yield database
 
 
 @pytest.fixture
 def restored(small_fleet: Database, saved_fleet: str) -> Database:
-    """The database of small_fleet, restored to the saved state for each test."""
+    """The database of small_fleet, restored from its template database before each test."""
     from test_bad_input import restore
 
     restore(small_fleet, saved_fleet)
@@ -308,7 +307,7 @@ def restored(small_fleet: Database, saved_fleet: str) -> Database:
 
 @pytest.fixture(scope="module")
 def served(scored_sample: Database) -> Iterator[Any]:
-    """Connection pool of a server for the scored sample."""
+    """Connection pool of an API server for the scored sample."""
     from ciris_scoring.basics.project import load_project
     from serving import opened
 
@@ -318,7 +317,7 @@ def served(scored_sample: Database) -> Iterator[Any]:
 
 @contextmanager
 def copy_of(database: Database, folder: Path) -> Iterator[Database]:
-    """Create a copy of a database, to which no session may be connected."""
+    """Create a copy of a database. No session may be connected to the original."""
     with fresh_database(database.server, folder, template=database.name) as copy:
         yield copy
 

@@ -1,6 +1,6 @@
-"""Store the rows of covenant_traces also as events, which are the other source format.
+"""Store the rows of covenant_traces also in the event format of the source.
 
-Triggers write the events, so a test can change its sources by the same statements in both formats.
+Triggers write the events, so the same statements of a test change the source in both formats.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from psycopg.types.json import Jsonb
 from ciris_scoring.lab.simulation.events import UNFOLD, create_engine_tables, index_events
 
 AS_EVENTS = {"ciris_source": "events"}
-"""Variable with which runs read the events. Without it they would read the traces, because the schema has both."""
+"""Variable that makes runs read events. By default they would read traces, because the schema has both formats."""
 
 # The engine stores an event only once, so a trace that is sent again adds no events.
 _NEW = """(

@@ -24,7 +24,7 @@ def with_names(page: str) -> str:
 
 
 def elements(page: str) -> list[tuple[str, dict[str, str | None]]]:
-    """Return the name and the attributes of each element."""
+    """Return the name and the attributes of each HTML element."""
     found: list[tuple[str, dict[str, str | None]]] = []
     parser = HTMLParser()
     parser.handle_starttag = lambda name, attributes: found.append((name, dict(attributes)))

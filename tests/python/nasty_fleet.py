@@ -1,4 +1,4 @@
-"""Create a small random fleet with every kind of unusual data, to compare two implementations."""
+"""Create a small random fleet with every kind of unusual data, for comparisons with the reference implementation."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ ACTIONS = ["HandlerActionType.SPEAK", "speak", " DEFER ", "", None, "HandlerActi
 
 
 def agent_ids(rng: random.Random, n: int) -> list[tuple[str, str]]:
-    """Return (agent_id, agent_id_hash) pairs. One hash is a prefix of another. A hash of 7 characters is too short to
-    match a deferral."""
+    """Return (agent_id, agent_id_hash) pairs. One hash is a prefix of another hash. A hash of 7 characters is too short
+    to match a deferral."""
     pairs = []
     for i in range(n):
         identity = f"agent-{i}"
@@ -34,7 +34,7 @@ def agent_ids(rng: random.Random, n: int) -> list[tuple[str, str]]:
 
 def component_value(rng: random.Random, right: Any) -> Any:
     """Return the right JSON value with probability 0.9. Otherwise return null, a wrong value, a value of another type,
-    or "absent", with which the caller omits the value."""
+    or "absent". The caller omits a value that is "absent"."""
     roll = rng.random()
     if roll < 0.90:
         return right
@@ -45,7 +45,7 @@ def component_value(rng: random.Random, right: Any) -> Any:
 
 def components(rng: random.Random, row: Row) -> Row:
     """Return the JSON components of a trace, with random errors. In most cases, also change the columns
-    coherence_passed and conscience_passed of the trace to agree with its components."""
+    coherence_passed and conscience_passed of the trace to agree with its JSON components."""
 
     def number(value: Decimal | None) -> float | None:
         return None if value is None or not value.is_finite() else float(value)
@@ -137,7 +137,7 @@ def nasty_fleet(
         sequence, fragile, name = 0, False, rng.choice(NAMES)
         first = start + timedelta(days=0 if n % 3 else rng.random() * days / 2)
         moments = sorted(
-            # Most agents have times in whole minutes, so that ties and times at a period end occur.
+            # Times are whole minutes for most agents, so that some traces have equal times or the time of a period end.
             first
             + timedelta(minutes=rng.randrange(int((days * 1440) - (first - start).total_seconds() // 60)))
             for _ in range(rng.randrange(traces_per_day * days // 3, traces_per_day * days))

@@ -16,7 +16,7 @@ from conftest import Database, administer, fresh_database
 
 @dataclass(frozen=True)
 class Roles:
-    """The two roles, and a database with a profile of the scoring role."""
+    """Names of the scoring role and of the attacker, and a database with a dbt profile of the scoring role."""
 
     database: Database
     scorer: str
@@ -30,7 +30,7 @@ class Roles:
         )
 
     def filled(self, text: str, **names: object) -> str:
-        """Replace {scorer}, {mallory} and the given names in a text."""
+        """Replace {scorer}, {mallory} and the given names in braces by their values in a text."""
         for name, value in (names | {"scorer": self.scorer, "mallory": self.mallory}).items():
             text = text.replace("{" + name + "}", str(value))
         return text
@@ -38,7 +38,7 @@ class Roles:
 
 @contextmanager
 def two_roles(server: Server, folder: Path, template: str = "template1") -> Iterator[Roles]:
-    """Create a database with the two roles, and drop them afterwards."""
+    """Create a database, the scoring role and the attacker, and drop all three afterwards."""
     suffix = uuid.uuid4().hex[:8]
     scorer, mallory = f"scorer_{suffix}", f"mallory_{suffix}"
     administer(server, f"create role {scorer} login; create role {mallory} login")

@@ -108,7 +108,7 @@ def insert_rows(connection: psycopg.Connection, table: str, rows: Iterable[Mappi
 
 
 def load_rows(connection: psycopg.Connection, fleet: Mapping[str, Iterable[Mapping[str, Any]]]) -> None:
-    """Create the loose source tables and insert the rows of a fleet."""
+    """Create source tables without constraints and insert the rows of a fleet."""
     create_loose_sources(connection)
     for table, rows in fleet.items():
         insert_rows(connection, table, rows)
@@ -117,7 +117,7 @@ def load_rows(connection: psycopg.Connection, fleet: Mapping[str, Iterable[Mappi
 def load_nasty_fleet(
     connection: psycopg.Connection, fleet: Mapping[str, list[dict[str, Any]]], *, distributed: bool
 ) -> None:
-    """Create the loose source tables and insert a random fleet. An agent's hash may be blank or too long, but not null.
+    """Create source tables without constraints and insert a random fleet. Hashes may be blank or too long.
 
     :param distributed: whether to distribute the tables on a Citus cluster.
     """
@@ -166,7 +166,7 @@ def deciding(cli_vars: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def parsed_for(profiles_dir: Path, cli_vars: Mapping[str, Any] | None) -> str:
-    """Return a key of everything that influences how dbt parses the project."""
+    """Return the settings that influence how dbt parses the project, as JSON text."""
     profile = yaml.safe_load((profiles_dir / "profiles.yml").read_text())
     for output in next(iter(profile.values()))["outputs"].values():
         for which_server in ("host", "port", "user", "password"):
@@ -197,7 +197,7 @@ def read_sources(
     connection.adapters.register_loader("timestamptz", AnyTimeLoader)
 
     def load_json(text: str | bytes) -> Any:
-        # Python's json raises an error for an integer with more than 4300 digits.
+        # Python's int() raises an error for a text with more than 4300 digits.
         return json.loads(
             text, parse_float=Decimal, parse_int=lambda n: int(n) if len(n) < 4000 else Decimal(n)
         )
@@ -226,7 +226,7 @@ def differences_from_reference(
 
     :param as_ofs: as-ofs to compare; None for all.
     """
-    # In another time zone, subtracting days would keep the local time of the day.
+    # The time zone is UTC, because in another one, subtracting days would keep the local time of the day.
     connection.execute("set timezone = 'UTC'")
     length = timedelta(**{f"{period}s": 1})
     wanted = sorted(_all_as_ofs(connection) if as_ofs is None else set(as_ofs))
@@ -244,7 +244,7 @@ def differences_from_reference(
 def _wrong_rows(
     connection: psycopg.Connection, expected: Rows, as_ofs: list[datetime], tolerance: float = TOLERANCE
 ) -> list[str]:
-    """Return the differences between the expected rows of marts at the as-ofs and the published ones."""
+    """Return the differences between the expected and the published rows of marts at the as-ofs."""
     wrong = []
     for mart, rows in expected.items():
         found = _by_key(connection, mart, as_ofs)
@@ -319,7 +319,7 @@ def attribution_differences(
     ):
         groups: dict[tuple, list[tuple]] = defaultdict(list)
         for key, row in _by_key(connection, mart, wanted).items():
-            # Components with equal points are ranked in the order of PARTS.
+            # Loss components with equal points are ranked in the order of PARTS.
             groups[key[:-1]].append((direction * row[column], PARTS.index(key[-1]), row["rank"]))
             is_still = "loss_change" in row and not any(expected[mart].get(key, {}).values())
             if is_still and (row["loss_change"] or row["points"]):
@@ -396,13 +396,13 @@ LOG_OF_RUNS = ("int_runs", "fct_scoring_runs")
 OF_ONE_RUN = {"int_scoring_run", "int_source_periods", *LOG_OF_RUNS}
 
 
-# These views combine several rows of a table, so they are compared like tables. A row of any other view follows from
-# one row of a table, so it is equal if the tables are equal.
+# Views that combine several rows of a table are compared like tables. A row of any other view depends on one row of a
+# table, so other views are equal if the tables are equal.
 ATTRIBUTION = ("fct_score_attribution", "fct_score_comparisons", "fct_score_changes")
 
 
 def table_differences(connection: psycopg.Connection, schema: str, other: str) -> list[str]:
-    """Return the rows that differ between two target schemas, in the tables and in the attribution."""
+    """Return the rows that differ between two target schemas, in all tables and in the views of ATTRIBUTION."""
     wrong = relation_differences(connection, schema, other, ATTRIBUTION)
     for layer in ("", "_intermediate"):
         query = "select tablename from pg_tables where schemaname = %s"

@@ -64,12 +64,12 @@ def opened(project: Project, connections: int = 2, statement_timeout: float = 15
 
 
 def asking(database: Database, settings: Settings | None = None, **options: Any) -> TestClient:
-    """Return a test client of an application on this machine."""
+    """Return a test client of an API server that shares the database."""
     return TestClient(create_app(database, settings or Settings()), base_url="http://localhost", **options)
 
 
 def problem(answer: Response, status: int, kind: str = "") -> dict[str, Any]:
-    """Return the problem document of a refused request, which must be short and show nothing of the program."""
+    """Return the problem document of a refused request. Fail if the document is long or shows code or SQL."""
     assert answer.status_code == status, answer.text[:300]
     assert answer.headers["content-type"] == "application/problem+json"
     document: dict[str, Any] = answer.json()
@@ -83,7 +83,7 @@ def problem(answer: Response, status: int, kind: str = "") -> dict[str, Any]:
 
 @contextlib.contextmanager
 def running(app: FastAPI) -> Iterator[int]:
-    """Serve the application on a socket and yield the port."""
+    """Serve an application on a socket and yield the port number."""
     listening = listen("127.0.0.1", 0)
     serving = LimitedServer(app)
     thread = threading.Thread(target=serving.run, kwargs={"sockets": [listening]})

@@ -1,4 +1,4 @@
-"""Create batches in the format of each range of agent versions, signed by its rule with keys made for the tests."""
+"""Create signed batches of traces in the format of each range of agent versions. The keys are made for the tests."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ class Agent:
     ) -> dict[str, Any]:
         """Return the next signed trace, five minutes after the previous one.
 
-        :param scores: values that replace the defaults of fields of components, by field.
+        :param scores: values of fields of the trace's JSON components, in place of the defaults.
         """
         self.sequence += 1
         started = at or START + timedelta(minutes=5 * self.sequence)
@@ -214,7 +214,7 @@ class Agent:
 
 
 def batch(traces: Iterable[dict[str, Any]], *others: dict[str, Any]) -> dict[str, Any]:
-    """Return a batch of traces and other events."""
+    """Return a batch of traces and of events of other types."""
     events = [{"event_type": "complete_trace", "trace_level": "generic", "trace": trace} for trace in traces]
     return {
         "events": [*events, *others],

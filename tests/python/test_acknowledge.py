@@ -84,7 +84,7 @@ def test_acknowledgement_ends_with_the_day_and_with_the_alert(sample_copy: Datab
     for change, ends in {
         "reason = 'x'": False,
         f"until = '{TODAY - timedelta(days=1)}'": True,
-        f"until = '{TODAY}', severity = 'warning'": True,  # the alert has become critical since
+        f"until = '{TODAY}', severity = 'warning'": True,  # the alert is critical now
         # The alert ended after 1 June and was raised again on 10 June.
         "severity = 'critical', written_at = '2026-06-01'": True,
     }.items():
@@ -102,7 +102,7 @@ def test_concurrent_acknowledgements_are_all_in_the_log(sample_copy: Database):
         found = pool.map(lambda name: write(project, "Link", "broken_chain", name, "x", str(TODAY)), names)
         rows, replaced = zip(*sorted(found, key=lambda pair: pair[0].acknowledgement_id), strict=True)
     assert {row.seen_by for row in rows} == set(names)
-    # Each acknowledgement replaces the one before it.
+    # Each acknowledgement replaces the previous acknowledgement.
     assert [row.seen_by for row in replaced] == ["Ana", *(row.seen_by for row in rows[:-1])]
 
 

@@ -81,7 +81,7 @@ def client(served: ServedDatabase) -> Iterator[TestClient]:
 
 @pytest.fixture(scope="module")
 def port(client: TestClient) -> Iterator[int]:
-    """Port of the application on a socket."""
+    """Number of the port on which the API is served."""
     with running(client.app) as served_on:
         yield served_on
 
@@ -134,7 +134,7 @@ def enter(marts: psycopg.Connection, outcome: str | None) -> str:
 def changed(
     marts: psycopg.Connection, table: str, statement: str, values: Sequence[Any] = ()
 ) -> Iterator[None]:
-    """Change a mart and publish it; restore it afterwards."""
+    """Change a mart and log a publication. Restore the mart afterwards."""
     marts.execute(f"create table {table}_before as select * from {table}")
     try:
         marts.execute(statement, values)
@@ -530,7 +530,7 @@ def test_answers_are_not_kept_while_a_run_is_unfinished(client, marts):
     enter(marts, "refused")
     assert new_tags() == 1
     run_id = enter(marts, None)
-    enter(marts, "refused")  # a run that was refused because the other one is unfinished
+    enter(marts, "refused")  # a run that is refused because another run is unfinished
     for outcome in (None, "failed", "interrupted"):
         query = f"update {SCHEMA}_intermediate.int_runs set outcome = %s where run_id = %s"
         marts.execute(query, [outcome, run_id])
@@ -556,7 +556,7 @@ def test_answer_that_is_not_cached_is_of_the_newest_publication(served, marts):
 
 
 def test_cache_stays_within_its_size(served, marts):
-    """An answer of more than a quarter of the cache is not kept. The least recently used answers are dropped."""
+    """An answer larger than a quarter of the cache is not kept. The least recently used answers are dropped."""
     paths = [
         f"{SCORING}/{endpoint}/{row['agent_id_hash']}"
         for row in marts.execute("select agent_id_hash from dim_agents").fetchall()
@@ -792,7 +792,7 @@ def test_server_starts_while_its_database_is_away(project, tmp_path):
 
 
 def metrics(client: TestClient) -> dict[str, dict[tuple[str, ...], float]]:
-    """Return the values of each metric by the values of its labels, which are in the order of the labels' names."""
+    """Return the values of each metric by the values of its labels, in the order of the labels' names."""
     answer = client.get("/metrics")
     assert answer.status_code == 200 and answer.headers["content-type"].startswith("text/plain; version=")
     found: dict[str, dict[tuple[str, ...], float]] = defaultdict(dict)
@@ -823,7 +823,7 @@ def test_metrics_have_age_outcome_version_and_requests_by_route_and_status(serve
         assert least <= found[f"{name}_age_seconds"][()] <= most
     assert found["marts_readable"] == {(): 1} and found["build_info"] == {(version("ciris-scoring"),): 1}
     assert [outcome for outcome, is_last in found["last_run"].items() if is_last] == [("published",)]
-    assert len(found["agents"]) == 10  # five categories in two windows, also categories without agents
+    assert len(found["agents"]) == 10  # five categories in two windows, including categories without agents
     assert found["http_requests_total"] == {
         **{(capacity, "200"): 3, (capacity, "404"): 1, (f"{SCORING}/alerts", "422"): 1},
         **{("/", "200"): 1, ("none", "404"): 2, ("none", "421"): 1},

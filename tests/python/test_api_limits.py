@@ -101,7 +101,7 @@ def test_unusual_request_gets_one_answer_and_is_not_logged(app, capsys, target, 
     ids=["nothing", "headers drop by drop", "a body drop by drop", "after an answer", "idle"],
 )
 def test_slow_request_is_disconnected(app, monkeypatch, sent):
-    """The limit under test is half a second. The other limit is an hour, so it does not close the connection."""
+    """The time limit under test is half a second. The other one is an hour, so it does not close the connection."""
     is_idle = sent[-1:] == (b"",)
     monkeypatch.setattr(connections, "REQUEST_SECONDS", 3600 if is_idle else 0.5)
     monkeypatch.setattr(connections, "IDLE_SECONDS", 0.5 if is_idle else 3600)

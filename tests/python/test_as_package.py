@@ -84,7 +84,7 @@ def test_marts_are_in_the_schemas_of_the_root_project(consumer):
 
 
 def test_views_survive_runs(consumer):
-    """When dbt replaces a relation, it drops the views that read it. The root project has views that read ours."""
+    """When dbt replaces a relation, it drops all views that read it. Views of the root project read the marts."""
     consumer.database.execute("create schema of_their_own")
     consumer.database.execute(
         """
@@ -118,7 +118,7 @@ def test_api_serves_marts_of_the_root_project(consumer):
 
 
 def test_permissions_are_a_seed_of_the_root_project(consumer):
-    """The seed is in the schema of the root project's seeds, which is not that of the marts."""
+    """The seed is in the schema of the root project's seeds, not in the schema of the marts."""
     file = consumer.folder / "seeds" / "permissions.csv"
     file.parent.mkdir()
     file.write_text("name,threshold,window_days\nTool use,1,7\nAutonomy,0.85,30\n")
@@ -134,8 +134,8 @@ def test_permissions_are_a_seed_of_the_root_project(consumer):
         consumer.database.execute(f"drop schema if exists {SCHEMA} cascade")
 
 
-def test_models_of_the_root_project_build_when_ours_are_refused(consumer):
-    """Our models would be refused, because the as-of is older than the published one and the sources are missing."""
+def test_models_of_the_root_project_build_when_those_of_the_package_are_refused(consumer):
+    """A build of the package is refused: the as-of is older than the published as-of, and the sources are missing."""
     theirs = ("--select", "package:consumer")
     built = consumer.dbt(
         "build", *theirs, "--vars", "{ciris_as_of: 2021-01-01, ciris_source_schema: nowhere}"

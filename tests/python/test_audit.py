@@ -77,7 +77,7 @@ def test_a_range_without_traces_is_not_confirmed(loaded, folder):
 
 
 def test_a_hash_and_the_name_of_another_agent_are_ambiguous(database):
-    """Agents choose their names. An agent whose name is the hash of another must not be taken for the other."""
+    """Agents choose their names. An agent whose name is the hash of another agent must not be taken for that agent."""
     rows = {"4107c26f": "Link", "4107c26f00": "4107c26f"}
     with database.connect() as connection:
         connection.execute("create temporary table incoming (agent_id_hash text, agent_name text)")
@@ -143,11 +143,11 @@ ALTERATIONS: list[tuple[str, list[tuple[str, set[str]]]]] = [
         [("key_differs", {f"key {AGENT.key_id}"})],
     ),
 ]
-"""Statement, and the expected discrepancies: kind and columns."""
+"""Statements that alter the database, each with the kinds and columns of the discrepancies that `audit` must find."""
 
 
 def test_every_alteration_is_found(loaded, folder, tmp_path):
-    """All alterations are made in one copy of the database. Each changes another trace."""
+    """All alterations are made in one copy of the database. Each alteration changes a different trace."""
     with copy_of(loaded, tmp_path) as copy:
         with copy.connect() as connection:
             for number, (statement, _) in enumerate(ALTERATIONS):

@@ -46,7 +46,7 @@ def test_backfill_equals_full_refresh_in_its_range_and_changes_no_other_score(da
         after = score_rows(connection)
         score(database.profiles_dir, NEWEST, full_refresh=True)
         refreshed = score_rows(connection)
-        # Windows after the range contain late traces too, but keep their scores.
+        # As-ofs after the range keep their scores, although their windows contain late traces too.
         assert any(before[key] != row for key, row in refreshed.items() if key[1] > LAST)
         assert after == before | {key: row for key, row in refreshed.items() if FIRST <= key[1] <= LAST}
 

@@ -230,7 +230,7 @@ RUNS: list[tuple[list[str], dict[str, Any], list[str]]] = [
     ([], {"ciris_source_schema": "nowhere"}, ["nowhere.covenant_traces is missing"]),
     (["--full-refresh"], {}, [*REFRESH, "--allow-rescoring"]),
 ]
-"""Options and variables with which `ciris-scoring run` is refused, and texts of the message."""
+"""Options and variables with which `ciris-scoring run` is refused, and texts that its message must contain."""
 DBT: list[tuple[list[str], dict[str, Any], list[str]]] = [
     ([], {"ciris_as_of": "2026-02-30"}, ["ciris_as_of is '2026-02-30'", "ISO 8601"]),
     ([], {"ciris_as_of": "2999-01-01"}, ["ciris_as_of is 2999-01-01", "in the future"]),
@@ -244,7 +244,7 @@ DBT: list[tuple[list[str], dict[str, Any], list[str]]] = [
      ["Unknown scoring parameter 'lamda_c' (value 5). Known are: ", "the variable ciris_scoring_parameters",
       "Scoring parameter lambda_c is 1.9, but must be a number in [2, 10]."]),
 ]  # fmt: skip
-"""Options and variables with which `dbt build` is refused, and texts of the message."""
+"""Options and variables with which `dbt build` is refused, and texts that its message must contain."""
 
 
 def test_a_run_stops_before_building(published):
@@ -269,11 +269,11 @@ def test_a_run_stops_before_building(published):
 # --- sources that cannot be read -------------------------------------------------------------------------------------
 
 SourceFault = tuple[str, list[str]]
-"""Change of the sources, and texts of the message."""
+"""Statements that make the sources unreadable, and texts that the message must contain."""
 
 
 def missing(table: str, column: str = "", *further: str) -> SourceFault:
-    """Return the fault of a missing table or column."""
+    """Return a source fault: a table or a column is missing."""
     if column:
         change = f'alter table cirislens.{table} drop column "{column}" cascade'
         told = [f"cirislens.{table} has no column {column}", f"the variable ciris_{table}_table", *further]
@@ -284,7 +284,7 @@ def missing(table: str, column: str = "", *further: str) -> SourceFault:
 
 
 def wrong_types(table: str, **columns: tuple[str, str]) -> SourceFault:
-    """Return the fault of columns of wrong types.
+    """Return a source fault: columns of a table have wrong types.
 
     :param columns: type of each column, and the expression that the message recommends.
     """

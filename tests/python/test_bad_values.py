@@ -92,7 +92,7 @@ PATHS = {
     LONG_PATH: "5,000 characters",
     "{folder}/loop/x": "lead back to themselves",
 }
-"""Paths that cannot be looked up and their messages."""
+"""Paths that the operating system cannot look up, and the texts of the messages."""
 OPTIONS_WITH_PATHS = [
     *(("check", option) for option in ("--profiles-dir", "--project-dir")),
     *(("run", option) for option in ("--report", "--keys", "--from-batches")),

@@ -29,7 +29,7 @@ def open_transaction(database: Database, *statements: str) -> Iterator[tuple[psy
 
 
 def change_view(database: Database) -> None:
-    """Replace the view by a different one with the same columns."""
+    """Replace the view VIEW by a view with the same columns and another definition."""
     database.execute(
         f"alter view {VIEW} rename to fct_factor_components_as_it_was;"
         f"create view {VIEW} as select * from {VIEW}_as_it_was where false"

@@ -24,7 +24,7 @@ from reference import record
 TOLERANCE = 1e-9
 VARIABLES = {"ciris_traces_from": TRACES_FROM.isoformat()}
 AS_OFS = {False: [T], True: [T - timedelta(hours=40), T]}
-"""As-ofs of the runs, by whether they are hourly. There are two hourly runs, so that the second is incremental."""
+"""As-ofs of the runs: of the daily run (False) and of the hourly runs (True), of which the second is incremental."""
 
 
 def load(connection: psycopg.Connection) -> None:

@@ -1,4 +1,4 @@
-"""Tests that macros do not repeat constants of Python, and that Python's defaults of parameters equal the macros'."""
+"""Tests that macros do not repeat constants of Python, and that defaults of parameters are equal in both."""
 
 from __future__ import annotations
 

@@ -53,18 +53,18 @@ class Level:
             self.points = {name: value * mean for name, value in self.loss.items()}
 
     def of_r(self, u: Decimal) -> Decimal:
-        """Return h(u) = −ln norm(e^−u)."""
+        """Return −ln norm(e^−u), the loss of R including the fixed cost (certainty.md §1)."""
         return (1 + (-self.p["norm_k"] * ((-u).exp() - self.p["norm_x0"])).exp()).ln()
 
     def slope(self) -> Decimal:
-        """Return the derivative h'(u) = k x (1 − norm(x)) at x = e^−u."""
+        """Return the derivative of ``of_r`` at u: k x (1 − norm(x)), where x = e^−u and k is ``norm_k``."""
         x = (-self.u).exp()
         return self.p["norm_k"] * x * (1 - (-self.of_r(self.u)).exp())
 
 
 def share(total: Decimal, amounts: list[Decimal]) -> list[Decimal]:
-    """Divide a total in proportion to amounts. If some amounts are infinite, they get equal shares and the others 0. If
-    all amounts are 0, all get 0."""
+    """Divide a total in proportion to amounts. If some amounts are infinite, these get equal shares and finite amounts
+    get 0. If all amounts are 0, each gets 0."""
     infinite = sum(amount.is_infinite() for amount in amounts)
     if infinite:
         return [total / infinite if amount.is_infinite() else Decimal(0) for amount in amounts]

@@ -21,7 +21,7 @@ EFFECTS = (*RATES, "ece", *METRICS)
 
 
 class Days:
-    """Counts of an agent by day, in order of time."""
+    """Daily counts of an agent's traces, in order of time."""
 
     def __init__(self, periods: np.ndarray, end: int, n_days: int, per_day: int) -> None:
         self.periods = periods[end - n_days * per_day : end].reshape(n_days, per_day)
@@ -31,7 +31,7 @@ class Days:
         return counts
 
     def rate(self, name: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return bad events and trials of each day."""
+        """Return the bad events and the trials of a rate component on each day."""
         if name == "i_replay":
             return self["sampled"] - self["replayed"], self["sampled"]
         if name == "s_score":
@@ -45,7 +45,7 @@ class Days:
 
 
 def parts_of(agent: Agent, t: int, window: Window) -> tuple[Days, Days]:
-    """Return the days of the window and of the baseline."""
+    """Return the daily counts of the window and of the baseline."""
     per_day = agent.fleet.per_day
     return (
         Days(agent.periods, t, window.days, per_day),
@@ -57,7 +57,8 @@ def parts_of(agent: Agent, t: int, window: Window) -> tuple[Days, Days]:
 
 
 class Spread(NamedTuple):
-    """Observed and binomial variance of daily counts, pairs of traces of a day, and degrees of freedom."""
+    """Squared deviations of daily counts (observed sum, binomial expectation), pairs of traces of one day (times the
+    variance of a trace), and degrees of freedom."""
 
     found: float = 0.0
     binomial: float = 0.0
@@ -108,7 +109,8 @@ def calibration_spread(days: Days) -> Spread:
 
 
 def histogram_spread(days: Days, metric: int) -> tuple[Spread, np.ndarray, float]:
-    """Return the spread of a histogram, the matrix of its residuals, and the unit of this matrix."""
+    """Return the spread of a metric's daily histograms, the sum over days of products of residuals by pair of bins, and
+    the divisor that turns this sum into covariances."""
     n = days["histograms"][:, metric]
     n = n[n.any(axis=1)]
     p = n.sum(axis=0) / max(n.sum(), 1)
@@ -126,8 +128,8 @@ def histogram_spread(days: Days, metric: int) -> tuple[Spread, np.ndarray, float
 
 @functools.cache
 def spreads(agent: Agent, t: int, window: Window) -> dict[str, Spread]:
-    """Return the spread of each design effect. It is the sum of the spreads of window and baseline, each around its own
-    mean."""
+    """Return by component the spread from which its design effect is computed. It is the spread of the window plus the
+    spread of the baseline, each around its own mean."""
     parts = parts_of(agent, t, window)
     found = {name: total(rate_spread(*part.rate(name)) for part in parts) for name in RATES}
     found["ece"] = total(map(calibration_spread, parts))
@@ -141,8 +143,8 @@ def log_hours(episode: Episode, end: Any = None) -> float:
 
 
 def of_fleet(agents: Iterable[Agent], t: int, window: Window) -> tuple[dict[str, float], float]:
-    """Return the correlation between traces of one day for each design effect, and the coefficient of variation of the
-    durations of episodes. Both are estimated from all agents."""
+    """Return estimates from all agents: for each component the correlation between traces of one day, and the
+    coefficient of variation of the durations of episodes."""
     agents = list(agents)
     found = [spreads(agent, t, window) for agent in agents]
     correlations = {}
@@ -181,8 +183,8 @@ def design_effect(spread: Spread, n: np.ndarray, correlation: float, least: floa
 
 @functools.cache
 def gamma_quantile(share: float, shape: float) -> float:
-    """Return a quantile of the gamma distribution. Its distribution function is a series, which is inverted by
-    bisection."""
+    """Return a quantile of the gamma distribution with scale 1. Its distribution function is a series, which is
+    inverted by bisection."""
     low, high = -1e4, math.log(10)
     for _ in range(200):
         middle = (low + high) / 2
@@ -193,8 +195,8 @@ def gamma_quantile(share: float, shape: float) -> float:
 
 
 def rate_bounds(p: float, n: float, z_worse: float, z_better: float) -> tuple[float, float]:
-    """Return the Wilson bounds of a rate of bad events. With fewer than 4 bad events, the lower bound is at most a
-    quantile of the gamma distribution."""
+    """Return the Wilson bounds of a rate of bad events. With fewer than 4 bad events, the lower bound is at most a 5 %
+    quantile of the gamma distribution, divided by the trials."""
     if n <= 0:
         return 0.0, 1.0
 
@@ -227,7 +229,7 @@ def effective_signals(agent: Agent, t: int, window: Window) -> float:
 
 
 class Bounded(NamedTuple):
-    """Drift or calibration error without the contribution of chance, and its bounds. ``raw`` may be negative."""
+    """Drift or calibration error, corrected for chance, with bounds. ``raw`` and its bound ``low`` may be negative."""
 
     centre: float = 0.0
     high: float = 0.0
@@ -240,8 +242,8 @@ class Bounded(NamedTuple):
 def drift_bounds(
     parts: tuple[Days, Days], correlations: Mapping[str, float], p: Any, z_worse: float, z_better: float
 ) -> Bounded | None:
-    """Return drift by the chi-square of the three divergences, or None if no metric is measurable. Its design effect is
-    the mean over the metrics."""
+    """Return drift and its bounds, or None if no metric is measurable. Chance adds a weighted chi-square to the
+    divergence of each metric. The design effect is the mean over the metrics."""
     y = divergences = null = slope = limit_of_slope = 0.0
     corrected, effects = [], []
     for k, metric in enumerate(METRICS):
@@ -259,8 +261,8 @@ def drift_bounds(
         own = spread.found / spread.binomial if degrees else 0.0
         fleet = fleet_effect(parts[0]["histograms"][:, k].sum(axis=1), correlations[metric])
         effect = max(1.0, (degrees * own + 4 * fleet) / (degrees + 4))
-        # The moments of the weighted chi-square, t1 = tr V and t2 = tr V², are shrunk towards those of the fleet, which
-        # weigh as much as 4 days.
+        # V is the covariance matrix of the bins. t1 = tr V and t2 = tr V² are the mean and half the variance of the
+        # weighted chi-square. Both are shrunk towards the fleet's values, which weigh as much as 4 days.
         t1, t2, ratio = effect * free, 0.0, effect
         if free > 0:
             shape, trace = 1 / free, np.trace(v)
@@ -319,15 +321,15 @@ def loss(share: float) -> float:
 
 
 class Sum(NamedTuple):
-    """Sum of the losses of components, and the distance from the sum to its bound. Both are given for the worse side
-    and for the better side."""
+    """Sum of the losses of components, and the distance from the sum to its bound: once for the lower bound of the
+    score (worse), and once for the upper bound (better)."""
 
     worse: float
     to_worst: float
     better: float
     to_best: float
     zero: float | None = None
-    """Product of the upper bounds of the components that are estimated as 0."""
+    """Product of the upper bounds of components whose estimate is 0, or None if there are none."""
 
     def limits(self) -> tuple[float, float]:
         high = math.exp(-max(0.0, self.better - self.to_best))
@@ -351,10 +353,10 @@ def square_and_add(sums: list[Sum]) -> Sum:
 def lost(value: float, worst: float, raw: float, best: float) -> Sum:
     """Return the loss of a component and its bounds.
 
-    A component that is estimated as 0 has no finite loss. It bounds the score from above instead.
+    A component whose estimate is 0 has no finite loss. Its upper bound limits the score instead.
 
     :param value: share of the score that the component leaves.
-    :param raw: share from which the bound on the better side is computed. Only for ``ece`` it differs from ``value``.
+    :param raw: share from which the upper bound of the score is computed. Only for ``ece`` it differs from ``value``.
     """
     if value <= 0 or raw <= 0:
         return Sum(0.0, 0.0, 0.0, 0.0, min(1.0, best))
@@ -364,8 +366,8 @@ def lost(value: float, worst: float, raw: float, best: float) -> Sum:
 def bounds(*row: Any) -> dict[str, Any]:
     """Return bounds of score, factors and components, design effects and interval drivers of a row.
 
-    On the worse side, the bounds of the score combine component bounds of 1.645 standard deviations. The published
-    bounds of factors and components are those of 1.96.
+    The lower bound of the score combines bounds of components at 1.645 standard deviations. The published bounds of
+    factors and components are at 1.96 standard deviations.
     """
     combined = bounds_at(1.645, *row)
     return bounds_at(1.96, *row) | {name: combined[name] for name in ("capacity", "drivers")}

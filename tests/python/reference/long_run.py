@@ -49,12 +49,12 @@ class Events:
             and one.created is not None
             and (known := max(one.created, one.resolved or one.created)) < end
         ]
-        """Age and value of each judged deferral. The age is that of its outcome."""
+        """Age of the outcome and value of each judged deferral."""
         self.days = (end - floor(agent.times[0], fleet.period)) / DAY
 
 
 class Estimate(NamedTuple):
-    """Present value of a quantity, its variance, and the probability that it changed in the last 14 days."""
+    """Expected present value of a quantity, its variance, and the probability of a change in the last 14 days."""
 
     mean: float
     variance: float
@@ -66,7 +66,7 @@ def histories(windows: Sequence[int], per_day: float) -> list[tuple[float, list[
     """Return all possible histories of an agent's behaviour, which may have changed at the start of each window except
     the longest one.
 
-    Each history is its log probability and the spans between its changes, the latest span first.
+    A history is a pair: its log probability, and the spans between its changes, the latest span first.
     """
     bounds, last, found = (0, *windows), len(windows), []
     for n in range(last):
@@ -82,8 +82,8 @@ def histories(windows: Sequence[int], per_day: float) -> list[tuple[float, list[
 def weights(windows: Sequence[int], evidence: Span, per_day: float) -> np.ndarray:
     """Return the probability that the present behaviour began at the start of each window.
 
-    :param evidence: function that returns the log probability of the days between the starts of two windows. Windows
-        are numbered from 1; 0 is the as-of.
+    :param evidence: function that returns the log probability of the data between the starts of two windows. Windows
+        are numbered from 1; number 0 is the as-of.
     """
     some = histories(windows, per_day)
     logs = np.array([log + sum(evidence(*span) for span in spans) for log, spans in some])
@@ -95,7 +95,7 @@ def weights(windows: Sequence[int], evidence: Span, per_day: float) -> np.ndarra
 def estimate(
     windows: Sequence[int], evidence: Span, present: Callable[[int], tuple[float, float]]
 ) -> Estimate:
-    """Estimate a value; see :func:`weights`.
+    """Estimate the present value of a quantity as a mean over the windows, weighted by :func:`weights`.
 
     :param present: function that returns mean and variance if the present behaviour began at the start of window k.
     """
@@ -111,8 +111,8 @@ def _log_beta(a: float, b: float) -> float:
 
 
 def rate(y: np.ndarray, n: np.ndarray, events: float, mean: float, windows: Sequence[int]) -> Estimate:
-    """Estimate a rate from the bad events and trials of the windows. The prior has a mean and counts like ``events``
-    bad events."""
+    """Estimate a rate from the bad events and trials of each window. The prior has the given mean and weighs as much as
+    ``events`` bad events."""
     a, b = events, events / mean - events
     y, n = np.append(0, y), np.append(0, n)
 
@@ -128,7 +128,7 @@ def rate(y: np.ndarray, n: np.ndarray, events: float, mean: float, windows: Sequ
 
 
 def frequency(y: Sequence[float], days: Sequence[float], mean: float) -> Estimate:
-    """Estimate events per day."""
+    """Estimate the number of events per day."""
     a, b = 0.5, 0.5 / mean
     y, days = (0, *y), (0, *days)
 
@@ -142,18 +142,18 @@ def frequency(y: Sequence[float], days: Sequence[float], mean: float) -> Estimat
 
 
 def log_normal(p: Any, h: Any, m: float, v: float) -> Any:
-    """Return the log evidence of values with precision p and precision-weighted sum h. The prior of their mean is
-    normal with mean m and variance v."""
+    """Return the log evidence of normal values with total precision p and precision-weighted sum h. The prior of their
+    mean is normal with mean m and variance v."""
     return ((m / v + h) ** 2 / (1 / v + p) - m * m / v - np.log(1 + p * v)) / 2
 
 
 def since(values: np.ndarray, windows: Sequence[int]) -> np.ndarray:
-    """Return the sum of daily values for each window, which is a number of last days."""
+    """Return the sum of daily values over the last days of each window length."""
     return np.array([values[-days:].sum(axis=0) for days in windows])
 
 
 def daily_effect(y: np.ndarray, n: np.ndarray, correlation: float, least: float) -> float:
-    """Return the design effect of the last 90 days, from differences of consecutive days."""
+    """Return the design effect of a rate over the last 90 days, from differences between consecutive days."""
     y, n = y[-91:], n[-91:]
     return max(least, _shrunk(y, n, fleet_effect(n[1:], correlation), _variance(y[1:], n[1:])))
 
@@ -164,7 +164,7 @@ def _variance(y: np.ndarray, n: np.ndarray) -> float:
 
 
 def _shrunk(y: np.ndarray, n: np.ndarray, effect: float, variance: float) -> float:
-    """Return the design effect from differences of consecutive rates, shrunk towards another design effect."""
+    """Return the design effect from differences between consecutive rates, shrunk towards ``effect``."""
     if variance <= 1e-15:
         return effect
     both = (n[1:] > 0) & (n[:-1] > 0)
@@ -364,7 +364,7 @@ def behaviour_change(agent: Agent, end: datetime, correlations: dict[str, float]
     before_days = slice(-RECENT - BASE, -RECENT)
 
     def growing(values: np.ndarray) -> np.ndarray:
-        """Return the sums over the last 1, 2, ..., 42 days."""
+        """Return the sums of daily values over the last 1, 2, ..., 42 days."""
         return np.cumsum(values[: -RECENT - 1 : -1])
 
     alone, doubled, measured = [], np.zeros(RECENT), {}
@@ -424,7 +424,7 @@ def behaviour_change(agent: Agent, end: datetime, correlations: dict[str, float]
 
 
 def with_weeks(daily: float, y: np.ndarray, n: np.ndarray) -> float:
-    """Return the larger one of two design effects: of days, and of the twelve weeks before the last 42 days."""
+    """Return the larger design effect: ``daily``, or that of weekly counts in the 12 weeks before the last 42 days."""
     y, n = (counts[-RECENT - 84 : -RECENT].reshape(12, 7).sum(axis=1) for counts in (y, n))
     return max(daily, _shrunk(y, n, daily, _variance(y, n)))
 

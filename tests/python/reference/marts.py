@@ -43,7 +43,7 @@ Rows = dict[str, dict[tuple, dict[str, Any]]]
 
 
 class Reference:
-    """Expected rows of a fleet. Scores and bounds are computed only once."""
+    """Expected rows of the marts for a fleet. Scores and bounds are computed only once."""
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
@@ -51,7 +51,7 @@ class Reference:
         self.bounds = cache(self._bounds)
 
     def _shared(self, end: datetime, window: Window) -> tuple[dict[str, float], float]:
-        """Return the estimates of ``of_fleet`` from the agents that have a row."""
+        """Return the estimates of ``of_fleet`` from the agents that have a score row for the as-of and window."""
         with_row = [agent for agent in self.fleet.agents.values() if self.score(agent, end, window)]
         return of_fleet(with_row, self.fleet.index(end), window)
 
@@ -180,8 +180,8 @@ class Reference:
             yield "episode", "warning", changes["episode_now"]
 
     def _is_rewritten(self, agent: Agent, row: Mapping[str, Any], end: datetime, window: Window) -> bool:
-        """Return whether a broken chain is critical: a number repeats or goes back, or gaps are significantly more
-        frequent than in the 90 days before the window."""
+        """Return whether a broken chain is critical: an audit number repeats or goes back, or gaps are significantly
+        more frequent than in the 90 days before the window."""
         p, t = self.fleet.p, self.fleet.index(end - window.days * DAY)
         if row["chain_rewinds"] + row["chain_duplicates"]:
             return True
@@ -194,8 +194,7 @@ class Reference:
         return z >= p["chain_gap_z"]
 
     def _fall(self, agent: Agent, end: datetime, window: Window) -> float | None:
-        """certainty.md §4, ``falling``: return the drop D if the window is worse than the one before it, otherwise
-        None."""
+        """certainty.md §4, ``falling``: return the drop D if the window is worse than the previous one, else None."""
         p, earlier = self.fleet.p, end - window.days * DAY
         before, now = self.score(agent, earlier, window), self.score(agent, end, window)
         if before is None or before["score_status"] != "final" or now["capacity_score"] is None:
@@ -259,7 +258,7 @@ def steady(found: LongRun, row: Mapping[str, Any], p: Mapping[str, Any]) -> dict
     def logged(value: float) -> float:
         return math.log(-math.log(value) - fixed)
 
-    # grant_score and withhold_score: the scores that the long run reaches with probability 0.74 and 0.45.
+    # grant_score and withhold_score are the scores that the long-run score reaches with probability 0.74 and 0.45.
     reached = [found.score, found.score]
     columns["probability_at_threshold"] = float(found.score >= 0.6)
     if found.score != found.high:

@@ -24,7 +24,7 @@ Row = dict[str, Any]
 
 
 class Window(NamedTuple):
-    """scoring.md §1: a row of the table of windows."""
+    """scoring.md §1: lengths of a window, of its baseline and of the coherence lookback."""
 
     days: int
     baseline_days: int
@@ -36,7 +36,7 @@ DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 TRACES_FROM = datetime(2020, 1, 1, tzinfo=UTC)
 MEMORY_DAYS = 133
-"""Days of traces that a row at an as-of can depend on."""
+"""Days of traces from which the steady score and changes for the worse are computed."""
 
 DEFAULTS: dict[str, Any] = {
     # scoring.md §3
@@ -112,7 +112,7 @@ def floor(moment: datetime, period: timedelta) -> datetime:
 
 
 def is_infinite(moment: datetime) -> bool:
-    """Return whether a time is infinite in PostgreSQL, which arrives as the first or last time of Python."""
+    """Return whether a time is infinite in PostgreSQL. Infinite times are read as the first or last time of Python."""
     return moment.replace(tzinfo=None) in (datetime.max, datetime.min)
 
 
@@ -154,7 +154,7 @@ def cleaned(row: Mapping[str, Any]) -> Row:
     for column in TEXTS:
         trace[column] = text(row[column])
     if row["selected_action"] is not None:
-        # Reading: a value that is blank after the prefix was removed is blank.
+        # Reading: an action that is empty after its prefix is removed counts as blank.
         action = upper(row["selected_action"].strip()).removeprefix("HANDLERACTIONTYPE.")
         trace["selected_action"] = text(action)
     repairs += [f"blank_{c}" for c in TEXTS if row[c] is not None and trace[c] is None]
@@ -166,7 +166,7 @@ def cleaned(row: Mapping[str, Any]) -> Row:
             repairs.append("oversized_id")
     number = row["audit_sequence_number"]
     if isinstance(number, Decimal):
-        # Reading: a number that is not a 64-bit integer, which a numeric column can store, becomes null.
+        # Reading: a numeric column can store numbers that are not 64-bit integers. Each of them becomes null.
         is_fit = number.is_finite() and -(2**63) <= number < 2**63 and number == int(number)
         trace["audit_sequence_number"] = int(number) if is_fit else None
         if not is_fit:
@@ -186,13 +186,13 @@ def cleaned(row: Mapping[str, Any]) -> Row:
 
 
 def order(trace: Row) -> tuple:
-    """scoring.md §2: sort key of timestamp, audit_sequence_number (nulls last), trace_id (bytewise, nulls last)."""
+    """scoring.md §2: sort key: timestamp, audit_sequence_number (nulls last), trace_id (bytewise, nulls last)."""
     number, name = trace["audit_sequence_number"], trace["trace_id"]
     return trace["timestamp"], number is None, number or 0, name is None, (name or "").encode()
 
 
 class Source:
-    """scoring.md §2: the cleaned rows, divided into those that are scored and those that are only counted."""
+    """scoring.md §2: cleaned source rows, divided into traces that are scored and rows that are only counted."""
 
     def __init__(self, rows: Iterable[Mapping[str, Any]], run_end: datetime) -> None:
         self.traces: dict[str, list[Row]] = defaultdict(list)
@@ -234,7 +234,7 @@ def rounded(value: Any, places: int) -> int:
 
 
 def replay(trace: Row) -> Iterator[bool]:
-    """scoring.md §4: yield the result of each comparison (1 to 3) whose inputs are recorded."""
+    """scoring.md §4: yield the result of each comparison 1 to 3 of a replay whose inputs are recorded."""
     conscience, action = trace["conscience_result"], trace["action_result"]
     for name in ("entropy", "coherence"):
         passed, score, threshold = (
@@ -326,7 +326,7 @@ def tenth(value: Fraction) -> int:
 
 
 def step(number: int, last: int | None) -> str:
-    """scoring.md §4: compare an audit number with that of the previous trace that has one."""
+    """scoring.md §4: compare an audit number with the previous audit number of the agent."""
     if last is None:
         return "first"
     if number == last + 1:
@@ -335,7 +335,7 @@ def step(number: int, last: int | None) -> str:
 
 
 class Agent:
-    """An agent's traces in order, counted by period."""
+    """An agent's traces in order of time, and their counts by period."""
 
     def __init__(self, agent_id_hash: str, traces: list[Row], fleet: Fleet) -> None:
         self.agent_id_hash, self.traces, self.fleet = agent_id_hash, traces, fleet
@@ -465,7 +465,7 @@ class Fleet:
         return agent.times[0] < end <= self.run_end
 
     def is_registered(self, trace: Row) -> bool:
-        """scoring.md §4: return whether the key is in the registry and neither revoked nor expired at that time."""
+        """scoring.md §4: return whether the trace's key is registered, and neither revoked nor expired at its time."""
         key = trace["signature_key_id"]
         return key in self.registry and all(trace["timestamp"] < end for end in self.registry[key])
 
@@ -483,7 +483,7 @@ class Fleet:
         }
 
     def is_corroborated(self, agent: str, at: datetime) -> bool:
-        """scoring.md §7: return whether the agent's mean in the hour is close to the mean of the others' means."""
+        """scoring.md §7: return whether the agent's mean in the hour is close to the mean of other agents' means."""
         means = dict(self.hourly_means.get(floor(at, HOUR), {}))
         mean, others = means.pop(agent, None), means.values()
         if mean is None or not others:
@@ -519,8 +519,8 @@ class Fleet:
     def data_quality(self) -> Counter[tuple[str | None, datetime | None, str]]:
         """scoring.md §8: count issues by agent or None, start of the period or None, and issue.
 
-        Reading: a row without a usable agent_id_hash is counted only once, as such. A deferral without a status has
-        an unknown status.
+        Reading: a row without a usable agent_id_hash is counted only for this issue. A deferral without a status has an
+        unknown status.
         """
         counts: Counter = Counter()
 

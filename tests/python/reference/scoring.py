@@ -22,7 +22,7 @@ def norm(x: float, p: Mapping[str, Any]) -> float:
 
 
 def smoothed(recent: np.ndarray, baseline: np.ndarray, p: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
-    """scoring.md §5: return the smoothed probabilities of window and baseline in the bins that have a value."""
+    """scoring.md §5: return the smoothed probabilities of window and baseline in the bins that are not empty."""
     used = recent + baseline > 0
     pi = (recent + baseline)[used] / (recent + baseline).sum()
     kappa = 10 * p["drift_pseudo_count"]
@@ -48,7 +48,7 @@ def drift(recent: np.ndarray, baseline: np.ndarray, p: Mapping[str, Any]) -> flo
 
 
 def mttr(episodes: list[Episode], start: datetime, end: datetime) -> tuple[float, int]:
-    """scoring.md §5: return MTTR in hours, which is a mean, and the number of its episodes."""
+    """scoring.md §5: return the mean duration of episodes in hours, and the number of these episodes."""
     ended = [e.recovered - e.detected for e in episodes if e.recovered_in(start, end)]
     durations = ended + [end - e.detected for e in episodes if e.is_open(end)]
     total = sum(durations, timedelta())
