@@ -62,7 +62,8 @@ def _calling(path: str, *attributes: str) -> Any:
     """Return a method of the adapter that calls a function of the package.
 
     :param path: module and name of the function. The module is imported when the method is called.
-    :param attributes: attributes of the adapter, the first arguments of the function. The macro gives the others.
+    :param attributes: attributes of the adapter, the first arguments of the function. The macro gives the other
+        arguments.
     """
     module, _, name = path.rpartition(".")
 
@@ -114,14 +115,14 @@ def _has_safe_path(session: str) -> bool:
 
 
 def _is_shared(connection: Connection) -> bool:
-    """Return whether a pooler gives the session to other clients too, who would get its settings. The macro
-    check_server refuses such a run later."""
+    """Return whether a pooler gives the session to other clients too. They would get the settings of the session, so
+    the macro check_server refuses the run later."""
     handle = connection.handle
     with handle.cursor() as cursor:
         cursor.execute("select pg_catalog.pg_backend_pid()")
         [pid] = cursor.fetchone()
     handle.rollback()
-    if pid == handle.info.backend_pid:  # a pooler would report a pid that is not the server process's
+    if pid == handle.info.backend_pid:  # a pooler reports a pid that is not that of the server process
         return False
     from ciris_scoring.basics.connection import fault_of_pooler
 
@@ -153,7 +154,8 @@ def _create_schema_once(self: Any, relation: Any) -> None:
     try:
         _create_schema(self, relation)
     except DbtDatabaseError as error:
-        if "pg_namespace_nspname_index" not in str(error):  # "if not exists" does not prevent this error
+        # If two processes create a schema at the same time, "if not exists" does not prevent this error.
+        if "pg_namespace_nspname_index" not in str(error):
             raise
 
 

@@ -567,9 +567,9 @@ def test_a_large_fleet_is_shown_page_by_page(browser, marts, tmp_path):
 def test_a_link_opens_the_section_of_an_agent(browser, files):
     with opened(browser, files["plain"]) as page:
         section = page.locator(f"[id='{LINK}']")
-        assert not section.get_by_text("What the score is made of").is_visible()
+        assert not section.get_by_text("Loss components of the score").is_visible()
         page.locator("#agents").get_by_role("link", name="Link").click()
-        section.get_by_text("What the score is made of").wait_for(state="visible")
+        section.get_by_text("Loss components of the score").wait_for(state="visible")
     with opened(browser, files["plain"], java_script_enabled=False) as page:
         assert page.locator("#agents tbody tr:visible").count() == 14
         assert not page.locator(".tools").first.is_visible()

@@ -25,7 +25,7 @@ from ciris_scoring.basics.terminal import aligned, fitted, plural, printable
 from ciris_scoring.marts.agents import WHOLE_HASH, whole_hash
 
 KEPT = 10_000
-"""Maximum number of discrepancies that are kept, and listed with --json. The rest is only counted."""
+"""Maximum number of discrepancies that are kept, and listed with --json. Further discrepancies are only counted."""
 SHOWN = 50
 PREVIOUS = "previous_audit_sequence_number"
 """Audit number of the agent's previous trace, in the order that the score uses."""
@@ -38,8 +38,8 @@ MEANINGS = {
     KEY_DIFFERS: "the registered key differs, ends at another time, or is missing",
 }
 
-# Columns in which the score treats several spellings as equal, for instance SPEAK and HandlerActionType.SPEAK. The
-# expression gives equal values for them.
+# Columns in which the score treats several spellings as equal, for instance SPEAK and HandlerActionType.SPEAK. Each
+# column has an SQL expression that gives all spellings the same value.
 _COMPARED = {
     "signature_verified": "coalesce(signature_verified, false)",
     "selected_action": """regexp_replace(upper(trim(selected_action) collate "C"), '^HANDLERACTIONTYPE[.]', '')""",
@@ -50,8 +50,9 @@ _PREVIOUS = """
         order by "timestamp" asc, audit_sequence_number asc nulls last, trace_id collate "C" asc
     ) as previous_audit_sequence_number
 """
-# A trace of the files and a trace of the database match if these columns are equal. The first line is tried first. The
-# other lines find traces whose agent, id or time was altered in the database.
+# Lists of columns by which traces of the files are paired with traces of the database: all columns of a list must be
+# equal. The lists are tried in this order. The second and later lists find traces whose agent, id or time was altered
+# in the database.
 _MATCHES = (
     ("agent_id_hash", "trace_id", "timestamp"),
     ("trace_id", "timestamp"),
@@ -176,9 +177,9 @@ def _agents_of_keys(
 ) -> dict[str, str]:
     """Return the agent of each key id. A public key may sign for one agent only, even if it has several ids.
 
-    A key may verify traces of several agents in the files. If the database has verified traces of exactly one of them,
-    the key belongs to this agent, because the files may have been loaded in another order. Otherwise the key belongs to
-    the first of these agents in the files.
+    A key may verify traces of several agents in the files. If the database has verified traces of exactly one of these
+    agents, the key belongs to this agent, because the files may have been loaded in another order. Otherwise the key
+    belongs to the agent that comes first in the files.
     """
     agents: dict[bytes, dict[str, None]] = {}
     for key_id, agent in uses:
@@ -214,8 +215,8 @@ def _agents(connection: psycopg.Connection, agent: str | None) -> list[str]:
     if agent is not None and agent.startswith(WHOLE_HASH):
         values["hash"] = agent.removeprefix(WHOLE_HASH)
     is_name: dict[str, bool] = dict(sorted(connection.execute(query, values).fetchall()))
-    # If the text is a whole hash, it does not mean a longer hash that begins with it. It may also be a name, because an
-    # agent may have chosen the hash of another agent as its name.
+    # If the text of --agent is the whole hash of an agent, agents whose longer hash begins with it are ignored. Agents
+    # whose name is the text are kept, because an agent may have chosen the hash of another agent as its name.
     agents = [one for one in is_name if agent not in is_name or one == agent or is_name[one]]
     if agent is not None and len(agents) > 1:
         raise InputError(
@@ -354,7 +355,8 @@ def _name_contents(connection: psycopg.Connection) -> None:
 
 
 def _match(connection: psycopg.Connection) -> None:
-    """Pair traces of files and database by the columns of `_MATCHES`. Ties are paired in the order of time."""
+    """Pair traces of files and database by the columns of `_MATCHES`. Traces with equal columns are paired in the order
+    of time."""
     query = """
         with raw_left as (
             select number, {marks}, row_number() over (partition by {marks} order by "timestamp", number) as n
@@ -455,7 +457,7 @@ def _differing_keys(
 
 
 def as_json(result: Audit) -> str:
-    """Return the result as JSON."""
+    """Return the result of a comparison as JSON."""
     first, last = result.window
     document = {
         "agents": result.agents,
@@ -477,7 +479,7 @@ def as_json(result: Audit) -> str:
 
 
 def page(result: Audit) -> list[str]:
-    """Return the result as lines of text."""
+    """Return the result of a comparison as lines of text."""
     first, last = (f"{moment:%Y-%m-%d %H:%M:%S} UTC" if moment else None for moment in result.window)
     window = (
         "whole history" if not (first or last) else f"from {first or 'the first'} to {last or 'the last'}"

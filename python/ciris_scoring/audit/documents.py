@@ -16,9 +16,10 @@ from ciris_scoring.audit.traces import Row, checked, row
 
 TRACE_EVENT, DEFERRAL_EVENT = "complete_trace", "wbd_deferral"
 EVENTS_LIMIT = 100_000
-"""Maximum number of events that are read from one document. With more events in 16 MB, each would be tiny."""
+"""Maximum number of events that are read from one document. A document has at most about 16 MB, so with more events
+each would be tiny."""
 PROBLEMS_KEPT = 20
-"""Maximum number of problems that are kept for each batch. The rest is only counted."""
+"""Maximum number of problems that are kept for each batch. Further problems are only counted."""
 SEAL = "ceg_seal"
 """Event type under which seals are counted. A seal is a file with one trace that an agent writes beside its batches."""
 NOT_UNDERSTOOD = "not understood"
@@ -28,7 +29,7 @@ _OUR_IDS = uuid.UUID("5b2d3a9e-2c1f-4c0e-9a53-6b1f0d7a7e11")
 
 
 class Document(NamedTuple):
-    """A batch as it was received."""
+    """A batch before it is parsed: its origin and its bytes."""
 
     origin: str
     content: bytes
@@ -50,7 +51,7 @@ class Deferral(NamedTuple):
 
 @dataclass
 class Batch:
-    """Rows, counts and problems of a document."""
+    """Result of reading a document: rows to load, counts and problems."""
 
     batch_id: uuid.UUID
     origin: str
@@ -108,7 +109,7 @@ def _events(content: Any) -> list[Any]:
 
 
 def _read_pieces(batch: Batch, content: bytes, why: Rejected, verifier: Verifier) -> None:
-    """Read the events one by one, because the batch as a whole is not valid JSON."""
+    """Read the events of a batch one by one, because the batch as a whole is not valid JSON."""
     pieces = None if why.reason == NOT_A_BATCH else take_apart(content)
     if pieces is None:
         batch.is_batch = False
@@ -121,7 +122,7 @@ def _read_pieces(batch: Batch, content: bytes, why: Rejected, verifier: Verifier
         batch.add_problem(batch.origin, error.reason, f"around the events: {error.detail}")
     events = (_event_or_error(content[span]) for span in pieces.events)
     _read_events(batch, head if isinstance(head, dict) else {}, events, verifier)
-    if not batch.n_problems:  # all events are valid; for example, the text is cut off between two events
+    if not batch.n_problems:  # the fault is outside the events; for example, the text is cut off between two
         batch.add_problem(batch.origin, why.reason, why.detail)
 
 

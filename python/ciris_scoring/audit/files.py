@@ -38,9 +38,7 @@ def walk(paths: Iterable[Path]) -> Iterator[Path | Problem]:
     """Yield the given files and the batch files below the given folders, sorted by name within each folder."""
     seen: set[tuple[int, int]] = set()
     for path in paths:
-        if path == STDIN or not os.path.isdir(
-            path
-        ):  # false, not an error, for a path that cannot be accessed
+        if path == STDIN or not os.path.isdir(path):  # isdir is false for a path without access
             yield path
         else:
             yield from _walk(path, set(), seen)

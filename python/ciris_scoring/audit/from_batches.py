@@ -49,7 +49,7 @@ def run_from_batches(
 ) -> bool:
     """Load batches and score them. Return whether all traces were loaded and verified.
 
-    The default as-of is the end of the period of the newest trace, or its start while the period is not over.
+    The default as-of is the end of the period of the newest trace, or the start of this period while it is not over.
     """
     project_dir = find_project(project_dir)
     server = embedded.start(project_dir / STATE_FOLDER)

@@ -29,13 +29,13 @@ class Found(NamedTuple):
     trace_id: str
     trace_schema_version: str | None
     rule: str | None
-    """Rule by which the signature itself is valid, or None."""
+    """Rule by which the signature is valid, although the trace is refused; None if the signature is not valid."""
     reason: str
     detail: str
 
     @property
     def problem(self) -> Problem:
-        """The trace as a problem for the report."""
+        """Problem that the report of the load lists for the trace."""
         return Problem(f"{self.origin}, trace {self.trace_id}", self.reason, self.detail)
 
 

@@ -18,7 +18,8 @@ from ciris_scoring.basics.source_schema import PUBLIC_KEY_COLUMNS
 
 KEYS_FILE_LIMIT = 64 * 2**20
 KEYS_LIMIT = 10_000
-"""Maximum number of keys in one file, because the validation of a key takes a millisecond."""
+"""Maximum number of keys in one file. It limits the time of a load, because the validation of a key takes a
+millisecond."""
 FORMATS = (
     'JSON {"KEY ID": "BASE64", ...}, or CSV with the columns key_id and public_key_base64 and, where known, '
     "algorithm, created_at, expires_at, revoked_at"
@@ -116,7 +117,7 @@ def _rows(content: bytes) -> Iterator[Mapping[str, Any]]:
 
 
 def _key(row: Mapping[str, Any]) -> Key:
-    """Convert a row to a key, or raise a ValueError that says why it is invalid."""
+    """Convert a row of a file of keys to a key, or raise a ValueError that says why the row is invalid."""
     key_id, text = row.get("key_id"), row.get("public_key_base64")
     if not isinstance(key_id, str) or not isinstance(text, str):
         raise ValueError("no key_id, or no public_key_base64")
@@ -138,7 +139,8 @@ def _time(value: object, name: str) -> str | None:
 
 
 def public_key(content: bytes) -> Ed25519PublicKey:
-    """Open a public key, or raise a ValueError if it is invalid, or so weak that anyone can forge signatures."""
+    """Return the Ed25519 key with these bytes. Raise a ValueError if it is invalid, or so weak that anyone can forge
+    signatures."""
     if len(content) != 32:
         raise ValueError(f"an Ed25519 public key has 32 bytes, this one {len(content):,}")
     if not _is_sound_point(content):
@@ -168,17 +170,17 @@ def looks_like_keys(document: object) -> bool:
     )
 
 
-# --- Edwards curve of Ed25519 (RFC 8032, section 5.1). The library accepts any 32 bytes as a key, so check here. -----
+# --- Check of keys on the Edwards curve (RFC 8032, section 5.1), because the library accepts any 32 bytes. -----------
 
 _P = 2**255 - 19
 _D = -121665 * pow(121666, -1, _P) % _P
 _Y_OF_ORDER_8 = 0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C7
 _LOW_ORDER = {0, 1, _P - 1, _Y_OF_ORDER_8, _P - _Y_OF_ORDER_8}
-"""The y coordinates of the eight points of low order."""
+"""The y coordinates of the eight points of low order on the curve of Ed25519."""
 
 
 def _is_sound_point(content: bytes) -> bool:
-    """Return whether the bytes encode a point of the curve that is not one of the eight points of low order."""
+    """Return whether the bytes encode a point of the curve of Ed25519, but not one of the eight points of low order."""
     number = int.from_bytes(content, "little")
     y, sign = number & (2**255 - 1), number >> 255
     if y >= _P:

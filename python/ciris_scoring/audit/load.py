@@ -34,10 +34,10 @@ class Summary:
     files: int = 0
     batches: int = 0
     received: int = 0
-    """Number of traces in batches that were not loaded before. Each is new, replaced, rejected or sent again."""
+    """Number of traces in batches that were not loaded before. Each trace is new, replaced, rejected or sent again."""
     new: int = 0
     replaced: int = 0
-    """Number of verified traces that replaced a loaded content that was not verified."""
+    """Number of verified traces that replaced a loaded trace that was not verified."""
     rejected: int = 0
     known_batches: int = 0
     known: Counter[str] = field(default_factory=Counter)
@@ -82,7 +82,7 @@ class Summary:
         self.batches += batch.is_batch
         self.received += batch.received
         self.rejected += batch.rejected.total()
-        self.outcomes.update(batch.outcomes)  # the operator += would drop the negative counts of add_found
+        self.outcomes.update(batch.outcomes)  # += on a Counter would drop negative counts
         self.deferrals += len(batch.deferrals)
         for kind, n in batch.other_events.items():
             named = kind in self.other_events or len(self.other_events) < SHOWN_PROBLEMS

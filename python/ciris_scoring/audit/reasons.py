@@ -15,7 +15,7 @@ MISSING_FIELD = "missing_field"
 WRONG_TYPE = "wrong_type"
 OUT_OF_RANGE = "out_of_range"
 BAD_TIME = "bad_time"
-CONFLICT = "conflicting_trace"  # another content of the same trace is loaded
+CONFLICT = "conflicting_trace"  # the trace is loaded with another content
 BAD_KEY = "bad_key"
 
 UNKNOWN_KEY = "unknown_key"
@@ -23,7 +23,7 @@ BAD_SIGNATURE = "bad_signature"
 MALFORMED_SIGNATURE = "malformed_signature"
 UNSUPPORTED_SCHEMA = "unsupported_schema"
 FOREIGN_KEY = "foreign_key"  # the key belongs to another agent
-REPLAYED_SIGNATURE = "replayed_signature"  # the decision is loaded under another id
+REPLAYED_SIGNATURE = "replayed_signature"  # the same decision is loaded under another id
 UNCONFIRMED_FIELD = "unconfirmed_field"  # a field that is not signed contradicts the signed fields
 
 

@@ -17,7 +17,8 @@ from ciris_scoring.audit.keys import public_key
 Trace = Mapping[str, Any]
 
 _THOUGHT_IDS = (("thought_id",), ("system_snapshot", "current_thought_summary", "thought_id"))
-"""Paths to the thought's id in the data of a component. Only the most detailed trace level has the second path."""
+"""Paths to the thought's id in the data of a JSON component of a trace. Only the most detailed trace level has the
+second path."""
 _AUDIT = ("audit_sequence_number", "audit_entry_hash")
 
 _AGENT = "agent_id_hash"
@@ -44,9 +45,10 @@ class Verdict(NamedTuple):
     reason: str | None
     detail: str | None
     content_sha256: str
-    """Hash of all received fields. It differs if any loaded value differs."""
+    """Hash of all received fields of the trace. It differs if any loaded value differs."""
     components: Sequence[Trace]
-    """Components without their unsigned fields. If the trace does not verify: components as received."""
+    """JSON components of the trace, without their unsigned fields. If the trace does not verify, all received fields
+    are kept."""
     signed_sha256: str | None = None
     """Hash of the public key and the signed bytes; None if the signature is invalid."""
     decision_sha256: str | None = None
@@ -57,12 +59,12 @@ class Rule(NamedTuple):
     """Rule by which some versions of agents build the bytes that they sign."""
 
     fields: tuple[str, ...] | None
-    """Signed fields of the trace besides its components; None if only the list of components is signed."""
+    """Signed fields of the trace besides its JSON components; None if only the list of JSON components is signed."""
     encode: Callable[[Any], bytes]
     has_profile: bool = False
-    """Whether the deployment profile and the agent's hash in each component are signed, too."""
+    """Whether the deployment profile and the agent's hash in each JSON component are signed, too."""
     stripped: Callable[[Trace], Trace] = dict
-    """Function that removes empty values from a component, because the agent sends them but does not sign them."""
+    """Function that removes empty values from a JSON component, because the agent sends them but does not sign them."""
 
     @property
     def signs_ids(self) -> bool:
@@ -70,7 +72,7 @@ class Rule(NamedTuple):
         return self.fields is not None and "trace_id" in self.fields
 
     def messages(self, trace: Trace) -> Iterator[tuple[bytes, Sequence[Trace]]]:
-        """Yield the messages that the agent may have signed, as bytes, each with the components in it.
+        """Yield the messages that the agent may have signed, as bytes, each with the JSON components in it.
 
         Several messages are possible. The agent may have sent empty values that it did not sign. Before it signs, its
         engine adds missing fields and ignores unknown fields.
@@ -184,7 +186,7 @@ class Verifier:
         self._agents_of_keys = set(self._fingerprints.values())
 
     def has(self, keys: Mapping[str, str]) -> bool:
-        """Return whether all of these keys, given as base64 by key id, are in the registry."""
+        """Return whether the registry has all keys of a mapping from key ids to base64 texts."""
         return all(
             key_id in self._keys and base64_text.means(text, self._keys[key_id])
             for key_id, text in keys.items()
@@ -266,7 +268,7 @@ def _signature(trace: Trace) -> bytes:
 
 
 def _unconfirmed(trace: Trace, components: Sequence[Trace]) -> str | None:
-    """Return the name of an unsigned field that contradicts the signed components, or None."""
+    """Return the name of an unsigned field that contradicts the signed JSON components, or None."""
     moments: list[Any] = [component.get("timestamp") for component in components]
     if not moments or trace.get("completed_at") != moments[-1]:
         return "completed_at"
@@ -276,8 +278,8 @@ def _unconfirmed(trace: Trace, components: Sequence[Trace]) -> str | None:
         started = datetime.fromisoformat(moments[0])
     except (TypeError, ValueError):
         return "started_at"
-    # The trace id contains the time at which the agent handled the first component. That is the time of the component,
-    # or less than a second later.
+    # The trace id contains the time at which the agent handled the first JSON component: the time in this component, or
+    # a time less than a second later.
     later = started + _BEFORE_HANDLED
     names = {f"trace-{trace.get('thought_id')}-{time:%Y%m%d%H%M%S}" for time in (started, later)}
     if trace.get("trace_id") not in names:
@@ -287,7 +289,8 @@ def _unconfirmed(trace: Trace, components: Sequence[Trace]) -> str | None:
 
 
 def _second_signature_holds(trace: Trace, message: bytes) -> bool:
-    """Return whether the ML-DSA-65 signature is valid for the key in the trace. True if it has neither of the two."""
+    """Return whether the ML-DSA-65 signature of a trace is valid for the ML-DSA-65 key in it. True if the trace has
+    neither."""
     key, signature = trace.get("pubkey_ml_dsa_65"), trace.get("signature_ml_dsa_65")
     if key is None and signature is None:
         return True
@@ -312,7 +315,7 @@ def _digest(trace: Trace) -> str:
 
 
 def _decision_sha256(key: bytes, components: Sequence[Trace]) -> str:
-    """Return a hash of the key, the times of the components and the audit entry.
+    """Return a hash of the key, the times of the JSON components and the audit entry.
 
     The hash is the same at all trace levels of a decision, and a copy with a valid signature cannot change it. Empty
     values are ignored, because some rules do not sign them.

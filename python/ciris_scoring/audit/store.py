@@ -121,7 +121,8 @@ class Store:
             self._refuse_other_key()
 
     def _refuse_other_key(self) -> None:
-        """Raise an error if the key of the table of traces would let an agent overwrite a trace of another agent."""
+        """Raise an error if the unique keys of the table of traces would let an agent overwrite a trace of another
+        agent."""
         name = self._names["covenant_traces"].as_string(self._connection)
         query = """
             select names.relname, array_agg(columns.attname::text order by columns.attnum)
@@ -275,7 +276,7 @@ class Store:
         """
         self._connection.execute(
             "analyze incoming"
-        )  # without statistics, verification would be scanned fully
+        )  # without planner statistics, the next query would scan the whole table `verification`
         self._execute(
             """
             create temporary table right_traces on commit drop as

@@ -21,7 +21,7 @@ VERDICT_COLUMNS = (
     *("trace_schema_version", "trace_level", "rule", "reason", "detail"),
     *("content_sha256", "signed_sha256", "decision_sha256"),
 )
-"""Columns of the verification result. They follow the columns of the trace."""
+"""Columns of the verification result. In a row, they follow the columns of the trace."""
 
 _SOURCES = "models/staging/cirislens/_cirislens__sources.yml"
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
@@ -29,7 +29,7 @@ _JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", "
 
 
 class Field(NamedTuple):
-    """Paths of a column in a trace. A path begins with `trace` or with the event type of a component."""
+    """Paths of a column in a trace. A path begins with `trace` or with the event type of a JSON component."""
 
     places: tuple[tuple[str, ...], ...]
     """Paths in the order in which they are tried. The first one that exists is used."""
@@ -57,7 +57,7 @@ class Row(NamedTuple):
     """A trace as it is loaded."""
 
     values: tuple[Any, ...]
-    """Values of the columns of the trace and of `VERDICT_COLUMNS`. Components are JSON texts."""
+    """Values of the columns of the trace and of `VERDICT_COLUMNS`. JSON components are texts."""
     agent_id_hash: str
     verified_by: str | None
     """Id of the key that verified the trace, or None."""
@@ -76,7 +76,8 @@ def checked(trace: Any) -> dict[str, Any]:
 
 
 def row(trace: Mapping[str, Any], verdict: Verdict) -> Row:
-    """Convert a trace to a row, or raise Rejected. If it is verified, the values come from the signed components."""
+    """Convert a trace to a row, or raise Rejected. If the trace is verified, the values come from its signed JSON
+    components."""
     found = {str(part.get("event_type")): part.get("data") for part in verdict.components} | {"trace": trace}
     fields = trace_fields()
     values: list[Any] = []
@@ -86,7 +87,7 @@ def row(trace: Mapping[str, Any], verdict: Verdict) -> Row:
     schema, level = trace.get("trace_schema_version"), trace.get("trace_level")
     values += [
         None if schema is None else str(schema)[:40],
-        None if level is None else ascii(level)[:40],  # as ASCII, which PostgreSQL can always store
+        None if level is None else ascii(level)[:40],  # escapes NUL, which PostgreSQL cannot store
         *(verdict.rule, verdict.reason, verdict.detail),
         *(verdict.content_sha256, verdict.signed_sha256, verdict.decision_sha256),
     ]
@@ -112,7 +113,7 @@ def _value(found: Mapping[str, Any], column: str, field: Field) -> Any:
 
 
 def _at(found: Mapping[str, Any], place: tuple[str, ...]) -> Any:
-    """Return the value at a path, or None if it does not exist."""
+    """Return the value at a path of a trace, or None if the path does not exist."""
     value: Any = found
     for name in place:
         value = value.get(name) if isinstance(value, dict) else None
@@ -193,7 +194,7 @@ def _converter(column: str, type_: str) -> Converter:
             if not arguments:
                 return partial(_number, column, math.inf)
             precision, scale = map(int, arguments)
-            # The smallest number that rounds to too many digits.
+            # The smallest number that, rounded to the column's scale, has too many digits for the column.
             too_large = 10 ** (precision - scale) - 0.5 * 10**-scale
             return partial(_number, column, too_large)
         case "bigint":

@@ -18,7 +18,7 @@ def parse_time(value: Any, name: str) -> datetime:
 
     :param value: text in ISO 8601, or a date or datetime that YAML has parsed.
     :param name: what the message calls the value, such as ``--as-of``.
-    :raises InputError: it is not a time, or lies outside the years 1 to 9999 in UTC.
+    :raises InputError: the value is not a time, or lies outside the years 1 to 9999 in UTC.
     """
     try:
         if isinstance(value, datetime):
@@ -40,7 +40,7 @@ def traces_from(variables: Mapping[str, Any]) -> datetime:
     """Return the variable ``ciris_traces_from``, a time from 1970 on. Earlier traces are ignored (scoring.md §2).
 
     :param variables: variables by their names without the prefix.
-    :raises InputError: it is not a time, or lies before 1970.
+    :raises InputError: the variable is not a time, or lies before 1970.
     """
     name = "The variable ciris_traces_from"
     moment = parse_time(variables.get("traces_from"), name)

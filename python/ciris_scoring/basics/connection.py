@@ -14,7 +14,7 @@ from ciris_scoring.basics.project import Project
 
 APPLICATION_NAME = "ciris-scoring"
 # dbt's sessions use these settings too: macros/lock/session_settings.sql gets them from job/for_macros.py.
-# The following settings change how values are parsed or printed.
+# SETTINGS_OF_VALUES change how values are parsed or printed.
 SETTINGS_OF_VALUES: Mapping[str, str] = {
     "datestyle": "ISO,MDY",
     "intervalstyle": "postgres",
@@ -23,9 +23,9 @@ SETTINGS_OF_VALUES: Mapping[str, str] = {
     "standard_conforming_strings": "on",
     "transform_null_equals": "off",
     "array_nulls": "on",
-    "row_security": "off",  # the server refuses a query instead of hiding rows
+    "row_security": "off",  # the server then refuses a query instead of hiding rows from it
 }
-# Settings that a session may inherit from role, database or server, and must not depend on.
+# Settings with fixed values, because a session could inherit others from the role, the database or the server.
 SETTINGS_NOT_TO_INHERIT: Mapping[str, str] = {
     **SETTINGS_OF_VALUES,
     "default_transaction_isolation": "read committed",
@@ -58,7 +58,7 @@ LIMITS_NOT_TO_INHERIT: Mapping[str, str] = {
     "tcp_user_timeout": "0",
 }
 _LIMITS_NOT_TO_INHERIT = ", ".join(f"('{name}', '{value}')" for name, value in LIMITS_NOT_TO_INHERIT.items())
-# This runs before the search path is set, so every name and operator in it is qualified by its schema.
+# This statement runs before the search path is set, so every name and operator in it is qualified by its schema.
 LIFT_LIMITS = f"""
 select pg_catalog.set_config(limits.name, limits.value, false)
 from (values {_LIMITS_NOT_TO_INHERIT}) as limits (name, value)
@@ -116,7 +116,7 @@ def _where(credentials: Any) -> str:
 def connect(project: Project, *, writes: bool = False) -> Iterator[psycopg.Connection]:
     """Open a connection to the target, in autocommit mode and in UTC, and close it at the end of the block.
 
-    :param writes: refuse a standby.
+    :param writes: whether the session writes; a standby is then refused.
     :raises DatabaseError: the server is down, refuses the login, or is too old; the database is not in UTF8; a pooler
         shares sessions; or a statement in the block fails.
     """
@@ -163,7 +163,7 @@ def connection_options(credentials: Any) -> dict[str, Any]:
     options = {
         **{name: getattr(credentials, name) for name in same},
         "dbname": credentials.database,
-        # The connection is idle while dbt works. Keepalives stop either side from closing it.
+        # The connection is idle while dbt works. Keepalives prevent a firewall from closing it.
         "keepalives_idle": credentials.keepalives_idle or 60,
         "application_name": APPLICATION_NAME,
         "client_encoding": "utf8",
@@ -237,7 +237,7 @@ _TEMP_FILE_HINT = (
     "A superuser can raise the limit for the role: alter role ROLE set temp_file_limit = -1; or grant set on parameter "
     "temp_file_limit to ROLE; then run again."
 )
-# Text in the server's message, and the setting that caused it.
+# Texts in error messages of the server, each with the setting that caused the error.
 _LIMITS = {
     "statement timeout": "statement_timeout",
     "lock timeout": "lock_timeout",
@@ -267,8 +267,8 @@ _HINTS_BY_STATE = {
     "40001": "Something else wrote to the same tables meanwhile: run again.",
 }
 _ROW_SECURITY_HINT = (
-    "Scores need all rows, so the role must be exempt. As a superuser: alter role ROLE bypassrls; else read a view of "
-    "the table that belongs to its owner."
+    "Scores need all rows, so row-level security must not apply to the role. As a superuser: alter role ROLE "
+    "bypassrls; or let the run read a view that the owner of the table created."
 )
 LOST_HINT = "The server was stopped, or the connection to it was cut. Run again when it is back."
 

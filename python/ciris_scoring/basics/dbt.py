@@ -26,11 +26,11 @@ _HINTS = {
     "operation": "Nothing was built. Correct it, then run again.",
 }
 _PUBLICATION = "int_runs"
-"""Model that publishes the results of a run."""
+"""Model whose success means that the marts have the results of the run."""
 _FOLDERS_HINT = (
     "dbt writes to target/ and logs/ in the project; DBT_TARGET_PATH and DBT_LOG_PATH name other folders."
 )
-_OTHER_HINT = "{marts} `{sql}` is its code; correct the cause, then run again."
+_OTHER_HINT = "{marts} `{sql}` is the code of the node; correct the cause, then run again."
 
 
 @without_garbage_collection()

@@ -9,7 +9,7 @@ SCORE_DECIMALS = 3
 
 
 def cut(value: float, places: int) -> str:
-    """Return a number as text, cut to this many decimals and not rounded."""
+    """Return a number as text, cut to a number of decimals and not rounded."""
     return f"{Decimal(repr(value)).quantize(Decimal(1).scaleb(-places), ROUND_DOWN):f}"
 
 
@@ -29,7 +29,8 @@ def change(value: float) -> str:
 
 
 def rounded(value: float, places: int) -> str:
-    """Return a number rounded half up from its first 15 digits; ``?`` for NaN. It must not decide a category."""
+    """Return a number rounded half up from its first 15 digits; ``?`` for NaN. Do not use it for scores: a score must
+    not be rounded up into another category."""
     if isnan(value):
         return "?"
     return f"{Decimal(f'{value:.15g}').quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP):f}"

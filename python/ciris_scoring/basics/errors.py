@@ -1,4 +1,5 @@
-"""Expected errors, of which the command line prints message and hint without a traceback. All others are bugs."""
+"""Expected errors, of which the command line prints message and hint without a traceback. All other exceptions are
+bugs."""
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C or SIGTERM, as in shells."""
@@ -44,7 +45,7 @@ class RunRefused(DbtFailed):
 
 
 class StepError(CirisError):
-    """The statistics found invalid inputs."""
+    """The statistics of a run found invalid inputs."""
 
 
 def one_line(error: BaseException | str) -> str:

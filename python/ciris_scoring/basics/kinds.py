@@ -32,10 +32,10 @@ class Kind:
     """Person to ask, and the question."""
     look_at: str
     review: Literal["always", "critical"] = "always"
-    """Whether every alert or red flag of this kind requires a review before the score decides, or only a critical
-    alert."""
+    """Which alerts or red flags of this kind require a review before the score decides: all, or only critical
+    alerts."""
     evidence: str = ""
-    """Component whose traces or deferrals are the evidence of the kind, if there is one."""
+    """Component whose traces or deferrals are the evidence of the kind; empty if there is none."""
     counted: str = ""
     """The traces, pairs or periods that a red flag counts, in words."""
     counts: Mapping[str, str] = field(default_factory=dict)

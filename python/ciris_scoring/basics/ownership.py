@@ -1,7 +1,7 @@
 """Find objects in the target schemas that would let another role run code as the scoring role.
 
 PostgreSQL runs triggers, rules and functions of views as the role that reads or writes a relation. So every relation
-that a run uses, and its schema, must belong to the scoring role or to a role that may act as it anyway.
+that a run uses, and its schema, must belong to the scoring role or to a role that may act as the scoring role anyway.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

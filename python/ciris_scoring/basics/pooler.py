@@ -13,12 +13,13 @@ from ciris_scoring.basics.errors import DatabaseError
 from ciris_scoring.basics.sessions import add_session
 
 TRIALS = 20
-"""Number of transactions of a second connection that are compared. One is not enough, because other clients may use the
-server process at that moment."""
+"""Number of transactions of a second connection whose server processes are compared with that of the first connection.
+One transaction is not enough, because other clients may use the shared process at that moment."""
 
 
 def backend_pid(connection: psycopg.Connection) -> int:
-    """Return the process id of the session in the server. If there is a pooler, libpq only knows the pooler's."""
+    """Return the process id of the session in the server. Behind a pooler, libpq only knows the process id that the
+    pooler reports."""
     [(pid,)] = connection.execute("select pg_catalog.pg_backend_pid()", prepare=False).fetchall()
     return int(pid)
 
@@ -26,12 +27,13 @@ def backend_pid(connection: psycopg.Connection) -> int:
 def refuse_shared_sessions(
     connection: psycopg.Connection, connect: Callable[[], psycopg.Connection], where: str
 ) -> bool:
-    """Return whether there is a pooler. Refuse one in transaction or statement mode, before any setting is changed.
+    """Return whether there is a pooler. Refuse a pooler in transaction or statement mode, before any setting is
+    changed.
 
     Behind a pooler in session mode, the connection is set to prepare no statements. If the pooler does not reset
     sessions, prepared statements of earlier clients still exist under the same names.
 
-    :param connection: a new connection in autocommit mode; ``connect`` opens another one like it.
+    :param connection: a new connection in autocommit mode; ``connect`` opens a second connection of the same kind.
     :param where: name of the database for the message.
     :raises DatabaseError: the pooler is in transaction or statement mode.
     """
@@ -51,7 +53,7 @@ def refuse_shared_sessions(
 
 
 def _are_shared(connection: psycopg.Connection, other: psycopg.Connection) -> bool:
-    """Return whether a pooler lets the two connections share a server process, or changes the process of one."""
+    """Return whether two connections share a server process, or the server process of one of them changes."""
     ours, theirs = {backend_pid(connection)}, set()
     for _ in range(TRIALS):
         try:

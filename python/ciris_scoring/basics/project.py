@@ -68,7 +68,7 @@ class Project:
 def parse_vars(text: str | None) -> dict[str, Any]:
     """Parse the argument of ``--vars``, which must be a YAML dictionary.
 
-    :raises InputError: it is not.
+    :raises InputError: the argument is not a YAML dictionary.
     """
     hint = "Write a YAML dictionary, for example --vars '{ciris_scoring_period: hour}'."
     try:
@@ -97,9 +97,10 @@ def own_project() -> Path:
 
 
 def find_project(project_dir: Path | None = None) -> Path:
-    """Return the folder of dbt_project.yml: the given one, or the nearest of this folder and those above it.
+    """Return the folder of dbt_project.yml: the given folder, or the nearest that has the file among the current folder
+    and the folders above it.
 
-    :raises ProfileError: there is none.
+    :raises ProfileError: no folder has the file.
     """
     here = Path.cwd()
     above = (folder for folder in (here, *here.parents) if (folder / "dbt_project.yml").exists())

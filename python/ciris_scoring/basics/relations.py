@@ -47,7 +47,7 @@ class Relations:
         return sql.Identifier(*self.places[name])
 
     def keys(self) -> Iterable[str]:
-        """Return the names, so that ``**relations`` passes all relations to a statement."""
+        """Return the names of the relations, so that ``**relations`` passes all relations to a statement."""
         return self.places.keys()
 
     @property

@@ -14,11 +14,11 @@ from ciris_scoring.basics.errors import shown
 from ciris_scoring.basics.relations import PACKAGE
 
 _SECTIONS = {"model": "models", "seed": "seeds", "test": "data_tests"}
-"""Sections of dbt_project.yml by type of node. These nodes store data or block a run."""
+"""Sections of dbt_project.yml, by the types of nodes that store data or can block a run."""
 _HARMLESS = {
     *("access", "docs", "grants", "group", "meta", "packages", "persist_docs", "quote_columns"),
     *("static_analysis", "tags"),
-    # dbt's own materialization "incremental" reads these; the package's materializations do not.
+    # dbt's own materialization "incremental" reads these settings; the package's materializations do not.
     *("batch_size", "begin", "concurrent_batches", "incremental_strategy", "lookback"),
     *("on_configuration_change", "on_schema_change", "unique_key"),
 }

@@ -18,8 +18,8 @@ from ciris_scoring.basics.pooler import backend_pid
 RUN_LOCK = "ciris_scoring"
 WRITERS_LOCK = "ciris_scoring_writers"
 START_LOCK = "ciris_scoring_start"
-"""Names of advisory locks: of a run, of models that write (in shared mode), and of processes that enter one run, one
-after the other (macros/checks/shared_run.sql)."""
+"""Names of advisory locks: the lock of a run; the lock that models hold in shared mode while they write; and the lock
+under which processes join one run, one after the other (macros/checks/shared_run.sql)."""
 LOCK_KEY = "hashtext(%(lock)s), hashtext(%(schema)s)"
 """SQL of the two parts of a lock's key: its name and the target schema."""
 HELD = """
@@ -64,7 +64,7 @@ def is_held(connection: psycopg.Connection, lock: str, schema: str) -> bool:
 
     :param lock: ``RUN_LOCK``, ``WRITERS_LOCK`` or ``START_LOCK``.
     """
-    # pg_stat_activity would not work here: within a transaction it does not change.
+    # pg_stat_activity cannot be used, because its content does not change within a transaction.
     query = f"select exists (select 1 from pg_locks as locks where {HELD})"
     return bool(one_row(connection.execute(query, {"lock": lock, "schema": schema}))[0])
 
@@ -75,7 +75,8 @@ def _execute_on_lock(connection: psycopg.Connection, function: str, lock: str, s
 
 
 def _end_writers(connection: psycopg.Connection, schema: str, report: Callable[[str], None]) -> None:
-    """End the sessions of a run that lost the lock. No new ones can start, because this session holds the lock."""
+    """End the sessions of a run that lost the lock. The run cannot start new sessions, because this session holds the
+    lock."""
     deadline = time.monotonic() + LOCK_SECONDS
     while not _execute_on_lock(connection, "pg_try_advisory_lock", WRITERS_LOCK, schema):
         for pid, user, _ in _holders(connection, WRITERS_LOCK, schema):

@@ -1,4 +1,4 @@
-"""Sessions of this process in the server."""
+"""Database sessions that this process has opened."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ def add_session(pid: int, connection: Any) -> None:
 
 
 def open_sessions() -> list[int]:
-    """Return the process ids of the open sessions, and forget the others."""
+    """Return the server process ids of the open sessions, and forget closed sessions."""
     for pid, connection in list(_CONNECTIONS.items()):
         if connection.closed:
             _CONNECTIONS.pop(pid, None)

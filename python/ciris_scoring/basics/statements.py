@@ -13,5 +13,5 @@ def analyze(connection: psycopg.Connection, table: sql.Identifier) -> None:
 
 
 def column_list(names: Iterable[str], of: str | None = None) -> sql.Composed:
-    """Return a list of columns for SQL, each qualified by the table ``of`` if it is given."""
+    """Return a list of columns for SQL. If the table ``of`` is given, it qualifies each column."""
     return sql.SQL(", ").join(sql.Identifier(*filter(None, (of, name))) for name in names)

@@ -1,4 +1,4 @@
-"""Text of any script on a terminal: aligned columns, and no characters that move the cursor or hide text."""
+"""Output on a terminal, in any writing system: aligned columns, and no characters that move the cursor or hide text."""
 
 import os
 import shutil

@@ -25,18 +25,18 @@ Check = Callable[[Any], bool]
 WEIGHTS = ("weight_c", "weight_i_int", "weight_r", "weight_i_inc", "weight_s")
 """Scoring parameters that sum to 1."""
 OPTIONAL = ("source", "lookback_periods")
-"""Variables of CHECKS that may be null."""
+"""Variables that may be null although CHECKS has a check for them."""
 KINDS: Mapping[str, tuple[Any, str]] = {
     "boolean": (bool, "true or false"),
     "text": (str, "text, in quotes"),
     "integer": (int, "a whole number"),
     "number": (int | float, "a number"),
 }
-"""Type and words of each kind of scoring parameter."""
+"""Python type and description of each kind of scoring parameter."""
 
 
 def number(minimum: float, maximum: float, kind: Any = int | float) -> Check:
-    """Return a check for a number from minimum to maximum."""
+    """Return a check that a value is a number from minimum to maximum."""
     return lambda value: (
         isinstance(value, kind) and not isinstance(value, bool) and bool(minimum <= value <= maximum)
     )
@@ -58,7 +58,7 @@ def is_name(value: Any) -> bool:
 
 
 def choice(*choices: str) -> tuple[Check, str]:
-    """Return a check for one of several texts, and the texts in words."""
+    """Return a check that a value is one of several texts, and the texts in words, such as "day or hour"."""
     return lambda value: value in choices, " or ".join(choices)
 
 

@@ -37,7 +37,7 @@ class AfterRun:
     for_machines: bool = False
     """Whether stdout gets only one JSON object, both if the run succeeds and if it fails."""
     channels: Sequence[notify.Channel] = ()
-    """Channels that get the news."""
+    """Channels to which the message about the run is sent."""
     news: notify.News = field(default_factory=notify.News)
     _known: dict[tuple[str, int, str], Alert] = field(default_factory=dict)
     _verdicts: notify.Verdicts = field(default_factory=dict)

@@ -1,6 +1,6 @@
 """Plan a backfill: score a closed range of as-ofs in steps, each a whole run (scoring.md §9).
 
-A backfill checks all traces again on which a score of the range depends. It also checks later traces again, up to the
+A backfill checks again all traces on which a score of the range depends. It also checks later traces again, up to the
 newest published as-of, because the checks of a trace depend on earlier traces. It scores only the as-ofs of the range.
 """
 
@@ -50,7 +50,7 @@ class Backfill:
     """Whether nothing is published. The first step then ignores the tables of an unfinished first run."""
 
     def variables(self, step: Step) -> dict[str, dict[str, str]]:
-        """Return the dbt variable with which a run executes this step of the backfill."""
+        """Return the dbt variable that makes a run execute this step of the backfill."""
         times = {
             "first": self.first,
             "last": self.last,

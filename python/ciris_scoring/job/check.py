@@ -40,7 +40,7 @@ SECONDS_OF_A_TRACE = 4e-5
 
 @dataclass
 class Fitness:
-    """Facts about a target, with times as text in ISO 8601. A fact that could not be read is None or missing."""
+    """Facts about a target of dbt, with times as text in ISO 8601. A fact that could not be read is None or missing."""
 
     place: str
     """Name of the database for messages."""
@@ -65,7 +65,7 @@ class Fitness:
 
 
 def check(project: Project) -> Fitness:
-    """Check the target of a project."""
+    """Check the target of a project and return the facts."""
     fitness = Fitness(where(project))
     moment = resolve_as_of(project, None)
     manifest = parse(project)

@@ -65,7 +65,7 @@ class _Progress:
         with self._lock:
             if name in ("LogStartLine", "SkippingDetails"):
                 self._total = data.total
-            # Ephemeral models are not in dbt's total.
+            # dbt's total number of nodes does not include ephemeral models.
             elif name == "NodeFinished" and data.node_info.materialized != "ephemeral":
                 self._finished += 1
                 self._show(data.node_info, data.run_result)

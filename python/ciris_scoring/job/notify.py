@@ -21,9 +21,9 @@ from ciris_scoring.serve.spreadsheet import json_text
 
 TIMEOUT_SECONDS = 10
 MOST_LINES = 20
-"""Maximum number of lines in the text of a message. Its JSON has all alerts and verdicts."""
+"""Maximum number of lines in the text of a message. The JSON of a message has all alerts and verdicts."""
 Verdicts = Mapping[tuple[str, int], tuple[str, str | None]]
-"""Label of the agent and verdict, by the agent's hash and the days of the window."""
+"""Verdicts of agents: label of the agent and verdict, by the agent's hash and the days of the window."""
 Message = dict[str, Any]
 TEST: Message = {
     "title": "CIRIS scores: test",
@@ -48,7 +48,7 @@ class Channel:
 
     name: str
     send: Callable[[Message], None]
-    """Raises an exception if the message was not delivered."""
+    """Function that sends a message. It raises an exception if the message was not delivered."""
 
 
 def channel(address: str, number: int) -> Channel:

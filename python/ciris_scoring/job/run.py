@@ -94,7 +94,7 @@ def _build(
     record: RunRecord,
     full_refresh: bool = False,
 ) -> None:
-    """Run dbt once and skip unchanged static nodes. If the server has gone away, the hint says so."""
+    """Run dbt once and skip unchanged static nodes. If the server closed the connection, the error's hint says so."""
     before = None if full_refresh else digest_to_skip_by(connection, build, record)
     try:
         build.build(variables, full_refresh, SELECTION if before else ())
@@ -191,7 +191,7 @@ def empty_sources(connection: psycopg.Connection, project: Project, moment: date
         )
     empty = {
         "wbd_deferrals": "no deferral, so the quality of deferrals counts as 1",
-        "covenant_public_keys": "no key, so no signature is by a registered key",
+        "covenant_public_keys": "no key, so no signature counts as made with a registered key",
     }
     for name, meaning in empty.items():
         if name not in tables or not table_exists(connection, schema, tables[name]):

@@ -73,7 +73,7 @@ def logged(
     :raises DatabaseError: another role could run code as the scoring role.
     """
     for fault in ownership_faults(connection, relations):
-        raise fault  # now, before this process reads a table of the target
+        raise fault  # before this process reads a table of the target
     [record.started_at] = one_row(connection.execute("select now()"))
     _enter(connection, relations, record)
     try:
@@ -85,7 +85,7 @@ def logged(
         raise
     finally:
         try:
-            # If the server closed the connection, a new one may succeed.
+            # If the server closed the connection, open a new connection to log the end of the run.
             with (
                 connect(project) if connection.closed else contextlib.nullcontext(connection) as alive,
                 errors_in_words(project),
@@ -97,7 +97,8 @@ def logged(
 
 
 def _enter(connection: psycopg.Connection, relations: Relations, record: RunRecord) -> None:
-    """Write the known columns of the run record. The first run creates the table, so only its end is logged."""
+    """Write the known columns of the run record. The first run creates the table of the log, so only the end of this
+    run is logged."""
     if has_right(connection, *relations.places["int_runs"], "insert"):
         names = ("int_runs", "fct_capacity_scores", "fct_data_quality")
         statement = entry(asdict(record), *(relations[name] for name in names))

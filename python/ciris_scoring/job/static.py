@@ -1,4 +1,4 @@
-"""Skip static nodes while they and the project are unchanged since the last run.
+"""Skip static nodes if they and the project are unchanged since the last run.
 
 Static nodes do not depend on the data: seeds, views, and nodes with the tag ciris_static.
 """
@@ -23,7 +23,7 @@ TAG = "ciris_static"
 SELECTION = (f"tag:{TAG}", "config.materialized:replace_view", "resource_type:seed")
 """Static nodes in dbt's selection syntax."""
 VARIABLES_OF_ONE_RUN = SET_BY_US | {f"{PREFIX}allow_rescoring", f"{PREFIX}as_of"}
-"""Variables that differ from run to run. No static node depends on them."""
+"""Variables whose values differ from run to run. Static nodes do not depend on these variables."""
 
 _RELATIONS = """
 select

@@ -20,7 +20,8 @@ LOOK_SECONDS = 0.5
 SAY_SECONDS = 5.0
 """Seconds of waiting after which the run reports it. Short waits are normal."""
 PAUSE_SECONDS = 3.0
-"""Longest pause in seconds within one wait. A statement with a short timeout pauses before it is tried again."""
+"""Longest time in seconds between two observations of one wait. A statement with a short lock timeout does not wait all
+the time, because it stops and is repeated."""
 
 # The waiting session, the lock or event that it waits for, and the session that holds the lock.
 WAITS = """
@@ -70,7 +71,8 @@ def waits_are_said(project: Project) -> Iterator[None]:
 
 
 def _watch(project: Project, ended: threading.Event) -> None:
-    """Look for waits until the run has ended. If no connection is possible, waits are not reported."""
+    """Look for waiting sessions of the run until the run has ended. If no connection is possible, waits are not
+    reported."""
     if ended.wait(SAY_SECONDS / 2):
         return
     waits: dict[int, _Wait] = {}

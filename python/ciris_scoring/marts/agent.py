@@ -54,7 +54,7 @@ class ComponentChange:
 NON_EXEMPT_ACTIONS = ("SPEAK", "TOOL", "MEMORIZE", "FORGET")
 """Actions that affect others or the agent's memory."""
 EXEMPT_ACTIONS = ("OBSERVE", "PONDER", "DEFER", "REJECT", "RECALL", "TASK_COMPLETE")
-"""The other actions of an agent. The endpoint /scoring/parameters publishes both lists."""
+"""Actions that affect neither others nor the agent's memory. The endpoint /scoring/parameters publishes the list."""
 
 
 def non_exempt_traces(

@@ -51,13 +51,13 @@ class Found:
     """Agents that match a text."""
 
     agents: list[Agent]
-    """More than one if the text is ambiguous, none if no agent matches."""
+    """The matching agents: several if the text is ambiguous, none if no agent matches."""
     former: list[Agent]
     """Other agents that used this text as their name in the past."""
 
     @property
     def note(self) -> str | None:
-        """Sentence about the agents that used the name in the past, or None."""
+        """Sentence about the other agents that used the text as their name in the past, or None."""
         if not self.former:
             return None
         hashes = ", ".join(agent.agent_id_hash for agent in self.former[:MOST_FORMER])
@@ -160,7 +160,7 @@ class Unscored:
     agent_id_hash: str
     agent_name: str | None
     score_status: str | None
-    """None if the agent has no trace in the window."""
+    """insufficient_data, or None if the agent has no trace in the window."""
     n_traces: int
     last_traced_at: datetime | None
 

@@ -52,8 +52,8 @@ Row = TypeVar("Row", Alert, RedFlag)
 def alerts(
     marts: Marts, as_of: datetime, window_days: int | None = None, *, agents: Sequence[str] | None = None
 ) -> list[Alert]:
-    """Read the alerts at an as-of (see `AS_OF_MEANT`), critical alerts first, acknowledged ones last. With a window or
-    hashes of agents, read only theirs."""
+    """Read the alerts at an as-of (see `AS_OF_MEANT`), critical alerts first, acknowledged ones last. If a window or
+    hashes of agents are given, read only the alerts of this window or of these agents."""
     found = marts.rows(
         Alert,
         f"""
@@ -121,7 +121,7 @@ def _by_seen(rows: Iterable[Row]) -> list[Row]:
 
 def closed_alerts(marts: Marts, as_of: datetime, window_days: int, first: datetime) -> list[Alert]:
     """Read the alerts that were raised at an as-of from ``first`` on and are not raised any more. The alert that was
-    raised last comes first. Each is the row of the last as-of at which the alert was raised.
+    raised last comes first. Each result is the row of the last as-of at which the alert was raised.
     """
     return marts.rows(
         Alert,

@@ -12,7 +12,7 @@ from ciris_scoring.marts.evidence import episodes
 from ciris_scoring.marts.marts import Marts
 
 LARGE = 0.05
-"""Smallest points of a loss component that is called large. The value is a choice."""
+"""Points from which a loss component is called large. The value is a choice."""
 MANY_NAMED = 1000
 """Maximum number of agents whose single events are looked up, which takes time. They are the agents with the largest
 losses."""
@@ -97,7 +97,7 @@ LAST_RENAMES = """
         and is_identity_change
     order by agent_id_hash, traced_at desc
 """
-# Numbers of the window's judged deferrals: all, and those that lost value, by reason.
+# Number of judged deferrals of the window, and numbers of deferrals with less than the full value, by reason.
 POOR_DEFERRALS = """
     select
         agent_id_hash,
@@ -181,12 +181,12 @@ def _sentence(fact: Row, event: Row | None) -> str:
 
 
 def _of(n: int, whole: int, noun: str, singular: str, many: str) -> str:
-    """Return for example "1 of 5 deferrals was rejected"."""
+    """Return a number and its total as text, for example "1 of 5 deferrals was rejected"."""
     return f"{n:,} of {plural(whole, noun)} {singular if n == 1 else many}"
 
 
 def _traces(fact: Row, share: float, singular: str, many: str) -> str:
-    """Return for example "3 of 40 traces have no valid signature", from the share of the traces."""
+    """Return a share of the traces as text, for example "3 of 40 traces have no valid signature"."""
     n = fact["n_traces"]
     return _of(round(share * n), n, "trace", singular, many)
 

@@ -16,18 +16,18 @@ class Rule(NamedTuple):
     """Rule by which a single trace lowers a component."""
 
     amount: str
-    """SQL expression of the amount by which a counted trace, or a fragile episode, lowers the component. 0 or less if
-    it does not."""
+    """SQL expression of the amount by which a counted trace, or a fragile episode, lowers the component. The amount is
+    0 or less if the trace does not lower it."""
     unit: str
     """Unit of the amount."""
     words: str
-    """Short description of what the trace did."""
+    """Short description of the trace, for example "renamed"."""
     of_episodes: bool = False
     """Whether fragile episodes lower the component. The evidence of an episode is the trace that began it."""
 
 
-# The mean of these amounts over traces, episodes or recoveries is the component, or 1 minus the component if a higher
-# value is better. For i_coverage the amounts are divided by 10. For i_replay and s_score the mean is weighted
+# The mean of a rule's amounts over traces, episodes or recoveries is the component, or 1 minus the component if a
+# higher value is better. For i_coverage the amounts are divided by 10. For i_replay and s_score the mean is weighted
 # (scoring.md §4 and §7).
 RULES: Mapping[str, Rule] = {
     "d_identity": Rule("is_identity_change::integer", "traces", "renamed"),
@@ -40,11 +40,11 @@ RULES: Mapping[str, Rule] = {
     "mttr_hours": Rule(
         "hours", "hours the episode lasted, up to now if still open", "a fragile episode began", True
     ),
-    # Counts an episode if the agent recovered from the same failure mode earlier in the window.
+    # The amount is 1 for an episode if the agent recovered from its failure mode earlier in the window, else 0.
     "rho_regression": Rule("(mode_recovered_before >= %(window_start)s)::integer", "traces", "relapse", True),
 }
-"""Rules by component. No single trace lowers delta_drift, ece, q_deferral or r_ceiling, so they have no rule. The
-functions below take a key as `loss_component`."""
+"""Rules by component. No single trace lowers delta_drift, ece, q_deferral or r_ceiling, so they have no rule. A key is
+the argument `loss_component` of the functions of this module."""
 
 _TRACE = """
     trace_check_id, trace_id, traced_at, agent_name, previous_agent_name, selected_action, audit_sequence_number,

@@ -81,10 +81,10 @@ class Score:
     final_from: datetime | None
     """First day (UTC) on which the agent's score is final. Null if the score is not provisional."""
     compared_as_of: datetime | None
-    """The as-of one window earlier."""
+    """The as-of one window before the as-of of the score."""
     score_before: float | None
     change: float | None
-    """Score minus the score one window earlier. Null if the two are not comparable."""
+    """Score minus the score one window earlier. Null if the two scores are not comparable."""
     not_comparable_because: str | None
     last_traced_at: datetime | None
     """Time of the agent's last trace. Null if it is at or after the as-of."""

@@ -160,8 +160,8 @@ def as_ofs(marts: Marts, agent_id_hash: str) -> dict[int, list[datetime]]:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Event of an agent. Untrusted keys and broken chains are joined into one event if each trace is at most 24 hours
-    after the previous one."""
+    """Event of an agent. Consecutive traces with an untrusted key, or with a broken chain, form one event if each is at
+    most 24 hours after the previous one."""
 
     agent_id_hash: str
     kind: str
@@ -171,7 +171,7 @@ class Event:
     n: int
     """Number of traces of the event; 1 for parameters_changed."""
     detail: list[str] | None
-    """Old and new name, or old and new parameter set; null for the other kinds."""
+    """Old and new name, or old and new parameter set; null for other kinds of events."""
 
 
 def events(

@@ -167,7 +167,7 @@ def meant(
 
 
 def state(marts: Marts) -> str:
-    """Return a text that changes with the seed; empty if there is none."""
+    """Return a text that changes with the seed; empty if there is no seed."""
     try:
         found = permissions(marts)
     except DatabaseError as error:

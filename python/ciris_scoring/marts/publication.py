@@ -1,4 +1,4 @@
-"""Identity of the current publication. Caches compare it to notice that new scores were published."""
+"""Identity of the current publication. Caches compare identities to notice that new scores were published."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -28,7 +28,7 @@ class Publication:
     low_capacity_threshold: float
 
 
-# All fields of Publication but the identity.
+# Query of all fields of Publication except the identity.
 PUBLICATION = """
 select
     (select max(scored_at) from {fct_capacity_scores}) as scored_at,
@@ -43,8 +43,8 @@ select
         where parameter_name = 'low_capacity_threshold'
     ) as low_capacity_threshold
 """
-# The identity consists of the newest successful run and the runs refused since. It is null if a run since then had
-# another outcome.
+# The identity consists of the newest successful run and the runs refused since. The identity is null if a run after the
+# newest successful run had an outcome other than refused.
 IDENTITY = """
 select case
     when bool_and(outcome in ('published', 'built', 'refused')) then string_agg(scoring_run_id, ' ' order by started_at)

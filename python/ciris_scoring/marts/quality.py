@@ -22,10 +22,10 @@ class Issue:
     days: list[date]
     """Recent days (UTC) with the issue."""
     of_days: list[int]
-    """Count on each of the days."""
+    """Number of rows with the issue on each of `days`."""
 
     def on(self, day: date) -> int:
-        """Return the count on a day."""
+        """Return the number of rows with the issue on a day."""
         return dict(zip(self.days, self.of_days, strict=True)).get(day, 0)
 
     @property

@@ -34,7 +34,7 @@ def run_records(marts: Marts, limit: int) -> list[RunRecord] | None:
     if marts.may_read("fct_scoring_runs"):
         log = "{fct_scoring_runs}"
     elif has_right(marts.connection, *marts.relations.places["int_runs"]):
-        # The mart does not exist before the first published run.
+        # fct_scoring_runs does not exist before the first published run.
         log = """(
             select
                 as_of, started_at, ended_at, extract(epoch from ended_at - started_at)::float8 as seconds, command,

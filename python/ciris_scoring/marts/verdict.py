@@ -126,7 +126,8 @@ def evidence_for_grant(score: "Score", threshold: float) -> float | None:
 
 
 def _log_loss(score: float, fixed_loss: float) -> float:
-    """Return the logarithm of the loss beyond the fixed one, which is nearly normal (certainty.md §4b)."""
+    """Return the logarithm of the loss beyond the fixed cost. It has nearly a normal distribution (certainty.md
+    §4b)."""
     return math.log(max(-math.log(score) - fixed_loss, LEAST_LOSS))
 
 

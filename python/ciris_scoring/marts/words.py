@@ -72,7 +72,8 @@ WIDENED_BY: Mapping[str, str] = {
     "q_deferral": "few deferrals were judged",
     "mttr_hours": "there were few fragile episodes",
 }
-"""Reason why an interval is wide, by the loss component that widens it most. For all others see `widened_by`."""
+"""Reason why an interval is wide, by the loss component that widens it most. For other loss components see
+`widened_by`."""
 
 
 def named(loss_component: str, chain_cause: str = "") -> str:
@@ -99,7 +100,7 @@ def published_words(as_ofs: Sequence[datetime], wanted: datetime) -> str:
 
 
 def nearest(as_ofs: Sequence[datetime], wanted: datetime) -> list[datetime]:
-    """Return the last as-of before a time and the first one after it. The as-ofs are in ascending order."""
+    """Return the last as-of before a time and the first as-of after it. The as-ofs are in ascending order."""
     before = [as_of for as_of in as_ofs if as_of < wanted][-1:]
     return before + [as_of for as_of in as_ofs if as_of > wanted][:1]
 

@@ -37,7 +37,7 @@ MAX_TRACES = 10
 REASONS = "what lowered the score"
 MIN_TRACE_ID_WIDTH = 12
 BESIDE_TRACE_ID = 32
-"""Number of characters that points, time and spaces take in the line of a trace."""
+"""Number of characters in the line of a trace besides its id: points, time and spaces."""
 MAX_AGENTS = 10
 """Maximum number of agents that an error message lists."""
 
@@ -194,7 +194,7 @@ def _find_score(
 def _score_at(marts: Marts, key: Row, as_ofs: Sequence[datetime], option: str) -> Row:
     """Return the row of fct_capacity_scores with a key.
 
-    :raises InputError: there is no such row. The error gives the nearest as-ofs.
+    :raises InputError: no row has the key. The error gives the nearest as-ofs.
     """
     found = marts.dicts(
         """
@@ -354,7 +354,7 @@ def _traces(marts: Marts, score: Row) -> dict[str, Any]:
 
 
 def _verdict(marts: Marts, score: Row, threshold: float | None, *, is_newest: bool) -> Row:
-    """Return main cause, verdict, and the alerts and red flags that are raised."""
+    """Return main cause and verdict of a score, and the raised alerts and red flags of the agent."""
     newest = fleet.newest(marts, score["window_days"])
     at = newest.as_of if newest and is_newest else score["as_of"]
     key = (score["as_of"], score["window_days"])
@@ -394,7 +394,7 @@ class TableLine(str):
 
 
 def page_width() -> int:
-    """Return the width of prose: the width of the terminal, but at most `WIDEST`."""
+    """Return the width of sentences: the width of the terminal, but at most `WIDEST`."""
     return min(columns() or PAGE_WIDTH, WIDEST)
 
 
@@ -403,7 +403,7 @@ def _table(*arguments: Any) -> list[str]:
 
 
 def page(explanation: Mapping[str, Any]) -> str:
-    """Format an explanation as text without control characters. Prose has the width of the terminal."""
+    """Format an explanation as text without control characters. Sentences are wrapped to the width of the terminal."""
     sections = [
         [*_score_lines(explanation), *_remedy_lines(explanation["raised"])],
         _part_lines(explanation),
@@ -503,7 +503,7 @@ def _part_lines(explanation: Mapping[str, Any]) -> list[str]:
     headings: tuple[str, ...] = ("loss component", "column", "factor", "points", bars, "traces")
     rest = [named(row["loss_component"]) for row in loss_components if row["points_lost"] == 0]
     table = _table(headings, rows, {"points", "traces"})
-    if max(map(width, table)) > page_width():  # too wide, so omit the bars
+    if max(map(width, table)) > page_width():  # the table is too wide, so omit the bars
         headings, *rows = ((*row[:4], *row[5:]) for row in (headings, *rows))
         table = _table(headings, rows, {"points", "traces"})
     lines = ["Points lost, by loss component", *table]

@@ -28,7 +28,7 @@ MAX_ROWS = 40
 MAX_CAUSES = 10
 """Number of agents at the top of the table whose cause is printed if their verdict is review or withhold."""
 VERDICT_COLOURS = {"review": "yellow", "withhold": "red", "wait": "cyan", "grant": "green"}
-"""Colour of each verdict on a terminal. The verdict keep has none."""
+"""Colour of each verdict on a terminal. The verdict `keep` has no colour."""
 
 AGENT_WIDTH = 20
 RAISED_WIDTH = 24
@@ -42,7 +42,8 @@ class Column(NamedTuple):
     heading: str
     cell: Callable[[Score, Verdict], str]
     goes: int
-    """Order in which columns are dropped if the terminal is too narrow, the lowest number first. 0 is never dropped."""
+    """Order in which columns are dropped if the terminal is too narrow, the lowest number first. A column with 0 is
+    never dropped."""
 
 
 def _factor(column: str) -> Callable[[Score, Verdict], str]:
@@ -129,7 +130,7 @@ def _window_table(
     bearers = Counter(map(_outlined, scores))
     scores = sorted(scores, key=lambda score: fleet.attention(score, threshold))
     summary = f"Fleet at {as_of.text(moment)}, window of {window} days, {len(scores)} agents"
-    if scores:  # the first score's threshold is that of all scores
+    if scores:  # all scores have the same threshold
         of = f"{chosen.name}, a threshold" if chosen.name else "a threshold"
         summary += f"; for {of} of {scores[0].verdict(threshold).threshold:g}: {_counted(scores, threshold)}"
     lines = [summary]
@@ -181,7 +182,7 @@ def _counted(scores: list[Score], threshold: float | None) -> str:
 
 
 def _listed(items: list[str]) -> str:
-    """Join as many items as fit, and add how many more there are."""
+    """Join as many items as fit into the column, and add the number of the other items."""
     for shown in range(len(items), -1, -1):
         not_shown = [f"+{len(items) - shown}"] if shown < len(items) else []
         listed = ", ".join(items[:shown] + not_shown)

@@ -119,7 +119,8 @@ def _fleet(
 
 
 def _rows(found: Sequence[Any]) -> list[dict[str, Any]]:
-    """Return the rows of one agent as dictionaries without the hash, which the object above them has."""
+    """Return the rows of one agent as dictionaries without the agent's hash, because the object that contains them has
+    it."""
     return [{name: value for name, value in asdict(row).items() if name != "agent_id_hash"} for row in found]
 
 

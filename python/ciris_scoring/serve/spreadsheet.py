@@ -28,7 +28,7 @@ def csv_cell(value: object) -> object:
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
-    """Return rows as CSV with these columns. Values of other columns are omitted."""
+    """Return rows as CSV with the given columns. Values of other columns are omitted."""
     written = io.StringIO()
     writer = csv.DictWriter(written, columns, extrasaction="ignore")
     writer.writeheader()

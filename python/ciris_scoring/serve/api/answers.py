@@ -34,7 +34,7 @@ class Kept:
 
     body: bytes
     gzipped: bytes | None
-    """Compressed body, or None if the body is too short to compress."""
+    """Compressed body of the answer, or None if the body is too short to compress."""
     headers: dict[str, str]
     media_type: str
 
@@ -179,7 +179,7 @@ def _takes_gzip(accept_encoding: str | None) -> bool:
 
 
 def _weights(header: str) -> dict[str, float]:
-    """Return the weight (q) of each value in an Accept header; 0 if it is not a number."""
+    """Return the weight (q) of each value in an Accept header. A weight that is not a number counts as 0."""
     found = {}
     for entry in header.lower().split(","):
         value, *parameters = (part.strip() for part in entry.split(";"))

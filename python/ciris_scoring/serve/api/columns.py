@@ -43,9 +43,9 @@ def descriptions() -> dict[str, dict[str, str]]:
 
 
 def description(marts: Iterable[str], column: str) -> str:
-    """Return the description of a column in the first of these marts that has it.
+    """Return the description of a column from the first of several marts that has the column.
 
-    :raises LookupError: none of the marts has the column. The model must then describe the field itself.
+    :raises LookupError: none of the marts has the column. The API model must then describe the field itself.
     """
     for mart in marts:
         if column in descriptions()[mart]:
@@ -54,12 +54,12 @@ def description(marts: Iterable[str], column: str) -> str:
 
 
 class Described(BaseModel):
-    """Base class of all models. Unknown members are not allowed."""
+    """Base class of all models of the API. Members that the model does not define are not allowed."""
 
     model_config = ConfigDict(extra="forbid", from_attributes=True)
 
     def body(self) -> bytes:
-        """Serialize the model, without members that were not set."""
+        """Return the JSON text of the model, without members that were not set."""
         return self.model_dump_json(by_alias=True, exclude_unset=True).encode()
 
 

@@ -22,7 +22,7 @@ ANSWER_SECONDS = 60.0
 SAID_AGAIN_SECONDS = 10.0
 """Seconds for which the log suppresses repetitions of a message."""
 BACKLOG = 2048
-"""Length of the listen queue, the default of uvicorn."""
+"""Length of the queue of connections that are not accepted yet, the default of uvicorn."""
 
 
 class Connection(H11Protocol):
@@ -86,7 +86,7 @@ class LimitedServer(uvicorn.Server):
                 app,
                 http=Connection,
                 ws="none",
-                backlog=most_connections() // 4,  # the number of connections that uvicorn accepts at once
+                backlog=most_connections() // 4,  # uvicorn accepts this many connections at once
                 timeout_keep_alive=IDLE_SECONDS,
                 log_level="warning",
                 access_log=False,
@@ -117,7 +117,7 @@ class NotAgain(logging.Filter):
     def __init__(self) -> None:
         super().__init__()
         self._said: dict[tuple[Any, ...], tuple[float, int]] = {}
-        """For each message, when it was last written and how often it has been suppressed since."""
+        """For each message: the time when it was last written, and the number of times it has been suppressed since."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether to write a message. The number of suppressed repetitions is added to it."""

@@ -59,7 +59,7 @@ class Database:
         self._lock = threading.Lock()
         self._closed = threading.Event()
         self._pool: ConnectionPool | None = None
-        """None while the database cannot be reached."""
+        """The pool; None while the database cannot be reached."""
         self._prober: threading.Thread | None = None
 
     @property

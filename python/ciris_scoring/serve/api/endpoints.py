@@ -58,7 +58,7 @@ EARLIEST = datetime.min.replace(tzinfo=UTC)
 UNESCAPED_PLUS = re.compile(r"(T.*) (\d\d:?\d\d)$")
 """A time whose offset has a space instead of a plus sign. An unescaped plus sign in a URL means a space."""
 IGNORED = "x-ignored"
-"""Key of a route's `openapi_extra` with the names of parameters that the server accepts and ignores."""
+"""Key in a route's `openapi_extra`. Its value is the list of parameters that the server accepts and ignores."""
 LENS_PARAMETERS = {
     "lambda_C": "lambda_c",
     "mu_C": "mu_c",
@@ -375,7 +375,7 @@ async def fleet(
     """Scores and verdicts of all agents at an as-of, and numbers of the whole fleet.
 
     `agents` lists the agents with a score. `unscored` lists the others, with the number of traces that they lack.
-    `limit` and `offset` apply to both lists. As CSV, the answer is `agents`.
+    `limit` and `offset` apply to both lists. The CSV has the rows of `agents`.
     """
     known = list(models.FleetScore.model_fields)
     wanted = known if fields is None else fields.split(",")

@@ -171,7 +171,7 @@ class Lens:
         ]
 
     def summary(self, as_of: datetime | None, scores: Sequence[Score]) -> models.Summary:
-        """Return the summary of the fleet with all these scores."""
+        """Return the summary of a fleet with the given scores, without filters."""
         found = None if as_of is None else fleet.capacity(self.marts, as_of, self.window_days)
         judged_as = Counter(score.verdict(self.threshold).verdict for score in scores)
         means = {name for name in models.Summary.model_fields if name.endswith("_capacity_score")}
@@ -183,7 +183,8 @@ class Lens:
         )
 
     def below(self, threshold: float, as_of: datetime | None) -> list[models.AlertedAgent]:
-        """Return the agents below a threshold at an as-of, the lowest score first; none if the as-of is None."""
+        """Return the agents with a score below a threshold at an as-of, the lowest score first; no agents if the as-of
+        is None."""
         if as_of is None:
             return []
         found = fleet.scores(self.marts, as_of, self.window_days, below=threshold)

@@ -30,7 +30,7 @@ from ciris_scoring.serve.api.endpoints import TheAnswers
 from ciris_scoring.serve.api.problems import Problem
 
 NO_ROUTE = "none"
-"""Route of requests that match none, or that were refused before routing."""
+"""Label for requests that match no route, or that were refused before routing."""
 
 router = APIRouter(include_in_schema=False)
 

@@ -67,8 +67,12 @@ class FactorScore(Described):
     """A factor of a score."""
 
     score: Share = Field(description="Value of the factor, higher is better.")
-    score_low: Share | None = Field(description="Lower bound of its 95 % interval; null in old rows.")
-    score_high: Share | None = Field(description="Upper bound of its 95 % interval; null in old rows.")
+    score_low: Share | None = Field(
+        description="Lower bound of the factor's 95 % interval; null in old rows."
+    )
+    score_high: Share | None = Field(
+        description="Upper bound of the factor's 95 % interval; null in old rows."
+    )
     components: dict[str, float | None] = Field(
         description="Components of the factor, and the values that they are computed from; null if not measured."
     )
@@ -108,7 +112,7 @@ class Metadata(Described):
 
     as_of: AsOf
     window_days: WindowDays
-    window_start: Moment = Field(description="First moment of the window.")
+    window_start: Moment = Field(description="Start of the window (UTC).")
     window_end: Moment = Field(description="End of the window, which is the as-of.")
     total_traces: int = Field(description="Number of traces in the window.")
     non_exempt_traces: int = Field(description="Number of traces in the window with a non-exempt action.")
@@ -251,9 +255,9 @@ class Fleet(Paged):
 
     timestamp: Timestamp
     agent_count: int = Field(description="Length of `agents`.")
-    total_agent_count: int = Field(description="Scored agents that match the filters, on all pages.")
+    total_agent_count: int = Field(description="Number of scored agents that match the filters.")
     agents: list[FleetScore] = Field(description="Agents with a score.")
-    total_unscored_count: int = Field(description="Unscored agents that match the filters, on all pages.")
+    total_unscored_count: int = Field(description="Number of unscored agents that match the filters.")
     unscored: list[Unscored] = Field(description="Agents without a score; empty if a category is requested.")
     summary: Summary = Field(description="Numbers of the whole fleet.")
 
@@ -335,9 +339,9 @@ class Alerts(Paged):
     timestamp: Timestamp
     threshold: Share = Field(description="Agents with a score below this are listed in `agents`.")
     alert_count: int = Field(description="Length of `agents`. The name is that of the lens API.")
-    total_agent_count: int = Field(description="Agents below the threshold, on all pages.")
+    total_agent_count: int = Field(description="Number of agents below the threshold, on all pages.")
     agents: list[AlertedAgent] = Field(description="Agents below the threshold, the lowest first.")
-    total_alert_count: int = Field(description="Alerts that match the filters, on all pages.")
+    total_alert_count: int = Field(description="Number of alerts that match the filters, on all pages.")
     alerts: list[Alert] = Field(description="Alerts of the window at the as-of, critical ones first.")
 
 
@@ -417,7 +421,7 @@ class Evidence(Answer):
     agent_note: Note
     as_of: AsOf
     window_days: WindowDays
-    window_start: Moment = Field(description="First moment of the window. Episodes may begin earlier.")
+    window_start: Moment = Field(description="Start of the window (UTC). Episodes may begin earlier.")
     component: str = Field(description="Name of the component.")
     lowered_by_unit: str = Field(description="Unit of `lowered_by`.")
     traces: list[EvidenceTrace] = Field(description="A page of traces, the newest first.")
@@ -435,7 +439,7 @@ def _listing(name: str, members: str, item: type[Described], doc: str) -> type[A
     """
     total = f"total_{members.removesuffix('s')}_count"
     fields: dict[str, Any] = {
-        total: (int, Field(description="Items that match the filters, on all pages.")),
+        total: (int, Field(description="Number of items that match the filters, on all pages.")),
         members: (list[item], Field(description="A page of items.")),  # type: ignore[valid-type]
     }
     model: type[Answer] = create_model(name, __base__=Paged, __doc__=doc, **fields)
@@ -459,7 +463,7 @@ class Issue(Described):
     issue: str = Field(description="Name of the issue, as in fct_data_quality.")
     n: int = Field(description="Number of occurrences.")
     n_agents: int = Field(description="Agents with the issue.")
-    newest: str | None = Field(description="Newest day (UTC) with the issue; null if it has no time.")
+    newest: str | None = Field(description="Newest day (UTC) with the issue; null if the rows have no time.")
     days: list[date] = Field(description="Recent days (UTC) with the issue.")
     of_days: list[int] = Field(description="Number of occurrences on each of the days.")
 
@@ -528,7 +532,7 @@ class ParameterError(Described):
     """A parameter of the request that was refused."""
 
     parameter: str = Field(description="Name of the parameter.")
-    message: str = Field(description="Reason why it was refused.")
+    message: str = Field(description="Reason why the parameter was refused.")
 
 
 class MeantAgent(Described):
@@ -544,13 +548,15 @@ class ProblemDocument(Described):
     type: str = Field(description="Stable identifier of the kind of problem: urn:ciris-scoring:problem:...")
     title: str = Field(description="Kind of problem in words.")
     status: int = Field(description="HTTP status of the answer.")
-    detail: str = Field(description="Description of this occurrence.")
+    detail: str = Field(description="Description of this error.")
     errors: list[ParameterError] | None = Field(default=None, description="With 422: the refused parameters.")
     allowed: list[str | int] | None = Field(default=None, description="With 406 and 422: allowed values.")
     as_ofs: list[Moment] | None = Field(default=None, description="With 404: the nearest as-ofs that exist.")
     agents: list[MeantAgent] | None = Field(
         default=None, description="With 404: agents with a similar name. With 409: agents that match."
     )
-    agents_not_shown: int | None = Field(default=None, description="With 409: agents that are not listed.")
+    agents_not_shown: int | None = Field(
+        default=None, description="With 409: number of agents that are not listed."
+    )
     limit: int | None = Field(default=None, description="With 429: requests per minute.")
     retry_after: int | None = Field(default=None, description="With 429: seconds to wait.")

@@ -34,7 +34,7 @@ TITLES: Mapping[str, tuple[int, str]] = {
 
 
 class Problem(Exception):
-    """An error answer.
+    """Error that becomes a problem document.
 
     :param kind: key of `TITLES`, which is the end of the document's `type`.
     :param detail: description of this occurrence.

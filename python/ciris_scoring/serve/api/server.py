@@ -21,7 +21,7 @@ def serve(project: Project, settings: Settings) -> None:
             host = f"[{settings.host}]" if ":" in settings.host else settings.host
             guarded = "an API key is required" if settings.key is not None else "no API key is required"
             address = f"http://{host}:{listening.getsockname()[1]}"
-            # After Ctrl-C uvicorn raises KeyboardInterrupt again.
+            # After Ctrl-C, uvicorn stops the server and then raises KeyboardInterrupt.
             with contextlib.suppress(KeyboardInterrupt):
                 say(f"Serving {project.schema} on {address}, {guarded}. Stop it with Ctrl-C.")
                 LimitedServer(create_app(database, settings)).run(sockets=[listening])

@@ -18,7 +18,7 @@ from ciris_scoring.serve.pages import charts
 from ciris_scoring.serve.pages.words import interval, shown
 
 FEW = 5
-"""If a loss component depends on fewer events than this, the page shows their number."""
+"""Number of events. If a loss component depends on fewer, the page shows how many."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class AgentView:
 
     @property
     def spans(self) -> Mapping[str, list[Raised]]:
-        """Alerts and red flags of the period by name."""
+        """Alerts and red flags of the charts' period, by name."""
         return grouped(self.raised, "name")
 
     def line(self, column: str, height: int = charts.FINE) -> str:

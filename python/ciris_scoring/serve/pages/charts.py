@@ -8,7 +8,7 @@ from itertools import pairwise
 FINE = 200
 """Number of vertical coordinates of a line in a large chart. The template scales them to the height of the chart."""
 MEDIUM = 50
-"""Number of vertical coordinates of the interval and of the window's line, which need less precision."""
+"""Number of vertical coordinates of the interval and of the line of the window's score, which need less precision."""
 COARSE = 25
 """Number of vertical coordinates of a small chart."""
 
@@ -17,7 +17,7 @@ Vertex = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Period that all charts of a page show."""
+    """Time range that all charts of a page show."""
 
     first: datetime
     last: datetime
@@ -26,12 +26,12 @@ class Frame:
 
     @classmethod
     def of(cls, as_ofs: Sequence[datetime]) -> "Frame":
-        """Return the period of the as-ofs, which must be in ascending order and not empty."""
+        """Return the time range of a list of as-ofs, which must be in ascending order and not empty."""
         step = min((later - earlier for earlier, later in pairwise(as_ofs)), default=timedelta(days=1))
         return cls(as_ofs[0], as_ofs[-1], step)
 
     def share(self, moment: datetime) -> float:
-        """Return the position of a time: 0 at the left, 1 at the right. It is 1 if the period is empty."""
+        """Return the position of a time: 0 at the left, 1 at the right. It is 1 if the time range is empty."""
         span = self.last - self.first
         return min(1.0, max(0.0, (moment - self.first) / span)) if span else 1.0
 
@@ -77,7 +77,7 @@ def percent(share: float) -> str:
 def line(frame: Frame, points: Iterable[tuple[datetime, float | None]], height: int) -> str:
     """Return the SVG path of a line.
 
-    :param points: as-of and value in [0, 1], in ascending order. Nulls interrupt the line.
+    :param points: as-of and value in [0, 1], in ascending order. A null interrupts the line.
     :param height: number of vertical coordinates. The value 1 has the coordinate 0.
     """
     runs = _runs(frame, ((moment, None if value is None else (value,)) for moment, value in points))
@@ -101,7 +101,7 @@ def area(frame: Frame, points: Iterable[tuple[datetime, float | None, float | No
 def _runs(
     frame: Frame, points: Iterable[tuple[datetime, tuple[float, ...] | None]]
 ) -> Iterator[list[tuple[int, tuple[float, ...]]]]:
-    """Yield sequences of points without gaps, each as x and values."""
+    """Yield each sequence of points without a gap. A point is x and its values."""
     run: list[tuple[int, tuple[float, ...]]] = []
     before = None
     for moment, values in points:

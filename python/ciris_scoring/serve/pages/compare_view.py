@@ -20,14 +20,14 @@ class Compared:
 
     @property
     def difference(self) -> float | None:
-        """Right value minus left value, or None if one is missing."""
+        """Value of the right agent minus value of the left agent, or None if a value is missing."""
         if self.left.value is None or self.right.value is None:
             return None
         return self.right.value - self.left.value
 
     @property
     def is_apart(self) -> bool | None:
-        """Whether the two intervals do not overlap, or None if one is missing."""
+        """Whether the intervals of the two agents do not overlap, or None if an interval is missing."""
         (_, low, high), (_, other_low, other_high) = self.left, self.right
         if low is None or high is None or other_low is None or other_high is None:
             return None

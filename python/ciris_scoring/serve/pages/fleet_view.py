@@ -24,7 +24,7 @@ RANGES = (30, 60, 180, 365)
 """Days of history that the pages of the server offer."""
 
 NEW_SINCE = (("in the last day", 1), ("in the last week", 7))
-"""Recent periods in which alerts count as new, each with its length in days."""
+"""Recent time ranges in which alerts count as new: name and length in days."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Spread:
     agent_name: str
     n_agents: int
     steady: list[float]
-    """Steady scores of those agents that have one, in ascending order."""
+    """Steady scores of the agents in ascending order, without agents that have no steady score."""
 
 
 def spreads_of(scores: Iterable[Score]) -> list[Spread]:
@@ -58,7 +58,7 @@ class FleetView:
     threshold: float | None
     """Threshold of the verdicts. None if no threshold was requested and no agent has a row in the window."""
     scores: list[Score]
-    """Scores, the most urgent first, limited to the requested number."""
+    """Scores of agents, the most urgent agent first, limited to the requested number."""
     verdicts: Mapping[str, Verdict]
     """Verdicts of all agents by hash."""
     spreads: list[Spread]
@@ -67,7 +67,8 @@ class FleetView:
     elsewhere: Mapping[str, Sequence[str]]
     """Sentences about alerts and red flags that only another window has, by agent hash."""
     new: Sequence[tuple[str, datetime, int]]
-    """Recent periods: name, first as-of, and number of agents with an alert or red flag that began after it."""
+    """Recent time ranges: name, first as-of, and number of agents with an alert or red flag that began after this
+    as-of."""
     raised: Mapping[str, Mapping[str, int]]
     """Under the keys `alerts` and `red_flags`: numbers of agents by name, the most frequent first. Acknowledged alerts
     and red flags are not counted."""
@@ -150,10 +151,10 @@ def read_fleet(
     *,
     days: int = HISTORY_DAYS,
 ) -> FleetView:
-    """Read the fleet at an as-of that has scores in the window.
+    """Read the fleet at an as-of for which the window has scores.
 
     :param threshold: see `Score.verdict`.
-    :param limit: maximum number of scores. The most urgent ones are read.
+    :param limit: maximum number of scores. The scores of the most urgent agents are read.
     """
     first = as_of - timedelta(days=days)
     over_time = fleet_reading.capacity_over_time(marts, window_days, first=first, last=as_of, daily=True)

@@ -27,7 +27,7 @@ class ServedLinks:
     """See `Score.verdict`."""
 
     def at(self, as_of: datetime | None) -> "ServedLinks":
-        """Return the same links for another as-of; None for the newest."""
+        """Return these links for pages of another as-of; None for the newest."""
         return replace(self, as_of=as_of)
 
     def fleet(self, window_days: int) -> str:
@@ -76,7 +76,7 @@ class ServedLinks:
         return f"red-flags?{self._query(**agent, window_days=window_days)}"
 
     def compare(self, window_days: int, agent_id_hash: str, other: str | None = None) -> str:
-        """Return the link to the comparison of two agents, or to the choice of the second one."""
+        """Return the link to the comparison of two agents, or to the choice of the second agent."""
         beside = {} if other is None else {"other_id": whole_hash(other)}
         return f"compare?{self._query(agent_id=whole_hash(agent_id_hash), **beside, window_days=window_days)}"
 

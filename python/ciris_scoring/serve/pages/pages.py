@@ -246,10 +246,10 @@ def fleet_page(page: _Page) -> str:
 
 
 def _score_of(page: _Page, asked: str) -> Score:
-    """Return the score of the agent that a text identifies, at the requested as-of or the agent's newest one. The page
-    gets a note if other agents had the name before.
+    """Return the score of the agent that a text identifies, at the requested as-of or the agent's newest as-of. The
+    page gets a note if other agents had the text as their name before.
 
-    :raises Instead: the agent is ambiguous or does not exist, or it has no such score.
+    :raises Instead: the agent is ambiguous or does not exist, or it has no score at the as-of.
     """
     matches = agents_reading.find(page.marts, asked)
     found = matches.agents
@@ -462,7 +462,7 @@ def alerts_page(
     new: date | None = None,
     offset: int = 0,
 ) -> str:
-    """Render the alerts, the newest first: the first ones of each kind, or one page of a single kind.
+    """Render the alerts, the newest first: the first alerts of each kind, or one page of a single kind.
 
     :param new: render only alerts that began after this day (UTC).
     """

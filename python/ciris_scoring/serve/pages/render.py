@@ -68,7 +68,7 @@ def render(template: str, **values: Any) -> str:
             "form-action 'self'",
         ]
     )
-    # Style, script and policy are not escaped, because they are created here. All other values are escaped.
+    # Style, script and policy are not escaped, because this module creates them. All other values are escaped.
     return environment.get_template(template).render(
         **values, style=Markup(style), script=Markup(script), policy=Markup(policy)
     )
@@ -155,7 +155,7 @@ def _plain(text: str) -> str:
 
 
 def _component(value: float | None, component: str) -> str:
-    """Format the value of a component: counts as integers, other values truncated."""
+    """Format the value of a component: a count as an integer, another value truncated to the decimals of scores."""
     if value is None:
         return NO_NUMBER
     return f"{int(value):,}" if component.startswith(COUNTS) else decimals.score(value)

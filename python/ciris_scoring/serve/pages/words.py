@@ -78,7 +78,7 @@ ISSUES: Mapping[str, str] = {
     "ingestion_accepted": "traces accepted by the ingestion",
     "ingestion_rejected": "traces rejected by the ingestion",
 }
-"""Text for each issue of fct_data_quality, by the beginning of its name. The rest of the name is a column."""
+"""Text for each issue of fct_data_quality, by the beginning of the issue's name. The rest of the name is a column."""
 
 
 def issue(name: str) -> str:
