@@ -31,7 +31,7 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- Refuses a part of the project (--select) before the first run, when the models that it reads do not exist. -#}
+{#- Refuses a part of the project (--select) before the first run, if models that the part reads do not exist. -#}
 {% macro check_inputs_exist(models) %}
   {%- for unique_id in models if unique_id in graph.nodes -%}
     {%- for parent in graph.nodes[unique_id].depends_on.nodes if parent in graph.nodes and parent not in models -%}
@@ -45,9 +45,9 @@
   {%- endfor -%}
 {% endmacro %}
 
-{#- Refuses a part that continues an unfinished run, if a table that it reads is from an earlier run. Also refuses it if
-    a blocking test has failed that the part does not repeat. Ancestors of int_scoring_run are not checked, because
-    another command may have built them. -#}
+{#- Refuses a part of the project (--select) that continues an unfinished run, if the part reads a table of an earlier
+    run or does not repeat a blocking test that failed. Ancestors of int_scoring_run are not checked, because another
+    command may have built them. -#}
 {% macro check_inputs_of_part(models, last) %}
   {%- set inputs_of_run = with_ancestors(['model.ciris_scoring.int_scoring_run'])[1:] -%}
   {%- set built, failed_tests = fromjson(last['built_nodes']) + inputs_of_run, fromjson(last['failed_tests']) -%}
@@ -61,8 +61,8 @@
   {%- for unique_id in failed_tests if unique_id not in built + selected_resources -%}
     {%- do missing.append(unique_id.split('.')[2]) -%}
   {%- endfor -%}
-  {#- dbt retry does not name its models. The list of built nodes tells which models failed, but a killed run does not
-      write it. -#}
+  {#- dbt retry does not name its models, so their inputs are unknown. It is refused if the last run was killed, which
+      then noted no built nodes. -#}
   {%- if (missing and selected_resources) or (last['built_nodes'] == '[]' and not models) -%}
     {%- do refuse(
       "The run that began at " ~ shown_time(last['started_at']) ~ " did not end, so new tables in schema "
@@ -113,14 +113,15 @@
   {{ return((flags.FULL_REFRESH or false) if given is none else given) }}
 {% endmacro %}
 
-{#- Whether the run is a full refresh. The setting of int_scoring_run decides for all models. -#}
+{#- Whether the run is a full refresh, that is, whether int_scoring_run is built from scratch. check_full_refresh
+    refuses models and seeds that differ from it. -#}
 {% macro is_full_refresh() %}
   {%- if not execute -%} {{ return(false) }} {%- endif -%}
   {{ return(is_rebuilt(graph.nodes['model.ciris_scoring.int_scoring_run'])) }}
 {% endmacro %}
 
-{#- A full refresh must build all nodes. If a single node were refreshed, it would keep only the rows that this run
-    scores. A full refresh of published scores also needs ciris_allow_rescoring. -#}
+{#- Refuses a full refresh of a part of the models and seeds, because their tables would keep only the rows that this
+    run scores. Also refuses a full refresh of published scores without ciris_allow_rescoring. -#}
 {% macro check_full_refresh(models) %}
   {%- if flags.FULL_REFRESH and not is_full_refresh() -%}
     {{ refuse(
@@ -161,8 +162,9 @@
 {% endmacro %}
 
 {#- Post-hook of int_scoring_run, which is built before the inputs of any score. Refuses parameters that differ from
-    those of the published scores, and a longer restatement window that would score final as-ofs again. lookback_from is
-    compared and not the cutoff, so that a run may complete an unfinished run that had an earlier cutoff. -#}
+    those of the published scores, and a longer restatement window that would score final as-ofs again. The start of the
+    restatement window (lookback_from) is compared. The cutoff is not, so that a run may complete an unfinished run that
+    had an earlier cutoff. -#}
 {% macro refuse_rescoring(scoring_run) %}
   {%- set rows = run_query("
     select

@@ -1,7 +1,7 @@
-{#- Refuses options of dbt, on the command line or in the environment, with which models would be built from other rows.
-    Also refuses a dbt build that skips a blocking test, if it builds a table that the test reads and all other tables
-    of the test are built or read too. Other commands may skip tests: dbt run does not execute tests, and dbt retry does
-    not select nodes. -#}
+{#- Refuses options of dbt, on the command line or in the environment, with which models would read fewer rows or other
+    tables. Also refuses a dbt build that skips a blocking test, if it builds one table of the test and builds or reads
+    all other tables of the test. Other commands may skip tests: dbt run does not execute tests, and dbt retry does not
+    select nodes. -#}
 {% macro check_options() %}
   {%- set options = {
       'empty': "every model would be built without rows",
@@ -38,8 +38,8 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- Refuses settings of a root project that change which rows the package's tables keep, or that disable its checks.
-    Runs before the first entry in the log of runs, because such a setting may have moved the log. -#}
+{#- Refuses settings of a root project that change which rows the package's tables keep, or that disable the package's
+    checks. Runs before the first entry in the log of runs, because a refused setting may have moved the log. -#}
 {% macro check_overrides() %}
   {%- set faults = adapter.ciris_scoring_overrides() -%}
   {%- if faults -%}

@@ -1,5 +1,6 @@
-{#- Refuses a run in which another role could run code as the scoring role, for example by a trigger. Runs before our
-    tables are read or written, so a refusal is not logged. python/ciris_scoring/basics/ownership.py has the query. -#}
+{#- Refuses a run in which another role could run code as the scoring role, for example by a trigger. Runs before any
+    table of this project is read or written, so a refusal is not logged. python/ciris_scoring/basics/ownership.py has
+    the query. -#}
 {% macro check_ownership() %}
   {%- set places = [] -%}
   {%- for node in graph.nodes.values() if node.package_name == 'ciris_scoring' and node.resource_type in ['model', 'seed'] -%}
@@ -11,9 +12,9 @@
   {%- do graph.update({'ownership_checked': invocation_id}) -%}
 {% endmacro %}
 
-{#- Refuses a server that can only be read, and a pooler that may give our session to other clients. Also refuses schema
-    names that PostgreSQL would shorten, because dbt would not find their tables again. Runs before the log is written.
-    -#}
+{#- Refuses a standby, which can only be read, and a pooler that may give this run's session to other clients. Also
+    refuses schema names that PostgreSQL would shorten, because dbt would not find the tables in those schemas again.
+    Runs before the log is written. -#}
 {% macro check_server() %}
   {%- if run_query("select pg_catalog.pg_is_in_recovery()")[0][0] -%}
     {{ exceptions.raise_compiler_error(

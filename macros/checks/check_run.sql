@@ -68,7 +68,7 @@
 {% endmacro %}
 
 {#- The as-of must not be in the future, before the newest published as-of (scoring.md §9) or before ciris_traces_from.
-    A run that builds a part must have the as-of of the run that it continues. -#}
+    A run of a part of the project must have the as-of of the run that it continues. -#}
 {% macro check_as_of(models) %}
   {%- set as_of = as_of_datetime() -%}
   {%- if as_of > modules.pytz.utc.localize(modules.datetime.datetime.utcnow()) -%}

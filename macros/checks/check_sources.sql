@@ -6,7 +6,8 @@
   {%- endfor -%}
 {% endmacro %}
 
-{#- Remarks if tables of both shapes (traces and events) exist, or if optional source tables are missing. -#}
+{#- Remarks if both covenant_traces and trace_events exist, or if the tables of deferrals or keys are missing beside
+    trace_events. -#}
 {% macro source_remarks() %}
   {%- set remarks = [] -%}
   {%- set schema = setting('source_schema') ~ "." -%}
@@ -62,7 +63,7 @@
 {#- Report of each source table that is read: its columns, their types, and one sentence with all faults. -#}
 {% macro source_report() %}
   {%- set report = [] -%}
-  {#- Kinds of types that the models can read in place of each data_type of production. -#}
+  {#- For each data_type of production: the kinds of types that the models can read instead. -#}
   {%- set readable_kinds = {
     'text': ['text', 'uuid'],
     'timestamptz': ['timestamptz'],
@@ -133,8 +134,8 @@
   {{ return(", here --vars '{" ~ found | join(', ') ~ "}'" if found else '') }}
 {% endmacro %}
 
-{#- SQL expression that converts a column whose type cannot be read. The error message says that a view must select it
-    in place of the column. -#}
+{#- SQL expression that converts a column whose type cannot be read. The error message asks for a view that selects this
+    expression in place of the column. -#}
 {% macro source_cast(wanted, kind, column) %}
   {%- set is_number = kind in ['int2', 'int4', 'int8', 'numeric', 'float4', 'float8'] -%}
   {%- if wanted in ['text', 'uuid'] and kind == 'bytea' -%} {{ return("encode(" ~ column ~ ", 'hex')") }}
@@ -185,7 +186,8 @@
 {% endmacro %}
 
 {#- CTE with a source and all relations that its views read, each with the role that reads it. A relation behind a view
-    is read by the view's owner, unless the view is a security_invoker. All other relations are read by our role. -#}
+    is read by the view's owner, unless the view is a security_invoker. All other relations are read by the scoring
+    role. -#}
 {% macro relations_read(node) -%}
     with recursive me as (
       select oid from pg_roles where rolname = current_user

@@ -22,7 +22,7 @@
     {%- do check_ownership() -%}
   {%- endif -%}
   {%- if not is_run_of_ours() or graph.get('ownership_checked') != invocation_id -%} {{ return('') }} {%- endif -%}
-  {#- If the package is missing, check_package reports and logs it later. -#}
+  {#- Skipped if the Python package is missing, because check_package reports and logs that later. -#}
   {%- if adapter.ciris_scoring_overrides is defined -%} {%- do check_overrides() -%} {%- endif -%}
   {%- do valid_setting('run_record') -%}
   {%- set continued = continued_run(selected_models()) -%}
@@ -36,7 +36,7 @@
     {%- endfor -%}
     {%- do start_run_record() -%}
     {%- do in_turn() -%}
-    {#- dbt has created only the schemas of the selected nodes, and the log may be in another one. -#}
+    {#- dbt has created only the schemas of the selected nodes, and the log may be in another schema. -#}
     {%- if not adapter.check_schema_exists(log.database, log.schema) -%} {%- do adapter.create_schema(log) -%} {%- endif -%}
     {%- do run_query("create table if not exists " ~ log ~ " (" ~ columns | join(', ') ~ ", primary key (run_id)); commit; begin") -%}
     {%- do adapter.cache_added(log) -%}
@@ -66,7 +66,7 @@
 {% endmacro %}
 
 {#- Hook on-run-end: writes the outcome of the run into the log. It also notes in int_scoring_run which nodes were
-    built, because another run may continue this one (check_last_run). -#}
+    built, because a later command may continue the run (check_last_run). -#}
 {% macro enter_end(results) %}
   {%- if not (execute and flags.WHICH in ['run', 'build'] + (['test'] if shared_run() else [])) -%} {{ return('') }} {%- endif -%}
   {%- if graph.get('ownership_checked') != invocation_id -%} {{ return('') }} {%- endif -%}
@@ -80,7 +80,7 @@
   {%- set broken = failed | selectattr('status', 'in', ['error', 'fail', 'runtime error']) | list -%}
   {%- set publication = built | selectattr('node.unique_id', 'equalto', 'model.ciris_scoring.int_runs') | list -%}
   {%- if shared_run() and not failed and not publication -%}
-    {#- The row stays open, because other processes continue the shared run. -#}
+    {#- The run's row in the log stays open, because other processes continue the shared run. -#}
   {%- elif not built and not failed -%}
     {%- do write_run_record(none) -%}
   {%- elif failed -%}
@@ -135,7 +135,7 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- Whether this invocation builds models of this project. dbt retry does not name its models. -#}
+{#- Whether this invocation builds models of this project. True for dbt retry, which does not name its models. -#}
 {% macro is_run_of_ours() %}
   {%- if not execute or flags.WHICH not in ['run', 'build'] or selected_resources is not defined -%} {{ return(false) }} {%- endif -%}
   {%- if 'model.ciris_scoring.int_runs' not in graph.nodes -%} {{ return(false) }} {%- endif -%}

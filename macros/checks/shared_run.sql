@@ -15,14 +15,14 @@
   {{ return(run_id() if shared_run() else invocation_id) }}
 {% endmacro %}
 
-{#- Lock the schema until the transaction ends, so that its processes execute the next statements one after the other.
-    -#}
+{#- Lock the schema until the transaction ends, so that processes that share a run enter it in the log one after the
+    other. -#}
 {% macro in_turn() %}
   {%- do run_query("select pg_advisory_xact_lock(" ~ lock_key('start_lock') ~ ")") -%}
 {% endmacro %}
 
 {#- Enter the run in the log. If another process of the run has entered it already, use the as-of of that entry. If the
-    run had failed, and one of its processes is started again, the run's row is opened again. -#}
+    run failed, and one of its processes is started again, its row in the log is opened again. -#}
 {% macro join_run(log, row) %}
   {%- do start_run_record() -%}
   {%- do in_turn() -%}
@@ -43,7 +43,7 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- Database processes that hold the run's lock, except those of this run. -#}
+{#- Database processes that hold the run's lock on the target schema, except processes of this run. -#}
 {% macro other_lock_holders() %}
   {%- set query = run_lock_holders() -%}
   {%- if shared_run() -%}

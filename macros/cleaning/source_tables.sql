@@ -1,5 +1,5 @@
-{#- Shape of the source. 'traces': each trace is a row of covenant_traces. 'events': each trace has several rows in
-    trace_events. If both tables exist, the shape is 'traces', unless the variable ciris_source is set. -#}
+{#- Format of the source. 'traces': each trace is a row of covenant_traces. 'events': each trace has several rows in
+    trace_events. If both tables exist, the format is 'traces', unless the variable ciris_source is set. -#}
 {% macro source_shape() %}
   {%- set wanted = setting('source') -%}
   {%- if wanted is not none -%} {{ return(wanted) }} {%- endif -%}
@@ -17,7 +17,8 @@
   {{ return(name if name in constant('engine_tables') else setting(name ~ '_table')) }}
 {% endmacro %}
 
-{#- Names of the source tables of a shape, each with true if it is required and false if it is optional. -#}
+{#- Source tables of a format ('traces' or 'events') by name: true if the table is required, false if it is optional.
+    -#}
 {% macro tables_of_shape(shape) %}
   {{ return(constant('tables_of_shape', {}).get(shape, {})) }}
 {% endmacro %}

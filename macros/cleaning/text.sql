@@ -1,4 +1,4 @@
-{#- White space in Unicode, and the four separators that Python and Java also strip. -#}
+{#- White space of Unicode, and the separators U+001C to U+001F, which Python and Java strip too. -#}
 {% macro white_space() -%}
   E'\t\n\x0b\f\r \u001c\u001d\u001e\u001f\u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000'
 {%- endmacro %}
@@ -18,9 +18,9 @@
   upper({{ text }} collate "C")
 {%- endmacro %}
 
-{#- Name of an action (scoring.md §2): trimmed, in upper case, without HANDLERACTIONTYPE. The first two conditions are
-    shortcuts for the values that CIRIS agents send. At most a million characters are read (see blank_to_null) and 200
-    kept. -#}
+{#- Name of an action (scoring.md §2): trimmed, in upper case, without the prefix HANDLERACTIONTYPE. The first two
+    conditions are shortcuts for the values that CIRIS agents send. At most a million characters are read (see
+    blank_to_null) and 200 kept. -#}
 {% macro clean_action(column) -%}
   {%- set actions = constant('actions') -%}
   case
@@ -41,7 +41,7 @@
   case when octet_length({{ column }}) <= {{ longest_text() }} then {{ blank_to_null(column) }} end
 {%- endmacro %}
 
-{#- Whether an identifier is null because of its length. White space alone is blank, however long. -#}
+{#- Whether an identifier is null because of its length. False for white space of any length, which is blank. -#}
 {% macro is_oversized_id(column) -%}
   case
     when octet_length({{ column }}) > {{ longest_text() }} then {{ blank_to_null(column) }} is not null
@@ -55,8 +55,8 @@
   case when octet_length({{ column }}) > {{ longest_text() }} then {{ stand_in(column) }} else {{ column }} end
 {%- endmacro %}
 
-{#- A name; null if it is blank, shortened if it is longer than 1,024 bytes. Production's 255 characters have at most
-    1,020 bytes. -#}
+{#- A name; null if it is blank, shortened if it is longer than 1,024 bytes. Production allows 255 characters, which
+    have at most 1,020 bytes. -#}
 {% macro clean_name(column) -%}
   case
     when octet_length({{ column }}) > 1024

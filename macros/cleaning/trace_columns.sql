@@ -8,7 +8,7 @@
   }) }}
 {% endmacro %}
 
-{#- Counts in covenant_trace_batches. -#}
+{#- Columns of covenant_trace_batches that count traces. -#}
 {% macro batch_counts() %}
   {{ return(['traces_received', 'traces_accepted', 'traces_rejected']) }}
 {% endmacro %}

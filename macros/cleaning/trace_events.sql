@@ -1,5 +1,5 @@
-{#- For each column of a trace: its type and the paths of its value in events. Types and paths are defined in the YAML
-    of the source covenant_traces, which audit/traces.py reads too. -#}
+{#- Type of each column of a trace, and the paths of its value in events. Types and paths are defined in the YAML of the
+    source covenant_traces, which audit/traces.py reads too. -#}
 {% macro trace_fields() %}
   {%- set fields = {} -%}
   {%- if not execute -%} {{ return(fields) }} {%- endif -%}
@@ -19,7 +19,7 @@
   {{ return(fields) }}
 {% endmacro %}
 
-{#- Event types that are part of a trace. Others, such as LLM_CALL, are not. -#}
+{#- Event types that are part of a trace. Other event types, such as LLM_CALL, are ignored. -#}
 {% macro trace_event_types() %}
   {%- set types = [] -%}
   {%- for field in trace_fields().values() -%}

@@ -8,7 +8,8 @@
   {%- endif %}
 {% endmacro %}
 
-{#- Send the settings that change how values are parsed or printed to the workers, until the end of the transaction. -#}
+{#- Give the workers of the cluster the coordinator's settings for parsing and printing values, until the end of the
+    transaction. -#}
 {% macro set_on_workers() %}
   {%- if is_distributed() -%} {{ set_local(constant('settings_of_values')) }} {%- endif -%}
 {% endmacro %}

@@ -1,7 +1,7 @@
 {#- Loss components of a score, and causes of its change (certainty.md §1 and 2). -#}
 
-{#- certainty.md §2: logarithmic mean, which turns changes of losses into points (logarithmic mean Divisia index, Ang
-    2005, Energy Policy 33, 867-871). If a and b are equal, it is a. -#}
+{#- certainty.md §2: logarithmic mean of a and b, which turns changes of losses into points (logarithmic mean Divisia
+    index, Ang 2005, Energy Policy 33, 867-871). It is a if a and b are equal. -#}
 {% macro logarithmic_mean(a, b) -%}
   (case
     when {{ a }} = {{ b }} then {{ a }}
@@ -12,9 +12,9 @@
   end)
 {%- endmacro %}
 
-{#- certainty.md §2: the as-ofs that a score is compared with, as rows of compared_with and compared_as_of. The rows
-    come from a function, so that the workers of a cluster can join them to the scores. VALUES would bring all scores to
-    the coordinator. -#}
+{#- Earlier as-ofs with which a score is compared (certainty.md §2), as rows of compared_with and compared_as_of. The
+    rows come from a function, so that the workers of a cluster can join them to the scores. VALUES would bring all
+    scores to the coordinator. -#}
 {% macro earlier_as_ofs(as_of, window_days) %}
   (
     select
@@ -24,8 +24,8 @@
   )
 {%- endmacro %}
 
-{#- Lateral subquery: the row of an agent, as-of and window. Without the optimization barrier PostgreSQL would join the
-    whole history, because it applies a range of as-ofs to only one side of a join. -#}
+{#- Lateral subquery that returns the row of `rows` for an agent, as-of and window. Without the optimization barrier
+    PostgreSQL would join the whole history, because it applies a range of as-ofs to only one side of a join. -#}
 {% macro scored_row(rows, agent_id_hash, as_of, window_days) -%}
   (
         select looked_up.*

@@ -30,7 +30,7 @@
   {{ return(component_rows() | selectattr('has_design_effect') | map(attribute='component') | list) }}
 {% endmacro %}
 
-{#- Columns with the confidence bounds of the components, then columns with their design effects. -#}
+{#- Names of the columns with confidence bounds of components, then of the columns with design effects. -#}
 {% macro component_bound_columns() %}
   {%- set names = [] -%}
   {%- for component in components_with_intervals() -%}

@@ -39,7 +39,8 @@
   {{ i_chain }} * {{ i_coverage }} * {{ i_replay }} as i_int_score
 {%- endmacro %}
 
-{#- scoring.md §5: MTTR in hours, the mean length of n episodes; null if there are none. -#}
+{#- scoring.md §5: MTTR in hours, from the number n of episodes and their total duration in microseconds. Null if n is
+    0. -#}
 {% macro mean_time_to_recovery(microseconds, n) -%}
   (({{ microseconds }})::numeric / nullif({{ n }}, 0) / 3600000000)::double precision
 {%- endmacro %}
@@ -66,10 +67,10 @@
   r_score_steady
 {%- endmacro %}
 
-{#- scoring.md §6: ECE (Naeini, Cooper and Hauskrecht 2015, AAAI) = sum over bins of (n_bin / N) * |mean confidence -
-    success rate|, which is the sum over bins of |confidences - successes| / N. Null if no trace has confidence and
-    outcome. excess_confidence: array by bin of confidences minus successes, in units of 1e-11, so that the sum is
-    exact. -#}
+{#- scoring.md §6: ECE (Naeini, Cooper and Hauskrecht 2015, AAAI), the sum over bins of (n_bin / N) * |mean confidence -
+    success rate|, where n_bin of the N judged traces are in a bin. It equals the sum over bins of |excess_confidence| /
+    N. excess_confidence: array by bin of confidences minus successes, in units of 1e-11, so that the sum is exact. Null
+    if N is 0. -#}
 {% macro expected_calibration_error(excess_confidence, n_judged) -%}
   ((
     {%- for bin in range(1, constant('score_bins', 0) + 1) %}
@@ -78,7 +79,7 @@
   )::double precision / 1e11::double precision / nullif({{ n_judged }}, 0)::double precision)
 {%- endmacro %}
 
-{#- scoring.md §6: value of a deferral, the correctness times the quality of the resolution. -#}
+{#- scoring.md §6: value of a deferral, its correctness times 1 with a recorded answer and times 0.5 without. -#}
 {% macro deferral_value(correctness, has_resolution_summary) -%}
   ({{ correctness }}::numeric * case when {{ has_resolution_summary }} then 1 else 0.5 end)
 {%- endmacro %}
@@ -140,7 +141,7 @@
   greatest({{ i_int }}, {{ scoring_parameter('integrity_floor') }}::double precision)
 {%- endmacro %}
 
-{#- scoring.md §8: fragility index. -#}
+{#- scoring.md §8: fragility index, the reciprocal of the capacity score plus fragility_epsilon. -#}
 {% macro fragility_index(capacity_score) -%}
   (1 / ({{ scoring_parameter('fragility_epsilon') }}::double precision + {{ capacity_score }}))
 {%- endmacro %}

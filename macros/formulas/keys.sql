@@ -23,14 +23,14 @@
   hashtextextended({{ key_id }}, 0)
 {%- endmacro %}
 
-{#- Whether each trace is exactly one row. It is if the run assembles traces from events by agent and trace_id.
-    Otherwise rows with the same agent, trace_id and audit number are deliveries of one trace (scoring.md §2). -#}
+{#- Whether each trace is exactly one row. True if the run assembles traces from events by agent and trace_id. Otherwise
+    rows with the same agent, trace_id and audit number are deliveries of one trace (scoring.md §2). -#}
 {% macro is_trace_one_row() %}
   {{ return(source_shape() == 'events') }}
 {% endmacro %}
 
-{#- Hash of trace_id and audit number, or of trace_id alone if a trace is one row. An index on it finds the rows of a
-    trace. Null without a trace_id. -#}
+{#- Hash of trace_id and audit number, or of trace_id alone if a trace is one row. An index on this hash finds the rows
+    of a trace. Null without a trace_id. -#}
 {% macro delivery_hash(trace_id, audit_sequence_number) -%}
   hashtextextended({{ trace_id }}, {{ -1 if is_trace_one_row() else 'coalesce(' ~ audit_sequence_number ~ ', -1)' }})
 {%- endmacro %}
@@ -46,8 +46,8 @@
   )::uuid
 {%- endmacro %}
 
-{#- Hash of agent_name and signature. It orders deliveries of one trace that have the same time, which production's key
-    does not allow. -#}
+{#- Hash of agent_name and signature, which orders deliveries of one trace with the same time. Such deliveries exist
+    only if the source lacks production's key. -#}
 {% macro content_hash() -%}
   hashtextextended(coalesce(agent_name, ''), hashtextextended(coalesce(signature, ''), 0))
 {%- endmacro %}

@@ -33,19 +33,19 @@
   end
 {%- endmacro %}
 
-{#- A trivial trace: its action is not checked by a conscience, or it has no plausibility score. -#}
+{#- Whether a trace is trivial, that is, a conscience does not check its action, or it has no plausibility score. -#}
 {% macro is_trivial(selected_action, csdma_plausibility_score) -%}
   ({{ csdma_plausibility_score }} is null or {{ selected_action }} in ('TASK_COMPLETE', 'RECALL', 'OBSERVE', 'REJECT')) is true
 {%- endmacro %}
 
-{#- Audit numbers start again at 1 although the agent continues. -#}
+{#- Whether the audit number is 1 although the agent's previous number was higher. -#}
 {% macro is_renumbered(audit_sequence_number, previous_audit_sequence_number) -%}
   coalesce({{ audit_sequence_number }} = 1 and {{ previous_audit_sequence_number }} > 1, false)
 {%- endmacro %}
 
-{#- The three scores that copies of a record share (certainty.md §5), each in thousandths, as one integer; absent_score
-    stands for a missing score. Null without a plausibility score. statistics/ties.py splits the integer into the three
-    scores. -#}
+{#- Plausibility, domain alignment and coherence level, which copies of a record share (certainty.md §5), each in
+    thousandths, as one integer; absent_score stands for a missing score. Null without a plausibility score.
+    statistics/ties.py splits the integer into the three scores. -#}
 {% macro score_triple() -%}
   {%- set base, absent = constant('score_triple_base'), constant('absent_score') -%}
   ((round(csdma_plausibility_score * 1000) * {{ base }} + coalesce(round(dsdma_domain_alignment * 1000), {{ absent }}))

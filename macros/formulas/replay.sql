@@ -7,7 +7,7 @@
   coalesce(jsonb_typeof({{ value }}), 'null') = 'null'
 {%- endmacro %}
 
-{#- The first of two JSON values that is present. -#}
+{#- The first of two JSON values, or the second if the first is absent. -#}
 {% macro first_json(value, other) -%}
   coalesce(nullif({{ value }}, jsonb 'null'), {{ other }})
 {%- endmacro %}
@@ -70,7 +70,7 @@
   end
 {%- endmacro %}
 
-{#- JSON expression of each column's value in the components. -#}
+{#- Expressions that read the value of each trace column from the JSON components of the trace. -#}
 {% macro components_of_columns() %}
   {{ return({
     'csdma_plausibility_score': first_json(
@@ -89,7 +89,7 @@
   }) }}
 {% endmacro %}
 
-{#- Every comparison by name, in the order of the letters in replay_outcome. -#}
+{#- Expressions of the replay comparisons by name, in the order of the letters in replay_outcome. -#}
 {% macro replay_comparisons() %}
   {{ return({
     'entropy_passed follows from its score':

@@ -11,13 +11,13 @@
   trunc(({{ score }})::text::numeric, {{ constant('score_decimals') }})
 {%- endmacro %}
 
-{#- Lower confidence bound, limited to at most the value. Python computes the bound and SQL the value, so the bound could
-    be above the value by a rounding error. -#}
+{#- Lower confidence bound of a value, limited to at most the value. Python computes the bound and SQL the value, so a
+    rounding error could put the bound above the value. -#}
 {% macro low_bound(bound, value) -%}
   case when {{ bound }} > {{ value }} then {{ value }} else {{ bound }} end
 {%- endmacro %}
 
-{#- Upper confidence bound, limited to at least the value (see low_bound). -#}
+{#- Upper confidence bound of a value, limited to at least the value (see low_bound). -#}
 {% macro high_bound(bound, value) -%}
   case when {{ bound }} < {{ value }} then {{ value }} else {{ bound }} end
 {%- endmacro %}
@@ -46,7 +46,7 @@
   end)
 {%- endmacro %}
 
-{#- Standard deviation of ln(loss_beyond), computed from the upper bound of the 95 % interval. -#}
+{#- Standard deviation of ln(loss_beyond) of a steady score, from `high`, the upper bound of its 95 % interval. -#}
 {% macro log_sd(score, high, fixed_loss) -%}
   ((ln({{ loss_beyond(score, fixed_loss) }}) - ln({{ loss_beyond(high, fixed_loss) }})) / {{ constant('normal_to_95', 1) }})
 {%- endmacro %}
@@ -113,8 +113,9 @@
 {%- endmacro %}
 
 {#- Verdict about a permission (certainty.md §4b), by the same rule as in ciris_scoring.marts.verdict. granted_to:
-    steady score that is reached with ciris_grant_probability. withheld_above: steady score that is reached with
-    ciris_withhold_probability. is_reviewed: whether an alert or red flag needs a review first. -#}
+    highest threshold that the steady score reaches with the probability ciris_grant_probability. withheld_above:
+    highest threshold that it reaches with the probability ciris_withhold_probability. is_reviewed: whether an alert or
+    red flag needs a review first. -#}
 {% macro verdict(threshold, granted_to, withheld_above, score_status, is_reviewed) -%}
   case
     when {{ score_status }} in ('insufficient_data', 'provisional') or {{ granted_to }} is null then 'wait'

@@ -1,4 +1,4 @@
-{#- Formulas of one trace or hour. -#}
+{#- Formulas for a single trace, or for an agent in an hour. -#}
 
 {#- scoring.md §4: whether a trace's link to the agent's previous numbered trace is valid. The first numbered trace of
     an agent needs only its hash. The order of the conditions prevents an overflow of the subtraction. -#}
@@ -44,7 +44,7 @@
   coalesce({{ registered_until }} > {{ moment }}, false)
 {%- endmacro %}
 
-{#- scoring.md §6, U_unsafe: a failed action under high uncertainty. -#}
+{#- scoring.md §6, U_unsafe: whether an action failed under high uncertainty. -#}
 {% macro is_unsafe(entropy_level, action_success) -%}
   coalesce({{ entropy_level }} > {{ scoring_parameter('unsafe_entropy_threshold') }} and not {{ action_success }}, false)
 {%- endmacro %}

@@ -23,8 +23,8 @@
 {%- endmacro %}
 
 {#- Settings for the transaction of a large model. jit is off, because compiling takes longer than it saves.
-    costly_rows: whether the rows (JSON) cost more than the planner assumes. A second process is then worthwhile even
-    for an increment. -#}
+    costly_rows: whether the rows (JSON) cost more than the planner assumes. A parallel plan is then worthwhile even for
+    an increment. -#}
 {% macro set_for_heavy_work(costly_rows=false) -%}
   {%- set memory = setting('scoring_work_mem') -%}
   {%- set settings = {'work_mem': memory, 'maintenance_work_mem': memory, 'jit': 'off'} -%}

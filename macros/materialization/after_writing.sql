@@ -1,5 +1,6 @@
-{#- Write changed descriptions as comments. Unchanged ones are skipped, because writing a comment waits until an
-    autovacuum of the table ends. Unlike in dbt's macro, a description of a missing column is an error. -#}
+{#- Write changed descriptions of a table or view and its columns as comments. Unchanged descriptions are skipped,
+    because writing a comment waits until an autovacuum of the table ends. Unlike in dbt's macro, a description of a
+    missing column is an error. -#}
 {% macro describe(relation) %}
   {%- set descriptions = {'': model.description} -%}
   {%- for column in model.columns.values() -%}

@@ -16,7 +16,7 @@
 {% endmacro %}
 
 {#- Create a seed. A seed has no primary key. In a database with a publication of all tables (logical replication),
-    PostgreSQL deletes rows of such a table only if it has replica identity full. -#}
+    PostgreSQL deletes rows of a table without a primary key only if it has replica identity full. -#}
 {% macro postgres__create_csv_table(model, agate_table) %}
   {%- set created = dbt.default__create_csv_table(model, agate_table) -%}
   {%- if model.package_name == 'ciris_scoring' -%} {%- do run_query(replica_identity(this) ~ distribute(this)) -%} {%- endif -%}

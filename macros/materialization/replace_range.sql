@@ -76,8 +76,8 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
   {{ return(in_rewritten_range(column) if column and is_incremental() else 'true') }}
 {% endmacro %}
 
-{#- SQL that replaces rows of a table by those of the model. The new rows are first written into a scratch table,
-    because PostgreSQL does not run INSERT ... SELECT in parallel. -#}
+{#- SQL that replaces rows of a table by the rows that the model selects. These rows are first written into a scratch
+    table, because PostgreSQL does not run INSERT ... SELECT in parallel. -#}
 {% macro rewrite_range(table, select) %}
   {%- set source = '(' ~ select ~ ')' -%}
   {%- if distribution_of(model) == 'local' -%}
@@ -138,7 +138,7 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
   {%- endif %}
 {% endmacro %}
 
-{#- Columns and types from the YAML. -#}
+{#- Types of the model's columns by name, from the model's YAML. -#}
 {% macro columns_of_model() %}
   {%- set columns = {} -%}
   {%- for column in model.columns.values() -%}

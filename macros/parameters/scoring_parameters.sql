@@ -83,7 +83,7 @@
 {% macro scoring_parameter(name) %}
   {%- set definition = scoring_parameter_definitions()[name] -%}
   {%- set overrides = setting('scoring_parameters') -%}
-  {#- check_variables refuses overrides that are not a dictionary. -#}
+  {#- Overrides that are not a dictionary are skipped here, because check_variables refuses them later. -#}
   {{ return(overrides.get(name, definition['default']) if overrides is mapping else definition['default']) }}
 {% endmacro %}
 

@@ -19,9 +19,9 @@
   {{ return('null::bigint') }}
 {% endmacro %}
 
-{#- Digest of everything that decides a check except the sources. If it changes, traces in the restatement window are
-    checked again. The digest covers all code: a change that does not matter only costs one more check, but a change
-    that is missed would leave wrong checks. -#}
+{#- Digest of everything, except the sources, that decides how a trace is checked. If it changes, traces in the
+    restatement window are checked again. The digest covers all code: a change that does not matter only costs one more
+    check, but a change that is missed would leave wrong checks. -#}
 {% macro checking_code() %}
   {%- if not execute -%} {{ return('') }} {%- endif -%}
   {%- set codes = [] -%}

@@ -8,9 +8,9 @@
     {{ prefix }}trace_id collate "C", {{ prefix }}trace_check_id
 {%- endmacro %}
 
-{#- Agent for `partition by`. The collation "C" sorts fastest. The column is repeated without a collation, because a
-    cluster computes the window function on the workers only if it finds the distribution column itself. prefix: alias
-    and point before the column. -#}
+{#- Columns of the agent for `partition by`. The collation "C" sorts fastest. agent_id_hash is repeated without a
+    collation, because a cluster computes the window function on the workers only if it finds the distribution column
+    itself. prefix: alias and point before the column. -#}
 {% macro of_agent(prefix='') -%}
   {{ prefix }}agent_id_hash collate "C", {{ prefix }}agent_id_hash
 {%- endmacro %}

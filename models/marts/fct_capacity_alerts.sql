@@ -108,8 +108,7 @@ untrusted_key as (
 
 ),
 
--- Agents whose episodes or deferrals became worse. The alert falling does not include this, because it ignores episodes
--- and deferrals.
+-- Agents whose episodes or deferrals became worse. The alert falling ignores episodes and deferrals.
 episode as (
 
     select
@@ -136,8 +135,8 @@ episode as (
 
 ),
 
--- Drops of the score from the window before to this window, both computed without episodes and deferrals. Rows whose
--- earlier score is provisional are skipped.
+-- Drops of the score since one window earlier, both scores computed without episodes and deferrals. Rows whose earlier
+-- score is provisional are skipped.
 fallen as (
 
     select
@@ -193,8 +192,8 @@ fallen as (
 
 ),
 
--- Agents whose rate components cause more loss since some day. If no such day is found, the window is compared with the
--- window before.
+-- Agents whose rate components cause more loss since some day of the last 42 days (change_ratio). If no such day is
+-- found, the window is compared with the window before.
 falling as (
 
     select

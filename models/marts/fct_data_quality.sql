@@ -43,7 +43,7 @@ implausible_traces as (
 
 ),
 
--- Traces dated at or after the as-of, or at no finite time. They are not used yet.
+-- Traces dated at or after the as-of, which are not used yet, and traces with an infinite time, which are never used.
 future_traces as (
 
     select

@@ -1,15 +1,15 @@
 {{ config(materialized='replace_view') }}
-{#- Contribution of each loss component to the change in fct_score_comparisons (certainty.md §2). c0 and c1 are the
-    earlier and the later score, and L is the logarithmic mean. points = -loss_change * L(c0, c1), where loss_change is
-    the component's share of ln(c0 / c1). The loss_change of a component of R is (a1 - a0) * dh/du, where a is its
-    amount, and h and u are defined in certainty.md §1. The quotient dh/du is k L(x0, x1) L(s0, s1) / L(1 + s0, 1 + s1)
-    with x = exp(-u) and s = exp(-k (x - norm_x0)). It stays precise if the two scores are close. u is infinite if
-    delta_drift or rho_regression is 1. Then the components of R whose amount is infinite at only one of the two as-ofs
-    share the change of R equally. Grain and key: agent, as-of, window, compared_with, loss_component. loss_change is
-    null if the loss is infinite at only one of the two as-ofs. -#}
+{#- Contribution of each loss component to the change in fct_score_comparisons (certainty.md §2). The indexes 0 and 1
+    stand for the earlier and the later as-of, c for the score and L for the logarithmic mean. points = -loss_change *
+    L(c0, c1), where loss_change is the component's share of ln(c0 / c1). The loss_change of a component of R is (a1 -
+    a0) * dh/du, where a is its amount, h and u are defined in certainty.md §1, and k is norm_k. The quotient dh/du is k
+    L(x0, x1) L(s0, s1) / L(1 + s0, 1 + s1) with x = exp(-u) and s = exp(-k (x - norm_x0)). It stays precise if the two
+    scores are close. u is infinite if delta_drift or rho_regression is 1. Then the components of R whose amount is
+    infinite at only one of the two as-ofs share the change of R equally. Grain and key: agent, as-of, window,
+    compared_with, loss_component. loss_change is null if the loss is infinite at only one of the two as-ofs. -#}
 {%- set resilience_components = ['delta_drift', 'mttr_hours', 'rho_regression'] %}
-{#- End of a subquery of one row, with an optimization barrier. Without the barrier the planner copies an expression to
-    every place that uses it. -#}
+{#- End of a subquery of one row, with an optimization barrier. Without the barrier the planner would copy the
+    subquery's expressions to every place that uses them. -#}
 {%- set one_row = "from (values (1)) as once (n) offset bigint '0'" %}
 with parameter_values as (
 
@@ -24,7 +24,7 @@ with parameter_values as (
 
 ),
 
--- Not materialized, because it would then hold the whole history. PostgreSQL materializes a CTE that is read twice.
+-- This CTE is read twice. By default PostgreSQL would materialize it, with the whole history.
 published as not materialized (
 
     select

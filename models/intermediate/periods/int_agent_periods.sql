@@ -128,7 +128,8 @@ reporting_groups as (
 
 ),
 
--- First use of each key by an agent, and whether the agent had used another key before, or another agent this key.
+-- First use of each signing key by each agent; whether the agent had used another key before, and whether another agent
+-- had used this key before.
 key_uses as (
 
     select

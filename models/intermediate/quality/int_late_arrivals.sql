@@ -65,7 +65,7 @@ final_traces as (
 -- agent.
 differences as (
 
-    -- This query reads only an index on agent and time, not the table.
+    -- Source rows are counted from an index on agent and time, without reading the table.
     select
         agent_id_hash,
         {{ period_start('traced_at') }} as period_start,
@@ -114,7 +114,7 @@ differences as (
     union all
 
     -- A moved trace is a late outcome. It is added to its old period and subtracted from its new period, so that
-    -- neither counts it as a late trace.
+    -- neither period counts it as a late trace.
     select
         final_traces.agent_id_hash,
         moved.period_start,
@@ -219,7 +219,7 @@ late_keys as (
 
 ),
 
--- Late data, with the first and last period whose sums they would change.
+-- Late traces, keys and outcomes, with the first and last period whose sums they would change.
 arrivals as (
 
     {% for issue in ['late_trace', 'late_key'] %}

@@ -23,7 +23,7 @@ with traces as (
 
     union all
 
-    -- repairs is null if the agent is missing and no other value was repaired.
+    -- repairs is null if the source row has no agent and nothing else was repaired.
     select
         traces.agent_id_hash,
         traces.period_start,
@@ -35,7 +35,7 @@ with traces as (
     where
         {{ in_checked_range('traces.traced_at') }}
         {% if is_trace_one_row() %}
-        -- Skip a trace that an earlier run has counted, before its outcome arrived and moved it.
+        -- Skip a trace that an earlier run has counted at another time, before its outcome arrived.
         and not exists (
             select 1
             from {{ ref('int_traces_without_agent') }} as earlier

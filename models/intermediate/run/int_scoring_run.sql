@@ -9,7 +9,7 @@
 {%- set published = last_publication() or {} -%}
 {%- set backfill = setting('backfill') -%}
 {%- set last = last_run() or {} -%}
-{#- If the last run did not finish, the cutoff of this run is at most the cutoff of that run. -#}
+{#- If the last run did not finish, the cutoff of this run is at most the cutoff of the last run. -#}
 {%- set begun = last if published and not (last.get('has_ended') or last.get('backfill_first')) else {} -%}
 {%- if published and not is_full_refresh() and backfill is none and last.get('checking_code') != checking_code() -%}
   {%- do log(
@@ -61,8 +61,8 @@ lookback as (
 
 ),
 
--- First change in the sources that this run found. If another run has read them, later changes are unknown, and the
--- whole restatement window counts as changed.
+-- First change in the sources that this run found. If another run has read the sources since, later changes are
+-- unknown, and the whole restatement window counts as changed.
 first_change as (
 
     select

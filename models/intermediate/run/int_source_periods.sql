@@ -2,7 +2,7 @@
 {#- Periods of the restatement window, and whether their source rows changed since the last complete run. Unchanged
     periods are not checked again (scoring.md §9). Sources are read before any check, so that rows which arrive during
     the run count as a change in the next run. Grain and key: period. Periods without traces are included, because all
-    their traces may have been deleted. row_versions is null if the source has no versions. -#}
+    their traces may have been deleted. row_versions is null if the source is a view or a foreign table. -#}
 {%- set published = last_publication() or {} -%}
 {%- set last_run = relation_as_left('int_scoring_run') -%}
 {%- set last_read = relation_as_left('int_source_periods') -%}
@@ -49,7 +49,7 @@ source_periods as (
 
 ),
 
--- Checks also depend on the key registry and on the code.
+-- The key registry and the code, on which the checks of traces depend too.
 checkers as (
 
     select

@@ -8,12 +8,12 @@
 {#- Checks whether sampled decisions follow from their recorded inputs (scoring.md §4, I_replay). Reads only the sampled
     source rows, because they are wide. Grain and key: trace_check_id of a sampled trace. Empty if replay_enabled is
     false. -#}
-{#- Keys of the component conscience_result that the comparisons read in addition to the values of columns. -#}
+{#- Keys of the JSON component conscience_result that the comparisons read in addition to the values of columns. -#}
 {%- set scores_and_checks = [
   'entropy_score', 'entropy_threshold', 'entropy_passed', 'coherence_score', 'coherence_threshold',
   'optimization_veto_passed', 'epistemic_humility_passed', 'thought_depth_triggered', 'updated_status_detected',
 ] -%}
--- Not materialized, because PostgreSQL does not parallelize queries that read a materialized CTE.
+-- This CTE is not materialized, because PostgreSQL does not parallelize queries that read a materialized CTE.
 with sampled as not materialized (
 
     select
@@ -29,7 +29,7 @@ with sampled as not materialized (
 
 ),
 
--- The path '{}' unpacks each component once and not at every access.
+-- The path '{}' makes PostgreSQL decompress each JSON component once, and not at every access.
 unpacked as (
 
     select

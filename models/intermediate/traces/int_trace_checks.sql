@@ -13,9 +13,9 @@
     included, with is_counted false. Optimization barriers separate the steps, so that each value is cleaned once and
     only narrow rows are sorted. Grain: source row with an agent, dated in [traces_from, as-of). Key: traced_at,
     trace_check_id. Columns are null if the value was not sent. -#}
-{#- A check needs the last value of these columns in earlier traces of the agent. The condition says which earlier
-    traces are used. An audit number is used even if the outcome of its trace came too late, because the next trace
-    continues the chain. -#}
+{#- Columns whose last value in earlier traces of the agent is an input of a check, each with the condition of the
+    earlier traces that are used. An audit number is used even if the outcome of its trace came too late, because the
+    next trace continues the chain. -#}
 {%- set state = {
   'agent_name': 'is_counted',
   'audit_sequence_number': 'true' if is_trace_one_row() else 'is_counted',
@@ -170,8 +170,8 @@ previous_state as (
 
 ),
 
--- Three steps that need only one sort: number the traces; find for each trace the number of the last earlier trace with
--- a known value; read that value.
+-- Three steps that need only one sort: number the traces of each agent; find for each trace the number of the last
+-- earlier trace with a value; read that value.
 numbered as (
 
     select

@@ -81,7 +81,7 @@ select
     end as repairs
 from {{ whole or put_together }}
 {% if json_components %}
--- The optimization barrier makes PostgreSQL read each component once.
+-- The optimization barrier makes PostgreSQL read each JSON component once.
 cross join lateral (
     select
         {% for component in json_components %}
