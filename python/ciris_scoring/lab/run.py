@@ -1,4 +1,4 @@
-"""Run on the embedded PostgreSQL with the sample."""
+"""Score a project on the embedded PostgreSQL, by default with the sample."""
 
 import shlex
 import shutil
@@ -38,7 +38,7 @@ def run_embedded(
 ) -> None:
     """Score a project that uses the embedded PostgreSQL. If it has no traces, the sample is loaded first.
 
-    The default as-of is the end of the sample, so that the numbers are always the same.
+    The default as-of is the end of the sample, so that the scores are always the same.
 
     :raises CirisError: an expected failure.
     """

@@ -5,7 +5,7 @@ generator is counter-based: it does not draw numbers in sequence. So a fleet can
 result has the same bytes whatever the size of the chunks, on every machine and with every version of numpy.
 
 An agent works in *tasks* of three thoughts within minutes: a seed thought, a follow-up, and the completion. A *day* is
-a period of 24 hours counted from the start of the simulation.
+24 hours long, counted from the start of the simulation.
 
 :mod:`~ciris_scoring.lab.simulation.fleet` simulates fleets, :mod:`~ciris_scoring.lab.simulation.load` writes them into
 a database, and :mod:`~ciris_scoring.lab.simulation.sample` simulates the sample, which the documents show.

@@ -1,6 +1,7 @@
-"""Behaviour of the agents of a simulated fleet: named pathologies, each with values of some knobs.
+"""Behaviour of the agents of a simulated fleet: named pathologies, which set some properties of an agent.
 
-The values are chosen so that each pathology shows in the scores of a few weeks. They are not measured in production.
+The properties are chosen so that each pathology shows in the scores of a few weeks. They are not measured in
+production.
 """
 
 from dataclasses import dataclass
@@ -8,15 +9,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Pathology:
-    """Behaviour of one kind of agent. Every knob has a neutral default.
+    """Behaviour of one kind of agent. The default of every property is neutral.
 
-    Scores are means on [0, 1]. A share is a share of the traces to which the knob can apply. `..._every` inserts one
-    event per this number of traces (0: never). Days count back from the end of the simulation.
+    Plausibility, alignment and coherence are mean scores from 0 to 1. Shares are of the traces to which the property
+    applies. A property `..._every` is the number of traces per inserted event (0: never). Days count back from the end
+    of the simulation.
     """
 
     name: str
     names: tuple[str, str, str]
-    """Names of the agent: the first one, one from the middle of the simulated days on, and one for the last 7 days."""
+    """Names of the agent: in the first half of the simulated days, in the second half, and in the last 7 days."""
 
     plausibility: float = 0.90
     plausibility_spread: float = 0.05
@@ -38,11 +40,12 @@ class Pathology:
     unverified: float = 0.001
     overridden: float = 0.004
     inconsistent: float = 0.0
-    """Share of traces whose components contradict the columns or each other."""
+    """Share of traces whose JSON components contradict the columns or each other."""
 
     episodes_per_day: float = 0.03
     episode_traces: int = 2
-    """Maximum number of traces in a fragile episode, at most 8. Two traces are of one task, so they take minutes."""
+    """Maximum number of traces in a fragile episode, at most 8. With at most two traces, an episode is within one task
+    and lasts minutes."""
     same_mode: bool = False
     stuck_days: int = 0
 
@@ -76,7 +79,7 @@ PATHOLOGIES: tuple[Pathology, ...] = (
         overridden=0.01,
         deferrals_rejected=0.5,
     ),
-    # Another agent has the same first name, so a deferral cannot be attributed by name alone.
+    # Another agent is called Haven too, so a deferral of Haven cannot be attributed by name alone.
     Pathology("renamed", ("Haven", "Proteus", "Morpheus")),
     Pathology("new", _called("Sprout"), first_days=5),
     Pathology("silent", _called("Hush"), silent_days=3),

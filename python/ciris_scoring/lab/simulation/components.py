@@ -13,7 +13,7 @@ from ciris_scoring.lab.simulation.spellings import spellings
 
 
 def thought_start(rows: Rows, newer: Flags) -> Texts:
-    """Return the component `thought_start` of each row."""
+    """Return the JSON component `thought_start` of each row."""
 
     def text(channel: int, newer: bool, priority: int, depth: int) -> str:
         more = (
@@ -35,10 +35,10 @@ def thought_start(rows: Rows, newer: Flags) -> Texts:
 
 
 def dma_results(lives: Lives, newer: Flags, inconsistent: Flags) -> Texts:
-    """Return the component `dma_results` of each row.
+    """Return the JSON component `dma_results` of each row.
 
     Older agents write scores with two decimals. Newer agents write every score twice, with three decimals; the columns
-    of the table round them.
+    of the table have the scores rounded to two.
     """
     spelled = spellings()
     plausibility = np.where(inconsistent, np.maximum(lives.plausibility - 150, 0), lives.plausibility)
@@ -60,7 +60,8 @@ def dma_results(lives: Lives, newer: Flags, inconsistent: Flags) -> Texts:
 
 
 _CONSCIENCE_KEYS = {
-    # Keys have the order that real agents use. A number in braces is a position in `arguments` of conscience_result.
+    # Keys have the order that real agents use. A number in braces is the position of a value in
+    # `arguments` of the function conscience_result.
     Ethics.EXEMPT: '"coherence_level":1.0,"conscience_passed":{1},"entropy_level":0.0,',
     Ethics.LEVELS: '"coherence_level":{2},"conscience_passed":{1},"entropy_level":{3},{veto}',
     Ethics.COHERENCE: (
@@ -80,7 +81,7 @@ _VETO_KEYS = (
 
 
 def conscience_result(lives: Lives, action: Texts, newer: Flags, inconsistent: Flags) -> Texts:
-    """Return the component `conscience_result` of each row."""
+    """Return the JSON component `conscience_result` of each row."""
     spelled = spellings()
     final_action = np.where(newer, ',"final_action":"' + action + '"', "")
     arguments = (
@@ -114,7 +115,7 @@ def action_result(
     newer: Flags,
     inconsistent: Flags,
 ) -> Texts:
-    """Return the component `action_result` of each row."""
+    """Return the JSON component `action_result` of each row."""
     spelled, succeeded = spellings(), (lives.success ^ inconsistent).astype(np.int64)
     executed = np.where(newer, '"action_executed":"' + lower + '",', "")
     also = np.where(newer, np.array([',"success":false', ',"success":true'], dtype=object)[succeeded], "")

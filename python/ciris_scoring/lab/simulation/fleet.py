@@ -13,7 +13,7 @@ from ciris_scoring.lab.simulation.tables import batches, deferrals, public_keys
 from ciris_scoring.lab.simulation.traces import render
 
 ROWS_PER_CHUNK = 40_000
-"""Approximate number of traces in a frame of a stream. It limits the memory that is needed."""
+"""Approximate number of traces in a data frame of a stream. It limits the memory that is needed."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Fleet:
 
     Times are `datetime64[us, UTC]`. Booleans are `boolean` and integers `Int64`, both nullable. Everything else is
     `object`: str or None. Scores are the text of the SQL value ("0.90"), because a NaN is a value in production and not
-    a null; `astype(float)` converts them. Components are JSON text.
+    a null; `astype(float)` converts them. JSON components are str.
     """
 
     traces: pd.DataFrame
@@ -37,7 +37,7 @@ class FleetStream:
 
     traces: Iterator[pd.DataFrame]
     expected_traces: int
-    """Number of traces without duplicates. Duplicates add about 0.3 per cent."""
+    """Number of traces without duplicates, which are about 0.3 % more rows."""
     deferrals: pd.DataFrame
     public_keys: pd.DataFrame
     batches: pd.DataFrame

@@ -12,7 +12,8 @@ from ciris_scoring.lab.simulation.schedule import Rows
 
 
 class Ethics(IntEnum):
-    """Extent of the conscience's checks of an action. Each level adds keys to the component `conscience_result`."""
+    """Extent of the conscience's checks of an action. Each level adds keys to the JSON component
+    `conscience_result`."""
 
     EXEMPT = 0
     LEVELS = auto()
@@ -32,7 +33,7 @@ ACTIONS = (
     ("REJECT", 2, Ethics.EXEMPT),
     ("TASK_COMPLETE", 0, Ethics.EXEMPT),  # the last thought of every task
 )
-"""Actions: name, share in per cent of the thoughts before the last thought of a task, and checks of the conscience."""
+"""Actions, as (name, share in per cent, checks of the conscience). Shares exclude the last thought of every task."""
 
 _TASK_COMPLETE = len(ACTIONS) - 1
 _UP_TO_ACTION = np.cumsum([share for _, share, _ in ACTIONS])
@@ -69,7 +70,7 @@ class Lives:
 
 
 def live(plan: Plan, rows: Rows) -> Lives:
-    """Return the contents of each row, according to the knobs of its agent."""
+    """Return the contents of each row, according to the pathology of its agent."""
     draws, knob = rows.draws, {name: values[rows.agent] for name, values in plan.knobs.items()}
 
     working = np.searchsorted(_UP_TO_ACTION, draws.below(Draw.ACTION, int(_UP_TO_ACTION[-1])), side="right")
@@ -82,7 +83,7 @@ def live(plan: Plan, rows: Rows) -> Lives:
     coherence = knob["coherence"] - drift / 2 + knob["coherence_spread"] * draws.bell(Draw.COHERENCE)
     entropy = 0.14 + 0.05 * draws.bell(Draw.ENTROPY)
 
-    # If entropy is checked, high entropy causes 70 % of the overrides. The optimisation veto causes the others.
+    # If entropy is checked, high entropy causes 70 % of the overrides. The optimisation veto causes all others.
     overridden = draws.chance(Draw.OVERRIDDEN, knob["overridden"]) & (ethics != Ethics.EXEMPT)
     cause = draws.uniform(Draw.CAUSE)
     entropic = overridden & (ethics == Ethics.FULL) & (cause < 0.7)
@@ -115,12 +116,12 @@ def live(plan: Plan, rows: Rows) -> Lives:
 
 
 def _units(score: Floats, scale: int) -> Ints:
-    """Round scores to integers of 1/scale within [0, 1]."""
+    """Clip scores to [0, 1], multiply them by ``scale``, and round."""
     return np.floor(np.clip(score, 0.0, 1.0) * scale + 0.5).astype(np.int64)
 
 
 def _fragility(plan: Plan, rows: Rows, knob: Knobs) -> tuple[Flags, Ints]:
-    """Return the fragility flag, and the failure mode (index into MODES) of the row's episode."""
+    """Return for each row the fragility flag, and the failure mode of its episode as an index of MODES."""
     block = Draws.of(plan.agent_keys[rows.agent], Stream.BLOCK, rows.index // _BLOCK)
     happens = block.chance(
         Draw.EPISODE, np.minimum(knob["episodes_per_day"] * _BLOCK / plan.traces_per_day, 0.9)
@@ -135,7 +136,7 @@ def _fragility(plan: Plan, rows: Rows, knob: Knobs) -> tuple[Flags, Ints]:
 
 
 def _sequence(index: Ints, knob: Knobs) -> Ints:
-    """Return audit sequence numbers: 1, 2, …, with the gaps, rewinds and repeats of the knobs."""
+    """Return audit numbers: 1, 2, …, with the gaps, rewinds and repeated numbers of the agent's pathology."""
 
     def turn(name: str) -> Flags:
         every = knob[name]

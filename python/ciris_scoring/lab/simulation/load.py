@@ -22,7 +22,7 @@ from ciris_scoring.lab.simulation.fleet import Fleet, FleetStream
 from ciris_scoring.lab.simulation.text_formats import copy_frames
 
 Progress = Callable[[int, int], None]
-"""Function of two numbers: traces written so far, and traces to write. In the last call both are equal."""
+"""Function of two numbers: traces written so far, and traces to write. In the last call, the two numbers are equal."""
 
 
 class TargetHoldsTraces(CirisError):
@@ -54,9 +54,9 @@ def load_fleet(
     Missing tables are created, and their indexes are built after the rows are written. A `FleetStream` is written frame
     by frame, so it need not fit in memory.
 
-    :param tables: names in the database by the names in SOURCE_TABLES, for tables where the two differ.
+    :param tables: names of the tables in the database, by their names in SOURCE_TABLES. Equal names may be omitted.
     :param progress: called after every chunk of traces.
-    :param as_events: write traces and keys into the tables of today's lens, traces as events.
+    :param as_events: write the traces as events, and the keys, into the tables of today's lens.
     :returns: number of trace rows written.
     :raises TargetHoldsTraces: the traces table already has a row.
     :raises psycopg.Error: the database refuses; nothing is written.

@@ -1,4 +1,4 @@
-"""Plan of a simulated fleet: everything about the agents, nothing about single traces."""
+"""Plan of a simulated fleet: the agents with their behaviour, and the number of their traces on each day."""
 
 import dataclasses
 import hashlib
@@ -23,18 +23,18 @@ RHYTHM: Ints = np.array(
 """Relative activity by UTC hour: quiet nights, busy from 8 to 17 h."""
 
 Knobs = dict[str, npt.NDArray[Any]]
-"""Values of the knobs of `Pathology` by name: arrays with one value per agent, of the knob's type."""
+"""Fields of `Pathology` by name, each as an array with one value per agent."""
 
 
 @dataclass(frozen=True)
 class Roster:
-    """Names, identifiers and keys of the agents: arrays of one value per agent."""
+    """Pathologies, names, identifiers and keys of the agents: arrays with one value per agent."""
 
     pathology: Texts
     agent_id: Texts
     agent_id_hash: Texts
     names: Texts
-    """(agents, 3): first, middle and last name."""
+    """Names, (agents, 3): the first name, the second one and the last one."""
     public_key: Texts
     """Public keys, as bytes."""
     key_id: Texts
@@ -54,7 +54,8 @@ class Plan:
     roster: Roster
     knobs: Knobs
     newer: Flags
-    """Whether the agent has the newer version: trace id and thought id are equal, and components have more keys."""
+    """Whether the agent has the newer version: trace id and thought id are equal, and JSON components have more
+    keys."""
     boundaries: dict[str, Ints]
     """Times at which an agent's behaviour changes: renamed_1, renamed_2, drift, stuck, revoked, last (exclusive)."""
     first_day: Ints
@@ -131,7 +132,7 @@ class Plan:
         return self.roster.names[agent, era]
 
     def time_of_day(self, bits: Bits) -> Ints:
-        """Convert random words to times within a day of the plan, in microseconds. Active hours get more of them."""
+        """Convert random words to times of day in microseconds. Active hours get more times than quiet hours."""
         weights = np.roll(RHYTHM, -(self.start // HOUR % 24))
         ends = np.cumsum(weights) << 24
         position = (bits >> np.uint64(40)).astype(np.int64) * int(weights.sum())
@@ -144,7 +145,7 @@ class Plan:
 def _daily_traces(
     agent_keys: Bits, days: int, traces_per_day: float, first_day: Ints, last_day: Ints
 ) -> Ints:
-    """Return the numbers of traces, (agents, days): whole tasks, ±30 per cent around the mean."""
+    """Return numbers of traces, (agents, days): multiples of `THOUGHTS_PER_TASK`, within about 30 % of the mean."""
     day = np.arange(days)
     draws = Draws.of(agent_keys[:, None], Stream.DAY, day)
     mean = traces_per_day / THOUGHTS_PER_TASK

@@ -28,7 +28,7 @@ class Stream(IntEnum):
 
 
 class Draw(IntEnum):
-    """Numbers of the draws for one item, such as a trace. A draw of several words also uses the next numbers."""
+    """Number of each random draw for an item, such as a trace. A draw of n words uses n consecutive numbers."""
 
     ACTION = auto()
     PLAUSIBILITY = auto()
@@ -86,7 +86,7 @@ class Draws:
 
     @classmethod
     def of(cls, agent_keys: Bits, stream: Stream, counters: npt.ArrayLike) -> Self:
-        """Return the generators of items, given their agents and their numbers in the agent's stream."""
+        """Return the generators of items, given the keys of their agents and their numbers in the agent's stream."""
         stream_keys = mix(agent_keys ^ word(stream))
         return cls(mix(stream_keys + np.asarray(counters).astype(np.uint64) * word(1)))
 
@@ -107,8 +107,8 @@ class Draws:
         return self.uniform(draw) < share
 
     def bell(self, draw: int) -> Floats:
-        """Return numbers with mean 0 and standard deviation 1 within ±3.47: the sum of four uniforms, which is almost
-        normal."""
+        """Return numbers with mean 0 and standard deviation 1, from -3.47 to 3.47: scaled sums of four uniform
+        numbers, which are almost normal."""
         lanes = self.bits(draw).view(np.uint16).reshape(-1, 4).sum(axis=1, dtype=np.int64)
         result: Floats = (lanes - 131_070).astype(np.float64) / 37_837.0
         return result
@@ -119,7 +119,7 @@ class Draws:
         return mix(self.keys[:, None] + fields).astype("<u8").view(np.uint8)
 
     def hexadecimal(self, draw: int, words: int, length: int) -> list[str]:
-        """Return texts of `length` hexadecimal digits, at most 16 · words."""
+        """Return one text of `length` hexadecimal digits per item. The length is at most 16 · words."""
         return slices(self.octets(draw, words).tobytes().hex(), 16 * words, length)
 
     def uuids(self) -> list[str]:

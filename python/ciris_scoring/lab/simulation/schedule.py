@@ -42,7 +42,8 @@ def schedule(plan: Plan, first_day: int, last_day: int) -> Rows:
     pause_1 = 4 * SECOND + task.below(Draw.PAUSE, 86 * SECOND)
     pause_2 = 10 * SECOND + task.below(Draw.SECOND_PAUSE, 390 * SECOND)
     moment = start + np.where(position > 0, pause_1, 0) + np.where(position > 1, pause_2, 0)
-    # The tasks of a day are drawn in random order. Sorted times within agent and day increase with the index.
+    # The tasks of a day are drawn in random order. Sort the times within agent and day, so that they increase with the
+    # index.
     time = np.sort(group * (2 * DAY) + moment) - group * (2 * DAY) + plan.start + day * DAY
 
     tick = 5 * MINUTE

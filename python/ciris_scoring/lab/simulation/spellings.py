@@ -1,4 +1,4 @@
-"""Texts of all values that columns and components of simulated traces can have."""
+"""Texts of all values that columns and JSON components of simulated traces can have."""
 
 import functools
 from collections.abc import Iterator, Mapping

@@ -18,13 +18,13 @@ _SUMMARIES = (
     "Approved with narrower scope.",
     "Answered the open question; the agent may go on.",
 )
-# Shares in per cent, before an agent's knob `deferrals_rejected` changes some to REJECTED.
+# Shares in per cent. Afterwards, the share `deferrals_rejected` of an agent's deferrals becomes REJECTED.
 _STATUS_SHARES = {"RESOLVED": 87, "ESCALATED": 6, "WITHDRAWN": 1, "PENDING": 3, "UNDER_REVIEW": 3}
 _UP_TO_STATUS = np.cumsum(list(_STATUS_SHARES.values()))
 
 
 class _OddDeferral(NamedTuple):
-    """A deferral for a rule of scoring that random deferrals rarely trigger, such as an unknown status."""
+    """A deferral with a property that random deferrals do not have, such as an unknown status."""
 
     status: str
     summary: str | None = None
@@ -49,7 +49,7 @@ _ODD_DEFERRALS = (
 
 
 def batches(plan: Plan) -> pd.DataFrame:
-    """Return one batch per hour of the fleet. The traces of a day are distributed over its hours by activity."""
+    """Return one batch for each hour with traces. The traces of a day are distributed over its hours by activity."""
     weights = np.roll(RHYTHM, -(plan.start // HOUR % 24))
     until = np.concatenate([[0], np.cumsum(weights)])
     per_day = plan.n_traces.sum(axis=0)[:, None]
@@ -100,7 +100,7 @@ def deferrals(plan: Plan) -> pd.DataFrame:
 
 
 def _common_deferrals(plan: Plan) -> pd.DataFrame:
-    """Return about 3 deferrals per 100 traces, at most one per day, from each agent's second day on."""
+    """Return about 3 deferrals per 100 traces, at most one per agent and day, from each agent's second day on."""
     day = np.arange(plan.days)
     draws = Draws.of(plan.agent_keys[:, None], Stream.DEFERRAL, day)
     active = (day > plan.first_day[:, None]) & (day < plan.last_day[:, None])

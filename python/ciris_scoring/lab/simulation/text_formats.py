@@ -11,7 +11,7 @@ from psycopg import sql
 from ciris_scoring.basics.statements import column_list
 
 _Texts = Sequence[str | None]
-"""Texts of the SQL values of a column; None is null."""
+"""SQL values of a column as texts; None is null."""
 
 _ROWS_PER_BLOCK = 256
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})

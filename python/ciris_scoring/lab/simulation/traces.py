@@ -30,10 +30,10 @@ _NAN_LIKE = {
 
 
 def render(plan: Plan, rows: Rows, lives: Lives) -> pd.DataFrame:
-    """Return the rows of the table; columns as in `Fleet.traces`."""
+    """Return the rows of `covenant_traces`, with the columns of `Fleet.traces`."""
     spelled, draws = spellings(), rows.draws
     newer = plan.newer[rows.agent]
-    whole = ~lives.only_action  # if a trace is not whole, only its component action_result has arrived
+    whole = ~lives.only_action  # otherwise only the JSON component action_result has arrived
 
     trace_id, thought_id = _identifiers(plan, rows, newer)
     audit_hash = draws.hexadecimal(Draw.AUDIT_HASH, 4, 64)
@@ -53,11 +53,12 @@ def render(plan: Plan, rows: Rows, lives: Lives) -> pd.DataFrame:
     k_eff = np.where(lives.fragile, 100 + draws.below(Draw.K_EFF, 90), 210 + draws.below(Draw.K_EFF, 280))
 
     def dirty(values: Texts, kind: str, slot: int) -> Texts:
-        """Replace about one value in a thousand by an invalid one. A trace has at most one such value."""
+        """Replace about one value in a thousand by an invalid one. A trace has at most one invalid value."""
         fate = draws.below(Draw.DIRTY, 30_000) - 100 * slot
         return np.where((fate >= 0) & (fate < 30), _NAN_LIKE[kind][fate % 3], values)
 
-    # Rows with equal timestamps keep their trace ids, because trace id and timestamp are the primary key.
+    # Agents with a batch clock have no blank trace ids, because their timestamps tie, and the primary key is
+    # (trace_id, timestamp).
     blank_id = (blank == 0) & ~plan.knobs["batch_clock"][rows.agent]
     kind = np.where(
         draws.chance(Draw.INCONSISTENT, plan.knobs["inconsistent"][rows.agent]),
