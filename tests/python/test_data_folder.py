@@ -39,7 +39,7 @@ def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def test_data_are_in_the_first_usable_folder(
     place: Path, monkeypatch: pytest.MonkeyPatch, name: str, home: str, expected: str
 ) -> None:
-    """In order of preference: the project's folder, the user's folder, the folder for temporary files."""
+    """The order of preference is: the project's folder, the user's folder, the folder for temporary files."""
     (place / "a file").touch()
     monkeypatch.setenv("HOME", str(place / home))
     state = place / name / ".ciris"

@@ -26,7 +26,7 @@ REFUSED = [
     (["build"], {"DBT_RESOURCE_TYPES": "model"}, TESTS_LEFT_OUT),
     (["build"], {"DBT_FULL_REFRESH": "1"}, "ciris_allow_rescoring: true"),
 ]
-"""Command, environment, and text of the message."""
+"""Refused commands, their environment variables, and a text of the message."""
 
 
 def test_option_that_builds_other_rows_is_refused(small_fleet):

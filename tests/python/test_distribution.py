@@ -33,7 +33,7 @@ def test_distributed_tables_equal_those_of_plain_postgresql(database, tmp_path):
         for as_of in (AS_OF - timedelta(days=1), AS_OF):
             score(database.profiles_dir, as_of, CITUS)
         assert table_differences(coordinator, PLAIN, "ciris") == []
-        # A refresh replaces the rows of a distributed table and not the table, so views on it remain.
+        # A full refresh replaces the rows of a distributed table, not the table, so views that read it remain.
         coordinator.execute("create view public.mine as select capacity_score from ciris.fct_capacity_scores")
         score(database.profiles_dir, AS_OF, CITUS, full_refresh=True)
         assert table_differences(coordinator, PLAIN, "ciris") == []

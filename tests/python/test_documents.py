@@ -78,7 +78,7 @@ def test_the_queries_have_the_results_that_are_shown(marts):
 
 
 def result_text(columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> str:
-    """Format the first rows of a result and the number of its other rows."""
+    """Format the first rows of a query's result and the number of the remaining rows."""
     lines = aligned(columns, [[cell(value) for value in row] for row in rows[:ROWS_SHOWN]])
     more = len(rows) - ROWS_SHOWN
     return "\n".join([*lines, *([f"... and {more} more"] if more > 0 else [])])
@@ -100,7 +100,7 @@ def cell(value: Any) -> str:
 
 
 def test_the_query_that_compares_parameters_has_rows(marts):
-    """The query runs with the schema of the sample in place of its two schemas."""
+    """The sample has only one schema, which replaces the second schema of the query."""
     [query] = re.findall(r"```sql\n(.*?)```", CONFIGURATION.read_text(), re.DOTALL)
     assert marts.execute(query.replace("ciris_beside.", "ciris.")).fetchall()
 

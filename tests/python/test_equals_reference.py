@@ -140,7 +140,7 @@ def test_random_fleet_by_hour_equals_reference(database: Database) -> None:
 
 @pytest.mark.parametrize("seed", range(4, 4 + int(os.environ.get("FLEETS", "1"))))
 def test_random_fleet_with_other_parameters_equals_reference(database: Database, seed: int) -> None:
-    """FLEETS sets the number of fleets, every other one by hour (`make soak`)."""
+    """The variable FLEETS sets the number of fleets (`make soak`). Every second fleet is scored by hour."""
     assert wrong(database, seed, OTHER_PARAMETERS, ("day", "hour")[seed % 2], days=12) == []
 
 

@@ -32,7 +32,7 @@ MORPHEUS, MIRE = "da3f08513aac60cf", "744f85804999ee4a"
 
 @pytest.fixture(scope="module", autouse=True)
 def without_parsing() -> Iterator[None]:
-    """Replace the reading of relations, which parses the project and takes longer than an explanation."""
+    """Replace read_relations, which parses the project and takes longer than an explanation."""
     with patch.object(explain_module, "read_relations", return_value=MARTS):
         yield
 
@@ -145,7 +145,7 @@ def test_trace_costs_its_share_of_each_loss_component(project, marts, monkeypatc
 
 
 def test_since_lists_components_of_a_compared_as_of_and_factors_of_any_other(scored_sample, project, marts):
-    """fct_score_changes has changes by component for two earlier as-ofs only. For others, the factors are compared."""
+    """fct_score_changes compares components with two earlier as-ofs only. For any other as-of, factors are compared."""
     explanation = explain(project, "Link", None, None, "2026-06-08")
     [window] = [row for row in explanation["comparisons"] if row["compared_with"] == "window"]
     for name in ("loss_components", "change"):

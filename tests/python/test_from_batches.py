@@ -23,14 +23,14 @@ from test_load import write, write_keys
 
 REAL = DATA / "batches"
 VERIFIED = {("no schema", "components"): 37, ("2.7.9", "sorted_json"): 620, ("3.0.0", "jcs"): 90}
-"""Number of real traces by schema version and rule. All of them verify."""
+"""Number of real traces by schema version and signature rule. All signatures are verified."""
 
 
 @pytest.fixture
 def own_server(
     embedded_postgres: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Database]:
-    """Database into which the command loads. It is on the tests' server in place of the project's embedded one."""
+    """Database into which the command loads. It is on the server of the tests, not on the project's."""
     monkeypatch.setattr(embedded, "start", lambda state_folder: embedded_postgres)
     monkeypatch.setattr(from_batches, "BATCHES_FOLDER", tmp_path / "profiles")
     with fresh_database(embedded_postgres, tmp_path) as database:

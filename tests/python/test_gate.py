@@ -12,7 +12,7 @@ from test_bad_input import dbt, marts, refusal, restore, run, saved
 BEFORE, NEWEST = "2026-06-14T00:00:00Z", "2026-06-15T00:00:00Z"
 SCORED_UNTIL = BEFORE
 EVIDENCE = (f"{SCHEMA}.fct_trace_checks", f"{SCHEMA}.fct_deferral_verdicts")
-"""Marts that a failed run may change: views that also show the trace checks of the failed run."""
+"""Marts that a failed run may change: views that show trace checks and deferrals also of a failed run."""
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def expected(small_fleet: Database) -> dict[str, str]:
         assert {name for name in before if before[name] == expected[name]} == {
             f"{SCHEMA}.dim_{name}" for name in unchanged
         }
-        # The newest scores are published with a restatement window of 3 days, so those before it are final.
+        # The newest scores are published with a restatement window of 3 days, so older scores are final.
         message = refusal(run(database, as_of=NEWEST, variables={"ciris_lookback_periods": 5}), exit_code=1)
         assert "final up to 2026-06-11" in message and "--allow-rescoring" in message
         restore(database, scored)
@@ -79,11 +79,11 @@ FAILURES = {
         trigger("_intermediate.int_windows", "new.r_score := 2; return new;"),
         ["at model int_windows", "r_score in [0, 1]", "Failing row contains ("],
     ),
-    "a row breaks a rule of its mart": (
+    "a row violates a constraint of its mart": (
         spoiled_as_it_is_made("fct_capacity_scores", "update {} set c_score = 2"),
         ['ciris.fct_capacity_scores would have a row that violates the constraint "c_score in [0, 1]"'],
     ),
-    # A run writes only the rows that differ from the published ones, so a second row of a key could stay unnoticed.
+    # A run writes only rows that differ from the published rows, so a second row of a key could stay unnoticed.
     "two rows of one key": (
         spoiled_as_it_is_made("fct_data_quality", "insert into {} select * from {} limit 1"),
         ["at model fct_data_quality", "two rows of one key"],

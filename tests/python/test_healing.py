@@ -39,7 +39,7 @@ from test_gate import published
 HISTORIES = int(os.environ.get("HISTORIES", "0"))
 STEPS = int(os.environ.get("STEPS", "20"))
 KEPT = "kept"
-"""Schema to which the tables of a history are renamed before the first run."""
+"""Name of the schema of a history's tables while a first run builds the tables for comparison."""
 PERIODS = {"day": (timedelta(days=1), 3), "hour": (timedelta(hours=1), 48)}
 """Length of a period, and number of periods of the restatement window."""
 SOURCES = {"traces": ("covenant_traces", '"timestamp"'), "events": ("trace_events", "ts")}
@@ -64,7 +64,7 @@ WAIT = """
     truncate cirislens.covenant_traces, cirislens.{table}
     """
 
-# Edits of a row, by table.
+# Edits of a source row, by table.
 EDITS = {
     "covenant_traces": (
         "signature_verified = signature_verified is not true",
@@ -118,13 +118,13 @@ HOW = {
 Death = tuple[str, int] | None
 DEATHS = st.none() | st.tuples(st.sampled_from(sorted(HOW)), st.integers(1, 70))
 PLACES = st.integers(0, 999)
-"""Numbers that select a row."""
+"""Numbers by which a step selects a row."""
 
 
 class Healing(RuleBasedStateMachine):
     """A database with a random fleet, whose rows arrive over time.
 
-    :param threads: number of threads of dbt. With one, the order of the statements is always the same.
+    :param threads: number of threads of dbt. With one thread, the order of the statements is always the same.
     """
 
     def __init__(self, server: Server, threads: int) -> None:
@@ -352,8 +352,8 @@ class Healing(RuleBasedStateMachine):
         if message := self.refused(command, *arguments, death=death, **variables):
             named = re.search(r"ciris-scoring run((?: --[\w-]+(?: \d[\dTZ:-]*| TIME)?)*)", message)
             assert named, f"refused without a command: {message}"
-            # A message with "--from TIME" recommends to omit --as-of, or to score earlier as-ofs again. This test does
-            # the former.
+            # A message with "--from TIME" recommends to omit --as-of, or to score earlier as-ofs again. This test omits
+            # --as-of.
             options = [] if "TIME" in named[1] else shlex.split(named[1])
             if "--from" not in options:
                 options += ["--as-of", self.now.isoformat()]
@@ -396,14 +396,14 @@ class Healing(RuleBasedStateMachine):
             result = run(self.database, *arguments, as_of=None, variables=variables)
             return result.exit_code == 0, result.output
         outcome = dbt(self.database, command, *arguments, variables=variables)
-        # A command that dbt refuses at its start writes no results, so dbt retry uses those of the command before. It
-        # fails if there are none, for example after a retry that had nothing to do.
+        # A command that dbt refuses at its start writes no results, so dbt retry uses the results of the previous
+        # command. It fails if these are empty, for example after a retry that had nothing to do.
         if outcome.results is not None:
             self.has_built = bool(outcome.results)
         return outcome.succeeded, outcome.said
 
     def killed(self, command: str, arguments: Sequence[str], variables: dict[str, Any]) -> tuple[bool, str]:
-        """Execute a command in another process, and kill it when it waits."""
+        """Execute a command in another process, and kill the process when it waits for the lock."""
         program = ["ciris-scoring", "run"] if command == "run" else ["dbt", command]
         if command == "build":
             program += ["--exclude-resource-type", "unit_test"]

@@ -37,7 +37,7 @@ SALT = {"ciris_scoring_parameters": {"replay_sample_salt": "a\\'b\\n", "replay_s
 SCHEMAS = [f"{SCHEMA}{suffix}" for suffix in ("", "_staging", "_intermediate")]
 OF_PLACES = ("int_scoring_run", "int_source_periods")
 """Relations that depend on the storage positions of source rows. So do all columns named row_version."""
-# Turkish has a dotted and a dotless i. This locale ignores punctuation, as those of Linux do, and sorts digits as
+# Turkish has a dotted and a dotless i. The locale ignores punctuation, as locales of Linux do, and sorts digits as
 # numbers.
 LOCALE = "tr-TR-u-ka-shifted-kn"
 # Some of the settings exist only in versions after PostgreSQL 15.
@@ -145,8 +145,8 @@ def hostile(
 ) -> Iterator[Roles]:
     """The hostile database with the fleet, scored by the command and then by plain dbt.
 
-    Because of the publication, PostgreSQL refuses to delete from a table that has neither a primary key nor a replica
-    identity. The second run deletes from all tables that runs write.
+    Because all tables are published for logical replication, PostgreSQL refuses to delete from a table that has neither
+    a primary key nor a replica identity. The second run deletes from all tables that runs write.
     """
     with two_roles(system_postgres, tmp_path_factory.mktemp("hostile"), turkish) as roles:
         with roles.database.connect() as connection:
@@ -176,7 +176,7 @@ def hostile(
 
 @pytest.fixture(scope="module")
 def ordinary(system_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    """The same fleet, scored twice in an ordinary database."""
+    """An ordinary database with the fleet of the hostile database, scored twice."""
     with fresh_database(system_postgres, tmp_path_factory.mktemp("ordinary")) as database:
         with database.connect() as connection:
             load_rows(connection, fleet())

@@ -45,7 +45,7 @@ class Lens:
         self, agent: str | None, trace_id: str, step: str, at: datetime, arrives_at: Time = None,
         attempt: int = 1,
     ) -> None:  # fmt: skip
-        """Add an event. By default it belongs to a second attempt and arrives when it happens."""
+        """Add an event. By default the event belongs to a second attempt and arrives when it happens."""
         payload = WHOLE[step]
         if step == "ACTION_RESULT":
             self.numbers[agent] += 1
@@ -90,8 +90,8 @@ RUNS = [START + n * DAY for n in (3, 7, 9)]
 def wrong(database: Database) -> Iterator[str]:
     """Yield the differences from the numbers computed by hand, after three runs and a backfill.
 
-    A has four traces a day, B has two traces. Before the last run, events arrive for traces whose scores are final: an
-    outcome, a second outcome, or another step. A whole trace of these days arrives, too.
+    Agent A has four traces a day, agent B has two traces in all. Before the last run, events arrive for traces whose
+    scores are final: an outcome, a second outcome, or another step. A whole trace of these days arrives, too.
     """
     lens = Lens(database)
     lens.add_trace(B, "later", START + HOUR)
@@ -115,7 +115,7 @@ def wrong(database: Database) -> Iterator[str]:
             lens.add_trace(A, "late", START + 1.5 * DAY, has_outcome=False, arrives_at=at)
             for agent, trace_id in UNUSUAL_IDS.items():
                 lens.add(agent, trace_id, "ACTION_RESULT", at)
-    # Two trace_ids are used by both D and E. Three traces have no agent or an oversized id.
+    # Agents D and E share two trace_ids. Three traces have no agent or an oversized id.
     for trace_id, day in (("shared within the lookback", 5), ("shared later", 7.5)):
         lens.add_trace(D, trace_id, START + (day - 4) * DAY)
         lens.add_trace(E, trace_id, START + day * DAY)

@@ -51,7 +51,7 @@ def shared(module_database: Database) -> Project:
 
 
 def write(folder: Path, name: str, *documents: Json | list[Any] | bytes) -> Path:
-    """Write a JSON file with one document, or with several as lines."""
+    """Write a JSON file with one document, or with one document per line."""
     path = folder / name
     path.parent.mkdir(exist_ok=True, parents=True)
     texts = [d if isinstance(d, bytes) else json.dumps(d).encode() for d in documents]
@@ -81,7 +81,7 @@ def everything(database: Database) -> dict[str, list[tuple[Any, ...]]]:
 
 
 def verifications(database: Database) -> dict[str, tuple[bool, str | None]]:
-    """Return for each loaded trace whether it is verified, and by which rule, or else why not."""
+    """Return for each loaded trace whether it is verified, and the signature rule or the reason of the failure."""
     with database.connect() as connection:
         query = f"""
             select trace_id, signature_verified, coalesce(rule, reason)
@@ -140,7 +140,7 @@ def test_every_kind_of_file_is_read(database, project, tmp_path):
     write(folder, "e.json", json.dumps(one[6], indent=2).encode())
     write(folder, "f.json", b"\xef\xbb\xbf" + json.dumps(one[7]).encode())
     write(folder, "notes.txt", b"not looked at")
-    keys = write_keys(folder, agent)  # as agents write them beside their batches
+    keys = write_keys(folder, agent)  # agents write their keys beside their batches
     summary = load(project, [folder], [keys])
     assert (summary.files, summary.batches, summary.new, summary.n_problems) == (7, 8, 8, 0)
     for given in (json.dumps(one[8], indent=1), "\n".join(map(json.dumps, one[9:]))):
@@ -431,7 +431,7 @@ VALUES: list[tuple[str, Any, str | None]] = [
     (NOTE, deep(100_000), "too_deep"),
     (NOTE, b'"\xff\xc0"', "invalid_text"),
 ]
-"""Place in a trace, value, and reason of the problem or None. Bytes are written into the JSON text unchanged."""
+"""Place in a trace, value, and reason of the problem (None: valid). Bytes are written into the JSON text unchanged."""
 
 
 def test_invalid_value_affects_only_its_trace(project, database, tmp_path):
@@ -540,7 +540,7 @@ BEYOND_LIMITS: list[tuple[str, bytes, dict[str, int], str]] = [
     # The test would take hours if all pairs of keys were compared.
     ("a.json", b'{%b, "99998": 1}' % KEYS[:-12], {}, "duplicate_key"),
 ]
-"""Name and content of the file, lowered limits, and the reason of its problem."""
+"""Name and content of a file, the limits lowered for it, and the reason of the problem."""
 
 
 @pytest.mark.parametrize("case", BEYOND_LIMITS, ids=range(len(BEYOND_LIMITS)))

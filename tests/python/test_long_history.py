@@ -24,14 +24,14 @@ DAYS = 3 * 365
 BUSY = [(0, DAYS)] if ALL_HOURS else [(0, 40), (500, 530), (1055, DAYS)]
 """Ranges of days with traces. Few days are enough, because only the age of the first trace matters."""
 SILENT = (100, DAYS - 100)
-"""Days on which one of the agents has no traces."""
+"""Range of days in which one agent has no traces."""
 FIRST = datetime.fromisoformat("2021-06-01T00:00:00Z")
 LAST = FIRST + timedelta(days=DAYS)
 PERIODS = {"hour": timedelta(hours=1), **({"day": timedelta(days=1)} if ALL_HOURS else {})}
 
 
 def ages(period: timedelta) -> list[datetime]:
-    """Return as-ofs from the whole history: the first and the last ones, some around the silence, and random ones."""
+    """Return as-ofs: the first and the last ones, some near the days without traces of an agent, and random ones."""
     rng = random.Random(1)
     between = [
         FIRST + timedelta(days=begin) + rng.randrange(1, timedelta(days=end - begin) // period) * period

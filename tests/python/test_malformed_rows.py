@@ -29,7 +29,7 @@ from pipeline import load_rows, score, wrong_counts
 
 AS_OF = START + timedelta(days=12)
 MALFORMED, MALFORMED_MARTS = "malformed", "ciris_malformed"
-"""Schema of the sources with malformed rows, and schema of the published marts."""
+"""Schema of the sources with malformed rows, and schema of the marts computed from them."""
 N_TRACES, N_OTHERS = int(os.environ.get("MALFORMED_TRACES", "1000")), 300
 """Numbers of malformed rows in a run: traces (10,000 in make soak) and rows of each other table."""
 
@@ -173,7 +173,7 @@ def load_malformed_rows(connection: psycopg.Connection) -> None:
                 copy.write_row(malformed_row(rng, table))
 
 
-# Columns that do not depend on other agents of the fleet, as confidence bounds, steady scores and verdicts do.
+# Columns that do not depend on other agents, unlike confidence bounds, steady scores and verdicts.
 COMPARED = {
     "fct_capacity_scores": "as_of, window_days, capacity_score, category, score_status, n_traces",
     "fct_factor_components": "as_of, window_days, component, component_value",

@@ -11,14 +11,14 @@ from ciris_scoring.lab.embedded import Server
 from conftest import Database
 from test_bad_input import parsed
 
-# A trace can have several rows here, one for each time at which later events of it were found.
+# A trace has one row for each time at which later events of the trace were found.
 WITHOUT_KEY = {"stg_cirislens__incomplete_event_traces"}
 REPLACED_WHOLE = {
-    # Depend only on code, seeds and variables.
+    # Tables that depend only on code, seeds and variables.
     *["int_scoring_parameters", "dim_scoring_parameters", "dim_scoring_windows", "dim_capacity_categories"],
-    # A run can change the row of any agent or deferral.
+    # Tables in which a run can change the row of any agent or deferral.
     *["int_agents", "dim_agents", "fct_data_quality", "int_deferral_verdicts"],
-    # Describe a single run.
+    # Tables that describe a single run.
     *["int_scoring_run", "int_source_periods"],
 }
 
@@ -37,7 +37,7 @@ def models(manifest: Manifest) -> list[ModelNode]:
 
 
 def primary_key(model: ModelNode) -> list[str]:
-    """Return the columns of a model's primary key, or none."""
+    """Return the columns of a model's primary key, or an empty list."""
     keys = [constraint for constraint in model.constraints if constraint.type == "primary_key"]
     assert len(keys) <= 1, model.name
     return keys[0].columns if keys else []

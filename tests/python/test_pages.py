@@ -76,7 +76,7 @@ def address(client: TestClient) -> Iterator[str]:
 
 
 def instead(page: Callable[..., str], *asked: Any, **more: Any) -> pages.Instead:
-    """Return the message page that is shown in place of a page."""
+    """Return the message page that is shown in place of the requested page."""
     with pytest.raises(pages.Instead) as said:
         page(*asked, **more)
     return said.value
@@ -105,10 +105,10 @@ SURE = "91 % sure that it reaches 0.6"
     ],
 )  # fmt: skip
 def test_verdict_follows_from_probability_status_and_alerts(reached, status, raised, expected, reason):
-    """`reached` has the grant_score and the withhold_score.
+    """`reached` is the pair of grant_score and withhold_score.
 
-    The score is 0.7, its upper bound 0.8 and the fixed loss 0.0789. The logarithms of the losses beyond 0.0789 at
-    0.6, 0.7 and 0.8 are -0.8396, -1.2809 and -1.9367, so z = 0.4413 / (0.6558 / 1.96) = 1.319.
+    The steady score is 0.7, its upper bound 0.8 and the fixed cost 0.0789. For scores of 0.6, 0.7 and 0.8, the
+    logarithms of the losses beyond 0.0789 are -0.8396, -1.2809 and -1.9367, so z = 0.4413 / (0.6558 / 1.96) = 1.319.
     """
     steady, high, grant, withhold = (0.7, 0.8, *reached) if reached else [None] * 4
     since = datetime(2026, 5, 2, tzinfo=UTC)
@@ -257,7 +257,7 @@ def test_report_replaces_the_target_of_a_symbolic_link_and_keeps_its_mode(tmp_pa
 
 
 def test_report_is_written_into_a_device_a_pipe_or_an_open_file(tmp_path, monkeypatch):
-    """Devices, pipes and open files are not replaced by a new file. A disk is refused."""
+    """The report is written into a device, pipe or open file, without a new file. A disk is refused."""
     pipe, opened_file = tmp_path / "pipe", tmp_path / "out"
     os.mkfifo(pipe)
     opened_file.write_text("before ")

@@ -38,7 +38,7 @@ def connection(sample_copy: Database) -> Iterator[psycopg.Connection]:
 
 
 def seed(connection: psycopg.Connection, *rows: tuple[object, ...], schema: str = SCHEMA) -> None:
-    """Create the table of the seed with columns of text, the type that dbt guesses if a value is not a number."""
+    """Create the table permissions with columns of type text, which dbt chooses if a value is not a number."""
     connection.execute(f"create table {schema}.permissions (name text, threshold text, window_days text)")
     for row in rows:
         connection.execute(f"insert into {schema}.permissions values (%s, %s, %s)", row)

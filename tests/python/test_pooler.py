@@ -33,9 +33,9 @@ pytestmark = pytest.mark.skipif(
 
 @contextlib.contextmanager
 def pooled(database: Database, folder: Path, pool_mode: str, line: str) -> Iterator[Database]:
-    """Start a PgBouncer in front of the database; yields the database as it is reached through PgBouncer.
+    """Start a PgBouncer for a database, and yield the database with a profile that connects through PgBouncer.
 
-    :param line: further line of the configuration.
+    :param line: additional line of PgBouncer's configuration.
     """
     # A socket needs a short path. PgBouncer refuses to run as root, and its user must be able to read the folder.
     socket_folder = Path(tempfile.mkdtemp(prefix="bouncer-"))

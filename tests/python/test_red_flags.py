@@ -46,7 +46,7 @@ def test_ties_equal_a_direct_count():
 
 
 NOTHING = {"fleet": 1, "window_days": 7, "baseline_days": 23.0, "n_traces": 50, "baseline_n_traces": 100}
-"""Columns of an agent without anything that a rule counts. All other columns are 0."""
+"""Default inputs of an agent, which raise no red flag. All other inputs are 0 by default."""
 
 
 def per_field(**counts: int) -> list[int]:
@@ -55,7 +55,7 @@ def per_field(**counts: int) -> list[int]:
 
 
 def of_success(n: int, unreported: int, before: int, unreported_before: int = 0) -> dict[str, list[int]]:
-    """Return how many traces should report action_success, and how many do not: in the window, and before it."""
+    """Return how many traces should report action_success, and how many do not, for the window and the baseline."""
     numbers = {"n_checked": n, "n_unreported": unreported}
     numbers |= {"baseline_n_checked": before, "baseline_n_unreported": unreported_before}
     return {name: per_field(action_success=number) for name, number in numbers.items()}
@@ -71,20 +71,20 @@ def of_pairs(pairs: int, traces: int = 100, alone: int = 550) -> dict[str, int]:
 
 
 def of_plausibility(close: int, n: int) -> dict[str, int]:
-    """Return the number of plausibilities and how many of them lie within 0.06."""
+    """Return the number of plausibilities and how many of them differ by at most 0.06."""
     return {"n_plausibilities": n, "n_close_plausibilities": close}
 
 
 FLEETS = {
-    # First agent: after 0 unreported of 99 in the baseline, 1 is expected. The probability of 7 or more is 0.000083.
-    # Third agent: after 0 of 96 the probability is 0.0001003, which is too large. The second agent has 3, and 3.5 are
-    # expected. The last agent has only 2 unreported.
+    # First agent: if 0 of 99 are unreported in the baseline, 1 of 100 is expected. The probability of 7 or more is
+    # 0.000083. Third agent: after 0 of 96 this probability is 0.0001003, which is too large. Second agent: 3 are
+    # unreported, 3.5 are expected. Last agent: only 2 are unreported.
     "unreported against the own baseline": (
         [of_success(100, 7, 99), of_success(100, 3, 200, 6), of_success(100, 7, 96), of_success(50, 2, 9999)],
         {(0, "unreported", "action_success"): (0.07, 0, "own_baseline", 2.6800478074094127)},
         "action_success is missing in 7 of 100 traces that should report it (7.0 %); its own baseline: 0.0 %.",
     ),
-    # A fifth is missing in window and baseline, so the agent is compared with the fleet.
+    # A fifth of the values is missing in window and baseline, so the agent is compared with the fleet.
     "unreported from the first day on": (
         [of_success(100, 20, 100, 20), *2 * [of_success(100, 0, 100)]],
         {(0, "unreported", "action_success"): (0.2, 0, "fleet_median", 9.12871)},
@@ -115,8 +115,8 @@ FLEETS = {
         },
         "In 1 of 50 traces, idma_fragility_flag is missing although the JSON components contain it.",
     ),
-    # First agent: 21 pairs are 3.09 times chance, more than 3 and than twice the fleet's median of 1.473. Second agent:
-    # 20 pairs are 2.95 times chance. The third agent has one trace too few, the fourth only 9 pairs.
+    # First agent: 21 equal pairs are 3.09 times as many as by chance, more than 3 and than twice the fleet's median of
+    # 1.473. Second agent: 20 pairs are 2.95 times as many. Third agent: one trace too few. Fourth agent: only 9 pairs.
     "repeated records": (
         [
             *(of_pairs(21), of_pairs(20), of_pairs(90, 99), of_pairs(9, alone=9), of_pairs(10)),
@@ -129,8 +129,8 @@ FLEETS = {
     # The scores of the whole fleet are correlated. The first agent has five times as many pairs as chance gives, but
     # less than twice the fleet's median.
     "repeated by the whole fleet": ([of_pairs(34), of_pairs(20), of_pairs(20)], {}, None),
-    # The fleet's median is 25 %. The first agent is 42.5 percentage points above it; the second, 35, is not enough.
-    # The third agent has only 9 traces, too few for the flag and for the median, which need 30.
+    # The fleet's median is 25 %. The first agent is 42.5 percentage points above it. The second agent is 35 above,
+    # which is not enough. The third agent has only 9 traces, too few for the flag and for the median, which need 30.
     "constant value": (
         [of_plausibility(*counts) for counts in [(27, 40), (24, 40), (9, 9), (8, 40), (8, 40), (10, 40)]],
         {(0, "constant_value", None): (0.675, 0.25, "fleet_median", 5.093668684415178)},
@@ -146,7 +146,7 @@ FLEETS = {
         {(0, "volume_jump", None): (math.log(2.02), 100 / 7, "own_baseline", 5.00689)},
         "28.9 traces per day, 50.0 % trivial; its own baseline: 14.3 per day, 20.0 % trivial.",
     ),
-    # The first agent had episodes in the previous window. The others had none, so the fleet's median is used.
+    # The first agent had episodes in the previous window. The other agents had none, so the fleet's median is used.
     "phase churn": (
         [
             {"n_recoveries": 10, "n_modes": 8, "n_earlier_recoveries": 4, "n_earlier_modes": 1},
@@ -170,7 +170,7 @@ FLEETS = {
 
 
 def wrong_red_flags() -> Iterator[str]:
-    """Yield the differences from the expected results in ``FLEETS``. The mutation tests use it too."""
+    """Yield the differences from the expected results in ``FLEETS``. The mutation tests call it, too."""
     of_fields = ("n_checked", "n_unreported", "n_contradicted")
     for name, (rows, expected, message) in FLEETS.items():
         inputs = {}

@@ -33,7 +33,7 @@ def copied(trace: Json) -> Json:
 
 
 def renamed(trace: Json, thought_id: str) -> Json:
-    """Return a copy with another thought id. Its signature is valid if ids are not signed."""
+    """Return a copy of a trace with another thought id. Its signature is valid if ids are not signed."""
     copy = copied(trace)
     copy["trace_id"] = copy["trace_id"].replace(copy["thought_id"], thought_id)
     copy["thought_id"] = thought_id
@@ -41,7 +41,7 @@ def renamed(trace: Json, thought_id: str) -> Json:
 
 
 def stolen_by(thief: Agent, trace: Json) -> Json:
-    """Return a copy that another agent has signed, with the thief's agent_id_hash and the same trace_id and time."""
+    """Return a copy of a trace with the signature and agent_id_hash of a thief, and the same trace_id and time."""
     copy = copied(trace) | {
         "agent_id_hash": thief.hash, "trace_schema_version": thief.generation.schema,
         "deployment_profile": dict(PROFILE),
@@ -52,14 +52,14 @@ def stolen_by(thief: Agent, trace: Json) -> Json:
 
 
 def at_level(agent: Agent, trace: Json, level: str) -> Json:
-    """Return the decision as another adapter of the agent sends it, at another trace level with more fields."""
+    """Return a copy of a trace as another adapter of the agent sends it: at another trace level, with more fields."""
     copy = copied(trace) | {"trace_level": level}
     copy["components"][0]["data"]["of_level"] = level
     return agent.sign(copy)
 
 
 def copies(agent: Agent, trace: Json) -> list[Json]:
-    """Return copies with other ids. Their signatures are valid if the agent does not sign ids."""
+    """Return copies of a trace with other ids. Their signatures are valid if the agent does not sign ids."""
     later = copied(trace)
     later["trace_id"] = later["trace_id"][:-1] + "1"  # one second later
     emptied = renamed(trace, "th_emptied")  # differs only in unsigned fields
@@ -113,7 +113,7 @@ def with_other_content(agent: Agent, trace: Json) -> Json:
         (MIDDLE, with_other_content, ["conflicting_trace"], 0),
     ],
 )
-def test_a_second_trace_with_the_same_signature_or_id(
+def test_second_trace_with_the_same_signature_or_id_is_not_loaded(
     project, database, tmp_path, generation, copy, expected, n_sent_again
 ):
     agent = Agent(generation)

@@ -148,7 +148,7 @@ def runs(marts: psycopg.Connection) -> list[dict]:
 
 @pytest.fixture
 def nothing_to_build(monkeypatch):
-    """Replace the build by one that does nothing."""
+    """Replace the dbt build by a function that does nothing."""
     monkeypatch.setattr(job, "_build", lambda *_: None)
 
 
@@ -189,7 +189,7 @@ def test_new_and_newly_critical_alerts_are_passed_to_the_on_alert_command(
     read_alerts = AfterRun.read_alerts
 
     def read_others(after_run: AfterRun, connection: psycopg.Connection, marts: Relations) -> None:
-        """Read an earlier state: one alert is not raised yet, one is only a warning, one is raised that is closed now,
+        """Read an earlier state: one alert is not raised yet, one is only a warning, one that is closed now is raised,
         and one verdict is "wait"."""
         with connection.transaction(force_rollback=True):
             change = f"{SCHEMA}.fct_capacity_alerts where capacity_alert_id = %s"

@@ -23,7 +23,7 @@ SCORES = f"{SCHEMA}.fct_capacity_scores"
 
 
 def newest(value: str, window_days: int = 7) -> str:
-    """Return a query of an aggregate of the newest scores in a window."""
+    """Return a query that aggregates the newest scores of a window."""
     latest = f"as_of = (select max(as_of) from {SCORES})"
     return f"select ({value})::float8 from {SCORES} where {latest} and window_days = {window_days}"
 

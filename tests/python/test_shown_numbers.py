@@ -53,7 +53,7 @@ NON_EXEMPT = ("SPEAK", "TOOL", "MEMORIZE", "FORGET")
 
 
 class Shown(NamedTuple):
-    """A shown value, and where the marts have it."""
+    """A shown value, and the mart, row and column that it must equal."""
 
     mart: str
     key: Mapping[str, Any]
@@ -247,7 +247,7 @@ OF_SCORES = {
     "composite_score": "capacity_score", "total_traces": "n_traces", "window_end": "as_of",
     "threshold": "verdict_threshold", "probability": "probability_at_threshold",
 }  # fmt: skip
-"""Columns of fct_capacity_scores by their names in JSON, for names that differ."""
+"""Columns of fct_capacity_scores whose name in JSON differs, by the name in JSON."""
 LISTS = {
     "agents": ("scores", "agent_id_hash"),
     "unscored": ("scores", "agent_id_hash"),
@@ -277,7 +277,7 @@ NOT_OF_MARTS = {
 NOT_OF_MART = {
     ("fct_score_attribution", "n_traces"), ("fct_capacity_alerts", "since"), ("fct_record_signs", "since"),
 }  # fmt: skip
-"""Members that are not compared in the rows of this mart only."""
+"""Pairs of a mart and a JSON member that is not compared in the rows of this mart only."""
 LENS_PARAMETERS = {
     "lambda_C": "lambda_c", "mu_C": "mu_c", "decay_rate": "decay_per_day", "signal_weight": "w_corroborated",
     "min_traces": "min_traces",

@@ -32,7 +32,7 @@ CHANGES = {
     "a new day": ("select", NEWEST, "2026-06-14T00:00:00+00:00"),
     "an edited trace": (EDIT, NEWEST, "2026-06-12T00:00:00+00:00"),
 }
-"""Statement, as-of of the run, and the time from which it checks traces again."""
+"""Statement, as-of of the run after it, and the time from which this run checks traces again."""
 
 
 @pytest.mark.parametrize("change", CHANGES)

@@ -41,7 +41,7 @@ SKIPPED = {
 
 @pytest.fixture(scope="module")
 def state(small_fleet: Database) -> Iterator[str]:
-    """Saved state after a run. It must run in this database, because the digest depends on the database's name."""
+    """Name of a saved database. Its run was in small_fleet, because the digest depends on the database's name."""
     assert run(small_fleet, as_of=BEFORE).exit_code == 0
     with saved(small_fleet) as state:
         yield state

@@ -15,7 +15,7 @@ from signed_batches import Agent, batch
 
 
 def ended(command: list[str], after: str, code: str = "") -> tuple[int, str]:
-    """Return exit code and output of a command that gets SIGTERM after a certain output.
+    """Send SIGTERM to a command after a line of output with the text ``after``. Return its exit code and output.
 
     :param code: Python code that runs before the command.
     """

@@ -19,7 +19,7 @@ from dump_for_upgrade import AS_OF, FOLDER, TARGET
 from pipeline import relation_differences, score
 
 FINAL = AS_OF - timedelta(days=3)
-"""Newest as-of whose scores the increment keeps."""
+"""Newest as-of with final scores, which the incremental run keeps."""
 
 
 @pytest.fixture(scope="module", params=sorted(FOLDER.glob("*.sql.xz")), ids=lambda dump: dump.name)

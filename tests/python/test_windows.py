@@ -60,7 +60,7 @@ def connection(database: Database) -> Iterator[psycopg.Connection]:
 
 
 def rebuild(database: Database) -> None:
-    """Build only int_windows. The only run before was a first run, so it computes all as-ofs again."""
+    """Build only int_windows. The only earlier run was a first run, so dbt computes all as-ofs again."""
     done = dbt(database, "run", "--select", "int_windows", variables={"ciris_as_of": AS_OF.isoformat()})
     assert done.succeeded, done.said
 
