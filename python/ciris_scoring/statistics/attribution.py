@@ -1,8 +1,8 @@
 """Losses of a score's thirteen loss components (certainty.md §1).
 
-The loss of the score, −ln(score), is the sum of the losses of its factors. The points that a score lacks are divided in
-proportion to these losses: the logarithmic mean Divisia index with a perfect score as its base (Ang 2005, Energy Policy
-33, 867–871). The losses are computed in numpy because PostgreSQL 15 has no log1p.
+The loss of the score, −ln(score), is the sum of the losses of its loss components. The points, 1 − score in total, are
+divided in proportion to these losses. This is the logarithmic mean Divisia index with a perfect score as its base (Ang
+2005, Energy Policy 33, 867–871). The losses are computed in numpy because PostgreSQL 15 has no log1p.
 """
 
 from collections.abc import Mapping
@@ -13,11 +13,11 @@ from ciris_scoring.statistics.inputs import Floats, Parameters
 
 
 def losses(score: Mapping[str, Floats], parameters: Parameters) -> dict[str, Floats]:
-    """Compute the losses, which sum to −ln(capacity_score) (certainty.md §1).
+    """Compute the loss of each loss component. The losses sum to −ln(capacity_score) (certainty.md §1).
 
     :param score: (n,) published components by name. An unmeasured component is neutral, but an unmeasured S is 0.
-    :returns: (n,) by loss component, each 0 or more, in natural logarithms; infinite where the component alone makes
-        the score 0.
+    :returns: (n,) losses by loss component, each 0 or more, in natural logarithms. A loss is infinite if the component
+        alone makes the score 0.
     """
     k, x0 = parameters.norm_k, parameters.norm_x0
     integrity = _of_value(np.stack([score["i_chain"], score["i_coverage"], score["i_replay"]], axis=-1))
@@ -34,7 +34,8 @@ def losses(score: Mapping[str, Floats], parameters: Parameters) -> dict[str, Flo
         ],
         axis=-1,
     )
-    # This is ln norm(1) − ln norm(e^−u) for the sum u of the amounts, in a form that keeps all digits if u is small.
+    # Loss of R beyond its fixed cost: ln norm(1) − ln norm(e^−u), where u is the sum of ``amounts``. This form keeps
+    # all digits if u is small.
     fall_of_x = -np.expm1(-np.sum(amounts, axis=-1))
     beyond_ceiling = np.log1p(np.expm1(k * fall_of_x) / (1 + np.exp(k * (1 - x0))))
     resilience = _shares(beyond_ceiling, amounts)
@@ -52,20 +53,20 @@ def losses(score: Mapping[str, Floats], parameters: Parameters) -> dict[str, Flo
 
 
 def _of_value(value: Floats) -> Floats:
-    """Return the loss of a value that is 1 at best. Subtracting from 0 avoids −0."""
+    """Return the loss −ln(value) of a value whose best is 1. The logarithm is subtracted from 0 to avoid −0."""
     with np.errstate(divide="ignore"):
         return 0 - np.log(value)
 
 
 def _of_rate(rate: Floats) -> Floats:
-    """Return the loss of a rate that is 0 at best."""
+    """Return the loss −ln(1 − rate) of a rate whose best value is 0."""
     with np.errstate(divide="ignore"):
         return 0 - np.log1p(-rate)
 
 
 def _shares(total: Floats, amounts: Floats) -> Floats:
-    """Divide totals (n,) in proportion to amounts (n, k). If some amounts are infinite, only these share the total,
-    equally."""
+    """Divide each of n totals, (n,), among its k amounts, (n, k), in proportion to them. If a row has infinite amounts,
+    they share its total equally, and the finite amounts get 0."""
     infinite = np.isinf(amounts)
     counted = np.where(np.any(infinite, axis=-1, keepdims=True), infinite.astype(np.float64), amounts)
     whole = np.sum(counted, axis=-1, keepdims=True)

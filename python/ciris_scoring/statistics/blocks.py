@@ -19,19 +19,19 @@ BLOCK_PERIODS = 4_000
 
 
 class Block(NamedTuple):
-    """A range of as-ofs, both ends included, and the first of the periods that its rows depend on."""
+    """A range of as-ofs, both ends included, and the start of the periods that the scores of these as-ofs depend on."""
 
     first: datetime
     last: datetime
     origin: datetime
-    """Start of the arrays' first period."""
+    """Start of the first period in the arrays of the block."""
 
     def n_periods(self, setting: Setting) -> int:
-        """Return the number of periods in the arrays."""
+        """Return the number of periods in the arrays of the block."""
         return (self.last - self.origin) // setting.period
 
     def first_as_of(self, setting: Setting) -> int:
-        """Return the first as-of, as the number of array periods before it."""
+        """Return the number of periods in the arrays of the block before its first as-of."""
         return (self.first - self.origin) // setting.period
 
 
@@ -40,7 +40,7 @@ def blocks(
 ) -> Iterator[Block]:
     """Divide the as-ofs of the run into blocks.
 
-    A block ends where no window contains a trace, or where it reaches ``block_periods``.
+    A block ends before an as-of at which no window contains a trace, or when it has ``block_periods`` as-ofs.
 
     :param agent_periods: relation of ``int_agent_periods``.
     :param block_periods: largest number of as-ofs in a block.

@@ -1,11 +1,12 @@
 """Estimate the present value of a rate, a frequency or a mean that may have changed at an unknown time (certainty.md
 §4b).
 
-The days before an as-of are divided at the starts of nested windows. Behaviour is constant between changes, and a
-change happens with a small probability a day. The evidence of each span of days has a closed form. A recursion over the
-spans gives the probability of each start of the present behaviour (Fearnhead and Liu 2007, Journal of the Royal
-Statistical Society B 69, 589–605; product partition model of Barry and Hartigan 1992, Annals of Statistics 20,
-260–279). An estimate depends only on sums over the nested windows.
+The days before an as-of are divided at the starts of nested windows. The model assumes that behaviour is constant
+between changes, and that a change happens with a small probability per day. The marginal likelihood of the data of each
+span of days, called evidence, has a closed form. A recursion over the spans gives the probability of each start of the
+present behaviour (Fearnhead and Liu 2007, Journal of the Royal Statistical Society B 69, 589–605; product partition
+model of Barry and Hartigan 1992, Annals of Statistics 20, 260–279). An estimate depends only on sums over the nested
+windows.
 """
 
 import math
@@ -17,28 +18,30 @@ import numpy as np
 from ciris_scoring.statistics.inputs import Floats
 
 CHANGE_PER_DAY = 1 / 600
-"""Probability of a change per day and quantity, for the estimate. An agent with 1.5 changes a year, each of 40 % of its
-properties, changes each property once in 608 days (``benchmarks/coverage/year.py``)."""
+"""Probability per day that a quantity changes, for the mean of the estimate. A simulated agent changes 1.5 times a
+year, each time in 40 % of its properties, so each property changes once in 608 days (``benchmarks/coverage/year.py``).
+"""
 
 CHANGE_PER_DAY_OF_SPREAD = 1 / 100
-"""Probability of a change per day and quantity, for the variance of the estimate. It was set by simulation: on the 14
-days after a change, 79 % of the intervals contain the long run with ``CHANGE_PER_DAY``, and 89 % with this probability
-and ``long_run.SPREAD`` (docs/measuring.md, "A year")."""
+"""Probability per day that a quantity changes, for the variance of the estimate. It was set by simulation: on the 14
+days after a change, 79 % of the intervals contain the long-run score with ``CHANGE_PER_DAY``, and 89 % with 1/100 and
+``long_run.SPREAD`` (docs/measuring.md, "A year")."""
 
 YOUNG_DAYS = 14
-"""A change is recent if the present behaviour began in this number of days before the as-of (certainty.md §4b)."""
+"""Number of days before the as-of in which a change of behaviour counts as recent (certainty.md §4b)."""
 
 HALF_LOG_TAU = math.log(math.tau) / 2
 """½ ln 2π, the constant of Stirling's series."""
 
 
 class Estimate(NamedTuple):
-    """Present value of n quantities or sets of quantities; (n, ...) each."""
+    """Estimated present values of n quantities, or of n sets of quantities; (n, ...) each."""
 
     mean: Floats
     variance: Floats
     recent: Floats
-    """Probability that the quantity changed in the last ``YOUNG_DAYS`` days. A set that changes together has one."""
+    """Probability that the quantity changed in the last ``YOUNG_DAYS`` days. Quantities that change together share one
+    probability."""
 
 
 def log_gamma(x: Floats) -> Floats:
@@ -54,8 +57,9 @@ def log_gamma(x: Floats) -> Floats:
 def rates(bad: Floats, trials: Floats, events: float, mean: float, windows: tuple[int, ...]) -> Estimate:
     """Estimate rates with a beta prior (certainty.md §4b).
 
-    :param bad: (n, windows, ...) bad events of the nested windows, shortest window first, over the design effect.
-    :param trials: (n, windows, ...) trials of the nested windows, over the design effect.
+    :param bad: (n, windows, ...) numbers of bad events in the nested windows, shortest window first, divided by the
+        design effect.
+    :param trials: (n, windows, ...) numbers of trials in the nested windows, divided by the design effect.
     :param events: weight of the prior, as a number of events.
     :param mean: mean of the prior.
     :param windows: lengths of the nested windows in days.
@@ -76,8 +80,8 @@ def frequencies(
 ) -> Estimate:
     """Estimate events per day with a gamma prior (certainty.md §4b).
 
-    :param events: (n, windows) events of the nested windows, shortest window first.
-    :param days: (n, windows) observed days in the nested windows.
+    :param events: (n, windows) numbers of events in the nested windows, shortest window first.
+    :param days: (n, windows) numbers of observed days in the nested windows.
     :param weight: weight of the prior, as a number of events.
     :param mean: mean of the prior, in events per day.
     :param windows: lengths of the nested windows in days.
@@ -97,8 +101,8 @@ def means(
 ) -> Estimate:
     """Estimate means of normal values with a normal prior (certainty.md §4b). Values of a third axis change together.
 
-    :param precision: (n, windows[, values]) sums of inverse variances, shortest window first.
-    :param weighted: (n, windows[, values]) sums of values times inverse variances.
+    :param precision: (n, windows[, values]) sums over each nested window of inverse variances, shortest window first.
+    :param weighted: (n, windows[, values]) sums over each nested window of values times inverse variances.
     :param mean: mean of the prior.
     :param variance: variance of the prior.
     :param windows: lengths of the nested windows in days.
@@ -120,10 +124,12 @@ def _estimate(
     sums: tuple[Floats, Floats],
     windows: tuple[int, ...],
 ) -> Estimate:
-    """Mix the estimates of the nested windows by the probability that the present behaviour began with each.
+    """Average the estimates of the nested windows, weighted by the probability that the present behaviour began at the
+    start of the window.
 
-    :param value: (n, windows, ...) estimate if nothing changed within the window.
-    :param evidence: function that returns the log evidence of spans of days from their two sums.
+    :param value: (n, windows, ...) estimate from each window, which assumes that no change happened within it.
+    :param evidence: function that returns the log evidence of a span of days from its two sums.
+    :param sums: the two sums over each nested window that ``evidence`` takes.
     """
     bounds = (0, *windows)
     starts, ends = np.triu_indices(len(bounds), 1)
@@ -150,19 +156,21 @@ def _estimate(
 def _weights(
     of_span: dict[tuple[int, int], Floats], bounds: tuple[int, ...], change_per_day: float
 ) -> Floats:
-    """Return the probability that the present behaviour began with each nested window, (n, windows, ...).
+    """Return the probability that the present behaviour began at the start of each nested window, (n, windows, ...).
 
-    A change between two starts counts as a change at the older start. The longest window includes behaviour that began
-    before it.
+    A change between the starts of two windows counts as a change at the older start. Behaviour that began before the
+    longest window counts as begun at its start.
 
-    :param of_span: log evidence of the days between two starts, by their positions in ``bounds``.
+    :param of_span: log evidence of the days between two bounds, by the positions of the bounds.
+    :param bounds: the as-of and the starts of the windows, in days before the as-of.
     """
     last = len(bounds) - 1
     stays = math.log1p(-change_per_day)
     older: dict[int, Floats | float] = {last: 0.0}
 
     def from_start(i: int) -> Floats:
-        """Return the log probability of all older days, by the start of the behaviour at ``i``, (n, starts, ...)."""
+        """Return the log likelihood of all days before bound ``i``, for each possible start of the behaviour at bound
+        ``i``, (n, starts, ...)."""
         found = []
         for j in range(i + 1, last + 1):
             step = stays * (bounds[j] - bounds[j - 1])

@@ -2,7 +2,7 @@
 
 The method is a window-limited CUSUM (Page 1954, Biometrika 41, 100–115; Lai 1995, Journal of the Royal Statistical
 Society B 57, 613–658). For each of the last ``RECENT_DAYS``, it computes the log likelihood ratio of a change on that
-day against no change. The behaviour without a change is that of the base: up to ``BASE_DAYS`` before these days.
+day against no change. The behaviour without a change is that of the base: up to ``BASE_DAYS`` before ``RECENT_DAYS``.
 
 certainty.md §4, "Since a day", defines all constants. Their values are choices; docs/measuring.md, "Alarms", was
 measured with them.
@@ -19,20 +19,23 @@ from ciris_scoring.statistics.residuals import EVENT_UNITS, RATES, rate_counts, 
 from ciris_scoring.statistics.windows import CONFIDENCE_UNITS, confidence_in_units
 
 RECENT_DAYS, BASE_DAYS = 42, 90
-"""Days in which a change is looked for, and days of the base (certainty.md §4). Together they are the lookback horizon
-of traces."""
+"""Number of days in which a change is searched for, and number of earlier days, the base, with which they are compared
+(certainty.md §4). Their sum of 132 days is the lookback horizon of traces."""
 TIMES, GAPS = (2, 3, 6), (0.05, 0.10)
-"""Sizes of a change that are tried: factors by which a rate grows, and growth of the gap between confidence and
-success (certainty.md §4)."""
+"""Sizes of changes that are tried: factors by which a rate of bad events grows, and amounts by which the gap between
+confidence and success rate grows (certainty.md §4)."""
 ABOVE = 0.7
-"""Standard errors that are added to the rate or gap before a change, because it is an estimate (certainty.md §4)."""
+"""Number of standard errors that are added to the rate or gap of the base, because the estimate may be too small
+(certainty.md §4)."""
 MOST_BEFORE, MOST_AFTER = 0.9, 0.95
-"""Largest rate before and after a change. The second also limits rates and gaps in losses (certainty.md §4)."""
+"""Largest rate before a change, and largest rate after a change. ``MOST_AFTER`` also limits the rates and gaps from
+which losses are computed (certainty.md §4)."""
 LEAST_GROWTH = 0.02
-"""Smallest growth of a component's loss, or of a gap, that is looked for in one component alone (certainty.md §4)."""
+"""Smallest growth that counts as a change: of the loss of a rate that changes alone, or of the gap between confidence
+and success rate (certainty.md §4)."""
 
 PARTS = (*RATES, "ece")
-"""The components that are compared, in the order of the arrays."""
+"""Components whose losses before and after a change are compared, in the order of the last axis of (n, 8) arrays."""
 
 
 class Change(NamedTuple):
@@ -43,17 +46,18 @@ class Change(NamedTuple):
     days: Integers
     """Days from the change to the as-of, 1 to ``RECENT_DAYS``."""
     kept_before: Floats
-    """Score of the base, in [0, 1], if only ``PARTS`` lowered the score."""
+    """Score in the base, in [0, 1], if only the components in ``PARTS`` lowered the score."""
     kept_now: Floats
-    """Score since the change, in [0, 1], if only ``PARTS`` lowered the score."""
+    """Score since the change, in [0, 1], if only the components in ``PARTS`` lowered the score."""
     component: Integers
-    """The component that lost most, as an index of ``PARTS``."""
+    """Index in ``PARTS`` of the component whose loss grew most."""
 
 
 def behaviour_changes(
     sums: PeriodSums, present: Present, parameters: Parameters, periods_per_day: int
 ) -> Change:
-    """Find the most likely change for the worse in the last ``RECENT_DAYS`` of each pair of ``present``.
+    """Find the most likely change for the worse in the last ``RECENT_DAYS`` before the as-of of each pair in
+    ``present``.
 
     :param sums: sums of the agents over at least ``RECENT_DAYS + BASE_DAYS`` before each as-of, or over their history.
     :param periods_per_day: 1 or 24.
@@ -115,10 +119,10 @@ def behaviour_changes(
 def _weekly_effects(bad: Floats, trials: Floats, effect: Floats) -> Floats:
     """Return design effects of the base, (n, 8), from differences of neighbouring weeks.
 
-    They contain the variation over several days, which differences of neighbouring days do not show.
+    Differences of weeks contain the variation over several days, which differences of neighbouring days do not show.
 
-    :param bad: (n, weeks, 8) bad events of the rates, and successes.
-    :param trials: (n, weeks, 8) their trials.
+    :param bad: (n, weeks, 8) numbers of bad events of the 7 rates, and of successes.
+    :param trials: (n, weeks, 8) numbers of trials of the 7 rates, and of judged traces.
     :param effect: (n, 8) design effects of :class:`Present`.
     """
     y, n = bad * np.append(EVENT_UNITS, 1.0), trials
@@ -151,8 +155,8 @@ def _of_rates(bad: Sides, trials: Sides, effect: Floats, weights: Floats) -> tup
 def _of_gaps(
     excess: Sides, checked: Sides, good_before: Floats, effect: Floats
 ) -> Iterator[tuple[float, Floats]]:
-    """Yield changes of the gap with their log likelihood ratios on each day, (n, days); 0 where the change would not
-    make the gap larger."""
+    """Yield each size of ``GAPS``, once per direction, with the log likelihood ratio of a gap that changed by this size
+    on each day, (n, days). The ratio is 0 where the change would not make the gap larger by ``LEAST_GROWTH``."""
     n = checked.before
     share = ratio(good_before, n)
     variance = np.maximum(share * (1 - share), LEAST_VARIANCE) * effect
@@ -166,7 +170,7 @@ def _of_gaps(
 
 
 def _losses(bad: Floats, trials: Floats, excess: Floats, checked: Floats, weights: Floats) -> Floats:
-    """Return the losses of ``PARTS``, (n, 8)."""
+    """Return the loss of each component in ``PARTS``, (n, 8)."""
     rate = np.minimum(ratio(bad, trials), MOST_AFTER)
     of_rates = np.where(np.isin(RATES, ("d_identity", "k_contradiction")), weights * rate, -np.log(1 - rate))
     return np.column_stack([of_rates, -np.log(1 - np.minimum(np.abs(ratio(excess, checked)), MOST_AFTER))])

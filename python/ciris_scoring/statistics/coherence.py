@@ -1,13 +1,15 @@
 """S and its effective number of signals (scoring.md §7).
 
 σ(t) = Σ w f^k over the coherent signals in [t − M, t), and σ_max(t) is the same sum over all signals. w is the weight
-of a signal, k its age in whole periods, f = 1 − d · period, and M the lookback horizon. S is the mean of σ/σ_max over
-the period ends t in (T − W, T] with a signal in their horizon.
+of a signal: w_c if corroborated, else w_u. k is its age in whole periods, f the decay factor per period, and M the
+lookback horizon. S at the as-of T is the mean of σ/σ_max over the period ends t in (T − W, T], where W is the length of
+the window. Period ends without a signal in their horizon do not count.
 
-A signal of period p therefore enters S with the weight A_p, the mean over the period ends t of f^(t − p − 1)/σ_max(t),
-where t lies in the window and p in the horizon of t. With independent signals of variance v, the variance of S is v · Q
-with Q = Σ_p A_p² (w_c² corroborated_p + w_u² uncorroborated_p). A rate of 1/Q signals has the same variance, so 1/Q is
-the effective number of signals (Kish 1992, Journal of Official Statistics 8, 183–200; certainty.md §3, "Rates").
+A signal of period p therefore enters S with the weight w A_p. A_p is the mean over the period ends t in the window of
+f^(t − p − 1)/σ_max(t), which counts as 0 if p is not in the horizon of t. If signals are independent with variance v,
+the variance of S is v · Q with Q = Σ_p A_p² (w_c² n_c,p + w_u² n_u,p), where period p has n_c,p corroborated and n_u,p
+uncorroborated signals. The rate of 1/Q independent signals has the same variance, so 1/Q is the effective number of
+signals (Kish 1992, Journal of Official Statistics 8, 183–200; certainty.md §3, "Rates").
 """
 
 from typing import NamedTuple
@@ -19,21 +21,21 @@ from ciris_scoring.statistics.residuals import ratio
 from ciris_scoring.statistics.rolling import decayed_sum
 
 KEPT_BITS = 44
-"""Bits of S that are kept: 13 decimal digits. The lower bits are rounding noise, which depends on where sums begin.
-With these bits alone, an unchanged S is the same to the bit in every run."""
+"""Number of bits to which S is rounded: 13 decimal digits. Lower bits are rounding errors that depend on where sums
+begin. Without them, S of unchanged data is the same to the bit in every run."""
 
 
 class Coherence(NamedTuple):
-    """S of n rows, (n,) each."""
+    """S of n rows, with its effective number of signals and its last σ and σ_max; (n,) each."""
 
     effective_signals: Floats
-    """Number of independent signals of equal weight that would give S the same variance; 0 where unmeasured."""
+    """Number of independent signals of equal weight that would give S the same variance; 0 where S is unmeasured."""
     sigma: Floats
     """σ at the as-of."""
     sigma_max: Floats
     """σ_max at the as-of."""
     s_score: Floats
-    """S; exactly 1 where all signals are coherent, exactly 0 where none is, and NaN where unmeasured."""
+    """S; exactly 1 where all signals are coherent, exactly 0 where none is, and NaN where S is unmeasured."""
 
 
 def coherence(
@@ -41,7 +43,7 @@ def coherence(
 ) -> Coherence:
     """Compute S of n rows, all of the same window (scoring.md §7).
 
-    :param sums: sums of the agents over at least the window and ``coherence_days`` before each as-of, or over their
+    :param sums: sums of the agents over at least each window and the ``coherence_days`` before it, or over their whole
         history.
     :param periods_per_day: 1 or 24.
     """
@@ -82,8 +84,9 @@ def _squared_weights(
 ) -> Floats:
     """Compute Σ_p (Σ_t f^(t − p − 1)/σ_max(t))² · squares_p at the as-ofs ``first`` to ``last``.
 
-    The inner sum of a period p is computed from the inner sum of the period p + 1. It decays, gains the period end
-    p + 1 if that end lies in the window, and loses the period end whose lookback horizon does not contain p.
+    The docstring of the module defines p, t, f and σ_max. The inner sum of period p is f times the inner sum of period
+    p + 1, plus the term of the period end p + 1 if it lies in the window, minus the term of the period end whose
+    lookback horizon no longer contains p.
 
     :param squares: (agents, periods) sums of squared weights of the signals.
     :param inverse: (agents, periods + 1) 1/σ_max at each period end; 0 where σ_max is 0.

@@ -28,16 +28,17 @@ class Loss(NamedTuple):
     worse: Floats
     """Loss at the centre of the worse side."""
     worse_distance: Floats
-    """Distance L⁺ − L of the bound, 0 or more; infinite where the loss at the bound is infinite."""
+    """Loss at the bound of the worse side minus ``worse``, 0 or more; infinite where the loss at the bound is
+    infinite."""
     better: Floats
     """Loss at the centre of the better side."""
     better_distance: Floats
-    """Distance B − B⁻ of the bound, 0 or more."""
+    """``better`` minus the loss at the bound of the better side, 0 or more."""
     zero: Booleans
     """Whether a component is estimated as 0. Its losses are then set to 0 on both sides, and ``zero_upper`` is
     used."""
     zero_upper: Floats
-    """Product of the upper bounds of the components estimated as 0; 1 where there is none."""
+    """Product of the upper bounds of the components estimated as 0; 1 without such a component."""
 
 
 def loss(value: Floats) -> Floats:
@@ -49,8 +50,8 @@ def loss(value: Floats) -> Floats:
 def retention_loss(*components: tuple[Floats, Floats, Floats, Floats]) -> Loss:
     """Return the losses, (n, c), of c components that are multiplied into a factor.
 
-    :param components: (n,) for each component: the value at the centre of the worse side, in [0, 1], and at the centre
-        of the better side, and the lower and upper bound of the value.
+    :param components: four arrays, (n,), for each component: its value in [0, 1] at the centre of the worse side, its
+        value at the centre of the better side, its lower bound, and its upper bound.
     """
     centre, better_centre, lower, upper = (
         np.stack(values, axis=-1) for values in zip(*components, strict=True)
@@ -84,7 +85,7 @@ def combine(parts: Loss) -> Loss:
 
 
 def bounds_of(whole: Loss) -> Bounds:
-    """Return the confidence bounds of the factor or score itself, (n,) in [0, 1]."""
+    """Return the confidence bounds of a factor or score, (n,) in [0, 1], from its losses."""
     lower = np.where(whole.zero, 0.0, np.exp(-(whole.worse + whole.worse_distance)))
     upper = whole.zero_upper * np.exp(-np.maximum(whole.better - whole.better_distance, 0))
     return Bounds(np.minimum(lower, 1.0), upper)
@@ -109,12 +110,13 @@ def floored(factor: Loss, floor: float) -> Loss:
 
 
 def driver(parts: list[Loss], scale: Mapping[int, Floats]) -> NDArray[np.int64]:
-    """Return the component with the largest L⁺ − L. It is infinite for a component estimated as 0. Of several equal
-    components the first is returned.
+    """Return the component with the largest ``worse_distance``. The distance of a component estimated as 0 counts as
+    infinite. If several components have the largest distance, the first of them is returned.
 
     :param parts: losses of the components of each factor, (n, c).
-    :param scale: (n,) by index of a factor: the share of its distance that remains in the score, if less than 1.
-    :returns: (n,) index over the components of all factors; −1 where the distance of each component is 0.
+    :param scale: share of a factor's distance that remains in the score, (n,), by index of the factor; 1 for other
+        factors.
+    :returns: (n,) index in the list of the components of all factors; −1 where the distance of each component is 0.
     """
     distances = [np.where(part.zero, np.inf, part.worse_distance) for part in parts]
     for factor, share in scale.items():

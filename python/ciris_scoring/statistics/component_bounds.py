@@ -5,7 +5,7 @@ the side of a better score and uses ``z_better``; the upper bound is the side of
 bounds contain the centre. :mod:`intervals` widens them to contain the published value.
 
 The constants were set by simulation, so that 95 % intervals contain the truth as often as docs/measuring.md
-("Intervals") says. ``make bench BENCH='coverage --part intervals'`` repeats it.
+("Intervals") says. ``make bench BENCH='coverage --part intervals'`` repeats the simulation.
 """
 
 import math
@@ -19,29 +19,33 @@ from ciris_scoring.statistics.residuals import ratio
 from ciris_scoring.statistics.resilience import N_BINS, smoothed
 
 BETTER_SIDE_OF_GAP = 0.846
-"""Mean of |x| at a true gap of 0, in standard deviations. For a normal x it is √(2/π) = 0.798 (folded normal: Leone,
-Nelson and Nottingham 1961, Technometrics 3, 543–550); the rest is a margin, set by simulation."""
+"""Mean absolute gap of a bin whose true gap is 0, in standard deviations of the gap. For a normally distributed gap it
+is √(2/π) = 0.798 (folded normal: Leone, Nelson and Nottingham 1961, Technometrics 3, 543–550). The rest is a margin,
+set by simulation."""
 
 SPREAD_OF_GAP = 0.516
-"""Share of a gap's variance that is lost when the sign of a gap near 0 is dropped. For a normal x it is 2/π = 0.637;
-the smaller value widens the interval and was set by simulation."""
+"""Share of a gap's variance that is lost when the sign of a gap near 0 is dropped. For a normally distributed gap it is
+2/π = 0.637. The smaller value widens the interval and was set by simulation."""
 
 FOLDING_RANGE = 2.5
-"""Standard deviations from 0 within which the two corrections above apply to a gap. Set by simulation."""
+"""Distance of a gap from 0, in standard deviations, at which the corrections ``BETTER_SIDE_OF_GAP`` and
+``SPREAD_OF_GAP`` fade out. Set by simulation."""
 
 FEW_EVENTS = 4.0
-"""Effective bad events below which Wilson's lower bound is too high (certainty.md §3, "Rates"). In the simulation,
-90.5 % of Wilson's intervals with one to three bad events contained the truth."""
+"""Effective number of bad events below which Wilson's lower bound is too high (certainty.md §3, "Rates"). In the
+simulation, 90.5 % of Wilson's intervals with one to three bad events contained the truth."""
 
 FEW_EVENTS_SHARE = 0.05
-"""Probability below the lower bound for few events (certainty.md §3, "Rates")."""
+"""One-sided error probability of the lower bound of a rate with fewer than ``FEW_EVENTS`` bad events (certainty.md §3,
+"Rates")."""
 
 NEWTON_STEPS, TERMS = 12, 30
-"""Newton steps and terms of the series in ``gamma_quantile``. They make the result exact to rounding, because the
-quantile is at most 1.4."""
+"""Number of Newton steps, and number of terms of the series, in ``gamma_quantile``. They make the result exact to
+rounding, because the quantile is at most 1.4."""
 
 TINY_DIVERGENCE = 1e-12
-"""KL in nats below which ``slope_variance``/KL is replaced by its limit. The quotient of two such numbers is noise."""
+"""KL divergence in nats below which ``slope_variance``/KL is replaced by ``slope_limit``, because the quotient of two
+numbers that are almost 0 is rounding noise."""
 
 
 class Bounds(NamedTuple):
@@ -70,14 +74,14 @@ class TwoCentred(NamedTuple):
 def wilson(rate: Floats, n: Floats, level: Level, none: Booleans, every: Booleans) -> Bounds:
     """Compute Wilson bounds of a rate of bad events (Wilson 1927, JASA 22, 209–212).
 
-    For fewer than ``FEW_EVENTS`` events the lower bound is that of a Poisson count (Garwood 1936, Biometrika 28,
-    437–442), if it is lower.
+    For fewer than ``FEW_EVENTS`` events, the lower bound of a Poisson count (Garwood 1936, Biometrika 28, 437–442) is
+    used if it is lower than Wilson's.
 
     :param rate: rate of bad events in [0, 1]; all arrays and both bounds have its shape.
     :param n: effective number of trials: trials over the design effect (Rao and Scott 1992, Biometrics 48, 577–585).
         Where it is 0 the bounds are 0 and 1.
-    :param none: where no trial was a bad event; the lower bound is exactly 0.
-    :param every: where every trial was a bad event; the upper bound is exactly 1.
+    :param none: whether no trial was a bad event; the lower bound is then exactly 0.
+    :param every: whether every trial was a bad event; the upper bound is then exactly 1.
     """
     known: Booleans = n > 0
     trials = np.where(known, n, 1.0)
@@ -98,11 +102,12 @@ def wilson(rate: Floats, n: Floats, level: Level, none: Booleans, every: Boolean
 def gamma_quantile(shape: Floats) -> Floats:
     """Compute the quantile ``FEW_EVENTS_SHARE`` of the gamma distribution, by Newton's method on logarithms.
 
-    The distribution function at g is g^x e^−g Σ / Γ(x + 1), with Σ the sum over k ≥ 0 of g^k / ((x + 1) … (x + k)). Its
-    logarithm as a function of ln g is concave and has the slope x / Σ, so Newton's method always converges.
+    For the shape x, the distribution function at g is g^x e^−g Σ / Γ(x + 1), with Σ the sum over k ≥ 0 of
+    g^k / ((x + 1) … (x + k)). Its logarithm as a function of ln g is concave and has the slope x / Σ, so Newton's
+    method always converges.
 
-    :param shape: (n,) x, in (0, ``FEW_EVENTS``).
-    :returns: (n,), of a gamma distribution with the scale 1.
+    :param shape: (n,) shapes x of the distributions, in (0, ``FEW_EVENTS``).
+    :returns: (n,) quantiles of gamma distributions with the scale 1.
     """
     log_gamma = np.array([math.lgamma(x + 1) for x in shape.tolist()], dtype=np.float64)
     log_g: Floats = (math.log(FEW_EVENTS_SHARE) + log_gamma) / shape
@@ -121,11 +126,12 @@ def gamma_quantile(shape: Floats) -> Floats:
 def success_rates(judged: Floats, successes: Floats) -> Floats:
     """Return the success rate of each bin, (n, 10), shrunk towards the overall rate (certainty.md §4b, "ece").
 
-    The overall rate o has two more successes and two more failures (Agresti and Coull 1998, The American Statistician
-    52, 119–126). Each bin has its share of these four trials, and two more trials with the rate o.
+    The overall rate o is computed with two added successes and two added failures (Agresti and Coull 1998, The American
+    Statistician 52, 119–126). The rate of a bin is computed with its share of these four added trials, and with two
+    more added trials that have the rate o.
 
-    :param judged: (n, 10) judged traces by bin.
-    :param successes: (n, 10) their successes.
+    :param judged: (n, 10) numbers of judged traces by bin.
+    :param successes: (n, 10) numbers of successes among the judged traces, by bin.
     """
     total = np.sum(judged, axis=-1, keepdims=True)
     share = ratio(judged, total)
@@ -139,12 +145,12 @@ def calibration_bounds(
 ) -> TwoCentred:
     """Compute confidence bounds of ECE (certainty.md §3, "ece").
 
-    The gap of a bin is taken as normal. ECE is the sum of absolute gaps. Noise makes absolute gaps larger, and both
-    centres correct this.
+    The gap of a bin is assumed to be normally distributed. ECE is the sum of the absolute gaps of all bins. Noise makes
+    absolute gaps larger, and the centres of both sides correct this.
 
-    :param judged: (n, 10) judged traces by bin.
-    :param confidence: (n, 10) their sums of confidence.
-    :param successes: (n, 10) their successes.
+    :param judged: (n, 10) numbers of judged traces by bin.
+    :param confidence: (n, 10) sums of the confidence of the judged traces, by bin.
+    :param successes: (n, 10) numbers of successes among the judged traces, by bin.
     :param effect: (n,) design effect of calibration.
     :returns: bounds of ECE; 0 where no trace was judged. The bounds are not limited to [0, 1].
     """
@@ -165,17 +171,18 @@ def calibration_bounds(
 
 
 class Divergence(NamedTuple):
-    """KL divergences of the three metrics and their moments, (n, 3) each; 0 where a metric is not measurable."""
+    """KL divergences of the three metrics, with their bias and variance; (n, 3) each, 0 where a metric is not
+    measurable."""
 
     measured: Booleans
     kl: Floats
     """KL in nats, with pseudo-counts, as the score uses it."""
     excess: Floats
-    """Expected contribution of sampling to KL: t1/(2 n_h)."""
+    """Expected contribution of sampling to KL."""
     null_variance: Floats
     """Variance of KL without drift."""
     slope_variance: Floats
-    """(t2/t1) times the variance that drift adds, about proportional to KL."""
+    """Variance that drift adds to KL, including the design effect; about proportional to KL."""
     slope_limit: Floats
     """Limit of ``slope_variance``/KL for small KL."""
 
@@ -183,7 +190,7 @@ class Divergence(NamedTuple):
 def divergence(
     recent: Floats, baseline: Floats, effect: HistogramEffect, pseudo_count: float, min_sample: int
 ) -> Divergence:
-    """Compute KL divergences of the metrics' histograms with their moments (certainty.md §3, "delta_drift").
+    """Compute KL divergences of the metrics' histograms, with their bias and variance (certainty.md §3, "delta_drift").
 
     Without drift, 2 n_h · KL is a weighted sum of chi-squares, where n_h = 1/(1/n_recent + 1/n_baseline). The weights
     are the eigenvalues of the design-effect matrix (Rao and Scott 1981, JASA 76, 221–230). The variance that drift adds
@@ -191,9 +198,9 @@ def divergence(
 
     :param recent: (n, 3, 10) counts in the window.
     :param baseline: (n, 3, 10) counts in the baseline.
-    :param effect: (n, 3) moments of the design-effect matrices.
+    :param effect: (n, 3) design effects of the histograms.
     :param pseudo_count: α of :func:`ciris_scoring.statistics.resilience.smoothed`.
-    :param min_sample: number of values in each window from which a metric is measurable.
+    :param min_sample: smallest number of values in the window, and in the baseline, of a measurable metric.
     """
     n_recent, n_baseline = np.sum(recent, axis=-1), np.sum(baseline, axis=-1)
     measured: Booleans = np.minimum(n_recent, n_baseline) >= max(min_sample, 1)
@@ -222,11 +229,11 @@ def drift_bounds(metrics: Divergence, level: Level) -> TwoCentred:
     """Compute confidence bounds of δ_drift from the sum of the metrics' divergences, by inverting a score test.
 
     The variance of the sum is the variance without drift, plus ``slope`` times the sum. Like Wilson's, the test uses
-    the variance at the bound, so the bounds solve a quadratic equation. δ averages 1 − exp(−KL) over the metrics, which
-    is less than 1 − exp(−mean KL) where the metrics differ. The ratio of the two is taken at the centre (certainty.md
-    §3, "delta_drift").
+    the variance at the bound, so the bounds solve a quadratic equation. δ_drift is the mean of 1 − exp(−KL) over the
+    metrics, which is less than 1 − exp(−mean KL) if the metrics differ. Their quotient at the centre is used for the
+    bounds too (certainty.md §3, "delta_drift").
 
-    :param metrics: (n, 3), of :func:`divergence`.
+    :param metrics: (n, 3) divergences, from :func:`divergence`.
     :returns: bounds of δ_drift; 0 where no metric is measurable. The bounds are not limited to [0, 1].
     """
     some = np.maximum(np.count_nonzero(metrics.measured, axis=-1), 1.0)
@@ -266,12 +273,13 @@ def drift_bounds(metrics: Divergence, level: Level) -> TwoCentred:
 
 
 def recovery_bounds(mttr_hours: Floats, n_episodes: Floats, episode_cv: Floats, level: Level) -> Bounds:
-    """Compute confidence bounds of MTTR, the mean of n log-normal durations with the fleet's coefficient of variation.
+    """Compute confidence bounds of the mean time to recovery.
 
-    The mean is taken as log-normal with the same two moments (Fenton 1960, IRE Transactions on Communications Systems
-    8, 57–67). The formula is in certainty.md §3, "mttr_hours".
+    Durations of episodes are taken as log-normal with the fleet's coefficient of variation. Their mean is taken as
+    log-normal with the mean and the variance of a mean of so many durations (Fenton 1960, IRE Transactions on
+    Communications Systems 8, 57–67). The formula is in certainty.md §3, "mttr_hours".
 
-    :param mttr_hours: (n,) hours; 0 without an episode, where both bounds are 0.
+    :param mttr_hours: (n,) mean time to recovery in hours. Without an episode it is 0, and both bounds are 0.
     :param n_episodes: (n,) number of episodes in ``mttr_hours``.
     :param episode_cv: (n,) the fleet's coefficient of variation of durations.
     """

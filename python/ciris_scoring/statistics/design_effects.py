@@ -1,13 +1,14 @@
 """Design effects: the variance of a rate over that of independent traces (Kish 1965, Survey Sampling, page 258).
 
-An agent's own days say little about its design effect: 7 + 23 days give a ratio with a standard error of 0.27. So the
-agent's own ratio is shrunk towards 1 + (n̄ − 1) · icc, Kish's design effect of clusters. icc is the fleet's correlation
-within days, and n̄ the agent's number of traces per day (certainty.md §3, "Design effect"). The weight of the
-own value is the inverse of its variance, and that of the fleet's value is fixed, like the prior degrees of freedom of a
-moderated variance (Smyth 2004, Statistical Applications in Genetics and Molecular Biology 3, article 3).
+An agent's days say little about its design effect: over 7 + 23 days, the ratio of observed to expected variation has a
+standard error of 0.27. So this ratio is shrunk towards 1 + (n̄ − 1) · icc, Kish's design effect of clusters. icc is the
+fleet's correlation of traces within a day, and n̄ the agent's number of traces per day (certainty.md §3, "Design
+effect"). The weight of the agent's ratio is the inverse of its variance. The weight of the fleet's value is fixed, like
+the prior degrees of freedom of a moderated variance (Smyth 2004, Statistical Applications in Genetics and Molecular
+Biology 3, article 3).
 
 The constants were set by simulation, so that 95 % intervals contain the truth as often as docs/measuring.md
-("Intervals") says. ``make bench BENCH='coverage --part intervals'`` repeats it.
+("Intervals") says. ``make bench BENCH='coverage --part intervals'`` repeats the simulation.
 """
 
 from typing import NamedTuple
@@ -18,21 +19,23 @@ from ciris_scoring.statistics.inputs import Floats, Integers, Places
 from ciris_scoring.statistics.residuals import EFFECTS, Residuals, ratio
 
 FLEET_WEIGHT = 10.0
-"""Weight of the fleet's value. For the design effects of rates and calibration it is an inverse variance
-(:func:`own_weight`; certainty.md §3). For the steady score, changes and durations of episodes it is in degrees of
-freedom (certainty.md §4 and §4b)."""
+"""Weight of the fleet's value when an agent's value is shrunk towards it. For the design effects of rates and
+calibration, the weight is an inverse variance (:func:`own_weight`; certainty.md §3). For the steady score, changes and
+durations of episodes, it is in degrees of freedom (certainty.md §4 and §4b)."""
 
 FLEET_WEIGHT_HISTOGRAM = 4.0
-"""Weight of the fleet's value for histograms, in degrees of freedom. Set by simulation."""
+"""Weight of the fleet's design effect when that of an agent's histogram is shrunk towards it, in degrees of freedom.
+Set by simulation."""
 
 LEAST_EFFECT: Floats = np.array([0.1 if effect == "i_coverage" else 1.0 for effect in EFFECTS])
-"""Smallest design effect (certainty.md §3). Coverage counts ten fields per trace: if they were independent, its
-variance would be 0.1 of that of one event per trace."""
+"""Smallest design effect of each quantity in ``EFFECTS`` (certainty.md §3). Coverage counts ten fields per trace. If
+the fields were independent, the variance of coverage would be a tenth of the variance with one event per trace."""
 
 ICC_RANGE = (-0.05, 0.15)
-"""Range of the fleet's correlation within days. Set by simulation."""
+"""Smallest and largest value of the fleet's correlation of traces within a day. Set by simulation."""
 ICC_RANGE_OF_AN_AGENT = (-0.1, 1.0)
-"""Range of a single agent's correlation within days, before averaging. Set by simulation."""
+"""Smallest and largest correlation of one agent's traces within a day that enters the fleet's mean. Set by simulation.
+"""
 
 EPISODE_CV = 1.8
 """Prior of the fleet's coefficient of variation of episode durations (certainty.md §3), with the weight
@@ -43,15 +46,16 @@ MIN_EPISODES = 3
 variation. The value is a choice; docs/measuring.md was measured with it."""
 
 MOST_LOG_VARIANCE = 9.0
-"""Largest variance of the logarithms of durations. A choice that keeps the coefficient of variation at √(e⁹ − 1) = 90
-or less."""
+"""Largest variance of the logarithms of durations of episodes. It limits the coefficient of variation to √(e⁹ − 1) =
+90. The value is a choice."""
 
 MOST_EPISODES = 1_000.0
-"""Largest number of episodes of one agent that count, a choice so that no agent decides for the fleet."""
+"""Largest number of episodes that count for one agent, so that no single agent decides the fleet's value. The number is
+a choice."""
 
 UNIT, UNIT_EPISODES = 2.0**-36, 2.0**-30
-"""Units of the sums for correlations and for episodes. Sums are integers, so a result does not depend on the order of
-agents and their division into chunks."""
+"""Size of an integer unit in the sums of correlations, and in the sums of episodes. Sums are integers, so a result does
+not depend on the order of agents or on their division into chunks."""
 
 
 class FleetSums(NamedTuple):
@@ -82,10 +86,10 @@ def empty_fleet_sums(n_windows: int, n_periods: int) -> FleetSums:
 
 
 def own_weight(residuals: Residuals) -> Floats:
-    """Return the weight of an agent's own ratio, 1 / (2/degrees of freedom + 1/expected); 0 without information.
+    """Return the weight of an agent's ratio of observed to expected variation; 0 without information.
 
-    The weight is the inverse of the ratio's approximate variance. This has two terms: 2/degrees of freedom, as for any
-    sample variance, and 1/expected, for the excess kurtosis of Poisson counts.
+    The weight is the inverse of the ratio's approximate variance. The variance has two terms: 2/degrees of freedom, as
+    for any sample variance, and 1/expected, for the excess kurtosis of Poisson counts.
 
     :param residuals: (n, q) residuals; the weights have the same shape.
     """
@@ -96,7 +100,7 @@ def own_weight(residuals: Residuals) -> Floats:
 
 
 def add_correlations(sums: FleetSums, rows: Places, residuals: Residuals) -> None:
-    """Add the rows' correlations within days to the fleet's sums, in place.
+    """Add the correlations of traces within a day, of n rows, to the fleet's sums, in place.
 
     :param rows: agent, as-of and window of the n rows.
     :param residuals: (n, 11), in the order of ``EFFECTS``.
@@ -111,14 +115,14 @@ def add_correlations(sums: FleetSums, rows: Places, residuals: Residuals) -> Non
 def add_episodes(
     sums: FleetSums, rows: Places, n: Floats, log_hours: Floats, log_hours_squared: Floats
 ) -> None:
-    """Add the variation of the rows' durations of episodes to the fleet's sums, in place.
+    """Add the variation of the durations of episodes, of n rows, to the fleet's sums, in place.
 
     The variation is the variance of the logarithms within agents, which is unbiased however few episodes an agent has.
     The sample coefficient of variation of three episodes would be too small by half.
 
     :param rows: agent, as-of and window of the n rows.
-    :param n: (n,) episodes recovered in window and baseline.
-    :param log_hours: (n,) sums of the logarithms of their durations.
+    :param n: (n,) numbers of episodes that ended in the window or the baseline.
+    :param log_hours: (n,) sums of the logarithms of these episodes' durations in hours.
     :param log_hours_squared: (n,) sums of the squares of these logarithms.
     """
     usable = n >= MIN_EPISODES
@@ -142,11 +146,12 @@ def fleet_values(sums: FleetSums) -> FleetValues:
 
 
 def design_effects(residuals: Residuals, icc: Floats) -> Floats:
-    """Compute design effects of rates and calibration: the agent's own ratio, shrunk towards the fleet's.
+    """Compute design effects of rates and calibration: the agent's ratio of observed to expected variation, shrunk
+    towards the fleet's design effect.
 
-    :param residuals: (n, q), the first q of ``EFFECTS``.
-    :param icc: (n, q), the fleet's correlation at each row's window and as-of.
-    :returns: (n, q), at least ``LEAST_EFFECT``.
+    :param residuals: (n, q) variation between days, of the first q quantities of ``EFFECTS``.
+    :param icc: (n, q) the fleet's correlation at each row's window and as-of.
+    :returns: (n, q) design effects, at least ``LEAST_EFFECT``.
     """
     width = residuals.observed.shape[1]
     weight = own_weight(residuals)
@@ -158,7 +163,8 @@ def design_effects(residuals: Residuals, icc: Floats) -> Floats:
 def fleet_effect(residuals: Residuals, icc: Floats) -> Floats:
     """Return the design effect that the fleet's correlation implies, at least the smallest of ``LEAST_EFFECT``.
 
-    :param icc: (n, q), the fleet's correlation at each row's window and as-of; the result has the same shape.
+    :param residuals: (n, q) variation between days, for its mean number of traces per day.
+    :param icc: (n, q) the fleet's correlation at each row's window and as-of; the result has the same shape.
     """
     result: Floats = np.maximum(LEAST_EFFECT.min(), 1 + (residuals.mean_per_day - 1) * icc)
     return result
@@ -178,17 +184,18 @@ class HistogramEffect(NamedTuple):
 def histogram_effect(
     residuals: Residuals, trace: Floats, squared_trace: Floats, free_bins: Floats, icc: Floats
 ) -> HistogramEffect:
-    """Compute the moments of the design-effect matrices V, shrunk towards the fleet's.
+    """Compute tr V and tr V² of the design-effect matrix V of each histogram, shrunk towards the fleet's.
 
-    The agent's own V is a sample covariance with ν degrees of freedom. Chance inflates its tr V² to (1 + 1/ν) tr V² +
+    The agent's V is a sample covariance with ν degrees of freedom. Chance inflates its tr V² to (1 + 1/ν) tr V² +
     (tr V)²/ν. The estimator of Bai and Saranadasa (1996, Statistica Sinica 6, 311–329) corrects this. V is shrunk as a
-    whole, towards the multinomial covariance (I − √p √pᵀ) times the fleet's design effect.
+    whole, towards the multinomial covariance (I − √p √pᵀ) times the fleet's design effect, where p are the shares of
+    the bins.
 
     :param residuals: (n, 3) residuals of the histograms, in the order of ``METRICS``.
     :param trace: (n, 3) the agent's own tr V.
     :param squared_trace: (n, 3) the agent's own tr V².
-    :param free_bins: (n, 3) bins used by window or baseline, less 1.
-    :param icc: (n, 3) the fleet's correlations.
+    :param free_bins: (n, 3) number of bins that the window or the baseline uses, less 1.
+    :param icc: (n, 3) the fleet's correlations of traces within a day.
     """
     degrees = np.where(residuals.expected > 0, residuals.degrees, 0.0)
     own = residuals.observed / np.where(degrees > 0, residuals.expected, 1.0)

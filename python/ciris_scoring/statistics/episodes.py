@@ -1,8 +1,8 @@
 """Find when an agent's fragile episodes or deferrals became worse, for the alert ``episode`` (certainty.md §4).
 
-The events of the last 4, 7, 14, 28 and 42 days are each compared with the events of up to 90 days before. They are
-compared by signed roots of likelihood ratios, which are about standard normal if nothing has changed. Durations are
-compared by their logarithms, so that one long episode does not decide. certainty.md §4, "episode", defines all
+The events of the last 4, 7, 14, 28 and 42 days are each compared with the events of up to 90 days before these days. A
+comparison is the signed root of a likelihood ratio, which is about standard normal if nothing has changed. Durations
+are compared by their logarithms, so that one long episode does not decide. certainty.md §4, "episode", defines all
 constants. Their values are choices; docs/measuring.md, "Alarms", was measured with them.
 """
 
@@ -28,34 +28,35 @@ RECENT_WINDOWS, BASE_DAYS = (4, 7, 14, 28, 42), 90
 LEAST_EPISODES = 2
 """Smallest number of episodes in a recent window for ``more_often`` (certainty.md §4)."""
 WORSE_BEFORE, DEFERRALS_BEFORE = 0.25, 0.5
-"""Loss and number of deferrals that are added to the deferrals before the window, because few deferrals say little
-(certainty.md §4)."""
+"""Lost value, and number, of deferrals that are added as a prior to the deferrals before the recent window, because few
+deferrals say little (certainty.md §4)."""
 
 KINDS = ("longer", "more_often", "judged_worse")
-"""Ways in which events can be worse, in the order in which equal values are preferred."""
+"""Ways in which events can be worse. If several have the same ``z``, the first of them is reported."""
 
 
 class EventChange(NamedTuple):
     """The most significant change for the worse of n pairs of an agent and an as-of; (n,) each."""
 
     z: Floats
-    """Signed root of the likelihood ratio of the change; 0 without events."""
+    """Signed root of the likelihood ratio of the change; 0 if nothing is worse."""
     kind: Integers
     """Index of ``KINDS``."""
     days: Integers
     """Length in days of the recent window with the change."""
     now: Floats
-    """Typical hours of an episode (exp of the mean logarithm), number of episodes, or mean value of deferrals; NaN if
-    nothing is worse."""
+    """Value in the recent window, by ``kind``: typical hours of an episode (exp of the mean logarithm), number of
+    episodes, or mean value of deferrals; NaN if nothing is worse."""
     before: Floats
-    """The same value for the days before the window. A number of episodes is scaled to the window's days."""
+    """Value as in ``now``, in the days before the recent window. A number of episodes is scaled to the window's days.
+    """
 
 
 def event_changes(events: Events, present: Present, periods_per_day: int) -> EventChange:
     """Find the most significant change for the worse of episodes or deferrals of each pair of ``present``.
 
-    :param events: episodes that ended, and deferrals whose outcome became known, in the last 132 days before any as-of,
-        or later.
+    :param events: all episodes that ended, and deferrals whose outcome became known, from 132 days before the first
+        as-of on.
     :param periods_per_day: 1 or 24.
     """
     n_windows = len(RECENT_WINDOWS)

@@ -30,7 +30,8 @@ class Components(NamedTuple):
 def components(columns: Columns, parameters: Parameters) -> Components:
     """Compute the components of n rows (scoring.md §4 to §6).
 
-    :param columns: (n, ...) as returned by :func:`ciris_scoring.statistics.windows.window_columns`.
+    :param columns: sums and counts of each row, as returned by
+        :func:`ciris_scoring.statistics.windows.window_columns`.
     """
     n = columns["n_traces"]
     n_open, open_time = columns["n_open_episodes"], columns["open_microseconds"]

@@ -10,11 +10,11 @@ Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 
 METRICS = ("csdma_plausibility_score", "dsdma_domain_alignment", "coherence_level")
-"""The metrics whose histograms measure drift, in the order of the arrays (scoring.md §5)."""
+"""The metrics whose histograms measure drift, in the order of the metrics in all arrays (scoring.md §5)."""
 
 LEAST_HOURS = 0.01
-"""Shortest duration of an episode in hours. Shorter durations count as this number (certainty.md §4 and §4b): otherwise
-a difference of one second between very short episodes would be a large variation of the logarithms."""
+"""Shortest duration of an episode in hours. Shorter durations count as 0.01 hours (certainty.md §4 and §4b). Otherwise
+a difference of one second between very short episodes would be a large difference of logarithms."""
 
 LEAST_LOG_HOURS = float(np.log(LEAST_HOURS))
 """Natural logarithm of ``LEAST_HOURS``."""
@@ -23,9 +23,9 @@ LEAST_LOG_HOURS = float(np.log(LEAST_HOURS))
 class PeriodSums(NamedTuple):
     """Sums per agent and scoring period (a UTC day or hour); 0 in a period without traces.
 
-    Shapes begin with (agents, periods). Periods are consecutive. The first one begins at the longest lookback horizon
-    before the first scored as-of, or is the first period with traces. Earlier periods count as empty. Fields have the
-    names of ``int_agent_periods`` unless they say otherwise.
+    The first axes of every array are agents and periods. Periods are consecutive. The first period begins at the
+    longest lookback horizon before the first scored as-of, or is the first period with traces. Earlier periods count as
+    empty. Fields have the names of columns of ``int_agent_periods``, unless their text names another source.
     """
 
     n_traces: Integers
@@ -53,9 +53,10 @@ class PeriodSums(NamedTuple):
     n_recoveries: Integers
     """Number of fragile episodes that ended in the period (from ``int_agent_events``)."""
     log_recovery_hours: Floats
-    """Sum of the natural logarithms of the hours of these episodes, each at least ``LEAST_LOG_HOURS``."""
+    """Sum of the natural logarithms of the durations in hours of the fragile episodes that ended in the period. Each
+    logarithm is at least ``LEAST_LOG_HOURS``."""
     log_recovery_hours_squared: Floats
-    """Sum of the squares of the logarithms."""
+    """Sum of the squares of the logarithms that ``log_recovery_hours`` adds."""
 
 
 class Places(NamedTuple):
@@ -63,9 +64,9 @@ class Places(NamedTuple):
 
     agent: Integers
     as_of: Integers
-    """The as-of, as the number of array periods before it."""
+    """Number of periods in the arrays before the as-of."""
     window: Integers
-    """Index into the windows."""
+    """Index of the window in the list of windows."""
 
 
 class Rows(NamedTuple):
@@ -102,7 +103,7 @@ class Parameters(NamedTuple):
     """The published parameters that the statistics use, with the names of ``int_scoring_parameters``.
 
     docs/configuration.md gives meaning, unit and range of each; scoring.md has the formulas. Benchmarks, which have no
-    database, use the defaults. A test checks that they are those of the macros.
+    database, use the defaults. A test checks that the defaults equal those of the macros.
     """
 
     lambda_c: float = 5.0
@@ -142,8 +143,8 @@ METHOD_VERSION = 5
 not part of ``parameter_set_id``, because the score does not depend on it."""
 
 SCORE_LEVEL = Level(1.645, 1.96)
-"""Level of the component bounds that are combined into the score's interval (certainty.md §3). A loss is at least 0, so
-the worse side of a combined interval needs a smaller quantile to cover the truth in 95 % of cases."""
+"""Level of the component bounds that are combined into the score's interval (certainty.md §3). Losses are bounded below
+by 0, so a smaller quantile suffices on the worse side of a combined interval to cover the truth in 95 % of cases."""
 
 PUBLISHED_LEVEL = Level(1.96, 1.96)
 """Level of the published bounds of components and factors: two-sided 95 % (certainty.md §3)."""

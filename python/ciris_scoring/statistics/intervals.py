@@ -19,9 +19,9 @@ A day is a period of 24 hours that ends at the as-of or a whole number of days b
 - Days without trials do not count. Degrees of freedom are the number of days less the number of means: one mean for the
   window and one for the baseline. A window or baseline in which only one outcome occurs says nothing about the
   variation between days, so its days do not count.
-- ``ece``: a day's residual is Σ_b (y_b − n_b p_b). With independent traces the expectation of its square is Σ_b p_b(1 −
-  p_b) n_b, less the share of the day in the mean. Clustering adds √(p_b(1 − p_b) p_c(1 − p_c)) per pair of traces in
-  bins b and c.
+- ``ece``: a day's residual is Σ_b (y_b − n_b p_b), where bin b has y_b successes in n_b judged traces of the day, and
+  the success rate p_b. With independent traces the expectation of the squared residual is Σ_b p_b(1 − p_b) n_b, less
+  the share of the day in the mean. Clustering adds √(p_b(1 − p_b) p_c(1 − p_c)) per pair of traces in bins b and c.
 - The centre of drift on the better side is not truncated at 0, so R may exceed norm(1) at this centre. That compensates
   the noise of the other components. The bounds of R are limited to norm(0) and norm(1), and the bounds of the score to
   norm(1).
@@ -92,18 +92,19 @@ from ciris_scoring.statistics.resilience import drift, norm, resilience_score
 from ciris_scoring.statistics.rolling import decayed_sum
 
 CHUNK_ROWS = 1_024
-"""Rows that are computed at a time. They fit a processor's cache; larger chunks took twice as long. The number does not
-change a result."""
+"""Number of rows that are computed at a time. They fit a processor's cache; larger chunks took twice as long. The
+number does not change a result."""
 
 CHUNK_AGENT_PERIODS = 15_000
-"""Agents × periods that are computed at a time: about 100 MB of running totals. The number does not change a result."""
+"""Largest number of agents times periods that are computed at a time: about 100 MB of running totals. The number does
+not change a result."""
 
 COMPONENTS = tuple(one.component for one in COMPONENT_ROWS if one.has_interval)
-"""The components that widen an interval, in the order of the arrays. ``rho_regression`` does not: it is taken as
-observed."""
+"""Components with confidence bounds, in the order of the components in (n, 11) arrays. ``rho_regression`` has none: its
+observed value is used as if it were exact."""
 
 GOOD_SHARES = tuple(one.component for one in COMPONENT_ROWS if one.is_rate and one.better == "higher")
-"""Rates whose published value is the share of good events."""
+"""Rates whose published value is the share of good events, such as ``i_chain``."""
 
 WORSE_SIDE_OF_ECE = 1.6
 """Factor by which the published worse side of ``ece`` is widened (certainty.md §3). Where gaps do not exceed their
@@ -123,26 +124,26 @@ def agents_per_chunk(n_periods: int) -> int:
 
 
 class Intervals(NamedTuple):
-    """Scores and confidence bounds of n rows. NaN is null. ``low`` ≤ value ≤ ``high`` wherever they are not null."""
+    """Scores and confidence bounds of n rows. NaN stands for null. ``low`` ≤ value ≤ ``high`` unless they are null."""
 
     capacity_score: Floats
     """(n,); null below ``min_traces``, as are its bounds."""
     capacity_score_low: Floats
     capacity_score_high: Floats
     factor: Floats
-    """(n, 5) in the order of ``marts.factors.FACTORS``."""
+    """(n, 5) values of the factors, in the order of ``marts.factors.FACTORS``."""
     factor_low: Floats
     factor_high: Floats
     component: Floats
-    """(n, 11) in the order of ``COMPONENTS``, in the unit of each component; neutral where unmeasured."""
+    """(n, 11) values of the components, in the order of ``COMPONENTS``, each in its unit; neutral where unmeasured."""
     component_low: Floats
     component_high: Floats
     design_effect: Floats
-    """(n, 11) variance over that of independent traces; null for ``mttr_hours``, ``q_deferral`` and unmeasured
-    components. For drift it is the mean over the metrics."""
+    """(n, 11) design effects, in the order of ``COMPONENTS``; null for ``mttr_hours``, ``q_deferral`` and unmeasured
+    components. The design effect of drift is the mean over the metrics."""
     interval_driver: NDArray[np.int64]
-    """(n,) index into ``COMPONENTS`` of the component that widens the interval most; −1 where none does, or without a
-    score."""
+    """(n,) index in ``COMPONENTS`` of the component that widens the interval most; −1 if no component widens it, or if
+    there is no score."""
     sigma: Floats
     """(n,) coherence state σ at the as-of (scoring.md §7). S averages σ/σ_max."""
     sigma_max: Floats
@@ -150,7 +151,7 @@ class Intervals(NamedTuple):
     s_score: Floats
     """(n,) S; null where unmeasured."""
     drift: Floats
-    """(n, 3) in the order of ``METRICS``; null where a metric is not measurable."""
+    """(n, 3) drift of each metric, in the order of ``METRICS``; null where a metric is not measurable."""
 
 
 class _ComponentBounds(NamedTuple):
@@ -173,13 +174,14 @@ def sum_fleet(
     periods_per_day: int = 1,
     others: FleetSums | None = None,
 ) -> FleetSums:
-    """First pass: compute the fleet's sums over a chunk of agents.
+    """Compute the fleet's sums over a chunk of agents, in the first pass over all chunks.
 
     :param sums: sums of the chunk's agents.
     :param rows: all scored rows of these agents.
     :param periods_per_day: 1 or 24.
-    :param others: sums over other agents, to which those of the chunk are added, in place. None stands for sums of 0.
-    :returns: ``others``, or new sums.
+    :param others: sums over the agents of earlier chunks, to which the sums of this chunk are added in place; None
+        without earlier chunks.
+    :returns: ``others``, or new sums if it is None.
     """
     fleet = others or empty_fleet_sums(len(windows), sums.n_traces.shape[1])
     totals = day_totals(sums, _first_period(rows, windows, periods_per_day), periods_per_day)
@@ -206,10 +208,10 @@ def compute_intervals(
     *,
     periods_per_day: int = 1,
 ) -> Intervals:
-    """Second pass: compute scores and confidence bounds of the rows of a chunk of agents (certainty.md §3).
+    """Compute scores and confidence bounds of the rows of a chunk of agents, in the second pass (certainty.md §3).
 
     :param sums: sums of the chunk's agents.
-    :param rows: n rows of these agents, in any order, which is also that of the result.
+    :param rows: n rows of these agents, in any order. The result has the same order.
     :param fleet: values of the fleet, from :func:`fleet_values`.
     :param periods_per_day: 1 or 24.
     """
@@ -244,14 +246,14 @@ def compute_intervals(
 
 
 def _chunks(rows: Rows | Places, window: int) -> Iterator[NDArray[np.intp]]:
-    """Yield the positions of the rows of a window, ``CHUNK_ROWS`` at a time; one empty chunk if there are none."""
+    """Yield the positions of the rows of a window, ``CHUNK_ROWS`` at a time. Without rows, yield one empty chunk."""
     positions = np.flatnonzero(rows.window == window)
     for first in range(0, len(positions) or 1, CHUNK_ROWS):
         yield positions[first : first + CHUNK_ROWS]
 
 
 def _first_period(rows: Rows | Places, windows: tuple[Window, ...], periods_per_day: int) -> int:
-    """Return the first period of any row's window or baseline."""
+    """Return the earliest period in the window or baseline of any row."""
     longest = max(window.window_days + window.baseline_days for window in windows)
     earliest = int(rows.as_of.min()) if len(rows.as_of) else 0
     return max(earliest - longest * periods_per_day, 0)
@@ -264,7 +266,7 @@ def _take(rows: Rows, positions: NDArray[np.intp] | Booleans) -> Rows:
 def _window_and_baseline(
     totals: DayTotals, rows: Rows | Places, window: Window, periods_per_day: int
 ) -> tuple[DaySums, DaySums]:
-    """Return sums over the window and over the baseline before it; all rows have the same window."""
+    """Return the sums over the window, and over the baseline, of n rows that all have the same window."""
     start = rows.as_of - window.window_days * periods_per_day
     return (
         totals.between(rows.agent, start, rows.as_of),
@@ -286,9 +288,10 @@ def _bounds(
 ) -> Intervals:
     """Compute scores and confidence bounds of n rows of ``window``.
 
-    :param replay: (n, 2): Σ t·failed/sampled and Σ t²/sampled over the window's periods, with t traces in a period.
+    :param replay: (n, 2): Σ t·f/s and Σ t²/s over the window's periods, for t traces in a period, of which s were
+        sampled for replay and f failed it.
     :param confidence: (n, 10) sums of confidence by bin.
-    :param icc: (n, 11) the fleet's correlations.
+    :param icc: (n, 11) the fleet's correlations of traces within a day, in the order of ``EFFECTS``.
     :param episode_cv: (n,) the fleet's coefficient of variation of durations.
     """
     events, n_trials = recent.rates[:, 0], recent.rates[:, 1]
@@ -450,8 +453,8 @@ def _columns(residuals: Residuals, columns: slice) -> Residuals:
 
 
 def _held(bounds: Bounds, value: Floats, unmeasured: Booleans) -> Bounds:
-    """Return the bounds; where a component is unmeasured, both bounds are its value, so that it does not widen an
-    interval."""
+    """Return the bounds, with both bounds of an unmeasured component replaced by its value, so that it does not widen
+    an interval."""
     return Bounds(np.where(unmeasured, value, bounds.lower), np.where(unmeasured, value, bounds.upper))
 
 
@@ -490,10 +493,10 @@ def _losses(bad: Floats, bounds: _ComponentBounds, rows: Rows, parameters: Param
 
 
 def _resilience_loss(drifted: TwoCentred, recovery: Bounds, rows: Rows, parameters: Parameters) -> Loss:
-    """Return the losses of R's two components, drift and time to recovery.
+    """Return the losses of the components of R with confidence bounds: drift and time to recovery.
 
-    Each component is set to its bound while the other component stays at its value. The loss at the centre is counted
-    as a loss of drift.
+    For the loss at its bound, each component is set to the bound while the other component stays at its value. The
+    loss of both components at the centre is counted as a loss of drift.
     """
 
     def loss_of_r(delta: Floats, hours: Floats) -> Floats:

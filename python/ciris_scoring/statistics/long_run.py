@@ -39,41 +39,45 @@ from ciris_scoring.statistics.windows import (
 )
 
 normal_shares = np.vectorize(normal_share, otypes=[np.float64])
-"""The function ``normal_share``, element by element."""
+"""Share of a standard normal distribution below z, for each z of an array (``normal_share``)."""
 
 TRACE_WINDOWS = (3, 7, 14, 28, 56, 90, 132)
 """Lengths in days of the nested windows of traces. The last is the lookback horizon of traces. With twelve windows, the
-error in the simulated year (docs/measuring.md, "A year") differed by less than 0.001."""
+error of the steady score in the simulated year (docs/measuring.md, "A year") changed by less than 0.001."""
 EVENT_WINDOWS = (7, 14, 28, 56, 112, 224, 364)
 """Lengths in days of the nested windows of episodes and deferrals. In the simulated year, the error of the steady score
-of 30 days was 0.055 with these windows, and 0.059 with a longest window of 132 days."""
+for the window of 30 days was 0.055 with these lengths, and 0.059 with lengths up to 132 days."""
 
 RATE_EVENTS, RATE_MEAN = 0.5, 0.02
-"""Prior of a rate: half an event (Jeffreys 1946, Proceedings of the Royal Society A 186, 453–461), mean 2 %. All
-priors are from certainty.md §4b. They are weak: with the fleet's means in place of theirs, the error of the simulated
-year changed by less than 0.001."""
+"""Prior of a rate: weight of half an event (Jeffreys 1946, Proceedings of the Royal Society A 186, 453–461), mean 2 %.
+certainty.md §4b defines all priors. Their influence is small: with the fleet's means as prior means, the error of the
+steady score in the simulated year changed by less than 0.001."""
 QUALITY_EVENTS, QUALITY_MEAN = 1.0, 0.2
-"""Prior of the loss of a deferral: one event, mean 0.2 (certainty.md §4b)."""
+"""Prior of the lost value of a deferral: weight of one event, mean 0.2 (certainty.md §4b)."""
 EVENT_WEIGHT, EPISODES_PER_DAY, DEFERRALS_PER_DAY = 0.5, 0.03, 0.3
-"""Prior of the frequencies: half an event, means of one episode a month and two deferrals a week (certainty.md §4b)."""
+"""Priors of the frequencies of episodes and deferrals: weight of half an event, means of one episode a month and two
+deferrals a week (certainty.md §4b)."""
 LOG_HOURS_MEAN, LOG_HOURS_VARIANCE = -1.0, 2.0
-"""Prior of the mean logarithm of the hours of an episode: about 20 minutes, with a 95 % range of 1.3 minutes to 6
-hours (certainty.md §4b)."""
+"""Prior of the mean logarithm of the hours of an episode. It stands for about 20 minutes, with a 95 % range from 1.3
+minutes to 6 hours (certainty.md §4b)."""
 GAP_MEAN, GAP_VARIANCE = 0.03, 0.01
-"""Prior of confidence minus success rate of a bin: 0.03 ± 0.1 (certainty.md §4b)."""
+"""Prior of confidence minus success rate of a bin: mean 0.03, standard deviation 0.1 (certainty.md §4b)."""
 SAME_MODE, MODE_PAIRS = 1.0, 4.0
-"""Prior of the share of episodes that repeat the previous episode's failure mode: one of four (certainty.md §4b)."""
+"""Prior of the share of episodes that repeat the previous episode's failure mode: one repetition in four episodes
+(certainty.md §4b)."""
 
 EFFECT_WINDOW = TRACE_WINDOWS.index(90)
-"""Position of the window over which the design effect is measured (certainty.md §4b, "Design effect")."""
+"""Index in ``TRACE_WINDOWS`` of the 90 days over which the design effect is measured (certainty.md §4b, "Design
+effect")."""
 SUCCESS_WINDOW, SHARE_WINDOW = TRACE_WINDOWS.index(56), TRACE_WINDOWS.index(14)
-"""Positions of the windows for ECE: for the success rates, from which the variance of gaps is computed, and for the
-shares of the bins (certainty.md §4b, "ece")."""
+"""Indices in ``TRACE_WINDOWS`` of two windows for ECE: 56 days for the success rates, from which the variance of gaps
+is computed, and 14 days for the shares of the bins (certainty.md §4b, "ece")."""
 LEAST_VARIANCE = 0.02
-"""Smallest variance of an outcome in a bin of confidence, that of success in 98 % or 2 % (certainty.md §4b, "ece")."""
+"""Smallest variance of an outcome in a bin of confidence: the variance at a success rate of 98 % or 2 % (certainty.md
+§4b, "ece")."""
 DAYS_PER_DEGREE = 1.5
-"""Pairs of neighbouring days per degree of freedom of their squared differences, for normal values (von Neumann 1941,
-Annals of Mathematical Statistics 12, 367–395)."""
+"""Number of pairs of neighbouring days whose squared differences give one degree of freedom, for normal values (von
+Neumann 1941, Annals of Mathematical Statistics 12, 367–395)."""
 VARIATION_UNITS = 2.0**40
 """Number of integer units that stand for a squared difference of 1 (certainty.md §4b, "Design effect")."""
 
@@ -100,7 +104,7 @@ class Present(NamedTuple):
 
     agent: Integers
     as_of: Integers
-    """The as-of, as the number of array periods before it."""
+    """Number of periods in the arrays before the as-of."""
     n_open: Integers
     """Number of open episodes, 0 or 1."""
     open_log_hours: Floats
@@ -112,25 +116,25 @@ class Present(NamedTuple):
 
 
 class Sides(NamedTuple):
-    """Sums of n pairs over recent days, and over the days before them, for alerts."""
+    """Sums over recent days, and over the days before them, of n pairs of an agent and an as-of, for alerts."""
 
     now: Floats
-    """(n, days, ...), by the number of recent days."""
+    """(n, days, ...) sums over the recent days, for each number of recent days."""
     before: Floats
-    """(n, days, ...), or (n, ...) if the days before are the same for every number of recent days."""
+    """(n, days, ...) sums over the days before, or (n, ...) if these are the same for every number of recent days."""
 
 
 class LongRun(NamedTuple):
-    """Steady score of n pairs for one length of window; (n,) each."""
+    """Steady score of n pairs of an agent and an as-of, for one length of window; (n,) each."""
 
     factors: Floats
     """(n, 5) C, I_int, R, I_inc and S."""
     q_deferral: Floats
-    """Expected quality of deferrals. A window without a deferral counts as 1."""
+    """Expected quality of deferrals in a window. The quality is 1 in a window without a deferral."""
     score: Floats
     """Steady score; 0 without a signal."""
     log_sd: Floats
-    """σ of the logarithm of the loss beyond the fixed cost of R; 0 if the score is 0."""
+    """Standard deviation of the logarithm of the loss beyond the fixed cost of R; 0 if the score is 0."""
     low: Floats
     high: Floats
     """Bounds of the 95 % interval of the score."""
@@ -152,14 +156,14 @@ def long_run(
     parameters: Parameters,
     periods_per_day: int,
 ) -> list[LongRun]:
-    """Estimate the steady score of the n pairs for each length of window (certainty.md §4b).
+    """Estimate the steady score of each pair in ``present``, for each length of window (certainty.md §4b).
 
     :param sums: sums of the agents over at least ``TRACE_WINDOWS[-1]`` days before each as-of, or over their history.
-    :param events: episodes that ended, and deferrals whose outcome became known, in the last ``EVENT_WINDOWS[-1]`` days
-        before any as-of, or later.
-    :param window_days: lengths W of the windows in days.
+    :param events: all episodes that ended, and deferrals whose outcome became known, from ``EVENT_WINDOWS[-1]`` days
+        before the first as-of on.
+    :param window_days: lengths of the windows in days.
     :param periods_per_day: 1 or 24.
-    :returns: one element for each length.
+    :returns: one :class:`LongRun` for each length.
     """
     bad, trials, unmeasured = _rate_sums(sums, present, parameters, periods_per_day)
     found = rates(bad, trials, RATE_EVENTS, RATE_MEAN, TRACE_WINDOWS)
@@ -193,7 +197,7 @@ def long_run(
 
 
 def _retained(mean: Floats, variance: Floats, recent: Floats) -> _Part:
-    """Return the loss of a share that is multiplied into the score as 1 − share."""
+    """Return the loss −ln(1 − share) of a share of bad events, from the mean and variance of the share."""
     kept = 1 - mean
     return _Part(0 - np.log(kept), variance / kept**2, recent)
 
@@ -210,7 +214,7 @@ def _together(
     no_signal: Booleans,
     parameters: Parameters,
 ) -> LongRun:
-    """Add the losses, and return factors, score and interval."""
+    """Add the losses of the components, and return the factors, the score and its interval."""
     identity, contradiction, unsafe, s, gap = always
     floor = parameters.integrity_floor
     most = -np.log(floor) if floor > 0 else np.inf
@@ -238,10 +242,10 @@ def _together(
 
 
 def nested(per_period: Integers, present: Present, windows: tuple[int, ...], periods_per_day: int) -> Floats:
-    """Return the sums over the last days before the as-of of each pair, (n, windows, ...).
+    """Return sums over windows that end at the as-of of each pair in ``present``, (n, windows, ...).
 
     :param per_period: (agents, periods, ...) counts.
-    :param windows: numbers of days.
+    :param windows: lengths of the windows in days.
     :param periods_per_day: 1 or 24.
     """
     as_of = present.as_of[:, None]
@@ -286,10 +290,10 @@ def design_effects(
 ) -> Floats:
     """Return the design effects of the rates and of successes over 90 days, (n, 8) (certainty.md §4b).
 
-    They are computed from differences of neighbouring days, so that a lasting change of a rate counts once.
+    Design effects are computed from differences of neighbouring days, so that a lasting change of a rate counts once.
 
-    :param agent: (n,) agents.
-    :param as_of: (n,) numbers of periods of ``sums`` before the as-of.
+    :param agent: (n,) indices of agents in ``sums``.
+    :param as_of: (n,) numbers of periods in ``sums`` before the as-of.
     :param icc: (n, 11) the fleet's correlations of the traces of a day, in the order of ``EFFECTS``.
     :param periods_per_day: 1 or 24.
     """
@@ -326,17 +330,18 @@ def effect_of_steps(squares: Floats, pairs: Floats | Integers, prior: Floats, va
 
     All arrays and the result have one shape.
 
-    :param squares: sums S of the squared differences, each weighted by n n′/(n + n′).
-    :param pairs: number m of pairs of neighbours.
-    :param prior: design effects with the weight of ``FLEET_WEIGHT`` degrees of freedom; the result where v is 0.
-    :param variance: variance v of an outcome.
+    :param squares: sums of the squared differences, each weighted by n n′/(n + n′) for neighbours with n and n′ trials.
+    :param pairs: numbers of pairs of neighbours.
+    :param prior: design effects with the weight of ``FLEET_WEIGHT`` degrees of freedom. They are the result if
+        ``variance`` is 0.
+    :param variance: variances of an outcome.
     """
     observed = squares / DAYS_PER_DEGREE + FLEET_WEIGHT * prior * variance
     return ratio(observed, (pairs / DAYS_PER_DEGREE + FLEET_WEIGHT) * variance, prior)
 
 
 def _calibration(sums: PeriodSums, present: Present, periods_per_day: int) -> _Part:
-    """Return the loss by ECE: the expectation of the absolute gaps of the bins, which are taken as normal."""
+    """Return the loss by ECE. The gap of each bin is taken as normal, and ECE is the expectation of absolute gaps."""
     per_period = np.concatenate(
         [sums.judged_by_bin, sums.successes_by_bin, confidence_in_units(sums)], axis=-1
     )
@@ -362,11 +367,12 @@ def _calibration(sums: PeriodSums, present: Present, periods_per_day: int) -> _P
 def _positions(
     agent: Integers, period: Integers, present: Present, days: tuple[int, ...], periods_per_day: int
 ) -> NDArray[np.intp]:
-    """Return for each pair the number of events before each time, (n, days).
+    """Return the position of the agent's first event at or after each time, (n, days), for each pair in ``present``.
 
     :param agent: (m,) agents of the events, which are ordered by agent and period.
     :param period: (m,) periods of the events.
     :param days: times in days before the as-of.
+    :returns: positions in ``agent``; without such an event, the position after the agent's earlier events.
     """
     ends = present.as_of[:, None] - np.array(days) * periods_per_day
     low = min(int(period.min(initial=0)), int(ends.min(initial=0)))
@@ -378,7 +384,7 @@ def _positions(
 
 
 def _sums_since(positions: NDArray[np.intp], amounts: Integers) -> Integers:
-    """Return the sums of the amounts from each position to the last one, (n, days)."""
+    """Return sums of the amounts from each position in a row until the row's last position (half-open), (n, days)."""
     total = np.concatenate([[0], np.cumsum(amounts)])
     result: Integers = total[positions[:, -1:]] - total[positions[:, :-1]]
     return result
@@ -389,23 +395,24 @@ class EpisodeSums(NamedTuple):
 
     n: Integers
     log_hours: Floats
-    """Sums of the natural logarithms of their durations in hours."""
+    """Sums of the natural logarithms of the episodes' durations in hours."""
     log_hours_squared: Floats
     repeats: Integers
-    """Number of episodes with the failure mode of the agent's previous episode, if the previous one ended in these days
-    too."""
+    """Number of episodes that have the failure mode of the agent's previous episode, if both episodes ended in these
+    days."""
 
 
 def episode_sums(
     episodes: FragileEpisodes, present: Present, days: tuple[int, ...], periods_per_day: int
 ) -> EpisodeSums:
-    """Return sums over the episodes that ended in each given number of days before the as-of of each pair.
+    """Return sums over the episodes that ended in each given number of days before the as-of of each pair. An open
+    episode does not count.
 
-    :param episodes: m episodes, those of an agent in the order of its traces.
-    :param days: numbers of days; the open episode does not count.
+    :param episodes: m episodes. The episodes of an agent are in the order of its traces.
+    :param days: numbers of days.
     """
     ended = episodes.ended()
-    order = np.lexsort((ended.recovered, ended.agent))  # stable, so the order of an agent's episodes stays
+    order = np.lexsort((ended.recovered, ended.agent))  # stable: ties keep the order of traces
     agent, recovered, mode = ended.agent[order], ended.recovered[order], ended.mode[order]
     hours = log_hours(ended.microseconds[order])
     again = np.zeros(len(agent) + 1, dtype=np.int64)
@@ -425,8 +432,8 @@ def episode_sums(
 def deferral_sums(
     deferrals: Deferrals, present: Present, days: tuple[int, ...], periods_per_day: int
 ) -> tuple[Integers, Floats]:
-    """Return number and value of the deferrals whose outcome became known in each given number of days before the
-    as-of, (n, days) each. Values are from 0 to 1 for a deferral."""
+    """Return the number, and the total value, of the deferrals whose outcome became known in each given number of days
+    before the as-of, (n, days) each. A deferral has a value from 0 to 1."""
     known = np.maximum(deferrals.created, deferrals.judged)
     order = np.lexsort((known, deferrals.agent))
     order = order[known[order] < NEVER]
@@ -438,10 +445,10 @@ def deferral_sums(
 def days_observed(
     first_period: Integers, present: Present, days: tuple[int, ...], periods_per_day: int
 ) -> Floats:
-    """Return how many of each given number of days before the as-of lie after the start of the period with the agent's
-    first trace, (n, days).
+    """Return the number of observed days in each given number of days before the as-of, (n, days). An agent is observed
+    from the start of the period with its first trace.
 
-    :param first_period: (agents,) that period; it may be negative.
+    :param first_period: (agents,) period of each agent's first trace; it may be negative.
     """
     age = (present.as_of - first_period[present.agent]) / periods_per_day
     return np.minimum(np.array(days, dtype=np.float64), age[:, None])
@@ -456,7 +463,7 @@ def variance_of_log_hours(
     All arrays are broadcast to the shape of the results.
 
     :param n: number of episodes.
-    :param log_hours: sum of the logarithms of their hours.
+    :param log_hours: sum of the logarithms of the episodes' hours.
     :param squares: sum of the squares of these logarithms.
     :param episode_cv: the fleet's coefficient of variation of durations.
     """
@@ -468,8 +475,8 @@ def variance_of_log_hours(
 def _episodes(
     events: Events, present: Present, periods_per_day: int
 ) -> tuple[Estimate, Estimate, Floats, Floats]:
-    """Return frequency, mean logarithm of hours, variance of the logarithms between episodes, and effective number of
-    failure modes."""
+    """Return the frequency of episodes, the mean logarithm of their hours, the variance of this logarithm between
+    episodes, and the effective number of failure modes."""
     found = episode_sums(events.episodes, present, EVENT_WINDOWS, periods_per_day)
     longest = found.n[:, -1].astype(np.float64)
     modes = (np.maximum(longest - 1, 0) + MODE_PAIRS) / (found.repeats[:, -1] + SAME_MODE)
@@ -494,8 +501,8 @@ def _episodes(
 
 
 def _deferrals(events: Events, present: Present, periods_per_day: int) -> tuple[Estimate, Estimate]:
-    """Return the frequency of judged deferrals, by the days on which their outcome became known, and their mean
-    loss."""
+    """Return the frequency of judged deferrals and their mean lost value. A deferral counts on the day on which its
+    outcome became known."""
     n, value = deferral_sums(events.deferrals, present, EVENT_WINDOWS, periods_per_day)
     days = days_observed(events.first_period, present, EVENT_WINDOWS, periods_per_day)
     return (
@@ -505,8 +512,8 @@ def _deferrals(events: Events, present: Present, periods_per_day: int) -> tuple[
 
 
 def _loss_of_deferrals(often: Estimate, lost: Estimate, window_days: int) -> _Part:
-    """Return the loss by deferrals. At λ judged deferrals per day, a window of W days has one or more with the
-    probability 1 − exp(−λW)."""
+    """Return the loss by deferrals. At λ judged deferrals per day, the probability that a window of W days has a judged
+    deferral is 1 − exp(−λW)."""
     none = np.exp(-window_days * often.mean)
     kept = 1 - (1 - none) * lost.mean
     variance = (window_days * none * lost.mean / kept) ** 2 * often.variance
@@ -520,7 +527,7 @@ def _loss_of_episodes(
     """Return −ln of the expected R and its variance, by three-point quadrature over frequency and mean logarithm of
     hours.
 
-    :param given_number: expected R by number of episodes, for each point of the mean logarithm.
+    :param given_number: expected R for each number of episodes, by quadrature point of the mean logarithm of hours.
     """
     of_frequency = np.sqrt(np.log1p(often.variance / often.mean**2))
 
