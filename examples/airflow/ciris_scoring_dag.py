@@ -28,6 +28,6 @@ ciris_scoring = DbtDag(
     ),
     # int_runs publishes only if the tests of all models have passed in this run.
     render_config=RenderConfig(test_behavior=TestBehavior.AFTER_EACH),
-    # All processes of a run share this text, also when Airflow starts one again.
+    # All processes of a run share this text, also when Airflow starts a process again.
     operator_args={"env": {"CIRIS_RUN": "{{ run_id }}"}, "append_env": True},
 )

@@ -8,7 +8,7 @@
   {{ return(found) }}
 {% endmacro %}
 
-{#- Select int_scoring_run and the nodes that depend on it from the given unique ids. -#}
+{#- Return those of the given unique ids that are int_scoring_run or depend on it. -#}
 {% macro that_follow_run(unique_ids) %}
   {%- set following = [] -%}
   {%- for unique_id in unique_ids if 'model.ciris_scoring.int_scoring_run' in with_ancestors([unique_id]) -%}

@@ -99,7 +99,7 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- Command that finishes an unfinished run, or makes the first run if there is none. -#}
+{#- Command that finishes an unfinished run, or makes the first run if there has been none. -#}
 {% macro command_of(last) %}
   {%- if last is none or not (last['is_full_refresh'] or last['backfill_first']) -%} {{ return('ciris-scoring run') }} {%- endif -%}
   {%- if last['is_full_refresh'] -%} {{ return('ciris-scoring run --full-refresh --allow-rescoring') }} {%- endif -%}

@@ -76,9 +76,9 @@
   {{ return(found) }}
 {% endmacro %}
 
-{#- Refuse sources that are not distributed by agent, and tables of earlier runs that are not distributed as this run
-    expects. A full refresh moves tables to a cluster, but not back: Citus cannot turn a view of a distributed table
-    into a view of a local table. -#}
+{#- Refuse sources, and tables of earlier runs, that are not distributed as this run expects. On a cluster,
+    covenant_traces must be distributed by agent, and other sources must be reference tables. A full refresh moves
+    tables to a cluster, but not back: Citus cannot turn a view of a distributed table into a view of a local table. -#}
 {% macro check_distribution() %}
   {%- set found = distributions_found() -%}
   {%- set variable = "variable ciris_distribution " ~ shown(setting('distribution')) -%}

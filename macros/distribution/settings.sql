@@ -1,6 +1,7 @@
-{#- Settings of a session on a cluster. enable_local_execution is off, because after the coordinator has read its own
-    copy of a reference table, it cannot create another one. propagate_set_commands makes Citus send each "set local" to
-    the workers. A "set local" must be a separate statement, because Citus sends the whole text that contains it. -#}
+{#- Settings of a session on a cluster. enable_local_execution is off, because otherwise the coordinator could not
+    create a reference table after it has read its copy of another reference table. propagate_set_commands makes Citus
+    send each "set local" to the workers. A "set local" must be a separate statement, because Citus sends the whole text
+    that contains it. -#}
 {% macro distribution_settings() %}
   {%- if is_distributed() %}
       set citus.enable_local_execution to 'off';

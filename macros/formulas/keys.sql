@@ -1,6 +1,6 @@
-{#- Key of one column for a row with a natural key of several columns: an MD5, with times as seconds since 1970.
-    `columns` are never null. In the columns `nullable`, '-' stands for null, and a text that begins with '-' gets
-    another '-' in front. -#}
+{#- Surrogate key for a row whose natural key has several columns: an MD5, with times as seconds since 1970. `columns`
+    are never null. In the columns `nullable`, '-' stands for null, and a text that begins with '-' gets another '-' in
+    front. -#}
 {% macro surrogate_key(columns, nullable=[]) -%}
   md5(concat_ws(
     '|'

@@ -1,6 +1,6 @@
-{#- Replay comparisons (scoring.md §4, I_replay). The result is true if the recorded value follows from its inputs. It
-    is false if it does not follow, or if an input has the wrong JSON type. It is null if an input is absent. The usual
-    case is tested first. -#}
+{#- Replay comparisons (scoring.md §4, I_replay). A comparison is true if the recorded value follows from its inputs. It
+    is false if the value does not follow, or if an input has the wrong JSON type. It is null if an input is absent. The
+    usual case is tested first. -#}
 
 {#- Whether a JSON value is absent: its key is missing, or it is null. -#}
 {% macro is_json_absent(value) -%}

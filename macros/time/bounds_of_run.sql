@@ -17,7 +17,7 @@
   {{ return(bounds_of_run().get('as_of', as_of())) }}
 {% endmacro %}
 
-{#- A column of int_scoring_run; -infinity for a model that is built from scratch. -#}
+{#- Value of a column of int_scoring_run; -infinity for a model that is built from scratch. -#}
 {% macro bound_of_run(column) %}
   {%- set bounds = bounds_of_run() -%}
   {%- set is_from_nothing = config.get('materialized') == 'replace_range' and not is_incremental() -%}

@@ -41,7 +41,7 @@ hours as (
 
 ),
 
--- kept_with is the distribution column of both tables. With it a cluster computes both parts of the union on the
+-- kept_with is the distribution column of the tables in both parts of the union, so a cluster computes them on the
 -- workers.
 traces as (
 

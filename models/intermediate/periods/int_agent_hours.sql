@@ -5,8 +5,8 @@
     pre_hook="{{ set_for_heavy_work() }}",
   )
 }}
-{#- Signals and mean coherence of an agent by UTC hour. Agents corroborate each other by the hour, whatever the scoring
-    period (scoring.md §7). Grain and key: agent and hour with a signal or a coherence level. -#}
+{#- Signals and mean coherence level of an agent by UTC hour. Agents corroborate each other by the hour, whatever the
+    scoring period (scoring.md §7). Grain and key: agent and hour with a signal or a coherence level. -#}
 with checks as (
 
     select
@@ -23,7 +23,8 @@ with checks as (
 
 ),
 
--- Not materialized, so that PostgreSQL can compute the sums of an agent and the sums of the fleet separately.
+-- This CTE is not materialized, so that PostgreSQL can compute the sums of an agent and the sums of the fleet
+-- separately.
 hours as not materialized (
 
     select
@@ -39,7 +40,7 @@ hours as not materialized (
 
 ),
 
--- Fleet sums, one row per hour. Materialized, so that they are computed once.
+-- Sums over all agents, one row per hour. This CTE is materialized, so that the sums are computed once.
 fleet_hours as materialized (
 
     select

@@ -1,8 +1,8 @@
 {{ config(materialized='replace_range') }}
 {#- Agents with a counted trace (scoring.md §1) and a permanent, unique label: the name of the first trace and the
-    beginning of the hash. If several agents have the same name and beginning, all but the first get the whole hash and
-    a number, as in "Link (4107c26fee8baae4 #2)". A hash can be any text, so "(" and "#" in it are replaced; otherwise
-    two labels could be equal. Grain and key: agent. No column is null. -#}
+    beginning of the hash. If several agents have the same name and the same beginning of the hash, all but the first
+    get the whole hash and a number, as in "Link (4107c26fee8baae4 #2)". A hash can be any text, so "(" and "#" in it
+    are replaced; otherwise two labels could be equal. Grain and key: agent. No column is null. -#}
 with first_traces as (
 
     select distinct on (agent_id_hash)
