@@ -36,7 +36,7 @@ def command(database: Database, *arguments: object, given: bytes | None = None) 
 
 
 def succeeded(result: Result) -> Result:
-    """Return the result of a command. Fail if its exit code is not 0."""
+    """Return the result of a command. Fail if the exit code of the command is not 0."""
     assert result.exit_code == 0, result.output
     return result
 

@@ -74,7 +74,7 @@ def compile_once(environment: Environment, source: object, *arguments: object) -
 COMPILED: dict[tuple, object] = {}
 COMPILE, Environment.compile = Environment.compile, compile_once
 
-# dbt writes the code of each node into two files, which takes a sixth of the time of a run. Hardly any test reads them.
+# dbt writes the code of each node into two files, which takes a sixth of a run's time. Tests hardly read these files.
 ParsedNode.write_node = lambda *_: None
 
 # When dbt parses, it reads each macro three times. dbt's cache of macros saves a third of the time of all tests.

@@ -64,7 +64,7 @@ def opened(project: Project, connections: int = 2, statement_timeout: float = 15
 
 
 def asking(database: Database, settings: Settings | None = None, **options: Any) -> TestClient:
-    """Return a test client of an API server that shares the database."""
+    """Return a test client of the API of a database."""
     return TestClient(create_app(database, settings or Settings()), base_url="http://localhost", **options)
 
 

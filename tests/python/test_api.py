@@ -110,7 +110,7 @@ def time_text(moment: datetime) -> str:
 
 
 def all_pages(client: TestClient, path: str, **parameters: Any) -> Iterator[dict[str, Any]]:
-    """Yield all pages of a list. The member `next` of a page leads to the following one."""
+    """Yield all pages of a list. The member `next` of a page leads to the next page."""
     page = get(client, path, **parameters)
     while True:
         yield page
@@ -832,7 +832,7 @@ def test_metrics_have_age_outcome_version_and_requests_by_route_and_status(serve
     assert found["http_request_seconds_sum"][(f"{SCORING}/alerts",)] > 0
 
 
-def test_metrics_omit_a_category_of_the_users_own(client, marts):
+def test_metrics_omit_categories_that_are_not_in_the_specification(client, marts):
     """The seed of categories can be edited, but the marts count only the specification's categories."""
     rename = "update dim_capacity_categories set category = 'excellent' where category = 'high_capacity'"
     with changed(marts, "dim_capacity_categories", rename):

@@ -47,7 +47,7 @@ class Consumer:
 
 @pytest.fixture(scope="module")
 def consumer(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consumer]:
-    """The project, scored as of FIRST by plain dbt in an empty database. dbt has no warnings."""
+    """The project, scored as of FIRST by plain dbt in an empty database. dbt must not warn."""
     folder = tmp_path_factory.mktemp("theirs") / "consumer"
     shutil.copytree(
         REPOSITORY / "integration_tests", folder, ignore=shutil.ignore_patterns("target", "dbt_packages")

@@ -45,7 +45,7 @@ def value(rng: random.Random, name: str) -> float:
 def next_state(rng: random.Random, state: dict[str, float]) -> dict[str, float]:
     """Return a random next state, in which most components are unchanged and some differ minimally.
 
-    Sometimes drift and relapse are exchanged. Then both change much, but R hardly changes.
+    Sometimes the values of drift and relapse are exchanged: both change much, but R hardly changes.
     """
     changed = dict(state)
     for name, old in state.items():

@@ -41,7 +41,7 @@ def test_backfill_equals_full_refresh_in_its_range_and_changes_no_other_score(da
         assert score_rows(connection) == before
 
         done = succeeded(backfill(database, FIRST, LAST, "--allow-rescoring"))
-        # Two steps check the traces before the range, one scores the range, and one checks the traces after it.
+        # Two steps check the traces before the range, one scores the range, and one checks later traces.
         assert ": 4 steps." in done.output
         after = score_rows(connection)
         score(database.profiles_dir, NEWEST, full_refresh=True)

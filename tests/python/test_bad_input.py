@@ -149,7 +149,7 @@ class Dbt:
     """Whether the exit code is 0."""
     said: str
     results: Any = None
-    """Results of the nodes; None if dbt stopped before the first one."""
+    """Results of the nodes; None if dbt stopped before the first node."""
 
 
 def refusal(result: Result | Dbt, exit_code: int | None = None) -> str:
@@ -196,7 +196,7 @@ def dbt(database: Database, *command: str, variables: Any = None) -> Dbt:
     if variables is not None and command[0] != "retry":
         options += ["--vars", json.dumps(variables)]
     with kept_parsed(database.profiles_dir, variables):
-        # Without the parsed project, dbt would parse, which takes longer than most of these tests.
+        # Without the parsed project, dbt would parse it again, which takes longer than most tests of this file.
         manifest = None if command[0] == "parse" else parsed(database, variables)
         # dbt keeps the selection of a command for the process, and a later dbt retry would use it.
         selected_resources.set_selected_resources([])

@@ -66,7 +66,7 @@ def test_locked_relations_name_the_session_in_the_way(restored: Database) -> Non
 
 
 def test_run_says_what_it_waits_for_and_lets_readers_pass(restored: Database) -> None:
-    """During the run, two sessions read all relations, also a view that has changed, and a third one locks a table."""
+    """During the run, two sessions read all relations, including a changed view, and a third session locks a table."""
     change_view(restored)
     restored.execute(f"update {SCHEMA}_intermediate.int_runs set state_digest = null")
     names = restored.execute(

@@ -17,7 +17,7 @@ from ciris_scoring.lab import data_folder
 
 @pytest.fixture
 def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A short path with the home and the temporary folder of a user who is not root."""
+    """Folder with a short path. It contains the home and the temporary folder of a user who is not root."""
     folder = data_folder.temporary("ciris-")
     monkeypatch.setattr(data_folder, "_server_is_another_user", lambda: False)
     monkeypatch.setenv("HOME", str(folder / "home"))

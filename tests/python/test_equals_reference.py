@@ -89,7 +89,7 @@ def wrong(
             " values ('a', 'infinity'), ('a', '-infinity')"
         )
         if period == "day":
-            # The only trace of this agent is years old, so it has scores only while a window contains the trace.
+            # The only trace of agent `lone` is years old, so the agent has scores only while a window contains it.
             connection.execute(
                 'insert into cirislens.covenant_traces (agent_id_hash, trace_id, "timestamp", idma_fragility_flag)'
                 " values ('lone', 'first', '2020-01-01Z', true)"

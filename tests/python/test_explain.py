@@ -145,7 +145,7 @@ def test_trace_costs_its_share_of_each_loss_component(project, marts, monkeypatc
 
 
 def test_since_lists_components_of_a_compared_as_of_and_factors_of_any_other(scored_sample, project, marts):
-    """fct_score_changes compares components with two earlier as-ofs only. For any other as-of, factors are compared."""
+    """fct_score_changes has changes by component since two earlier as-ofs. For other as-ofs, factors are compared."""
     explanation = explain(project, "Link", None, None, "2026-06-08")
     [window] = [row for row in explanation["comparisons"] if row["compared_with"] == "window"]
     for name in ("loss_components", "change"):

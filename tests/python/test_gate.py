@@ -17,7 +17,7 @@ EVIDENCE = (f"{SCHEMA}.fct_trace_checks", f"{SCHEMA}.fct_deferral_verdicts")
 
 @pytest.fixture(scope="module")
 def expected(small_fleet: Database) -> dict[str, str]:
-    """Fingerprints of the marts after two successful runs. The fleet is left scored up to the day before the last."""
+    """Fingerprints of the marts after two successful runs. The second run is undone afterwards."""
     database = small_fleet
     # Missing values give the last day red flags.
     database.execute(

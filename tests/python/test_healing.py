@@ -351,14 +351,14 @@ class Healing(RuleBasedStateMachine):
         self.is_sound = False
         if message := self.refused(command, *arguments, death=death, **variables):
             named = re.search(r"ciris-scoring run((?: --[\w-]+(?: \d[\dTZ:-]*| TIME)?)*)", message)
-            assert named, f"refused without a command: {message}"
+            assert named, f"the message of the refusal names no command: {message}"
             # A message with "--from TIME" recommends to omit --as-of, or to score earlier as-ofs again. This test omits
             # --as-of.
             options = [] if "TIME" in named[1] else shlex.split(named[1])
             if "--from" not in options:
                 options += ["--as-of", self.now.isoformat()]
             further = self.refused("run", *options)
-            assert not further, f"{message}\nThe command that it names is refused too: {further}"
+            assert not further, f"{message}\nThe command that the message names is refused, too: {further}"
         self.is_sound = True
         return bool(message)
 

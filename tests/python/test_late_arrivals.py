@@ -22,7 +22,7 @@ MOVED = [
 ONE_A_DAY = Case("late", [*traces(ago(44) + NOON, 44, every=DAY), *MOVED])
 LATE = Case("late", [row for days in (36, 20, 5, 4) for row in traces(ago(days) + NOON * 1.5)])
 """Traces that arrive after the first run. The restatement window begins 4 days before T, and late traces are counted in
-the 30 days before it. So two of the four traces are counted.
+the 30 days before this window. So two of the four traces are counted.
 """
 REVOKED = ago(10) + NOON * 1.5
 AS_OFS = [T - DAY, T]

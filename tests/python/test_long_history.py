@@ -43,7 +43,7 @@ def ages(period: timedelta) -> list[datetime]:
 
 
 @pytest.mark.parametrize("period", PERIODS)
-def test_years_equal_reference(system_postgres: Server, tmp_path: Path, period: str) -> None:
+def test_three_years_equal_reference(system_postgres: Server, tmp_path: Path, period: str) -> None:
     """The first run scores almost the whole history. The second run is an increment of three periods."""
     fleet = nasty_fleet(8, agents=1, days=DAYS, traces_per_day=2, start=FIRST)
     traces = fleet.pop("covenant_traces")

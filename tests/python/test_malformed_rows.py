@@ -66,7 +66,7 @@ JSON_VALUES = [
     *("null", "true", "false", "{}", "[]", "[null]", "[" * 400 + "]" * 400, '{"a":' * 400 + "1" + "}" * 400),
     *('{"": {"": null}}', '{"a": 1, "a": 2}', "[" + "0," * 20_000 + "0]"),
 ]
-# jsonb refuses these values.
+# JSON values that jsonb refuses.
 JSON_VALUES += ['"\\u0000"', '"\\ud83d"', "1e-16384", '"\\\\\\u0000"', "1e131072", "1" * 131_073]
 POOLS = {"timestamptz": TIMES, "numeric": NUMERICS, "double precision": FLOATS, "text": TEXTS}
 POOLS["boolean"] = ["true", "false"]
@@ -83,7 +83,7 @@ JSON_KEYS = {
 
 
 def malformed_value(rng: random.Random, column: str, kind: str) -> str:
-    """Return a value that a column of this type can store, in the format of COPY."""
+    """Return a value that a column of the given type can store, in the format of COPY."""
     if kind != "json":
         return rng.choice(POOLS[kind] + (ACTIONS if column == "selected_action" else []))
     keys = JSON_KEYS.get(column, ["a"])

@@ -11,7 +11,7 @@ from ciris_scoring.lab.embedded import Server
 from conftest import Database
 from test_bad_input import parsed
 
-# A trace has one row for each time at which later events of the trace were found.
+# Tables without a key. A trace has one row for each time at which later events of the trace were found.
 WITHOUT_KEY = {"stg_cirislens__incomplete_event_traces"}
 REPLACED_WHOLE = {
     # Tables that depend only on code, seeds and variables.

@@ -32,7 +32,7 @@ NO_UNIT_TESTS = ("--exclude-resource-type", "unit_test")
 def test_processes_that_share_a_run_publish_what_one_build_publishes(
     small_fleet: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A model is refused before the run has its as-of, and the publication before all tests have passed."""
+    """A model is refused until the run has an as-of. The publication is refused until all tests have passed."""
     expected = marts(small_fleet, without=RUN_TIMES)
     with small_fleet.connect() as connection:
         for layer in ("", "_staging", "_intermediate"):

@@ -46,7 +46,7 @@ def test_ties_equal_a_direct_count():
 
 
 NOTHING = {"fleet": 1, "window_days": 7, "baseline_days": 23.0, "n_traces": 50, "baseline_n_traces": 100}
-"""Default inputs of an agent, which raise no red flag. All other inputs are 0 by default."""
+"""Default inputs of an agent, which raise no red flag. Inputs without a default are 0."""
 
 
 def per_field(**counts: int) -> list[int]:

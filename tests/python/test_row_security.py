@@ -81,7 +81,7 @@ def faults(roles: Roles) -> list[str]:
 
 
 def test_check_refuses_sources_whose_rows_the_server_would_hide(roles: Roles) -> None:
-    """Each case changes another source table. In the end, the scoring role is exempt from policies."""
+    """Each case changes a different source table. In the end, the scoring role is exempt from policies."""
     tables = [f"cirislens.{name}" for name in SOURCE_TABLES]
 
     def filled(text: str, table: str) -> str:

@@ -143,14 +143,14 @@ class Expected:
         return self.connection.execute(query, values).fetchall()
 
     def _index(self, mart: str, columns: tuple[str, ...]) -> dict[tuple, list[Row]]:
-        """Return the rows of a mart by their values of the columns."""
+        """Return the rows of a mart by the values of the given columns."""
         index = defaultdict(list)
         for row in self.rows(mart):
             index[tuple(row[name] for name in columns)].append(row)
         return index
 
     def found(self, mart: str, key: Mapping[str, Any]) -> list[Row]:
-        """Return the rows that have the values of the key."""
+        """Return the rows of a mart whose columns have the values of a key."""
         return self.index(mart, tuple(key)).get(tuple(key.values()), [])
 
     def add_raised(self) -> None:

@@ -164,7 +164,7 @@ def test_unknown_names_are_found_wherever_a_root_project_sets_them():
 
 @pytest.mark.parametrize("name", ["scoring_period", "ciris_scoring_periods"])
 def test_a_misspelt_variable_of_a_root_project_is_refused(name):
-    """Otherwise the command would score with the default value. Other variables of the root project are accepted."""
+    """The command would ignore a misspelt variable and score with the default. Other unknown variables are accepted."""
     _check_names({"their_schema": "x", "as_of": "x"}, VARIABLES, {"as_of": None}, is_root=False)
     with pytest.raises(InputError, match="did you mean ciris_scoring_period"):
         _check_names({name: "hour"}, VARIABLES, {}, is_root=False)

@@ -428,7 +428,7 @@ class Deferral:
 
 
 class Fleet:
-    """The data of a run, from which rows at any period end are computed."""
+    """Cleaned data of a run, from which the expected rows of any as-of are computed."""
 
     def __init__(
         self,
@@ -445,7 +445,7 @@ class Fleet:
         self.run_end = floor(run_as_of, period)
         self.source = Source(traces, self.run_end)
         firsts = [found[0]["timestamp"] for found in self.source.traces.values()]
-        # Alerts compare the gaps of a window with those of the 90 days before it.
+        # Alerts compare the gaps of a window with the gaps of the 90 days before the window.
         memory = max(MEMORY_DAYS, *(one.days + max(one.baseline_days, 90) for one in windows))
         self.origin = floor(min(firsts, default=self.run_end), period) - memory * DAY
         self.n_periods = self.index(self.run_end)
@@ -457,11 +457,11 @@ class Fleet:
         self.deferrals = [self._deferral(row) for row in deferrals]
 
     def index(self, moment: datetime) -> int:
-        """Return the index of the period that begins at or before a time."""
+        """Return the index of the period that contains a time."""
         return (moment - self.origin) // self.period
 
     def has_as_of(self, agent: Agent, end: datetime) -> bool:
-        """scoring.md §1: as-ofs are the period ends from the agent's first trace up to the run's as-of."""
+        """scoring.md §1: return whether a period end is after the agent's first trace and not after the run's as-of."""
         return agent.times[0] < end <= self.run_end
 
     def is_registered(self, trace: Row) -> bool:

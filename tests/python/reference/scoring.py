@@ -17,7 +17,7 @@ COLUMNS = dict(zip(FACTORS, ("c_score", "i_int_score", "r_score", "i_inc_score",
 
 
 def norm(x: float, p: Mapping[str, Any]) -> float:
-    """scoring.md §5: sigmoid of R."""
+    """scoring.md §5: return the sigmoid function of R at x."""
     return 1 / (1 + math.exp(-p["norm_k"] * (x - p["norm_x0"])))
 
 
