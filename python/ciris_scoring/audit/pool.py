@@ -56,7 +56,7 @@ def _start(keys: Mapping[str, bytes]) -> None:
     global _verifier
     signal.signal(
         signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C reaches the main process too, which ends the workers
+    )  # Ctrl-C reaches the main process too, and that process ends the workers
     _verifier = Verifier(keys)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

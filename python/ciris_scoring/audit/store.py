@@ -90,7 +90,8 @@ class Written(NamedTuple):
     """Number of verified traces that replaced an unverified trace: one with the same id, time and agent, or a copy of
     the same decision."""
     rejected: list[Found]
-    """Traces that are not loaded, because the same id has another content, or the same decision has another id."""
+    """Traces that are not loaded, because the trace is loaded with another content, or its decision under another
+    id."""
     refused: list[Found]
     """Traces that are loaded as not verified, because the key belongs to another agent."""
 
@@ -320,7 +321,8 @@ class Store:
         return [Found(*row) for row in replays]
 
     def _write_verification(self) -> None:
-        """Write the result of each content. New contents are marked as loaded; `_conflicts` corrects the mark."""
+        """Write the verification result of each incoming content of a trace. New contents are marked as loaded;
+        `_conflicts` corrects the mark."""
         self._execute(
             """
             insert into {verification} as verification ({verified}, is_loaded)

@@ -21,7 +21,7 @@ from ciris_scoring.serve.explain import find_agent
 from ciris_scoring.serve.spreadsheet import json_text
 
 LONGEST_TEXT = 500
-"""Longest name and reason, in characters."""
+"""Maximum length of a name or a reason, in characters."""
 # To write rows, a role needs only the right `insert`. The identity column and the defaults need no other right.
 CREATE = """
 create table {table} (
@@ -40,7 +40,7 @@ create table {table} (
 comment on table {table} is
 'Acknowledgements of alerts and red flags, and their withdrawals. The newest row of an agent and a kind is in force.'
 """
-# Readers of the alerts get the right to read acknowledgements.
+# Roles that may read the alerts. They get the right to read the acknowledgements.
 READERS = """
 select distinct case rights.grantee when 0 then 'public' else quote_ident(rights.grantee::regrole::text) end
 from pg_class as c

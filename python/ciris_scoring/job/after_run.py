@@ -45,7 +45,7 @@ class AfterRun:
     @contextlib.contextmanager
     def summed_up(self) -> Iterator[None]:
         """Check the alert command, run the block, and then, even after an error, print the JSON summary and send the
-        news."""
+        message about the run."""
         try:
             self._check_command()
             yield

@@ -168,7 +168,7 @@ class _State(NamedTuple):
     longest_horizon: timedelta = timedelta()
     first: datetime | None = None
     last: datetime | None = None
-    """Last as-of of the backfill. None if the last run was not a backfill; the next two fields are then unused."""
+    """Last as-of of the backfill. None if the last run was not a backfill; `until` and `reached` are then unused."""
     until: datetime = datetime.max
     reached: datetime = datetime.max
 

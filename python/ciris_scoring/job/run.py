@@ -35,7 +35,8 @@ def run(
     allow_rescoring: bool,
     after_run: AfterRun | None = None,
 ) -> datetime:
-    """Score, then perform the actions of ``after_run``: by default, print the fleet table. Return the as-of."""
+    """Score the fleet, then perform the actions of ``after_run``: by default, print the fleet table. Return the
+    as-of."""
     after_run = after_run or AfterRun(RunRecord("full_refresh" if full_refresh else "run"))
     moment = resolve_as_of(project, as_of)
 

@@ -30,7 +30,7 @@ class Acknowledgement:
     action: str
     """acknowledge or withdraw."""
     severity: str | None
-    """Highest severity that was seen: critical, warning or red_flag. Null for a withdrawal."""
+    """Highest severity when the alert was acknowledged: critical, warning or red_flag. Null for a withdrawal."""
     seen_by: str
     reason: str | None
     until: date | None

@@ -62,9 +62,10 @@ class Raised:
     severity: Literal["critical", "warning", "red_flag"]
     """Severity at the last as-of."""
     since: datetime | None
-    """First of the consecutive as-ofs. None if the beginning is unknown, because it is the oldest as-of searched."""
+    """First of the consecutive as-ofs with the alert or red flag. None if the alert or red flag began at or before the
+    oldest as-of that was searched."""
     until: datetime
-    """Last of the consecutive as-ofs."""
+    """Last of the consecutive as-ofs with the alert or red flag."""
     seen: Acknowledgement | None = None
     """Acknowledgement that is in force, or None."""
 

@@ -141,7 +141,9 @@ class Acknowledgement(Described):
     agent_id_hash: Hash
     kind: str = Field(description="Kind of the alert, or name of the red flag.")
     action: Literal["acknowledge", "withdraw"] = Field(description="acknowledge or withdraw.")
-    severity: Severity | None = Field(description="Highest severity that was seen; null for a withdrawal.")
+    severity: Severity | None = Field(
+        description="Highest severity when it was acknowledged; null for a withdrawal."
+    )
     seen_by: str = Field(description="Name of the person.")
     reason: str | None = Field(description="Reason of the acknowledgement; null for a withdrawal.")
     until: date | None = Field(description="Last day (UTC) of the acknowledgement; null for a withdrawal.")
