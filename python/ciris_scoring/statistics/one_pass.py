@@ -1,4 +1,4 @@
-"""Compute the rows of the Python model ``int_windows`` from the periods of their agents.
+"""Compute the rows of the Python model ``int_windows`` from the sums per agent and period.
 
 Each block is processed in two passes over batches of agents. The first pass computes the fleet's sums, on which the
 confidence bounds of every agent depend. The second pass computes the rows.
@@ -60,7 +60,7 @@ def compute_windows(connection: Any, inputs: Mapping[str, str]) -> str:
     """Compute the rows of ``int_windows`` that the run rewrites.
 
     :param connection: dbt's connection, inside the transaction of the materialization.
-    :param inputs: relations by the fields of :class:`Relations`.
+    :param inputs: names of relations, by the fields of :class:`Relations`.
     :returns: the query that selects the computed rows.
     :raises StepError: a parameter is missing, or a sum is null or has the wrong length.
     """
@@ -86,7 +86,7 @@ def compute_windows(connection: Any, inputs: Mapping[str, str]) -> str:
 def _compute_block(session: Session, reader: BlockReader, first_number: int) -> dict[str, Numbers]:
     """Compute and write the rows of a block. If it has no agents, no rows are written.
 
-    :param first_number: number of the block's first agent among those of all blocks.
+    :param first_number: number of the block's first agent in the list of the agents of all blocks.
     :returns: types of the columns.
     """
     setting, n_agents, types = reader.setting, len(reader.agents), dict[str, Numbers]()
@@ -160,7 +160,8 @@ def _compute_rows(
 def _columns_of_pairs(
     chunk: Batch, events: Events, columns: Columns, fleet: FleetValues, setting: Setting
 ) -> Columns:
-    """Return the columns of the steady score and of changes. Rows of the same agent and as-of share them."""
+    """Return the columns of the steady score and of changes. They are computed once per pair of an agent and an as-of,
+    not once per window."""
     agent, as_of, window = chunk.places
     is_first = np.append(True, (agent[1:] != agent[:-1]) | (as_of[1:] != as_of[:-1]))[: len(agent)]
     first, pair = np.flatnonzero(is_first), np.cumsum(is_first) - 1
@@ -187,7 +188,8 @@ def _columns_of_pairs(
 
 
 def _chain_gap_z(chunk: Batch, columns: Columns, window_days: Integers, periods_per_day: int) -> Floats:
-    """Return by how many standard deviations the window has more gaps per trace than the ``GAP_DAYS`` before it."""
+    """Return how many standard deviations the gaps per trace of each window lie above those of the ``GAP_DAYS`` before
+    the window."""
     until = chunk.places.as_of - window_days * periods_per_day
     since = until - GAP_DAYS * periods_per_day
     n_gaps, n_traces = (

@@ -32,9 +32,9 @@ class RateComponents(NamedTuple):
 
 
 def rate_components(bounds: Intervals, parameters: Parameters) -> RateComponents:
-    """Compute the losses at the published components, with their standard deviations (certainty.md §4, "By window").
+    """Compute the loss of each rate component, with its standard deviations (certainty.md §4, "By window").
 
-    :param bounds: n rows, or arrays of any shape (...) in place of n.
+    :param bounds: intervals of n rows. The axis n may be replaced by axes of any shape (...).
     """
 
     def loss(part: str, value: Floats) -> Floats:

@@ -29,11 +29,12 @@ from ciris_scoring.statistics.windows import (
 )
 
 READ_AGENT_PERIODS = 120_000
-"""Agents × periods that are read at a time, about 350 MB at the peak. With fewer, more queries would be needed, and
-every query reads most pages of the table, because the rows of an agent are scattered over it."""
+"""Largest number of agents times periods that are read at a time: about 350 MB at the peak. A smaller number needs more
+queries, and every query reads most pages of ``int_agent_periods``, because the rows of an agent are scattered."""
 
 KEPT_BYTES = 250_000_000
-"""Bytes of sums that are kept between the two passes over a block. 10,000 agents with 134 days take about 250 MB."""
+"""Largest size, in bytes, of the sums that are kept between the two passes over a block. The sums of 10,000 agents over
+134 days take about 250 MB."""
 
 COUNT = Numbers("int4")
 
@@ -74,19 +75,19 @@ NEWEST_FIRST = (
     ("audit_sequence_number", "desc nulls first"),
     ("trace_id", 'collate "C" desc nulls first'),
 )
-"""Columns and directions for ``order by`` that put an agent's newest trace first (scoring.md §2). Rows that are equal
-in these columns are ordered by the table's key."""
+"""Columns and directions for ``order by`` that put an agent's newest trace first (scoring.md §2). Queries append the
+table's key, so that the order of ties is fixed."""
 
 NUMBERED_AGENTS = sql.SQL("""(
             select numbered.agent_id_hash, numbered.number - 1 as agent_number
             from unnest(%(agents)s::text[]) with ordinality as numbered (agent_id_hash, number)
         ) as agents""")
-"""Subquery of the agents in the parameter ``agents`` with their numbers, from 0. A temporary table would not be visible
-to the workers of a cluster."""
+"""Subquery of the agents in the query parameter ``agents``, numbered from 0. A temporary table would not be visible to
+the worker nodes of a Citus cluster."""
 
 
 class Relations(NamedTuple):
-    """Relations of the models that are read, as dbt quotes them."""
+    """Names of the relations that are read, as dbt quotes them."""
 
     scoring_run: sql.SQL
     scoring_parameters: sql.SQL
@@ -168,7 +169,7 @@ class BlockReader:
         self._events = Events(self._deferrals(), self._episodes(), self._first_periods())
 
     def batch(self, agents: range) -> Batch:
-        """Return the sums and the scored rows of these agents, which are renumbered from 0.
+        """Return the sums and the scored rows of a range of agents, renumbered from 0.
 
         :param agents: positions in the list of the block's agents.
         :raises StepError: a sum is null or has the wrong length.
@@ -186,13 +187,13 @@ class BlockReader:
         return batch
 
     def events(self, agents: range) -> Events:
-        """Return the deferrals and fragile episodes of these agents, which are renumbered from 0."""
+        """Return the deferrals and fragile episodes of a range of the block's agents, renumbered from 0."""
         deferrals, episodes, first_period = self._events
         first_period = first_period[agents.start : agents.stop]
         return Events(of_agents(deferrals, agents), of_agents(episodes, agents), first_period)
 
     def scored(self, agents: range) -> Scored:
-        """Read the scores of these agents' traces, for all periods that a window of the block contains."""
+        """Read the scores of the traces of a range of agents, for all periods that a window of the block contains."""
         # PostgreSQL sends an array as a header of 20 bytes, and 4 bytes of length before each number.
         query = sql.SQL("""
             select
@@ -214,7 +215,7 @@ class BlockReader:
         return Scored(agent, period, triples)
 
     def _sums(self, agents: range) -> tuple[PeriodSums, dict[str, Integers]]:
-        """Read the periods of these agents into arrays (agents, periods, ...)."""
+        """Read the sums per period of a range of agents into arrays (agents, periods, ...)."""
         read, columns = self.agents[agents.start : agents.stop], {**SUM_COLUMNS, **COUNT_COLUMNS}
         parameters = {"agents": read, "lowest": min(read, default=""), "highest": max(read, default="")}
         # The condition has a range of agents and a range of times, so PostgreSQL can use an index on either.
@@ -251,10 +252,10 @@ class BlockReader:
         ), counts
 
     def _deferrals(self) -> Deferrals:
-        """Read the deferrals that some as-of of the block counts (scoring.md §6).
+        """Read the deferrals that count at an as-of of the block (scoring.md §6).
 
-        An outcome counts from the time at which it was known. An outcome known only at or after the run's as-of is not
-        known yet. An outcome dated before its deferral is known from the start.
+        An outcome counts from the time at which it became known. If it became known at or after the run's as-of, the
+        deferral is read without an outcome. An outcome that is dated before its deferral counts from the deferral on.
         """
         setting = self.setting
         baseline = max(window.baseline_days for window in setting.windows)
@@ -287,11 +288,11 @@ class BlockReader:
         return found._replace(created=self._period(found.created), judged=self._period(found.judged))
 
     def _episodes(self) -> FragileEpisodes:
-        """Read the fragile episodes that some as-of of the block counts (scoring.md §5).
+        """Read the fragile episodes that count at an as-of of the block (scoring.md §5).
 
-        These are the episodes that ended before the run's as-of, and the one that is open at it. Later events are not
-        read, because a backfill checks the traces after its as-of later. The episodes of an agent are in the order of
-        its traces (scoring.md §2).
+        Only the episodes that ended before the run's as-of, and the episodes open at that time, are read. In a
+        backfill, a later step checks the traces after this as-of. The episodes of an agent are in the order of its
+        traces (scoring.md §2).
         """
         setting = self.setting
         lookback = max(setting.parameters.steady_days, setting.longest_window.days, EVENT_WINDOWS[-1])
@@ -382,14 +383,14 @@ class BlockReader:
     def _period(self, microseconds: Integers) -> Integers:
         """Return the index of the period of each time; ``NEVER`` stays ``NEVER``.
 
-        :param microseconds: times since the first period of the arrays.
+        :param microseconds: times since the start of the first period in the arrays.
         """
         length = self.setting.period // timedelta(microseconds=1)
         return np.where(microseconds < NEVER, microseconds // length, NEVER)
 
 
 def _microseconds(moment: str) -> sql.SQL:
-    """Return SQL for a time in microseconds since the first period of a block's arrays."""
+    """Return SQL for a time in microseconds since the start of the first period in a block's arrays."""
     return sql.SQL(f"(extract(epoch from {moment} - %(origin)s) * 1000000)")
 
 
@@ -403,7 +404,8 @@ def _widened(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def batches(batch: Batch, size: int) -> Iterator[tuple[range, Batch]]:
-    """Divide a batch into parts of ``size`` agents, whose sums are views, and yield each with its agents' positions."""
+    """Divide a batch into parts of ``size`` agents, and yield each part after the positions of its agents. Parts share
+    the memory of the batch."""
     n_agents = len(batch.sums.n_traces)
     for first in range(0, max(n_agents, 1), size):
         agents = range(first, min(first + size, n_agents))

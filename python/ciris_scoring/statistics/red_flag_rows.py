@@ -1,4 +1,5 @@
-"""Read and write the rows of the Python model ``fct_record_signs``; :mod:`red_flags` decides which are raised."""
+"""Read the input and write the rows of the Python model ``fct_record_signs``. :mod:`red_flags` decides which red flags
+are raised."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -13,7 +14,7 @@ from ciris_scoring.statistics.session import Numbers, Session
 from ciris_scoring.statistics.windows import ARRAYS
 
 READ_ROWS = 100_000
-"""Rows that are read at a time: whole as-ofs, until this number is reached. They take about 100 MB."""
+"""Number of rows to read at a time, about 100 MB. Whole as-ofs are read until this number is reached."""
 
 COUNT, REAL, FIELD_COUNTS = Numbers("int8"), Numbers("float8"), Numbers("int8", len(FIELDS))
 """Types of columns: of a count, a real number, and a count for each of ``FIELDS``."""
@@ -32,7 +33,7 @@ COLUMNS = {
 """Columns of ``int_windows`` that red flags compare."""
 
 Relations = Mapping[str, sql.SQL]
-"""Relations of the models that are read, by the names in :func:`red_flags`."""
+"""Names of the relations that are read, as dbt quotes them, by the keys of ``inputs`` in :func:`red_flags`."""
 
 
 def red_flags(dbt: Any, connection: Any, inputs: Mapping[str, str]) -> str:
@@ -72,8 +73,8 @@ def red_flags(dbt: Any, connection: Any, inputs: Mapping[str, str]) -> str:
 def _blocks(
     session: Session, relations: Relations, rewritten_range: str
 ) -> Iterator[tuple[datetime, datetime]]:
-    """Yield the first and last as-of of rows that are read together. A fleet is never divided, because its median is
-    computed."""
+    """Yield the first and last as-of of each block of rows that are read together. The rows of an as-of are in one
+    block, because red flags compare agents with the median of all agents."""
     as_ofs = session.rows(
         sql.SQL("select as_of, count(*) from {} where {} group by as_of order by as_of").format(
             relations["windows"], sql.SQL(rewritten_range)
@@ -184,7 +185,7 @@ def _find_successions(session: Session, relations: Relations) -> None:
 
 
 def _add_new_identities(session: Session) -> None:
-    """Insert the red flag ``new_identity`` into ``ciris_red_flags``, for windows with the agent's first trace."""
+    """Insert red flags ``new_identity`` into ``ciris_red_flags``, for windows that contain an agent's first trace."""
     message = FLAGS["new_identity"].sql_sentence(
         {
             "hours": "round(silences.hours::numeric, 1)",

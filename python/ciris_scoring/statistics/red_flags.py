@@ -25,12 +25,13 @@ FIELDS = (
     "csdma_plausibility_score",
     "conscience_passed",
 )
-"""Fields whose absence is a red flag, in the order of the arrays of ``int_windows`` (certainty.md §5)."""
+"""Fields whose absence is a red flag, in the order of the elements of array columns of ``int_windows`` (certainty.md
+§5)."""
 
 MEDIAN_WEIGHT = 4
-"""Weight of the fleet's median. In a comparison, the median counts as a sample of this many times the window's number
-of traces, because it summarises many agents (certainty.md §5). The value is a choice; docs/signs.md was measured with
-it."""
+"""Weight of the fleet's median. In a comparison, the median counts as a sample that is four times as large as the
+window's, because the median summarises many agents (certainty.md §5). The value is a choice; docs/signs.md was measured
+with it."""
 
 LEAST_EXPECTED = 0.005
 """Share of a field's values that honest agents omit by accident. The fleet's median counts as at least this share
@@ -43,34 +44,35 @@ class Rule(NamedTuple):
     most 1 % of windows (docs/signs.md, "False alarms")."""
 
     found: int = 1
-    """Smallest count; 1 for red flags that no honest agent raises."""
+    """Smallest count in the window; 1 for red flags that no honest agent raises."""
     share: float | None = None
-    """Smallest share."""
+    """Smallest share in the window."""
     excess: float | None = None
-    """Smallest difference of the shares."""
+    """Smallest difference between the share in the window and the share that it is compared with."""
     z: float | None = None
-    """Smallest difference of the shares in standard errors."""
+    """Smallest difference between the window's share and the share that it is compared with, in standard errors."""
     ratio: float | None = None
-    """Smallest natural logarithm of the ratio of traces per day."""
+    """Smallest ln(traces per day in the window / traces per day in the baseline, or their fleet's median)."""
     chance: float | None = None
-    """Largest probability that chance alone gives this count or a larger one."""
+    """Largest probability, by chance alone, of the count in the window or a larger count."""
     of_baseline: int = 30
-    """Smallest number of traces or deferrals in a baseline that is compared."""
+    """Smallest number of traces or deferrals in a baseline with which a window is compared."""
     baseline_days: float = -np.inf
-    """Shortest baseline in days that is compared, because traces per day of a shorter baseline vary too much."""
+    """Length in days of the shortest baseline with which a window is compared. Traces per day of a shorter baseline
+    vary too much."""
     of_median: int = 30
-    """Smallest number of traces or deferrals of an agent that counts in the fleet's median."""
+    """Smallest number of traces or deferrals of an agent whose share counts in the fleet's median."""
     days_to_judge: int | None = None
     """Age in days from which a deferral without a judgement counts as unresolved."""
 
     @property
     def compares(self) -> bool:
-        """Whether a threshold depends on the comparison."""
+        """Whether the rule has a threshold that compares the window with the baseline or the fleet's median."""
         return (self.excess, self.z, self.ratio, self.chance) != (None,) * 4
 
 
 RULES = {flag.id: Rule(**flag.thresholds) for flag in FLAGS.values() if flag.counts}
-"""Rules of the red flags that compare counts, by id."""
+"""Rules of the red flags that compare counts, by id of the red flag."""
 DAYS_TO_JUDGE = int(FLAGS["deferrals_left_open"].thresholds["days_to_judge"])
 """Days after which a deferral without a judgement counts as unresolved."""
 
@@ -94,9 +96,10 @@ Inputs = Mapping[str, Any]
 
 
 def raised_red_flags(inputs: Inputs) -> Iterator[Raised]:
-    """Yield the red flags of n rows of whole fleets (certainty.md §5; docs/signs.md).
+    """Yield the red flags of n rows (certainty.md §5; docs/signs.md).
 
-    :param inputs: the columns, and ``fleet``, (n,): the number of each row's as-of and window, in ascending order.
+    :param inputs: columns of all agents' rows at some as-ofs and windows, and ``fleet``, (n,): number of the as-of and
+        window of each row, in ascending order.
     """
     for count in _counts(inputs):
         yield from _raised(inputs, *count)
@@ -132,8 +135,9 @@ def _raised(
 ) -> Iterator[Raised]:
     """Yield a red flag for each row that raises it.
 
-    :param found: number counted in the window, such as traces without a value; ``of`` is the number of all of them.
-    :param earlier_found: the same number in the baseline, out of ``earlier_of``.
+    :param found: (n,) counts in the window, such as traces without a value.
+    :param of: (n,) numbers from which ``found`` is counted, such as all traces in the window.
+    :param earlier_found: (n,) counts in the baseline, out of ``earlier_of``.
     """
     rule = RULES[flag.id]
     candidates = np.flatnonzero(found >= rule.found)
@@ -225,8 +229,9 @@ def _repeated_records(inputs: Inputs) -> Iterator[Raised]:
     """Yield the rows with more equal pairs of traces than chance explains (certainty.md §5, "repeated_records").
 
     By chance, the share of pairs with all three scores equal is the product of the shares of pairs with each score
-    equal. z is that of a Poisson variable with this mean. If the fleet's median of the ratio is above 1, the mean is
-    multiplied by the median, because models that round give correlated scores.
+    equal. This gives the expected number of pairs. If the fleet's median of observed over expected pairs is above 1,
+    the expected number is multiplied by the median, because models that round give correlated scores. z is the number
+    of standard deviations of a Poisson variable by which observed pairs exceed expected pairs.
     """
     flag = FLAGS["repeated_records"]
     least = flag.thresholds
@@ -261,10 +266,10 @@ def _repeated_records(inputs: Inputs) -> Iterator[Raised]:
 
 
 def excess_z(x: Any, n: Any, y: Any, m: Any) -> Floats:
-    """Compute by how many standard errors the share x/n exceeds y/m: the two-proportion z test with a pooled variance
-    (docs/signs.md). Its square is Pearson's chi-square of the 2 × 2 table.
+    """Compute the number of standard errors by which the share x/n exceeds the share y/m. This is the two-proportion z
+    test with a pooled variance (docs/signs.md). z² is Pearson's chi-square of the 2 × 2 table.
 
-    :returns: (n,); 0 where the pooled share is 0 or 1, NaN where a share is unknown.
+    :returns: z of each row; 0 where the pooled share is 0 or 1, NaN where n or m is 0.
     """
     pooled = _ratio(x + y, n + m)
     error = np.sqrt(pooled * (1 - pooled) * (_ratio(1, n) + _ratio(1, m)))
@@ -272,13 +277,13 @@ def excess_z(x: Any, n: Any, y: Any, m: Any) -> Floats:
 
 
 def is_beyond_chance(x: Integers, mean: Floats, chance: float) -> Booleans:
-    """Return whether a Poisson variable with this mean is x or more with at most this probability (certainty.md §5,
+    """Return whether the probability that a Poisson variable is x or more is at most ``chance`` (certainty.md §5,
     "Chance").
 
     The result is False where x is not above the mean.
 
     :param x: (n,) counts.
-    :param mean: (n,) expected counts.
+    :param mean: (n,) means of the Poisson variables.
     :param chance: largest probability, such as 0.0001.
     """
     result = np.zeros(len(x), dtype=bool)
@@ -295,12 +300,12 @@ def is_beyond_chance(x: Integers, mean: Floats, chance: float) -> Booleans:
 
 
 def _ratio(x: Any, y: Any) -> Floats:
-    """Return x / y; NaN where y is 0 or unknown."""
+    """Return x / y; NaN where y is 0 or NaN."""
     return residuals.ratio(x, y, np.nan)
 
 
 def _fleet_medians(values: Floats, fleet: Integers) -> Floats:
-    """Return the median of each row's fleet; NaN where no value of the fleet is known."""
+    """Return the median of the values of each row's fleet; NaN where all values of the fleet are NaN."""
     numbers, first = np.unique(fleet, return_index=True)
     medians = np.full(len(numbers), np.nan)
     for at, mine in enumerate(np.split(values, first[1:])):

@@ -3,11 +3,11 @@
 Take a window or a baseline with days d, on which y_d of n_d traces are events, N = Σ n_d and p = Σ y_d / N. The
 residual sum of squares is Σ (y_d − n_d p)² = Σ y² − 2p Σ yn + p² Σ n². With independent traces its expectation is p(1 −
 p) Σ n_d (1 − n_d/N). A correlation ρ of the traces of a day adds about ρ · p(1 − p) Σ n_d(n_d − 1)(1 − 1/days). All of
-these are sums over days, so they can be computed from running totals. Window and baseline are each taken around their
-own mean, and added.
+these terms are sums over days, so they can be computed from running totals. The residual sums of squares of window and
+baseline, each around the mean p of that part, are added.
 
-A rate has one such count per day. Calibration has one, the successes, with an expectation per bin. A histogram has ten,
-whose residuals form a 10 × 10 matrix.
+A rate has one count of events y_d per day. Calibration has one count per day, the successes, with an expectation for
+each bin. A histogram has ten counts per day, whose residuals form a 10 × 10 matrix.
 """
 
 from typing import NamedTuple
@@ -22,13 +22,14 @@ from ciris_scoring.statistics.resilience import N_BINS
 from ciris_scoring.statistics.rolling import day_sums, running_totals
 
 RATES = tuple(one.component for one in COMPONENT_ROWS if one.is_rate)
-"""The components that are rates, in the order of the arrays. Events are those that lower the score."""
+"""The components that are rates, in the order of the rates in all arrays. Events of a rate are the outcomes that lower
+the score."""
 
 EFFECTS = (*RATES, "ece", *(f"delta_{metric}" for metric in METRICS))
 """The 11 quantities that have a design effect: the rates, calibration, and the histograms of the three metrics."""
 
 FIELDS_PER_TRACE = len(REQUIRED_FIELDS)
-"""Fields that coverage counts in each trace (scoring.md §4)."""
+"""Number of fields that coverage counts in each trace (scoring.md §4)."""
 
 EVENT_UNITS: Floats = np.array([1.0 / FIELDS_PER_TRACE if rate == "i_coverage" else 1.0 for rate in RATES])
 """Traces per event of each rate: a missing field is a tenth of a trace."""
@@ -38,23 +39,23 @@ PAIR_ROWS, PAIR_COLUMNS = np.triu_indices(N_BINS)
 ``DaySums`` stores the products of the counts of two bins in this order."""
 
 PAIR_WEIGHTS: Floats = np.where(PAIR_ROWS == PAIR_COLUMNS, 1.0, 2.0)
-"""Number of times that each pair occurs in the matrix."""
+"""Number of elements of the symmetric 10 × 10 matrix that each of the 55 pairs of bins stands for: 1 or 2."""
 DIAGONAL: NDArray[np.intp] = np.flatnonzero(PAIR_ROWS == PAIR_COLUMNS)
-"""Positions of the diagonal among the pairs."""
+"""Positions of the diagonal elements among the 55 pairs of bins."""
 
 
 class Residuals(NamedTuple):
     """Variation between days, of n rows and q quantities; every array is (n, q), 0 without information."""
 
     observed: Floats
-    """Residual sum of squares."""
+    """Residual sum of squares; for a histogram, the sum of the diagonal of the residual matrix."""
     expected: Floats
-    """Expectation of ``observed`` with independent traces; for a histogram, times (bins used − 1)."""
+    """Expectation of ``observed`` with independent traces."""
     clustering: Floats
     """Amount that a correlation of 1 between the traces of a day would add to ``observed``."""
     degrees: Floats
-    """Degrees of freedom: number of days minus number of means. Window and baseline count only where both outcomes
-    occur."""
+    """Degrees of freedom: number of days minus number of means. The days of a window or baseline in which only one
+    outcome occurs do not count."""
     mean_per_day: Floats
     """Σ n_d² / Σ n_d in the window: mean number of traces on the day of a trace, itself included."""
 
@@ -62,7 +63,7 @@ class Residuals(NamedTuple):
 def ratio(
     numerator: Floats | Integers, denominator: Floats | Integers, otherwise: Floats | float = 0.0
 ) -> Floats:
-    """Return the quotient, broadcast; ``otherwise`` where the denominator is not above 0, or is NaN."""
+    """Return numerator / denominator, broadcast; ``otherwise`` where the denominator is not above 0, or is NaN."""
     shape = np.broadcast(numerator, denominator).shape
     result = np.array(np.broadcast_to(otherwise, shape), dtype=np.float64)
     return np.divide(numerator, denominator, out=result, where=denominator > 0)
@@ -72,8 +73,8 @@ class DaySums(NamedTuple):
     """Sums over the days of the window or the baseline of each of n rows. :func:`day_totals` defines the quantities."""
 
     rates: Floats
-    """(n, 6, 7): y, t, y², yt and t² of each of the 7 rates, for y events in t trials of a day, and days with
-    trials."""
+    """(n, 6, 7), for each of the 7 rates: sums of y, t, y², yt and t² over days with y events in t trials, and the
+    number of days with trials."""
     calibration: Floats
     """(n, 87): 10 numbers of judged traces, by bin; 10 of successes; 10 products of a bin's judged traces and the day's
     successes; 55 products of the judged traces of two bins; the square of the day's successes; days with judged
@@ -125,7 +126,7 @@ class DayTotals(NamedTuple):
 def day_totals(sums: PeriodSums, first: int, periods_per_day: int) -> DayTotals:
     """Compute running totals of daily counts, of their squares and products, and of days with trials.
 
-    :param first: the first period that counts, as the number of array periods before it.
+    :param first: number of periods in the arrays before the first period that counts.
     :param periods_per_day: 1 or 24.
     """
     sums = PeriodSums._make(values[:, first:] for values in sums)
@@ -147,7 +148,8 @@ def day_totals(sums: PeriodSums, first: int, periods_per_day: int) -> DayTotals:
 
 
 def rate_counts(sums: PeriodSums) -> tuple[Integers, Integers]:
-    """Return events and trials of each rate, (agents, periods, 7). An event of coverage is a missing field."""
+    """Return the numbers of events and of trials of each rate, (agents, periods, 7). An event of coverage is a missing
+    field."""
     signals = sums.n_signals_corroborated + sums.n_signals_uncorroborated
     coherent = sums.n_coherent_corroborated + sums.n_coherent_uncorroborated
     events = {
@@ -170,16 +172,17 @@ class Variation(NamedTuple):
     """Variation between days of n rows."""
 
     residuals: Residuals
-    """(n, 11), in the order of ``EFFECTS``."""
+    """(n, 11) residuals, in the order of ``EFFECTS``."""
     trace: Floats
     """(n, 3) tr V of the design-effect matrix V of each metric's histogram, the weighted mean of window and
     baseline."""
     squared_trace: Floats
-    """(n, 3) tr V², for the same V."""
+    """(n, 3) tr V² of the design-effect matrix V of each metric's histogram."""
 
 
 def variation(window: DaySums, baseline: DaySums) -> Variation:
-    """Compute the variation between days of n rows, of window and baseline together, each around its own mean."""
+    """Compute the variation between days of n rows, added over window and baseline. The variation of the window is
+    around the window's mean, the variation of the baseline around the baseline's mean."""
     (own, matrix, size), (earlier, earlier_matrix, earlier_size) = map(_of_part, (window, baseline))
     together = Residuals(*map(np.add, own, earlier))._replace(mean_per_day=own.mean_per_day)
     v = ratio(matrix + earlier_matrix, (size + earlier_size)[..., None])
@@ -187,7 +190,7 @@ def variation(window: DaySums, baseline: DaySums) -> Variation:
 
 
 def _of_part(sums: DaySums) -> tuple[Residuals, Floats, Floats]:
-    """Return the residuals of a window or a baseline (n, 11), and matrix and unit as in ``_histogram_residuals``."""
+    """Return the residuals of a window or a baseline, (n, 11), and the residual matrix and unit of each histogram."""
     histograms, matrix, size = _histogram_residuals(sums.histograms)
     parts = (_rate_residuals(sums.rates), _calibration_residuals(sums.calibration), histograms)
     return Residuals(*(np.concatenate(arrays, axis=-1) for arrays in zip(*parts, strict=True))), matrix, size
@@ -209,7 +212,8 @@ def _rate_residuals(sums: Floats) -> Residuals:
 
 
 def _calibration_residuals(sums: Floats) -> Residuals:
-    """Return the residuals of daily successes over all bins, around each day's expectation Σ_b n_bd p_b."""
+    """Return the residuals of daily successes over all bins, around each day's expectation Σ_b n_bd p_b. Day d has n_bd
+    judged traces in bin b, whose success rate is p_b."""
     n, y, yn, nn, yy, days = np.split(sums, [10, 20, 30, 85, 86], axis=-1)
     rate = ratio(y, n)
     variance = rate * (1 - rate)
@@ -236,8 +240,9 @@ def _calibration_residuals(sums: Floats) -> Residuals:
 def _histogram_residuals(sums: Floats) -> tuple[Residuals, Floats, Floats]:
     """Return the residuals (n, 3), the residual matrix (n, 3, 55), and its unit (n, 3).
 
-    The matrix is Σ_d e_d e_dᵀ with e_d = h_d − n_d p, divided by √(p_b p_c). With independent traces its expectation is
-    (I − √p √pᵀ) times the unit Σ n_d (1 − n_d/N).
+    Day d has the counts h_d by bin, with the sum n_d. N is the sum of n_d, and p_b the share of bin b over all days.
+    The element (b, c) of the matrix is that of Σ_d e_d e_dᵀ with e_d = h_d − n_d p, divided by √(p_b p_c). With
+    independent traces its expectation is (I − √p √pᵀ) times the unit Σ n_d (1 − n_d/N).
     """
     h, nh, hh, nn, days = np.split(sums, [10, 20, 75, 76], axis=-1)
     n = np.sum(h, axis=-1, keepdims=True)

@@ -1,4 +1,4 @@
-"""Resilience R: drift between two windows, and the score (scoring.md §5).
+"""Drift between the scoring window and its baseline, and the resilience R (scoring.md §5).
 
 A histogram is an array of counts whose last axis is the 10 bins on [0, 1]. Logarithms are natural, so divergences are
 in nats.
@@ -12,16 +12,16 @@ from numpy.typing import ArrayLike
 from ciris_scoring.statistics.inputs import Floats, Integers, Parameters
 
 N_BINS = 10
-"""Bins of a histogram of scores on [0, 1], and of confidence in ECE (scoring.md §5 and §6)."""
+"""Number of bins of a histogram of scores on [0, 1], and of confidence in ECE (scoring.md §5 and §6)."""
 
 
 class Drift(NamedTuple):
     """Drift of n rows over the three metrics."""
 
     per_metric: Floats
-    """(n, 3), in [0, 1); NaN where a metric is not measurable."""
+    """(n, 3) drift of each metric, in [0, 1); NaN where a metric is not measurable."""
     mean: Floats
-    """(n,), mean of the measurable metrics; 0 where there is none."""
+    """(n,) mean drift of the measurable metrics; 0 where no metric is measurable."""
     n_measured: Integers
     """(n,), number of measurable metrics, 0 to 3."""
 
@@ -77,7 +77,7 @@ def drift(recent: Floats, baseline: Floats, pseudo_count: float, min_sample: int
     :param recent: (n, 3, 10) counts in the scoring window.
     :param baseline: (n, 3, 10) counts in the baseline window.
     :param pseudo_count: α of :func:`smoothed`.
-    :param min_sample: number of values in each window, 1 or more, from which a metric is measurable.
+    :param min_sample: smallest number of values in the window, and in the baseline, of a measurable metric; 1 or more.
     """
     kl = smoothed(recent, baseline, pseudo_count).kl_divergence
     bins_used = np.count_nonzero(recent + baseline, axis=-1)

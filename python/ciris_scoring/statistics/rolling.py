@@ -32,9 +32,9 @@ def day_sums(per_period: Integers, periods_per_day: int) -> Integers:
 
 
 def running_totals(per_day: Integers, periods_per_day: int) -> Integers:
-    """Compute running totals of quantities of days, in steps of a day.
+    """Compute running totals of daily quantities, in steps of a day.
 
-    :param per_day: (agents, periods + 1, q) quantities of days, such as the results of :func:`day_sums`.
+    :param per_day: (agents, periods + 1, q) daily quantities, such as the results of :func:`day_sums`.
     :param periods_per_day: 1 or 24.
     :returns: the same shape; element t is the sum over the days that end at t, t − 1 day, t − 2 days, and so on.
     """

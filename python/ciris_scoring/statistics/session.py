@@ -52,7 +52,7 @@ class Numbers(NamedTuple):
         return sql.SQL(self.type if self.length is None else f"{self.type}[]")
 
     def is_sound(self, sent: NDArray[Any]) -> bool:
-        """Return whether each of (n,) values has numbers of this type, the right length, and no null."""
+        """Return whether each of n values that were read has numbers of this type, the right length, and no null."""
         number, oid = _SENT[self.type]
         if self.length is None:
             return bool(np.all(sent["width"] == np.dtype(number).itemsize))
@@ -63,7 +63,7 @@ class Numbers(NamedTuple):
         )
 
     def fill(self, sent: NDArray[Any], values: NDArray[Any]) -> None:
-        """Write numbers, (n,) or (n, length), into the values that are to be sent, (n,)."""
+        """Write numbers, (n,) or (n, length), into ``sent``, an array (n,) of values in the layout of binary COPY."""
         number, oid = _SENT[self.type]
         width = np.dtype(number).itemsize
         numbers = sent
@@ -77,7 +77,7 @@ class Numbers(NamedTuple):
         numbers["value"] = values
 
     def values(self, sent: NDArray[Any]) -> NDArray[Any]:
-        """Return the numbers, (n,) or (n, length), as int64 or float64."""
+        """Return the numbers in n values that were read, (n,) or (n, length), as int64 or float64."""
         numbers = (sent if self.length is None else sent["elements"])["value"]
         return numbers.astype(np.float64 if self.type == "float8" else np.int64)
 
@@ -111,8 +111,8 @@ class Session:
     def avoid_nested_loops(self) -> None:
         """Turn nested loops and JIT off until the end of the transaction.
 
-        The planner takes agents, as-ofs, periods and windows as independent. It would expect too few rows, and choose
-        slow nested loops.
+        The planner assumes that agents, as-ofs, periods and windows are independent columns. It therefore expects too
+        few rows, and would choose slow nested loops.
         """
         self.execute("set local jit = off; set local enable_nestloop = off")
 
@@ -133,9 +133,9 @@ class Session:
     ) -> dict[str, NDArray[Any]]:
         """Read the rows of a query whose columns are numbers, or arrays of numbers.
 
-        :param columns: type of each column of the query, in its order, by the name to return it under.
+        :param columns: types of the columns of the query, in the order of the query, by names for the result.
         :returns: (n,) for numbers and (n, length) for arrays, int64 or float64, by these names.
-        :raises StepError: a row has a null, or an array of another length.
+        :raises StepError: a row has a null, or an array whose length differs from that of its type.
         """
         row = np.dtype([("fields", ">i2"), *((name, column.field) for name, column in columns.items())])
         with self._connection.cursor() as cursor, BytesIO() as data:

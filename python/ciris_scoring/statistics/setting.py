@@ -26,7 +26,7 @@ class Setting(NamedTuple):
     longest_window: timedelta
     """Length of the longest window."""
     longest_horizon: timedelta
-    """Time before an as-of in which traces influence its row: the longest one of any window."""
+    """Longest lookback horizon of any window. Earlier traces do not influence the scores of an as-of."""
 
     @property
     def periods_per_day(self) -> int:

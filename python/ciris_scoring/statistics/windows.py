@@ -1,4 +1,4 @@
-"""Sums and counts of every scored window, which factors, alerts and red flags divide and compare.
+"""Sums and counts of every scored window, from which factors, alerts and red flags are computed.
 
 Sums of the window and of its baseline are defined in scoring.md §3 to §7, sums of the steady days in certainty.md §4
 and §4b, and sums that red flags compare in certainty.md §5.
@@ -30,15 +30,16 @@ from ciris_scoring.statistics.inputs import (
 from ciris_scoring.statistics.red_flags import DAYS_TO_JUDGE
 
 NEVER = np.iinfo(np.int64).max // 4
-"""Period of an event that was not known at the run's as-of. The factor leaves room for adding lengths of windows."""
+"""Period of an event that was not known at the run's as-of. It is a quarter of the largest int64, so that adding the
+lengths of windows does not overflow."""
 
 MICROSECONDS_PER_HOUR = 3_600_000_000
 VALUE_UNITS, CONFIDENCE_UNITS = 1_000_000_000, 100_000_000_000
 """Number of integer units per 1 in running totals of the values of deferrals, and of confidences. 9e7 traces with
 confidence 1 fit 64 bits."""
 LOG_UNITS, SQUARE_UNITS = 1_000_000_000_000, 10_000_000_000
-"""Number of integer units per 1 in running totals of logarithms of hours, and of their squares. Two kinds of numbers of
-a single period have ``LOG_UNITS`` too: the squares, and the fractions of the success weights of replay."""
+"""Number of integer units per 1 in running totals of logarithms of hours, and of their squares. Within a single period,
+squares of logarithms have ``LOG_UNITS`` too, as have the fractions of the success weights of replay."""
 
 ARRAYS = ("n_checked", "n_unreported", "n_contradicted")
 """Counters that are arrays, with one element for each field of ``red_flags.FIELDS``."""
@@ -84,7 +85,7 @@ class FragileEpisodes(NamedTuple):
     """Duration in microseconds; 0 if the episode had not ended."""
 
     def ended(self) -> "FragileEpisodes":
-        """Return the episodes that had ended."""
+        """Return the episodes that had ended before the run's as-of."""
         return FragileEpisodes._make(values[self.recovered < NEVER] for values in self)
 
 
@@ -104,11 +105,12 @@ Columns = dict[str, NDArray[Any]]
 def scored_places(
     n_traces: Integers, windows: tuple[Window, ...], periods_per_day: int, first_as_of: int
 ) -> Places:
-    """Return the rows to score, ordered by agent, as-of and window: all whose window has a trace (scoring.md §1).
+    """Return the rows to score, ordered by agent, as-of and window. A row is scored if its window contains a trace
+    (scoring.md §1).
 
-    :param n_traces: (agents, periods) traces.
+    :param n_traces: (agents, periods) numbers of traces.
     :param periods_per_day: 1 or 24.
-    :param first_as_of: the earliest as-of to score, as the number of array periods before it.
+    :param first_as_of: number of periods in the arrays before the earliest as-of to score.
     """
     total = running_total(n_traces)
     ends = np.arange(first_as_of, total.shape[1])
@@ -134,9 +136,9 @@ def window_columns(
     """Compute the sums and counts of n rows, by the names of the columns of ``int_windows``.
 
     :param counts: (agents, periods, ...) counters that are only summed over windows (``reading.COUNT_COLUMNS``).
-    :param places: the n rows. Their windows begin in the arrays or at their start, baselines may begin before them.
-    :param steady_days: days over which ``n_steady_deferrals`` and the other columns of steady days count; the window's
-        days if those are more.
+    :param places: the n rows. Windows do not begin before the first period of the arrays; baselines may.
+    :param steady_days: number of days over which ``n_steady_deferrals`` and the other columns of steady days count. If
+        the window is longer, these columns count over the window.
     :param periods_per_day: 1 or 24.
     :returns: (n,) or (n, k) int64; float64 for success weights of replay and values of deferrals.
     """
@@ -164,7 +166,8 @@ def window_columns(
 
 
 def confidence_in_units(sums: PeriodSums) -> Integers:
-    """Return sums of confidence, rounded to ``CONFIDENCE_UNITS``, (agents, periods, 10). Their sums are exact."""
+    """Return the sums of confidence as integers in ``CONFIDENCE_UNITS``, (agents, periods, 10). Integers can be added
+    exactly."""
     return np.rint(sums.confidence_by_bin * CONFIDENCE_UNITS).astype(np.int64)
 
 
@@ -194,7 +197,8 @@ def _additive(sums: PeriodSums, counts: Mapping[str, Integers]) -> dict[str, Int
     """Return the counters that are summed over periods. Replay's success weight is split into whole traces and a
     fraction in ``LOG_UNITS``."""
     sampled = np.maximum(sums.n_replay_sampled, 1)
-    # Estimate stratified by period (scoring.md §4; Cochran 1977, Sampling Techniques, ch. 5): n · succeeded / sampled.
+    # Success weight of a period with n traces: n · succeeded / sampled, an estimate stratified by period (scoring.md
+    # §4; Cochran 1977, Sampling Techniques, ch. 5).
     weight = sums.n_traces * sums.n_replay_succeeded
     return {
         "n_traces": sums.n_traces,
@@ -256,9 +260,9 @@ def deferral_columns(
 
     Judged deferrals count from the time at which their outcome was known (scoring.md §6). A deferral older than
     ``DAYS_TO_JUDGE`` is unresolved if nobody had judged it by T. A deferral of the baseline is unresolved if nobody had
-    judged it by one window before T (certainty.md §5).
+    judged it by the start of the window (certainty.md §5).
 
-    :param steady: number of periods of the columns of steady days.
+    :param steady: number of periods over which the columns of steady days count.
     :param shape: numbers of agents and of as-ofs.
     :returns: arrays of that shape by column; values are in ``VALUE_UNITS``.
     """
@@ -304,7 +308,7 @@ def episode_columns(
     n_modes + n_modes_open.
 
     :param length: number of periods of the window.
-    :param steady: number of periods of the columns of steady days.
+    :param steady: number of periods over which the columns of steady days count.
     :param shape: numbers of agents and of as-ofs.
     :returns: arrays of that shape by column; durations are in microseconds.
     """
@@ -328,7 +332,7 @@ def _of_modes(
     episodes: FragileEpisodes, ended: FragileEpisodes, length: int, shape: tuple[int, int]
 ) -> dict[str, Integers]:
     """Count the failure modes with a recovery in the window, and in the window before it."""
-    # For each agent and mode: the periods with a recovery, and the next such period.
+    # For each agent and failure mode: the periods with a recovery, and the next period with a recovery.
     keys = np.stack([ended.agent, ended.mode, ended.recovered])
     (agent, mode, period), n = np.unique(keys, axis=1, return_counts=True)
     following = np.full(len(period), NEVER)
@@ -373,7 +377,7 @@ def log_hours(microseconds: Integers) -> Floats:
 
 
 def recovery_sums(episodes: FragileEpisodes, agents: range, shape: tuple[int, int]) -> Columns:
-    """Return the three recovery fields of :class:`PeriodSums` for these agents.
+    """Return the three recovery fields of :class:`PeriodSums` for a range of agents.
 
     :param shape: numbers of agents and of periods.
     """

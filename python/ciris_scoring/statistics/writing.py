@@ -31,9 +31,9 @@ from ciris_scoring.statistics.setting import Setting
 from ciris_scoring.statistics.windows import Columns
 
 FACTOR_SCORES = tuple(FACTORS.values())
-"""Columns of the factors, in the order of the arrays."""
+"""Columns of the five factors, in the order of the factors in all arrays."""
 SCORES_WITH_BOUNDS = ("capacity_score", *FACTOR_SCORES, "capacity_score_steady")
-"""Scores with confidence bounds, in the columns COLUMN_low and COLUMN_high."""
+"""Scores whose confidence bounds are in columns with the suffixes ``_low`` and ``_high``."""
 
 STEADY_COLUMNS = (
     *(f"{score}_steady" for score in FACTOR_SCORES),
@@ -44,7 +44,7 @@ STEADY_COLUMNS = (
 """Columns of the steady score, its bounds last."""
 
 NAMED = {"change_component": changing_components, "episode_kind": KINDS, "interval_driver": COMPONENTS}
-"""Columns that are computed as positions in these lists."""
+"""Lists of names, by the column that is computed as a position in the list and published as the name."""
 
 
 def add_agents(session: Session, block: Block, agents: Sequence[str], first_number: int) -> None:
