@@ -98,7 +98,7 @@ class Place:
         return parse_vars(self.variables)
 
     def project(self) -> "Project":
-        """Load the project with this target and these variables."""
+        """Load the project with the target and the variables of the options."""
         from ciris_scoring.basics.project import STATE_FOLDER, find_project, load_project
 
         if self.embedded and (self.target or self.profiles_dir):
@@ -157,7 +157,7 @@ def database_options(command: Command) -> Command:
 
 
 def fleet_options(*, agents: int, days: int, traces_per_day: float) -> Callable[[Command], Command]:
-    """Add the options that describe a simulated fleet, with these defaults."""
+    """Add the options that describe a simulated fleet, with the given default values."""
     at_least_one = click.IntRange(min=1)
     return with_options(
         click.option(

@@ -1,4 +1,4 @@
-"""Turn the text of a batch into rows. This needs no database, so worker processes can do it."""
+"""Convert the text of a batch to rows. The module does not use a database, so worker processes can run it."""
 
 import hashlib
 import uuid

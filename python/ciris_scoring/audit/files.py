@@ -21,7 +21,7 @@ STDIN = Path("-")
 ENDINGS = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
 MB = 2**20
 WHOLE_LIMIT = 16 * MB
-"""Size in bytes up to which a document is read at once. Larger ones are read in parts of whole events."""
+"""Size in bytes up to which a document is read at once. Larger documents are read in parts of whole events."""
 EVENT_LIMIT = 16 * MB
 PART_SIZE = 4 * MB
 UNPACKED_LIMIT = 4096 * MB

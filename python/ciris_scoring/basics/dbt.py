@@ -52,7 +52,7 @@ def parse(project: Project) -> Any:
 
 def read_relations(project: Project) -> Relations:
     """Return the relations of a project's models. dbt parses the project only if another project uses the package, or
-    if the project names relations in its own way.
+    if the project changes dbt's rule for names of relations.
 
     :raises DbtFailed: dbt cannot parse the project.
     """

@@ -24,7 +24,7 @@ from ciris_scoring.basics.sessions import add_session
 def prepared_sessions(settings: Mapping[str, str]) -> Iterator[None]:
     """Apply the usual settings, and ``settings``, to each session that dbt opens in the block.
 
-    They are not passed in PGOPTIONS, because poolers refuse or ignore it.
+    The settings are not passed in PGOPTIONS, because poolers refuse or ignore it.
     """
     statement = session_statement({**SETTINGS_NOT_TO_INHERIT, **CHECK_CLIENT, **settings}).as_string(None)
     open_as_dbt_does: Any = PostgresConnectionManager.open

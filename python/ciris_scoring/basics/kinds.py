@@ -1,7 +1,7 @@
 """Kinds of alerts and of red flags, each from one file in ``kinds/alerts`` or ``kinds/flags``.
 
 The file's name is the id of the kind. Everything that names a kind uses these files. The tables in ``docs/signs.md``
-and ``docs/deciding.md`` are generated from them (``tests/python/test_kinds.py``).
+and ``docs/deciding.md`` are generated from the files (``tests/python/test_kinds.py``).
 """
 
 from collections.abc import Mapping

@@ -80,18 +80,18 @@ def relations_of(manifest: Any, target_schema: str) -> Relations:
 
 
 OWN_NAMES = re.compile(r"macro\s+\w*generate_(schema|alias|database)_name")
-"""Definition of a macro of the project that names relations in place of dbt's own rule."""
+"""Pattern of the definition of a macro with which a project replaces dbt's rule for names of relations."""
 PACKAGE_FILES = ("packages.yml", "dependencies.yml")
-"""Files that name the packages of a project. A package may name relations in its own way."""
+"""Files that name the packages of a project. A package may change dbt's rule for names of relations."""
 NAMING = ("schema", "alias")
-"""Settings of dbt_project.yml that name relations. No model of the package sets them in its own file."""
+"""Settings of dbt_project.yml that name relations. No model of the package sets them in its SQL file."""
 
 
 def relations_of_files(project_dir: Path, target_schema: str) -> Relations:
     """Return the relations, also of disabled models, by dbt's own rule: the setting `schema` is a suffix of the
     target's schema.
 
-    :raises NeedsDbt: another project uses the package, or the project names relations in another way.
+    :raises NeedsDbt: another project uses the package, or the project changes dbt's rule for names of relations.
     """
     project = load_yaml(project_dir / "dbt_project.yml")
     has_packages = any((project_dir / name).exists() for name in PACKAGE_FILES)

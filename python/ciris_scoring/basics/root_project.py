@@ -1,7 +1,7 @@
 """Settings and variables that a root dbt project sets for this package.
 
-In the dbt_project.yml of a root project, a setting overrides the package's own. A setting without a package's name
-(``models: +materialized: table``) applies to the nodes of all packages. Macros cannot find out where a setting is
+In the dbt_project.yml of a root project, a setting overrides the setting of the package. A setting without a package's
+name (``models: +materialized: table``) applies to the nodes of all packages. Macros cannot find out where a setting is
 written, so this module finds it out.
 """
 
@@ -78,7 +78,7 @@ def _as_ours(name: str) -> str:
 
 
 def _nodes(manifest: Any) -> Iterator[Any]:
-    """Yield the nodes of the package that store data or block a run; those of the marts come first."""
+    """Yield the nodes of the package that store data or block a run; nodes of the marts come first."""
     disabled = (node for nodes in manifest.disabled.values() for node in nodes)
     ours = [
         node

@@ -158,7 +158,7 @@ def create_source_tables(
 ) -> None:
     """Create the schema and the missing source tables, with keys and indexes, in one transaction or savepoint.
 
-    :param tables: names in the database by the names in SOURCE_TABLES, for tables where the two differ.
+    :param tables: names in the database by the names in SOURCE_TABLES, for tables whose two names differ.
     """
     with connection.transaction():
         add_keys(connection, create_missing_tables(connection, schema, tables, wanted), schema, tables)

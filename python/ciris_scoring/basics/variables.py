@@ -68,7 +68,8 @@ NAME = (
     is_name,
     "a name of 1 to 63 bytes without quotes, per cent signs and outer spaces (in quotes if it looks like a number)",
 )
-# A superuser could write tables into some schemas of PostgreSQL itself, but a dump does not contain them.
+# Schemas of PostgreSQL itself are refused: a superuser could write tables into some of them, but a dump would not
+# contain these tables.
 SCHEMA: tuple[Check, str] = (
     lambda value: is_name(value) and not re.fullmatch("pg_.*|information_schema", value),
     f"{NAME[1]}, and not a schema of PostgreSQL itself",

@@ -68,5 +68,5 @@ def constants() -> Mapping[str, Any]:
 
 
 def package_version() -> str:
-    """Return the version of the installed package, for the check that the macros have the same one."""
+    """Return the version of the installed package, for the check that the macros have the same version."""
     return version("ciris-scoring")

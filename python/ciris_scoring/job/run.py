@@ -168,7 +168,8 @@ def run_backfill(
 def resolve_as_of(project: Project, given: str | None) -> datetime:
     """Return the as-of of a run: ``--as-of``, or the variable ``ciris_as_of``, or now, rounded down to a period end.
 
-    :raises InputError: both are given, or the time is malformed, in the future, or before ``ciris_traces_from``.
+    :raises InputError: the option and the variable are both given, or the time is malformed, in the future, or before
+        ``ciris_traces_from``.
     """
     variable = project.variables.get("as_of")
     if given is not None and project.cli_vars.get(f"{PREFIX}as_of") is not None:

@@ -1,8 +1,8 @@
 """Acknowledgements: somebody has seen an alert or a red flag, which counts as seen until a day. They do not change a
 score or a verdict.
 
-They are kept in a table beside the marts, which no run touches. The table is also the log: each acknowledgement and
-each withdrawal is a row, and the newest row of an agent and a kind is in force.
+They are kept in a table in the schema of the marts, which runs do not change. The table is also the log: each
+acknowledgement and each withdrawal is a row, and the newest row of an agent and a kind is in force.
 """
 
 from collections.abc import Iterable, Sequence

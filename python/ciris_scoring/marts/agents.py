@@ -166,8 +166,8 @@ class Unscored:
 
 
 def unscored(marts: Marts, as_of: datetime | None, window_days: int) -> list[Unscored]:
-    """Read the agents whose first trace is before an as-of and that have no score at it. If the as-of is None, read all
-    agents.
+    """Read the agents whose first trace is before an as-of and that have no score at this as-of. If the as-of is None,
+    read all agents.
 
     The order is by the number of traces in the window, then by the time of the last trace, both descending.
     """

@@ -107,7 +107,7 @@ def capacities(
 
 @dataclass(frozen=True, slots=True)
 class VerdictPeriod:
-    """Consecutive as-ofs at which an agent had the same published verdict, with the steady score at the last one."""
+    """Consecutive as-ofs at which an agent had the same published verdict, with the steady score at the last as-of."""
 
     verdict: str | None
     first_as_of: datetime

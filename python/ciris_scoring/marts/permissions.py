@@ -127,7 +127,8 @@ def named(
     """Return the permission with a name.
 
     :param found: permissions of the seed.
-    :param threshold: threshold that the user gave besides the name, or None; ``window_days`` is the same for windows.
+    :param threshold: threshold that the user gave besides the name, or None.
+    :param window_days: window in days that the user gave besides the name, or None.
     :raises InputError: the name is unknown, or the permission has another threshold or window than the given one.
     """
     for one in found:

@@ -44,7 +44,8 @@ class Kept:
         return len(self.body) + len(self.gzipped or b"")
 
     def response(self, headers: Headers) -> Response:
-        """Return the response for a request with these headers: 304 if its If-None-Match names this answer."""
+        """Return the response for a request with the given headers: 304 if the header If-None-Match names this
+        answer."""
         if _matches(headers.get("if-none-match"), self.headers["ETag"]):
             return Response(None, 304, self.headers)
         if self.gzipped is not None and _takes_gzip(headers.get("accept-encoding")):

@@ -34,7 +34,8 @@ class Connection(H11Protocol):
     """Request that is being answered. None while the connection waits for a request."""
 
     def connection_made(self, transport: Any) -> None:
-        """Accept a connection. If there are too many, close the one that has waited longest for a whole request."""
+        """Accept a connection. If there are too many, close the connection that has waited longest for a whole
+        request."""
         super().connection_made(transport)
         self._since = self.loop.time()
         others: Any = self.connections - {self}

@@ -26,7 +26,7 @@ from ciris_scoring.serve.api.problems import bad_parameter
 from ciris_scoring.serve.spreadsheet import csv_text
 
 LENS_NAMES = {one.component: one.lens_name for one in COMPONENT_ROWS if one.lens_name}
-"""Names of components in the lens API by their names in the marts, if the two differ."""
+"""Names of components in the lens API by their names in the marts, for components whose two names differ."""
 SORTED_BY: Mapping[str, Callable[[Score], Any]] = {
     "composite_score": lambda score: score.capacity_score,
     "change": lambda score: score.change or 0,
@@ -152,7 +152,8 @@ class Lens:
         }
 
     def unscored(self, as_of: datetime | None, raised: str | None = None) -> list[models.Unscored]:
-        """Return the agents without a score at an as-of, or only those with an alert or red flag of this name."""
+        """Return the agents without a score at an as-of. If the name of an alert or red flag is given, return only
+        agents that have it."""
         having = None
         if raised is not None and as_of is not None:
             found = verdicts.raised(self.marts, self.window_days, as_of)

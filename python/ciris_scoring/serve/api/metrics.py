@@ -78,7 +78,7 @@ class Counted:
 
 @router.get("/metrics")
 async def metrics(request: Request, answers: TheAnswers) -> Response:
-    """Serve the metrics. If the marts cannot be read, only those of the server are included."""
+    """Serve the metrics. If the marts cannot be read, only metrics of the server are included."""
     registry = CollectorRegistry()
     gauge = partial(Gauge, registry=registry)
     readable = gauge("ciris_scoring_marts_readable", "1 if the marts can be read, 0 if not.")

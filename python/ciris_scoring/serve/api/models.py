@@ -472,7 +472,7 @@ class Issue(Described):
 
 @of_row(history.VerdictPeriod, "fct_capacity_scores")
 class VerdictPeriod(Described):
-    """Consecutive as-ofs with the same published verdict, and the steady score at the last one."""
+    """Consecutive as-ofs with the same published verdict, and the steady score at the last as-of."""
 
     first_as_of: Moment = Field(description="First as-of with the verdict.")
     last_as_of: Moment = Field(description="Last as-of with the verdict.")

@@ -133,8 +133,8 @@ class AgentView:
         return {component.component: component.component_value for component in self.components}
 
     def components_of(self, factor: str) -> list[Component]:
-        """Return the components of a factor, those with an interval first. sigma_max is omitted, because the page shows
-        it beside sigma."""
+        """Return the components of a factor, components with an interval first. sigma_max is omitted, because the page
+        shows it beside sigma."""
         found = (one for one in self.components if one.factor == factor and one.component != "sigma_max")
         return sorted(found, key=lambda one: one.component_low is None)
 
