@@ -114,7 +114,7 @@
 {% endmacro %}
 
 {#- Whether the run is a full refresh, that is, whether int_scoring_run is built from scratch. check_full_refresh
-    refuses models and seeds that differ from it. -#}
+    refuses the run if this differs for another model or a seed. -#}
 {% macro is_full_refresh() %}
   {%- if not execute -%} {{ return(false) }} {%- endif -%}
   {{ return(is_rebuilt(graph.nodes['model.ciris_scoring.int_scoring_run'])) }}

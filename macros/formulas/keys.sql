@@ -52,8 +52,8 @@
   hashtextextended(coalesce(agent_name, ''), hashtextextended(coalesce(signature, ''), 0))
 {%- endmacro %}
 
-{#- Number of the copy among equal deliveries of a trace, from 0 on. Null unless the previous delivery of the trace has
-    the same time. -#}
+{#- Number of a copy, from 0, among deliveries of a trace with equal times and contents. Null unless the previous
+    delivery of the trace has the same time. -#}
 {% macro copy_number(window) -%}
   case
     when lag(traced_at) over {{ window }} = traced_at then row_number() over {{ window }} - rank() over {{ window }}

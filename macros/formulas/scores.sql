@@ -29,7 +29,8 @@
   and ({{ categories }}.upper_bound is null or {{ score }} < {{ categories }}.upper_bound)
 {%- endmacro %}
 
-{#- Certainty of a category: 'certain' if both confidence bounds are in it. Null if there is no category. -#}
+{#- Certainty of a score's category: 'certain' if both confidence bounds of the score are in the category, otherwise
+    'uncertain'. Null if the score has no category. -#}
 {% macro category_certainty(category, category_low, category_high) -%}
   case
     when {{ category }} is null then null

@@ -1,7 +1,8 @@
 {#- Formulas for a single trace, or for an agent in an hour. -#}
 
-{#- scoring.md §4: whether a trace's link to the agent's previous numbered trace is valid. The first numbered trace of
-    an agent needs only its hash. The order of the conditions prevents an overflow of the subtraction. -#}
+{#- scoring.md §4: whether a trace's link to the agent's previous trace with an audit number is valid. The agent's first
+    trace with an audit number needs only an audit entry hash. The order of the conditions prevents an overflow of the
+    subtraction. -#}
 {% macro is_link_valid(has_entry_hash, sequence_number, previous_sequence_number) -%}
   case
     when not {{ has_entry_hash }} or {{ sequence_number }} is null then false
@@ -12,8 +13,8 @@
   end
 {%- endmacro %}
 
-{#- scoring.md §4: whether numbers are missing between the audit number and the previous one. A gap counts with or
-    without an entry hash. -#}
+{#- scoring.md §4: whether audit numbers are missing between an audit number and the agent's previous one. A gap counts
+    with or without an audit entry hash. -#}
 {% macro is_chain_gap(sequence_number, previous_sequence_number) -%}
   case
     when {{ sequence_number }} > {{ previous_sequence_number }}

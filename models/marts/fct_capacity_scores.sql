@@ -6,11 +6,11 @@
     indexes=[{'columns': ['as_of', 'window_days']}, {'columns': ['scored_at']}],
   )
 }}
-{#- capacity_score = C * max(I_int, floor) * R * I_inc * S, with status, category and confidence (scoring.md §8). A row
-    also has all components, confidence bounds and losses (certainty.md §1 and §3), and the verdict (certainty.md §4b),
-    which depends on the alerts and red flags of the same as-of. The model computes the factors by the macros of the
-    factor views, so that it reads int_windows only once. Grain and key: agent, as-of, window. The composites and the
-    category are null with too few traces. -#}
+{#- capacity_score = C * max(I_int, integrity_floor) * R * I_inc * S, with status, category and confidence (scoring.md
+    §8). A row also has all components, confidence bounds and losses (certainty.md §1 and §3), and the verdict
+    (certainty.md §4b), which depends on the alerts and red flags of the same as-of. The model computes the factors by
+    the macros of the factor views, so that it reads int_windows only once. Grain and key: agent, as-of, window. The
+    composite scores and the category are null with too few traces. -#}
 {#- Kinds of alerts that need a review even if they are not critical. -#}
 {%- set reviewing_alerts = constant('alerts', {}).values() | selectattr('review', 'equalto', 'always')
     | map(attribute='id') | join("', '") -%}
@@ -106,7 +106,7 @@ factors as (
 
 ),
 
--- Optimization barrier. Without it PostgreSQL would compute the composites again for each lookup of a category.
+-- Optimization barrier. Without it PostgreSQL would compute the composite scores again for each lookup of a category.
 composed as (
 
     select

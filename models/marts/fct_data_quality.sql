@@ -96,7 +96,7 @@ batches as (
 
 ),
 
--- Counts of the whole fleet. Accepted divided by received is the acceptance rate.
+-- Ingestion counts of the whole fleet. Accepted traces divided by received traces is the acceptance rate.
 ingestion as (
 
     select

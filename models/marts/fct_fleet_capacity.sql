@@ -1,8 +1,8 @@
 {{ config(materialized='replace_range', meta={'range': 'as_of'}) }}
 {#- Mean, median and minimum of capacity_score over the agents of an as-of, and number of agents per category
-    (scoring.md §8). Also the median of capacity_score_steady, and the numbers of agents whose interval is completely in
-    the categories healthy and better, or completely below them (certainty.md §4b). Grain and key: as-of, window. Mean,
-    medians and minimum are null if no agent has enough traces. -#}
+    (scoring.md §8). Also the median of capacity_score_steady, and the numbers of agents whose interval of
+    capacity_score_steady is completely in the categories healthy and better, or completely below them (certainty.md
+    §4b). Grain and key: as-of, window. Mean, medians and minimum are null if no agent has enough traces. -#}
 select
     {{ surrogate_key([epoch('as_of'), 'window_days']) }} as fleet_capacity_id,
     as_of,

@@ -41,8 +41,8 @@ hours as (
 
 ),
 
--- kept_with is the distribution column of the tables in both parts of the union, so a cluster computes them on the
--- workers.
+-- kept_with is the distribution column of the tables in both parts of the union, so a cluster computes both parts on
+-- the workers.
 traces as (
 
     select

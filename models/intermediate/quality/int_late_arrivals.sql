@@ -1,10 +1,11 @@
 {{ config(materialized='ephemeral') }}
 {#- Changes of the source after the scores were final (scoring.md §9), with the first and last as-of whose scores they
-    would change. late_trace: a trace arrived. late_key: the registration of its signing key changed. late_outcome: a
-    scored trace got another event, such as its first or second outcome. It is counted in the period of the scored
-    trace. If the event moves the trace to another time, the trace stays scored at its old time only, so that it does
-    not count twice; a rescore would change the scores of both times. trace_id_of_two_agents: another agent has used the
-    trace_id since; this does not change a score. Grain: agent (null if the row has none), period and issue. -#}
+    would change. late_trace: a trace arrived. late_key: the registration of a trace's signing key changed.
+    late_outcome: a scored trace got another event, such as its first or second outcome. It is counted in the period of
+    the scored trace. If the event moves the trace to another time, the trace stays scored at its old time only, so that
+    it does not count twice; a rescore would change the scores of both times. trace_id_of_two_agents: another agent has
+    used the trace_id since; this does not change a score. Grain: agent (null if the row has none), period and issue.
+    -#}
 {%- set late_until = bounds_of_run().get('lookback_from', "timestamptz '-infinity'") -%}
 {%- set late_from = late_until ~ ' - ' ~ setting('late_detection_periods') ~ ' * ' ~ period_length() -%}
 with scoring_run as (

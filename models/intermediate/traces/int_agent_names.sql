@@ -1,5 +1,5 @@
-{#- Names of an agent with their validity interval (scoring.md §1). The name at T is the one with named_from < T and
-    named_until >= T or null. Grain: agent and naming. Key: identity_event_id. -#}
+{#- Names of an agent with their validity interval (scoring.md §1). The agent's name at the time T is the name with
+    named_from < T and named_until >= T or null. Grain: agent and naming. Key: identity_event_id. -#}
 select
     agent_event_id as identity_event_id,
     agent_id_hash,

@@ -1,8 +1,8 @@
 {{ config(materialized='replace_range', meta={'range': 'traced_at'}) }}
 {#- Source rows whose agent is missing, blank or oversized (scoring.md §2). No score counts them; fct_trace_checks shows
-    them and fct_data_quality counts them. Their table is separate and has an empty agent, because the agent that was
-    sent may be too long for an index. Grain: source row without an agent, dated in [traces_from, as-of). Key:
-    traced_at, trace_check_id. -#}
+    them and fct_data_quality counts them. This table is separate from int_trace_checks, and its agent is empty, because
+    the agent that was sent may be too long for an index. Grain: source row without an agent, dated in [traces_from,
+    as-of). Key: traced_at, trace_check_id. -#}
 with public_keys as (
 
     {{ registered_keys() }}
