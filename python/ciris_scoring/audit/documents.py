@@ -122,7 +122,7 @@ def _read_pieces(batch: Batch, content: bytes, why: Rejected, verifier: Verifier
         batch.add_problem(batch.origin, error.reason, f"around the events: {error.detail}")
     events = (_event_or_error(content[span]) for span in pieces.events)
     _read_events(batch, head if isinstance(head, dict) else {}, events, verifier)
-    if not batch.n_problems:  # the fault is outside the events; for example, the text is cut off between two
+    if not batch.n_problems:  # the fault is not in an event; for example, the text is cut off between events
         batch.add_problem(batch.origin, why.reason, why.detail)
 
 

@@ -87,8 +87,8 @@ class Written(NamedTuple):
     new: int
     """Number of traces that were not in the database."""
     replaced: int
-    """Number of verified traces that replaced an unverified trace: one with the same id, time and agent, or a copy of
-    the same decision."""
+    """Number of verified traces that replaced an unverified trace: a trace with the same id, time and agent, or a copy
+    of the same decision."""
     rejected: list[Found]
     """Traces that are not loaded, because the trace is loaded with another content, or its decision under another
     id."""

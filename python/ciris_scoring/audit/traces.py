@@ -64,7 +64,7 @@ class Row(NamedTuple):
 
 
 def checked(trace: Any) -> dict[str, Any]:
-    """Return the value if it is a trace, else raise Rejected."""
+    """Return the trace of an event, or raise Rejected if the value is not a trace."""
     if not isinstance(trace, dict):
         raise Rejected(reasons.WRONG_TYPE, "the event has no trace, or its trace is not an object")
     components = trace.get("components")

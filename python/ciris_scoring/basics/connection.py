@@ -25,7 +25,7 @@ SETTINGS_OF_VALUES: Mapping[str, str] = {
     "array_nulls": "on",
     "row_security": "off",  # the server then refuses a query instead of hiding rows from it
 }
-# Settings with fixed values, because a session could inherit others from the role, the database or the server.
+# Settings with fixed values, because a session could inherit other values from the role, the database or the server.
 SETTINGS_NOT_TO_INHERIT: Mapping[str, str] = {
     **SETTINGS_OF_VALUES,
     "default_transaction_isolation": "read committed",
@@ -277,7 +277,7 @@ def _login_error(project: Project, error: psycopg.OperationalError) -> DatabaseE
     credentials = project.credentials
     reason = one_line(error).removeprefix("connection failed: ")
     hint = next((hint for text, hint in _LOGIN_HINTS.items() if text in reason), _UNREACHABLE_HINT)
-    if "password" in reason and "{{" in credentials.password:  # the environment variable is not set
+    if "password" in reason and "{{" in credentials.password:  # the variable of the password is not set
         hint = _UNSET_PASSWORD_HINT
     return DatabaseError(
         f"Cannot connect to {where(project)} as {credentials.user!r}: {reason}",

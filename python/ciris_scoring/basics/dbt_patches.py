@@ -54,7 +54,7 @@ def prepared_sessions(settings: Mapping[str, str]) -> Iterator[None]:
 class _WithoutDebug(EventManager):
     """Event manager that passes on only one kind of debug event, the one for progress.
 
-    dbt formats several debug events per statement, which takes a tenth of a run.
+    dbt formats several debug events per statement, which takes a tenth of the time of a run.
     """
 
     def fire_event(

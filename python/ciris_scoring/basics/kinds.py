@@ -45,7 +45,7 @@ class Kind:
 
     @property
     def meaning(self) -> str:
-        """Rule of the kind in words."""
+        """Rule by which an alert or red flag of this kind is raised, in words."""
         return f"{self.counted}: {self.raised_when}" if self.counted else self.raised_when
 
     def sql_sentence(self, values: Mapping[str, Any], case: str = "raised") -> str:

@@ -38,9 +38,9 @@ LOCK_SECONDS = 5
 def run_lock(
     connection: psycopg.Connection, schema: str, report: Callable[[str], None] = lambda line: None
 ) -> Iterator[int]:
-    """Hold the lock of a target schema during the block; yields the backend pid that holds it.
+    """Hold the lock of a target schema during the block, and yield the backend pid that holds it.
 
-    It first ends the sessions of an earlier run that lost the lock but still writes.
+    First end the sessions of an earlier run that lost the lock but still writes.
 
     :param report: gets a line for each database process that was ended.
     :raises RunInProgress: another session holds the lock for longer than ``LOCK_SECONDS``, or a run that has lost the

@@ -29,8 +29,8 @@ def tables_read(connection: psycopg.Connection, project: Project) -> dict[str, s
 
 
 def traced_times(connection: psycopg.Connection, project: Project) -> sql.Composed:
-    """Return a subquery of the times of traces, with the column traced_at. With events, the few traces without an
-    outcome are skipped."""
+    """Return a subquery of the times of traces, with the column traced_at. If the lens stores events, the few traces
+    without an outcome are skipped."""
     if source_shape(connection, project) == "traces":
         table = project.source_table("covenant_traces")
         return sql.SQL('(select "timestamp" as traced_at from {}) as traces').format(table)

@@ -24,8 +24,8 @@ class DbtBuild:
         self.project = project
         self.manifest = parse(project)
         self.relations = relations_of(self.manifest, project.schema)
-        # Python's garbage collector took a tenth of a run to scan the million objects of the parsed project again and
-        # again, although they are never freed.
+        # Python's garbage collector took a tenth of the time of a run to scan the million objects of the parsed project
+        # again and again, although they are never freed.
         gc.freeze()
         gc.set_threshold(20_000)
 

@@ -16,12 +16,12 @@ from ciris_scoring.basics.connection import has_right
 from ciris_scoring.marts.marts import Marts
 
 TABLE = "ciris_acknowledgements"
-"""Name of the table, in the schema of the marts."""
+"""Name of the table of acknowledgements, in the schema of the marts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
-    """A row of the table: an acknowledgement or a withdrawal."""
+    """A row of the table of acknowledgements: an acknowledgement or a withdrawal."""
 
     acknowledgement_id: int
     agent_id_hash: str
@@ -56,12 +56,12 @@ class Acknowledgement:
 
 
 def table(marts: Marts) -> sql.Identifier:
-    """Return the quoted name of the table."""
+    """Return the quoted name of the table of acknowledgements."""
     return sql.Identifier(marts.relations.marts_schema, TABLE)
 
 
 def may_read(marts: Marts) -> bool:
-    """Return whether the table exists and the role may read it."""
+    """Return whether the table of acknowledgements exists and the role may read it."""
     return has_right(marts.connection, marts.relations.marts_schema, TABLE)
 
 

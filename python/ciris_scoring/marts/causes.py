@@ -72,7 +72,7 @@ LONGEST_EPISODES = f"""
     where hours is not null
     order by agent_id_hash, hours desc, traced_at
 """
-# Traces with an untrusted key since the last one with a registered key.
+# Traces with an untrusted key since the last trace with a registered key.
 UNTRUSTED = """
     select agent_id_hash, min(traced_at) as first_at, count(*) as n
     from (
@@ -299,4 +299,4 @@ EVENTS_OF = {
     "d_identity": LAST_RENAMES,
     "q_deferral": POOR_DEFERRALS,
 }
-"""Query of the events behind a loss component."""
+"""Query of the events behind a loss component, by name of the loss component."""

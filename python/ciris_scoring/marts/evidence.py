@@ -214,7 +214,7 @@ class Trace:
 
     @property
     def key(self) -> str:
-        """Key to pass as `after` to `read_evidence` to get the traces after this one."""
+        """Key to pass as `after` to `read_evidence` to get the traces after this trace."""
         return f"{(self.traced_at - EPOCH) // timedelta(microseconds=1)}.{self.trace_check_id}"
 
 
@@ -279,7 +279,7 @@ class Deferral:
 def judged_deferrals(
     marts: Marts, agent_id_hash: str, as_of: datetime, window_start: datetime
 ) -> list[Deferral]:
-    """Read the deferrals of a window whose value was known by its end, the lowest value first."""
+    """Read the deferrals of a window whose value was known by the end of the window, the lowest value first."""
     return marts.rows(
         Deferral,
         """

@@ -325,14 +325,14 @@ def newest(marts: Marts, window_days: int | None = None) -> PublishedWindow | No
 
 
 def capacity(marts: Marts, as_of: datetime, window_days: int) -> FleetCapacity | None:
-    """Read the capacity of the fleet at an as-of, or None if no agent has a row there."""
+    """Read the capacity of the fleet at an as-of, or None if no agent has a row at this as-of."""
     found = capacity_over_time(marts, window_days, first=as_of, last=as_of)
     return found[0] if found else None
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """Published as-ofs before and after a given one, and the newest one."""
+    """Published as-ofs before and after a given as-of, and the newest published as-of."""
 
     before: datetime | None
     after: datetime | None

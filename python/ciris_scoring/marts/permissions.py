@@ -20,7 +20,7 @@ COLUMNS = ("name", "threshold", "window_days")
 LONGEST_NAME = 40
 """Largest number of characters of a name (deciding.md), so that it fits into a column of a table."""
 MOST_PERMISSIONS = 20
-"""Largest number of permissions. Pages show a verdict for each."""
+"""Largest number of permissions. Pages show a verdict for each permission."""
 REMEDY = "Correct permissions.csv and run `dbt seed`."
 
 

@@ -51,7 +51,7 @@ def run_records(marts: Marts, limit: int) -> list[RunRecord] | None:
 
 
 def unfinished(marts: Marts) -> RunRecord | None:
-    """Read the newest run if it neither published nor built its models. Return None if it did, or if the role has no
+    """Read the newest run if it neither published nor built its models. Return None otherwise, or if the role has no
     right to read the run log."""
     run = next(iter(run_records(marts, 1) or []), None)
     if run is None or run.outcome in ("published", "built"):

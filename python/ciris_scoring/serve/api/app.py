@@ -130,7 +130,7 @@ async def _answer_http(request: Request, error: Exception) -> Response:
 async def _answer_bug(request: Request, error: Exception) -> Response:
     """Answer an unexpected error. The traceback is in the server's log, not in the answer."""
     response = written(request, Problem("internal", "The server failed; its log says where."))
-    # The middleware that adds the security headers does not run here.
+    # The middleware that adds the security headers does not run after an unexpected error.
     response.headers.update({**SECURITY_HEADERS, **response.headers})
     return response
 

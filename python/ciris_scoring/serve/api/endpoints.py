@@ -51,7 +51,7 @@ MOST_UNKNOWN = 10
 MOST_NAMED = 1_000
 """Maximum number of agents that are listed if a name is ambiguous."""
 MOST_NEAR = 10
-"""Maximum number of as-ofs that are listed if the requested one does not exist."""
+"""Maximum number of as-ofs that are listed if the requested as-of does not exist."""
 DEEPEST = 10_000_000
 MIDNIGHT = datetime(1970, 1, 1, tzinfo=UTC)
 EARLIEST = datetime.min.replace(tzinfo=UTC)
@@ -169,7 +169,7 @@ async def known_parameters(request: Request) -> None:
 
 
 def _next(request: Request, **more: str | int) -> str:
-    """Return the URL of the next page, relative to the requested one."""
+    """Return the URL of the next page, relative to the URL of the requested page."""
     asked = {name: value for name, value in request.query_params.items() if not name.startswith("_")}
     return f"?{urlencode({**asked, **more})}"
 
@@ -674,7 +674,8 @@ async def data_quality(asked: TheAsked, page: ThePage) -> Response:
 
 @_listed("permissions", "permissions", models.Permissions)
 async def permissions(asked: TheAsked, page: ThePage) -> Response:
-    """The permissions in permissions.csv. Without this file, the permission that the published verdicts are about."""
+    """The permissions in permissions.csv or, without this file, the permission that the published verdicts are
+    about."""
 
     def read(lens: Lens) -> list[Permission]:
         found = read_permissions(lens.marts)
@@ -815,7 +816,7 @@ async def evidence(
     "/healthz", summary="Is the process up?", tags=["server"], **described("healthz", models.Health, {})
 )
 async def healthz() -> Response:
-    """Whether the process runs. Needs no key."""
+    """Whether the process runs. The endpoint does not need a key."""
     return _unkept(models.Health(status="ok"))
 
 
@@ -826,7 +827,7 @@ async def healthz() -> Response:
     **described("readyz", models.Ready, problems()),
 )
 async def readyz(answers: TheAnswers) -> Response:
-    """Whether the database can be reached and the marts exist, with the age of the newest as-of. Needs no key."""
+    """Whether the database can be reached and the marts exist, with the age of the newest as-of. No key is needed."""
 
     def read(marts: Marts) -> Publication:
         if missing := marts.missing():

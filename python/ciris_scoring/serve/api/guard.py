@@ -23,7 +23,7 @@ from ciris_scoring.serve.api.settings import Settings, is_loopback
 
 ABSOLUTE = re.compile(rb"https?://(?P<host>[^/]+)(?P<path>/.*)?", re.IGNORECASE)
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
-"""Paths for probes. They need no key; only /healthz has no rate limit."""
+"""Paths for probes, which do not need a key. /healthz does not have a rate limit either."""
 MOST_CLIENTS = 10_000
 """Maximum number of clients whose requests are counted. If there are more, the client with the oldest request is
 forgotten."""

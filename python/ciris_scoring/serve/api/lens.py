@@ -91,8 +91,8 @@ class Lens:
         return self.as_of or self.publication.as_of
 
     def deciding(self, threshold: float | None, permission: str | None) -> "Lens":
-        """Return a copy with threshold and window of a permission: that of this name or, with None, the permission
-        that has the requested threshold and window."""
+        """Return a copy with threshold and window of the permission that has a name. If the name is None, use the
+        permission that has the requested threshold and window."""
         window_days, found = self.window_days, permissions(self.marts)
         if permission is None:
             chosen = meant(found, [], threshold, window_days)
