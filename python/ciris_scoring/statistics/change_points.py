@@ -124,8 +124,8 @@ def _estimate(
     sums: tuple[Floats, Floats],
     windows: tuple[int, ...],
 ) -> Estimate:
-    """Average the estimates of the nested windows, weighted by the probability that the present behaviour began at the
-    start of the window.
+    """Average the estimates of the nested windows. The weight of a window is the probability that the present behaviour
+    began at its start.
 
     :param value: (n, windows, ...) estimate from each window, which assumes that no change happened within it.
     :param evidence: function that returns the log evidence of a span of days from its two sums.

@@ -2,7 +2,7 @@
 
 The method is a window-limited CUSUM (Page 1954, Biometrika 41, 100–115; Lai 1995, Journal of the Royal Statistical
 Society B 57, 613–658). For each of the last ``RECENT_DAYS``, it computes the log likelihood ratio of a change on that
-day against no change. The behaviour without a change is that of the base: up to ``BASE_DAYS`` before ``RECENT_DAYS``.
+day against no change. The behaviour without a change is that of the base: up to ``BASE_DAYS`` before the recent days.
 
 certainty.md §4, "Since a day", defines all constants. Their values are choices; docs/measuring.md, "Alarms", was
 measured with them.
@@ -42,7 +42,7 @@ class Change(NamedTuple):
     """The most likely change for the worse of n pairs of an agent and an as-of; (n,) each."""
 
     ratio: Floats
-    """Log likelihood ratio of the change against no change; 0 if all changes that are tried are less likely."""
+    """Log likelihood ratio of the change against constant behaviour; 0 if constant behaviour is more likely."""
     days: Integers
     """Days from the change to the as-of, 1 to ``RECENT_DAYS``."""
     kept_before: Floats

@@ -230,8 +230,8 @@ def drift_bounds(metrics: Divergence, level: Level) -> TwoCentred:
 
     The variance of the sum is the variance without drift, plus ``slope`` times the sum. Like Wilson's, the test uses
     the variance at the bound, so the bounds solve a quadratic equation. δ_drift is the mean of 1 − exp(−KL) over the
-    metrics, which is less than 1 − exp(−mean KL) if the metrics differ. Their quotient at the centre is used for the
-    bounds too (certainty.md §3, "delta_drift").
+    metrics, which is less than 1 − exp(−mean KL) if the metrics differ. The quotient of these two numbers at the centre
+    is used for the bounds too (certainty.md §3, "delta_drift").
 
     :param metrics: (n, 3) divergences, from :func:`divergence`.
     :returns: bounds of δ_drift; 0 where no metric is measurable. The bounds are not limited to [0, 1].
@@ -275,9 +275,9 @@ def drift_bounds(metrics: Divergence, level: Level) -> TwoCentred:
 def recovery_bounds(mttr_hours: Floats, n_episodes: Floats, episode_cv: Floats, level: Level) -> Bounds:
     """Compute confidence bounds of the mean time to recovery.
 
-    Durations of episodes are taken as log-normal with the fleet's coefficient of variation. Their mean is taken as
-    log-normal with the mean and the variance of a mean of so many durations (Fenton 1960, IRE Transactions on
-    Communications Systems 8, 57–67). The formula is in certainty.md §3, "mttr_hours".
+    Durations of episodes are taken as log-normal with the fleet's coefficient of variation. The distribution of their
+    mean is approximated by the log-normal distribution with the same mean and variance (Fenton 1960, IRE Transactions
+    on Communications Systems 8, 57–67). The formula is in certainty.md §3, "mttr_hours".
 
     :param mttr_hours: (n,) mean time to recovery in hours. Without an episode it is 0, and both bounds are 0.
     :param n_episodes: (n,) number of episodes in ``mttr_hours``.

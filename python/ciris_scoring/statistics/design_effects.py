@@ -32,10 +32,10 @@ LEAST_EFFECT: Floats = np.array([0.1 if effect == "i_coverage" else 1.0 for effe
 the fields were independent, the variance of coverage would be a tenth of the variance with one event per trace."""
 
 ICC_RANGE = (-0.05, 0.15)
-"""Smallest and largest value of the fleet's correlation of traces within a day. Set by simulation."""
+"""Limits to which the fleet's correlation of traces within a day is clipped. Set by simulation."""
 ICC_RANGE_OF_AN_AGENT = (-0.1, 1.0)
-"""Smallest and largest correlation of one agent's traces within a day that enters the fleet's mean. Set by simulation.
-"""
+"""Limits to which the correlation of one agent's traces within a day is clipped before it enters the fleet's mean. Set
+by simulation."""
 
 EPISODE_CV = 1.8
 """Prior of the fleet's coefficient of variation of episode durations (certainty.md §3), with the weight
@@ -59,7 +59,7 @@ not depend on the order of agents or on their division into chunks."""
 
 
 class FleetSums(NamedTuple):
-    """Sums over agents per window and as-of; shapes begin with (windows, periods + 1)."""
+    """Sums over the agents of a fleet, per window and as-of. The first axes of both are (windows, periods + 1)."""
 
     icc: Integers
     """(..., 11, 2): Σ weight · correlation and Σ weight, in ``UNIT``, in the order of ``EFFECTS``."""
@@ -134,7 +134,8 @@ def add_episodes(
 
 
 def fleet_values(sums: FleetSums) -> FleetValues:
-    """Compute correlations and coefficient of variation from the sums over all agents (certainty.md §3)."""
+    """Compute the fleet's correlations, and its coefficient of variation of durations, from the sums over all agents
+    (certainty.md §3)."""
     weighted, weight = sums.icc[..., 0].astype(np.float64), sums.icc[..., 1].astype(np.float64)
     episodes = sums.episodes.astype(np.float64) * UNIT_EPISODES
     prior = FLEET_WEIGHT * np.log1p(EPISODE_CV**2)
@@ -163,7 +164,7 @@ def design_effects(residuals: Residuals, icc: Floats) -> Floats:
 def fleet_effect(residuals: Residuals, icc: Floats) -> Floats:
     """Return the design effect that the fleet's correlation implies, at least the smallest of ``LEAST_EFFECT``.
 
-    :param residuals: (n, q) variation between days, for its mean number of traces per day.
+    :param residuals: (n, q) variation between days, of which only ``mean_per_day`` is used.
     :param icc: (n, q) the fleet's correlation at each row's window and as-of; the result has the same shape.
     """
     result: Floats = np.maximum(LEAST_EFFECT.min(), 1 + (residuals.mean_per_day - 1) * icc)

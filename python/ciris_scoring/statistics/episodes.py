@@ -26,7 +26,7 @@ RECENT_WINDOWS, BASE_DAYS = (4, 7, 14, 28, 42), 90
 """Lengths in days of the recent windows, and number of days before each window with which it is compared (certainty.md
 §4)."""
 LEAST_EPISODES = 2
-"""Smallest number of episodes in a recent window for ``more_often`` (certainty.md §4)."""
+"""Smallest number of episodes in a recent window that can be ``more_often`` than before (certainty.md §4)."""
 WORSE_BEFORE, DEFERRALS_BEFORE = 0.25, 0.5
 """Lost value, and number, of deferrals that are added as a prior to the deferrals before the recent window, because few
 deferrals say little (certainty.md §4)."""

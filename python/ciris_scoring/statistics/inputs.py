@@ -45,7 +45,7 @@ class PeriodSums(NamedTuple):
     judged_by_bin: Integers
     """(agents, periods, 10)."""
     confidence_by_bin: Floats
-    """(agents, periods, 10), sums of confidence."""
+    """(agents, periods, 10), sums of the confidence of judged traces, by bin of confidence."""
     successes_by_bin: Integers
     """(agents, periods, 10)."""
     histograms: Integers
@@ -80,7 +80,7 @@ class Rows(NamedTuple):
     n_episodes: Integers
     """Number of episodes in ``mttr_hours``: the episodes that ended in the window, and the open episode."""
     rho_regression: Floats
-    """Share of recoveries that relapsed."""
+    """Share of recoveries that were followed by an episode of the same failure mode."""
     q_deferral: Floats
     """Quality of deferrals; 1 without a judged deferral."""
     n_judged_deferrals: Integers

@@ -9,7 +9,7 @@ into chunks, and wherever the arrays begin.
 Pass the total to :func:`fleet_values`, and the fleet's values to :func:`compute_intervals` for each chunk.
 
 **Sums.** Bounds depend on sums over the days of the window and of its baseline (:class:`DaySums`). S also needs the
-weights of signals over its lookback horizon (:mod:`coherence`). Events are the outcomes that lower a rate's score:
+weights of signals over its lookback horizon (:mod:`coherence`). Events of a rate are the outcomes that lower the score:
 traces that are not valid for ``i_chain``, missing fields for ``i_coverage``, incoherent signals for ``s_score``. Counts
 are int64 and are added and subtracted exactly. The few sums of real numbers are added for each window in a fixed order.
 A day is a period of 24 hours that ends at the as-of or a whole number of days before it, also with hourly periods.
@@ -127,7 +127,7 @@ class Intervals(NamedTuple):
     """Scores and confidence bounds of n rows. NaN stands for null. ``low`` ≤ value ≤ ``high`` unless they are null."""
 
     capacity_score: Floats
-    """(n,); null below ``min_traces``, as are its bounds."""
+    """(n,) capacity score. The score and its bounds are null if the window has fewer than ``min_traces`` traces."""
     capacity_score_low: Floats
     capacity_score_high: Floats
     factor: Floats

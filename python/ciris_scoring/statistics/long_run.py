@@ -95,8 +95,8 @@ NODES, NODE_WEIGHTS = (
 )
 """Gauss-Hermite quadrature for a standard normal distribution, with seven nodes (certainty.md §4b, "R")."""
 THREE_POINTS = np.sqrt(3.0)
-"""Distance in standard deviations of the outer points of the three-point Gauss-Hermite quadrature. They have the weight
-1/6 each (certainty.md §4b, "Loss")."""
+"""Distance of the two outer points from the middle point in three-point Gauss-Hermite quadrature, in standard
+deviations. The outer points have the weight 1/6 each (certainty.md §4b, "Loss")."""
 
 
 class Present(NamedTuple):
@@ -256,8 +256,8 @@ def nested(per_period: Integers, present: Present, windows: tuple[int, ...], per
 def _rate_sums(
     sums: PeriodSums, present: Present, parameters: Parameters, periods_per_day: int
 ) -> tuple[Floats, Floats, Booleans]:
-    """Return bad events and trials of the rates over the nested windows, divided by the design effect, (n, windows, 7),
-    and which rates are unmeasured, (n, 7)."""
+    """Return the numbers of bad events and of trials of each rate in the nested windows, divided by the design effect,
+    (n, windows, 7) each, and whether each rate is unmeasured, (n, 7)."""
     y, n = rate_counts(sums)
     width = len(RATES)
     signals = np.stack(
@@ -524,8 +524,8 @@ def _loss_of_deferrals(often: Estimate, lost: Estimate, window_days: int) -> _Pa
 def _loss_of_episodes(
     often: Estimate, given_number: Mapping[float, list[Floats]], window_days: int
 ) -> tuple[Floats, Floats]:
-    """Return −ln of the expected R and its variance, by three-point quadrature over frequency and mean logarithm of
-    hours.
+    """Return −ln of the expected R, and the variance of this loss, by three-point quadrature over the frequency of
+    episodes and the mean logarithm of their hours.
 
     :param given_number: expected R for each number of episodes, by quadrature point of the mean logarithm of hours.
     """
@@ -554,8 +554,8 @@ def resilience_by_number(
     (certainty.md §4b, "R").
 
     The mean duration of k log-normal episodes is taken as log-normal with the same mean and variance (Fenton 1960, IRE
-    Transactions on Communications Systems 8, 57–67). The share of relapses is its expectation if the failure modes are
-    equally likely.
+    Transactions on Communications Systems 8, 57–67). The share of relapses is the expected share if the failure modes
+    are equally likely.
 
     :param log_mean: (n,) mean of ln hours of an episode.
     :param log_variance: (n,) variance of ln hours.

@@ -84,7 +84,7 @@ def compute_windows(connection: Any, inputs: Mapping[str, str]) -> str:
 
 
 def _compute_block(session: Session, reader: BlockReader, first_number: int) -> dict[str, Numbers]:
-    """Compute and write the rows of a block. If it has no agents, no rows are written.
+    """Compute and write the rows of a block. If the block has no agents, no rows are written.
 
     :param first_number: number of the block's first agent in the list of the agents of all blocks.
     :returns: types of the columns.

@@ -1,4 +1,4 @@
-"""Read the input of ``int_windows``: agents with their periods, deferrals and fragile episodes."""
+"""Read the input of ``int_windows``: sums per agent and period, scores of traces, deferrals and fragile episodes."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -117,7 +117,7 @@ OfAgents = TypeVar("OfAgents", Deferrals, FragileEpisodes, Places, Scored)
 
 
 def of_agents(rows: OfAgents, agents: range) -> OfAgents:
-    """Return the rows of some agents, with agents renumbered from 0."""
+    """Return the rows of a range of agents, with agents renumbered from 0."""
     mine = (rows.agent >= agents.start) & (rows.agent < agents.stop)
     agent, *others = (values[mine] for values in rows)
     return type(rows)(agent - agents.start, *others)
@@ -404,8 +404,8 @@ def _widened(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def batches(batch: Batch, size: int) -> Iterator[tuple[range, Batch]]:
-    """Divide a batch into parts of ``size`` agents, and yield each part after the positions of its agents. Parts share
-    the memory of the batch."""
+    """Divide a batch into parts of ``size`` agents. For each part, yield the positions of its agents in the batch, and
+    the part, which shares the memory of the batch."""
     n_agents = len(batch.sums.n_traces)
     for first in range(0, max(n_agents, 1), size):
         agents = range(first, min(first + size, n_agents))

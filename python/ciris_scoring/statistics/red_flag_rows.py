@@ -39,7 +39,7 @@ Relations = Mapping[str, sql.SQL]
 def red_flags(dbt: Any, connection: Any, inputs: Mapping[str, str]) -> str:
     """Compute the red flags of the rows that the run rewrites (certainty.md §5).
 
-    :param dbt: dbt's first argument of a Python model, with ``rewritten_range`` of the materialization replace_range.
+    :param dbt: the argument ``dbt`` of the Python model. The materialization replace_range adds ``rewritten_range``.
     :param connection: dbt's connection, inside the transaction of the materialization.
     :param inputs: relations ``windows``, ``agents``, ``agent_names`` and ``agent_periods``.
     :returns: the query that selects the raised red flags.
@@ -59,7 +59,7 @@ def red_flags(dbt: Any, connection: Any, inputs: Mapping[str, str]) -> str:
     for first, last in _blocks(session, relations, dbt.rewritten_range):
         _judge(session, relations, first, last)
         _add_new_identities(session)
-    # The key is computed as by the macro surrogate_key.
+    # The expression of the key is that of the macro surrogate_key.
     return """
         select
             md5(concat_ws('|', coalesce(field, '-'), agent_id_hash, extract(epoch from as_of), window_days, red_flag))

@@ -238,7 +238,8 @@ def _calibration_residuals(sums: Floats) -> Residuals:
 
 
 def _histogram_residuals(sums: Floats) -> tuple[Residuals, Floats, Floats]:
-    """Return the residuals (n, 3), the residual matrix (n, 3, 55), and its unit (n, 3).
+    """Return the residuals of each metric's histogram (n, 3), its residual matrix (n, 3, 55), and the matrix's unit
+    (n, 3).
 
     Day d has the counts h_d by bin, with the sum n_d. N is the sum of n_d, and p_b the share of bin b over all days.
     The element (b, c) of the matrix is that of Σ_d e_d e_dᵀ with e_d = h_d − n_d p, divided by √(p_b p_c). With

@@ -27,14 +27,14 @@ class Drift(NamedTuple):
 
 
 class Smoothed(NamedTuple):
-    """Probabilities of the bins in two windows, each (..., 10); both are 0 in a bin that neither window uses."""
+    """Probabilities of the bins in the window and in its baseline, each (..., 10); 0 in a bin that neither uses."""
 
     recent: Floats
     baseline: Floats
 
     @property
     def quotient(self) -> Floats:
-        """Probability in the window over that in the baseline, (..., 10); 1 in a bin that neither uses."""
+        """Quotient of each bin's probabilities in window and baseline, (..., 10); 1 in a bin that neither uses."""
         used = self.baseline > 0
         return np.divide(self.recent, self.baseline, out=np.ones_like(self.recent), where=used)
 

@@ -17,8 +17,8 @@ def day_sums(per_period: Integers, periods_per_day: int) -> Integers:
 
     :param per_period: (agents, periods, ...) counts.
     :param periods_per_day: 1 or 24.
-    :returns: (agents, periods + 1, ...); element t is the day that ends at period end t. Periods before the arrays are
-        empty.
+    :returns: (agents, periods + 1, ...); element t is the sum over the day that ends at period end t. Periods before
+        the arrays count as empty.
     """
     agents, periods, *inner = per_period.shape
     totals = np.zeros((agents, periods + 1, *inner), dtype=np.int64)

@@ -35,7 +35,7 @@ class Numbers(NamedTuple):
 
     @property
     def field(self) -> np.dtype[Any]:
-        """Layout of a value in binary COPY."""
+        """Layout of a value of this type in binary COPY."""
         number = np.dtype([("width", ">i4"), ("value", _SENT[self.type][0])])
         if self.length is None:
             return number

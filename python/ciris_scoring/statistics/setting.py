@@ -1,4 +1,4 @@
-"""Parameters, windows and times of a run."""
+"""Read the parameters, the windows and the as-ofs of a run."""
 
 import json
 from datetime import datetime, timedelta
@@ -13,7 +13,7 @@ from ciris_scoring.statistics.session import Session
 
 
 class Setting(NamedTuple):
-    """Parameters, windows and times of a run."""
+    """Parameters, windows and as-ofs of a run."""
 
     parameters: Parameters
     windows: tuple[Window, ...]
@@ -30,7 +30,7 @@ class Setting(NamedTuple):
 
     @property
     def periods_per_day(self) -> int:
-        """Periods per day: 1 or 24."""
+        """Number of scoring periods per day: 1 or 24."""
         return timedelta(days=1) // self.period
 
 

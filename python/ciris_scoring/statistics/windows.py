@@ -331,7 +331,8 @@ def episode_columns(
 def _of_modes(
     episodes: FragileEpisodes, ended: FragileEpisodes, length: int, shape: tuple[int, int]
 ) -> dict[str, Integers]:
-    """Count the failure modes with a recovery in the window, and in the window before it."""
+    """Return, at each as-of: the number of failure modes with a recovery in the window, the number of these modes with
+    an open episode, and the numbers of modes with a recovery and of recoveries in the window before."""
     # For each agent and failure mode: the periods with a recovery, and the next period with a recovery.
     keys = np.stack([ended.agent, ended.mode, ended.recovered])
     (agent, mode, period), n = np.unique(keys, axis=1, return_counts=True)

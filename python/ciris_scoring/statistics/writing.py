@@ -41,7 +41,7 @@ STEADY_COLUMNS = (
     "capacity_score_steady_low",
     "capacity_score_steady_high",
 )
-"""Columns of the steady score, its bounds last."""
+"""Columns of the steady factors and the expected quality of deferrals, and last the bounds of the steady score."""
 
 NAMED = {"change_component": changing_components, "episode_kind": KINDS, "interval_driver": COMPONENTS}
 """Lists of names, by the column that is computed as a position in the list and published as the name."""
