@@ -33,7 +33,7 @@ SIX = {"action_was_overridden": some(6, 100, True, False)}
 
 
 def episodes(agent: str, first: float, n: int, hours: float) -> list[Source]:
-    """Return n episodes of this length, with gaps of the same length. The first begins ``first`` days before T."""
+    """Return n episodes of ``hours`` hours, with equally long gaps. The first begins ``first`` days before T."""
     return [
         row
         for i in range(n)
@@ -66,7 +66,7 @@ CASES = [
             *traces(ago(1), 30, agent="above", action_was_overridden=some(3, 30, True, False)),
         ],
         # The scores are 0.006, 0.219 and 0.306, and the threshold is 0.3. An agent with 4 overrides in 30 traces may
-        # have 1.6 in the long run, which would give the score 0.49. So 0.219 is not significantly below 0.3.
+        # have 1.6 in 30 in the long run, which would give the score 0.49. So 0.219 is not significantly below 0.3.
         agents={
             "sure": {"alerts": {"low_capacity": "critical"}},
             "unsure": {"alerts": {"low_capacity": "warning"}},
@@ -168,8 +168,8 @@ CASES = [
             *traces(ago(7), 100, every=SECONDS, coherence_passed=some(40, 100, False, True)),
             *traces(ago(1)),
         ],
-        # S falls from 1 to 0.79. The earlier 1 comes from a single day, so its lower bound is much lower. Its upper
-        # bound is 1: with the opposite bounds, the fall would be significant.
+        # S falls from 1 to 0.79. The earlier S of 1 comes from a single day, so its lower bound is much lower. Its
+        # upper bound is 1: with the upper bound of the earlier S, the fall would be significant.
         {"alerts": {}},
     ),
     Case(
@@ -185,7 +185,8 @@ CASES = [
         ],
         # Of the first 200 traces none is overridden, so the rate before is (0 + 1/2) / 200 = 0.0025. Of the last 200
         # traces 12 are overridden. The log likelihood ratio of a rate that is 6 times as high is 12 ln 6 +
-        # 188 ln(0.985 / 0.9975) = 19.1, more than 8.5. Both windows have 6 of 100, so comparing them raises no alert.
+        # 188 ln(0.985 / 0.9975) = 19.1, more than 8.5. Both windows have 6 overrides in 100 traces, so the
+        # comparison of the windows raises no alert.
         agents={"old": {"alerts": {"falling": "warning"}}, "young": {"alerts": {}}},
     ),
     Case(
@@ -215,8 +216,8 @@ CASES = [
             *traces(ago(100), agent="twice"),
             *episodes("twice", 6, 2, 1),
         ],
-        # Three episodes in 7 days, after none in the 90 days before, have the value √(6 ln(97/7)) = 3.97. Two
-        # episodes have the value √(4 ln(97/7)) = 3.24, below the threshold 3.3.
+        # Three episodes in 7 days, after none in the 90 days before, have z = √(6 ln(97/7)) = 3.97. Two episodes have
+        # z = √(4 ln(97/7)) = 3.24, below the threshold 3.3.
         agents={"more often": {"alerts": {"episode": "warning"}}, "twice": {"alerts": {}}},
     ),
     Case(
@@ -228,8 +229,8 @@ CASES = [
         ],
         agents={
             "worse": {"q_deferral": 0, "alerts": {"episode": "warning"}, "message.episode": WORSE},
-            # The 5 deferrals of the last days lose 5. The 8 before lose 0, which counts as 0.25 of 8.5. The common
-            # share is p = 5.25/13.5, and the value is √(2 (5 ln(1/p) + ...)) = 3.97.
+            # The 5 deferrals of the last 7 days lose a value of 5. The 8 earlier deferrals lose 0, which counts as 0.25
+            # of 8.5. The common share is p = 5.25/13.5, and z = √(2 (5 ln(1/p) + ...)) = 3.97.
             "few": {"q_deferral": 0, "alerts": {"episode": "warning"}},
             "as good": {"q_deferral": 1, "alerts": {}},
             "two": {"q_deferral": 0, "alerts": {}},

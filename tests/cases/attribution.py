@@ -10,7 +10,8 @@ from cases.notation import Case, ago, deferral, norm, traces
 
 CEILING = -log(norm(1))
 
-# 10 of 100 traces are overridden, and one of the ten fields is missing. The losses are 1, -ln 0.9 and the fixed cost.
+# Score if 10 of 100 traces are overridden and one of the ten fields is missing. The losses are 1, -ln 0.9 and the fixed
+# cost.
 OVERRIDDEN = exp(-1) * 0.9 * norm(1)
 
 CASES = [
@@ -46,7 +47,7 @@ CASES = [
         },
     ),
     Case(
-        "2 a change is divided in proportion to the changes of the losses",
+        "2 a change of the score is divided in proportion to the changes of the losses",
         [
             *traces(ago(10), 100, every=timedelta(seconds=30)),
             *traces(

@@ -8,15 +8,15 @@ NAN = float("nan")
 
 CASES = [
     Case(
-        "2 upper case changes only the letters a to z",
+        "2 statuses are compared in upper case, which changes only the letters a to z",
         traces(ago(2)),
-        # Full Unicode case conversion would map the long s to S and the dotless i to I. These statuses must stay
-        # unknown.
+        # Full Unicode case conversion would map the long s to S and the dotless i to I. The two statuses with these
+        # letters must stay unknown.
         {"q_deferral": 0, "n_judged_deferrals": 1, "issues": {"unknown_status": 2}},
         deferrals=[deferral(ago(1), status) for status in ("withdrawn", "re\u017folved", "w\u0131thdrawn")],
     ),
     Case(
-        "2 k_eff is finite and not negative, without an upper bound",
+        "2 a k_eff that is negative or not finite is missing, and k_eff has no upper bound",
         traces(ago(1), 5, idma_k_eff=[0, 17, -0.1, NAN, float("inf")]),
         {"i_coverage": (2 * 9 + 3 * 8) / 50, "issues": {"out_of_range_idma_k_eff": 3}},
     ),
@@ -43,7 +43,7 @@ CASES = [
         },
     ),
     Case(
-        "2 ties are ordered by audit number, nulls last, then by trace_id bytewise",
+        "2 traces of the same time are ordered by audit number, nulls last, then by trace_id bytewise",
         [
             *traces(ago(2), agent="number", audit_sequence_number=2, trace_id="a"),
             *traces(ago(2), agent="number", audit_sequence_number=1, trace_id="b"),
@@ -78,7 +78,7 @@ CASES = [
         {"d_identity": 2 / 3, "chain_gaps": 0, "link_rate": 1, "mttr_hours": 0},
     ),
     Case(
-        "2 an id of 512 bytes is kept, a longer one counts as blank",
+        "2 a trace_id of 512 bytes is kept, a longer trace_id counts as blank",
         [
             *traces(ago(3), 2, agent="512", trace_id="é" * 256, audit_sequence_number=1),
             *traces(ago(3), 2, agent="513", trace_id="é" * 256 + "x", audit_sequence_number=1),

@@ -29,7 +29,8 @@ CASES = [
     Case(
         "7 a signal loses 5 % a day, and S is the mean over the period ends that have a signal",
         [*traces(ago(2, hours=1), coherence_passed=False), *traces(ago(hours=1))],
-        # At T - 2 and T - 1 days the ratio is 0, at T it is 0.5 / (0.5 + 0.5 f^2). By the hour there are 49 ends.
+        # sigma / sigma_max is 0 at T - 2 and T - 1 days, and 0.5 / (0.5 + 0.5 f^2) at T. By the hour there are 49
+        # period ends.
         [
             Row(
                 {"sigma": 0.5, "sigma_max": 0.5 + 0.5 * F**2, "s_score": 1 / (1 + F**2) / 3},
@@ -40,8 +41,8 @@ CASES = [
     Case(
         "7 S does not include the period end at which the window begins",
         [*traces(ago(7, hours=1), coherence_passed=False), *traces(ago(6, hours=1))],
-        # From T - 6 days to T the ratio is always 1 / (1 + f). T - 7 days, where it is 0, is not in the window. By the
-        # hour, the ratio is 0 at the first 23 of 168 ends, because they are before T - 6 days.
+        # sigma / sigma_max is 1 / (1 + f) from T - 6 days to T. It is 0 at T - 7 days, which is not in the window. By
+        # the hour, it is 0 at the first 23 of 168 period ends, because they are before T - 6 days.
         [Row({"s_score": 1 / (1 + F)}, {"s_score": 145 / 168 / (1 + BY_HOUR**24)})],
     ),
     Case(
@@ -52,8 +53,8 @@ CASES = [
             *traces(ago(hours=1), agent="remembered"),
             *traces(ago(hours=1), agent="forgotten"),
         ],
-        # The signal of "remembered" counts at all seven ends, that of "forgotten" until T - 1 day, but not at T.
-        # By the hour, the latter counts until T - 1 hour, that is, at all but one of the 168 ends.
+        # The older signal of "remembered" counts at all seven period ends, the older signal of "forgotten" until
+        # T - 1 day, but not at T. By the hour, the latter counts until T - 1 hour, at 167 of the 168 period ends.
         [
             Row(
                 {"sigma": 0.5, "sigma_max": 0.5 + 0.5 * F**29, "s_score": 1 / (1 + F**29) / 7},
@@ -81,7 +82,7 @@ CASES = [
         ],
     ),
     Case(
-        "7 two means that differ by exactly 0.1 are within the tolerance",
+        "7 two agents agree if their mean coherence levels differ by exactly 0.1",
         [
             *traces(ago(0, 13), 3, agent="A", coherence_level=[0.1, 0.1, 0]),
             *traces(ago(0, 13), 3, agent="B", coherence_level=[0.1, 0.2, 0.2]),

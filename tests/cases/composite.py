@@ -99,7 +99,7 @@ CASES = [
             "0.616": {"capacity_score": exp(-0.3) * FLAWLESS, "category": "healthy"},
             "0.557": {"capacity_score": exp(-0.4) * FLAWLESS, "category": "moderate"},
             "0.832": {"capacity_score": FLAWLESS, "category": "healthy"},
-            # Nothing bad occurred, so each bound on the better side equals its value.
+            # No trace has an error, so the better bound of each interval equals the component.
             "0.924": {
                 "capacity_score": norm(1),
                 "category": "high_capacity",
@@ -118,7 +118,7 @@ CASES = [
         [Row({"confidence": confidence}, agent=str(n)) for n, confidence in CONFIDENCES.items()],
     ),
     Case(
-        "8 the weakest factor is the smallest one, and ties go to the first",
+        "8 the weakest factor is the smallest factor, and the first of equal factors",
         [
             *traces(ago(1), agent="I_int", signature_verified=False, coherence_passed=None),
             *traces(ago(1), agent="I_inc", coherence_passed=None, action_success=False),

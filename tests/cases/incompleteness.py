@@ -27,7 +27,7 @@ CASES = [
     Case(
         "6 Q is the mean of correctness times quality of the judged deferrals",
         traces(ago(6)),
-        # The first four have the values 1, 1 * 0.5, 0 and 0. The outcomes of the last four are unknown.
+        # The first four deferrals have the values 1, 1 * 0.5, 0 and 0. The last four deferrals have no known outcome.
         {
             "q_deferral": 1.5 / 4,
             "n_judged_deferrals": 4,
@@ -93,7 +93,7 @@ CASES = [
         },
         hashes={"seven": DIGEST[:7], "eight": DIGEST[:8], "ten": DIGEST[:10]},
         deferrals=[
-            deferral(ago(6), agent="eight", agent_id=IDENTITY),  # seven characters do not match
+            deferral(ago(6), agent="eight", agent_id=IDENTITY),  # a prefix of seven characters is too short
             deferral(ago(4), agent="eight", agent_id=IDENTITY),
             deferral(ago(1), "REJECTED", agent="eight", agent_name="Gwendolen"),
             deferral(ago(3), "REJECTED", agent_id=IDENTITY, agent_name="Gwendolen"),

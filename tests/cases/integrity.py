@@ -31,7 +31,7 @@ CASES = [
     Case(
         "4 an audit number that is not one more than the previous one breaks only its own link",
         traces(ago(1), 8, audit_sequence_number=[1, 2, 4, 5, 5, 3, 4, 9]),
-        # 4 and 9 are gaps, 5 is repeated, 3 is a rewind.
+        # The numbers 4 (the first) and 9 follow a gap, the second 5 is a duplicate, and 3 is a rewind.
         {
             "chain_gaps": 2,
             "chain_duplicates": 1,
@@ -52,7 +52,7 @@ CASES = [
         agents={"hash": {"link_rate": 1}, "null": {"link_rate": 1 / 2}},
     ),
     Case(
-        "4 the largest and the smallest number follow each other without an overflow",
+        "4 the smallest audit number after the largest one is a rewind, without an overflow",
         traces(ago(1), 3, audit_sequence_number=[2**63 - 1, -(2**63), -(2**63) + 1]),
         {"chain_rewinds": 1, "chain_gaps": 0, "link_rate": 2 / 3},
     ),

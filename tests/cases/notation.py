@@ -32,7 +32,7 @@ def ago(days: float = 0, hours: float = 0, minutes: float = 0, us: int = 0) -> d
 
 
 def norm(x: float) -> float:
-    """Sigmoid of R."""
+    """Return the sigmoid that computes R from a number x."""
     return 1 / (1 + math.exp(-5 * (x - 0.5)))
 
 
@@ -107,12 +107,12 @@ class Row:
     ``issues`` (count by data-quality issue), ``lost.COMPONENT`` and ``loss.COMPONENT`` (attribution),
     ``moved.COMPONENT`` (points since the previous window), ``failed`` (comparisons of replays that failed),
     ``deferrals_judged`` (deferrals whose outcome is known).
-    None instead of values means that there is no row.
+    ``values`` is None if there is no row.
     """
 
     values: Mapping[str, Any] | None
     by_hour: Mapping[str, Any] = field(default_factory=dict)
-    """Values that differ if periods are hours."""
+    """Expected values that differ from ``values`` in hourly scoring."""
     agent: str = "A"
     window: int = 7
     at: datetime = T
@@ -120,7 +120,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Case:
-    """A formula or an edge case. Its name begins with the section."""
+    """A formula or an edge case. Its name begins with the section of the document that the module names."""
 
     name: str
     traces: Sequence[Source]
@@ -131,7 +131,7 @@ class Case:
     deferrals: Sequence[Source] = ()
     keys: Sequence[Source] = ()
     hashes: Mapping[str, str] = field(default_factory=dict)
-    """Hashes of agents for which they matter. Others are derived from the case's name."""
+    """agent_id_hash of agents for which the case needs a certain hash. Other hashes are derived from the name."""
 
     @property
     def rows(self) -> Sequence[Row]:

@@ -14,7 +14,7 @@ def traces(*where: Any, agent: str, **columns: Any) -> list[Source]:
 
 
 def scored_records(agent: str, days: float, n: int, shift: int = 0) -> list[Source]:
-    """Return the first n of fifty different records. Among the fifty, each score has ten values, five times each.
+    """Return the first n of fifty different records. In all fifty records, each score has ten values, five times each.
 
     :param shift: records with different shifts are all different.
     """
@@ -30,7 +30,7 @@ def scored_records(agent: str, days: float, n: int, shift: int = 0) -> list[Sour
 
 
 def episodes(agent: str, days: float, *modes: str) -> list[Source]:
-    """Return episodes of an hour with these failure modes, one after the other."""
+    """Return consecutive episodes of one hour with the failure modes ``modes``."""
     return traces(
         ago(days),
         2 * len(modes),
@@ -74,7 +74,7 @@ CASES = [
                     *scored_records(f"once, {number}", 1.3, 50, shift=3),
                 ]
             ],
-            # The first 50 traces are before the window of 7 days.
+            # The first 50 traces of "earlier" are before the window of 7 days.
             *scored_records("earlier", 8, 50),
             *scored_records("earlier", 1.5, 50),
             # Twenty records, five times each, without the second score. By the other two scores alone there would be
@@ -92,8 +92,8 @@ CASES = [
                 )
             ],
         ],
-        # Of 4950 pairs, 10 * 45 are equal in each score, so chance gives 450^3 / 4950^2 pairs that are equal in all
-        # three. There are 50.
+        # Of 4950 pairs of traces, 10 * 45 are equal in each score, so chance gives 450^3 / 4950^2 pairs that are equal
+        # in all three scores. The agents "twice" and "earlier" have 50 such pairs.
         [
             Row(red_flags(repeated_records=50 * 4950**2 / 450**3), agent="twice"),
             Row(red_flags(), agent="once, 1"),
@@ -202,7 +202,7 @@ CASES = [
                     deferral(ago(11), resolved_at=ago(-1), agent=agent),
                     deferral(ago(11), "UNDER_REVIEW", agent=agent),
                     deferral(ago(7, us=1), "PENDING", agent=agent),
-                    # too recent, and of unknown status
+                    # a deferral that is too recent, and one of unknown status
                     deferral(ago(7), "PENDING", agent=agent),
                     deferral(ago(11), "LOST", agent=agent),
                 ],

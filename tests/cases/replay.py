@@ -69,7 +69,7 @@ CASES = [
             conscience(**COHERENCE | {"coherence_score": 0.5999999}),
             conscience(**COHERENCE | {"coherence_threshold": 0.6000001}),
             conscience(**COHERENCE | {"coherence_score": [0.6]}),
-            conscience(**COHERENCE | {"coherence_passed": False}),  # the row says that it passed
+            conscience(**COHERENCE | {"coherence_passed": False}),  # the column coherence_passed is true
         ],
         ["coherence_passed", "coherence_passed follows from its score"],
     ),
@@ -105,7 +105,7 @@ CASES = [
             {"dsdma_domain_alignment": 0.5, "dma_results": {"dsdma": {"domain_alignment": 0.495}}},
             {"dsdma_domain_alignment": 0.5, "dma_results": {"dsdma": 3, "dsdma_domain_alignment": 0.5049}},
             {
-                "csdma_plausibility_score": 0.5,  # the first alternative that is present
+                "csdma_plausibility_score": 0.5,  # only the first alternative that is present is compared
                 "dma_results": {"csdma": {"plausibility_score": 0.5}, "csdma_plausibility_score": 0.9},
             },
             {
@@ -136,7 +136,7 @@ CASES = [
         ["coherence_level", "entropy_level"],
     ),
     comparison(
-        "checks and outcome of the row agree with its components",
+        "checks and outcome of the row agree with its JSON components",
         [
             conscience(coherence_passed=True, conscience_passed=True),
             conscience(action_was_overridden=False),
@@ -203,7 +203,7 @@ CASES = [
         },
     ),
     Case(
-        "4 ties of the sample are ordered by audit number, nulls last",
+        "4 traces with the same MD5 are sampled by audit number, nulls last",
         traces(
             ago(3),
             31,
@@ -221,7 +221,8 @@ CASES = [
     Case(
         "4 a period's share of replayable traces is weighted by its number of traces",
         [*traces(ago(3), 50), *traces(ago(2), 10, thought_start=None)],
-        # In the first period, 30 of 50 traces are sampled, all replayable. In the second, all 10 are, none replayable.
+        # In the first period, 30 of 50 traces are sampled, and all are replayable. In the second period, all 10 traces
+        # are sampled, and none is replayable.
         {"i_replay": 50 / 60, "n_replayed": 40},
     ),
 ]

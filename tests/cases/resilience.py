@@ -19,7 +19,7 @@ SHUFFLED = [5, 12, 1, 16, 9, 3, 14, 7, 2, 11, 6, 15, 4, 13, 8, 10]
 
 
 def episode(start: float, end: float | None, mode: str) -> list[Source]:
-    """Return an episode that begins ``start`` and ends ``end`` hours before T. It does not end if ``end`` is None."""
+    """Return an episode from ``start`` hours to ``end`` hours before T, or an open episode if ``end`` is None."""
     found = traces(ago(hours=start), idma_fragility_flag=True, idma_phase=mode)
     return found if end is None else found + traces(ago(hours=end), idma_fragility_flag=False)
 
@@ -127,7 +127,7 @@ CASES = [
     Case(
         "5 rho is the share of recoveries with a later episode of the same mode",
         [*episode(50, 49, "a"), *episode(40, 39, "b"), *episode(30, 29, "a"), *episode(20, 19, "c")],
-        # One of the four recoveries is followed by another episode of its mode, a. MTTR is 1 hour.
+        # One of the four recoveries is followed by a later episode of the same mode, "a". MTTR is 1 hour.
         {"rho_regression": 1 / 4, "mttr_hours": 1, "r_score": norm(1 / 2 * 3 / 4)},
     ),
     Case(
@@ -146,7 +146,7 @@ CASES = [
             idma_fragility_flag=[number % 2 == 1 for number in SHUFFLED],
             idma_phase=["a" if number % 4 in (1, 2) else "b" for number in SHUFFLED],
         ),
-        # In the order of the audit numbers the modes a and b alternate, so the first 6 of 8 episodes have a relapse.
+        # In the order of audit numbers, the modes "a" and "b" alternate, so the first 6 of 8 episodes have a relapse.
         {"rho_regression": 6 / 8, "mttr_hours": 0, "r_score": norm(2 / 8)},
     ),
 ]

@@ -27,7 +27,8 @@ CASES = [
             *traces(ago(10), 29, agent="ends"),
             *traces(ago(7), agent="ends"),
         ],
-        # Agent "thirty" has 30 traces in window and baseline, in one bin, so drift is 0. The others have 29.
+        # Agent "thirty" has 30 traces in window and baseline, all in one bin, so drift is 0. The other agents have 29
+        # traces in the baseline.
         agents={
             "thirty": {"delta_dsdma_domain_alignment": 0, "unmeasured_components": []},
             "begins": {"delta_dsdma_domain_alignment": None},

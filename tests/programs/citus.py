@@ -36,7 +36,7 @@ HOSTILE = {
     "IntervalStyle": "sql_standard",
     "TimeZone": "Asia/Kathmandu",
 }
-"""Settings of the role that change how values are written as text. Sessions on the workers have them too."""
+"""Settings of the role that change how values are written as text. Sessions on the workers have these settings too."""
 
 ON_WORKERS = ("int_trace_checks", "int_replays", "fct_capacity_scores")
 """Models with a row per trace or score. Workers must compute and store their rows, not send them to the coordinator."""
@@ -56,7 +56,7 @@ class Side:
         score(self.profiles_dir, as_of, self.variables, **options)
 
     def compiled(self, name: str) -> Any:
-        """Return the node of a model, compiled for the increment of the last run."""
+        """Return dbt's node of a model, compiled for an incremental run like the last one."""
         project = load_project(REPOSITORY, self.profiles_dir, cli_vars=self.variables)
         with kept_parsed(self.profiles_dir, self.variables):
             return invoke(project, ["compile", "--select", name], project.cli_vars).results[0].node
@@ -64,13 +64,13 @@ class Side:
 
 @dataclass
 class Fleet:
-    """A fleet that is scored on both sides by a first run and three incremental runs."""
+    """A fleet that is scored on the cluster and on plain PostgreSQL, by a first run and three incremental runs."""
 
     cluster: Side
     plain: Side
     last: datetime
     differences: list[list[str]]
-    """Differences between the tables of the two sides, after each run."""
+    """Differences between the tables of the cluster and of plain PostgreSQL, after each run."""
 
 
 def side(schema: str, folder: Path, distribution: str, period: str) -> Side:
@@ -146,7 +146,7 @@ def clean(connection: psycopg.Connection) -> None:
 
 
 def differences_of(connection: psycopg.Connection) -> list[str]:
-    """Return the differences between the tables of the two sides."""
+    """Return the differences between the tables of the cluster and of plain PostgreSQL."""
     for layer in ("", "_intermediate"):
         connection.execute(f"drop schema if exists {COPIED}{layer} cascade")
         connection.execute(f"create schema {COPIED}{layer}")

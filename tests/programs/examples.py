@@ -47,7 +47,7 @@ SCORE = {
 
 
 class Place:
-    """A database with the sample, in which each scheduler has a separate schema."""
+    """A database with the sample, in which each scheduler writes its marts into a separate schema."""
 
     def __init__(self, folder: Path, server: embedded.Server, connection: psycopg.Connection[Any]):
         self.folder, self.server, self.connection = folder, server, connection
@@ -69,7 +69,7 @@ class Place:
         return folder
 
     def variables(self, name: str) -> dict[str, str]:
-        """Return the environment of a scheduler."""
+        """Return the environment variables of a scheduler."""
         home = self.folder / name
         own = {
             "CIRIS_PROJECT": str(home / "project"),
@@ -87,7 +87,7 @@ class Place:
         return {**os.environ, **SILENT, **own, "PATH": f"{home / 'environment/bin'}:{os.environ['PATH']}"}
 
     def check(self, name: str) -> None:
-        """Fail unless a scheduler published once and its marts equal those of one build."""
+        """Fail unless a scheduler published once and its marts equal the marts of one `dbt build`."""
         schema = name.replace("-", "_")
         wrong = relation_differences(self.connection, "whole", schema)
         log = self.connection.execute(f"select outcome from {schema}.fct_scoring_runs").fetchall()

@@ -19,7 +19,7 @@ class Mutant(NamedTuple):
     end: int
     new: str
     first: str = ""
-    """Check that finds the mutation, if it is not the first one."""
+    """Name of the check that finds the mutation; empty for the first check of mutants.py."""
 
     def applied(self) -> str:
         """Return the text of the file with the mutation."""

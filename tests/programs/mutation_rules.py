@@ -22,7 +22,7 @@ PYTHON = ("python/ciris_scoring/statistics/*.py",)
 
 
 def _swaps(pairs: str) -> dict[str, str]:
-    """Return, for each word of the pairs, the other word of its pair."""
+    """Return a dictionary from each word of the pairs to the other word of its pair."""
     found = [pair.split() for pair in pairs.split(",")]
     return dict(found) | {second: first for first, second in found}
 
@@ -74,7 +74,7 @@ class Token(NamedTuple):
 
     @property
     def word(self) -> str:
-        """Return the token in lower case. Some have two words, such as `order by`; the first one is enough."""
+        """Return the token in lower case. Of a token of two words, such as `order by`, return the first."""
         return self.text.lower().split()[0]
 
 

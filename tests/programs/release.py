@@ -34,13 +34,13 @@ def printed(*command: str | Path, **options: object) -> str:
 
 
 def demand(holds: object, message: str) -> None:
-    """End the program with the message if the condition does not hold."""
+    """End the program with ``message`` if ``holds`` is false."""
     if not holds:
         sys.exit(message)
 
 
 def notes() -> tuple[str, str]:
-    """Return the newest version of the changelog, and its text."""
+    """Return the newest version in CHANGELOG.md, and the notes of this version."""
     _, version, text, *_ = re.split(
         r"^## (.*)$", (REPOSITORY / "CHANGELOG.md").read_text("utf-8"), flags=re.MULTILINE
     )
@@ -48,7 +48,7 @@ def notes() -> tuple[str, str]:
 
 
 def environment(folder: Path, *packages: str) -> Path:
-    """Create an environment with packages and return its folder of programs. uv is used because pip is much slower."""
+    """Create a Python environment with packages; return its folder of programs. uv is used because pip is slower."""
     venv.create(folder, with_pip=True)
     python = folder / "bin/python"
     printed(python, "-m", "pip", "install", "--quiet", "uv")
