@@ -80,7 +80,7 @@ def without_empty(value: Any) -> Any:
 
 
 def signed_bytes(trace: dict[str, Any], rule: str) -> bytes:
-    """Return the bytes that an agent signs. This is an implementation independent of the package."""
+    """Return the bytes that an agent signs. The implementation does not use code of the package."""
     components = [
         {name: component[name] for name in ("component_type", "data", "event_type", "timestamp")}
         for component in trace["components"]

@@ -632,7 +632,7 @@ def test_guessing_keys_is_limited_and_does_not_block_clients_with_the_key(served
         assert client.get("/readyz").status_code == 429  # this probe reads the database, so it is limited
 
 
-def test_the_limit_is_per_client_and_refills(monkeypatch):
+def test_rate_limit_is_per_client_and_refills(monkeypatch):
     now = 0.0
     monkeypatch.setattr(guard, "monotonic", lambda: now)
     limits = Limits(60)
@@ -743,8 +743,8 @@ def test_terminated_database_session_is_replaced(client, marts):
     assert client.get("/readyz").status_code == 200
 
 
-def test_database_that_is_away_and_comes_back(project, sample_copy, monkeypatch, capfd):
-    """Every answer is 503 until the database is back. The log reports once that it is away and once that it is back."""
+def test_answers_are_503_until_the_database_is_back(project, sample_copy, monkeypatch, capfd):
+    """The log says once that the database is away, and once that it is back."""
     monkeypatch.setattr(database_module, "PROBE_SECONDS", 0.05)
     paths = [f"{SCORING}/capacity/fleet", f"{SCORING}/capacity/Link", "/readyz", "/"]
     close = f"alter database {sample_copy.name} allow_connections "

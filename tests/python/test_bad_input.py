@@ -58,7 +58,7 @@ def saved(database: Database) -> Iterator[str]:
 
 
 def restore(database: Database, copy: str) -> None:
-    """Restore a saved state. The database keeps its name, because dbt would parse the project again for a new name."""
+    """Restore the saved state of a database under its name: dbt would parse the project again for a new name."""
     administer(database.server, f"drop database {database.name} with (force)")
     administer(database.server, f"create database {database.name} template {copy} strategy file_copy")
 
@@ -179,7 +179,7 @@ def parsed(database: Database, variables: Any) -> Any:
 def dbt(database: Database, *command: str, variables: Any = None) -> Dbt:
     """Run plain dbt in this process without unit tests, and fail if it raises an exception.
 
-    `dbt retry` uses the variables of the previous command. Here they only select the target folder.
+    `dbt retry` uses the variables of the previous command; ``variables`` only select its target folder.
     """
     from dbt import selected_resources
     from dbt.cli.main import dbtRunner

@@ -1,4 +1,4 @@
-"""Tests of wrong values in commands, API and pages: each is named in a message, and nothing is written.
+"""Tests of wrong values in commands, API and pages: a message names each wrong value, and nothing is written.
 
 test_bad_input.py tests input that a run checks against the database, test_variables.py the variables of the project.
 """

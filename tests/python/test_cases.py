@@ -130,7 +130,7 @@ def wrong(database: Database, by_hour: bool = False) -> Iterator[str]:
             yield f"{case.name}: {line}"
 
 
-def test_cases_hold_by_day_also_for_the_reference(
+def test_cases_by_day_hold_for_pipeline_and_reference(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert list(wrong(database)) == []

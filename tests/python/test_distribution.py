@@ -82,7 +82,7 @@ STEPS = [
         "covenant_trace_batches is a table of one server, but .* it must be a reference table",
     ),
 ]
-"""Statements that convert the sources step by step to those of a cluster, each with the message of a run after it."""
+"""Statements that convert the sources step by step to those of a cluster, each with the message of the next run."""
 
 
 def test_sources_unfit_for_a_cluster_are_refused(database):

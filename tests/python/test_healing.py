@@ -48,8 +48,8 @@ REFRESH = ("--full-refresh", "--allow-rescoring")
 PARTS = ("int_source_periods", "int_trace_checks", "int_windows+", "fct_capacity_scores", "int_runs")
 
 # All rows wait in a table until they arrive. A fifth of the traces, and a tenth of all rows, arrive up to 2 days late,
-# that is, within the restatement window. Another tenth of the rows are latecomers, which arrive only by a separate
-# rule. Rows of the future arrive on the eighth day.
+# that is, within the restatement window. Another tenth of the rows are latecomers, which arrive only by the rule
+# `late`. Rows of the future arrive on the eighth day.
 WAIT = """
     create table public.waiting as
     select
@@ -216,7 +216,7 @@ class Healing(RuleBasedStateMachine):
 
     @rule(place=PLACES)
     def late(self, place: int) -> None:
-        """A latecomer arrives, unless a backfill is unfinished: only its remaining steps would score the late data."""
+        """A latecomer arrives, unless a backfill is unfinished, which would score it only in the remaining steps."""
         if self.is_backfill_unfinished:
             return
         self.receive(self.one_row("public.waiting", f"is_latecomer and {self.at} < '{self.now}'", place))

@@ -22,7 +22,7 @@ def staged(database: Database, **variables: str) -> dict[str, str]:
 
 
 def test_tables_of_a_lens_are_read_by_their_older_and_newer_names(sample_copy: Database) -> None:
-    """Migration 022 of the lens renames tables and a column. The older names become views, without later columns."""
+    """Migration 022 of the lens renames tables and a column. Views with older names lack columns added later."""
     expected = staged(sample_copy)
     with sample_copy.connect() as connection:
         connection.execute("alter table cirislens.covenant_traces rename signature_key_id to signer_key_id")

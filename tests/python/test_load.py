@@ -233,7 +233,7 @@ ALTERED: list[tuple[Callable[[Json], Any], str | None]] = [
 
 
 def test_altered_traces_are_loaded_as_unverified(project, database, tmp_path):
-    """For each rule of signing, each altered trace is followed by an unaltered trace of the same agent."""
+    """For each signature rule, each altered trace is followed by an unaltered trace of the same agent."""
     agents = [Agent(generation, seed) for seed, generation in enumerate(GENERATIONS)]
     sent, expected = [], {}
     for agent, (alter, reason) in itertools.product(agents, ALTERED):

@@ -253,8 +253,8 @@ IS_READABLE = {
     **{'{"a":' * n + "1" + "}" * n: n <= 5000 for n in (5000, 5001)},
     **{"[" + "[],{}," * 9_000 + "1]": True, '"' + "[" * 9_000 + '"': True},
 }
-"""Documents that json accepts, and whether the project reads them. jsonb refuses some, and nesting that is deeper than
-5,000 may exceed the stack of the server."""
+"""Documents that the type json accepts, and whether the project reads them. jsonb refuses some, and nesting that is
+deeper than 5,000 may exceed the stack of the server."""
 
 
 def test_json_that_jsonb_refuses_is_recognized(every_postgres: Server) -> None:

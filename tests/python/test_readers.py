@@ -19,7 +19,7 @@ NAMES = ("bi-team", "BI", "bi", "two words", 'a "quoted" one', "Ærlig")
 
 @pytest.fixture(scope="module")
 def roles(small_fleet: Database) -> Iterator[dict[str, str]]:
-    """Roles by name. They have a unique suffix, because all databases of a server share its roles."""
+    """Roles by short name. Roles have a unique suffix, because all databases of a server share its roles."""
     suffix = uuid.uuid4().hex[:8]
     roles = {name: f"{name} {suffix}" if " " in name else f"{name}{suffix}" for name in NAMES}
     quoted = ['"' + role.replace('"', '""') + '"' for role in roles.values()]

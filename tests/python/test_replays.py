@@ -10,7 +10,7 @@ from nasty_fleet import START, Row
 from pipeline import create_loose_sources, insert_rows, score
 
 TRUE, FALSE = Decimal("0.9"), Decimal("0.1")
-"""Plausibilities that agree and disagree with the JSON component of each row, so that they tell rows apart."""
+"""Plausibilities that agree and disagree with the JSON component of a row, so that replays of rows differ."""
 
 
 def row(trace_id: str | None, signature: str, plausibility: Decimal) -> Row:

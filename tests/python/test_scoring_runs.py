@@ -121,7 +121,7 @@ def test_plain_dbt_is_logged_however_it_ends(marts, small_fleet):
     assert part.succeeded and (run["outcome"], run["n_scores"]) == ("built", None)
     assert "class=state" not in shown(pages.fleet_page, small_fleet)
 
-    # A model refuses the parameters. Its transaction is rolled back, but the run log must not be.
+    # A model refuses the parameters. Its transaction is rolled back, but its entry in the run log must remain.
     others = {**variables, "ciris_scoring_parameters": {"lambda_c": 6}}
     assert not dbt(small_fleet, "build", variables=others).succeeded
     run = newest(marts)

@@ -205,7 +205,7 @@ ALTERATIONS: list[Callable[[random.Random, dict[str, Any]], object]] = [
 
 
 def varied(source: random.Random, agent: Agent) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return a signed trace, and a copy with random changes as it is received."""
+    """Return a signed trace, and the received copy of it with random changes."""
     signed = agent.trace()
     signed["task_id"] = source.choice([None, signed["task_id"]])
     for component in signed["components"]:

@@ -62,7 +62,7 @@ def test_an_increment_continues_from_a_released_version(upgraded: Database, tmp_
         ).fetchall()
 
         def divide(schema: str, final: str, recent: str) -> None:
-            """Copy the rows of the marts into two new schemas: up to FINAL, and after it."""
+            """Copy the rows of the marts up to FINAL into one new schema, and all later rows into another."""
             for name, condition in ((final, "<="), (recent, ">")):
                 connection.execute(f"create schema {name}")
                 for (mart,) in marts:

