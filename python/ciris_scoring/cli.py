@@ -337,7 +337,9 @@ def explain(
 json_option = click.option(
     "--json", "form", flag_value="json", help="Print a JSON object with full precision instead of a table."
 )
-csv_option = click.option("--csv", "form", flag_value="csv", help="Print CSV with full precision instead.")
+csv_option = click.option(
+    "--csv", "form", flag_value="csv", help="Print CSV with full precision instead of a table."
+)
 
 
 @main.command()
@@ -625,12 +627,13 @@ def audit(
 @click.option(
     "--no-auth",
     is_flag=True,
-    help="Require no API key, even if other machines can reach the address or $CIRIS_API_KEY is set.",
+    help="Do not require an API key, even if other machines can reach the address or $CIRIS_API_KEY is set.",
 )
 @click.option(
     "--requests-per-minute",
     type=click.IntRange(min=0),
-    help="Maximum number of requests per client; 0 for no limit. [default: no limit on a loopback address, else 600]",
+    help="Maximum number of requests per client and minute; 0 for no limit. [default: no limit on a loopback address, "
+    "else 600]",
 )
 @click.option(
     "--origin",
@@ -680,7 +683,7 @@ def serve(
 
 
 @main.command()
-@click.option("--delete", is_flag=True, help="Delete the data of this PostgreSQL too.")
+@click.option("--delete", is_flag=True, help="Delete the data of the embedded PostgreSQL too.")
 @project_dir_option
 def stop(delete: bool, project_dir: Path | None) -> None:
     """Stop the embedded PostgreSQL.

@@ -118,7 +118,7 @@ class VerdictPeriod:
 
 
 def verdict_periods(marts: Marts, agent_id_hash: str, window_days: int) -> list[VerdictPeriod]:
-    """Read the history of an agent's verdict, the newest period first."""
+    """Read the history of an agent's verdict, the newest verdict first."""
     return marts.rows(
         VerdictPeriod,
         """

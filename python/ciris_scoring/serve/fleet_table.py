@@ -205,7 +205,7 @@ def _outlined(row: Score | Alert | RedFlag) -> tuple[str | None, str]:
 def shown_label(row: Score | Alert | RedFlag, *, is_alone: bool = True) -> str:
     """Return the label of an agent in ``AGENT_WIDTH`` columns. If it is too long, the name is truncated, not the hash.
 
-    :param is_alone: whether no other row has this label. If another has it, more of the hash is shown.
+    :param is_alone: whether no other row has this label. If another row has it, more of the hash is shown.
     """
     name, beginning = _outlined(row)
     rest = fitted(printable(f"({beginning if is_alone else row.agent_id_hash})"), AGENT_WIDTH)

@@ -703,7 +703,7 @@ async def acknowledgements(
 
 @_listed("verdicts/{agent_id:path}", "verdict_history", models.VerdictHistory, 404, 409)
 async def verdict_history(agent_id: AgentId, asked: TheAsked, page: ThePage) -> Response:
-    """Periods in which an agent had the same published verdict, the newest first."""
+    """Verdicts of an agent with the time ranges in which each was published, the newest first."""
 
     def read(lens: Lens) -> list[VerdictPeriod]:
         agent_id_hash, _, _ = _one_agent(lens, agent_id)

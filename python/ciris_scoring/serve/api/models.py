@@ -29,7 +29,7 @@ Share = Annotated[float, Field(ge=0, le=1, examples=[0.538])]
 Since = Annotated[
     Moment | None,
     Field(
-        description="First as-of of the uninterrupted period in which it has been raised; null if it began at the "
+        description="First as-of of the uninterrupted time in which it has been raised; null if it began at the "
         "oldest as-of, or 400 or more as-ofs ago."
     ),
 ]
@@ -489,7 +489,10 @@ Agents = _listing("Agents", "agents", Agent, "All agents that have sent traces."
 Runs = _listing("Runs", "runs", Run, "The log of runs, the newest first.")
 DataQuality = _listing("DataQuality", "issues", Issue, "Data that was repaired, set aside or refused.")
 VerdictHistory = _listing(
-    "VerdictHistory", "verdicts", VerdictPeriod, "Periods with the same published verdict, the newest first."
+    "VerdictHistory",
+    "verdicts",
+    VerdictPeriod,
+    "Verdicts with the time ranges in which each was published, the newest first.",
 )
 Deferrals = _listing("Deferrals", "deferrals", Deferral, "Deferrals behind the component q_deferral.")
 Permissions = _listing("Permissions", "permissions", Permission, "The permissions that verdicts are about.")

@@ -34,13 +34,13 @@ class AgentView:
     alerts: list[Alert]
     red_flags: list[RedFlag]
     raised: list[Raised]
-    """Alerts and red flags that were raised at some time of the charts' period."""
+    """Alerts and red flags that were raised at an as-of that the charts show."""
     verdict: Verdict
     frame: charts.Frame
 
     @property
     def spans(self) -> Mapping[str, list[Raised]]:
-        """Alerts and red flags of the charts' period, by name."""
+        """Alerts and red flags in the time range of the charts, by name."""
         return grouped(self.raised, "name")
 
     def line(self, column: str, height: int = charts.FINE) -> str:
@@ -133,7 +133,7 @@ class AgentView:
         return {component.component: component.component_value for component in self.components}
 
     def components_of(self, factor: str) -> list[Component]:
-        """Return the components of a factor, components with an interval first. sigma_max is omitted, because the page
+        """Return the components of a factor, those that have an interval first. sigma_max is omitted, because the page
         shows it beside sigma."""
         found = (one for one in self.components if one.factor == factor and one.component != "sigma_max")
         return sorted(found, key=lambda one: one.component_low is None)
@@ -152,7 +152,7 @@ def read_agents(
     :param scores: scores of one as-of and window, at least one.
     :param threshold: see `Score.verdict`.
     :param raised_at: as-of of the alerts.
-    :param frame: period of the charts, or None for the period of the agents' histories.
+    :param frame: time range of the charts, or None for the time range of the agents' histories.
     """
     hashes = [score.agent_id_hash for score in scores]
     as_of, window_days = scores[0].as_of, scores[0].window_days

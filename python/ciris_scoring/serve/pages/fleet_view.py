@@ -73,7 +73,7 @@ class FleetView:
     """Under the keys `alerts` and `red_flags`: numbers of agents by name, the most frequent first. Acknowledged alerts
     and red flags are not counted."""
     without_trace: list[Unscored]
-    """Agents that sent traces before the window, but none in it."""
+    """Agents that sent traces before the window, but no trace in the window."""
     over_time: list[FleetCapacity]
     capacities: Mapping[str, list[tuple[datetime, float | None]]]
     """Steady scores over time by agent hash."""
@@ -85,7 +85,7 @@ class FleetView:
         return {spread.agent_name: i for i, spread in enumerate(self.spreads)}
 
     def n_with(self, verdict: str) -> int:
-        """Return the number of agents with a verdict."""
+        """Return the number of agents with the given verdict."""
         return sum(one.verdict == verdict for one in self.verdicts.values())
 
     @property

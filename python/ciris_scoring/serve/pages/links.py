@@ -71,7 +71,7 @@ class ServedLinks:
         return f"{page}?{urlencode({**asked, **more, 'as_of': as_of_time.text(as_of)})}"
 
     def red_flags(self, window_days: int, agent_id_hash: str | None = None) -> str:
-        """Return the link to the red flags of all agents or of one."""
+        """Return the link to the red flags of all agents or of one agent."""
         agent = {} if agent_id_hash is None else {"agent_id": whole_hash(agent_id_hash)}
         return f"red-flags?{self._query(**agent, window_days=window_days)}"
 
@@ -133,7 +133,7 @@ class ReportLinks:
         return f"#g-{place}"
 
     def served(self, window_days: int) -> Mapping[str, str]:
-        """Return no links, because the report does not contain these pages."""
+        """Return no links, because the report does not contain the pages that only a server has."""
         return {}
 
 

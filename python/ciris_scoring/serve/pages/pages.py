@@ -189,7 +189,7 @@ class _Page:
         return self.links
 
     def render(self, template: str, **values: Any) -> str:
-        """Render a template with these values and those of the layout."""
+        """Render a template with the given values and the values of the layout."""
         age = self.now - self.neighbours.newest
         is_old = age > 2 * self.neighbours.period(self.as_of)
         of_layout = {**vars(self), "frame": None, "ranges_offered": RANGES, "is_old": is_old, "age": age}
@@ -322,7 +322,7 @@ def agent_page(page: _Page, agent: str) -> str:
 
 @_of_scores
 def compare_page(page: _Page, agent: str, other: str | None = None) -> str:
-    """Render the comparison of two agents at the as-of of the first one's score.
+    """Render the comparison of two agents at the as-of of the first agent's score.
 
     :param other: the second agent; None to render a page on which the reader chooses it.
     """
@@ -528,7 +528,7 @@ def parameters_page(page: _Page) -> str:
 def report_page(page: _Page) -> str:
     """Render the report as one self-contained HTML file: fleet, agents with alerts and red flags, and parameters.
 
-    If there are more than ``MAX_AGENTS`` agents, the report shows those that need attention most and says so.
+    If there are more than ``MAX_AGENTS`` agents, the report shows the agents that need attention most and says so.
     """
     view = read_fleet(page.marts, page.as_of, page.window_days, page.asked_threshold, MAX_AGENTS)
     views = read_agents(page.marts, view.scores, page.asked_threshold, page.as_of, page.days, view.frame)
