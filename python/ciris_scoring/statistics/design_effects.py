@@ -185,7 +185,8 @@ class HistogramEffect(NamedTuple):
 def histogram_effect(
     residuals: Residuals, trace: Floats, squared_trace: Floats, free_bins: Floats, icc: Floats
 ) -> HistogramEffect:
-    """Compute tr V and tr V² of the design-effect matrix V of each histogram, shrunk towards the fleet's.
+    """Compute the mean design effect, tr V and tr V² of each histogram's design-effect matrix V, shrunk towards the
+    fleet's.
 
     The agent's V is a sample covariance with ν degrees of freedom. Chance inflates its tr V² to (1 + 1/ν) tr V² +
     (tr V)²/ν. The estimator of Bai and Saranadasa (1996, Statistica Sinica 6, 311–329) corrects this. V is shrunk as a

@@ -254,8 +254,8 @@ class BlockReader:
     def _deferrals(self) -> Deferrals:
         """Read the deferrals that count at an as-of of the block (scoring.md §6).
 
-        An outcome counts from the time at which it became known. If it became known at or after the run's as-of, the
-        deferral is read without an outcome. An outcome that is dated before its deferral counts from the deferral on.
+        An outcome counts from the time at which it became known. An outcome that became known at or after the run's
+        as-of does not count. An outcome that is dated before its deferral counts from the deferral on.
         """
         setting = self.setting
         baseline = max(window.baseline_days for window in setting.windows)
