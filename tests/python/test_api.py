@@ -714,7 +714,7 @@ def test_docs_page_shows_swagger_ui_without_external_files(port, browser):
         assert "composite_score" in page.inner_text(".live-responses-table")
 
 
-# --- the role --------------------------------------------------------------------------------------------------------
+# --- database sessions -----------------------------------------------------------------------------------------------
 
 
 def test_database_sessions_are_read_only_and_have_a_time_limit(sample_copy):
@@ -840,7 +840,7 @@ def test_metrics_omit_categories_that_are_not_in_the_specification(client, marts
     assert found == {"high_fragility", "moderate", "healthy", "none"}
 
 
-# --- the command -----------------------------------------------------------------------------------------------------
+# --- the command serve -----------------------------------------------------------------------------------------------
 
 
 def test_serve_refuses_a_port_that_is_in_use(project):

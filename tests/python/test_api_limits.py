@@ -30,7 +30,7 @@ def app(served: ServedDatabase) -> FastAPI:
     return create_app(served, Settings())
 
 
-# --- a flood ---------------------------------------------------------------------------------------------------------
+# --- a flood of connections ------------------------------------------------------------------------------------------
 
 
 def status_of(port: int, path: str, key: str = KEY) -> int:
@@ -147,7 +147,7 @@ def test_client_that_does_not_receive_its_answer_is_disconnected(served, monkeyp
         assert received(port, lambda: cut.wait(120)) < size and cut.is_set()
 
 
-# --- the log ---------------------------------------------------------------------------------------------------------
+# --- repeated log messages -------------------------------------------------------------------------------------------
 
 
 def test_repeated_log_messages_are_suppressed(monkeypatch):

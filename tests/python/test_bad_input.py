@@ -34,7 +34,7 @@ NEWEST, OLDER = "2026-06-15T00:00:00Z", "2026-06-14"
 COMPONENTS = ["thought_start", "dma_results", "conscience_result", "action_result"]
 
 
-# --- databases; test_gate.py and others import these helpers ---------------------------------------------------------
+# --- helpers for databases, which other test files import ------------------------------------------------------------
 
 
 @contextmanager
@@ -206,7 +206,7 @@ def dbt(database: Database, *command: str, variables: Any = None) -> Dbt:
     return Dbt(outcome.success, text, outcome.result)
 
 
-# --- refused before anything is built --------------------------------------------------------------------------------
+# --- runs that are refused before anything is built ------------------------------------------------------------------
 
 
 TOO_EARLY = "which is before the variable ciris_traces_from, 2020-01-01"
@@ -395,7 +395,7 @@ def test_an_encoding_other_than_utf8_is_refused(embedded_postgres, tmp_path):
         administer(embedded_postgres, "drop database test_latin1 with (force)")
 
 
-# --- parameters that differ from the published ones ------------------------------------------------------------------
+# --- parameters that differ from published parameters ----------------------------------------------------------------
 
 CHANGED = {"ciris_scoring_parameters": {"lambda_c": 6}}
 REMEDIES = ["Go back to those", "--full-refresh", "--allow-rescoring", "'ciris_allow_rescoring: true'"]

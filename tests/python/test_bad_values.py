@@ -22,7 +22,7 @@ from conftest import Database
 from pipeline import MARTS
 from serving import SCORING, asking, problem
 
-# --- commands --------------------------------------------------------------------------------------------------------
+# --- values of command options ---------------------------------------------------------------------------------------
 
 COMMANDS: list[tuple[list[str], list[str]]] = [
     (["run", "--vars", "{ciris_as_of: soon}"], ["The variable ciris_as_of is 'soon'"]),

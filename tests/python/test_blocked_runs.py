@@ -62,7 +62,7 @@ def test_locked_relations_name_the_session_in_the_way(restored: Database) -> Non
             assert text in said, said
 
 
-# --- what a run waits for --------------------------------------------------------------------------------------------
+# --- locks that a run waits for --------------------------------------------------------------------------------------
 
 
 def test_run_says_what_it_waits_for_and_lets_readers_pass(restored: Database) -> None:

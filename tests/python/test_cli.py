@@ -69,7 +69,7 @@ def test_the_example_profile_works(tmp_path, monkeypatch):
     assert "a secret" not in repr(project)
 
 
-# --- the database ----------------------------------------------------------------------------------------------------
+# --- databases that refuse a connection or a right -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

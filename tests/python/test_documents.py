@@ -58,7 +58,7 @@ def test_readme_shows_the_explanation_that_the_command_prints(scored_sample):
         assert found, excerpt
 
 
-# --- queries ---------------------------------------------------------------------------------------------------------
+# --- queries and their results ---------------------------------------------------------------------------------------
 
 
 def test_the_queries_have_the_results_that_are_shown(marts):

@@ -29,7 +29,7 @@ REAL = DATA / "batches"
 NEWEST = "2026-06-15T00:00:00Z"
 
 
-# --- the engine ------------------------------------------------------------------------------------------------------
+# --- events that the engine stores -----------------------------------------------------------------------------------
 
 
 def columns_of(connection: psycopg.Connection, relation: str) -> dict[tuple[str | None, str], dict[str, Any]]:
@@ -197,7 +197,7 @@ def test_malformed_events_are_counted_and_do_not_stop_a_run(database: Database) 
         assert {key: end and f"{end.astimezone(UTC):%Y-%m-%d}" for key, end in keys} == ENDS_OF_KEYS
 
 
-# --- the choice of the format -----------------------------------------------------------------------------------------
+# --- choice of the source format --------------------------------------------------------------------------------------
 
 
 def test_variable_chooses_between_two_source_formats(database: Database) -> None:

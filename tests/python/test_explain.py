@@ -85,7 +85,7 @@ def test_a_schema_without_marts_is_named(database):
     assert error == f"Error: No score is published in schema {SCHEMA} yet."
 
 
-# --- the numbers -----------------------------------------------------------------------------------------------------
+# --- numbers in explanations -----------------------------------------------------------------------------------------
 
 
 def test_counts_and_durations_agree_with_the_published_components(project, marts):

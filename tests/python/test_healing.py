@@ -139,7 +139,7 @@ class Healing(RuleBasedStateMachine):
         self.advice: list[str] = []
         """Options of the command that the last run recommended for scoring late data."""
 
-    # --- the sources -------------------------------------------------------------------------------------------------
+    # --- steps that change the sources -------------------------------------------------------------------------------
 
     @initialize(source=st.sampled_from(sorted(SOURCES)), period=st.sampled_from(sorted(PERIODS)))
     def begin(self, source: str, period: str) -> None:
@@ -290,7 +290,7 @@ class Healing(RuleBasedStateMachine):
             """
         )
 
-    # --- commands ----------------------------------------------------------------------------------------------------
+    # --- steps that execute commands ---------------------------------------------------------------------------------
 
     @rule(
         periods=st.integers(0, 2),

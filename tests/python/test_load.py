@@ -101,7 +101,7 @@ def reasons(summary: Summary) -> list[str]:
     return [problem.reason for problem in summary.problems]
 
 
-# --- what is loaded --------------------------------------------------------------------------------------------------
+# --- loaded traces and deferrals -------------------------------------------------------------------------------------
 
 
 def test_every_generation_is_verified_and_loaded(every_database, tmp_path):
@@ -515,7 +515,7 @@ def test_complete_traces_of_a_truncated_batch_are_loaded(shared, tmp_path):
     assert "truncated" in reasons(load(shared, [compressed], []))
 
 
-# --- sizes -----------------------------------------------------------------------------------------------------------
+# --- limits of size --------------------------------------------------------------------------------------------------
 
 
 def events(event: bytes, n: int) -> bytes:

@@ -217,7 +217,7 @@ def test_link_can_contain_any_hash():
     assert links.agent("../a b&c?#é", 7) == "agent?agent_id=hash%3A..%2Fa+b%26c%3F%23%C3%A9&window_days=7"
 
 
-# --- the report ------------------------------------------------------------------------------------------------------
+# --- files of the report ---------------------------------------------------------------------------------------------
 
 
 def test_large_report_shows_the_agents_that_need_attention_most(marts, monkeypatch):
@@ -296,7 +296,7 @@ def test_links_identify_an_agent_whose_hash_is_the_name_of_another(marts):
         assert given and all(value.startswith("hash:") for value in given), given
 
 
-# --- evidence --------------------------------------------------------------------------------------------------------
+# --- traces behind a component ---------------------------------------------------------------------------------------
 
 
 def test_evidence_of_a_component_lists_its_traces(client):
@@ -446,7 +446,7 @@ def test_numbers_are_truncated_to_places(value, places, expected):
     assert cut(value, places) == expected
 
 
-# --- in a browser ----------------------------------------------------------------------------------------------------
+# --- pages in a browser ----------------------------------------------------------------------------------------------
 
 
 PAGES: dict[str, Callable[..., str]] = {

@@ -573,7 +573,7 @@ PANEL_COLUMNS = {
 }  # fmt: skip
 
 
-# --- the comparison --------------------------------------------------------------------------------------------------
+# --- comparison of shown numbers with the marts ----------------------------------------------------------------------
 
 Read = Callable[[At], Iterator[Shown]]
 OF_ANY_AS_OF: dict[Read, str] = {
@@ -639,7 +639,7 @@ def test_shown_numbers_equal_the_marts(world, reader, as_of, window_days):
     assert list(wrong(reader, replace(at, as_of=as_of, window_days=window_days), expected)) == []
 
 
-# --- the threshold ---------------------------------------------------------------------------------------------------
+# --- requested and published thresholds ------------------------------------------------------------------------------
 
 
 def test_final_rows_keep_verdict_and_threshold(world, marts):
