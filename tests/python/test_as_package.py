@@ -217,7 +217,7 @@ def test_renaming_all_relations_is_found_outside_the_package_section(manifest, s
     assert found_overrides(manifest, section, {"consumer": {setting: value}}) == []
 
 
-def test_setting_of_one_node_is_found(manifest):
+def test_setting_that_changes_one_node_is_found(manifest):
     marts = {"fct_score_comparisons": {"+enabled": False}}
     [fault] = found_overrides(manifest, "models", {"ciris_scoring": {"marts": marts}})
     assert "which changes model fct_score_comparisons of ciris_scoring" in fault

@@ -247,7 +247,7 @@ DBT: list[tuple[list[str], dict[str, Any], list[str]]] = [
 """Options and variables with which `dbt build` is refused, and texts that its message must contain."""
 
 
-def test_a_run_stops_before_building(published):
+def test_run_with_bad_options_or_sources_stops_before_building(published):
     before, rows = built(published), marts(published)
     for options, variables, expected in RUNS:
         said = refusal(run(published, *options, variables=variables, as_of=None))
@@ -406,7 +406,7 @@ OF_THE_RUN = {
 """Relations that describe the refused run. The next run replaces them."""
 
 
-def test_a_changed_parameter_stops_before_scores_change(published):
+def test_run_with_a_changed_parameter_stops_before_scores_change(published):
     """The refusal cannot be a dbt test of the data, because `dbt run` skips tests and would mix two parameter sets."""
     schemas = (SCHEMA, f"{SCHEMA}_intermediate")
     before = marts(published, schemas=schemas)

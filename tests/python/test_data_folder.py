@@ -70,7 +70,7 @@ def test_folder_of_another_user_is_not_used(place: Path, monkeypatch: pytest.Mon
         elsewhere.parent.parent.rmdir()
 
 
-def test_stops_if_no_folder_is_usable(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_start_is_refused_if_no_folder_is_usable(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(data_folder, "_folders_of_the_user", lambda: [place / "a b"])
     with pytest.raises(InputError, match="path is too long or contains a special character") as caught:
         data_folder.choose(place / "x y" / ".ciris")

@@ -36,7 +36,7 @@ def test_option_that_builds_other_rows_is_refused(small_fleet):
             said = refusal(dbt(small_fleet, *command, variables=AS_OF))
         assert expected in said, f"{command} {environment}: {said}"
     for part in ("int_windows", "fct_capacity_scores"):
-        # The inputs of these models have only the rows of the last run.
+        # The inputs of int_windows and fct_capacity_scores have only the rows of the last run.
         variables = {**AS_OF, "ciris_allow_rescoring": True}
         said = refusal(dbt(small_fleet, "build", "--full-refresh", "--select", part, variables=variables))
         assert "cannot have a full refresh alone" in said, said

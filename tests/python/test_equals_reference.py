@@ -144,7 +144,7 @@ def test_random_fleet_with_other_parameters_equals_reference(database: Database,
     assert wrong(database, seed, OTHER_PARAMETERS, ("day", "hour")[seed % 2], days=12) == []
 
 
-def test_other_windows_equal_reference_in_increments(
+def test_scores_of_other_windows_equal_reference_in_increments(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The alert `broken_chain` reads 150 days for a window of 60 days, more than the 132 days of the steady score.

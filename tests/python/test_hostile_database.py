@@ -224,7 +224,7 @@ def test_views_run_no_planted_code_for_a_superuser(hostile: Roles) -> None:
             connection.execute(sql.SQL("select * from {}").format(sql.Identifier(*view)))
 
 
-def test_every_command_succeeds(hostile: Roles, tmp_path: Path) -> None:
+def test_every_command_succeeds_in_a_hostile_database(hostile: Roles, tmp_path: Path) -> None:
     """`audit` confirms a database that has other case, blanks and prefixes in its actions than the batches."""
     agent = Agent(MIDDLE, 7)
     write(tmp_path, "a.json", batch([agent.trace() for _ in range(5)]))

@@ -28,7 +28,7 @@ def table(name: str, kinds: Mapping[str, Kind]) -> str:
 
 @pytest.mark.parametrize("document", TABLES)
 def test_documents_have_tables_of_alerts_and_red_flags(document: str) -> None:
-    """REWRITE_DOCUMENTS=1 writes the tables."""
+    """REWRITE_DOCUMENTS=1 writes the tables into the documents."""
     path = REPOSITORY / "docs" / document
     text, made = path.read_text(encoding="utf-8"), table(*TABLES[document])
     head = re.escape(made.splitlines()[0])

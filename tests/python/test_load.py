@@ -204,7 +204,7 @@ def test_concurrent_loads_store_each_trace_once(project, database, tmp_path):
 
 
 def spelt(change: Callable[[bytes], str]) -> Callable[[Json], None]:
-    """Return a function that writes the signature in another encoding."""
+    """Return a function that writes the signature of a trace in another encoding."""
 
     def respell(trace: Json) -> None:
         text = trace["signature"].replace("-", "+").replace("_", "/")
@@ -267,7 +267,7 @@ def test_unsigned_field_that_contradicts_signed_ones_is_unconfirmed(shared, tmp_
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-def test_a_key_signs_for_one_agent(project, database, tmp_path, at_once):
+def test_a_key_verifies_traces_of_one_agent_only(project, database, tmp_path, at_once):
     """A key verifies only the traces of one agent, also if a trace names the key by another registered id."""
     pairs = [(Agent(one, 2 * seed), Agent(one, 2 * seed + 1)) for seed, one in enumerate(GENERATIONS)]
     own = [agent.trace() for pair in pairs for agent in pair]

@@ -442,7 +442,7 @@ def test_line_of_a_chart_breaks_at_gaps():
     ("value", "places", "expected"),
     [(0.848, 2, "0.84"), (0.9999999, 3, "0.999"), (1.0, 3, "1.000"), (-0.0129, 2, "-0.01"), (0.3, 1, "0.3")],
 )
-def test_numbers_are_truncated_to_places(value, places, expected):
+def test_numbers_are_truncated_to_decimal_places(value, places, expected):
     assert cut(value, places) == expected
 
 

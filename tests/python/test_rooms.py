@@ -9,7 +9,7 @@ ROOMS = ("basics", "marts", "statistics", "serve", "job", "lab", "audit")
 PACKAGE = REPOSITORY / "python/ciris_scoring"
 
 
-def test_subpackages_import_only_from_those_before_them():
+def test_subpackages_import_only_from_earlier_subpackages():
     folders = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
     assert folders == set(ROOMS)
     for number, room in enumerate(ROOMS, 1):

@@ -83,7 +83,7 @@ def expanded(query: str, threshold: float | None = None, window_days: int = 7) -
 
 # --- expected values -------------------------------------------------------------------------------------------------
 
-# Queries of values that readers compute from the marts. Their names are used like the names of marts.
+# Queries of values that readers compute from the marts. The names of the queries are used like names of marts.
 COMPUTED = {
     "scores": """
         select scores.*, categories.label as steady_label, compared_as_of, score_before, change, not_comparable_because,

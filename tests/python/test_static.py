@@ -71,7 +71,7 @@ def skips(connection: psycopg.Connection, build: DbtBuild) -> bool:
     return digest_to_skip_by(connection, build, RunRecord("run")) is not None
 
 
-def test_a_second_run_skips_static_nodes_and_publishes_the_same(database):
+def test_a_second_run_skips_static_nodes_and_publishes_the_same_rows(database):
     """A third run, which has no digest to compare with, builds all nodes and publishes the same rows."""
     before = {row[:2]: row for row in built(database)}
     nodes = executed(run(database, as_of=NEWEST))
