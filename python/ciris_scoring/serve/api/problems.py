@@ -19,7 +19,7 @@ TITLES: Mapping[str, tuple[int, str]] = {
     "unknown-agent": (404, "No such agent"),
     "no-score": (404, "The agent has no such score"),
     "no-right": (403, "The server may not read this"),
-    "method-not-allowed": (405, "The API is read-only"),
+    "method-not-allowed": (405, "The server is read-only"),
     "not-acceptable": (406, "The answer has no such media type"),
     "ambiguous-agent": (409, "Several agents may be meant"),
     "host-not-served": (421, "This server answers under local names only"),
