@@ -49,7 +49,7 @@ class Activity:
     """Seconds by dbt's id of the node, for example `model.ciris_scoring.dim_agents`."""
 
     def add(self, nodes: Set[str], seconds: float) -> None:
-        """Add a time span in which queries of ``nodes`` ran."""
+        """Add ``seconds`` during which queries of ``nodes`` ran."""
         testing = {node for node in nodes if node.startswith("test.")}
         self.seconds += seconds if nodes else 0.0
         self.building_seconds += seconds if nodes - testing else 0.0

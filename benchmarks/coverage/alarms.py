@@ -30,7 +30,7 @@ EPISODE_Z = 3.3
 LOW_CAPACITY = 0.3
 """Parameter ``low_capacity_threshold``."""
 EARLIEST = max(WINDOWS)
-"""Days before the first watched as-of that are scored too, because a window is compared with the window before it."""
+"""Number of days before the first watched as-of that are scored too, to compare a window with the window before it."""
 
 
 class Raised(NamedTuple):

@@ -36,7 +36,7 @@ class Behaviour(NamedTuple):
     rates: Floats
     """Probabilities per trace, (..., 8), in the order of ``RATES``; ``field_missing`` is per field."""
     histograms: Floats
-    """Distributions of the three metrics, (..., 3, 10); the first metric is the confidence."""
+    """Distributions of the metrics in ``METRICS`` over bins, (..., 3, 10); the first metric is the confidence."""
     success: Floats
     """Probability of success by confidence bin, (..., 10)."""
 
@@ -118,7 +118,7 @@ def realised(behaviour: Behaviour, effects: DayEffects, rng: np.random.Generator
 
 
 def _shifted(success: Floats, shift: Floats, icc: Floats) -> Floats:
-    """Shift the success rates of all bins of a day towards 1 or 0. Their expected values do not change."""
+    """Shift the success rates of all bins of a day towards 1 or 0. The expected rates do not change."""
     return success + np.clip(shift * np.sqrt(icc), -0.5, 0.5)[..., None] * 2 * success * (1 - success)
 
 

@@ -73,7 +73,7 @@ def simulated(case: Case, agents: int, rng: np.random.Generator) -> tuple[Behavi
 
 
 def plausible(agents: int, days: int, drifting_days: int, rng: np.random.Generator) -> Behaviour:
-    """Draw plausible agents. If ``drifting_days`` is positive, some drift in the last days."""
+    """Draw plausible agents. About 40 % of the agents drift in the last ``drifting_days`` days."""
     rates = []
     for name in RATES:
         low, high, zero = POWERS[name]
@@ -168,7 +168,7 @@ def bad_days(behaviour: Behaviour) -> Behaviour:
 
 
 def good_and_bad_days(behaviour: Behaviour, rng: np.random.Generator) -> Behaviour:
-    """Draw which days are bad.
+    """Draw the bad days, and return the agents with higher rates on these days.
 
     :param behaviour: mean behaviour, from :func:`bad_days`.
     """
@@ -178,7 +178,7 @@ def good_and_bad_days(behaviour: Behaviour, rng: np.random.Generator) -> Behavio
 
 
 def cells() -> list[Case]:
-    """Return a case of plausible agents for each number of traces and window, with equal and with different days."""
+    """Return cases of plausible agents: all combinations of number of traces, window, and whether days differ."""
     return [
         Case(f"n = {n}, {days} days, days {'differ' if differ else 'alike'}", n, window, differ)
         for days, window in WINDOWS.items()

@@ -113,4 +113,5 @@ PARTS: dict[str, Callable[[int, int], list[Verdict]]] = {
     "year": measure_year,
     "alarms": measure_alarms,
 }
-"""Functions of rows and seed that measure a part, print its tables and return the comparisons with stated figures."""
+"""Functions of rows and seed. Each measures one part of the benchmark, prints tables and returns comparisons with the
+stated figures."""

@@ -27,7 +27,7 @@ COMPONENTS = {
     "csdma_plausibility_score": ("dma_results", ["csdma", "csdma_plausibility_score"]),
     "conscience_passed": ("conscience_result", ["conscience_passed"]),
 }
-"""Place of each field in the JSON components: the column, and its keys in older and newer versions of agents."""
+"""Place of each field in the JSON components: the component, and the keys that different versions of agents use."""
 
 GOOD, BAD = ["action_success", "conscience_passed"], ["idma_fragility_flag", "action_was_overridden"]
 NO_PART_OF_TRIVIAL_ONES = (

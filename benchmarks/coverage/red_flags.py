@@ -153,4 +153,5 @@ MEASURES: dict[str, Callable[[int], list[Verdict]]] = {
     "polished": measure_polished,
     "scrubbed": measure_scrubbed,
 }
-"""Functions of the seed that measure a part, print its table and return the comparisons with stated figures."""
+"""Functions of the seed. Each measures one part of the benchmark, prints a table and returns comparisons with the
+stated figures."""

@@ -58,7 +58,7 @@ class Lives(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """A score over the year; arrays of (agents, days)."""
+    """Values of one kind of score on every day; arrays of (agents, days)."""
 
     score: Floats
     low: Floats
@@ -139,7 +139,7 @@ def long_run(lives: Lives, window: Window, rng: np.random.Generator) -> Floats:
 
 
 def a_year(seed: int, number: int) -> dict[str, Standing]:
-    """Simulate and score one fleet. Return the standing of each score by its name."""
+    """Simulate and score one fleet for a year. Return the values by kind of score, such as ``steady, 7 days``."""
     rng = np.random.default_rng([seed, number])
     lives = live(AGENTS, BEFORE + DAYS, rng)
     agent = np.arange(AGENTS)[:, None]

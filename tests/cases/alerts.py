@@ -11,9 +11,9 @@ SECONDS = timedelta(seconds=3)
 def weeks(
     agent: str, first: float, before: dict[str, Any], now: dict[str, Any], n: int = 100
 ) -> list[Source]:
-    """Return n traces with the columns ``before`` in the previous window, and n traces with ``now`` in the last one.
+    """Return n traces with the columns ``before`` in the previous window, and n traces with ``now`` in the last window.
 
-    :param first: days from the agent's first trace to T. They decide whether the earlier score is final.
+    :param first: days from the agent's first trace to T, which decide whether the earlier score is final.
     """
     return [
         *traces(ago(first), agent=agent),
@@ -59,7 +59,7 @@ WORSE = (
 
 CASES = [
     Case(
-        "4 low_capacity is critical if it is significant, otherwise a warning",
+        "4 low_capacity is critical if the score is significantly below the threshold, otherwise a warning",
         [
             *traces(ago(1), 100, agent="sure", action_was_overridden=some(50, 100, True, False)),
             *traces(ago(1), 30, agent="unsure", action_was_overridden=some(4, 30, True, False)),
@@ -161,7 +161,7 @@ CASES = [
         {"ece": 0.5, "alerts": {}},
     ),
     Case(
-        "4 falling compares the lower bound of the earlier S with the upper bound of the later one",
+        "4 falling compares the lower bound of the earlier S with the upper bound of the later S",
         [
             *traces(ago(25)),
             *traces(ago(10), 100, every=SECONDS),
@@ -236,7 +236,8 @@ CASES = [
             "two": {"q_deferral": 0, "alerts": {}},
             "earlier": {"q_deferral": 0, "alerts": {}},
         },
-        # The 90 days before the last 7 days begin at T - 97 days, those before the last 42 days at T - 132 days.
+        # The 90 days before the last 7 days begin at T - 97 days, the 90 days before the last 42
+        # days at T - 132 days.
         deferrals=[
             *judged("worse", 20, 97, 0, "RESOLVED"),
             *judged("worse", 20, 4, 0, "REJECTED"),

@@ -126,7 +126,7 @@ CASES = [
             *traces(ago(1, -6), agent="R", coherence_level=1),
             *traces(ago(1), 2, agent="C", action_was_overridden=True),
         ],
-        # Agents "I_int" and "I_inc" have two factors that are 0: the expected one and S. ECE of "I_inc" is 1.
+        # Agents "I_int" and "I_inc" have two factors that are 0: the expected factor and S. ECE of "I_inc" is 1.
         agents={
             "I_int": {"weakest_factor": "I_int", "i_int_score": 0, "s_score": 0},
             "I_inc": {"weakest_factor": "I_inc", "i_inc_score": 0, "s_score": 0},

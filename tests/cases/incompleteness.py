@@ -88,7 +88,7 @@ CASES = [
             # matches whatever the name is.
             "eight": {"n_judged_deferrals": 2, "q_deferral": 1 / 2},
             "ten": {"n_judged_deferrals": 1, "q_deferral": 0},
-            # A name matches an agent that had it at any earlier time. It matches nobody if two agents had it.
+            # A name matches an agent that had it at any earlier time. A name that two agents had matches nobody.
             "named": {"n_judged_deferrals": 1, "q_deferral": 1},
         },
         hashes={"seven": DIGEST[:7], "eight": DIGEST[:8], "ten": DIGEST[:10]},

@@ -37,7 +37,7 @@ def norm(x: float) -> float:
 
 
 NEXT = object()
-"""Marker of an audit number that is one more than that of the previous trace."""
+"""Marker of an audit number that is one more than the number of the previous trace."""
 
 
 def traces(

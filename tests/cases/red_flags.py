@@ -186,7 +186,7 @@ CASES = [
         agents={"three": red_flags(key_turnover=3), "two": red_flags(), "first": red_flags()},
     ),
     Case(
-        "5 deferrals_left_open: open for more than 7 days; the baseline counts those open at T - W",
+        "5 deferrals_left_open: open for more than 7 days; the baseline counts deferrals open at T - W",
         [row for agent in ("A", "slow") for days in (60, 1) for row in traces(ago(days), agent=agent)],
         # Of the twelve deferrals that are older than 7 days, nine are open at T. In the baseline, two deferrals are
         # open at T - 7 days, when they are resolved: 2 of 15 for A, 2 of 5 for slow. 9 of 12 does not differ

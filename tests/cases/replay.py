@@ -12,7 +12,7 @@ HASH = {"action_result": {"audit_entry_hash": "hash"}}
 def comparison(
     name: str, holds: list[dict[str, Any]], fails: list[dict[str, Any]], failed: list[str]
 ) -> Case:
-    """Return a case with two agents: all 30 traces of the first are replayable, and none of the second.
+    """Return a case with two agents: all 30 traces of the first agent are replayable, and no trace of the second.
 
     :param holds: columns of the first agent's traces, used in turn. Only these columns are compared.
     :param fails: columns of the second agent's traces, used in turn. Their hash is compared too, and is right.
@@ -32,7 +32,7 @@ def comparison(
 
 
 def conscience(**keys: Any) -> dict[str, Any]:
-    """Return a trace whose conscience_result has these keys."""
+    """Return the column conscience_result with the given keys."""
     return {"conscience_result": keys}
 
 

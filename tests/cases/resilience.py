@@ -9,7 +9,8 @@ METRICS = ("csdma_plausibility_score", "dsdma_domain_alignment", "coherence_leve
 TWO_BINS = [1] * 20 + [0] * 20
 
 # The window has 40 traces in the last bin, the baseline 20 in the first bin and 20 in the last. Together the bins have
-# 20 and 60 of 80, so the 10 alpha = 5 pseudo-counts are 1.25 and 3.75. m = 2 bins.
+# 20 and 60 of 80, so the 10 alpha = 5 pseudo-counts are 1.25 and 3.75. Two bins have values, so
+# m = 2.
 MOVED = 1 - exp(
     -(43.75 / 45 * log(43.75 / 23.75) + 1.25 / 45 * log(1.25 / 21.25) - (2 - 1) / 2 * (1 / 40 + 1 / 40))
 )
@@ -50,7 +51,7 @@ CASES = [
         },
     ),
     Case(
-        "5 drift is the divergence of the window's histogram from that of the baseline",
+        "5 drift is the divergence of the window's histogram from the baseline's histogram",
         [*traces(ago(10), 40), *traces(ago(1), 40, dsdma_domain_alignment=TWO_BINS)],
         {
             "delta_dsdma_domain_alignment": 1
@@ -105,7 +106,7 @@ CASES = [
         },
     ),
     Case(
-        "5 MTTR is the mean over the episodes that ended in the window and the open one",
+        "5 MTTR is the mean duration of the episodes that ended in the window and of the open episode",
         [
             *episode(24 * 8, 24 * 7.5, "ended before"),  # not counted
             *episode(24 * 7 + 5, 24 * 7, "ended as the window began"),  # 5 hours

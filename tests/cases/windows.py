@@ -51,7 +51,7 @@ CASES = [
         [Row(None, at=ago(2)), Row({"n_traces": 1}, at=ago(1))],
     ),
     Case(
-        "1 the agent's name is the last one before T, separately at each as-of",
+        "1 the agent's name is its last name before T, separately at each as-of",
         [
             *traces(ago(3), agent_name="Ann"),
             *traces(ago(2), agent_name="Bea"),

@@ -39,7 +39,7 @@ HOSTILE = {
 """Settings of the role that change how values are written as text. Sessions on the workers have these settings too."""
 
 ON_WORKERS = ("int_trace_checks", "int_replays", "fct_capacity_scores")
-"""Models with a row per trace or score. Workers must compute and store their rows, not send them to the coordinator."""
+"""Models with a row per trace or score. Workers must compute and store these rows, not send them to the coordinator."""
 SUMMED_ON_WORKERS = ("int_agent_hours", "int_agent_periods")
 """Models that sum traces. The workers may send only the sums to the coordinator."""
 
@@ -94,7 +94,7 @@ def connection() -> Iterator[psycopg.Connection]:
     with psycopg.connect(URL, autocommit=True, options="-c timezone=UTC -c datestyle=ISO") as connection:
         taken = "select nspname from pg_namespace where nspname in ('cirislens', 'of_others')"
         if found := connection.execute(taken).fetchall():
-            pytest.exit(f"Not run: the tests make and drop schemas {found}, which this database has.", 2)
+            pytest.exit(f"The tests did not run: they drop the schemas {found}, which this database has.", 2)
         for name, value in HOSTILE.items():
             on_workers(connection, f"alter role current_user in database {{database}} set {name} = '{value}'")
         yield connection

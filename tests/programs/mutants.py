@@ -1,9 +1,9 @@
 """Apply mutations to a copy of the project, one at a time, and run the checks.
 
 `python tests/programs/mutants.py` applies the mutations of mutants.txt. The exit code is 1 if no check finds one of
-them. With `--sample` it applies a random sample of the mutations by rule. A person must read those that no check finds:
-some of them change no result, the others need a test. Words select mutations by name. `make soak` runs both. The checks
-of each mutation run in a separate process, with one server per processor.
+them. With `--sample` it applies a random sample of the mutations by rule. A person must read the mutations that no
+check finds: some change no result, the others need a test. Words select mutations by name. `make soak` applies both
+kinds. The checks of each mutation run in a separate process, with one server per processor.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ NOT_COPIED = shutil.ignore_patterns(".git", ".venv*", ".ciris", "target", "logs"
 def main() -> int:
     """Apply the mutations, print the result of each, and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("words", nargs="*", help="apply only mutations whose names contain one of these")
+    parser.add_argument("words", nargs="*", help="apply only mutations whose names contain one of the words")
     parser.add_argument("--sample", type=int, help="apply this number of mutations by rule")
     parser.add_argument("--seed", type=int, default=1, help="seed of the sample")
     parser.add_argument(

@@ -102,7 +102,7 @@ def _of_tokens(part: str, text: str, offset: int, is_sql: bool) -> Iterator[Edit
     for at, token in enumerate(tokens, 1):
         before, after = around[at - 1], around[at + 1]
         if token.text[0] == "'" and not is_sql:
-            with suppress(TokenError):  # The string is a regular expression.
+            with suppress(TokenError):  # Some strings are regular expressions and not SQL.
                 yield from _of_tokens(token.text[1:-1], text, token.start + 1, is_sql=True)
         if (new := OPERATORS.get(token.word)) is not None and not (
             (token.word == "*" and before.word in ("(", ".", ",", ";", "select"))

@@ -98,13 +98,14 @@ def score_sample(folder: Path, wheel: Path) -> None:
     project = folder / "scores"
     clean = {"PATH": f"{programs}:/usr/bin:/bin", "HOME": str(folder), "LANG": "C.UTF-8"}
     demand(
-        notes()[0] in printed(programs / "ciris-scoring", "--version"), "ciris-scoring has another version."
+        notes()[0] in printed(programs / "ciris-scoring", "--version"),
+        "ciris-scoring has another version than CHANGELOG.md.",
     )
     printed(programs / "ciris-scoring", "init", project)
     printed(programs / "pip", "check")
     try:
         told = printed(programs / "ciris-scoring", "run", "--embedded", cwd=project, env=clean)
-        demand(FLEET in told, f"The fleet is not that of the sample: {told}")
+        demand(FLEET in told, f"The printed fleet is not the sample: {told}")
     finally:
         printed(programs / "ciris-scoring", "stop", "--delete", cwd=project, env=clean)
 

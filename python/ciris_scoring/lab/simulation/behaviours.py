@@ -53,8 +53,8 @@ class Pathology:
     """Days before the end at which the first trace is sent (0: at the start of the simulation)."""
     silent_days: int = 0
     batch_clock: bool = False
-    """Whether the installation stores the time of the batch (every 5 minutes), which gives many traces the same
-    time."""
+    """Whether the installation stores the time of the batch (every 5 minutes) as the time of its traces, so that many
+    traces have the same time."""
     deferrals_rejected: float = 0.01
 
 

@@ -37,7 +37,7 @@ class FleetStream:
 
     traces: Iterator[pd.DataFrame]
     expected_traces: int
-    """Number of traces without duplicates, which are about 0.3 % more rows."""
+    """Number of traces without duplicates. Duplicates are about 0.3 % more rows."""
     deferrals: pd.DataFrame
     public_keys: pd.DataFrame
     batches: pd.DataFrame

@@ -83,7 +83,7 @@ def live(plan: Plan, rows: Rows) -> Lives:
     coherence = knob["coherence"] - drift / 2 + knob["coherence_spread"] * draws.bell(Draw.COHERENCE)
     entropy = 0.14 + 0.05 * draws.bell(Draw.ENTROPY)
 
-    # If entropy is checked, high entropy causes 70 % of the overrides. The optimisation veto causes all others.
+    # If entropy is checked, high entropy causes 70 % of the overrides, and the optimisation veto the other 30 %.
     overridden = draws.chance(Draw.OVERRIDDEN, knob["overridden"]) & (ethics != Ethics.EXEMPT)
     cause = draws.uniform(Draw.CAUSE)
     entropic = overridden & (ethics == Ethics.FULL) & (cause < 0.7)

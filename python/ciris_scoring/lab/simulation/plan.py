@@ -34,7 +34,7 @@ class Roster:
     agent_id: Texts
     agent_id_hash: Texts
     names: Texts
-    """Names, (agents, 3): the first name, the second one and the last one."""
+    """Names, (agents, 3): the first, the second and the last name of each agent."""
     public_key: Texts
     """Public keys, as bytes."""
     key_id: Texts
@@ -132,7 +132,7 @@ class Plan:
         return self.roster.names[agent, era]
 
     def time_of_day(self, bits: Bits) -> Ints:
-        """Convert random words to times of day in microseconds. Active hours get more times than quiet hours."""
+        """Convert random 64-bit words to times of day in microseconds. Active hours get more times than quiet hours."""
         weights = np.roll(RHYTHM, -(self.start // HOUR % 24))
         ends = np.cumsum(weights) << 24
         position = (bits >> np.uint64(40)).astype(np.int64) * int(weights.sum())

@@ -91,19 +91,19 @@ class Draws:
         return cls(mix(stream_keys + np.asarray(counters).astype(np.uint64) * word(1)))
 
     def bits(self, draw: int) -> Bits:
-        """Return words of 64 random bits."""
+        """Return one word of 64 random bits per item."""
         return mix(self.keys + word(draw))
 
     def below(self, draw: int, n: int | Ints) -> Ints:
-        """Return integers in [0, n), for n up to 2³¹."""
+        """Return one random integer in [0, n) per item, for n up to 2³¹."""
         return ((self.bits(draw) >> np.uint64(33)).astype(np.int64) * n) >> 31
 
     def uniform(self, draw: int) -> Floats:
-        """Return numbers in [0, 1)."""
+        """Return one random number in [0, 1) per item."""
         return (self.bits(draw) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
     def chance(self, draw: int, share: float | Floats) -> Flags:
-        """Return flags that are true with the probability `share`."""
+        """Return one flag per item, which is true with the probability `share`."""
         return self.uniform(draw) < share
 
     def bell(self, draw: int) -> Floats:
@@ -123,7 +123,7 @@ class Draws:
         return slices(self.octets(draw, words).tobytes().hex(), 16 * words, length)
 
     def uuids(self) -> list[str]:
-        """Return identifiers in the format of random UUIDs."""
+        """Return one identifier per item, in the format of random UUIDs."""
         digits = self.hexadecimal(Draw.IDENTIFIER, 2, 32)
         return [f"{d[:8]}-{d[8:12]}-4{d[13:16]}-a{d[17:20]}-{d[20:]}" for d in digits]
 

@@ -94,7 +94,7 @@ def public_keys(plan: Plan) -> pd.DataFrame:
 
 
 def deferrals(plan: Plan) -> pd.DataFrame:
-    """Return the deferrals in the order of their creation. The deferral without a time is the last."""
+    """Return the deferrals in the order of their creation. The deferral without a creation time is the last."""
     everything = pd.concat([_common_deferrals(plan), _odd_deferrals(plan)], ignore_index=True)
     return everything.sort_values("created_at", kind="stable", ignore_index=True)
 

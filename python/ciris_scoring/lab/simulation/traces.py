@@ -33,7 +33,8 @@ def render(plan: Plan, rows: Rows, lives: Lives) -> pd.DataFrame:
     """Return the rows of `covenant_traces`, with the columns of `Fleet.traces`."""
     spelled, draws = spellings(), rows.draws
     newer = plan.newer[rows.agent]
-    whole = ~lives.only_action  # otherwise only the JSON component action_result has arrived
+    # Of a trace that is not whole, only the JSON component action_result has arrived.
+    whole = ~lives.only_action
 
     trace_id, thought_id = _identifiers(plan, rows, newer)
     audit_hash = draws.hexadecimal(Draw.AUDIT_HASH, 4, 64)
