@@ -39,7 +39,7 @@ def compared(
 
 
 def announce(verdicts: Sequence[Verdict]) -> bool:
-    """Print the missed figures as the last lines. Return true if no figure is missed."""
+    """Print each stated figure that is not met, and how many are met. Return whether all are met."""
     missed = [verdict for verdict in verdicts if not verdict.met]
     for verdict in missed:
         click.echo(f"Missed: {verdict.what} is {verdict.measured}, stated is {verdict.stated}.")

@@ -138,7 +138,8 @@ def broken_links(of: Agents, extent: Floats) -> Agents:
 
 
 def events(**times: float) -> Change:
-    """Return a change that multiplies event rates by factors. The mean value of deferrals is 0.9 before the change."""
+    """Return a change that multiplies each given event rate by its factor. The mean value of
+    deferrals is set to 0.9 before the change, so that ``good=0.4 / 0.9`` lowers it to 0.4."""
 
     def change(of: Agents, extent: Floats) -> Agents:
         rates = of.rates._replace(good=np.full_like(of.rates.good, 0.9))
@@ -175,7 +176,7 @@ PLANTED = (
 
 
 def seen(planted: Planted, days_differ: bool, agents: int, seed: int) -> dict[str, Any]:
-    """Return the shares of plausible agents for which an alert is raised after the change ``planted``."""
+    """Return how soon alerts are raised after the change ``planted``: shares of agents by days, and a median."""
     rng = np.random.default_rng([seed, planted.n, days_differ, *planted.name.encode()])
     done = np.linspace(1 / DAYS_WATCHED, 1, DAYS_WATCHED) if planted.slowly else np.ones(DAYS_WATCHED)
     extent = np.concatenate([np.zeros(BEFORE), done])

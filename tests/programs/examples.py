@@ -151,7 +151,7 @@ def main() -> None:
             )
             run = {"cron": with_cron, "github-actions": with_github_actions}.get(example, with_scheduler)
             run(place, example, programs)
-            print(f"{example}: all marts are those of one dbt build", flush=True)
+            print(f"{example}: all marts equal those of a single dbt build", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """Apply mutations to a copy of the project, one at a time, and run the checks.
 
-`python tests/programs/mutants.py` applies the mutations of mutants.txt. The exit code is 1 if no check finds one of
-them. With `--sample` it applies a random sample of the mutations by rule. A person must read the mutations that no
-check finds: some change no result, the others need a test. Words select mutations by name. `make soak` applies both
-kinds. The checks of each mutation run in a separate process, with one server per processor.
+`python tests/programs/mutants.py` applies the mutations of mutants.txt. The exit code is 1 if a mutation passes all
+checks. `--sample N` applies N random mutations of mutation_rules.py instead. The exit code is then 0 although some pass
+all checks: a person must read these, because some change no result and the others need a test. Arguments select
+mutations whose names contain them. The checks of each mutation run in a separate process, with a server per processor.
 """
 
 from __future__ import annotations

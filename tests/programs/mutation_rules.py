@@ -39,7 +39,7 @@ Edit = tuple[int, int, str]
 
 
 def mutants_by_rule() -> Iterator[Mutant]:
-    """Yield every mutation by rule. Its name has the file, line, old text, new text and position."""
+    """Yield all mutations of the rules of this file, each named by file, line, old text, new text and position."""
     for patterns, rules in ((SQL, of_sql), (PYTHON, of_python)):
         for path in sorted(path for pattern in patterns for path in PROJECT.glob(pattern)):
             text, file = path.read_text(), str(path.relative_to(PROJECT))

@@ -80,7 +80,7 @@ def test_ambiguous_agents_are_listed(scored_sample, marts):
     )
 
 
-def test_a_schema_without_marts_is_named(database):
+def test_error_names_the_schema_without_marts(database):
     error, _ = refused(command(database, "explain", "Link"))
     assert error == f"Error: No score is published in schema {SCHEMA} yet."
 

@@ -39,7 +39,7 @@ from test_gate import published
 HISTORIES = int(os.environ.get("HISTORIES", "0"))
 STEPS = int(os.environ.get("STEPS", "20"))
 KEPT = "kept"
-"""Name of the schema of a history's tables while a first run builds the tables for comparison."""
+"""Name to which the schema of a history is renamed, while a first run builds the tables with which it is compared."""
 PERIODS = {"day": (timedelta(days=1), 3), "hour": (timedelta(hours=1), 48)}
 """Length of a period, and number of periods of the restatement window."""
 SOURCES = {"traces": ("covenant_traces", '"timestamp"'), "events": ("trace_events", "ts")}

@@ -315,7 +315,8 @@ def test_only_signed_values_are_loaded(project, database, tmp_path):
     assert (loaded["idma_phase"], loaded["dma_results"]) == ("healthy", expected)
 
 
-def test_seals_beside_batches_are_skipped(database, tmp_path):
+def test_seal_files_beside_batches_are_skipped(database, tmp_path):
+    """A seal repeats a trace of a batch (docs/auditing.md)."""
     agent = Agent(NEW)
     folder = tmp_path / "in"
     write(folder, "lens-batch-00000000.json", batch([agent.trace()]))

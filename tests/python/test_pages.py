@@ -356,7 +356,7 @@ def test_text_that_looks_like_a_formula_is_quoted_in_csv(marts):
 # --- red flags, runs, data quality -----------------------------------------------------------------------------------
 
 
-def test_agent_pages_note_earlier_agents_of_the_name(client):
+def test_agent_pages_name_earlier_agents_with_the_same_name(client):
     of_component = "evidence?component="
     for page in ("agent?", "red-flags?", "compare?", f"{of_component}i_chain&", f"{of_component}q_deferral&"):
         note = "Another agent once had this name: da3f08513aac60cf."

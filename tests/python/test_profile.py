@@ -81,7 +81,8 @@ def test_profile_read_without_dbt_equals_that_of_dbt_or_dbt_is_needed(tmp_path, 
         assert projects._read(*arguments) == projects._read_by_dbt(*arguments, {})
 
 
-def test_relations_read_without_dbt_equal_those_of_dbt_or_dbt_is_needed(database: Database, tmp_path: Path):
+def test_relations_read_from_files_equal_those_of_dbt(database: Database, tmp_path: Path):
+    """A macro that gives names to models needs dbt."""
     folder = tmp_path / "project"
     copy_project(REPOSITORY, folder)
     file = folder / "dbt_project.yml"

@@ -129,8 +129,8 @@ FLEETS = {
     # The scores of the whole fleet are correlated. The first agent has five times as many pairs as chance gives, but
     # less than twice the fleet's median.
     "repeated by the whole fleet": ([of_pairs(34), of_pairs(20), of_pairs(20)], {}, None),
-    # The fleet's median is 25 %. The first agent is 42.5 percentage points above it. The second agent is 35 above,
-    # which is not enough. The third agent has only 9 traces, too few for the flag and for the median, which need 30.
+    # The fleet's median share of close plausibilities is 25 %. The first agent is 42.5 percentage points above it. The
+    # second agent is 35 above, which is not enough. The third agent has 9 traces, but the flag and the median need 30.
     "constant value": (
         [of_plausibility(*counts) for counts in [(27, 40), (24, 40), (9, 9), (8, 40), (8, 40), (10, 40)]],
         {(0, "constant_value", None): (0.675, 0.25, "fleet_median", 5.093668684415178)},

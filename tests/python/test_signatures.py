@@ -236,7 +236,7 @@ def test_verification_of_altered_traces_agrees_with_the_engine(tmp_path):
     n_verified = Counter[bool]()
     for (signed, received), refusal in zip(cases, refused, strict=True):
         result = VERIFIER.verify(received)
-        if result.rule == "two_fields":  # agents sign some traces that the engine refuses
+        if result.rule == "two_fields":  # the engine refuses some valid traces of this rule
             assert loaded(received) == loaded(signed), (signed, received)
         elif result.rule:
             assert refusal is None and loaded(received) == loaded(signed), (signed, received)

@@ -170,8 +170,9 @@ previous_state as (
 
 ),
 
--- Three steps that need only one sort: number the traces of each agent; find for each trace the number of the last
--- earlier trace with a value; read that value.
+-- For each column in `state`, the last value in earlier traces of the agent. Three steps need only one sort: `numbered`
+-- numbers the traces of each agent, `located` finds the number of the last earlier trace with a value, and `in_context`
+-- reads that value.
 numbered as (
 
     select

@@ -32,7 +32,7 @@ _OPTIONAL_MODELS = {"dim_days"}
 
 
 def overrides(config: Any, manifest: Any) -> list[str]:
-    """Return a message about each setting of a root project that it must not set for nodes of the package.
+    """Return a message for each setting that a root project must not have for nodes of this package.
 
     :param config: dbt's RuntimeConfig of the root project.
     :param manifest: dbt's manifest of all packages.

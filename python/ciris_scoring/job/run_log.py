@@ -72,8 +72,9 @@ def logged(
 
     :raises DatabaseError: another role could run code as the scoring role.
     """
+    # Before a table of the target is read, because another role's object could run code as the scoring role.
     for fault in ownership_faults(connection, relations):
-        raise fault  # before this process reads a table of the target
+        raise fault
     [record.started_at] = one_row(connection.execute("select now()"))
     _enter(connection, relations, record)
     try:

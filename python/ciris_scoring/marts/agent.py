@@ -34,7 +34,7 @@ class ComponentLoss:
     points_lost: float
     rank: int
     score_left: float
-    """Score that remains of 1 after subtracting this loss component and all with a lower rank."""
+    """1 minus the points of this loss component and of all components that lost more points (ranks 1 to ``rank``)."""
 
 
 @dataclass(frozen=True, slots=True)

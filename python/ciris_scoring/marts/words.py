@@ -55,8 +55,8 @@ FACTOR_WORDS = {
     "S": Factor(
         "Sustained Coherence",
         "S = mean over the window of sigma(t)/sigma_max(t)",
-        "Whether the agent stays coherent over time. S is the share of coherence signals that were verified and "
-        "coherent; older signals have less weight.",
+        "Whether the agent stays coherent over time. sigma(t) is the weight of the verified and coherent signals up "
+        "to the period end t, sigma_max(t) that of all signals; older signals have less weight.",
     ),
 }
 """Words for each factor, with the formulas of scoring.md §3 to §7."""

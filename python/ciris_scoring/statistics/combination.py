@@ -110,13 +110,15 @@ def floored(factor: Loss, floor: float) -> Loss:
 
 
 def driver(parts: list[Loss], scale: Mapping[int, Floats]) -> NDArray[np.int64]:
-    """Return the component with the largest ``worse_distance``. The distance of a component estimated as 0 counts as
-    infinite. If several components have the largest distance, the first of them is returned.
+    """Return the component that widens the interval most in each row: the one with the largest ``worse_distance``.
+
+    If the value of a component is estimated as 0, its distance is infinite. If several components have the largest
+    distance, the first one is returned.
 
     :param parts: losses of the components of each factor, (n, c).
     :param scale: share of a factor's distance that remains in the score, (n,), by index of the factor; 1 for other
         factors.
-    :returns: (n,) index in the list of the components of all factors; −1 where the distance of each component is 0.
+    :returns: (n,) index in the list of the components of all factors; −1 if every distance of the row is 0.
     """
     distances = [np.where(part.zero, np.inf, part.worse_distance) for part in parts]
     for factor, share in scale.items():

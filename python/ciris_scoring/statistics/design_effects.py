@@ -86,10 +86,10 @@ def empty_fleet_sums(n_windows: int, n_periods: int) -> FleetSums:
 
 
 def own_weight(residuals: Residuals) -> Floats:
-    """Return the weight of an agent's ratio of observed to expected variation; 0 without information.
+    """Return the weight of an agent's ratio of observed to expected variation, or 0 if one of the two is unknown.
 
-    The weight is the inverse of the ratio's approximate variance. The variance has two terms: 2/degrees of freedom, as
-    for any sample variance, and 1/expected, for the excess kurtosis of Poisson counts.
+    The weight is the inverse of the ratio's approximate variance 2/ν + 1/E. ν is the degrees of freedom, E the expected
+    sum of squares. 2/ν is the term of any sample variance, 1/E that of the excess kurtosis of Poisson counts.
 
     :param residuals: (n, q) residuals; the weights have the same shape.
     """
@@ -100,7 +100,7 @@ def own_weight(residuals: Residuals) -> Floats:
 
 
 def add_correlations(sums: FleetSums, rows: Places, residuals: Residuals) -> None:
-    """Add the correlations of traces within a day, of n rows, to the fleet's sums, in place.
+    """Add the weighted correlations of traces within a day, one for each of n rows, to ``sums.icc``, in place.
 
     :param rows: agent, as-of and window of the n rows.
     :param residuals: (n, 11), in the order of ``EFFECTS``.

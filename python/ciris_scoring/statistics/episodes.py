@@ -28,8 +28,8 @@ RECENT_WINDOWS, BASE_DAYS = (4, 7, 14, 28, 42), 90
 LEAST_EPISODES = 2
 """Smallest number of episodes in a recent window that can be ``more_often`` than before (certainty.md §4)."""
 WORSE_BEFORE, DEFERRALS_BEFORE = 0.25, 0.5
-"""Lost value, and number, of deferrals that are added as a prior to the deferrals before the recent window, because few
-deferrals say little (certainty.md §4)."""
+"""Prior for the deferrals before the recent window (certainty.md §4): 0.5 deferrals with a loss of 0.25 are added to
+them, because few deferrals say little. The loss of a deferral is 1 − its value."""
 
 KINDS = ("longer", "more_often", "judged_worse")
 """Ways in which events can be worse. If several have the same ``z``, the first of them is reported."""

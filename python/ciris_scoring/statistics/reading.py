@@ -193,7 +193,7 @@ class BlockReader:
         return Events(of_agents(deferrals, agents), of_agents(episodes, agents), first_period)
 
     def scored(self, agents: range) -> Scored:
-        """Read the scores of the traces of a range of agents, for all periods that a window of the block contains."""
+        """Read plausibility, alignment and coherence of the agents' traces in the windows of the block."""
         # PostgreSQL sends an array as a header of 20 bytes, and 4 bytes of length before each number.
         query = sql.SQL("""
             select

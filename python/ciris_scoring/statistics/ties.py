@@ -96,7 +96,7 @@ class _Values(NamedTuple):
     number: Integers
     """(m,) number of the agent's value."""
     starts: Integers
-    """(agents + 1,) smallest number of each agent's values; the last element is the end of the last agent's numbers."""
+    """(agents + 1,) first number of each agent: agent a has the numbers in [starts[a], starts[a + 1])."""
 
     def counts(self, first: int, end: int) -> Integers:
         """Return how many traces of the periods [first, end) have each value, by number."""

@@ -44,8 +44,8 @@ class Pathology:
 
     episodes_per_day: float = 0.03
     episode_traces: int = 2
-    """Maximum number of traces in a fragile episode, at most 8. With at most two traces, an episode is within one task
-    and lasts minutes."""
+    """Maximum number of traces in a fragile episode; 8 or less. An episode of at most two traces is within one
+    task and lasts minutes."""
     same_mode: bool = False
     stuck_days: int = 0
 

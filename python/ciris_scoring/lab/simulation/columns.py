@@ -21,7 +21,7 @@ def nullable(values: Flags, null: Flags) -> pd.arrays.BooleanArray:
 
 
 def times(microseconds: Ints) -> pd.DatetimeIndex:
-    """Convert microseconds since 1970 UTC to times, and NEVER to null."""
+    """Convert microseconds since 1970 UTC to times. The value ``NEVER`` becomes null."""
     moments = np.where(microseconds == NEVER, np.iinfo(np.int64).min, microseconds).view("datetime64[us]")
     return pd.DatetimeIndex(moments).tz_localize("UTC")
 
