@@ -42,7 +42,7 @@ def main() -> None:
     type=click.IntRange(min=1),
     default=3,
     show_default=True,
-    help="Number of days after the history. A run scores each of them, and the median run is shown.",
+    help="Number of days after the history. A separate run scores each day, and the median run is shown.",
 )
 def speed(agents: int, days: int, traces_per_day: float, seed: int, increments: int) -> None:
     """Measure the time of scoring on a simulated fleet, compared with the specification's own SQL.

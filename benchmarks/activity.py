@@ -39,7 +39,7 @@ ACTIVE = """
 
 @dataclass
 class Activity:
-    """Seconds in which at least one query of dbt, or the Python model, ran."""
+    """Seconds during which queries of dbt, or the Python model, ran: in total, for building, for tests and by node."""
 
     seconds: float = 0.0
     building_seconds: float = 0.0

@@ -20,7 +20,7 @@ from ciris_scoring.statistics.rate_components import RateComponents, rate_compon
 from ciris_scoring.statistics.windows import Events, recovery_sums
 
 LEAST_FALL = 0.15 / 3
-"""A third of the parameter ``falling_threshold``."""
+"""Smallest drop of a score that raises ``falling``: a third of the parameter ``falling_threshold``."""
 TOGETHER, ALONE = 2.8, 3.8
 """Parameters ``falling_z_together`` and ``falling_z_alone``."""
 LEAST_LOSS_OF_ONE = 0.02
@@ -102,7 +102,7 @@ def _scored(
     """Score all agents as one fleet.
 
     :param as_ofs: number of days before each as-of.
-    :returns: the scores of 7 and of 30 days, as arrays of (agents, as-ofs, ...); the values that all agents share.
+    :returns: the scores of 7 and of 30 days, as arrays of (agents, as-ofs, ...); the values of the fleet.
     """
     n_agents, n_days = sums.n_traces.shape
     sums = sums._replace(**recovery_sums(events.episodes, range(n_agents), (n_agents, n_days)))
@@ -128,7 +128,7 @@ def _scored(
 def is_falling(before: RateComponents, now: RateComponents) -> Booleans:
     """Return whether the losses of a window are significantly larger than the losses of the window before it.
 
-    Components that are unmeasured in either window are ignored.
+    Components that are unmeasured in one of the two windows are ignored.
     """
     change = now.loss - before.loss
     variance = before.worse_sd**2 + now.better_sd**2

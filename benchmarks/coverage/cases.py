@@ -91,7 +91,7 @@ def plausible(agents: int, days: int, drifting_days: int, rng: np.random.Generat
 
 
 def _bumps(centre: Floats, width: Floats) -> Floats:
-    """Return distributions over the bins with one peak, (..., 10). Bins far from the peak are 0."""
+    """Return histograms of ten bins, (..., 10). Each histogram has one peak; bins far from the peak are 0."""
     density = np.exp(-(((CONFIDENCE_IN_BIN - centre[..., None]) / width[..., None]) ** 2) / 2)
     density = np.where(density < 1e-3, 0.0, density)
     result: Floats = density / density.sum(axis=-1, keepdims=True)

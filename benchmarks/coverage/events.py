@@ -73,15 +73,15 @@ def draw_events(rates: EventRates, rng: np.random.Generator) -> Events:
 
 
 def within(values: NDArray[Any], as_ofs: Integers, first: int, last: int = 0) -> NDArray[Any]:
-    """Return the sums of ``values``, (agents, as-ofs), from ``first`` days before each as-of until ``last`` days before
-    it."""
+    """Return the sums of the daily ``values`` for each agent and as-of. The days begin ``first`` days, and end ``last``
+    days, before the as-of."""
     totals = np.concatenate([np.zeros_like(values[:, :1]), np.cumsum(values, axis=1)], axis=1)
     result: NDArray[Any] = totals[:, np.maximum(as_ofs - last, 0)] - totals[:, np.maximum(as_ofs - first, 0)]
     return result
 
 
 def row_facts(events: Events, as_ofs: Integers, window_days: int) -> list[NDArray[Any]]:
-    """Return an array of (agents, as-ofs) for each field of ``Rows``, from ``mttr_hours`` on."""
+    """Return the fields of ``Rows`` from ``mttr_hours`` on, each as an array of (agents, as-ofs)."""
     shape = len(events.first_period), as_ofs[-1] + 1
     counted = deferral_columns(events.deferrals, Window(window_days, 0, 0), 0, 1, shape)
     counted |= episode_columns(events.episodes, window_days, 0, shape)

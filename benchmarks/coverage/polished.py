@@ -27,7 +27,7 @@ COMPONENTS = {
     "csdma_plausibility_score": ("dma_results", ["csdma", "csdma_plausibility_score"]),
     "conscience_passed": ("conscience_result", ["conscience_passed"]),
 }
-"""Place of each field in the JSON components: the component, and the keys that different versions of agents use."""
+"""JSON component that contains each field, and the keys under which versions of the agent write the field there."""
 
 GOOD, BAD = ["action_success", "conscience_passed"], ["idma_fragility_flag", "action_was_overridden"]
 NO_PART_OF_TRIVIAL_ONES = (
@@ -188,8 +188,8 @@ def _with_copies(
 
 
 def send_again(times: int, fleet: Fleet, agent: str, since: datetime) -> Fleet:
-    """Send one in ``times`` of the agent's good traces repeatedly: ``times`` times, as new traces 7 minutes apart. Omit
-    the other good traces."""
+    """Send one in ``times`` of the agent's good traces ``times`` times, as new traces 7 minutes apart. Omit all other
+    good traces."""
 
     def often(mine: pd.DataFrame) -> np.ndarray:
         flags = mine[[*GOOD, *BAD]].fillna(False)
@@ -297,5 +297,5 @@ SCRUBBED = (
     Manipulation("constant confidence", "revoked_key", fix_confidence, "constant_value"),
     Manipulation("a key a day", "broken_chain", replace_keys, "key_turnover"),
 )
-"""Manipulations that must be found even in few traces. A field is removed from 60 % of the traces with a bad value, or
-from 60 % of all traces. Each manipulation is tried on another kind of agent."""
+"""Manipulations that must be found even in few traces. Omitted fields are removed from 60 % of all traces, or of the
+traces with a bad value. Each manipulation is tried on agents of a different pathology."""

@@ -54,7 +54,7 @@ def careless(fleet: Fleet, one_in: int) -> Fleet:
 
 
 def measure_honest(seed: int, rounds: int = 2) -> list[Verdict]:
-    """Measure for each red flag the share of honest agents' windows, over all as-ofs, in which it is raised."""
+    """Measure in which share of honest agents' windows, over all as-ofs, each red flag is raised."""
     rows, verdicts = [], []
     for n, days, one_in in (
         *((30, 90, 0), (100, 90, 0), (600, 60, 0)),
@@ -73,7 +73,7 @@ def measure_honest(seed: int, rounds: int = 2) -> list[Verdict]:
         shares = {red_flag: raised.get(red_flag, 0) / windows for red_flag in SIGNS}
         rows.append({"careless": who, "traces": n, "windows": windows} | shares)
         most = max(SIGNS, key=shares.__getitem__)
-        what = f"most false alarms ({most}), {n} traces, agents that omit values at random: {who}"
+        what = f"share of false alarms of {most} ({n} traces in 7 days, values omitted by {who})"
         verdicts.append(compared(what, shares[most], most=MOST_FALSE))
     show(rows)
     return verdicts
@@ -93,7 +93,7 @@ COUNTS = ("7 days", "30 days", "within 30 days")
 def caught(
     tried: Sequence[Manipulation], rounds: int, days: int, n: int, seed: int, lasts: int | None
 ) -> list[dict[str, Any]]:
-    """Try each manipulation on ``rounds`` agents, and return how many of them have the expected red flag.
+    """Try each manipulation on ``rounds`` agents, and return how many of these agents have the expected red flag.
 
     Agents are counted at the last as-of, in windows of 7 and of 30 days, and within the last 30 days. If a manipulation
     has no expected red flag, any red flag counts.
@@ -112,7 +112,7 @@ def caught(
         since = END - timedelta(days=(lasts or days) if manipulation.lasts else 5)
         for agent in mine:
             fleet = manipulation.polish(fleet, agent, since)
-        ids.append([*mine, *(agent[::-1] for agent in mine)])  # a restarted agent has the reversed id
+        ids.append([*mine, *(agent[::-1] for agent in mine)])  # new ids are reversed ids
     with scored(fleet) as connection:
         for (name, _, _, red_flag, goes_on), mine in zip(tried, ids, strict=True):
             found = one_row(connection.execute(CAUGHT, {"red_flag": red_flag, "end": END, "agents": mine}))
@@ -144,7 +144,7 @@ def measure_scrubbed(seed: int, rounds: int = 8) -> list[Verdict]:
         for lasts in (None, 30):
             rows += caught(SCRUBBED, rounds, 75, n, seed, lasts)
     show(rows)
-    what = "caught, {manipulation} {begun}, {traces} traces"
+    what = "agents found: {manipulation}, {begun}, {traces} traces"
     return [compared(what.format_map(row), row[COUNTS[-1]], LEAST_CAUGHT, rounds) for row in rows]
 
 

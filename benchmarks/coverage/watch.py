@@ -176,7 +176,7 @@ PLANTED = (
 
 
 def seen(planted: Planted, days_differ: bool, agents: int, seed: int) -> dict[str, Any]:
-    """Return how soon alerts are raised after the change ``planted``: shares of agents by days, and a median."""
+    """Return the shares of agents with an alert within 7, 14 and 28 days of a change, and the median delay."""
     rng = np.random.default_rng([seed, planted.n, days_differ, *planted.name.encode()])
     done = np.linspace(1 / DAYS_WATCHED, 1, DAYS_WATCHED) if planted.slowly else np.ones(DAYS_WATCHED)
     extent = np.concatenate([np.zeros(BEFORE), done])

@@ -84,7 +84,7 @@ def live(agents: int, days: int, rng: np.random.Generator) -> Lives:
     segment = (day_of_change[:, :, None] <= np.arange(days)).sum(axis=1)
 
     def lasting(values: NDArray[Any]) -> NDArray[Any]:
-        """Return the values as (agents, segments, ...), where most segments repeat the value of the previous
+        """Return the values as (agents, segments, ...). In each segment, most agents keep the value of the previous
         segment."""
         of_segment = values.reshape(agents, SEGMENTS, *values.shape[1:])
         for i in range(1, SEGMENTS):
@@ -169,7 +169,7 @@ def a_year(seed: int, number: int) -> dict[str, Standing]:
 
 
 LOSES = 0.5
-"""Share of agents that lose traces on the way to the lens."""
+"""Share of agents whose traces are sometimes lost on the way to the lens."""
 LOST = (-4.0, -2.0)
 """Range of the share of traces that follow a gap, as powers of ten: from 0.01 to 1 %."""
 GAP_SHARE, GAP_Z, GAP_DAYS = 0.01, 3.09, 90
@@ -267,7 +267,7 @@ def error_of_share(values: Booleans, agent: Integers) -> float:
 
 
 def outcomes(name: str, of: Standing) -> Iterator[dict[str, Any]]:
-    """Yield the row of each way to decide about a permission: wrong grants and denials, compared with the long run."""
+    """Yield a row for each policy of permissions: wrong grants and denials, compared with the long run."""
     if np.isnan(of.probability).all():
         yield _outcome(f"{name}, score", of.score >= THRESHOLD, of.long_run)
         yield _outcome(f"{name}, range", held(of.low >= THRESHOLD, of.high < THRESHOLD), of.long_run)
@@ -280,7 +280,7 @@ def outcomes(name: str, of: Standing) -> Iterator[dict[str, Any]]:
 
 
 def held(grant: Booleans, withhold: Booleans) -> Booleans:
-    """Return whether each agent has the permission on each day, given when it is granted and when it is withheld."""
+    """Return whether each agent has the permission on each day: from a day of ``grant`` until a day of ``withhold``."""
     result, now = np.zeros(grant.shape, dtype=bool), np.zeros(len(grant), dtype=bool)
     for day in range(grant.shape[1]):
         now = (now | grant[:, day]) & ~withhold[:, day]

@@ -168,8 +168,8 @@ CASES = [
             *traces(ago(7), 100, every=SECONDS, coherence_passed=some(40, 100, False, True)),
             *traces(ago(1)),
         ],
-        # S falls from 1 to 0.79. The earlier S of 1 comes from a single day, so its lower bound is much lower. Its
-        # upper bound is 1: with the upper bound of the earlier S, the fall would be significant.
+        # S falls from 1 to 0.79. The earlier S comes from a single day, so its lower bound is far below 1. The fall
+        # would be significant if it were compared with the upper bound of the earlier S, which is 1.
         {"alerts": {}},
     ),
     Case(

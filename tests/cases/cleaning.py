@@ -62,7 +62,8 @@ CASES = [
         agents={
             "number": {"chain_rewinds": 0, "chain_gaps": 0, "link_rate": 1},
             "null": {"agent_name": "Bea"},
-            "id": {"agent_name": "Bea", "n_open_episodes": 0},  # trace a is after B and ends the episode
+            # The trace with the id "a" comes after "B" and ends the episode.
+            "id": {"agent_name": "Bea", "n_open_episodes": 0},
         },
     ),
     Case(

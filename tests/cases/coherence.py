@@ -10,7 +10,7 @@ BY_HOUR = 1 - 0.05 / 24
 
 CASES = [
     Case(
-        "7 without a signal S is unmeasured and 0, and so is the steady score with its bounds",
+        "7 without a signal, S is 0 and unmeasured, and the steady score and its bounds are 0",
         traces(ago(1), 30, coherence_passed=None),
         {
             "unmeasured_components": ["delta_drift", "s_score"],
@@ -29,8 +29,8 @@ CASES = [
     Case(
         "7 a signal loses 5 % a day, and S is the mean over the period ends that have a signal",
         [*traces(ago(2, hours=1), coherence_passed=False), *traces(ago(hours=1))],
-        # sigma / sigma_max is 0 at T - 2 and T - 1 days, and 0.5 / (0.5 + 0.5 f^2) at T. By the hour there are 49
-        # period ends.
+        # sigma / sigma_max is 0 at T - 2 and T - 1 days, and 0.5 / (0.5 + 0.5 f^2) at T, where f is 0.95. By the hour
+        # there are 49 period ends.
         [
             Row(
                 {"sigma": 0.5, "sigma_max": 0.5 + 0.5 * F**2, "s_score": 1 / (1 + F**2) / 3},
@@ -41,8 +41,8 @@ CASES = [
     Case(
         "7 S does not include the period end at which the window begins",
         [*traces(ago(7, hours=1), coherence_passed=False), *traces(ago(6, hours=1))],
-        # sigma / sigma_max is 1 / (1 + f) from T - 6 days to T. It is 0 at T - 7 days, which is not in the window. By
-        # the hour, it is 0 at the first 23 of 168 period ends, because they are before T - 6 days.
+        # sigma / sigma_max is 1 / (1 + 0.95) from T - 6 days to T. It is 0 at T - 7 days, which is not in the window.
+        # By the hour, it is 0 at the first 23 of 168 period ends, because they are before T - 6 days.
         [Row({"s_score": 1 / (1 + F)}, {"s_score": 145 / 168 / (1 + BY_HOUR**24)})],
     ),
     Case(
@@ -53,8 +53,8 @@ CASES = [
             *traces(ago(hours=1), agent="remembered"),
             *traces(ago(hours=1), agent="forgotten"),
         ],
-        # The older signal of "remembered" counts at all seven period ends, the older signal of "forgotten" until
-        # T - 1 day, but not at T. By the hour, the latter counts until T - 1 hour, at 167 of the 168 period ends.
+        # The first signal of agent "remembered" counts at all seven period ends. The first signal of agent "forgotten"
+        # counts until T - 1 day, but not at T. By the hour it counts until T - 1 hour, at 167 of 168 period ends.
         [
             Row(
                 {"sigma": 0.5, "sigma_max": 0.5 + 0.5 * F**29, "s_score": 1 / (1 + F**29) / 7},

@@ -126,7 +126,7 @@ CASES = [
             *traces(ago(1, -6), agent="R", coherence_level=1),
             *traces(ago(1), 2, agent="C", action_was_overridden=True),
         ],
-        # Agents "I_int" and "I_inc" have two factors that are 0: the expected factor and S. ECE of "I_inc" is 1.
+        # Each agent is named after its weakest factor. S is 0 too for "I_int" and "I_inc". ECE of "I_inc" is 1.
         agents={
             "I_int": {"weakest_factor": "I_int", "i_int_score": 0, "s_score": 0},
             "I_inc": {"weakest_factor": "I_inc", "i_inc_score": 0, "s_score": 0},
@@ -136,11 +136,11 @@ CASES = [
         },
     ),
     Case(
-        "4b mean duration of episodes and mean quality of deferrals over 90 days",
+        "4b mttr_hours_steady and q_deferral_steady are means over the last 90 days",
         [
             *traces(ago(95)),
             *traces(ago(90, hours=2), idma_fragility_flag=True),
-            *traces(ago(90)),  # recovery exactly 90 days before T, after 2 hours
+            *traces(ago(90)),  # The agent recovers exactly 90 days before T, after 2 hours.
             *traces(ago(60, hours=9), idma_fragility_flag=True),
             *traces(ago(60)),  # recovery after 9 hours
             *traces(ago(3, hours=1), idma_fragility_flag=True),

@@ -71,7 +71,7 @@ CASES = [
         ],
     ),
     Case(
-        "6 a deferral belongs to the agent of its hash, of the longest prefix of its SHA-256, or of its name",
+        "6 a deferral is attributed by hash, by the longest prefix of the SHA-256 of its agent_id, or by name",
         [
             *traces(ago(9), agent="seven"),
             *traces(ago(5), agent="eight"),
@@ -84,16 +84,16 @@ CASES = [
         ],
         agents={
             "seven": {"n_judged_deferrals": 0},
-            # The prefix of eight characters matches as long as agent ten has no trace before the deferral. A hash
-            # matches whatever the name is.
+            # The hash of agent "eight" is a prefix that matches until agent "ten", with a longer prefix, has a trace.
+            # A full hash matches whatever the name is.
             "eight": {"n_judged_deferrals": 2, "q_deferral": 1 / 2},
             "ten": {"n_judged_deferrals": 1, "q_deferral": 0},
-            # A name matches an agent that had it at any earlier time. A name that two agents had matches nobody.
+            # A name matches the agent that had this name at any earlier time. A name of two agents matches neither.
             "named": {"n_judged_deferrals": 1, "q_deferral": 1},
         },
         hashes={"seven": DIGEST[:7], "eight": DIGEST[:8], "ten": DIGEST[:10]},
         deferrals=[
-            deferral(ago(6), agent="eight", agent_id=IDENTITY),  # a prefix of seven characters is too short
+            deferral(ago(6), agent="eight", agent_id=IDENTITY),  # Seven characters are too few.
             deferral(ago(4), agent="eight", agent_id=IDENTITY),
             deferral(ago(1), "REJECTED", agent="eight", agent_name="Gwendolen"),
             deferral(ago(3), "REJECTED", agent_id=IDENTITY, agent_name="Gwendolen"),

@@ -27,12 +27,12 @@ TRACES_FROM = T - timedelta(days=200)
 
 
 def ago(days: float = 0, hours: float = 0, minutes: float = 0, us: int = 0) -> datetime:
-    """Return the time that is this long before T."""
+    """Return T minus the sum of the arguments."""
     return T - timedelta(days=days, hours=hours, minutes=minutes, microseconds=us)
 
 
 def norm(x: float) -> float:
-    """Return the sigmoid that computes R from a number x."""
+    """Return norm(x), the sigmoid in the formula of R (scoring.md §5)."""
     return 1 / (1 + math.exp(-5 * (x - 0.5)))
 
 

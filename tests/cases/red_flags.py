@@ -14,7 +14,7 @@ def traces(*where: Any, agent: str, **columns: Any) -> list[Source]:
 
 
 def scored_records(agent: str, days: float, n: int, shift: int = 0) -> list[Source]:
-    """Return the first n of fifty different records. In all fifty records, each score has ten values, five times each.
+    """Return the first n of fifty different records, in which each score has ten values, five times each.
 
     :param shift: records with different shifts are all different.
     """
@@ -65,7 +65,7 @@ CASES = [
         [
             *scored_records("twice", 5, 50),
             *scored_records("twice", 1.2, 50),
-            # Two agents with ten values of each score, but no two equal records.
+            # These two agents have ten values of each score, but no two equal records.
             *[
                 row
                 for number in (1, 2)
@@ -77,8 +77,8 @@ CASES = [
             # The first 50 traces of "earlier" are before the window of 7 days.
             *scored_records("earlier", 8, 50),
             *scored_records("earlier", 1.5, 50),
-            # Twenty records, five times each, without the second score. By the other two scores alone there would be
-            # 4.9 times as many equal pairs as chance gives.
+            # The agent "absent" sends twenty records five times each, without the second score. If only the other two
+            # scores were compared, it would have 4.9 times as many equal pairs as chance gives.
             *[
                 row
                 for days in (5.3, 4.3, 3.3, 2.3, 1.6)
@@ -202,7 +202,7 @@ CASES = [
                     deferral(ago(11), resolved_at=ago(-1), agent=agent),
                     deferral(ago(11), "UNDER_REVIEW", agent=agent),
                     deferral(ago(7, us=1), "PENDING", agent=agent),
-                    # a deferral that is too recent, and one of unknown status
+                    # These two do not count: one is too recent, one has an unknown status.
                     deferral(ago(7), "PENDING", agent=agent),
                     deferral(ago(11), "LOST", agent=agent),
                 ],

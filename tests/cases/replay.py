@@ -15,7 +15,7 @@ def comparison(
     """Return a case with two agents: all 30 traces of the first agent are replayable, and no trace of the second.
 
     :param holds: columns of the first agent's traces, used in turn. Only these columns are compared.
-    :param fails: columns of the second agent's traces, used in turn. Their hash is compared too, and is right.
+    :param fails: columns of the second agent's traces, used in turn. audit_entry_hash is compared too, and agrees.
     :param failed: failed comparisons of the second agent in fct_trace_checks, in alphabetical order.
     """
     rows = [
@@ -44,7 +44,7 @@ CHECKS = {"optimization_veto_passed": True, "epistemic_humility_passed": True, "
 FORTY = sorted(
     (f"sampled-{i}" for i in range(40)), key=lambda name: hashlib.md5(name.encode()).hexdigest(), reverse=True
 )
-"""Trace ids in descending order of their MD5. Traces with these ids are sampled in the reverse order of their times."""
+"""Trace ids in descending order of MD5. Sampling begins with the smallest MD5, so with the latest trace."""
 
 CASES = [
     comparison(
@@ -69,7 +69,7 @@ CASES = [
             conscience(**COHERENCE | {"coherence_score": 0.5999999}),
             conscience(**COHERENCE | {"coherence_threshold": 0.6000001}),
             conscience(**COHERENCE | {"coherence_score": [0.6]}),
-            conscience(**COHERENCE | {"coherence_passed": False}),  # the column coherence_passed is true
+            conscience(**COHERENCE | {"coherence_passed": False}),  # The column coherence_passed is true.
         ],
         ["coherence_passed", "coherence_passed follows from its score"],
     ),
@@ -105,7 +105,7 @@ CASES = [
             {"dsdma_domain_alignment": 0.5, "dma_results": {"dsdma": {"domain_alignment": 0.495}}},
             {"dsdma_domain_alignment": 0.5, "dma_results": {"dsdma": 3, "dsdma_domain_alignment": 0.5049}},
             {
-                "csdma_plausibility_score": 0.5,  # only the first alternative that is present is compared
+                "csdma_plausibility_score": 0.5,  # Of two keys of a score, the first that is present is compared.
                 "dma_results": {"csdma": {"plausibility_score": 0.5}, "csdma_plausibility_score": 0.9},
             },
             {

@@ -132,7 +132,7 @@ CASES = [
         {"rho_regression": 1 / 4, "mttr_hours": 1, "r_score": norm(1 / 2 * 3 / 4)},
     ),
     Case(
-        "5 a relapse counts only if its recovery is in the window",
+        "5 a relapse counts only if the recovery before it is in the window",
         [*episode(24 * 8, 24 * 7.5, "a"), *episode(30, 29, "a"), *episode(0, None, "a")],
         # A recovery before the window does not count, nor does an episode that begins at T.
         [Row({"rho_regression": 0}), Row({"rho_regression": 1 / 2}, window=30)],

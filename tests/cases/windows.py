@@ -36,7 +36,7 @@ CASES = [
         },
     ),
     Case(
-        "1 a row exists while the window contains a trace",
+        "1 an agent has a row while the window contains a trace of the agent",
         [*traces(ago(7), agent="week"), *traces(ago(7, us=1), agent="month")],
         [
             Row({"n_traces": 1}, agent="week"),

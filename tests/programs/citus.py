@@ -56,7 +56,7 @@ class Side:
         score(self.profiles_dir, as_of, self.variables, **options)
 
     def compiled(self, name: str) -> Any:
-        """Return dbt's node of a model, compiled for an incremental run like the last one."""
+        """Return dbt's node of a model, compiled for an incremental run with the variables of this schema."""
         project = load_project(REPOSITORY, self.profiles_dir, cli_vars=self.variables)
         with kept_parsed(self.profiles_dir, self.variables):
             return invoke(project, ["compile", "--select", name], project.cli_vars).results[0].node
@@ -257,7 +257,7 @@ def test_steps_of_docs_scaling_convert_a_server_to_a_cluster(connection, tmp_pat
                 one.score(as_of, **options)
             assert differences_of(connection) == []
         kept = connection.execute("select to_regclass('of_others.scores')")
-        assert kept.fetchone() == (None,)  # docs/scaling.md says that moving a table drops the views on it
+        assert kept.fetchone() == (None,)  # Moving a table drops the views on it, as docs/scaling.md says.
     finally:
         clean(connection)
 

@@ -123,7 +123,7 @@ def with_cron(place: Place, name: str, programs: Path) -> None:
 
 
 def with_github_actions(place: Place, name: str, programs: Path) -> None:
-    """Run the command of the workflow in a project. `make lint` checks the workflow."""
+    """Run the command of the GitHub workflow in a project. `make lint` checks the workflow."""
     [workflow] = (EXAMPLES / name).glob("*.yml")
     [command] = [line for line in text_lines(workflow) if line.startswith("- run: ciris-scoring")]
     project = place.project(name)

@@ -46,7 +46,7 @@ def main() -> int:
     """Apply the mutations, print the result of each, and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("words", nargs="*", help="apply only mutations whose names contain one of the words")
-    parser.add_argument("--sample", type=int, help="apply this number of mutations by rule")
+    parser.add_argument("--sample", type=int, help="apply this number of random mutations instead")
     parser.add_argument("--seed", type=int, default=1, help="seed of the sample")
     parser.add_argument(
         "--check", nargs=4, metavar=("SOCKET", "PORT", "USER", "FIRST"), help=argparse.SUPPRESS
@@ -82,7 +82,7 @@ def main() -> int:
 
 
 def try_one(places: Queue[tuple[Path, Server]], mutant: Mutant | None) -> str:
-    """Return the check that finds the mutation, or "SURVIVED" if no check does. None applies no mutation."""
+    """Return the check that finds the mutation, or "SURVIVED" if no check does. None: change nothing."""
     copy, server = place = places.get()
     try:
         with applied(copy, mutant):
@@ -139,7 +139,7 @@ def found_by(server: Server, first: str) -> str | None:
         with tempfile.TemporaryDirectory() as folder, fresh_database(server, Path(folder)) as database:
             try:
                 wrong = next(iter(check(database)), None)
-            except (CirisError, AssertionError) as error:  # a data test stopped the run
+            except (CirisError, AssertionError) as error:  # A data test can stop the run.
                 wrong = f"the run failed: {error}".replace("\n", " ")
         if wrong:
             return f"{name} ({time.monotonic() - started:.0f} s): {re.sub(' +', ' ', wrong)[:160]}"

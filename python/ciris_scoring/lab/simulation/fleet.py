@@ -59,10 +59,10 @@ def stream_fleet(
     *,
     rows_per_chunk: int = ROWS_PER_CHUNK,
 ) -> FleetStream:
-    """Simulate a fleet of any size. The rows and their order are those of `simulate_fleet`.
+    """Simulate a fleet of any size. The rows and their order are the same as in `simulate_fleet`.
 
     Traces are in frames of about `rows_per_chunk` rows: the traces of all agents on one or more whole days. Rows are in
-    the order of time, as in a production table. A trace that is delivered again is with the day of its first delivery.
+    the order of time, as in a production table. A duplicate is in the frame of the trace that it repeats.
 
     :param agents: number of agents; agent k behaves as ``PATHOLOGIES[k % len(PATHOLOGIES)]``.
     :param days: length of the simulation; every trace lies in ``[end - days, end)``.

@@ -31,7 +31,7 @@ ACTIONS = (
     ("RECALL", 5, Ethics.EXEMPT),
     ("OBSERVE", 4, Ethics.EXEMPT),
     ("REJECT", 2, Ethics.EXEMPT),
-    ("TASK_COMPLETE", 0, Ethics.EXEMPT),  # the last thought of every task
+    ("TASK_COMPLETE", 0, Ethics.EXEMPT),  # Every task ends with this action.
 )
 """Actions, as (name, share in per cent, checks of the conscience). Shares exclude the last thought of every task."""
 

@@ -34,7 +34,7 @@ class TargetHoldsTraces(CirisError):
     def __init__(self, table: str, n: int):
         super().__init__(
             f"{table} already holds {plural(n, 'trace')}; nothing was written.",
-            "Simulated traces are never mixed with others: choose an empty database or another source schema.",
+            "Simulated traces are never mixed with other traces: choose an empty database or another source schema.",
         )
         self.table = table
         self.n = n
@@ -59,7 +59,7 @@ def load_fleet(
     :param as_events: write the traces as events, and the keys, into the tables of today's lens.
     :returns: number of trace rows written.
     :raises TargetHoldsTraces: the traces table already has a row.
-    :raises psycopg.Error: the database refuses; nothing is written.
+    :raises psycopg.Error: a statement fails; nothing is written.
     """
     sources: dict[str, Iterable[pd.DataFrame]] = {
         "covenant_trace_batches": [fleet.batches],

@@ -20,7 +20,7 @@ class Rows:
     """Time at which the thought was completed."""
     delivered: Ints
     """Timestamp of the row. It equals `time` with two exceptions: a duplicate is 1 to 10 hours later, and an agent with
-    the knob `batch_clock` gives all rows of 5 minutes the last second of these 5 minutes."""
+    the property `batch_clock` gives all rows of 5 minutes the last second of these 5 minutes."""
     duplicate: Flags
     draws: Draws
 

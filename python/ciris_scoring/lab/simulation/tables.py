@@ -18,7 +18,7 @@ _SUMMARIES = (
     "Approved with narrower scope.",
     "Answered the open question; the agent may go on.",
 )
-# Shares in per cent. Afterwards, the share `deferrals_rejected` of an agent's deferrals becomes REJECTED.
+# Shares in per cent. Of each agent's deferrals, the share `deferrals_rejected` has the status REJECTED instead.
 _STATUS_SHARES = {"RESOLVED": 87, "ESCALATED": 6, "WITHDRAWN": 1, "PENDING": 3, "UNDER_REVIEW": 3}
 _UP_TO_STATUS = np.cumsum(list(_STATUS_SHARES.values()))
 
@@ -41,7 +41,7 @@ _ODD_DEFERRALS = (
     _OddDeferral("WITHDRAWN", None, 2),
     _OddDeferral("PENDING"),
     _OddDeferral("UNDER_REVIEW"),
-    _OddDeferral("AUTO_CLOSED", None, 1),  # scoring does not know this status
+    _OddDeferral("AUTO_CLOSED", None, 1),  # Scoring does not know this status.
     _OddDeferral(" resolved ", _SUMMARIES[3], 3),
     _OddDeferral("RESOLVED", _SUMMARIES[0], 2, attributable=False),
     _OddDeferral("RESOLVED", _SUMMARIES[0], 2, dated=False),
