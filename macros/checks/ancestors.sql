@@ -8,7 +8,7 @@
   {{ return(found) }}
 {% endmacro %}
 
-{#- Return those of the given unique ids that are int_scoring_run or depend on it. -#}
+{#- From the given unique ids, return int_scoring_run and the nodes that depend on it. -#}
 {% macro that_follow_run(unique_ids) %}
   {%- set following = [] -%}
   {%- for unique_id in unique_ids if 'model.ciris_scoring.int_scoring_run' in with_ancestors([unique_id]) -%}

@@ -61,8 +61,8 @@
   {%- for unique_id in failed_tests if unique_id not in built + selected_resources -%}
     {%- do missing.append(unique_id.split('.')[2]) -%}
   {%- endfor -%}
-  {#- dbt retry does not name its models, so their inputs are unknown. It is refused if the last run was killed, which
-      then noted no built nodes. -#}
+  {#- dbt retry does not name its models, so their inputs are unknown. It is refused if the last run was killed, because
+      a killed run did not note its built nodes. -#}
   {%- if (missing and selected_resources) or (last['built_nodes'] == '[]' and not models) -%}
     {%- do refuse(
       "The run that began at " ~ shown_time(last['started_at']) ~ " did not end, so new tables in schema "
@@ -114,7 +114,7 @@
 {% endmacro %}
 
 {#- Whether the run is a full refresh, that is, whether int_scoring_run is built from scratch. check_full_refresh
-    refuses the run if this differs for another model or a seed. -#}
+    refuses the run if another model or a seed is treated differently. -#}
 {% macro is_full_refresh() %}
   {%- if not execute -%} {{ return(false) }} {%- endif -%}
   {{ return(is_rebuilt(graph.nodes['model.ciris_scoring.int_scoring_run'])) }}
@@ -162,9 +162,9 @@
 {% endmacro %}
 
 {#- Post-hook of int_scoring_run, which is built before the inputs of any score. Refuses parameters that differ from
-    those of the published scores, and a longer restatement window that would score final as-ofs again. The start of the
-    restatement window (lookback_from) is compared. The cutoff is not, so that a run may complete an unfinished run that
-    had an earlier cutoff. -#}
+    those of the published scores, and a longer restatement window that would score final as-ofs again. The check
+    compares the start of the restatement window (lookback_from) instead of the cutoff, so that a run may complete an
+    unfinished run that had an earlier cutoff. -#}
 {% macro refuse_rescoring(scoring_run) %}
   {%- set rows = run_query("
     select

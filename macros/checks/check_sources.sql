@@ -63,7 +63,7 @@
 {#- Report of each source table that is read: its columns, their types, and one sentence with all faults. -#}
 {% macro source_report() %}
   {%- set report = [] -%}
-  {#- For each data_type of production: the kinds of types that the models can read instead. -#}
+  {#- Kinds of column types that the models can read, by the data_type of the column in production. -#}
   {%- set readable_kinds = {
     'text': ['text', 'uuid'],
     'timestamptz': ['timestamptz'],

@@ -23,9 +23,9 @@
   {{ return(constant('tables_of_shape', {}).get(shape, {})) }}
 {% endmacro %}
 
-{#- A source table. The result is none if sources of this shape (traces or events) do not have the table, or if the table
-    is optional and does not exist. While dbt parses the project, the table is always returned, so that dbt knows the
-    dependency. -#}
+{#- A source table. The result is none if the format of the source (traces or events) does not have the table, or if the
+    table is optional and does not exist. While dbt parses the project, the table is always returned, so that dbt knows
+    the dependency. -#}
 {% macro source_if_there(name, shape) %}
   {%- if not execute -%} {{ return(source('cirislens', name)) }} {%- endif -%}
   {%- if tables_of_shape(shape).get(name) or (name in tables_of_shape(shape) and source_types(name) | length > 0) -%}

@@ -19,7 +19,7 @@
   {{ return(loss_component_rows() | map(attribute='component') | list) }}
 {% endmacro %}
 
-{#- Components with confidence bounds, without s_score, which is a factor. -#}
+{#- Components with confidence bounds, except s_score, which is also a factor. -#}
 {% macro components_with_intervals() %}
   {{ return(component_rows() | selectattr('has_interval') | selectattr('component_words') | map(attribute='component')
             | list) }}

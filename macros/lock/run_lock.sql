@@ -20,9 +20,9 @@
 
 {#- Pre-hook of every node that writes: takes a lock, so that only one run writes at a time. ciris-scoring holds the
     run's lock on another connection. If that connection breaks, no further model begins. A model that is still being
-    built holds the writers' lock, by which the next run finds its session and ends it. Each transaction of plain dbt
-    takes the run's lock in shared mode. The pre-hook restarts the transaction, because the first query of a transaction
-    fixes its isolation level. -#}
+    built holds the writers' lock. By this lock the next run finds the session and ends it. Each transaction of plain
+    dbt takes the run's lock in shared mode. The pre-hook restarts the transaction, because the first query of a
+    transaction fixes its isolation level. -#}
 {% macro write_under_lock() %}
   {%- if execute -%}
     {%- set holder = setting('lock_holder_pid') -%}

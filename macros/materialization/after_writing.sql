@@ -61,7 +61,7 @@
 {% endmacro %}
 
 {#- Analyze the columns of a table's key and indexes. An increment reads a tenth of the usual sample, because reading
-    the sample is most of the cost, and skips a table that autovacuum has locked. -#}
+    the sample takes most of the time. An increment skips a table that autovacuum has locked. -#}
 {% macro update_statistics(node, table, is_increment) -%}
   {%- set columns = (node.config.get('indexes') or []) | map(attribute='columns') | sum(start=[]) -%}
   {%- for constraint in node.constraints if constraint.type == 'primary_key' -%}

@@ -1,4 +1,4 @@
-{#- Empty a seed of this project by delete. dbt's macro would truncate it, and wait for every reader of a view on it. -#}
+{#- Empty a seed with DELETE. dbt's macro uses TRUNCATE, which waits for readers of views on the seed. -#}
 {% macro postgres__reset_csv_table(model, full_refresh, old_relation, agate_table) %}
   {%- if model.package_name != 'ciris_scoring' -%}
     {{ return(dbt.default__reset_csv_table(model, full_refresh, old_relation, agate_table)) }}

@@ -1,5 +1,5 @@
-{#- Publication: all mart tables change in one transaction, that of int_runs. Before that, the rows of the run are in
-    staging tables. The comment on a staging table is JSON with two keys. run: the invocation that built
+{#- Publication: all mart tables change in one transaction, which also writes int_runs. Before that, the rows of the run
+    are in staging tables. The comment on a staging table is JSON with two keys. run: the invocation that built
     int_scoring_run. rows: the condition of the rows in the mart that the staged rows replace. -#}
 
 {#- Whether a model is a mart that is a table. -#}

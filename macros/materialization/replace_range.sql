@@ -2,8 +2,8 @@
     replaces the rows in a range of the column meta.range (bounds_of_run.sql), or all rows if the model has no range. A
     full refresh builds a new table beside the old one and then renames it. A table that marts read is filled in place
     instead, so that its views remain, unless the table moves to a cluster. A mart's rows go into its staging table
-    first (publication.sql). A Python model returns a query over temporary tables; dbt.rewritten_range tells it the
-    condition of the rows to compute. -#}
+    first (publication.sql). A Python model returns a query over temporary tables; dbt.rewritten_range gives the model
+    the condition of the rows to compute. -#}
 {% materialization replace_range, adapter='postgres', supported_languages=['sql', 'python'] %}
   {%- set table = this.incorporate(type='table') -%}
   {%- set old = load_cached_relation(this) -%}
@@ -53,7 +53,7 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
   {{ return({'relations': [table]}) }}
 {% endmaterialization %}
 
-{#- Whether the table exists and is not built from scratch. dbt's macro of this name does not support our
+{#- Whether the table exists and is not built from scratch. dbt's macro is_incremental does not support this
     materialization. A mart is also built from scratch if its first run ended before the publication. -#}
 {% macro is_incremental() %}
   {%- if not execute or config.get('materialized') != 'replace_range' -%} {{ return(false) }} {%- endif -%}

@@ -1,6 +1,6 @@
-{#- Materialization of a view. An unchanged view is skipped. A changed view is replaced in place, so that other views on
-    it stay. PostgreSQL allows this only if the existing columns stay the same; new columns may follow them. Otherwise
-    the view is dropped together with the views on it, and created again. -#}
+{#- Materialization of a view. An unchanged view is skipped. A changed view is replaced in place, so that views that
+    read it are kept. PostgreSQL allows this only if the existing columns do not change; new columns may follow them.
+    Otherwise the view is dropped together with the views on it, and created again. -#}
 {% materialization replace_view, adapter='postgres' %}
   {%- set view = this.incorporate(type='view') -%}
   {%- set old = load_cached_relation(this) -%}

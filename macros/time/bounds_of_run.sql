@@ -1,5 +1,6 @@
-{#- Start of an increment (scoring.md §9): models score the as-ofs after it. -infinity for a model that is built from
-    scratch. The macro returns a literal and not a subquery, so that the planner knows how little is read. -#}
+{#- Start of an increment (scoring.md §9): models score the as-ofs after it. The start is -infinity for a model that is
+    built from scratch. The macro returns a literal and not a subquery, so that the planner knows how few rows are read.
+    -#}
 {% macro cutoff() %}
   {{ return(bound_of_run('cutoff')) }}
 {% endmacro %}

@@ -32,8 +32,8 @@
   (({{ n }}) * interval '24 hours')
 {%- endmacro %}
 
-{#- Numbers of the periods from first to last, for nth_period. They are numbers and not times, because generate_series
-    over times depends on the session's TimeZone. -#}
+{#- Numbers of the periods from first to last, for nth_period. Periods are numbered, because generate_series over times
+    depends on the session's TimeZone. -#}
 {% macro each_period(first, last) -%}
   generate_series(0, (extract(epoch from ({{ last }} - {{ first }})) / {{ 3600 * period_hours() }})::integer)
 {%- endmacro %}

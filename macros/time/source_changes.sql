@@ -20,8 +20,8 @@
 {% endmacro %}
 
 {#- Digest of everything, except the sources, that decides how a trace is checked. If it changes, traces in the
-    restatement window are checked again. The digest covers all code: a change that does not matter only costs one more
-    check, but a change that is missed would leave wrong checks. -#}
+    restatement window are checked again. The digest covers all code: an irrelevant change of code only costs one more
+    check, but an ignored change could leave wrong checks. -#}
 {% macro checking_code() %}
   {%- if not execute -%} {{ return('') }} {%- endif -%}
   {%- set codes = [] -%}

@@ -1,5 +1,5 @@
-{#- A time variable as a Python datetime in UTC. If the package is not installed, it is the time when dbt started, and
-    check_package refuses the run. -#}
+{#- A time variable as a Python datetime in UTC. If the package is not installed, the result is the time when dbt
+    started, and check_package refuses the run. -#}
 {% macro time_variable(name) %}
   {{ return(adapter.ciris_scoring_time(name, setting(name)) if adapter.ciris_scoring_time is defined else run_started_at) }}
 {% endmacro %}

@@ -135,8 +135,8 @@ episode as (
 
 ),
 
--- Drops of the score since one window earlier, both scores computed without episodes and deferrals. Rows whose earlier
--- score is provisional are skipped.
+-- Drops of the score since one window earlier. Both scores are computed without episodes and deferrals. Rows whose
+-- earlier score is provisional are skipped.
 fallen as (
 
     select

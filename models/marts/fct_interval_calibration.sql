@@ -3,7 +3,7 @@
     traces of one agent and day, and the coefficient of variation of episode durations (certainty.md §3). Built after
     the scores. Grain and key: as-of, window with bounds. No column is null. -#}
 -- depends_on: {{ ref('fct_capacity_scores') }}
--- All rows of an as-of and window have the same fleet values, and min() picks one.
+-- All rows of an as-of and window have the same fleet values, so min() returns them.
 select
     {{ surrogate_key([epoch('as_of'), 'window_days']) }} as interval_calibration_id,
     as_of,

@@ -1,4 +1,4 @@
-"""Red flags of selective reporting that are raised (certainty.md §5): a warning, never part of a score."""
+"""Raised red flags of selective reporting (certainty.md §5). They are warnings and do not change a score."""
 
 from typing import Any
 

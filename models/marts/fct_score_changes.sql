@@ -24,7 +24,7 @@ with parameter_values as (
 
 ),
 
--- This CTE is read twice. By default PostgreSQL would materialize it, with the whole history.
+-- This CTE is read twice, so by default PostgreSQL would materialize it, with the whole history.
 published as not materialized (
 
     select

@@ -1,7 +1,7 @@
 {{ config(materialized='replace_view') }}
 {#- Change of the score since one window earlier and since one period earlier, or the reason why it is not comparable
     (certainty.md §2). Grain and key: agent, as-of, window, compared_with. Scores and change are null if missing. -#}
--- This CTE is read twice. By default PostgreSQL would materialize it, with the whole history.
+-- This CTE is read twice, so by default PostgreSQL would materialize it, with the whole history.
 with scores as not materialized (
 
     select

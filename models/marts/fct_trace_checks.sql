@@ -1,7 +1,7 @@
 {{ config(materialized='replace_view') }}
 {#- Checks of each trace row of a published run, the evidence behind the scores (scoring.md §3 to 7). A view, because
     a copy would double the largest table. Grain and key: trace_check_id, a row of the source. Columns are null if the
-    value was not sent, blank or out of range; the replay columns also if the trace was not sampled. -#}
+    value was not sent, blank or out of range; the replay columns are also null if the trace was not sampled. -#}
 with published as (
 
     select max(published_until) as published_until

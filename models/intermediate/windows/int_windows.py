@@ -1,4 +1,4 @@
-"""Every number of every scored window, in one numpy pass (scoring.md §3 to §7, certainty.md §3 to §5)."""
+"""All numbers of every scored window, computed in numpy (scoring.md §3 to §7, certainty.md §3 to §5)."""
 
 from typing import Any
 

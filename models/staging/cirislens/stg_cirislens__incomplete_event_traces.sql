@@ -102,7 +102,7 @@ from found
 where
     not is_complete
     {% if checks is not none %}
-    -- A scalar subquery instead of `exists`, for which PostgreSQL would hash all older rows.
+    -- This is a scalar subquery, because PostgreSQL would hash all older rows for `exists`.
     or (
         select true
         from {{ checks }} as final

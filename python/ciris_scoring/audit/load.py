@@ -150,7 +150,7 @@ def load(
 def read_batches(
     paths: Sequence[Path], keys: Mapping[str, bytes], summary: Summary, store: Store | None = None
 ) -> Iterator[list[Batch]]:
-    """Read, verify and count the batches of files. Skip batches in ``store``, and write the progress to stderr."""
+    """Read, verify and count the batches of files. Skip batches that are loaded, and write the progress to stderr."""
     total = sum(files.size(path) for path in files.walk(paths) if isinstance(path, Path))
     progress = Progress(total)
     chunks = _chunks(_documents(paths, summary, progress))

@@ -74,8 +74,8 @@ class Rule(NamedTuple):
     def messages(self, trace: Trace) -> Iterator[tuple[bytes, Sequence[Trace]]]:
         """Yield the messages that the agent may have signed, as bytes, each with the JSON components in it.
 
-        Several messages are possible. The agent may have sent empty values that it did not sign. Before it signs, its
-        engine adds missing fields and ignores unknown fields.
+        Several messages are possible, because the agent may have sent empty values that it did not sign, and because
+        some agents add missing fields and ignore unknown fields before they sign.
         """
         seen = set()
         for profile in self._profiles(trace):
@@ -289,8 +289,8 @@ def _unconfirmed(trace: Trace, components: Sequence[Trace]) -> str | None:
 
 
 def _second_signature_holds(trace: Trace, message: bytes) -> bool:
-    """Return whether the ML-DSA-65 signature of a trace is valid for the ML-DSA-65 key in it. True if the trace has
-    neither."""
+    """Return whether the ML-DSA-65 signature of a trace is valid for the ML-DSA-65 key in the trace. A trace that has
+    neither signature nor key passes."""
     key, signature = trace.get("pubkey_ml_dsa_65"), trace.get("signature_ml_dsa_65")
     if key is None and signature is None:
         return True

@@ -90,8 +90,7 @@ class Written(NamedTuple):
     """Number of verified traces that replaced an unverified trace: a trace with the same id, time and agent, or a copy
     of the same decision."""
     rejected: list[Found]
-    """Traces that are not loaded, because the trace is loaded with another content, or its decision under another
-    id."""
+    """Traces that are refused, because the trace is loaded with another content, or its decision under another id."""
     refused: list[Found]
     """Traces that are loaded as not verified, because the key belongs to another agent."""
 

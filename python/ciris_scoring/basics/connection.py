@@ -23,7 +23,7 @@ SETTINGS_OF_VALUES: Mapping[str, str] = {
     "standard_conforming_strings": "on",
     "transform_null_equals": "off",
     "array_nulls": "on",
-    "row_security": "off",  # the server then refuses a query instead of hiding rows from it
+    "row_security": "off",  # off: the server refuses a query instead of hiding rows from it
 }
 # Settings with fixed values, because a session could inherit other values from the role, the database or the server.
 SETTINGS_NOT_TO_INHERIT: Mapping[str, str] = {

@@ -5,7 +5,7 @@ import math
 NORMAL_TO_95 = 1.96
 """Standard deviations from the middle of a normal distribution to the ends of its 95 % interval."""
 LEAST_LOSS = 1e-9
-"""Smallest loss beyond the fixed cost, so that its logarithm is finite."""
+"""Value to which smaller losses beyond the fixed cost are raised, so that their logarithms are finite."""
 
 
 def normal_share(z: float) -> float:

@@ -13,8 +13,8 @@ from ciris_scoring.basics.errors import DatabaseError
 from ciris_scoring.basics.sessions import add_session
 
 TRIALS = 20
-"""Number of transactions of a second connection whose server processes are compared with that of the first connection.
-One transaction is not enough, because other clients may use the shared process at that moment."""
+"""Number of transactions of a second connection whose server processes are compared with the server process of the
+first connection. One transaction is not enough, because other clients may use the shared process at that moment."""
 
 
 def backend_pid(connection: psycopg.Connection) -> int:

@@ -41,7 +41,7 @@ class Relations:
     """Schema of the target, by whose name a run is locked."""
     places: Mapping[str, Place]
     permissions: Place | None = None
-    """Place of permissions.csv, a seed that the project of a user may have."""
+    """Schema and name of the seed permissions.csv, or None if the project does not have this seed."""
 
     def __getitem__(self, name: str) -> sql.Identifier:
         return sql.Identifier(*self.places[name])

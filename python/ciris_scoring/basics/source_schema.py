@@ -134,7 +134,7 @@ TABLES_OF_SHAPE: Mapping[str, Mapping[str, bool]] = {
         "covenant_trace_batches": False,
     },
 }
-"""Source tables of each shape of the source (traces or events), and whether a run requires the table."""
+"""Source tables of each format (traces or events), by name: whether a run requires the table."""
 
 REQUIRED_FIELDS = (
     *("thought_id", "csdma_plausibility_score", "dsdma_domain_alignment", "idma_k_eff", "conscience_passed"),

@@ -1,4 +1,4 @@
-"""Shape of the source: a lens stores either whole traces or their events."""
+"""Format of the source: a lens stores either whole traces or their events."""
 
 import psycopg
 from psycopg import sql
@@ -11,7 +11,7 @@ from ciris_scoring.basics.source_schema import TABLES_OF_SHAPE
 def source_shape(connection: psycopg.Connection, project: Project) -> str:
     """Return ``traces`` or ``events``.
 
-    The variable ciris_source decides if it is set. Otherwise the shape is ``events`` if only the table of events
+    The variable ciris_source decides if it is set. Otherwise the format is ``events`` if only the table of events
     exists.
     """
     wanted = project.variables.get("source")

@@ -72,7 +72,7 @@ def logged(
 
     :raises DatabaseError: another role could run code as the scoring role.
     """
-    # Before a table of the target is read, because another role's object could run code as the scoring role.
+    # Check the owners before a table of the target is read: another role's object could run code as this role.
     for fault in ownership_faults(connection, relations):
         raise fault
     [record.started_at] = one_row(connection.execute("select now()"))

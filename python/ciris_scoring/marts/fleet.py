@@ -15,7 +15,7 @@ from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.verdict import Raised, Verdict
 
 FALL = 0.3
-"""Agents whose score of the window fell by more than this come first in the order by attention."""
+"""Fall of a window's score beyond which an agent comes first in the order by attention."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ VERDICTS: tuple[VerdictName, ...] = get_args(VerdictName)
 if TYPE_CHECKING:
     from ciris_scoring.marts.fleet import Score
 
-    # Values that the API accepts as the kind of an alert, as the name of a red flag, and as either.
+    # Names that the API accepts: kinds of alerts, names of red flags, and names of alerts or red flags.
     AlertKind: TypeAlias = str
     RedFlagName: TypeAlias = str
     RaisedName: TypeAlias = str

@@ -1,4 +1,4 @@
-"""Words for readers: factors, components, windows, and as-ofs that have scores."""
+"""Texts for readers about factors, components, windows, and as-ofs that have scores."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ FACTOR_WORDS = {
         "to the period end t, sigma_max(t) that of all signals; older signals have less weight.",
     ),
 }
-"""Words for each factor, with the formulas of scoring.md §3 to §7."""
+"""Name, formula (scoring.md §3 to §7) and description of each factor."""
 
 FACTOR_NAMES = {factor: words.name.capitalize() for factor, words in FACTOR_WORDS.items()}
 

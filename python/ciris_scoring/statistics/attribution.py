@@ -65,8 +65,8 @@ def _of_rate(rate: Floats) -> Floats:
 
 
 def _shares(total: Floats, amounts: Floats) -> Floats:
-    """Divide n totals, (n,), into k shares each, in proportion to the amounts, (n, k). If a row has infinite amounts,
-    their shares of its total are equal, and those of finite amounts are 0."""
+    """Divide n totals, (n,), into k shares each, in proportion to the amounts, (n, k). If amounts of a row are
+    infinite, they share its total equally, and finite amounts get 0."""
     infinite = np.isinf(amounts)
     counted = np.where(np.any(infinite, axis=-1, keepdims=True), infinite.astype(np.float64), amounts)
     whole = np.sum(counted, axis=-1, keepdims=True)

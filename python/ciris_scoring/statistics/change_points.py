@@ -23,9 +23,9 @@ year, each time in 40 % of its properties, so each property changes once in 608 
 """
 
 CHANGE_PER_DAY_OF_SPREAD = 1 / 100
-"""Probability per day that a quantity changes, for the variance of the estimate. It was set by simulation: on the 14
-days after a change, 79 % of the intervals contain the long-run score with ``CHANGE_PER_DAY``, and 89 % with 1/100 and
-``long_run.SPREAD`` (docs/measuring.md, "A year")."""
+"""Probability per day that a quantity changes, for the variance of the estimate. It was set by simulation. In the 14
+days after a change, 79 % of the intervals contained the true score if ``CHANGE_PER_DAY`` was also used for the
+variance, and 89 % with 1/100 and with intervals widened by ``long_run.SPREAD`` (docs/measuring.md, "A year")."""
 
 YOUNG_DAYS = 14
 """Number of days before the as-of in which a change of behaviour counts as recent (certainty.md §4b)."""
@@ -99,7 +99,8 @@ def frequencies(
 def means(
     precision: Floats, weighted: Floats, mean: float, variance: float, windows: tuple[int, ...]
 ) -> Estimate:
-    """Estimate means of normal values with a normal prior (certainty.md §4b). Values of a third axis change together.
+    """Estimate means of normal values with a normal prior (certainty.md §4b). The values along a third axis change at
+    the same times.
 
     :param precision: (n, windows[, values]) sums over each nested window of inverse variances, shortest window first.
     :param weighted: (n, windows[, values]) sums over each nested window of values times inverse variances.
@@ -159,7 +160,7 @@ def _weights(
     """Return the probability that the present behaviour began at the start of each nested window, (n, windows, ...).
 
     A change between the starts of two windows counts as a change at the older start. Behaviour that began before the
-    longest window counts as begun at its start.
+    longest window counts as begun at the start of this window.
 
     :param of_span: log evidence of the days between two bounds, by the positions of the bounds.
     :param bounds: the as-of and the starts of the windows, in days before the as-of.
@@ -169,8 +170,8 @@ def _weights(
     older: dict[int, Floats | float] = {last: 0.0}
 
     def from_start(i: int) -> Floats:
-        """Return the log likelihood of all days before bound ``i``, for each possible start of the behaviour at bound
-        ``i``, (n, starts, ...)."""
+        """Return the log likelihood of all days before ``bounds[i]``, for each possible start of the behaviour on the
+        last of these days, (n, starts, ...)."""
         found = []
         for j in range(i + 1, last + 1):
             step = stays * (bounds[j] - bounds[j - 1])

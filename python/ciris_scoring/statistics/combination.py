@@ -23,20 +23,19 @@ from ciris_scoring.statistics.inputs import Booleans, Floats
 
 
 class Loss(NamedTuple):
-    """Losses of a score, (n,), or of c components or factors, (n, c), on both sides of the interval."""
+    """Losses of a score, (n,), or of c components or factors, (n, c), from which an interval is computed."""
 
     worse: Floats
-    """Loss at the centre of the worse side."""
+    """Loss at the centre from which the bound of a worse score is computed."""
     worse_distance: Floats
-    """Loss at the bound of the worse side minus ``worse``, 0 or more; infinite where the loss at the bound is
+    """Loss at the bound of a worse score minus ``worse``, 0 or more; infinite where the loss at this bound is
     infinite."""
     better: Floats
-    """Loss at the centre of the better side."""
+    """Loss at the centre from which the bound of a better score is computed."""
     better_distance: Floats
-    """``better`` minus the loss at the bound of the better side, 0 or more."""
+    """``better`` minus the loss at the bound of a better score, 0 or more."""
     zero: Booleans
-    """Whether a component is estimated as 0. Its losses are then set to 0 on both sides, and ``zero_upper`` is
-    used."""
+    """Whether a component is estimated as 0. The losses do not include this component, but ``zero_upper`` does."""
     zero_upper: Floats
     """Product of the upper bounds of the components estimated as 0; 1 without such a component."""
 
@@ -50,8 +49,8 @@ def loss(value: Floats) -> Floats:
 def retention_loss(*components: tuple[Floats, Floats, Floats, Floats]) -> Loss:
     """Return the losses, (n, c), of c components that are multiplied into a factor.
 
-    :param components: four arrays, (n,), for each component: its value in [0, 1] at the centre of the worse side, its
-        value at the centre of the better side, its lower bound, and its upper bound.
+    :param components: four arrays, (n,), for each component: its value in [0, 1] at the centre for a worse score, its
+        value at the centre for a better score, its lower bound, and its upper bound.
     """
     centre, better_centre, lower, upper = (
         np.stack(values, axis=-1) for values in zip(*components, strict=True)

@@ -24,8 +24,8 @@ calibration, the weight is an inverse variance (:func:`own_weight`; certainty.md
 durations of episodes, it is in degrees of freedom (certainty.md §4 and §4b)."""
 
 FLEET_WEIGHT_HISTOGRAM = 4.0
-"""Weight of the fleet's design effect when that of an agent's histogram is shrunk towards it, in degrees of freedom.
-Set by simulation."""
+"""Weight of the fleet's design effect when the design effect of an agent's histogram is shrunk towards it, in degrees
+of freedom. Set by simulation."""
 
 LEAST_EFFECT: Floats = np.array([0.1 if effect == "i_coverage" else 1.0 for effect in EFFECTS])
 """Smallest design effect of each quantity in ``EFFECTS`` (certainty.md §3). Coverage counts ten fields per trace. If
@@ -42,8 +42,8 @@ EPISODE_CV = 1.8
 ``FLEET_WEIGHT``. It is the result if no agent has ``MIN_EPISODES`` recovered episodes."""
 
 MIN_EPISODES = 3
-"""Smallest number of recovered episodes of an agent whose variation counts. Fewer say almost nothing about the
-variation. The value is a choice; docs/measuring.md was measured with it."""
+"""Smallest number of recovered episodes from which an agent's variation of durations is used. Fewer episodes say almost
+nothing about it. The value is a choice; docs/measuring.md was measured with it."""
 
 MOST_LOG_VARIANCE = 9.0
 """Largest variance of the logarithms of durations of episodes. It limits the coefficient of variation to √(e⁹ − 1) =
@@ -59,7 +59,7 @@ not depend on the order of agents or on their division into chunks."""
 
 
 class FleetSums(NamedTuple):
-    """Sums over the agents of a fleet, per window and as-of. The first axes of both are (windows, periods + 1)."""
+    """Sums over the agents of a fleet, per window and as-of. Both arrays begin with the axes (windows, periods + 1)."""
 
     icc: Integers
     """(..., 11, 2): Σ weight · correlation and Σ weight, in ``UNIT``, in the order of ``EFFECTS``."""
@@ -86,7 +86,7 @@ def empty_fleet_sums(n_windows: int, n_periods: int) -> FleetSums:
 
 
 def own_weight(residuals: Residuals) -> Floats:
-    """Return the weight of an agent's ratio of observed to expected variation, or 0 if one of the two is unknown.
+    """Return the weight of an agent's ratio of observed to expected variation; 0 if ``degrees`` or ``expected`` is 0.
 
     The weight is the inverse of the ratio's approximate variance 2/ν + 1/E. ν is the degrees of freedom, E the expected
     sum of squares. 2/ν is the term of any sample variance, 1/E that of the excess kurtosis of Poisson counts.
@@ -115,7 +115,7 @@ def add_correlations(sums: FleetSums, rows: Places, residuals: Residuals) -> Non
 def add_episodes(
     sums: FleetSums, rows: Places, n: Floats, log_hours: Floats, log_hours_squared: Floats
 ) -> None:
-    """Add the variation of the durations of episodes, of n rows, to the fleet's sums, in place.
+    """Add the variation of the episode durations of n rows to the fleet's sums, in place.
 
     The variation is the variance of the logarithms within agents, which is unbiased however few episodes an agent has.
     The sample coefficient of variation of three episodes would be too small by half.
@@ -179,7 +179,7 @@ class HistogramEffect(NamedTuple):
     t1: Floats
     """tr V: ``effect`` times (bins used − 1)."""
     t2: Floats
-    """tr V²: between t1²/(bins used − 1) and t1²."""
+    """tr V²: between (tr V)²/(bins used − 1) and (tr V)²."""
 
 
 def histogram_effect(

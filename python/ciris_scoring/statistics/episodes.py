@@ -48,7 +48,7 @@ class EventChange(NamedTuple):
     """Value in the recent window, by ``kind``: typical hours of an episode (exp of the mean logarithm), number of
     episodes, or mean value of deferrals; NaN if nothing is worse."""
     before: Floats
-    """Value as in ``now``, in the days before the recent window. A number of episodes is scaled to the window's days.
+    """The measure of ``now`` in the days before the recent window. A number of episodes is scaled to the window's days.
     """
 
 
@@ -141,10 +141,10 @@ def excess(n: Floats, exposure: Floats, n_before: Floats, exposure_before: Float
 
     Source: certainty.md §4, "More often".
 
-    :param n: events; all arrays and the result have one shape.
-    :param exposure: days or trials in which they happened.
-    :param n_before: events before, in ``exposure_before`` days or trials.
-    :returns: 0 where the rate is not higher than before, or where nothing is known of the time before.
+    :param n: numbers of events; all arrays and the result have one shape.
+    :param exposure: days or trials in which the ``n`` events happened.
+    :param n_before: numbers of earlier events, in ``exposure_before`` days or trials.
+    :returns: 0 where the rate is not higher than before, or where ``exposure_before`` is 0.
     """
     share = ratio(exposure, exposure + exposure_before, 1.0)
     expected, expected_before = (n + n_before) * share, (n + n_before) * (1 - share)

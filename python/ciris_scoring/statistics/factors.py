@@ -1,7 +1,7 @@
 """Components that are quotients of the sums of a window (scoring.md §4 to §6).
 
 macros/formulas/factors.sql computes the published components by the same formulas. The losses are computed from the
-values here. tests/python/test_equals_reference.py fails if the two implementations differ.
+values of this module. tests/python/test_equals_reference.py fails if the two implementations differ.
 """
 
 from typing import NamedTuple

@@ -107,8 +107,8 @@ GOOD_SHARES = tuple(one.component for one in COMPONENT_ROWS if one.is_rate and o
 """Rates whose published value is the share of good events, such as ``i_chain``."""
 
 WORSE_SIDE_OF_ECE = 1.6
-"""Factor by which the published worse side of ``ece`` is widened (certainty.md §3). Where gaps do not exceed their
-noise, the truncated centre is too low. 1.6 was set by the simulation in ``benchmarks/coverage`` (docs/measuring.md,
+"""Factor of the distance between the centre and the published upper bound of ``ece`` (certainty.md §3). Where gaps do
+not exceed their noise, the truncated centre is too low. 1.6 was set by ``benchmarks/coverage`` (measuring.md,
 "Intervals"). The score's interval does not need this factor, because the other components compensate."""
 
 _RATE = {rate: index for index, rate in enumerate(RATES)}

@@ -341,7 +341,7 @@ def effect_of_steps(squares: Floats, pairs: Floats | Integers, prior: Floats, va
 
 
 def _calibration(sums: PeriodSums, present: Present, periods_per_day: int) -> _Part:
-    """Return the loss by ECE. The gap of each bin is taken as normal, and ECE is the expectation of absolute gaps."""
+    """Return the loss by ECE, which is the expected sum of absolute gaps. Gaps are assumed to be normal."""
     per_period = np.concatenate(
         [sums.judged_by_bin, sums.successes_by_bin, confidence_in_units(sums)], axis=-1
     )

@@ -188,8 +188,8 @@ def _columns_of_pairs(
 
 
 def _chain_gap_z(chunk: Batch, columns: Columns, window_days: Integers, periods_per_day: int) -> Floats:
-    """Return how many standard deviations the gaps per trace of each window lie above those of the ``GAP_DAYS`` before
-    the window."""
+    """Return the excess of each window's gaps per trace over those of the ``GAP_DAYS`` days before, in standard
+    deviations."""
     until = chunk.places.as_of - window_days * periods_per_day
     since = until - GAP_DAYS * periods_per_day
     n_gaps, n_traces = (

@@ -26,9 +26,9 @@ class RateComponents(NamedTuple):
     loss: Floats
     """−ln of the factor by which the component multiplies the score."""
     worse_sd: Floats
-    """Standard deviation towards a worse score: the loss at the worse published bound minus the loss, divided by z."""
+    """Standard deviation towards a worse score: (loss at the worse published bound minus loss) divided by z."""
     better_sd: Floats
-    """Standard deviation towards a better score: the loss minus that at the better published bound, divided by z."""
+    """Standard deviation towards a better score: (loss minus loss at the better published bound) divided by z."""
 
 
 def rate_components(bounds: Intervals, parameters: Parameters) -> RateComponents:

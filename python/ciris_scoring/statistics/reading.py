@@ -381,7 +381,7 @@ class BlockReader:
         return self._session.read_numbers(query, parameters, dict.fromkeys(columns, Numbers("int8")))
 
     def _period(self, microseconds: Integers) -> Integers:
-        """Return the index of the period of each time; ``NEVER`` stays ``NEVER``.
+        """Return the index of the period of each time. The marker ``NEVER`` is returned unchanged.
 
         :param microseconds: times since the start of the first period in the arrays.
         """
@@ -395,7 +395,7 @@ def _microseconds(moment: str) -> sql.SQL:
 
 
 def _narrowed(values: NDArray[Any]) -> NDArray[Any]:
-    """Return counts in the narrowest unsigned type that holds the largest of them; real numbers unchanged."""
+    """Return counts in the narrowest unsigned type that holds the largest count, and real numbers unchanged."""
     return values.astype(np.min_scalar_type(values.max(initial=0))) if values.dtype == np.int64 else values
 
 

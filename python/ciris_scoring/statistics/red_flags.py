@@ -52,7 +52,7 @@ class Rule(NamedTuple):
     z: float | None = None
     """Smallest difference between the window's share and the share that it is compared with, in standard errors."""
     ratio: float | None = None
-    """Smallest ln(traces per day in the window / traces per day in the baseline, or their fleet's median)."""
+    """Smallest ln of traces per day in the window divided by traces per day in the baseline or by their median."""
     chance: float | None = None
     """Largest probability, by chance alone, of the count in the window or a larger count."""
     of_baseline: int = 30
@@ -136,7 +136,7 @@ def _raised(
     """Yield a red flag for each row that raises it.
 
     :param found: (n,) counts in the window, such as traces without a value.
-    :param of: (n,) numbers from which ``found`` is counted, such as all traces in the window.
+    :param of: (n,) numbers of items of which ``found`` is a part, such as all traces in the window.
     :param earlier_found: (n,) counts in the baseline, out of ``earlier_of``.
     """
     rule = RULES[flag.id]

@@ -4,7 +4,7 @@ Take a window or a baseline with days d, on which y_d of n_d traces are events, 
 residual sum of squares is Σ (y_d − n_d p)² = Σ y² − 2p Σ yn + p² Σ n². With independent traces its expectation is p(1 −
 p) Σ n_d (1 − n_d/N). A correlation ρ of the traces of a day adds about ρ · p(1 − p) Σ n_d(n_d − 1)(1 − 1/days). All of
 these terms are sums over days, so they can be computed from running totals. The residual sums of squares of window and
-baseline, each around the mean p of that part, are added.
+baseline are added. Each is computed with the mean p of its days.
 
 A rate has one count of events y_d per day. Calibration has one count per day, the successes, with an expectation for
 each bin. A histogram has ten counts per day, whose residuals form a 10 × 10 matrix.
@@ -45,7 +45,7 @@ DIAGONAL: NDArray[np.intp] = np.flatnonzero(PAIR_ROWS == PAIR_COLUMNS)
 
 
 class Residuals(NamedTuple):
-    """Variation between days, of n rows and q quantities; every array is (n, q), 0 without information."""
+    """Variation between days, of n rows and q quantities; every array is (n, q), and 0 where no day has a trial."""
 
     observed: Floats
     """Residual sum of squares; for a histogram, the sum of the diagonal of the residual matrix."""
@@ -57,7 +57,7 @@ class Residuals(NamedTuple):
     """Degrees of freedom: number of days minus number of means. The days of a window or baseline in which only one
     outcome occurs do not count."""
     mean_per_day: Floats
-    """Σ n_d² / Σ n_d in the window: mean number of traces on the day of a trace, itself included."""
+    """Σ n_d² / Σ n_d in the window: mean number of traces on the same day as a trace, including the trace."""
 
 
 def ratio(

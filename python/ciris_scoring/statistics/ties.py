@@ -1,7 +1,7 @@
-"""Counts of pairs of traces with equal scores, and of traces with close plausibilities (certainty.md §5).
+"""Count pairs of traces with equal plausibility, alignment or coherence, and traces with close plausibilities.
 
-The red flags `repeated_records` and `constant_value` compare these counts. They are not sums over scoring periods, so
-the traces of each window are counted.
+The red flags `repeated_records` and `constant_value` compare these counts (certainty.md §5). They are not sums over
+scoring periods, so the traces of each window are counted.
 """
 
 from typing import NamedTuple
@@ -14,11 +14,11 @@ CLOSE = 60
 """Thousandths by which close plausibilities differ at most (certainty.md §5, "constant_value")."""
 
 ABSENT = 1001
-"""Digit for a score that the trace does not have. Other scores are 0 to 1000 thousandths. The macros, which write the
-digits, read this constant and ``BASE``."""
+"""Digit for a missing plausibility, alignment or coherence. Other digits are 0 to 1000 (thousandths). The macros, which
+write the digits, read this constant and ``BASE``."""
 
 BASE = ABSENT + 1
-"""Number of possible digits of a score."""
+"""Number of different digits."""
 
 
 class Scored(NamedTuple):
@@ -32,26 +32,26 @@ class Scored(NamedTuple):
 
 
 class Ties(NamedTuple):
-    """Numbers of traces and pairs with equal scores, of n rows; (n,) each, named as in ``int_windows``."""
+    """Numbers of traces, and of pairs of equal traces, of n rows; (n,) each, named as in ``int_windows``."""
 
     n_plausibilities: Integers
     """Traces with a plausibility."""
     n_close_plausibilities: Integers
     """Largest number of traces of the window whose plausibilities differ by at most ``CLOSE``."""
     n_triples: Integers
-    """Traces with all three scores."""
+    """Traces with plausibility, alignment and coherence."""
     equal_pairs: Integers
-    """Pairs of traces in which all three scores are equal."""
+    """Pairs of traces counted in ``n_triples`` in which plausibility, alignment and coherence are equal."""
     equal_plausibilities: Integers
-    """Pairs of traces with all three scores whose plausibilities are equal."""
+    """Pairs of traces counted in ``n_triples`` whose plausibilities are equal."""
     equal_alignments: Integers
-    """The same for domain alignment."""
+    """Pairs of traces counted in ``n_triples`` whose domain alignments are equal."""
     equal_coherences: Integers
-    """The same for coherence."""
+    """Pairs of traces counted in ``n_triples`` whose coherences are equal."""
 
 
 def count_ties(scored: Scored, rows: Rows, windows: tuple[Window, ...], periods_per_day: int) -> Ties:
-    """Count the traces and pairs with equal scores in each row's window (certainty.md §5, "repeated_records").
+    """Count the traces, and the pairs of equal traces, in each row's window (certainty.md §5, "repeated_records").
 
     :param scored: the m traces of the agents, in any order; traces outside the windows do not count.
     :param rows: the n rows.
@@ -88,13 +88,13 @@ def count_ties(scored: Scored, rows: Rows, windows: tuple[Window, ...], periods_
 
 
 class _Values(NamedTuple):
-    """Values of one score, or of all three scores together, of m traces. Each distinct value of an agent has a number.
-    Two agents never share a number."""
+    """Values of plausibility, alignment or coherence, or of all three together, of m traces. Each distinct value of an
+    agent has a number. Two agents never share a number."""
 
     period: Integers
     """(m,) scoring periods, ascending."""
     number: Integers
-    """(m,) number of the agent's value."""
+    """(m,) number of the value of each trace."""
     starts: Integers
     """(agents + 1,) first number of each agent: agent a has the numbers in [starts[a], starts[a + 1])."""
 
@@ -117,5 +117,5 @@ def _most_within(counts: Integers) -> Integers:
 
 
 def _of_one_score(agent: Integers, period: Integers, score: Integers, n_agents: int) -> _Values:
-    """Return the values of one score. They are numbered by the score itself, because a score has few values."""
+    """Return the values of plausibility, alignment or coherence, numbered by the digit, because digits are few."""
     return _Values(period, agent * BASE + score, np.arange(n_agents + 1) * BASE)

@@ -38,8 +38,8 @@ VALUE_UNITS, CONFIDENCE_UNITS = 1_000_000_000, 100_000_000_000
 """Number of integer units per 1 in running totals of the values of deferrals, and of confidences. 9e7 traces with
 confidence 1 fit 64 bits."""
 LOG_UNITS, SQUARE_UNITS = 1_000_000_000_000, 10_000_000_000
-"""Number of integer units per 1 in running totals of logarithms of hours, and of their squares. Within a single period,
-squares of logarithms have ``LOG_UNITS`` too, as have the fractions of the success weights of replay."""
+"""Number of integer units per 1 in running totals of logarithms of hours, and of their squares. Squares within a single
+period, and fractions of replay's success weights, are in ``LOG_UNITS`` too."""
 
 ARRAYS = ("n_checked", "n_unreported", "n_contradicted")
 """Counters that are arrays, with one element for each field of ``red_flags.FIELDS``."""
@@ -304,8 +304,8 @@ def episode_columns(
     """Return counts and durations of fragile episodes at each as-of (scoring.md §5).
 
     A recovery relapsed if another episode of the same failure mode followed. Of the recoveries of a mode, all but the
-    last relapsed, and the last too if the open episode has this mode. So the number of relapses is n_recoveries −
-    n_modes + n_modes_open.
+    last relapsed. The last one relapsed too if the open episode has this mode. So the number of relapses is
+    n_recoveries − n_modes + n_modes_open.
 
     :param length: number of periods of the window.
     :param steady: number of periods over which the columns of steady days count.
@@ -332,7 +332,7 @@ def _of_modes(
     episodes: FragileEpisodes, ended: FragileEpisodes, length: int, shape: tuple[int, int]
 ) -> dict[str, Integers]:
     """Return, at each as-of: the number of failure modes with a recovery in the window, the number of these modes with
-    an open episode, and the numbers of modes with a recovery and of recoveries in the window before."""
+    an open episode, and, in the window before, the number of modes with a recovery and the number of recoveries."""
     # For each agent and failure mode: the periods with a recovery, and the next period with a recovery.
     keys = np.stack([ended.agent, ended.mode, ended.recovered])
     (agent, mode, period), n = np.unique(keys, axis=1, return_counts=True)
@@ -368,7 +368,7 @@ def _pairs(agent: Integers, mode: Integers, episodes: FragileEpisodes) -> tuple[
 
 
 def log_hours(microseconds: Integers) -> Floats:
-    """Compute the natural logarithm of each duration in hours, at least that of ``LEAST_HOURS`` (certainty.md §4b).
+    """Compute the natural logarithm of each duration in hours, at least ``LEAST_LOG_HOURS`` (certainty.md §4b).
 
     Logarithms are rounded to 12 decimals, so that sums in ``LOG_UNITS`` are exact.
     """

@@ -64,7 +64,7 @@ def create_app(database: Database, settings: Settings) -> FastAPI:
         license_info=LICENSE,
         openapi_tags=TAGS,
         redirect_slashes=False,  # the target of a redirect may not exist behind a proxy
-        docs_url=None,  # FastAPI's page loads scripts from other servers
+        docs_url=None,  # FastAPI's docs page would load scripts from other servers
         redoc_url=None,
         middleware=middleware,
         exception_handlers={

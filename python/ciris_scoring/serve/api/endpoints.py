@@ -300,8 +300,8 @@ def _one_agent(lens: Lens, asked: str) -> tuple[str, str, str | None]:
 
 
 def _score(lens: Lens, asked: str) -> tuple[Score, str | None]:
-    """Return a score of the agent that a text identifies, and a note about agents that had its name before. The score
-    is that of the requested as-of, by default the agent's newest."""
+    """Return a score of the agent that a text identifies, and a note about agents that had its name before. The as-of
+    is the requested one or, by default, the agent's newest."""
     agent_id_hash, name, note = _one_agent(lens, asked)
     window_days = lens.window_days
     has_none = f"{shown(name)} has no score with a window of {window_days} days"
@@ -374,8 +374,8 @@ async def fleet(
 ) -> Response:
     """Scores and verdicts of all agents at an as-of, and numbers of the whole fleet.
 
-    `agents` lists the agents with a score. `unscored` lists the others, with the number of traces that they lack.
-    `limit` and `offset` apply to both lists. The CSV has the rows of `agents`.
+    `agents` lists the agents with a score. `unscored` lists the agents without a score, with the number of traces that
+    each agent lacks. `limit` and `offset` apply to both lists. The CSV has the rows of `agents`.
     """
     known = list(models.FleetScore.model_fields)
     wanted = known if fields is None else fields.split(",")

@@ -431,7 +431,7 @@ class Evidence(Answer):
 
 
 LISTS: dict[type[Answer], tuple[str, str]] = {}
-"""For each model of an answer with one list: name of the list, and name of the number of items on all pages."""
+"""For each model of an answer with one list: names of the list and of the number of items on all pages."""
 
 
 def _listing(name: str, members: str, item: type[Described], doc: str) -> type[Answer]:

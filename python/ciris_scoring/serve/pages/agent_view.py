@@ -18,7 +18,7 @@ from ciris_scoring.serve.pages import charts
 from ciris_scoring.serve.pages.words import interval, shown
 
 FEW = 5
-"""Number of events. If a loss component depends on fewer, the page shows how many."""
+"""Number of events below which the page shows how many events a loss component depends on."""
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ class FleetView:
 
     @property
     def folded(self) -> dict[str, int]:
-        """Index of each name that several agents share."""
+        """Index in ``spreads`` of each name that several agents share."""
         return {spread.agent_name: i for i, spread in enumerate(self.spreads)}
 
     def n_with(self, verdict: str) -> int:
@@ -105,7 +105,7 @@ class FleetView:
     def to_do(self, score: Score) -> Iterator[str]:
         """Yield sentences on what to do about an agent: the question about its most urgent alert or red flag,
         acknowledgements, and alerts of other windows. The alert low_capacity is the least urgent, because other alerts
-        are its cause.
+        can explain it.
         """
         unseen = [one for one in score.raised if one.seen is None]
         first = min(unseen, key=lambda one: (not one.reviews, one.name == "low_capacity"), default=None)

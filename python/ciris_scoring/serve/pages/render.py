@@ -36,7 +36,7 @@ LONGEST_HOURS = 720
 """Largest upper bound of hours until recovery that is shown. With few episodes the bound can be years."""
 COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
 LONG_WORD = 16
-"""A line of the page may break inside a word of a name if the word has more characters than this."""
+"""Number of characters in a word of a name beyond which a line of the page may break inside the word."""
 NAME_WIDTH = 40
 """Maximum width of an agent's name in columns. Longer names are truncated."""
 UNSEEN = ("Cc", "Cf", "Zl", "Zp")
