@@ -54,7 +54,7 @@ def at(database: Database, project: Path = REPOSITORY) -> list[str]:
 
 
 def refused(result: Result, exit_code: int = 1) -> tuple[str, str]:
-    """Return error and hint of a refused command. Fail on control characters in stderr and on any text in stdout."""
+    """Return error and hint of a refused command. Fail if stderr has control characters or stdout is not empty."""
     assert result.exit_code == exit_code, result.output
     assert result.stdout == ""
     assert all(line.isprintable() for line in result.stderr.splitlines()), result.stderr

@@ -44,7 +44,8 @@ BehaviorFlagRendered._default_source = staticmethod(lambda: "dbt")
 
 
 def is_read(event: BaseEvent) -> bool:
-    """Return whether a dbt event is read. Of the debug events, only NodeFinished is read: it shows progress."""
+    """Return whether runs need a dbt event. The only debug event that they need is NodeFinished, which shows
+    progress."""
     return not isinstance(event, DebugLevel) or type(event).__name__ == "NodeFinished"
 
 
@@ -153,7 +154,7 @@ def system_postgres() -> Iterator[Server]:
         folder.chmod(0o755)
 
     def run(program: str, *arguments: str) -> None:
-        # The output goes to a file. The server would keep a pipe open that it inherits, so reading would never end.
+        # The server inherits the output and keeps it open. Reading a pipe would never end, so the output is a file.
         with tempfile.TemporaryFile() as output:
             done = subprocess.run(
                 [programs / program, "-D", data_folder, *arguments],
@@ -198,8 +199,8 @@ def every_database(every_postgres: Server, tmp_path: Path) -> Iterator[Database]
 def fresh_database(server: Server, folder: Path, template: str = "template1") -> Iterator[Database]:
     """Create a database with a profile, and drop it afterwards.
 
-    The name is the first free one of test_1, test_2, ... Names are used again, because dbt parses the project again for
-    each new name.
+    The name is the first of test_1, test_2, ... that is free. Names are used again, because dbt parses the project
+    again for each new name.
     """
     with psycopg.connect(server.conninfo("postgres"), autocommit=True) as connection:
         taken = {name for (name,) in connection.execute("select datname from pg_database")}
@@ -265,7 +266,7 @@ def module_database(
 def fleet_until(
     embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[[str | None], str]]:
-    """Function that returns the name of a template database with the small fleet, scored up to an as-of if given."""
+    """Function that returns the name of a template database with the small fleet, scored up to an as-of or unscored."""
     from command_line import succeeded
     from test_bad_input import fleet_database, run, saved
 
@@ -283,7 +284,7 @@ def fleet_until(
 
 @pytest.fixture(scope="module")
 def saved_fleet(request: pytest.FixtureRequest, fleet_until: Callable[[str | None], str]) -> str:
-    """Name of the template database with the small fleet, scored up to the module's SCORED_UNTIL if it has one."""
+    """Name of the template database with the small fleet, scored up to SCORED_UNTIL if the test module defines it."""
     return fleet_until(getattr(request.module, "SCORED_UNTIL", None))
 
 

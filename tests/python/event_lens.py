@@ -17,7 +17,7 @@ from ciris_scoring.lab.simulation.events import UNFOLD, create_engine_tables, in
 AS_EVENTS = {"ciris_source": "events"}
 """Variable that makes runs read events. By default they would read traces, because the schema has both formats."""
 
-# The engine stores an event only once, so a trace that is sent again adds no events.
+# The engine stores each event only once. A trace that is sent again does not add events.
 _NEW = """(
     select distinct on (rows.agent_id_hash, rows.trace_id) rows.*
     from new_rows as rows

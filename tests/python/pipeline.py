@@ -149,8 +149,8 @@ def score(
 
 @contextmanager
 def kept_parsed(profiles_dir: Path, cli_vars: Mapping[str, Any] | None = None) -> Iterator[None]:
-    """Give dbt a separate target folder for each profile and set of parsing variables. In a shared folder, dbt would
-    parse the project again whenever one of them changes, which takes longer than many tests.
+    """Give dbt a separate target folder for each profile and set of variables that influence parsing. In a shared
+    folder, dbt would parse the project again at each change, and parsing takes longer than many tests.
     """
     key = parsed_for(profiles_dir, cli_vars)
     folder = Path(
@@ -402,7 +402,7 @@ ATTRIBUTION = ("fct_score_attribution", "fct_score_comparisons", "fct_score_chan
 
 
 def table_differences(connection: psycopg.Connection, schema: str, other: str) -> list[str]:
-    """Return the rows that differ between two target schemas, in all tables and in the views of ATTRIBUTION."""
+    """Return the rows that differ between two target schemas, in all tables and in the views listed in ATTRIBUTION."""
     wrong = relation_differences(connection, schema, other, ATTRIBUTION)
     for layer in ("", "_intermediate"):
         query = "select tablename from pg_tables where schemaname = %s"
@@ -417,7 +417,7 @@ def table_differences(connection: psycopg.Connection, schema: str, other: str) -
 def relation_differences(
     connection: psycopg.Connection, left: str, right: str, names: Iterable[str] | None = None
 ) -> list[str]:
-    """Return the rows that only one of two schemas has. Doubles may differ by 1e-12 of their size.
+    """Return the rows that only one of two schemas has. Doubles may have a relative difference of 1e-12.
 
     Relations and columns that only one schema has are ignored.
 

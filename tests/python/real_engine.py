@@ -103,7 +103,7 @@ def _refusals(key_records: list[dict[str, Any]], batches: list[Any]) -> list[str
         refusal = None
         try:
             engine.receive_and_persist(json.dumps(batch).encode())
-        except ValueError as error:  # raised for a wrong schema or signature; later errors are RuntimeErrors
+        except ValueError as error:  # a wrong schema or signature; other errors are RuntimeErrors
             refusal = str(error)
         except RuntimeError:
             pass

@@ -79,12 +79,12 @@ def test_server_shows_acknowledgement_at_once_and_stays_read_only(sample_copy: D
             assert "seen by Ana until" in client.get(path).text, path
 
 
-def test_acknowledgement_ends_with_the_day_and_with_the_alert(sample_copy: Database):
+def test_acknowledgement_ends_after_its_last_day_or_when_alert_changes(sample_copy: Database):
     acknowledged(sample_copy, "Mire", "low_capacity", *SEEN)
     for change, ends in {
         "reason = 'x'": False,
         f"until = '{TODAY - timedelta(days=1)}'": True,
-        f"until = '{TODAY}', severity = 'warning'": True,  # the alert is critical now
+        f"until = '{TODAY}', severity = 'warning'": True,  # acknowledged as a warning, critical now
         # The alert ended after 1 June and was raised again on 10 June.
         "severity = 'critical', written_at = '2026-06-01'": True,
     }.items():

@@ -258,7 +258,7 @@ def table(client: TestClient, path: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(answer.text)))
 
 
-def test_history_has_the_asked_days_page_by_page(client, marts):
+def test_pages_of_history_have_all_requested_days(client, marts):
     published = [
         row["as_of"] for row in marts.execute("select distinct as_of from fct_fleet_capacity order by 1")
     ]
@@ -290,7 +290,7 @@ def test_accept_header_decides_between_json_and_csv(client):
     assert client.get(f"{SCORING}/capacity/Link", headers={"Accept": CSV}).status_code == 406
 
 
-def test_verdict_history_joins_equal_verdicts(client, marts):
+def test_verdict_history_joins_consecutive_equal_verdicts(client, marts):
     rows = marts.execute(
         "select as_of, verdict from fct_capacity_scores where agent_id_hash = %s and window_days = 7 order by as_of",
         [LINK],
@@ -387,7 +387,7 @@ OF_AN_AGENT = ("capacity/{}", "factors/{}", "history/{}", "evidence/{}?component
     ],
     ids=["former", "name", "hash", "beginning", "label", "hash like a name", "former hash"],
 )  # fmt: skip
-def test_text_identifies_one_agent_or_is_refused_with_the_agents_it_may_mean(client, marts, change, asked):
+def test_text_identifies_one_agent_or_is_refused_with_all_matching_agents(client, marts, change, asked):
     statement = f"update dim_agents set {change or 'agent_name = agent_name'} where agent_id_hash = '{ECHO}'"
     with changed(marts, "dim_agents", statement):
         for endpoint, (text, expected) in itertools.product(OF_AN_AGENT, asked.items()):
@@ -515,12 +515,12 @@ def test_answer_stays_cached_until_a_publication(client, marts):
         assert 0.123 in {agent["composite_score"] for agent in newer.json()["agents"]}
 
 
-def test_answers_are_not_kept_while_a_run_is_unfinished(client, marts):
+def test_answers_are_not_cached_while_a_run_is_unfinished(client, marts):
     """While a run is unfinished, and after it has failed or was killed, some marts may be old and others new."""
     seen: set[str] = set()
 
     def new_tags() -> int:
-        """Return how many of two answers have an entity tag that no answer had before."""
+        """Send two requests, and return how many of the two entity tags are new."""
         before = len(seen)
         for _ in range(2):
             seen.add(client.get(f"{SCORING}/capacity/fleet").headers["etag"])
@@ -530,7 +530,7 @@ def test_answers_are_not_kept_while_a_run_is_unfinished(client, marts):
     enter(marts, "refused")
     assert new_tags() == 1
     run_id = enter(marts, None)
-    enter(marts, "refused")  # a run that is refused because another run is unfinished
+    enter(marts, "refused")  # This run is refused, because another run is unfinished.
     for outcome in (None, "failed", "interrupted"):
         query = f"update {SCHEMA}_intermediate.int_runs set outcome = %s where run_id = %s"
         marts.execute(query, [outcome, run_id])
@@ -540,7 +540,7 @@ def test_answers_are_not_kept_while_a_run_is_unfinished(client, marts):
         assert new_tags() == 1
 
 
-def test_answer_that_is_not_cached_is_of_the_newest_publication(served, marts):
+def test_uncached_answer_has_the_newest_publication(served, marts):
     """The server looks for a new publication only once an hour. In between, the newest as-of changes."""
     newest = time_text(AS_OF - timedelta(days=1))
     with asking(served, Settings(version_seconds=3600)) as client, contextlib.ExitStack() as stack:
@@ -674,7 +674,7 @@ def test_answers_have_security_headers_and_foreign_hosts_are_refused(client, ser
 
 def test_head_has_the_headers_of_get(client):
     for path in (f"{SCORING}/history/Link", f"{SCORING}/capacity/nobody", "/", "/metrics"):
-        client.get(path)  # only answers from the cache are compressed
+        client.get(path)  # Only cached answers are compressed, so fill the cache.
         asked, head = client.get(path), client.head(path)
         assert (head.status_code, head.content) == (asked.status_code, b""), path
         assert head.headers.keys() == asked.headers.keys()

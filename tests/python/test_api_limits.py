@@ -101,7 +101,7 @@ def test_unusual_request_gets_one_answer_and_is_not_logged(app, capsys, target, 
     ids=["nothing", "headers drop by drop", "a body drop by drop", "after an answer", "idle"],
 )
 def test_slow_request_is_disconnected(app, monkeypatch, sent):
-    """The time limit under test is half a second. The other one is an hour, so it does not close the connection."""
+    """The time limit under test is half a second. The other time limit is an hour and has no effect."""
     is_idle = sent[-1:] == (b"",)
     monkeypatch.setattr(connections, "REQUEST_SECONDS", 3600 if is_idle else 0.5)
     monkeypatch.setattr(connections, "IDLE_SECONDS", 0.5 if is_idle else 3600)
@@ -122,7 +122,7 @@ def test_slow_request_is_disconnected(app, monkeypatch, sent):
 
 
 def test_client_that_does_not_receive_its_answer_is_disconnected(served, monkeypatch):
-    """Sending an answer has its own limit; the limits for requests and idle connections do not apply to it."""
+    """Sending an answer has a separate time limit. The limits of requests and idle connections do not apply."""
     cut = threading.Event()
     monkeypatch.setattr(connections.Connection, "cut", lambda self: (self.transport.abort(), cut.set()))
     monkeypatch.setattr(connections, "REQUEST_SECONDS", 0.3)

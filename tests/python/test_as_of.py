@@ -27,14 +27,14 @@ NOW = datetime(2026, 6, 15, 13, 45, 30, 999999, tzinfo=UTC)
         (None, "hour", "2026-06-15T13:00:00Z"),
     ],
 )
-def test_as_of_is_cut_down_to_the_end_of_a_period(given, period, expected):
+def test_as_of_is_rounded_down_to_the_end_of_a_period(given, period, expected):
     assert text(resolve(given, period, NOW)) == expected
 
 
 @pytest.mark.parametrize(
     "value", ["", "now()", "2026-02-30", "15.06.2026", "2026-06-15T25:00", 20260615.5, True]
 )
-def test_invalid_time_is_named(value):
+def test_message_has_the_invalid_time(value):
     with pytest.raises(InputError) as caught:
         resolve(value, "day", NOW)
     assert f"--as-of is {shown(value)}, which is not a time" in caught.value.message
@@ -42,13 +42,13 @@ def test_invalid_time_is_named(value):
 
 
 @pytest.mark.parametrize("value", [None, "", "6", False])
-def test_traces_from_must_be_a_time(value):
+def test_ciris_traces_from_must_be_a_time(value):
     with pytest.raises(InputError) as caught:
         traces_from({"traces_from": value})
     assert caught.value.message == f"The variable ciris_traces_from is {shown(value)}, which is not a time."
 
 
-def test_traces_from_must_not_be_before_1970():
+def test_ciris_traces_from_must_not_be_before_1970():
     assert text(traces_from({"traces_from": "1970-01-01"})) == "1970-01-01T00:00:00Z"
     with pytest.raises(InputError, match="1969-12-31T22:00:00Z, but must be in the year 1970 or later"):
         traces_from({"traces_from": "1970-01-01T00:00+02:00"})

@@ -143,7 +143,7 @@ def test_models_of_the_root_project_build_when_those_of_the_package_are_refused(
     assert built.success, built.exception
     consumer.database.execute("insert into reports.visits values ('by hand')")
     assert consumer.dbt("build", *theirs).success
-    # Each of three builds and the test itself have inserted a row.
+    # Three builds and the test have each inserted a row.
     assert consumer.database.execute("select count(*) from reports.visits") == [(4,)]
     assert consumer.dbt("build", *theirs, "--full-refresh").success
     assert consumer.database.execute("select visited from reports.visits") == [("their_own",)]
@@ -289,7 +289,7 @@ def test_settings_of_the_root_are_refused_before_anything_is_written(consumer, b
 
 @pytest.mark.parametrize(("value", "options"), [(True, []), (False, ["--full-refresh"])])
 def test_a_full_refresh_of_some_nodes_is_refused(build_with, value, options):
-    """A full refresh of some nodes would build the other nodes incrementally."""
+    """If only some nodes have a full refresh, the other nodes are built incrementally."""
     said = build_with(
         {"models": {"ciris_scoring": {"marts": {"+schema": "trust", "+full_refresh": value}}}}, *options
     )

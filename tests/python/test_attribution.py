@@ -28,7 +28,7 @@ PARAMETER_SETS: dict[str, dict[str, float]] = {
     "steep at the end": {"norm_k": 50, "norm_x0": 1, "mttr_scale_hours": 8760, "lambda_c": 10},
     "flat": {"norm_k": 0.1, "norm_x0": 1, "integrity_floor": 1e-9},
 }
-"""Parameters by parameter_set_id. They include both ends of each range."""
+"""Parameters by parameter_set_id. They include the lowest and the highest value of each parameter."""
 
 SHARES = ("i_chain", "i_coverage", "i_replay", "q_deferral", "s_score")
 """Components whose best value is 1. The best value of the other components is 0."""

@@ -76,7 +76,7 @@ def test_a_range_without_traces_is_not_confirmed(loaded, folder):
         assert result.exit_code == 2 and said in result.output and "Confirmed" not in result.output
 
 
-def test_a_hash_and_the_name_of_another_agent_are_ambiguous(database):
+def test_hash_that_is_the_name_of_another_agent_is_ambiguous(database):
     """Agents choose their names. An agent whose name is the hash of another agent must not be taken for that agent."""
     rows = {"4107c26f": "Link", "4107c26f00": "4107c26f"}
     with database.connect() as connection:
@@ -91,7 +91,7 @@ def test_a_hash_and_the_name_of_another_agent_are_ambiguous(database):
         assert compare._agents(connection, "4107c26f") == ["4107c26f"]
 
 
-def test_verified_traces_differ_without_the_key(loaded, folder):
+def test_audit_without_the_key_reports_verified_traces(loaded, folder):
     result = command(loaded, "audit", folder, "--agent", AGENT.hash, "--json")
     found = json.loads(result.stdout)
     assert result.exit_code == 1 and found["n_discrepancies"] == 48
@@ -101,7 +101,7 @@ def test_verified_traces_differ_without_the_key(loaded, folder):
 
 
 def one(column: str, value: str) -> str:
-    """Return a statement that changes a column of one trace. {trace} stands for the condition that selects it."""
+    """Return a statement that changes a column of one trace. {trace} stands for the condition on the trace."""
     return f"update cirislens.covenant_traces set {column} = {value} where {{trace}}"
 
 

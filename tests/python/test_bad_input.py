@@ -340,7 +340,7 @@ SOURCES: list[list[SourceFault]] = [
 """Lists of faults. The sources have all faults of a list at the same time."""
 
 
-def test_check_lists_the_faults_of_all_sources(module_database):
+def test_check_lists_all_faults_of_all_sources(module_database):
     for faults_of_sources in SOURCES:
         with module_database.connect() as connection:
             create_source_tables(connection)

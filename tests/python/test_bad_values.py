@@ -67,11 +67,11 @@ COMMANDS: list[tuple[list[str], list[str]]] = [
 
 
 @pytest.mark.parametrize(("arguments", "expected"), COMMANDS, ids=range(len(COMMANDS)))
-def test_wrong_value_of_a_command_is_named(
+def test_message_has_the_wrong_value_of_an_option(
     scored_sample: Database, tmp_path: Path, monkeypatch, arguments, expected
 ):
     monkeypatch.delenv("CIRIS_API_KEY", raising=False)
-    for module in (explain, report):  # without this, dbt would parse the project, which takes seconds
+    for module in (explain, report):  # saves seconds, because dbt does not parse the project
         monkeypatch.setattr(module, "read_relations", lambda _: MARTS)
     given = [argument.replace("{folder}", str(tmp_path)) for argument in arguments]
     place = at(scored_sample) if "--project-dir" not in given else at(scored_sample)[:2]
@@ -103,7 +103,7 @@ OPTIONS_WITH_PATHS = [
 
 
 @pytest.mark.parametrize("path", PATHS, ids=["nul", "long name", "long path", "loop"])
-def test_path_that_cannot_be_looked_up_is_named(tmp_path: Path, path):
+def test_message_describes_a_path_that_cannot_be_looked_up(tmp_path: Path, path):
     (tmp_path / "loop").symlink_to("loop")
     for arguments in OPTIONS_WITH_PATHS:
         result = invoke(*arguments, path.replace("{folder}", str(tmp_path)))
@@ -115,7 +115,7 @@ def test_path_that_cannot_be_looked_up_is_named(tmp_path: Path, path):
 
 
 @pytest.mark.parametrize("text", ["＝1+1", "＋1", "－1", "＠SUM(A1)", "\n=1+1", "=1+1"])
-def test_formulas_in_full_width_or_after_a_line_break_are_quoted(text: str) -> None:
+def test_csv_quotes_formulas_in_full_width_or_after_a_line_break(text: str) -> None:
     assert csv_cell(text) == "'" + text
 
 
@@ -180,7 +180,7 @@ def client(served: ServedDatabase) -> TestClient:
 @pytest.mark.parametrize(
     ("path", "queries", "parameter"), API, ids=lambda one: one if isinstance(one, str) else ""
 )
-def test_wrong_parameter_of_the_api_is_named(client, path, queries, parameter):
+def test_api_names_the_wrong_parameter(client, path, queries, parameter):
     for query in queries:
         document = problem(client.get(f"{SCORING}/{path}?{query}"), 422)
         assert [error["parameter"] for error in document["errors"]] == [parameter], query
@@ -193,7 +193,7 @@ def test_wrong_parameter_of_a_page_gets_a_message(client, path, status, said):
     assert said in answer.text and "Back to the fleet" in answer.text
 
 
-def test_no_parameter_of_an_endpoint_or_a_page_does_harm(client):
+def test_hostile_parameter_of_endpoint_or_page_gets_a_normal_answer(client):
     n_parameters = 0
     for route in (*endpoints.api.routes, *api_pages.router.routes):
         names = [field.alias for field in route.dependant.query_params]

@@ -39,7 +39,7 @@ def change_view(database: Database) -> None:
 # --- locks that exclude readers --------------------------------------------------------------------------------------
 
 
-def test_locked_relations_name_the_session_in_the_way(restored: Database) -> None:
+def test_message_names_the_session_that_locks_a_relation(restored: Database) -> None:
     """A changed view and a full refresh of a table need a lock that excludes readers."""
     change_view(restored)
     table = f"{SCHEMA}_intermediate.int_source_periods"
@@ -65,7 +65,7 @@ def test_locked_relations_name_the_session_in_the_way(restored: Database) -> Non
 # --- locks that a run waits for --------------------------------------------------------------------------------------
 
 
-def test_run_says_what_it_waits_for_and_lets_readers_pass(restored: Database) -> None:
+def test_waiting_run_names_the_lock_and_does_not_block_readers(restored: Database) -> None:
     """During the run, two sessions read all relations, including a changed view, and a third session locks a table."""
     change_view(restored)
     restored.execute(f"update {SCHEMA}_intermediate.int_runs set state_digest = null")

@@ -24,7 +24,7 @@ from reference import record
 TOLERANCE = 1e-9
 VARIABLES = {"ciris_traces_from": TRACES_FROM.isoformat()}
 AS_OFS = {False: [T], True: [T - timedelta(hours=40), T]}
-"""As-ofs of the runs: of the daily run (False) and of the hourly runs (True), of which the second is incremental."""
+"""As-ofs of the daily run (key False) and of the hourly runs (key True). The second hourly run is incremental."""
 
 
 def load(connection: psycopg.Connection) -> None:
@@ -109,7 +109,7 @@ def differences(case: Case, found: Found, by_hour: bool = False) -> Iterator[str
 
 
 def is_equal(value: Any, other: Any) -> bool:
-    """Return whether two values are equal; numbers to 1e-9, also in a dictionary."""
+    """Return whether two values are equal. Numbers, also in a dictionary, may differ by 1e-9."""
     if isinstance(value, dict) and isinstance(other, dict):
         return value.keys() == other.keys() and all(is_equal(value[name], other[name]) for name in value)
     if isinstance(value, (int, float)) and isinstance(other, (int, float)):
@@ -143,7 +143,7 @@ def test_cases_hold_by_hour(database: Database) -> None:
     assert list(wrong(database, by_hour=True)) == []
 
 
-def test_no_case_corroborates_another() -> None:
+def test_no_case_corroborates_agents_of_another_case() -> None:
     """Agents corroborate each other within an hour, so no two cases may have a coherence level in the same hour."""
     cases_of_hour: dict[Any, set[str]] = defaultdict(set)
     for case in CASES:

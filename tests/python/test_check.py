@@ -52,7 +52,7 @@ def test_check_reports_age_of_newest_trace(scored_sample: Database) -> None:
         assert "newest trace" not in page(Fitness("here", parameters={"silent_days": 4000}, run=run))
 
 
-def test_the_time_of_an_increment_is_not_estimated_by_a_full_run(sample_copy: Database) -> None:
+def test_duration_of_an_increment_is_not_estimated_from_a_full_run(sample_copy: Database) -> None:
     """The only run scored the whole history. Its duration says nothing about an incremental run without traces."""
     runs = f"{SCHEMA}_intermediate.int_runs"
     for change, seconds in (
@@ -75,7 +75,7 @@ def test_check_fails_if_a_run_would_be_refused(scored_sample: Database) -> None:
     assert "ciris_source_shema" in refused(unknown, 2)[0]
 
 
-def test_functions_of_source_views_are_named_unless_they_have_a_search_path(database: Database) -> None:
+def test_check_names_functions_of_source_views_without_search_path(database: Database) -> None:
     with database.connect() as connection:
         create_loose_sources(connection)
         connection.execute(

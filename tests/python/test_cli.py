@@ -81,7 +81,7 @@ def test_the_example_profile_works(tmp_path, monkeypatch):
         ({"user": "nobody_here"}, 1, 'role "nobody_here" does not exist', "Create the role"),
     ],
 )  # fmt: skip
-def test_a_profile_that_does_not_connect_is_explained(database, changes, exit_code, expected, remedy):
+def test_message_explains_why_a_profile_does_not_connect(database, changes, exit_code, expected, remedy):
     change_profile(database, **changes)
     error, hint = refused(command(database, "run"), exit_code)
     assert expected in error and remedy in hint
@@ -97,7 +97,7 @@ def role(database: Database) -> Iterator[str]:
     database.execute(f"drop owned by {name}; drop role {name}")
 
 
-def test_missing_rights_come_with_the_statement_that_grants_them(database, role):
+def test_hint_has_the_statement_that_grants_the_missing_right(database, role):
     """The test executes the statement of each hint until the run has all rights."""
     granted = []
     options = ("--as-of", "2026-06-15", "--vars", "{ciris_scoring_parameters: {no: 1}}")

@@ -27,8 +27,8 @@ def test_macros_do_not_repeat_names_of_settings_and_locks() -> None:
     assert {path: found[0] for path, text in SQL.items() if (found := re.search(written, text))} == {}
 
 
-def test_defaults_of_statistics_are_those_of_the_parameters() -> None:
-    """Benchmarks, which have no database, use defaults in Python. A run reads the published values."""
+def test_defaults_in_statistics_equal_defaults_of_parameters() -> None:
+    """Benchmarks, which have no database, use defaults in Python. A run reads the published parameters."""
     macro = SQL["macros/parameters/scoring_parameters.sql"]
     definitions: dict[str, dict[str, object]] = {}
     environment = Environment()

@@ -1,4 +1,4 @@
-"""Tests of how often intervals contain the true score (`make bench BENCH=coverage` at a small size), and of drift."""
+"""Tests of intervals (`make bench BENCH=coverage` at a small size) and of drift between equal distributions."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ EVERY_THIRD_CELL = cells()[::3]
 
 
 @pytest.mark.parametrize("case", EVERY_THIRD_CELL, ids=lambda case: case.name)
-def test_intervals_of_plausible_agents_hold_the_truth(case):
+def test_intervals_of_plausible_agents_contain_the_true_score(case):
     measured = measure(case, ROWS, SEED)
     assert measured["rows"] == ROWS
     assert measured["score"] >= LEAST_COVERAGE
@@ -27,7 +27,7 @@ def test_intervals_of_plausible_agents_hold_the_truth(case):
     assert 0.15 < measured["width"] < 0.7
 
 
-def test_the_perfect_agents_interval_ends_at_the_best_score():
+def test_interval_of_a_perfect_agent_ends_at_the_best_score():
     perfect = measure(special_cases()[-1], 100, SEED)
     assert perfect["case"] == PERFECT
     assert perfect["at best"] == perfect["score"] == 1.0
@@ -45,7 +45,7 @@ SIZES = [(30, 30), (30, 300), (30, 2000), (100, 1000), (600, 2000), (2000, 30)]
 
 
 def drift_of_samples(recent, baseline, sizes):
-    """Return the drift of 2,000 pairs of windows with values from the two distributions."""
+    """Return the drift of 2,000 pairs of windows with values from two given distributions."""
     rng = np.random.default_rng(SEED)
     counts = [
         rng.multinomial(n, shape, (2000, 1)).astype(float)

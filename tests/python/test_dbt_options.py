@@ -1,4 +1,4 @@
-"""Tests of dbt options: an option that would build other rows is refused before anything is built, others work."""
+"""Tests of dbt options: options that would build other rows are refused before anything is built."""
 
 from __future__ import annotations
 

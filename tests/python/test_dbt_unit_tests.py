@@ -1,4 +1,4 @@
-"""Tests that the dbt unit tests pass. They document the formulas of a model; tests/cases covers the edge cases."""
+"""Tests that the dbt unit tests pass. Unit tests document the formulas of a model; tests/cases has the edge cases."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def test_real_batches_that_the_engine_stores_give_the_rows_that_the_loader_store
         columns, indexes = structure(connection)
     assert len(loaded) == 318 and loaded.keys() == put_together.keys()
     for key, row in loaded.items():
-        # The loader removes this prefix. stg_cirislens__event_traces keeps it for stg_cirislens__covenant_traces.
+        # The loader removes HandlerActionType. from actions. In events, stg_cirislens__covenant_traces removes it.
         action = put_together[key]["selected_action"].removeprefix("HandlerActionType.")
         assert put_together[key] | {"selected_action": action} == row | {"event_issues": None}
     assert our_columns <= columns and our_indexes <= indexes and len(our_indexes) == 3

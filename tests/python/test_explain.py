@@ -144,7 +144,7 @@ def test_trace_costs_its_share_of_each_loss_component(project, marts, monkeypatc
     assert found == pytest.approx({name: points for name, points in expected.items() if points}, abs=1e-12)
 
 
-def test_since_lists_components_of_a_compared_as_of_and_factors_of_any_other(scored_sample, project, marts):
+def test_since_lists_components_for_stored_comparisons_and_else_factors(scored_sample, project, marts):
     """fct_score_changes has changes by component since two earlier as-ofs. For other as-ofs, factors are compared."""
     explanation = explain(project, "Link", None, None, "2026-06-08")
     [window] = [row for row in explanation["comparisons"] if row["compared_with"] == "window"]

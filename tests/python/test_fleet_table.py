@@ -45,7 +45,7 @@ def test_agents_and_alerts_that_are_not_in_the_table_are_named(marts):
     ("columns", "fitting"), [("70", set()), ("", {"alone", "sure"}), ("200", {"alone", "sure", "I_int"})]
 )
 def test_the_table_fits_the_terminal(marts, monkeypatch, columns, fitting):
-    """Without a terminal the table has 140 columns."""
+    """Without a terminal the table is at most 140 characters wide."""
     rename(marts, "Sprout", "An agent with a name that goes on and on and never ends", "e" * 64)
     monkeypatch.setenv("COLUMNS", columns)
     _, *lines = table(marts)

@@ -30,7 +30,7 @@ VERIFIED = {("no schema", "components"): 37, ("2.7.9", "sorted_json"): 620, ("3.
 def own_server(
     embedded_postgres: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Database]:
-    """Database into which the command loads. It is on the server of the tests, not on the project's."""
+    """Database on the tests' server into which the command loads, in place of one on the project's server."""
     monkeypatch.setattr(embedded, "start", lambda state_folder: embedded_postgres)
     monkeypatch.setattr(from_batches, "BATCHES_FOLDER", tmp_path / "profiles")
     with fresh_database(embedded_postgres, tmp_path) as database:

@@ -211,8 +211,8 @@ class Healing(RuleBasedStateMachine):
         self.now += periods * self.period * (1 if self.lookback == 3 else 9)
         self.receive(f"not is_latecomer and arrives_at < '{self.now}'")
 
-    # The rules have no preconditions. They would depend on how a run ended, which differs between two executions of
-    # the same history, because dbt's threads create the tables in any order. Hypothesis refuses such histories.
+    # The rules have no preconditions. Preconditions would depend on how a run ended. Two executions of the same history
+    # can end differently, because dbt's threads create the tables in any order. Hypothesis refuses such histories.
 
     @rule(place=PLACES)
     def late(self, place: int) -> None:
@@ -224,7 +224,7 @@ class Healing(RuleBasedStateMachine):
 
     @rule(place=PLACES, periods=st.integers(0, 5))
     def again(self, place: int, periods: int) -> None:
-        """A trace is sent again, or an event happens again, at the same time or later."""
+        """A trace is sent again, or an event has another attempt, at the same time or later."""
         if self.is_backfill_unfinished:
             return
         moment = f"least({self.at} + {periods} * interval '{self.period}', '{self.now - self.period / 2}')"
@@ -397,7 +397,7 @@ class Healing(RuleBasedStateMachine):
             return result.exit_code == 0, result.output
         outcome = dbt(self.database, command, *arguments, variables=variables)
         # A command that dbt refuses at its start writes no results, so dbt retry uses the results of the previous
-        # command. It fails if these are empty, for example after a retry that had nothing to do.
+        # command. It fails if these results are empty, for example after a retry that had nothing to do.
         if outcome.results is not None:
             self.has_built = bool(outcome.results)
         return outcome.succeeded, outcome.said
@@ -466,7 +466,7 @@ def step(rule: str, **arguments: Any) -> tuple[str, dict[str, Any]]:
 
 SHORT_HISTORIES = {
     ("traces", "day"): (
-        step("part", models="int_windows+"),  # refused, because nothing is built
+        step("part", models="int_windows+"),  # This build is refused, because no model is built yet.
         step("edit", place=3, kind=1),
         step("delete", place=7, whole_period=True),
         step("run", periods=1, death=("fails", 33)),
@@ -477,7 +477,7 @@ SHORT_HISTORIES = {
         step("backfill", first=1, n=3, step_days=5),
         step("key", number=0, edit="revoked_at = {}", hours=60),
         step("run", periods=1, back=1, longer=True, death=("fails", 30)),
-        step("run", periods=0, back=1),  # finishes the longer run without --allow-rescoring
+        step("run", periods=0, back=1),  # This run finishes the longer run without --allow-rescoring.
         *(step("late", place=place) for place in range(3)),
         step("backfill", death=("is killed", 40), first=0, n=0, step_days=60),
         step("refresh", death=("fails", 33)),
@@ -498,7 +498,7 @@ SHORT_HISTORIES = {
 
 def wrong(server: Server) -> Iterator[str]:
     """Run the short histories, and yield each difference of their tables from those of a first run, and each step that
-    died or survived against expectation. The mutation tests call this function, too."""
+    failed unexpectedly or did not fail as expected. The mutation tests call this function, too."""
     for (source, period), steps in SHORT_HISTORIES.items():
         history = Healing(server, threads=1)
         with history.stack:

@@ -191,7 +191,7 @@ def rows(database: Database) -> dict[str, str]:
     return {name: text for name, text in found.items() if not name.endswith(OF_PLACES)}
 
 
-def test_every_row_is_that_of_an_ordinary_database(hostile: Roles, ordinary: Database) -> None:
+def test_every_row_equals_that_of_an_ordinary_database(hostile: Roles, ordinary: Database) -> None:
     expected, found = rows(ordinary), rows(hostile.database)
     assert len(expected) > 45 and expected.keys() == found.keys()
     assert [name for name in expected if expected[name] != found[name]] == []
@@ -225,7 +225,7 @@ def test_views_run_no_planted_code_for_a_superuser(hostile: Roles) -> None:
 
 
 def test_every_command_succeeds_in_a_hostile_database(hostile: Roles, tmp_path: Path) -> None:
-    """`audit` confirms a database that has other case, blanks and prefixes in its actions than the batches."""
+    """`audit` ignores case, blanks and prefixes of actions, which differ between this database and the batches."""
     agent = Agent(MIDDLE, 7)
     write(tmp_path, "a.json", batch([agent.trace() for _ in range(5)]))
     keys = write_keys(tmp_path, agent)
@@ -264,9 +264,7 @@ def test_column_with_a_nondeterministic_collation_is_refused(hostile: Roles) -> 
     assert re.search(expected, said), said
 
 
-def test_limits_are_lifted_and_one_that_the_role_may_not_lift_is_named(
-    hostile: Roles, tmp_path: Path
-) -> None:
+def test_run_lifts_limits_and_names_a_limit_that_it_may_not_lift(hostile: Roles, tmp_path: Path) -> None:
     profile = (hostile.database.profiles_dir / "profiles.yml").read_text()
     (tmp_path / "profiles.yml").write_text(profile.replace(hostile.scorer, hostile.mallory))
     with hostile.database.connect() as connection:

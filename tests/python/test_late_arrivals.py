@@ -18,7 +18,7 @@ MOVED = [
     *traces(ago(7) + NOON * 1.1, signature_key_id="moved"),
     *traces(ago(7) + NOON * 1.5, signature_key_id="moved"),
 ]
-"""Traces before and after the revocation of their key. Between the runs, the revocation is moved behind both traces."""
+"""Traces before and after the revocation of their key. Between the runs, the revocation is moved to a later time."""
 ONE_A_DAY = Case("late", [*traces(ago(44) + NOON, 44, every=DAY), *MOVED])
 LATE = Case("late", [row for days in (36, 20, 5, 4) for row in traces(ago(days) + NOON * 1.5)])
 """Traces that arrive after the first run. The restatement window begins 4 days before T, and late traces are counted in

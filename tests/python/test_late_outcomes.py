@@ -1,6 +1,6 @@
-"""Test of events that arrive after the scores of their trace are final: the trace counts once, the event is reported.
+"""Test of events that arrive after the scores that use their trace are final. The trace counts once.
 
-The expected numbers are computed by hand. test_healing.py tests the same with random events.
+fct_data_quality reports the event. The expected numbers are computed by hand. test_healing.py has random events.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ def staged(database: Database, **variables: str) -> dict[str, str]:
 
 
 def test_tables_of_a_lens_are_read_by_their_older_and_newer_names(sample_copy: Database) -> None:
-    """Migration 022 of the lens renames tables and a column. Views with older names lack columns added later."""
+    """Migration 022 of the lens renames tables and a column. Its views with older names lack columns added later."""
     expected = staged(sample_copy)
     with sample_copy.connect() as connection:
         connection.execute("alter table cirislens.covenant_traces rename signature_key_id to signer_key_id")
@@ -32,7 +32,7 @@ def test_tables_of_a_lens_are_read_by_their_older_and_newer_names(sample_copy: D
                 f"create view cirislens.{older} as select * from cirislens.{newer}"
             )
         assert staged(sample_copy) == expected
-        # signature_key_id is read if a table has both columns.
+        # If a table has signature_key_id and signer_key_id, signature_key_id is read.
         connection.execute(
             "alter table cirislens.accord_traces add memory_count integer, add signature_key_id varchar(64);"
             "update cirislens.accord_traces set signature_key_id = signer_key_id, signer_key_id = 'other'"

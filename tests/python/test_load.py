@@ -104,7 +104,7 @@ def reasons(summary: Summary) -> list[str]:
 # --- loaded traces and deferrals -------------------------------------------------------------------------------------
 
 
-def test_every_generation_is_verified_and_loaded(every_database, tmp_path):
+def test_traces_of_every_generation_of_agents_are_verified_and_loaded(every_database, tmp_path):
     database = every_database
     agents = [Agent(generation, seed) for seed, generation in enumerate(GENERATIONS)]
     sent = [agent.trace() for agent in agents for _ in range(2)]
@@ -240,7 +240,7 @@ def test_altered_traces_are_loaded_as_unverified(project, database, tmp_path):
         altered, good = agent.trace(), agent.trace()
         alter(altered)
         if reason == "unsupported_schema" and not agent.generation.signs_ids:
-            # Older agents do not sign the schema version, so a known rule still verifies the trace.
+            # Older agents do not sign the schema version, so the trace still verifies after this change.
             reason = None
         expected[altered["trace_id"]] = (reason is None, reason or agent.generation.rule)
         expected[good["trace_id"]] = (True, agent.generation.rule)
@@ -316,7 +316,7 @@ def test_only_signed_values_are_loaded(project, database, tmp_path):
 
 
 def test_seal_files_beside_batches_are_skipped(database, tmp_path):
-    """A seal repeats a trace of a batch (docs/auditing.md)."""
+    """A seal file repeats a trace of a batch (docs/auditing.md)."""
     agent = Agent(NEW)
     folder = tmp_path / "in"
     write(folder, "lens-batch-00000000.json", batch([agent.trace()]))
@@ -538,7 +538,7 @@ BEYOND_LIMITS: list[tuple[str, bytes, dict[str, int], str]] = [
     ),
     ("a.json.gz", events(b"1", 2_000_000), {}, "too_large"),
     ("a.json", b'{%b, "x": 1}' % KEYS, {}, "too_large"),
-    # The test would take hours if all pairs of keys were compared.
+    # The test would take hours if the reader compared all pairs of keys.
     ("a.json", b'{%b, "99998": 1}' % KEYS[:-12], {}, "duplicate_key"),
 ]
 """Name and content of a file, the limits lowered for it, and the reason of the problem."""

@@ -11,7 +11,7 @@ from ciris_scoring.lab.embedded import Server
 from conftest import Database
 from test_bad_input import parsed
 
-# Tables without a key. A trace has one row for each time at which later events of the trace were found.
+# Tables without a primary key: a trace has a row for each run that found it, and the agent can be null.
 WITHOUT_KEY = {"stg_cirislens__incomplete_event_traces"}
 REPLACED_WHOLE = {
     # Tables that depend only on code, seeds and variables.
@@ -79,7 +79,7 @@ def test_every_increment_finds_its_rows_by_index(manifest: Manifest) -> None:
 
 
 def test_no_view_reads_an_ephemeral_model(manifest: Manifest) -> None:
-    """An ephemeral model can contain the times of a run, and a run skips views that are unchanged."""
+    """A run skips unchanged views, so a view must not contain times of a run, as an ephemeral model can."""
     ephemeral = {model.unique_id for model in models(manifest) if model.is_ephemeral_model}
     views = [model for model in models(manifest) if model.config.materialized == "replace_view"]
     assert [view.name for view in views if ephemeral & set(view.depends_on.nodes)] == []

@@ -107,7 +107,7 @@ def roles(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -
 
 
 def test_refusal_names_the_object_and_the_remedy_that_removes_it(roles: Roles) -> None:
-    """Each case changes the relation of a different model. In the end, the remedies of all messages are executed."""
+    """Each case changes the relation of a different model. Then the test executes the remedies of all messages."""
     places = sorted(set(MARTS.places.values()) - {MARTS.places["dim_agents"]})
     cases = list(zip(places, CASES, strict=False))
     assert len(cases) == len(CASES)

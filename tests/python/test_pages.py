@@ -220,7 +220,7 @@ def test_link_can_contain_any_hash():
 # --- files of the report ---------------------------------------------------------------------------------------------
 
 
-def test_large_report_shows_the_agents_that_need_attention_most(marts, monkeypatch):
+def test_large_report_shows_agents_that_need_the_most_attention(marts, monkeypatch):
     sections = pages.report_page(marts, MARTS).partition("<details class=")[2].partition("</section>")[0]
     assert len(sections.encode()) / 14 < 3_000, "the sections of 500 agents have at most 1.5 megabytes"
     for module in (pages, report):
@@ -243,7 +243,7 @@ def test_report_replaces_the_target_of_a_symbolic_link_and_keeps_its_mode(tmp_pa
     (tmp_path / "reports").mkdir()
     file, link = tmp_path / "reports" / "fleet.html", tmp_path / "link.html"
     link.symlink_to("reports/fleet.html")
-    for text in ("first", "second"):  # the file does not exist at first
+    for text in ("first", "second"):  # At first the file does not exist.
         report.check_place(link)
         report.write(text, link)
         assert link.is_symlink() and file.read_text() == text
@@ -257,7 +257,7 @@ def test_report_replaces_the_target_of_a_symbolic_link_and_keeps_its_mode(tmp_pa
 
 
 def test_report_is_written_into_a_device_a_pipe_or_an_open_file(tmp_path, monkeypatch):
-    """The report is written into a device, pipe or open file, without a new file. A disk is refused."""
+    """The report is written into a device, pipe or open file, without a new file. A block device is refused."""
     pipe, opened_file = tmp_path / "pipe", tmp_path / "out"
     os.mkfifo(pipe)
     opened_file.write_text("before ")
@@ -388,7 +388,7 @@ def test_quality_page_shows_issues_of_any_year(marts):
     assert newest == {"20000-01-01", "0044-03-15 BC"}
 
 
-def test_pages_without_right_to_read_their_mart_say_so(marts):
+def test_page_says_that_the_role_may_not_read_its_mart(marts):
     marts.execute(
         "create role only_scores; grant usage on schema ciris to only_scores;"
         "grant select on all tables in schema ciris to only_scores;"
@@ -491,7 +491,7 @@ def opened(browser: Any, file: Path, **options: Any) -> AbstractContextManager[A
 
 
 def column(page: Any, number: int) -> list[str]:
-    """Return the first words in a column of the table of agents."""
+    """Return the first word of each visible cell in a column of the table of agents."""
     rows = page.locator(f"#agents tbody tr:visible td:nth-child({number})")
     return [(text.split() or [""])[0] for text in rows.all_inner_texts()]
 

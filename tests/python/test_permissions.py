@@ -102,7 +102,7 @@ def test_api_pages_and_commands_show_permissions(client, connection, sample_copy
         ([(f"p{i}", "0.6", "7") for i in range(21)], "permissions.csv has 21 rows, more than 20"),
     ],
 )  # fmt: skip
-def test_wrong_row_is_named_with_value_and_remedy(connection, sample_copy, rows, words):
+def test_message_names_the_wrong_row_its_value_and_the_remedy(connection, sample_copy, rows, words):
     seed(connection, *rows)
     error, hint = refused(command(sample_copy, "fleet"))
     assert words in error and "dbt seed" in hint

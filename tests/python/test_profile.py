@@ -1,4 +1,4 @@
-"""Tests of reading project and profile without dbt: the result equals that of dbt, or dbt is asked to read them."""
+"""Tests of reading project and profile without dbt: the result equals dbt's result, or the reader raises NeedsDbt."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_template_is_rendered_as_by_dbt(template):
 
 
 @pytest.mark.parametrize("template", LEFT_TO_DBT)
-def test_template_that_only_dbt_can_render_is_left_to_dbt(template):
+def test_template_that_needs_dbt_is_not_rendered_without_dbt(template):
     with pytest.raises(NeedsDbt):
         rendered(template)
 
@@ -69,7 +69,7 @@ def test_template_that_only_dbt_can_render_is_left_to_dbt(template):
     ],
     ids=str,
 )
-def test_profile_read_without_dbt_equals_that_of_dbt_or_dbt_is_needed(tmp_path, changed, is_left_to_dbt):
+def test_profile_is_read_as_by_dbt_or_left_to_dbt(tmp_path, changed, is_left_to_dbt):
     outputs = {"dev": OUTPUT | changed, "other": {"type": "{{ broken"}}
     profile = {"ciris_scoring": {"target": "{{ env_var('WHICH', 'dev') }}", "outputs": outputs}}
     (tmp_path / "profiles.yml").write_text(yaml.safe_dump(profile))
@@ -82,7 +82,7 @@ def test_profile_read_without_dbt_equals_that_of_dbt_or_dbt_is_needed(tmp_path, 
 
 
 def test_relations_read_from_files_equal_those_of_dbt(database: Database, tmp_path: Path):
-    """A macro that gives names to models needs dbt."""
+    """Only dbt can evaluate a macro that names models."""
     folder = tmp_path / "project"
     copy_project(REPOSITORY, folder)
     file = folder / "dbt_project.yml"

@@ -71,7 +71,9 @@ def test_a_reader_may_read_only_the_marts(small_fleet, roles, monkeypatch) -> No
     ] == []
 
 
-def test_named_roles_get_and_all_others_lose_the_right_to_read(small_fleet, roles, monkeypatch) -> None:
+def test_listed_roles_gain_and_all_other_roles_lose_the_right_to_read(
+    small_fleet, roles, monkeypatch
+) -> None:
     for names, expected in (
         (f" {' , '.join(roles.values())},,{roles['bi']},", roles.values()),
         (" , ,", roles.values()),  # entries without a name do not change rights

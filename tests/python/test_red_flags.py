@@ -1,4 +1,4 @@
-"""Tests of red flags of selective reporting: counts of equal scores, and the thresholds of the rules.
+"""Tests of red flags of selective reporting: counts of equal values, and the thresholds of the flags.
 
 `python -m benchmarks red-flags` measures how often manipulated and honest agents raise them.
 """
@@ -18,7 +18,7 @@ from ciris_scoring.statistics.red_flags import FIELDS, raised_red_flags
 from ciris_scoring.statistics.ties import ABSENT, BASE, Scored, count_ties
 
 
-def test_ties_equal_a_direct_count():
+def test_counts_of_equal_values_equal_a_direct_count():
     """Three agents have 500 traces in 20 days. Some traces have no alignment or no coherence."""
     rng = np.random.default_rng(7)
     n = 500
@@ -62,9 +62,9 @@ def of_success(n: int, unreported: int, before: int, unreported_before: int = 0)
 
 
 def of_pairs(pairs: int, traces: int = 100, alone: int = 550) -> dict[str, int]:
-    """Return the number of pairs of traces that are equal in all three scores, and in each of them alone.
+    """Return the number of pairs of traces that are equal in plausibility, alignment and coherence, and in each alone.
 
-    With 100 traces and 550 pairs that are equal in each score, chance gives 550^3 / 4950^2 pairs equal in all.
+    If 550 of the 4950 pairs of 100 traces are equal in each value, 550^3 / 4950^2 are equal in all three by chance.
     """
     scores = dict.fromkeys(("equal_plausibilities", "equal_alignments", "equal_coherences"), alone)
     return {"n_triples": traces, "equal_pairs": pairs, **scores}
@@ -76,15 +76,15 @@ def of_plausibility(close: int, n: int) -> dict[str, int]:
 
 
 FLEETS = {
-    # First agent: if 0 of 99 are unreported in the baseline, 1 of 100 is expected. The probability of 7 or more is
-    # 0.000083. Third agent: after 0 of 96 this probability is 0.0001003, which is too large. Second agent: 3 are
-    # unreported, 3.5 are expected. Last agent: only 2 are unreported.
+    # Missing values of action_success. First agent: 1 is expected after 0 of 99 in the baseline, and the probability of
+    # 7 or more is 0.000083. Second agent: 3 are missing, 3.5 are expected. Third agent: the probability of 7 or more is
+    # 0.0001003, which is too large. Last agent: only 2 are missing.
     "unreported against the own baseline": (
         [of_success(100, 7, 99), of_success(100, 3, 200, 6), of_success(100, 7, 96), of_success(50, 2, 9999)],
         {(0, "unreported", "action_success"): (0.07, 0, "own_baseline", 2.6800478074094127)},
         "action_success is missing in 7 of 100 traces that should report it (7.0 %); its own baseline: 0.0 %.",
     ),
-    # A fifth of the values is missing in window and baseline, so the agent is compared with the fleet.
+    # A fifth of the values is missing both in window and baseline, so the first agent is compared with the fleet.
     "unreported from the first day on": (
         [of_success(100, 20, 100, 20), *2 * [of_success(100, 0, 100)]],
         {(0, "unreported", "action_success"): (0.2, 0, "fleet_median", 9.12871)},
@@ -96,8 +96,8 @@ FLEETS = {
         {(1, "key_turnover", None): (3, 0, "own_baseline", 2.47436)},
         "3 new signing keys in 7 days; its own baseline: 0.0 per 50 traces.",
     ),
-    # A single occurrence in the window is enough. Occurrences in the baseline alone raise nothing. The comparison
-    # value is the baseline's count, scaled to the number of traces of the window.
+    # One contradicted field, shared key or renumbered trace in the window raises a flag. Counts in the baseline alone
+    # raise none. The comparison value is the count in the baseline, scaled to the number of traces of the window.
     "single occurrences": (
         [
             {
@@ -115,8 +115,8 @@ FLEETS = {
         },
         "In 1 of 50 traces, idma_fragility_flag is missing although the JSON components contain it.",
     ),
-    # First agent: 21 equal pairs are 3.09 times as many as by chance, more than 3 and than twice the fleet's median of
-    # 1.473. Second agent: 20 pairs are 2.95 times as many. Third agent: one trace too few. Fourth agent: only 9 pairs.
+    # The flag needs more than 3 times as many equal pairs as by chance, and twice the fleet's median of 1.473. First
+    # agent: 3.09 times. Second agent: 2.95 times. Third agent: one trace too few. Fourth agent: only 9 pairs.
     "repeated records": (
         [
             *(of_pairs(21), of_pairs(20), of_pairs(90, 99), of_pairs(9, alone=9), of_pairs(10)),
@@ -126,18 +126,18 @@ FLEETS = {
         "Among 100 traces, 21 pairs have the same plausibility, alignment and coherence: 3.1 times as many as expected "
         "by chance. The fleet's median is 1.5 times.",
     ),
-    # The scores of the whole fleet are correlated. The first agent has five times as many pairs as chance gives, but
-    # less than twice the fleet's median.
+    # Plausibility, alignment and coherence are correlated in all agents. The first agent has five times as many equal
+    # pairs as by chance, but less than twice the fleet's median.
     "repeated by the whole fleet": ([of_pairs(34), of_pairs(20), of_pairs(20)], {}, None),
-    # The fleet's median share of close plausibilities is 25 %. The first agent is 42.5 percentage points above it. The
-    # second agent is 35 above, which is not enough. The third agent has 9 traces, but the flag and the median need 30.
+    # The fleet's median share of close plausibilities is 25 %. First agent: 42.5 percentage points above the median.
+    # Second agent: only 35 percentage points. Third agent: 9 traces, but the flag and the median need 30.
     "constant value": (
         [of_plausibility(*counts) for counts in [(27, 40), (24, 40), (9, 9), (8, 40), (8, 40), (10, 40)]],
         {(0, "constant_value", None): (0.675, 0.25, "fleet_median", 5.093668684415178)},
         "The plausibilities of 27 of 40 traces (67.5 %) differ by at most 0.06; the fleet's median: 25.0 %.",
     ),
-    # The first agent rises from 14 traces a day to 29. The second agent's baseline is shorter than 7 days, so the agent
-    # is compared with the fleet's median, which it does not exceed.
+    # The first agent's traces per day rise from 14 to 29. The second agent's baseline is shorter than 7 days, so the
+    # agent is compared with the fleet's median, which it does not exceed.
     "volume jump": (
         [
             {"n_traces": 202, "n_trivial": 101, "baseline_n_trivial": 20, "baseline_days": 7.0},
@@ -170,7 +170,7 @@ FLEETS = {
 
 
 def wrong_red_flags() -> Iterator[str]:
-    """Yield the differences from the expected results in ``FLEETS``. The mutation tests call it, too."""
+    """Yield the differences from the expected results in ``FLEETS``. The mutation tests call this function, too."""
     of_fields = ("n_checked", "n_unreported", "n_contradicted")
     for name, (rows, expected, message) in FLEETS.items():
         inputs = {}

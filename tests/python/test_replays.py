@@ -10,7 +10,7 @@ from nasty_fleet import START, Row
 from pipeline import create_loose_sources, insert_rows, score
 
 TRUE, FALSE = Decimal("0.9"), Decimal("0.1")
-"""Plausibilities that agree and disagree with the JSON component of a row, so that replays of rows differ."""
+"""Plausibility that agrees with the JSON component of a row, so that the replay succeeds, and one that does not."""
 
 
 def row(trace_id: str | None, signature: str, plausibility: Decimal) -> Row:
@@ -26,7 +26,7 @@ def row(trace_id: str | None, signature: str, plausibility: Decimal) -> Row:
     }
 
 
-def test_rows_of_the_same_time_have_separate_replays(database: Database) -> None:
+def test_rows_with_the_same_time_have_separate_replays(database: Database) -> None:
     """Three rows have the same trace_id and time, so one of them counts. Three rows without a trace_id have the same
     time, two of them are identical, and all three count.
     """

@@ -90,7 +90,7 @@ def test_concurrent_runs_are_refused_until_the_lock_is_lost(small_fleet):
         assert f"select pg_terminate_backend({holder});" in second.output
         assert published_marts(small_fleet) == before
 
-        # End the session as the hint says. The run itself goes on, because it does not notice this yet.
+        # End the session as the hint says. The run goes on until it notices the loss of its lock.
         blocker.execute("select pg_terminate_backend(%s)", [holder])
         with real_run(small_fleet) as third:
             third.wait_until_said(

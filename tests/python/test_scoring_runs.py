@@ -189,8 +189,8 @@ def test_new_and_newly_critical_alerts_are_passed_to_the_on_alert_command(
     read_alerts = AfterRun.read_alerts
 
     def read_others(after_run: AfterRun, connection: psycopg.Connection, marts: Relations) -> None:
-        """Read an earlier state: one alert is not raised yet, one is only a warning, one that is closed now is raised,
-        and one verdict is "wait"."""
+        """Read an earlier state of alerts and verdicts: one alert is missing, one critical alert is a warning, one
+        closed alert is still raised, and one verdict is "wait"."""
         with connection.transaction(force_rollback=True):
             change = f"{SCHEMA}.fct_capacity_alerts where capacity_alert_id = %s"
             connection.execute(f"delete from {change}", [added["capacity_alert_id"]])
@@ -271,7 +271,7 @@ def test_unusable_address_or_command_is_refused_before_the_run(small_fleet, mart
 
 @contextmanager
 def receiver() -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Start an HTTP server that keeps the JSON it gets, except at /404; yields its address and the kept messages."""
+    """Start an HTTP server that stores the received JSON, except at /404. Yield its address and the stored messages."""
     received: list[dict[str, Any]] = []
 
     class Handler(BaseHTTPRequestHandler):

@@ -458,7 +458,7 @@ def agent_page(page: str, key: Mapping[str, Any]) -> Iterator[Shown]:
             column = "capacity_score_steady" if row[0].startswith("Score") else "capacity_score"
             yield Shown("scores", key, column, row[-2])
         elif row[0].startswith(("This week", "These 30 days")):
-            continue  # points between the score of the long run and that of the window
+            continue  # points between steady score and capacity score
         elif len(row) == 4:
             yield Shown("fct_score_attribution", part, "points_lost", row[2])
         elif len(row) == 3 and part_of(row[0]):
@@ -589,8 +589,7 @@ WITHOUT_AS_OF: dict[Read, str] = {
     api_parameters: "dim_scoring_parameters", runs_page: "runs", quality_page: "issues",
 }  # fmt: skip
 READERS = {**OF_ANY_AS_OF, **OF_NEWEST, **WITHOUT_AS_OF}
-"""For each reader, the mart of which it must show every row. A reader of an as-of must show its rows of this as-of and
-window.
+"""Mart of which each reader must show all rows. A reader for one as-of must show all rows of this as-of and window.
 """
 
 
@@ -725,7 +724,7 @@ def test_alert_rules_return_one_number(marts):
         assert float(row["value"]) >= 0
 
 
-def test_values_of_variables_are_quoted_in_sql():
+def test_values_of_dashboard_variables_are_quoted_in_sql():
     """A viewer can choose the values of variables, also in the URL. Only constants may be inserted without quotes."""
     queries = [target["rawSql"] for panel in PANELS.values() for target in panel["targets"]]
     queries += [variable["query"] for variable in VARIABLES.values()]

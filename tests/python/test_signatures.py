@@ -81,7 +81,7 @@ def loaded(trace: dict[str, Any]) -> list[object] | None:
 )
 @settings(max_examples=CASES, deadline=None)
 @given(position=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
-def test_a_flipped_bit_never_changes_what_is_verified(agent, trace, position, bit):
+def test_trace_with_a_flipped_bit_is_unchanged_or_not_verified(agent, trace, position, bit):
     assert VERIFIER.verify(trace).rule is not None
     sent = bytearray(json.dumps(trace, ensure_ascii=False).encode())
     sent[int(position * len(sent))] ^= 1 << bit
@@ -90,7 +90,7 @@ def test_a_flipped_bit_never_changes_what_is_verified(agent, trace, position, bi
     except Rejected:
         return
     if not agent.generation.signs_ids:
-        # The agent_id_hash is not signed. Only the loader checks that a key signs for one agent.
+        # These agents do not sign agent_id_hash. Only the loader checks that a key signs for one agent.
         assume(received.get("agent_id_hash") == trace["agent_id_hash"])
     assert loaded(received) in (None, loaded(trace)), received
 
@@ -113,7 +113,7 @@ EDITS = st.tuples(
 
 @settings(max_examples=CASES, deadline=None)
 @given(edits=st.lists(EDITS, min_size=1, max_size=5))
-def test_no_edited_batch_crashes_the_reader(edits):
+def test_edited_batch_does_not_crash_the_reader(edits):
     content = WHOLE
     for position, length, new in edits:
         start = int(position * len(content))
@@ -153,7 +153,7 @@ SIGNED_VALUES = [
 
 
 @pytest.mark.parametrize("generation", [NINE_FIELDS, MIDDLE, NEW])
-def test_empty_data_of_a_component_are_sent_but_not_signed(generation):
+def test_empty_data_of_a_json_component_are_not_signed(generation):
     agent = AGENTS[GENERATIONS.index(generation)]
     trace = agent.trace()
     trace["components"][1]["data"] = {}

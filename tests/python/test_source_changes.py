@@ -32,7 +32,7 @@ CHANGES = {
     "a new day": ("select", NEWEST, "2026-06-14T00:00:00+00:00"),
     "an edited trace": (EDIT, NEWEST, "2026-06-12T00:00:00+00:00"),
 }
-"""Statement, as-of of the run after it, and the time from which this run checks traces again."""
+"""Statement, as-of of the next run, and time from which this run checks traces again."""
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -75,7 +75,7 @@ CHANGES_OF_CODE = {
 }
 
 
-def test_changed_code_checks_traces_again(restored, tmp_path: Path):
+def test_run_checks_traces_again_after_a_change_of_code(restored, tmp_path: Path):
     """A macro and then a seed are changed, while no trace is added or changed."""
     project = tmp_path / "project"
     copy_project(REPOSITORY, project)

@@ -41,7 +41,7 @@ SKIPPED = {
 
 @pytest.fixture(scope="module")
 def state(small_fleet: Database) -> Iterator[str]:
-    """Name of a saved database. Its run was in small_fleet, because the digest depends on the database's name."""
+    """Name of a copy of small_fleet, made after a run. A run in the copy would have the copy's name in its digest."""
     assert run(small_fleet, as_of=BEFORE).exit_code == 0
     with saved(small_fleet) as state:
         yield state
@@ -111,7 +111,7 @@ CHANGES = {
 }
 
 
-def test_change_in_the_database_builds_all_nodes(build):
+def test_run_builds_all_nodes_after_a_change_in_the_database(build):
     with connect(build.project) as connection:
         assert skips(connection, build)
         for name, change in CHANGES.items():
@@ -121,7 +121,7 @@ def test_change_in_the_database_builds_all_nodes(build):
         assert skips(connection, build)
 
 
-def test_change_of_code_or_variables_builds_all_nodes(database, tmp_path, monkeypatch):
+def test_run_builds_all_nodes_after_a_change_of_code_or_variables(database, tmp_path, monkeypatch):
     """A variable, the readers of the marts, a macro and the seeds are changed, one after the other. The new rows of the
     seeds are wrong, and dbt must refuse them.
     """

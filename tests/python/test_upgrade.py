@@ -52,7 +52,7 @@ def test_no_column_of_a_released_mart_is_gone_or_has_moved(upgraded: Database) -
 
 
 def test_an_increment_continues_from_a_released_version(upgraded: Database, tmp_path: Path) -> None:
-    """Final rows must equal those of the released version, and recent rows those of a run from scratch."""
+    """Final rows must equal those of the released version, and recent rows must equal those of a run from scratch."""
     embedded.write_profile(tmp_path, upgraded.server, database=upgraded.name, schema=TARGET)
     with upgraded.connect() as connection:
         marts = connection.execute(

@@ -112,7 +112,7 @@ def test_withhold_probability_above_grant_probability_is_a_fault():
         ({"replay_sample_salt": 1, "weight_c": 2}, ["weight_c is 2, but", "salt is 1, but must be text, in quotes"]),
     ],
 )  # fmt: skip
-def test_scoring_parameters_that_do_not_fit_are_faults(values, expected):
+def test_only_invalid_scoring_parameters_are_faults(values, expected):
     faults_found = sorted(found(scoring_parameters=values), reverse=True)
     assert len(faults_found) == len(expected)
     assert all(text in fault for text, fault in zip(expected, faults_found, strict=True)), faults_found

@@ -29,8 +29,8 @@ COMPUTED_AT = "select max(computed_at) from int_windows"
 
 @pytest.fixture(scope="module")
 def database(module_database: Database) -> Database:
-    """A scored random fleet. One agent has eight episodes at the same time, which only the audit numbers of the traces
-    put into an order.
+    """A scored random fleet. One agent has eight episodes at the same time, whose order follows only from the audit
+    numbers of the traces.
     """
     database = module_database
     fleet = nasty_fleet(3, agents=5, days=DAYS)

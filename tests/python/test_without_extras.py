@@ -1,4 +1,4 @@
-"""Test of the package without extras: its core can be imported, and commands that need an extra name it."""
+"""Test of the package without extras: its core can be imported, and a command that needs an extra says which."""
 
 import json
 import os

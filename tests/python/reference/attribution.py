@@ -21,8 +21,8 @@ Losses = dict[str, Decimal]
 
 
 class Level:
-    """certainty.md §1: the loss of each component, which can be infinite, and the points that the component takes from
-    a score of 1."""
+    """certainty.md §1: losses of the components, and points that each component takes from a score of 1. Losses can be
+    infinite."""
 
     def __init__(self, state: Mapping[str, float], overrides: Mapping[str, Any]) -> None:
         names = ("lambda_c", "mu_c", "integrity_floor", "mttr_scale_hours", "norm_k", "norm_x0")
@@ -63,8 +63,8 @@ class Level:
 
 
 def share(total: Decimal, amounts: list[Decimal]) -> list[Decimal]:
-    """Divide a total in proportion to amounts. If some amounts are infinite, these get equal shares and finite amounts
-    get 0. If all amounts are 0, each gets 0."""
+    """Divide a total in proportion to amounts. If some amounts are infinite, they get equal shares and finite amounts
+    get 0. If all amounts are 0, all shares are 0."""
     infinite = sum(amount.is_infinite() for amount in amounts)
     if infinite:
         return [total / infinite if amount.is_infinite() else Decimal(0) for amount in amounts]

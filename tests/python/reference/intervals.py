@@ -57,8 +57,8 @@ def parts_of(agent: Agent, t: int, window: Window) -> tuple[Days, Days]:
 
 
 class Spread(NamedTuple):
-    """Squared deviations of daily counts (observed sum, binomial expectation), pairs of traces of one day (times the
-    variance of a trace), and degrees of freedom."""
+    """Inputs of a design effect: sum of squared deviations of daily counts, as observed and as expected of independent
+    traces; number of pairs of traces of the same day, times the variance of one trace; degrees of freedom."""
 
     found: float = 0.0
     binomial: float = 0.0
@@ -109,8 +109,8 @@ def calibration_spread(days: Days) -> Spread:
 
 
 def histogram_spread(days: Days, metric: int) -> tuple[Spread, np.ndarray, float]:
-    """Return the spread of a metric's daily histograms, the sum over days of products of residuals by pair of bins, and
-    the divisor that turns this sum into covariances."""
+    """Return the spread of a metric's daily histograms, a matrix with the sum of products of daily residuals for each
+    pair of bins, and the divisor that turns the matrix into covariances."""
     n = days["histograms"][:, metric]
     n = n[n.any(axis=1)]
     p = n.sum(axis=0) / max(n.sum(), 1)
@@ -128,8 +128,8 @@ def histogram_spread(days: Days, metric: int) -> tuple[Spread, np.ndarray, float
 
 @functools.cache
 def spreads(agent: Agent, t: int, window: Window) -> dict[str, Spread]:
-    """Return by component the spread from which its design effect is computed. It is the spread of the window plus the
-    spread of the baseline, each around its own mean."""
+    """Return the spread of each component that has a design effect. Deviations in the window are from the mean of the
+    window, and deviations in the baseline are from the mean of the baseline."""
     parts = parts_of(agent, t, window)
     found = {name: total(rate_spread(*part.rate(name)) for part in parts) for name in RATES}
     found["ece"] = total(map(calibration_spread, parts))
@@ -183,8 +183,8 @@ def design_effect(spread: Spread, n: np.ndarray, correlation: float, least: floa
 
 @functools.cache
 def gamma_quantile(share: float, shape: float) -> float:
-    """Return a quantile of the gamma distribution with scale 1. Its distribution function is a series, which is
-    inverted by bisection."""
+    """Return a quantile of the gamma distribution with scale 1. The distribution function is a series. Bisection
+    inverts it."""
     low, high = -1e4, math.log(10)
     for _ in range(200):
         middle = (low + high) / 2
@@ -195,8 +195,8 @@ def gamma_quantile(share: float, shape: float) -> float:
 
 
 def rate_bounds(p: float, n: float, z_worse: float, z_better: float) -> tuple[float, float]:
-    """Return the Wilson bounds of a rate of bad events. With fewer than 4 bad events, the lower bound is at most a 5 %
-    quantile of the gamma distribution, divided by the trials."""
+    """Return the Wilson bounds of a rate of bad events. With b < 4 bad events in n trials, the lower bound is at most q
+    / n, where q is the 5 % quantile of the gamma distribution of shape b."""
     if n <= 0:
         return 0.0, 1.0
 
@@ -212,7 +212,7 @@ def rate_bounds(p: float, n: float, z_worse: float, z_better: float) -> tuple[fl
 
 def effective_signals(agent: Agent, t: int, window: Window) -> float:
     """Return the effective number of signals of S, that is, the number of signals of equal weight for which S has the
-    same variance. It is 0 without signals."""
+    same variance. Without signals the number is 0."""
     p, per_day = agent.fleet.p, agent.fleet.per_day
     memory, length = window.coherence_days * per_day, window.days * per_day
     kept = (1 - p["decay_per_day"] / per_day) ** np.arange(memory)
@@ -321,15 +321,15 @@ def loss(share: float) -> float:
 
 
 class Sum(NamedTuple):
-    """Sum of the losses of components, and the distance from the sum to its bound: once for the lower bound of the
-    score (worse), and once for the upper bound (better)."""
+    """Sums of the losses of components, for the lower bound of the score (``worse``) and for its upper bound
+    (``better``), and the distance from each sum to its bound."""
 
     worse: float
     to_worst: float
     better: float
     to_best: float
     zero: float | None = None
-    """Product of the upper bounds of components whose estimate is 0, or None if there are none."""
+    """Product of the upper bounds of components whose estimate is 0, or None if no estimate is 0."""
 
     def limits(self) -> tuple[float, float]:
         high = math.exp(-max(0.0, self.better - self.to_best))

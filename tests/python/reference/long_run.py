@@ -27,8 +27,8 @@ Span = Callable[[int, int], float]
 
 
 class Events:
-    """Episodes and deferrals of an agent that are known at an as-of. An age is the time in days from the end of the
-    event's period to the as-of."""
+    """Episodes and judged deferrals of an agent that are known at an as-of. An age is in days, from the end of the
+    period in which the episode ended or the outcome was known."""
 
     def __init__(self, agent: Agent, end: datetime) -> None:
         fleet = agent.fleet
@@ -128,7 +128,7 @@ def rate(y: np.ndarray, n: np.ndarray, events: float, mean: float, windows: Sequ
 
 
 def frequency(y: Sequence[float], days: Sequence[float], mean: float) -> Estimate:
-    """Estimate the number of events per day."""
+    """Estimate the number of episodes or deferrals per day."""
     a, b = 0.5, 0.5 / mean
     y, days = (0, *y), (0, *days)
 
@@ -148,7 +148,7 @@ def log_normal(p: Any, h: Any, m: float, v: float) -> Any:
 
 
 def since(values: np.ndarray, windows: Sequence[int]) -> np.ndarray:
-    """Return the sum of daily values over the last days of each window length."""
+    """Return the sums of daily values over the last d days, for each window length d."""
     return np.array([values[-days:].sum(axis=0) for days in windows])
 
 

@@ -180,8 +180,8 @@ class Reference:
             yield "episode", "warning", changes["episode_now"]
 
     def _is_rewritten(self, agent: Agent, row: Mapping[str, Any], end: datetime, window: Window) -> bool:
-        """Return whether a broken chain is critical: an audit number repeats or goes back, or gaps are significantly
-        more frequent than in the 90 days before the window."""
+        """Return whether a broken chain is critical: an audit number is repeated or is lower than the previous number,
+        or gaps are significantly more frequent than in the 90 days before the window."""
         p, t = self.fleet.p, self.fleet.index(end - window.days * DAY)
         if row["chain_rewinds"] + row["chain_duplicates"]:
             return True
@@ -194,7 +194,7 @@ class Reference:
         return z >= p["chain_gap_z"]
 
     def _fall(self, agent: Agent, end: datetime, window: Window) -> float | None:
-        """certainty.md §4, ``falling``: return the drop D if the window is worse than the previous one, else None."""
+        """certainty.md §4, ``falling``: return the drop D if it is significant, else None."""
         p, earlier = self.fleet.p, end - window.days * DAY
         before, now = self.score(agent, earlier, window), self.score(agent, end, window)
         if before is None or before["score_status"] != "final" or now["capacity_score"] is None:

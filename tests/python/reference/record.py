@@ -234,7 +234,7 @@ def rounded(value: Any, places: int) -> int:
 
 
 def replay(trace: Row) -> Iterator[bool]:
-    """scoring.md §4: yield the result of each comparison 1 to 3 of a replay whose inputs are recorded."""
+    """scoring.md §4: yield the results of those comparisons 1 to 3 of a replay that have recorded inputs."""
     conscience, action = trace["conscience_result"], trace["action_result"]
     for name in ("entropy", "coherence"):
         passed, score, threshold = (
@@ -517,7 +517,7 @@ class Fleet:
         return named[0] if len(named) == 1 else None
 
     def data_quality(self) -> Counter[tuple[str | None, datetime | None, str]]:
-        """scoring.md §8: count issues by agent or None, start of the period or None, and issue.
+        """scoring.md §8: count issues by agent, start of the period and issue. Agent and start can be None.
 
         Reading: a row without a usable agent_id_hash is counted only for this issue. A deferral without a status has an
         unknown status.

@@ -56,7 +56,7 @@ def mttr(episodes: list[Episode], start: datetime, end: datetime) -> tuple[float
 
 
 def relapses(episodes: list[Episode], start: datetime, end: datetime) -> float:
-    """scoring.md §5: return rho, the share of recoveries that a later episode of the same mode follows."""
+    """scoring.md §5: return rho, the share of recoveries that are followed by an episode of the same mode."""
     followed = [
         any(later.mode == episode.mode and later.detected < end for later in episodes[i + 1 :])
         for i, episode in enumerate(episodes)
