@@ -106,7 +106,7 @@ def _traces_per_day(n: int, window: Window, agents: int, days: int, rng: np.rand
     """Draw numbers of traces per day, (agents, days).
 
     The days are split, from the last day backwards, into blocks as long as the window. Each block has n traces. The
-    first block may be shorter, and has proportionally fewer.
+    first block may be shorter, with proportionally fewer traces.
     """
     busy = rng.gamma(8.0, 1.0, (agents, days))
     traces = np.zeros((agents, days), dtype=np.int64)
@@ -136,7 +136,7 @@ def _facts(case: Case, agents: int, days: int, rng: np.random.Generator) -> Fact
 
 
 def perfect(behaviour: Behaviour) -> Behaviour:
-    """Return agents without errors."""
+    """Return the behaviour of agents without errors."""
     rates, histograms, success = behaviour
     at_one = np.broadcast_to(np.eye(N_BINS)[-1], histograms.shape)
     return Behaviour(np.zeros_like(rates), at_one, np.ones_like(success))
@@ -148,7 +148,7 @@ def more_of(**rates: float) -> Floats:
 
 
 def changed_midway(behaviour: Behaviour) -> Behaviour:
-    """Return agents that get worse three days before the as-of."""
+    """Return the behaviour of agents that get worse three days before the as-of."""
     rates = behaviour.rates.copy()
     more = more_of(overridden=0.05, incoherent=0.2, poor=0.1, unsafe=0.03)
     rates[:, -3:] = np.minimum(rates[:, -3:] + more, 1)
@@ -168,7 +168,7 @@ def bad_days(behaviour: Behaviour) -> Behaviour:
 
 
 def good_and_bad_days(behaviour: Behaviour, rng: np.random.Generator) -> Behaviour:
-    """Draw the bad days, and return the agents with higher rates on these days.
+    """Draw the bad days, and return the behaviour with higher rates on these days.
 
     :param behaviour: mean behaviour, from :func:`bad_days`.
     """

@@ -93,7 +93,7 @@ def scrub(fleet: Fleet, rows: pd.Series, field: str) -> Fleet:
 
 
 def at_random(fleet: Fleet, share: float, seed: int = 1) -> pd.Series:
-    """Select a random share of all traces."""
+    """Return for each trace of the fleet whether it is in a random ``share``."""
     drawn = np.random.default_rng(seed).random(len(fleet.traces)) < share
     return pd.Series(drawn, index=fleet.traces.index)
 
@@ -129,14 +129,14 @@ def _with_deferrals(fleet: Fleet, agent: str, since: datetime, found: pd.Series,
 
 
 def leave_deferrals_open(fleet: Fleet, agent: str, since: datetime) -> Fleet:
-    """Keep the status PENDING for deferrals that were rejected or withdrawn."""
+    """Set the status of the agent's rejected and withdrawn deferrals to PENDING."""
     found = fleet.deferrals["status"].isin(["REJECTED", "WITHDRAWN"])
     pending = {"status": "PENDING", "resolved_at": pd.NaT, "resolution_summary": None}
     return _with_deferrals(fleet, agent, since, found, **pending)
 
 
 def escalate_deferrals(fleet: Fleet, agent: str, since: datetime) -> Fleet:
-    """Set the status of each resolved deferral to ESCALATED."""
+    """Set the status of the agent's resolved deferrals to ESCALATED."""
     return _with_deferrals(fleet, agent, since, fleet.deferrals["resolved_at"].notna(), status="ESCALATED")
 
 

@@ -102,7 +102,7 @@ def key(key_id: str, **columns: datetime | None) -> Source:
 class Row:
     """Expected values of an agent's row at an as-of and window.
 
-    Names are columns of ``fct_capacity_scores`` and components. Further names: ``alerts`` (severity by kind),
+    Keys of ``values`` are columns of ``fct_capacity_scores``, components, and these: ``alerts`` (severity by kind),
     ``message.KIND`` (of an alert), ``red_flags`` (value by red flag and field), ``compared.FLAG`` and ``z.FLAG``,
     ``issues`` (count by data-quality issue), ``lost.COMPONENT`` and ``loss.COMPONENT`` (attribution),
     ``moved.COMPONENT`` (points since the previous window), ``failed`` (comparisons of replays that failed),

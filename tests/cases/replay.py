@@ -151,7 +151,7 @@ CASES = [
         ["action_success", "action_was_overridden", "coherence_passed", "conscience_passed"],
     ),
     comparison(
-        "audit number and entry hash of the row equal those of the action's result",
+        "audit number and entry hash of the row equal those of action_result",
         [
             {"audit_sequence_number": 5, "action_result": {"audit_sequence_number": 5}},
             {"action_result": {"audit_entry_hash": "hash"}},

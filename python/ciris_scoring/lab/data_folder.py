@@ -22,7 +22,7 @@ from ciris_scoring.basics.errors import InputError
 
 NAME = "pgdata"
 NOTE = "pgdata-elsewhere"
-"""File in the state folder with the path of data outside it."""
+"""File in the state folder that contains the path of a data folder elsewhere."""
 
 APPLICATION = "ciris-scoring"
 SOCKET = ".s.PGSQL.5432"
@@ -33,7 +33,7 @@ LONGEST_SOCKET_PATH = 103 if sys.platform == "darwin" else 107
 def choose(state_folder: Path) -> Path:
     """Return the data folder of a state folder, always the same one, and create its parent folder.
 
-    :raises InputError: the server cannot work in any folder.
+    :raises InputError: no possible folder has a short, plain path and can be written.
     """
     found = find(state_folder)
     if found is not None:

