@@ -6,8 +6,8 @@
   {%- endfor -%}
 {% endmacro %}
 
-{#- Remarks if both covenant_traces and trace_events exist, or if the tables of deferrals or keys are missing beside
-    trace_events. -#}
+{#- Remarks if both covenant_traces and trace_events exist, or if trace_events exists without the tables of deferrals or
+    keys. -#}
 {% macro source_remarks() %}
   {%- set remarks = [] -%}
   {%- set schema = setting('source_schema') ~ "." -%}

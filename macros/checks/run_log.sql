@@ -1,6 +1,6 @@
 {#- The log of runs, int_runs. The SQL statement that writes its rows is in Python (job/run_log.py). ciris-scoring
-    writes the start and end of its runs itself, because it also logs runs that end before dbt starts. It gives dbt the
-    row of the run in the variable ciris_run_record. -#}
+    writes the start and end of its runs itself, because it also logs runs that end before dbt starts. ciris-scoring
+    passes the row of the run to dbt in the variable ciris_run_record. -#}
 
 {#- Id of this run. -#}
 {% macro run_id() %}

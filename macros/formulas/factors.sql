@@ -79,7 +79,7 @@
   )::double precision / 1e11::double precision / nullif({{ n_judged }}, 0)::double precision)
 {%- endmacro %}
 
-{#- scoring.md §6: value of a deferral, its correctness times 1 with a recorded answer and times 0.5 without. -#}
+{#- scoring.md §6: value of a deferral: its correctness, or half of it if no answer is recorded. -#}
 {% macro deferral_value(correctness, has_resolution_summary) -%}
   ({{ correctness }}::numeric * case when {{ has_resolution_summary }} then 1 else 0.5 end)
 {%- endmacro %}

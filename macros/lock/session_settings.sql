@@ -1,4 +1,4 @@
-{#- Session settings that replace those of the role, database or server. Python's sessions use the same settings
+{#- Session settings that replace the settings of the role, database or server. Python's sessions use the same settings
     (basics/connection.py). The settings remain after a model's transaction. Names are looked up only in pg_catalog,
     where only PostgreSQL creates objects; scratch tables are in pg_temp. -#}
 {% macro session_settings() %}

@@ -148,7 +148,7 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
 {% endmacro %}
 
 {#- Constraints of a table from its YAML: name, column, condition and clause of alter table. If a check names columns,
-    its expression is applied to each of them; otherwise it is a complete condition. -#}
+    its expression is applied to each column; otherwise the expression is a complete condition. -#}
 {% macro constraints_of_model() %}
   {%- set constraints = [] -%}
   {%- for column in model.constraints | rejectattr('type', 'equalto', 'check') | map(attribute='columns') | sum(start=[]) | unique -%}

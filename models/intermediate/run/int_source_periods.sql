@@ -49,7 +49,7 @@ source_periods as (
 
 ),
 
--- The key registry and the code, on which the checks of traces depend too.
+-- Digest of the key registry and the code. The checks of traces depend on both.
 checkers as (
 
     select

@@ -110,7 +110,7 @@ def variable_fault(name: str, value: Any, lock_holder_pid: Any = None) -> str | 
     """Return the fault of a variable's value, or None.
 
     :param name: name without the prefix.
-    :param lock_holder_pid: variable ``ciris_lock_holder_pid``. The command line sets it and the rest of SET_BY_US.
+    :param lock_holder_pid: variable ``ciris_lock_holder_pid``. The command line sets all variables of SET_BY_US.
     """
     given = f"Variable {PREFIX}{name} is {shown(value)}, but"
     if f"{PREFIX}{name}" in SET_BY_US:

@@ -155,7 +155,7 @@ def meant(
     :param found: permissions of the seed.
     :param published: lengths of the published windows in days, in ascending order.
     :param threshold: None for the first permission of the seed with this window. If the seed does not have one, the
-        result has the threshold None, which means that of the published verdicts.
+        result has the threshold None, which means the threshold of the published verdicts.
     :param window_days: None for the window of the first permission of the seed. If the seed is missing or a
         threshold is given, None means the shortest window.
     """

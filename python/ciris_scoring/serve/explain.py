@@ -607,7 +607,7 @@ def _red_flag_lines(red_flags: Sequence[Row]) -> list[str]:
 
 
 def _remedy_lines(raised: Sequence[Row]) -> list[str]:
-    """Return the remedy for each alert and red flag that is raised, or who has seen it."""
+    """For each raised alert and red flag, return the remedy or the person who has seen it."""
     lines = []
     for one in {one["name"]: one for one in raised}.values():
         if one["name"] in KINDS:

@@ -34,8 +34,8 @@ def losses(score: Mapping[str, Floats], parameters: Parameters) -> dict[str, Flo
         ],
         axis=-1,
     )
-    # Loss of R beyond its fixed cost: ln norm(1) − ln norm(e^−u), where u is the sum of ``amounts``. This form keeps
-    # all digits if u is small.
+    # Loss of R beyond its fixed cost: ln norm(1) − ln norm(e^−u), where u is the sum of ``amounts``. With expm1 and
+    # log1p, all digits are kept if u is small.
     fall_of_x = -np.expm1(-np.sum(amounts, axis=-1))
     beyond_ceiling = np.log1p(np.expm1(k * fall_of_x) / (1 + np.exp(k * (1 - x0))))
     resilience = _shares(beyond_ceiling, amounts)

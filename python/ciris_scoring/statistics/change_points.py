@@ -130,7 +130,7 @@ def _estimate(
 
     :param value: (n, windows, ...) estimate from each window, which assumes that no change happened within it.
     :param evidence: function that returns the log evidence of a span of days from its two sums.
-    :param sums: the two sums over each nested window that ``evidence`` takes.
+    :param sums: the two arguments of ``evidence``, as sums over each nested window.
     """
     bounds = (0, *windows)
     starts, ends = np.triu_indices(len(bounds), 1)

@@ -176,7 +176,7 @@ class Divergence(NamedTuple):
 
     measured: Booleans
     kl: Floats
-    """KL in nats, with pseudo-counts, as the score uses it."""
+    """KL divergence in nats, with pseudo-counts, as the score uses it."""
     excess: Floats
     """Expected contribution of sampling to KL."""
     null_variance: Floats
@@ -230,8 +230,8 @@ def drift_bounds(metrics: Divergence, level: Level) -> TwoCentred:
 
     The variance of the sum is the variance without drift, plus ``slope`` times the sum. Like Wilson's, the test uses
     the variance at the bound, so the bounds solve a quadratic equation. δ_drift is the mean of 1 − exp(−KL) over the
-    metrics, which is less than 1 − exp(−mean KL) if the metrics differ. The quotient of these two numbers at the centre
-    is used for the bounds too (certainty.md §3, "delta_drift").
+    metrics, which is less than 1 − exp(−mean KL) if the metrics differ. The bounds use the quotient of these two
+    numbers at the centre (certainty.md §3, "delta_drift").
 
     :param metrics: (n, 3) divergences, from :func:`divergence`.
     :returns: bounds of δ_drift; 0 where no metric is measurable. The bounds are not limited to [0, 1].

@@ -19,7 +19,7 @@ from ciris_scoring.statistics.inputs import Floats, Integers, Places
 from ciris_scoring.statistics.residuals import EFFECTS, Residuals, ratio
 
 FLEET_WEIGHT = 10.0
-"""Weight of the fleet's value when an agent's value is shrunk towards it. For the design effects of rates and
+"""Weight of the fleet's estimate when an agent's estimate is shrunk towards it. For the design effects of rates and
 calibration, the weight is an inverse variance (:func:`own_weight`; certainty.md §3). For the steady score, changes and
 durations of episodes, it is in degrees of freedom (certainty.md §4 and §4b)."""
 
@@ -78,7 +78,7 @@ class FleetValues(NamedTuple):
 
 
 def empty_fleet_sums(n_windows: int, n_periods: int) -> FleetSums:
-    """Return sums of 0, to which agents can be added. ``n_periods`` is the number of periods of the arrays."""
+    """Return sums of 0, to which sums of agents can be added. ``n_periods`` is the number of periods of the arrays."""
     return FleetSums(
         np.zeros((n_windows, n_periods + 1, len(EFFECTS), 2), dtype=np.int64),
         np.zeros((n_windows, n_periods + 1, 2), dtype=np.int64),

@@ -70,7 +70,7 @@ class Places(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """The fields of :class:`Places`, with the published components that bounds are computed from; (n,) each."""
+    """The rows of :class:`Places`, with the published components from which bounds are computed; (n,) each."""
 
     agent: Integers
     as_of: Integers

@@ -289,7 +289,7 @@ def _bounds(
     """Compute scores and confidence bounds of n rows of ``window``.
 
     :param replay: (n, 2): Σ t·f/s and Σ t²/s over the window's periods, for t traces in a period, of which s were
-        sampled for replay and f failed it.
+        sampled for replay and f failed the replay.
     :param confidence: (n, 10) sums of confidence by bin.
     :param icc: (n, 11) the fleet's correlations of traces within a day, in the order of ``EFFECTS``.
     :param episode_cv: (n,) the fleet's coefficient of variation of durations.
@@ -453,8 +453,7 @@ def _columns(residuals: Residuals, columns: slice) -> Residuals:
 
 
 def _held(bounds: Bounds, value: Floats, unmeasured: Booleans) -> Bounds:
-    """Return the bounds, with both bounds of an unmeasured component replaced by its value, so that it does not widen
-    an interval."""
+    """Replace both bounds of an unmeasured component by its value, so that the component does not widen an interval."""
     return Bounds(np.where(unmeasured, value, bounds.lower), np.where(unmeasured, value, bounds.upper))
 
 
@@ -495,8 +494,8 @@ def _losses(bad: Floats, bounds: _ComponentBounds, rows: Rows, parameters: Param
 def _resilience_loss(drifted: TwoCentred, recovery: Bounds, rows: Rows, parameters: Parameters) -> Loss:
     """Return the losses of the components of R with confidence bounds: drift and time to recovery.
 
-    For the loss at its bound, each component is set to the bound while the other component stays at its value. The
-    loss of both components at the centre is counted as a loss of drift.
+    The loss at the bound of one component is computed with the other component at its value. The loss of both
+    components at the centre is counted as a loss of drift.
     """
 
     def loss_of_r(delta: Floats, hours: Floats) -> Floats:

@@ -242,7 +242,7 @@ def _histogram_residuals(sums: Floats) -> tuple[Residuals, Floats, Floats]:
     (n, 3).
 
     Day d has the counts h_d by bin, with the sum n_d. N is the sum of n_d, and p_b the share of bin b over all days.
-    The element (b, c) of the matrix is that of Σ_d e_d e_dᵀ with e_d = h_d − n_d p, divided by √(p_b p_c). With
+    With e_d = h_d − n_d p, the element (b, c) of the matrix is the element (b, c) of Σ_d e_d e_dᵀ over √(p_b p_c). With
     independent traces its expectation is (I − √p √pᵀ) times the unit Σ n_d (1 − n_d/N).
     """
     h, nh, hh, nn, days = np.split(sums, [10, 20, 75, 76], axis=-1)

@@ -48,8 +48,8 @@ class Smoothed(NamedTuple):
 def smoothed(recent: Floats, baseline: Floats, pseudo_count: float) -> Smoothed:
     """Return the probabilities ``(count + κ π) / (n + κ)`` with κ = 10 α pseudo-counts (scoring.md §5).
 
-    π is the pooled distribution of both windows. Windows with equal distributions therefore have equal probabilities,
-    whatever their sizes.
+    n is the sum of the counts of a window, and π the pooled distribution of both windows. Windows with equal
+    distributions therefore have equal probabilities, whatever their sizes.
 
     :param recent: (..., 10) counts in the window.
     :param baseline: (..., 10) counts in the baseline.

@@ -22,7 +22,7 @@ class Setting(NamedTuple):
     as_of: datetime
     """As-of of the run, which is the last as-of that is scored."""
     cutoff: datetime | None
-    """The run scores the as-ofs after this time; None if it scores all of them."""
+    """Time after which the run scores the as-ofs; None if it scores all as-ofs."""
     longest_window: timedelta
     """Length of the longest window."""
     longest_horizon: timedelta

@@ -44,7 +44,7 @@ STEADY_COLUMNS = (
 """Columns of the steady factors and the expected quality of deferrals, and last the bounds of the steady score."""
 
 NAMED = {"change_component": changing_components, "episode_kind": KINDS, "interval_driver": COMPONENTS}
-"""Lists of names, by the column that is computed as a position in the list and published as the name."""
+"""Lists of names, by column. The column is computed as a position in its list and published as the name."""
 
 
 def add_agents(session: Session, block: Block, agents: Sequence[str], first_number: int) -> None:

@@ -145,7 +145,8 @@ class Answers:
         return Cache(cached=cached, ttl_seconds=max(1, round(self.settings.version_seconds)))
 
     def _headers(self, etag: str) -> dict[str, str]:
-        # Clients must revalidate an answer before they reuse it. With a key, shared caches must not store it.
+        # Clients must revalidate an answer before they reuse it. If the server has an API key, shared caches must not
+        # store answers.
         scope = "public" if self.settings.key is None else "private"
         return {"ETag": etag, "Cache-Control": f"{scope}, no-cache", "Vary": "Accept, Accept-Encoding"}
 

@@ -113,7 +113,7 @@ class Guard:
                 # other clients at the same address.
                 remaining = self.limits.take(client_of(scope) + ("" if has_key else " without the key"))
             if not has_key and scope["path"] not in OPEN_PATHS:
-                # CORS preflight requests, which have no key, are answered by the middleware before this one.
+                # CORS preflight requests, which have no key, are answered by another middleware before this one.
                 raise Problem(
                     "key-required",
                     "Send the API key as `Authorization: Bearer KEY`, as `X-API-Key: KEY`, or as a password.",

@@ -27,7 +27,7 @@ class ServedLinks:
     """See `Score.verdict`."""
 
     def at(self, as_of: datetime | None) -> "ServedLinks":
-        """Return these links for pages of another as-of; None for the newest."""
+        """Return the links to the same pages at another as-of; None for the newest as-of."""
         return replace(self, as_of=as_of)
 
     def fleet(self, window_days: int) -> str:

@@ -60,9 +60,9 @@ OF_PARTS = {"sigma": "s_score"}
 """Components whose page shows the traces of another component."""
 
 OF_PAGE = ("window_days", "as_of", "days", "threshold", "now")
-"""Optional arguments of all pages of scores: the window (default: that of the first permission, or else the shortest),
-the as-of (default: the newest), the days of history, the threshold (see `Score.verdict`), and the time from which texts
-like "2 hours ago" are computed."""
+"""Optional arguments of all pages of scores: the window (default: the window of the first permission, or else the
+shortest), the as-of (default: the newest), the days of history, the threshold (see `Score.verdict`), and the time from
+which texts like "2 hours ago" are computed."""
 
 NO_SCORES = "No score is published yet"
 NO_SCORE_THEN = "No score was published at this time"
@@ -115,7 +115,7 @@ class _Page:
     asked: datetime | None
     """Requested as-of; None for the newest of the fleet or the agent."""
     asked_threshold: float | None
-    """Requested threshold, or that of a named permission; None for the published threshold."""
+    """Requested threshold, or the threshold of a named permission; None for the published threshold."""
     neighbours: Neighbours
     permissions: list[Permission]
     permission: str | None
