@@ -107,7 +107,7 @@
             ~ ' --allow-rescoring') }}
 {% endmacro %}
 
-{#- Whether a model or seed is built from scratch: the answer of dbt's should_full_refresh() for that node. -#}
+{#- Whether a model or seed is built from scratch: the answer of dbt's should_full_refresh() for this node. -#}
 {% macro is_rebuilt(node) %}
   {%- set given = node.config.get('full_refresh') -%}
   {{ return((flags.FULL_REFRESH or false) if given is none else given) }}

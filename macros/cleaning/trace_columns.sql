@@ -1,4 +1,4 @@
-{#- Columns of covenant_traces, by how they are cleaned (scoring.md §2): text, scores on [0, 1], JSON components. -#}
+{#- Columns of covenant_traces, by how they are cleaned (scoring.md §2): text, numbers on [0, 1], JSON components. -#}
 {% macro trace_columns() %}
   {{ return({
     'text': ['trace_id', 'thought_id', 'agent_id_hash', 'agent_name', 'signature', 'signature_key_id',

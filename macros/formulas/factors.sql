@@ -84,9 +84,9 @@
   ({{ correctness }}::numeric * case when {{ has_resolution_summary }} then 1 else 0.5 end)
 {%- endmacro %}
 
-{#- scoring.md §6: I_inc = (1 - ECE) * Q_deferral * (1 - U_unsafe), and its components, q_deferral also over the last
-    steady_days. ece is unmeasured and 0 if no trace has confidence and outcome. q_deferral is 1 if no deferral was
-    judged. -#}
+{#- scoring.md §6: I_inc = (1 - ECE) * Q_deferral * (1 - U_unsafe), and its components. q_deferral is also computed over
+    the last steady_days. ece is unmeasured and 0 if no trace has confidence and outcome. q_deferral is 1 if no deferral
+    was judged. -#}
 {% macro incompleteness_awareness_columns() -%}
   {%- set ece = 'coalesce(' ~ expected_calibration_error('excess_confidence', 'n_judged') ~ ', 0)' -%}
   {%- set q_deferral = 'coalesce(value_of_judged_deferrals / nullif(n_judged_deferrals, 0), 1)' -%}
@@ -141,7 +141,7 @@
   greatest({{ i_int }}, {{ scoring_parameter('integrity_floor') }}::double precision)
 {%- endmacro %}
 
-{#- scoring.md §8: fragility index, the reciprocal of the capacity score plus fragility_epsilon. -#}
+{#- scoring.md §8: fragility index, 1 / (fragility_epsilon + capacity score). -#}
 {% macro fragility_index(capacity_score) -%}
   (1 / ({{ scoring_parameter('fragility_epsilon') }}::double precision + {{ capacity_score }}))
 {%- endmacro %}

@@ -25,8 +25,7 @@ WHOLE_LIMIT = 16 * MB
 EVENT_LIMIT = 16 * MB
 PART_SIZE = 4 * MB
 UNPACKED_LIMIT = 4096 * MB
-"""Maximum size in bytes of a compressed or piped document, because it is first written to disk. JSON lines have no
-limit."""
+"""Maximum size in bytes of a compressed or piped document, which is first written to disk. JSON lines have no limit."""
 UNPACKED_RATIO = 200
 """Maximum ratio of unpacked to compressed size, after the first 16 MB. Real batches reach a ratio of 16."""
 BROKEN = (EOFError, gzip.BadGzipFile, zlib.error)

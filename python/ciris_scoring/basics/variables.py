@@ -17,7 +17,7 @@ PARSED_VARIABLES = frozenset(
     f"{PREFIX}{name}"
     for name in ("source_schema", "time_spine", *(f"{name}_table" for name in SOURCE_TABLES))
 )
-"""Variables that change how dbt parses the project. The other variables only change its SQL."""
+"""Variables that change how dbt parses the project. All other variables only change the SQL of the project."""
 SET_BY_US = frozenset(f"{PREFIX}{name}" for name in ("run_record", "backfill", "lock_holder_pid"))
 """Variables that only the command line sets."""
 

@@ -139,8 +139,8 @@ def plan_backfill(
 
 
 def unfinished_run(connection: psycopg.Connection, relations: Relations) -> datetime | None:
-    """Return the as-of of the last run if it was an ordinary run that did not publish, but an earlier run had
-    published. After such a run, the marts may be from two runs. A backfill would correct the marts only in its range.
+    """Return the as-of of the last run if this was an ordinary run that did not publish, after a run that published.
+    After such a run, the marts may be from two runs. A backfill would correct the marts only in its range.
     """
     if not table_exists(connection, *relations.places["int_scoring_run"]):
         return None

@@ -8,7 +8,7 @@ bounds."""
 
 
 class Estimate(NamedTuple):
-    """A value of a mart with the bounds of its 95 % interval. Each can be null."""
+    """A value of a mart with the bounds of its 95 % interval. The value and each bound can be null."""
 
     value: float | None
     low: float | None

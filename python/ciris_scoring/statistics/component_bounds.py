@@ -28,8 +28,8 @@ SPREAD_OF_GAP = 0.516
 2/π = 0.637. The smaller value widens the interval and was set by simulation."""
 
 FOLDING_RANGE = 2.5
-"""Distance of a gap from 0, in standard deviations, at which the corrections ``BETTER_SIDE_OF_GAP`` and
-``SPREAD_OF_GAP`` fade out. Set by simulation."""
+"""Distance of a gap from 0, in standard deviations, at which the corrections for gaps near 0 fade out. Set by
+simulation."""
 
 FEW_EVENTS = 4.0
 """Effective number of bad events below which Wilson's lower bound is too high (certainty.md §3, "Rates"). In the
@@ -146,7 +146,7 @@ def calibration_bounds(
     """Compute confidence bounds of ECE (certainty.md §3, "ece").
 
     The gap of a bin is assumed to be normally distributed. ECE is the sum of the absolute gaps of all bins. Noise makes
-    absolute gaps larger, and the centres of both sides correct this.
+    absolute gaps larger, and the centres of both bounds are corrected for it.
 
     :param judged: (n, 10) numbers of judged traces by bin.
     :param confidence: (n, 10) sums of the confidence of the judged traces, by bin.
@@ -184,7 +184,7 @@ class Divergence(NamedTuple):
     slope_variance: Floats
     """Variance that drift adds to KL, including the design effect; about proportional to KL."""
     slope_limit: Floats
-    """Limit of ``slope_variance``/KL for small KL."""
+    """Limit of ``slope_variance``/KL as KL approaches 0."""
 
 
 def divergence(
@@ -281,7 +281,7 @@ def recovery_bounds(mttr_hours: Floats, n_episodes: Floats, episode_cv: Floats, 
 
     :param mttr_hours: (n,) mean time to recovery in hours. Without an episode it is 0, and both bounds are 0.
     :param n_episodes: (n,) number of episodes in ``mttr_hours``.
-    :param episode_cv: (n,) the fleet's coefficient of variation of durations.
+    :param episode_cv: (n,) the fleet's coefficient of variation of episode durations.
     """
     spread = np.sqrt(np.log1p(episode_cv**2 / np.maximum(n_episodes, 1.0)))
     lower = np.minimum(np.exp(spread * spread / 2 - level.z_better * spread), 1.0)

@@ -1,4 +1,4 @@
-"""Design effects: the variance of a rate over that of independent traces (Kish 1965, Survey Sampling, page 258).
+"""Design effects: variance of a rate over its variance with independent traces (Kish 1965, Survey Sampling, page 258).
 
 An agent's days say little about its design effect: over 7 + 23 days, the ratio of observed to expected variation has a
 standard error of 0.27. So this ratio is shrunk towards 1 + (n̄ − 1) · icc, Kish's design effect of clusters. icc is the
@@ -89,7 +89,7 @@ def own_weight(residuals: Residuals) -> Floats:
     """Return the weight of an agent's ratio of observed to expected variation; 0 if ``degrees`` or ``expected`` is 0.
 
     The weight is the inverse of the ratio's approximate variance 2/ν + 1/E. ν is the degrees of freedom, E the expected
-    sum of squares. 2/ν is the term of any sample variance, 1/E that of the excess kurtosis of Poisson counts.
+    sum of squares. 2/ν is the term of any sample variance, 1/E the term of the excess kurtosis of Poisson counts.
 
     :param residuals: (n, q) residuals; the weights have the same shape.
     """
@@ -172,7 +172,7 @@ def fleet_effect(residuals: Residuals, icc: Floats) -> Floats:
 
 
 class HistogramEffect(NamedTuple):
-    """Design effect of each metric's histogram, and traces of its design-effect matrix V; (n, 3) each."""
+    """Design effect of each metric's histogram, and tr V and tr V² of its design-effect matrix V; (n, 3) each."""
 
     effect: Floats
     """Mean design effect of the bins, 1 or more."""

@@ -119,7 +119,7 @@ def longer(n: Sides, log_hours: Sides, squares_before: Floats, episode_cv: Float
     :param n: numbers of episodes in each recent window and in the days before it, (rows, windows) each.
     :param log_hours: sums of the logarithms of their hours.
     :param squares_before: (rows, windows) sums of the squared logarithms of hours before the recent window.
-    :param episode_cv: (rows, 1) the fleet's coefficient of variation of durations.
+    :param episode_cv: (rows, 1) the fleet's coefficient of variation of episode durations.
     :returns: (rows, windows); 0 if episodes are not longer, or if the window or the days before it have no episode.
     """
     known = (n.now > 0) & (n.before > 0)

@@ -100,8 +100,8 @@ CHUNK_AGENT_PERIODS = 15_000
 not change a result."""
 
 COMPONENTS = tuple(one.component for one in COMPONENT_ROWS if one.has_interval)
-"""Components with confidence bounds, in the order of the components in (n, 11) arrays. ``rho_regression`` has none: its
-observed value is used as if it were exact."""
+"""Components with confidence bounds, in the order of the components in (n, 11) arrays. ``rho_regression`` has no
+bounds: its observed value is used as if it were exact."""
 
 GOOD_SHARES = tuple(one.component for one in COMPONENT_ROWS if one.is_rate and one.better == "higher")
 """Rates whose published value is the share of good events, such as ``i_chain``."""
@@ -292,7 +292,7 @@ def _bounds(
         sampled for replay and f failed the replay.
     :param confidence: (n, 10) sums of confidence by bin.
     :param icc: (n, 11) the fleet's correlations of traces within a day, in the order of ``EFFECTS``.
-    :param episode_cv: (n,) the fleet's coefficient of variation of durations.
+    :param episode_cv: (n,) the fleet's coefficient of variation of episode durations.
     """
     events, n_trials = recent.rates[:, 0], recent.rates[:, 1]
     n_traces = n_trials[:, _RATE["d_identity"]]
@@ -392,7 +392,7 @@ def _bounds(
     )
     drivers = driver(parts, {1: integrity_scale})
 
-    # Components in their own units.
+    # Components in their published units.
     lower, upper = published.rates
     good_lower, good_upper = _kept(published.rates)
     gap = published.gap

@@ -42,7 +42,7 @@ normal_shares = np.vectorize(normal_share, otypes=[np.float64])
 """Share of a standard normal distribution below z, for each z of an array (``normal_share``)."""
 
 TRACE_WINDOWS = (3, 7, 14, 28, 56, 90, 132)
-"""Lengths in days of the nested windows of traces. The last is the lookback horizon of traces. With twelve windows, the
+"""Lengths in days of the nested windows of traces. The last length is the lookback horizon. With twelve windows, the
 error of the steady score in the simulated year (docs/measuring.md, "A year") changed by less than 0.001."""
 EVENT_WINDOWS = (7, 14, 28, 56, 112, 224, 364)
 """Lengths in days of the nested windows of episodes and deferrals. In the simulated year, the error of the steady score
@@ -112,7 +112,7 @@ class Present(NamedTuple):
     effect: Floats
     """Design effects of the rates and of successes, (n, 8), as :func:`design_effects` returns them."""
     episode_cv: Floats
-    """The fleet's coefficient of variation of durations."""
+    """The fleet's coefficient of variation of episode durations."""
 
 
 class Sides(NamedTuple):
@@ -465,7 +465,7 @@ def variance_of_log_hours(
     :param n: number of episodes.
     :param log_hours: sum of the logarithms of the episodes' hours.
     :param squares: sum of the squares of these logarithms.
-    :param episode_cv: the fleet's coefficient of variation of durations.
+    :param episode_cv: the fleet's coefficient of variation of episode durations.
     """
     spread = np.maximum(squares - ratio(log_hours**2, n), 0.0)
     degrees = FLEET_WEIGHT + np.maximum(n - 1, 0)

@@ -24,7 +24,7 @@ class RateComponents(NamedTuple):
     """Losses of the nine components, (..., 9) in the order of ``PARTS``; NaN where a component is unmeasured."""
 
     loss: Floats
-    """−ln of the factor by which the component multiplies the score."""
+    """−ln of the number by which the component multiplies the score."""
     worse_sd: Floats
     """Standard deviation towards a worse score: (loss at the worse published bound minus loss) divided by z."""
     better_sd: Floats

@@ -30,8 +30,8 @@ FIELDS = (
 
 MEDIAN_WEIGHT = 4
 """Weight of the fleet's median. In a comparison, the median counts as a sample that is four times as large as the
-window's, because the median summarises many agents (certainty.md §5). The value is a choice; docs/signs.md was measured
-with it."""
+window's sample, because the median summarises many agents (certainty.md §5). The value is a choice; docs/signs.md was
+measured with it."""
 
 LEAST_EXPECTED = 0.005
 """Share of a field's values that honest agents omit by accident. The fleet's median counts as at least this share
@@ -228,10 +228,10 @@ def _passes(
 def _repeated_records(inputs: Inputs) -> Iterator[Raised]:
     """Yield the rows with more equal pairs of traces than chance explains (certainty.md §5, "repeated_records").
 
-    By chance, the share of pairs with all three scores equal is the product of the shares of pairs with each score
-    equal. This gives the expected number of pairs. If the fleet's median of observed over expected pairs is above 1,
-    the expected number is multiplied by the median, because models that round give correlated scores. z is the number
-    of standard deviations of a Poisson variable by which observed pairs exceed expected pairs.
+    By chance, the share of pairs with equal plausibility, alignment and coherence is the product of the shares of pairs
+    with one of them equal. This gives the expected number of pairs. If the fleet's median of observed over expected
+    pairs is above 1, the expected number is multiplied by the median, because models that round give correlated values.
+    z is the number of standard deviations of a Poisson variable by which observed pairs exceed expected pairs.
     """
     flag = FLAGS["repeated_records"]
     least = flag.thresholds

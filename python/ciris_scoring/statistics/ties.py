@@ -117,5 +117,5 @@ def _most_within(counts: Integers) -> Integers:
 
 
 def _of_one_score(agent: Integers, period: Integers, score: Integers, n_agents: int) -> _Values:
-    """Return the values of plausibility, alignment or coherence, numbered by the digit, because digits are few."""
+    """Return the values of plausibility, alignment or coherence. The digit serves as the number of a value."""
     return _Values(period, agent * BASE + score, np.arange(n_agents + 1) * BASE)

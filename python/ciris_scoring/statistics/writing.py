@@ -41,7 +41,7 @@ STEADY_COLUMNS = (
     "capacity_score_steady_low",
     "capacity_score_steady_high",
 )
-"""Columns of the steady factors and the expected quality of deferrals, and last the bounds of the steady score."""
+"""Columns of the steady factors, of the expected quality of deferrals, and of the bounds of the steady score."""
 
 NAMED = {"change_component": changing_components, "episode_kind": KINDS, "interval_driver": COMPONENTS}
 """Lists of names, by column. The column is computed as a position in its list and published as the name."""

@@ -34,7 +34,7 @@ SECURITY_HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
 }
-"""Headers that are added to an answer if it does not set them itself."""
+"""Security headers that are added to an answer unless the answer sets them."""
 
 
 class SecurityHeaders:
