@@ -51,7 +51,7 @@ def _factor(column: str) -> Callable[[Score, Verdict], str]:
 
 
 def _raised(is_red_flag: bool) -> Callable[[Score, Verdict], str]:
-    """Return the function that lists the alerts or the red flags of a score, and counts those that are acknowledged."""
+    """Return a function that lists the alerts or the red flags of a score and counts the acknowledged ones."""
 
     def cell(score: Score, _: Verdict) -> str:
         found = [one for one in score.raised if one.is_red_flag == is_red_flag]

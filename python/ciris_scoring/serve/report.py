@@ -29,8 +29,8 @@ DEFAULT_FILE = Path("ciris-report.html")
 
 
 def report(project: Project, window_days: int | None, *, json: bool) -> str:
-    """Create a report of the newest published scores. The default window is that of the first permission, or else the
-    shortest one.
+    """Create a report of the newest published scores. The default window is the window of the first permission, or else
+    the shortest one.
 
     :raises InputError: no score is published for the window.
     """

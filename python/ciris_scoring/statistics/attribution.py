@@ -53,7 +53,8 @@ def losses(score: Mapping[str, Floats], parameters: Parameters) -> dict[str, Flo
 
 
 def _of_value(value: Floats) -> Floats:
-    """Return the loss −ln(value) of a value whose best is 1. The logarithm is subtracted from 0 to avoid −0."""
+    """Return the loss −ln(value) of a component whose best value is 1. The logarithm is subtracted from 0 to avoid
+    −0."""
     with np.errstate(divide="ignore"):
         return 0 - np.log(value)
 

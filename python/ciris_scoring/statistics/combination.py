@@ -91,7 +91,7 @@ def bounds_of(whole: Loss) -> Bounds:
 
 
 def floored(factor: Loss, floor: float) -> Loss:
-    """Return the losses of a factor, (n,), whose value and bounds are at least ``floor`` (``integrity_floor``)."""
+    """Return the losses of a factor, (n,), after raising its value and bounds to at least ``floor``."""
     if floor <= 0:
         return factor
     bounds = bounds_of(factor)

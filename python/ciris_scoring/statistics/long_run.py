@@ -341,7 +341,7 @@ def effect_of_steps(squares: Floats, pairs: Floats | Integers, prior: Floats, va
 
 
 def _calibration(sums: PeriodSums, present: Present, periods_per_day: int) -> _Part:
-    """Return the loss by ECE, which is the expected sum of absolute gaps. Gaps are assumed to be normal."""
+    """Return the loss by ECE, the expected sum of absolute gaps, for normally distributed gaps."""
     per_period = np.concatenate(
         [sums.judged_by_bin, sums.successes_by_bin, confidence_in_units(sums)], axis=-1
     )
@@ -459,8 +459,8 @@ def variance_of_log_hours(
 ) -> tuple[Floats, Floats]:
     """Return the variance of the logarithms of the hours of episodes, and its degrees of freedom (certainty.md §4b).
 
-    The variance is the agent's own, shrunk towards the fleet's with the weight of ``FLEET_WEIGHT`` degrees of freedom.
-    All arrays are broadcast to the shape of the results.
+    The variance of the agent is shrunk towards the variance of the fleet with the weight of ``FLEET_WEIGHT`` degrees of
+    freedom. All arrays are broadcast to the shape of the results.
 
     :param n: number of episodes.
     :param log_hours: sum of the logarithms of the episodes' hours.

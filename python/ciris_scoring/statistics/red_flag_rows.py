@@ -59,7 +59,7 @@ def red_flags(dbt: Any, connection: Any, inputs: Mapping[str, str]) -> str:
     for first, last in _blocks(session, relations, dbt.rewritten_range):
         _judge(session, relations, first, last)
         _add_new_identities(session)
-    # The expression of the key is that of the macro surrogate_key.
+    # The key has the same expression as in the macro surrogate_key.
     return """
         select
             md5(concat_ws('|', coalesce(field, '-'), agent_id_hash, extract(epoch from as_of), window_days, red_flag))

@@ -46,7 +46,7 @@ class ServedLinks:
         )
 
     def alerts(self, window_days: int, **more: str | int | date) -> str:
-        """Return the link to the alerts, with more parameters of the query."""
+        """Return the link to the alerts, with additional query parameters."""
         return f"alerts?{self._query(window_days=window_days, **more)}"
 
     def parameters(self, window_days: int) -> str:
