@@ -149,7 +149,7 @@ def changed(
 # --- lists -----------------------------------------------------------------------------------------------------------
 
 
-def test_the_fleet_is_filtered_sorted_and_cut_to_fields(client, marts):
+def test_fleet_is_filtered_sorted_and_limited_to_the_requested_fields(client, marts):
     rows = marts.execute(
         "select * from fct_capacity_scores where as_of = %s and window_days = 7 order by capacity_score desc",
         [AS_OF],

@@ -134,7 +134,7 @@ def test_permissions_are_a_seed_of_the_root_project(consumer):
         consumer.database.execute(f"drop schema if exists {SCHEMA} cascade")
 
 
-def test_models_of_the_root_project_build_when_those_of_the_package_are_refused(consumer):
+def test_models_of_the_root_project_build_when_the_package_is_refused(consumer):
     """A build of the package is refused: the as-of is older than the published as-of, and the sources are missing."""
     theirs = ("--select", "package:consumer")
     built = consumer.dbt(

@@ -11,8 +11,8 @@ from ciris_scoring.statistics.resilience import drift
 
 ROWS = 400
 SEED = 11
-# Shares of intervals that contain the true score. The limits are five standard errors (of 400 rows) below the shares
-# measured with 1,600 rows. The standard error of a share of 90 % is 1.5 % with 400 rows.
+# Smallest permitted shares of intervals that contain the true score: five standard errors (of 400 rows) below the
+# shares measured with 1,600 rows. The standard error of a share of 90 % is 1.5 % with 400 rows.
 LEAST_COVERAGE = 0.90
 LEAST_FACTOR_COVERAGE = 0.85
 EVERY_THIRD_CELL = cells()[::3]

@@ -129,7 +129,7 @@ KEYS = """
         ('accord', '-', null), ('plain', '-', '2026-02-15')
 """
 ENDS_OF_KEYS = {"accord": None, "ending": "2026-03-01", "plain": "2026-02-15", "revoked": "2026-02-01"}
-"""Day on which each key of KEYS ends: the earliest expiry or revocation in either registry."""
+"""Day from which each key of KEYS is invalid: its earliest expiry or revocation in either registry."""
 
 
 def test_malformed_events_are_counted_and_do_not_stop_a_run(database: Database) -> None:

@@ -36,7 +36,7 @@ AS_OFS = (START + timedelta(days=10), START + timedelta(days=13))
 SALT = {"ciris_scoring_parameters": {"replay_sample_salt": "a\\'b\\n", "replay_sample_per_period": 3}}
 SCHEMAS = [f"{SCHEMA}{suffix}" for suffix in ("", "_staging", "_intermediate")]
 OF_PLACES = ("int_scoring_run", "int_source_periods")
-"""Relations that depend on the storage positions of source rows. So do all columns named row_version."""
+"""Relations that depend on the storage positions of source rows. Columns named row_version depend on them, too."""
 # Turkish has a dotted and a dotless i. The locale ignores punctuation, as locales of Linux do, and sorts digits as
 # numbers.
 LOCALE = "tr-TR-u-ka-shifted-kn"

@@ -21,8 +21,8 @@ MOVED = [
 """Traces before and after the revocation of their key. Between the runs, the revocation is moved to a later time."""
 ONE_A_DAY = Case("late", [*traces(ago(44) + NOON, 44, every=DAY), *MOVED])
 LATE = Case("late", [row for days in (36, 20, 5, 4) for row in traces(ago(days) + NOON * 1.5)])
-"""Traces that arrive after the first run. The restatement window begins 4 days before T, and late traces are counted in
-the 30 days before this window. So two of the four traces are counted.
+"""Traces that arrive after the first run. At the second run (as-of T), the restatement window begins 4 days before T.
+Late traces are counted in the 30 days before this window, so two of the four traces are counted.
 """
 REVOKED = ago(10) + NOON * 1.5
 AS_OFS = [T - DAY, T]

@@ -65,7 +65,7 @@ def write_keys(folder: Path, *agents: Agent, name: str = "keys.json") -> Path:
 
 
 def traces(database: Database) -> list[dict[str, Any]]:
-    """Return all loaded traces by column."""
+    """Return all loaded traces as dictionaries by column."""
     with database.connect() as connection:
         columns = ", ".join(f'"{name}"' for name in TRACE_COLUMNS)
         query = f'select {columns} from cirislens.covenant_traces order by "timestamp", trace_id'
@@ -251,7 +251,7 @@ def test_altered_traces_are_loaded_as_unverified(project, database, tmp_path):
     assert summary.n_problems == sum(not is_verified for is_verified, _ in expected.values())
 
 
-def test_unsigned_field_that_contradicts_signed_ones_is_unconfirmed(shared, tmp_path):
+def test_unsigned_field_that_contradicts_signed_fields_is_unconfirmed(shared, tmp_path):
     agents = [Agent(one, seed) for seed, one in enumerate(GENERATIONS) if not one.signs_ids]
     for number, agent in enumerate(agents):
         altered = [agent.trace() for _ in range(6)]

@@ -8,7 +8,7 @@ from ciris_scoring.lab.embedded import SCHEMA
 from test_bad_input import parsed
 
 
-def test_columns_types_and_comments_are_those_of_the_contract(marts, scored_sample):
+def test_columns_types_and_comments_equal_the_contract(marts, scored_sample):
     """The contract is models/marts/_marts__models.yml. Each relation and column must have a comment."""
     rows = marts.execute(
         """

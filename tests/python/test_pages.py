@@ -275,7 +275,7 @@ def test_report_is_written_into_a_device_a_pipe_or_an_open_file(tmp_path, monkey
         report.check_place(tmp_path / "disk")
 
 
-def test_links_identify_an_agent_whose_hash_is_the_name_of_another(marts):
+def test_links_identify_an_agent_whose_hash_is_the_name_of_another_agent(marts):
     """Fable takes the hash of Link as its name. The links to Link must still lead to Link."""
     marts.execute("update dim_agents set agent_name = %s where agent_name = 'Fable'", [LINK])
     several = instead(pages.agent_page, marts, MARTS, LINK)

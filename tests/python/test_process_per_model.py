@@ -29,7 +29,7 @@ STEPS = (
 NO_UNIT_TESTS = ("--exclude-resource-type", "unit_test")
 
 
-def test_processes_that_share_a_run_publish_what_one_build_publishes(
+def test_run_of_several_processes_publishes_the_same_rows_as_one_build(
     small_fleet: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A model is refused until the run has an as-of. The publication is refused until all tests have passed."""

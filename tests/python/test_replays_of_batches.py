@@ -33,7 +33,7 @@ def copied(trace: Json) -> Json:
 
 
 def renamed(trace: Json, thought_id: str) -> Json:
-    """Return a copy of a trace with another thought id. Its signature is valid if ids are not signed."""
+    """Return a copy of a trace with another thought id. The signature stays valid if the agent does not sign ids."""
     copy = copied(trace)
     copy["trace_id"] = copy["trace_id"].replace(copy["thought_id"], thought_id)
     copy["thought_id"] = thought_id
@@ -62,7 +62,7 @@ def copies(agent: Agent, trace: Json) -> list[Json]:
     """Return copies of a trace with other ids. Their signatures are valid if the agent does not sign ids."""
     later = copied(trace)
     later["trace_id"] = later["trace_id"][:-1] + "1"  # one second later
-    emptied = renamed(trace, "th_emptied")  # differs only in unsigned fields
+    emptied = renamed(trace, "th_emptied")  # differs from the trace only in unsigned fields
     if agent.generation is not OLD:
         emptied["components"][0]["data"]["nothing"] = None
     detailed = renamed(at_level(agent, trace, "detailed"), "th_detailed")

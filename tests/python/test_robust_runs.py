@@ -125,7 +125,7 @@ def test_run_continues_on_a_server_that_crashed_and_was_a_standby(tmp_path):
             os.kill(int((data / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
             assert command.wait() == 1
             error, hint = command.said.splitlines()[-2:]
-        # A model that begins after the crash says that the lock is lost, not the connection.
+        # A model that begins after the crash reports that the lock is lost, instead of the connection.
         assert re.search("Error: dbt stopped.*(connection|terminat|has lost its lock on schema ciris)", error)
         expected = "The server was stopped, or the connection to it was cut. Run again when it is back."
         assert hint == f"Hint: {expected}"

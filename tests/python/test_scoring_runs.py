@@ -242,7 +242,7 @@ def test_new_and_newly_critical_alerts_are_passed_to_the_on_alert_command(
             assert newest(marts)["exit_code"] == 0
 
 
-def test_only_news_and_failures_are_sent(small_fleet, monkeypatch, nothing_to_build):
+def test_notifications_are_sent_only_for_changes_and_failures(small_fleet, monkeypatch, nothing_to_build):
     with receiver() as (address, received):
         addresses = f"http://{address}/hook jsons://no-such-host.invalid json://{address}/x"
         monkeypatch.setenv("CIRIS_NOTIFY", addresses)

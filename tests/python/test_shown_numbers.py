@@ -83,7 +83,7 @@ def expanded(query: str, threshold: float | None = None, window_days: int = 7) -
 
 # --- expected values -------------------------------------------------------------------------------------------------
 
-# Queries of values that readers compute from the marts. The names of the queries are used like names of marts.
+# Queries of values that readers compute from the marts. In `Shown`, the name of a query replaces the mart.
 COMPUTED = {
     "scores": """
         select scores.*, categories.label as steady_label, compared_as_of, score_before, change, not_comparable_because,
@@ -273,7 +273,7 @@ NOT_OF_MARTS = {
     "permission", "permissions", "events", "traces", "non_exempt_actions", "lowered_by", "failure_mode",
     "missing_traces", "last_traced_at", "words",
 }  # fmt: skip
-"""Members of JSON objects that are not compared, because no mart has such a column."""
+"""Members of JSON objects that are not compared, because no mart has a column for them."""
 NOT_OF_MART = {
     ("fct_score_attribution", "n_traces"), ("fct_capacity_alerts", "since"), ("fct_record_signs", "since"),
 }  # fmt: skip

@@ -67,7 +67,7 @@ DEFAULTS = {name.removeprefix("ciris_"): value for name, value in VARIABLES.item
 @pytest.mark.parametrize(
     "value", [1e-9, 1e300, -0.0, 5, True, None, "1e-09", "true", "2026-06-15", "😀 ü\u2028", [], {}]
 )
-def test_dbt_reads_variables_as_they_were_given(value):
+def test_dbt_reads_variables_with_unchanged_type_and_value(value):
     read = yaml.safe_load(vars_text({"ciris_x": {"y": value}}))["ciris_x"]["y"]
     assert (type(read), read) == (type(value), value)
 

@@ -36,7 +36,7 @@ DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 TRACES_FROM = datetime(2020, 1, 1, tzinfo=UTC)
 MEMORY_DAYS = 133
-"""Days of traces from which the steady score and changes for the worse are computed."""
+"""Number of days whose traces are used for the steady score and for changes for the worse."""
 
 DEFAULTS: dict[str, Any] = {
     # scoring.md §3
