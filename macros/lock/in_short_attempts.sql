@@ -1,8 +1,8 @@
 {#- SQL that executes statements which lock a relation, in short attempts. While such a statement waits for its lock,
     every new reader waits behind it. So each attempt waits for half a second, and readers have a second before the next
-    attempt. After ciris_lock_wait_seconds the last attempt fails. The error names the session that has locked the
-    relation, or another relation of its schema: a reader of a view also locks the tables of the view. unless: condition
-    under which nothing is done. -#}
+    attempt. After ciris_lock_wait_seconds the last attempt fails. The error names a session with a lock on the
+    relation. If there is none, it names a session with a lock on another relation of the same schema, because a reader
+    of a view also locks the tables of the view. unless: SQL condition under which the statements are not executed. -#}
 {% macro in_short_attempts(relation, statements, unless=none) %}
   do $attempts$
   declare

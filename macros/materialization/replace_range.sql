@@ -114,9 +114,9 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
   ({% for column in columns %}{{ relation }}.{{ adapter.quote(column) }}{{ ', ' if not loop.last }}{% endfor %})
 {%- endmacro %}
 
-{#- SQL that creates and fills the table of this model. On a cluster the table is distributed while it is empty, so that
-    rows go from worker to worker. A table without a primary key gets replica identity full, which PostgreSQL requires
-    to delete its rows under logical replication. -#}
+{#- SQL that creates and fills the table of this model. On a cluster the empty table is distributed first, so that the
+    workers write their rows without the coordinator. A table without a primary key gets replica identity full, because
+    otherwise PostgreSQL refuses to delete its rows while they are replicated logically. -#}
 {% macro make_table(table, select) %}
   {%- set is_local = distribution_of(model) == 'local' -%}
   {%- set columns = [] -%}

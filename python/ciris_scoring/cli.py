@@ -257,7 +257,7 @@ def run(
 @json_flag
 @database_options
 def check(for_machines: bool, place: Place) -> None:
-    """Check whether the database is fit for a run.
+    """Check whether the database is ready for a run.
 
     The answer has the rights, the server and its encoding; each source column with its type and the type as which it is
     read; numbers of rows with their first and last time; the scoring parameters; the number of traces that a run would

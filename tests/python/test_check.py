@@ -34,7 +34,7 @@ def test_check_of_valid_database_describes_the_run(scored_sample: Database) -> N
     assert found["run"]["published_until"].startswith("2026-06-15") and found["run"]["traces"] == 0
     assert found["run"]["seconds"] > 0
     text = succeeded(command(scored_sample, "check", *as_of)).stdout
-    assert text.startswith("Fit. A run would find no trace after 2026-06-15")
+    assert text.startswith("Ready. A run would find no trace after 2026-06-15")
     assert "newest trace" not in text and found["run"]["newest_trace_days"] < 1
 
 

@@ -197,4 +197,4 @@ def test_hostile_names_and_long_messages_fit_the_text(scored_sample, marts):
     told = succeeded(command(scored_sample, "explain", HOSTILE)).stdout
     assert_fits(told)
     assert told.count("\N{REPLACEMENT CHARACTER}") >= 2
-    assert "  unreported of entropy_level: Of 162 traces 40 lack it." in told
+    assert "  unreported (entropy_level): Of 162 traces 40 lack it." in told

@@ -19,7 +19,7 @@ EVIDENCE = (f"{SCHEMA}.fct_trace_checks", f"{SCHEMA}.fct_deferral_verdicts")
 def expected(small_fleet: Database) -> dict[str, str]:
     """Fingerprints of the marts after two successful runs. The second run is undone afterwards."""
     database = small_fleet
-    # Missing values give the last day red flags.
+    # Remove a field from all traces of the last day, so that this day raises red flags.
     database.execute(
         f"update cirislens.covenant_traces set action_was_overridden = null where \"timestamp\" >= '{BEFORE}'"
     )

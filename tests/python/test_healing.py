@@ -216,7 +216,7 @@ class Healing(RuleBasedStateMachine):
 
     @rule(place=PLACES)
     def late(self, place: int) -> None:
-        """A latecomer arrives, unless a backfill is unfinished, which would score it only in the remaining steps."""
+        """A late row arrives, but not during an unfinished backfill: only its remaining steps would score the row."""
         if self.is_backfill_unfinished:
             return
         self.receive(self.one_row("public.waiting", f"is_latecomer and {self.at} < '{self.now}'", place))

@@ -30,8 +30,8 @@ LAST = FIRST + timedelta(days=DAYS)
 PERIODS = {"hour": timedelta(hours=1), **({"day": timedelta(days=1)} if ALL_HOURS else {})}
 
 
-def ages(period: timedelta) -> list[datetime]:
-    """Return as-ofs: the first and the last ones, some near the days without traces of an agent, and random ones."""
+def compared_as_ofs(period: timedelta) -> list[datetime]:
+    """Return the as-ofs to compare: the first one, the last two, some near the ends of ``SILENT``, and random ones."""
     rng = random.Random(1)
     between = [
         FIRST + timedelta(days=begin) + rng.randrange(1, timedelta(days=end - begin) // period) * period
@@ -59,4 +59,6 @@ def test_three_years_equal_reference(system_postgres: Server, tmp_path: Path, pe
         load_rows(connection, fleet | {"covenant_traces": filter(arrives, traces)})
         for as_of in (LAST - 3 * length, LAST):
             score(database.profiles_dir, as_of, variables)
-        assert differences_from_reference(connection, LAST, period=period, as_ofs=ages(length)) == []
+        assert (
+            differences_from_reference(connection, LAST, period=period, as_ofs=compared_as_ofs(length)) == []
+        )

@@ -11,7 +11,7 @@ from ciris_scoring.lab.embedded import Server
 from conftest import Database
 from test_bad_input import parsed
 
-# Tables without a primary key: a trace has a row for each run that found it, and the agent can be null.
+# Table without a primary key: it has a row for each run that found a trace incomplete, and the agent can be null.
 WITHOUT_KEY = {"stg_cirislens__incomplete_event_traces"}
 REPLACED_WHOLE = {
     # Tables that depend only on code, seeds and variables.

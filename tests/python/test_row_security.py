@@ -41,14 +41,14 @@ CASES = {
         SECURED + "alter table {table} force row level security;" + OWNED,
         ("the policy only_some", "alter table {table} no force row level security"),
     ),
-    "view of the owner": (VIEW.replace("{with}", ""), ()),
+    "view of the owner of the table": (VIEW.replace("{with}", ""), ()),
     "view of another role": (
         VIEW.replace("{with}", "with (security_barrier)")
         + "alter view {table} owner to {mallory};"
         + MAY_READ,
         ("the policy only_some of table cirislens.{kept} decides which rows role {mallory} sees", "{table}"),
     ),
-    "view of a view of the invoker": (
+    "ordinary view of a security_invoker view": (
         VIEW.replace("{with}", "with (security_invoker)")
         + "alter view {table} rename to {kept}_between;"
         + "create view {table} as select * from cirislens.{kept}_between;",

@@ -215,8 +215,8 @@ def _check_encoding(connection: psycopg.Connection, project: Project) -> None:
     if encoding != "UTF8":
         raise DatabaseError(
             f"{where(project)} has the encoding {encoding}, but it must be UTF8, because names may be in any script.",
-            "Copy it with pg_dump and psql into one made by: create database NAME template template0 "
-            "encoding 'UTF8'; and name that in the profile.",
+            "Create a database with: create database NAME template template0 encoding 'UTF8'; Copy this database into "
+            "it with pg_dump and psql, and set dbname in the profile to NAME.",
         )
 
 

@@ -29,7 +29,8 @@ class _Places(dict[str, Place]):
     def __missing__(self, name: str) -> Place:
         raise ProfileError(
             f"The dbt project has no model {name} of {PACKAGE}: it is disabled, or the package is of another version.",
-            f"Enable it: models, {PACKAGE}, +enabled: true in dbt_project.yml.",
+            f"Set +enabled: true under models: {PACKAGE}: in dbt_project.yml, or install the package in the version of "
+            "the project.",
         )
 
 

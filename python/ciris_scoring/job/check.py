@@ -1,4 +1,4 @@
-"""Check whether a database is fit for a run, and what a run would do, without writing to it."""
+"""Check whether a database is ready for a run, and what a run would do, without writing to it."""
 
 import json
 from collections.abc import Mapping
@@ -184,12 +184,12 @@ def page(fitness: Fitness) -> str:
     """Return facts as text."""
     lines = []
     for fault in fitness.faults:
-        lines.append(f"Not fit: {printable(fault['message'] or '')}")
+        lines.append(f"Not ready: {printable(fault['message'] or '')}")
         if fault["hint"]:
             lines.append(f"  {fault['hint']}")
     if fitness.run is not None:
         silent_days = fitness.parameters["silent_days"]
-        lines.append(f"Fit. {_of_run(fitness.run, silent_days)} Nothing was written.")
+        lines.append(f"Ready. {_of_run(fitness.run, silent_days)} Nothing was written.")
     lines += [*fitness.remarks, "", fitness.place]
     if fitness.role is not None:
         lines[-1] += f", role {fitness.role!r}, PostgreSQL {fitness.server_version}, {fitness.encoding}"

@@ -47,10 +47,10 @@ order by 1, 2
 
 
 def digest_to_skip_by(connection: psycopg.Connection, build: DbtBuild, record: RunRecord) -> str | None:
-    """Return the digest of the last run if static nodes can be skipped, else None.
+    """Return the known digest if static nodes can be skipped, else None.
 
-    They can be skipped if the last run published and its digest still describes the database. In a backfill, the record
-    of the run has the digest of the previous step.
+    They can be skipped if the digest still describes the database. The known digest is that of the previous step in a
+    backfill, and otherwise that of the last run, if it published.
     """
     known = record.state_digest or _digest_of_last_run(connection, build.relations, record)
     return known if known is not None and known == state_digest(connection, build) else None

@@ -1,7 +1,7 @@
-"""Acknowledgements: somebody has seen an alert or a red flag, which counts as seen until a day. They do not change a
-score or a verdict.
+"""An acknowledgement says that somebody has seen an alert or a red flag of an agent, and until which day it counts as
+seen. It does not change a score or a verdict.
 
-They are kept in a table in the schema of the marts, which runs do not change. The table is also the log: each
+Acknowledgements are rows of a table in the schema of the marts. Runs do not change this table. It is also the log: each
 acknowledgement and each withdrawal is a row, and the newest row of an agent and a kind is in force.
 """
 

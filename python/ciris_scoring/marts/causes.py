@@ -12,7 +12,7 @@ from ciris_scoring.marts.evidence import episodes
 from ciris_scoring.marts.marts import Marts
 
 LARGE = 0.05
-"""Points from which a loss component is called large. The value is a choice."""
+"""Points that a loss component must cost to be called large. The value is a judgement, not derived from data."""
 MANY_NAMED = 1000
 """Maximum number of agents whose single events are looked up, which takes time. They are the agents with the largest
 losses."""

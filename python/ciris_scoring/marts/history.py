@@ -160,8 +160,8 @@ def as_ofs(marts: Marts, agent_id_hash: str) -> dict[int, list[datetime]]:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Event of an agent. Consecutive traces with an untrusted key, or with a broken chain, form one event if each is at
-    most 24 hours after the previous one."""
+    """Entry of an agent's history (not an event of the lens). Consecutive traces with a key that is not registered, or
+    with a broken chain, form one entry if each is at most 24 hours after the previous one."""
 
     agent_id_hash: str
     kind: str
@@ -169,7 +169,7 @@ class Event:
     first_at: datetime
     last_at: datetime
     n: int
-    """Number of traces of the event; 1 for parameters_changed."""
+    """Number of traces of the entry; 1 for parameters_changed."""
     detail: list[str] | None
     """Old and new name, or old and new parameter set; null for other kinds of events."""
 

@@ -86,7 +86,7 @@ def _is_seed(marts: Marts, place: Place) -> bool:
 
 
 def _checked(rows: Sequence[Sequence[str | None]], published: Sequence[int]) -> list[Permission]:
-    """Return the permissions that rows of the seed describe. `published` has the lengths of windows in days."""
+    """Check the rows of the seed, and return their permissions. `published`: published windows in days."""
     found: dict[str, Permission] = {}
     if len(rows) > MOST_PERMISSIONS:
         raise DatabaseError(f"permissions.csv has {len(rows)} rows, more than {MOST_PERMISSIONS}.", REMEDY)

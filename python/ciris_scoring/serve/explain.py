@@ -601,7 +601,7 @@ def _trace_lines(explanation: Mapping[str, Any]) -> list[str]:
 def _red_flag_lines(red_flags: Sequence[Row]) -> list[str]:
     lines = ["Red flags of selective reporting (reasons to look)"]
     for row in red_flags:
-        of = f" of {row['field']}" if row["field"] else ""
+        of = f" ({row['field']})" if row["field"] else ""
         lines.append(f"  {row['red_flag']}{of}: {row['message']}")
     return lines if red_flags else [*lines, "  None."]
 

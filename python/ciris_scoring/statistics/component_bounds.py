@@ -1,8 +1,9 @@
 """Confidence bounds of single components in closed form, at any level (certainty.md §3).
 
-Lower values of these components are better: rate of bad events, ECE, drift, hours to recovery. So the lower bound is
-the side of a better score and uses ``z_better``; the upper bound is the side of a worse score and uses ``z_worse``. The
-bounds contain the centre. :mod:`intervals` widens them to contain the published value.
+Lower values of these components are better: rate of bad events, ECE, drift, hours to recovery. So the lower bound
+belongs to a better score and uses ``z_better``; the upper bound belongs to a worse score and uses ``z_worse``. The
+estimate from which the bounds are computed lies between them. :mod:`intervals` widens the bounds to contain the
+published value.
 
 The constants were set by simulation, so that 95 % intervals contain the truth as often as docs/measuring.md
 ("Intervals") says. ``make bench BENCH='coverage --part intervals'`` repeats the simulation.

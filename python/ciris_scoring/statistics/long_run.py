@@ -367,12 +367,12 @@ def _calibration(sums: PeriodSums, present: Present, periods_per_day: int) -> _P
 def _positions(
     agent: Integers, period: Integers, present: Present, days: tuple[int, ...], periods_per_day: int
 ) -> NDArray[np.intp]:
-    """Return the position of the agent's first event at or after each time, (n, days), for each pair in ``present``.
+    """For each pair of agent and as-of in ``present``, and each time, find the agent's first event from that time on.
 
     :param agent: (m,) agents of the events, which are ordered by agent and period.
     :param period: (m,) periods of the events.
     :param days: times in days before the as-of.
-    :returns: positions in ``agent``; without such an event, the position after the agent's earlier events.
+    :returns: (n, times) positions in ``agent``; without such an event, the position after the agent's last event.
     """
     ends = present.as_of[:, None] - np.array(days) * periods_per_day
     low = min(int(period.min(initial=0)), int(ends.min(initial=0)))

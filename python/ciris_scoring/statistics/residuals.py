@@ -109,11 +109,11 @@ class DayTotals(NamedTuple):
     """The period at which the totals begin."""
 
     def between(self, agent: Integers, start: Integers, end: Integers) -> DaySums:
-        """Return sums over the days in [start, end), which must be a whole number of days apart.
+        """Return sums over the days from ``start`` to ``end``, which are a whole number of days apart.
 
         :param agent: (n,) indices of agents.
-        :param start: (n,) period ends; a negative period end lies before all data.
-        :param end: (n,) period ends.
+        :param start: (n,) numbers of periods before the days; a number below ``first`` counts as ``first``.
+        :param end: (n,) numbers of periods before the end of the days, likewise.
         """
         until, before = (self.totals[agent, np.maximum(at - self.first, 0)] for at in (end, start))
         sums = (until - before).astype(np.float64)

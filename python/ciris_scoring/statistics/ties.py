@@ -11,7 +11,7 @@ import numpy as np
 from ciris_scoring.statistics.inputs import Integers, Rows, Window
 
 CLOSE = 60
-"""Thousandths by which close plausibilities differ at most (certainty.md §5, "constant_value")."""
+"""Maximum difference of close plausibilities, in thousandths (certainty.md §5, "constant_value")."""
 
 ABSENT = 1001
 """Digit for a missing plausibility, alignment or coherence. Other digits are 0 to 1000 (thousandths). The macros, which

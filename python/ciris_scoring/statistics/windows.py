@@ -67,9 +67,8 @@ class Deferrals(NamedTuple):
 
 
 class FragileEpisodes(NamedTuple):
-    """m fragile episodes; (m,) each. The episodes of an agent are in the order of its traces.
-
-    Periods are indices into the arrays of :class:`PeriodSums`, and may be negative.
+    """Fragile episodes: one value per episode in each array, (m,). Episodes of an agent are in the order of its traces.
+    Periods are indices into the arrays of :class:`PeriodSums`; before the first period they are negative.
     """
 
     agent: Integers
@@ -262,8 +261,8 @@ def deferral_columns(
     ``DAYS_TO_JUDGE`` is unresolved if nobody had judged it by T. A deferral of the baseline is unresolved if nobody had
     judged it by the start of the window (certainty.md §5).
 
-    :param steady: number of periods over which the columns of steady days count.
-    :param shape: numbers of agents and of as-ofs.
+    :param steady: number of periods that the columns of the steady score look back, at least ``length``.
+    :param shape: number of agents, and number of as-ofs.
     :returns: arrays of that shape by column; values are in ``VALUE_UNITS``.
     """
     agent, created, judged, value, is_escalated = deferrals
@@ -308,8 +307,8 @@ def episode_columns(
     n_recoveries − n_modes + n_modes_open.
 
     :param length: number of periods of the window.
-    :param steady: number of periods over which the columns of steady days count.
-    :param shape: numbers of agents and of as-ofs.
+    :param steady: number of periods that the columns of the steady score look back, at least ``length``.
+    :param shape: number of agents, and number of as-ofs.
     :returns: arrays of that shape by column; durations are in microseconds.
     """
     while_open = episodes.agent, episodes.detected + 1, episodes.recovered + 1, shape

@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 FINE = 200
-"""Number of vertical coordinates of a line in a large chart. The template scales them to the height of the chart."""
+"""Vertical resolution of a line in a large chart. The template scales it to the height of the chart."""
 MEDIUM = 50
-"""Number of vertical coordinates of the interval and of the line of the window's score, which need less precision."""
+"""Vertical resolution of the interval, and of the line of the window's score. They need less precision."""
 COARSE = 25
-"""Number of vertical coordinates of a small chart."""
+"""Vertical resolution of a small chart."""
 
 Vertex = tuple[int, int]
 
@@ -77,8 +77,8 @@ def percent(share: float) -> str:
 def line(frame: Frame, points: Iterable[tuple[datetime, float | None]], height: int) -> str:
     """Return the SVG path of a line.
 
-    :param points: as-of and value in [0, 1], in ascending order. A null interrupts the line.
-    :param height: number of vertical coordinates. The value 1 has the coordinate 0.
+    :param points: as-of and value in [0, 1], in order of as-of. The value None interrupts the line.
+    :param height: height in SVG units. The value 1 has y = 0 (top), the value 0 has y = ``height``.
     """
     runs = _runs(frame, ((moment, None if value is None else (value,)) for moment, value in points))
     return "".join(_path([(x, _y(value, height)) for x, (value,) in run]) for run in runs)
