@@ -60,9 +60,14 @@ class Case:
     wanders: bool = False
 
 
+def horizon_days(window: Window) -> int:
+    """Return the number of days before an as-of that the score of a window depends on."""
+    return window.window_days + max(window.baseline_days, window.coherence_days)
+
+
 def simulated(case: Case, agents: int, rng: np.random.Generator) -> tuple[Behaviour, Facts, DayEffects]:
     """Simulate the agents of a case over the lookback horizon of one as-of."""
-    days = case.window.horizon_days
+    days = horizon_days(case.window)
     behaviour = plausible(agents, days, case.window.window_days, rng)
     facts = _facts(case, agents, days, rng)
     facts = facts._replace(**{name: np.full(agents, value) for name, value in case.facts.items()})

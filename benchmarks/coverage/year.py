@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from benchmarks.coverage.alarms import watched
 from benchmarks.coverage.behaviour import RATES, Behaviour, DayEffects, only_traces
-from benchmarks.coverage.cases import CORROBORATED, MOST_ICC, WINDOWS, plausible
+from benchmarks.coverage.cases import CORROBORATED, MOST_ICC, WINDOWS, horizon_days, plausible
 from benchmarks.coverage.events import MODES, EventRates, draw_events, durations, within
 from benchmarks.coverage.truth import PARAMETERS, truth
 from ciris_scoring.statistics.episodes import excess
@@ -115,7 +115,7 @@ def long_run(lives: Lives, window: Window, rng: np.random.Generator) -> Floats:
     shape = lives.rates.episodes.shape
     rates = EventRates(*(values.ravel() for values in lives.rates))
     n = len(rates.episodes)
-    days = window.horizon_days
+    days = horizon_days(window)
     ones = np.ones((n, days), dtype=np.int64)
     facts = only_traces(ones, ones)
     flat = Behaviour(*(values.reshape(n, *values.shape[2:]) for values in lives.behaviour))

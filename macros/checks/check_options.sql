@@ -1,7 +1,7 @@
 {#- Refuses options of dbt, on the command line or in the environment, with which models would read fewer rows or other
     tables. Also refuses a dbt build that skips a blocking test which it could run: it builds at least one table that
-    the test reads, and builds or reads the other tables of the test. Other commands may skip tests: dbt run does not execute tests, and dbt retry does not
-    select nodes. -#}
+    the test reads, and builds or reads the other tables of the test. Other commands may skip tests: dbt run does not
+    execute tests, and dbt retry does not select nodes. -#}
 {% macro check_options() %}
   {%- set options = {
       'empty': "every model would be built without rows",

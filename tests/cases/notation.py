@@ -107,7 +107,7 @@ class Row:
     ``issues`` (count by data-quality issue), ``lost.COMPONENT`` and ``loss.COMPONENT`` (attribution),
     ``moved.COMPONENT`` (points since the previous window), ``failed`` (comparisons of replays that failed),
     ``deferrals_judged`` (deferrals whose outcome is known).
-    ``values`` is None if there is no row.
+    ``values`` is None if the row does not exist.
     """
 
     values: Mapping[str, Any] | None

@@ -2,24 +2,17 @@
 {#- Counts of repaired and skipped traces (scoring.md §8). A trace whose agent is missing, blank or oversized is counted
     once, with that issue, whatever else is wrong with it. An outcome that came too late is not a duplicate;
     int_late_arrivals counts it. Grain: agent (null if the row has none), period and issue. -#}
+{%- set is_duplicate = 'false' if is_trace_one_row() else 'is_duplicate' %}
 with traces as (
 
     select
         agent_id_hash,
         period_start,
-        {% if is_trace_one_row() %}
-        repairs as issues
-        {% else %}
-        case when is_duplicate then array_append(repairs, 'duplicate_trace') else repairs end as issues
-        {% endif %}
+        case when {{ is_duplicate }} then array_append(repairs, 'duplicate_trace') else repairs end as issues
     from {{ ref('int_trace_checks') }}
     where
         {{ in_checked_range('traced_at') }}
-        {% if is_trace_one_row() %}
-        and repairs is not null
-        {% else %}
-        and (is_duplicate or repairs is not null)
-        {% endif %}
+        and ({{ is_duplicate }} or repairs is not null)
 
     union all
 

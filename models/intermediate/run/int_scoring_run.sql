@@ -90,15 +90,14 @@ select
         else lookback.lookback_from
     end as rechecked_from,
     lookback.lookback_from,
-    {% if is_full_refresh() %}
-    moment.as_of as latest_as_of,
-    {% else %}
-    greatest(moment.as_of, moment.published_until) as latest_as_of,
-    {% endif %}
     {% else %}
     '{{ backfill["cutoff"] }}'::timestamptz as cutoff,
     '{{ backfill["rechecked_from"] }}'::timestamptz as rechecked_from,
     coalesce(moment.published_until - {{ lookback_periods() }} * {{ period_length() }}, '-infinity') as lookback_from,
+    {% endif %}
+    {% if is_full_refresh() and backfill is none %}
+    moment.as_of as latest_as_of,
+    {% else %}
     greatest(moment.as_of, moment.published_until) as latest_as_of,
     {% endif %}
     {% for bound in ['first', 'last', 'until'] %}

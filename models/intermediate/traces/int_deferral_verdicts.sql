@@ -70,19 +70,6 @@ used_names as (
 
 ),
 
-by_hash as (
-
-    select
-        deferrals.deferral_number,
-        agents.agent_id_hash
-    from deferrals
-    inner join agents
-        on
-            deferrals.agent_id = agents.agent_id_hash
-            and deferrals.created_at > agents.first_traced_at
-
-),
-
 -- Lengths of the agents' hashes, 8 characters or more. An agent's hash may be the beginning of the SHA-256 of a
 -- deferral's agent_id. There are few lengths, so the SHA-256 is cut to each length and joined by equality.
 hash_lengths as (
@@ -154,6 +141,9 @@ select
     end as deferral_value
 from deferrals
 left join outcomes on deferrals.status = outcomes.status
-left join by_hash on deferrals.deferral_number = by_hash.deferral_number
+left join agents as by_hash
+    on
+        deferrals.agent_id = by_hash.agent_id_hash
+        and deferrals.created_at > by_hash.first_traced_at
 left join by_sha256 on deferrals.deferral_number = by_sha256.deferral_number
 left join by_name on deferrals.deferral_number = by_name.deferral_number

@@ -73,8 +73,8 @@ class Pieces(NamedTuple):
 def take_apart(document: bytes | mmap.mmap, longest_around: int = 2**63) -> Pieces | None:
     """Find the events of a batch by its brackets, without parsing the batch.
 
-    The events include a last event that is cut off, and text between events that is not an event. Return None if there
-    is no list of events, or if the text around the list has more than ``longest_around`` bytes.
+    The events include a last event that is cut off, and text between events that is not an event. Return None if
+    the document does not have a list of events, or if the text around the list has more than ``longest_around`` bytes.
     """
     bounds = _events_array(document)
     if bounds is None or bounds[0] + len(document) - bounds[1] > longest_around:

@@ -172,7 +172,7 @@ def connection_options(credentials: Any) -> dict[str, Any]:
 
 
 def fault_of_pooler(credentials: Any) -> str | None:
-    """Return why plain dbt cannot use the pooler of a database; None if it can, or if there is no pooler.
+    """Return why plain dbt cannot use the pooler of a database; None if it can, or without a pooler.
 
     :raises psycopg.OperationalError: the server is down or refuses the login.
     """

@@ -15,11 +15,11 @@ from ciris_scoring.statistics import (
     changes,
     inputs,
     long_run,
+    one_pass,
     reading,
     red_flags,
     resilience,
     ties,
-    windows,
     writing,
 )
 
@@ -50,7 +50,7 @@ CONSTANTS: Mapping[str, Any] = {
     "normal_quantile": NormalDist().inv_cdf,
     "normal_to_95": NORMAL_TO_95,
     "trace_days": long_run.TRACE_WINDOWS[-1],
-    "gap_days": windows.GAP_DAYS,
+    "gap_days": one_pass.GAP_DAYS,
     # Alerts and red flags
     "alerts": ALERTS,
     "change_days": changes.RECENT_DAYS,

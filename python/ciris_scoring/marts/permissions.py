@@ -168,7 +168,7 @@ def meant(
 
 
 def state(marts: Marts) -> str:
-    """Return a text that changes with the seed; empty if there is no seed."""
+    """Return a text that changes with the seed; empty if the seed does not exist."""
     try:
         found = permissions(marts)
     except DatabaseError as error:

@@ -60,6 +60,6 @@ def unfinished(marts: Marts) -> RunRecord | None:
 
 
 def last_run(marts: Marts) -> RunRecord | None:
-    """Read the newest run that was meant to publish scores and was not refused. Return None if there is no such run, or
-    if the role has no right to read the run log."""
+    """Read the newest run that was meant to publish scores and was not refused. Return None if it does not exist, or if
+    the role may not read the run log."""
     return next((run for run in run_records(marts, 100) or [] if run.outcome in OUTCOMES), None)

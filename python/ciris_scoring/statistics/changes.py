@@ -14,7 +14,14 @@ from typing import NamedTuple
 import numpy as np
 
 from ciris_scoring.statistics.inputs import Booleans, Floats, Integers, Parameters, PeriodSums
-from ciris_scoring.statistics.long_run import LEAST_VARIANCE, Present, Sides, effect_of_steps, nested
+from ciris_scoring.statistics.long_run import (
+    LEAST_VARIANCE,
+    Present,
+    Sides,
+    effect_of_steps,
+    nested,
+    squared_steps,
+)
 from ciris_scoring.statistics.residuals import EVENT_UNITS, RATES, rate_counts, ratio
 from ciris_scoring.statistics.windows import CONFIDENCE_UNITS, confidence_in_units
 
@@ -126,11 +133,9 @@ def _weekly_effects(bad: Floats, trials: Floats, effect: Floats) -> Floats:
     :param effect: (n, 8) design effects of :class:`Present`.
     """
     y, n = bad * np.append(EVENT_UNITS, 1.0), trials
-    rate = ratio(y, n)
-    squares = ratio(n[:, 1:] * n[:, :-1], n[:, 1:] + n[:, :-1]) * np.diff(rate, axis=1) ** 2
-    pairs = ((n[:, 1:] > 0) & (n[:, :-1] > 0)).sum(axis=1)
+    squares, both = squared_steps(ratio(y, n), n)
     share = ratio(y.sum(axis=1), n.sum(axis=1))
-    return effect_of_steps(squares.sum(axis=1), pairs, effect, share * (1 - share))
+    return effect_of_steps(squares.sum(axis=1), both.sum(axis=1), effect, share * (1 - share))
 
 
 def _of_rates(bad: Sides, trials: Sides, effect: Floats, weights: Floats) -> tuple[Floats, Floats]:

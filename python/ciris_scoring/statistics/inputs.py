@@ -93,11 +93,6 @@ class Window(NamedTuple):
     baseline_days: int
     coherence_days: int
 
-    @property
-    def horizon_days(self) -> int:
-        """Lookback horizon in days: a row depends on this many days before its as-of."""
-        return self.window_days + max(self.baseline_days, self.coherence_days)
-
 
 class Parameters(NamedTuple):
     """The published parameters that the statistics use, with the names of ``int_scoring_parameters``.

@@ -142,8 +142,8 @@ class Intervals(NamedTuple):
     """(n, 11) design effects, in the order of ``COMPONENTS``; null for ``mttr_hours``, ``q_deferral`` and unmeasured
     components. The design effect of drift is the mean over the metrics."""
     interval_driver: NDArray[np.int64]
-    """(n,) index in ``COMPONENTS`` of the component that widens the interval most; −1 if no component widens it, or if
-    there is no score."""
+    """(n,) index in ``COMPONENTS`` of the component that widens the interval most; −1 without a score, or if components
+    do not widen it."""
     sigma: Floats
     """(n,) coherence state σ at the as-of (scoring.md §7). S averages σ/σ_max."""
     sigma_max: Floats

@@ -9,7 +9,7 @@ Sums are int64, so a result does not depend on where the arrays begin or on the 
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
@@ -305,10 +305,7 @@ def design_effects(
     days_y = day_sums(np.concatenate([y, successes], axis=-1), periods_per_day)
     days_n = day_sums(np.concatenate([n, judged], axis=-1), periods_per_day)
     rate = ratio(days_y, days_n * unit)
-    n_now, n_before = days_n[:, periods_per_day:], days_n[:, :-periods_per_day]
-    both = (n_now > 0) & (n_before > 0)
-    step = rate[:, periods_per_day:] - rate[:, :-periods_per_day]
-    squares = ratio(n_now * n_before, n_now + n_before) * step**2
+    squares, both = squared_steps(rate, days_n, periods_per_day)
     variation = np.zeros((2, *days_n.shape), dtype=np.int64)
     variation[0, :, periods_per_day:] = np.rint(squares * VARIATION_UNITS)
     variation[1, :, periods_per_day:] = both
@@ -325,13 +322,26 @@ def design_effects(
     return np.maximum(own, LEAST_EFFECT[: len(RATES) + 1])
 
 
+def squared_steps(rate: Floats, n: NDArray[Any], apart: int = 1) -> tuple[Floats, Booleans]:
+    """Return squared differences of neighbouring days or weeks, weighted by n n′/(n + n′), and whether n and n′ are
+    above 0 (certainty.md §4b, "Design effect").
+
+    :param rate: (n, times, q) rates of days or weeks; 0 without trials.
+    :param n: (n, times, q) their numbers of trials.
+    :param apart: distance of neighbours on the axis of times.
+    """
+    now, before = n[:, apart:], n[:, :-apart]
+    squares = ratio(now * before, now + before) * (rate[:, apart:] - rate[:, :-apart]) ** 2
+    return squares, (now > 0) & (before > 0)
+
+
 def effect_of_steps(squares: Floats, pairs: Floats | Integers, prior: Floats, variance: Floats) -> Floats:
     """Return design effects from the differences of neighbouring days or weeks (certainty.md §4b, "Design effect").
 
     All arrays and the result have one shape.
 
-    :param squares: sums of the squared differences, each weighted by n n′/(n + n′) for neighbours with n and n′ trials.
-    :param pairs: numbers of pairs of neighbours.
+    :param squares: sums of the squares of :func:`squared_steps`.
+    :param pairs: numbers of pairs of neighbours with trials.
     :param prior: design effects with the weight of ``FLEET_WEIGHT`` degrees of freedom. They are the result if
         ``variance`` is 0.
     :param variance: variances of an outcome.

@@ -38,7 +38,6 @@ from ciris_scoring.statistics.session import Numbers, Session
 from ciris_scoring.statistics.setting import Setting, read_setting
 from ciris_scoring.statistics.ties import Scored, count_ties
 from ciris_scoring.statistics.windows import (
-    GAP_DAYS,
     Columns,
     Events,
     between,
@@ -185,6 +184,11 @@ def _columns_of_pairs(
             pair,
         ),
     }
+
+
+GAP_DAYS = 90
+"""Days before the window with which the window's gaps in the audit numbers are compared (certainty.md §4,
+"broken_chain")."""
 
 
 def _chain_gap_z(chunk: Batch, columns: Columns, window_days: Integers, periods_per_day: int) -> Floats:

@@ -208,7 +208,7 @@ def _passes(
 ) -> Booleans:
     """Return whether counts pass all thresholds of a rule.
 
-    A threshold does not pass if its value is NaN, for example because there is no baseline.
+    A threshold does not pass if its value is NaN, for example because the agent does not have a baseline.
     """
     share = _ratio(found, of)
     passed: Booleans = found >= rule.found

@@ -46,10 +46,6 @@ ARRAYS = ("n_checked", "n_unreported", "n_contradicted")
 BASELINE_COUNTS = ("n_traces", "n_trivial", "n_renumbered", "n_shared_key", "n_new_keys", *ARRAYS)
 """Counters that are also summed over the baseline, because red flags compare them."""
 
-GAP_DAYS = 90
-"""Days before the window with which the window's gaps in the audit numbers are compared (certainty.md §4,
-"broken_chain")."""
-
 
 class Deferrals(NamedTuple):
     """m deferrals; (m,) each. Periods are indices into the arrays of :class:`PeriodSums`, and may be negative."""
