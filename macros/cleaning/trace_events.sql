@@ -13,6 +13,7 @@
       {%- do fields.update({column.name: {
           'type': column.data_type, 'places': places, 'event_column': meta.get('event_column'),
           'decimals': meta.get('decimals'), 'zero_needs': (meta.get('zero_needs') or '').split('.'),
+          'any_attempt': meta.get('any_attempt', false),
       }}) -%}
     {%- endfor -%}
   {%- endfor -%}

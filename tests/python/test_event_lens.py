@@ -4,8 +4,11 @@ and malformed events are counted and do not stop a run.
 
 from __future__ import annotations
 
+import gzip
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +25,12 @@ from conftest import DATA, REPOSITORY, Database
 from event_lens import AS_EVENTS, insert_events, write_as_events
 from pipeline import create_loose_sources, score
 from real_engine import needs_engine
+from signed_batches import NEW, OLD, TWO_FIELDS, Agent, batch
 from test_bad_input import dbt
 
 PUT_TOGETHER = f"{SCHEMA}_staging.stg_cirislens__event_traces"
 REAL = DATA / "batches"
+Json = dict[str, Any]
 NEWEST = "2026-06-15T00:00:00Z"
 
 
@@ -54,15 +59,84 @@ def structure(connection: psycopg.Connection) -> tuple[set, set]:
     return set(columns), set(indexes)
 
 
+def in_old_places(data: dict[str, dict[str, Any]]) -> None:
+    """Move values to where agents before 1.9.3 stored them (IDMA), before 1.9.1 (levels) and before February 2026
+    (name)."""
+    data["DMA_RESULTS"]["idma"] = data.pop("IDMA_RESULT")
+    conscience = data["CONSCIENCE_RESULT"]
+    conscience["epistemic_data"] = {
+        name: conscience.pop(name) for name in ("entropy_level", "coherence_level")
+    }
+    name = data["SNAPSHOT_AND_CONTEXT"].get("agent_name")
+    identity = {"agent_id": name} if name else {"agent_id": "x", "agent_name": "Probe"}
+    data["SNAPSHOT_AND_CONTEXT"] |= {"agent_name": "", "system_snapshot": {"agent_identity": identity}}
+
+
+def not_measured(data: dict[str, dict[str, Any]]) -> None:
+    """Record an entropy of 0 that was not measured, in the old place."""
+    in_old_places(data)
+    data["CONSCIENCE_RESULT"]["epistemic_data"]["entropy_level"] = 0.0
+    del data["CONSCIENCE_RESULT"]["entropy_score"]
+
+
+def with_attempts(trace: Json, *attempts: tuple[str, int, int | None, Json]) -> None:
+    """Replace the last two components by these: type, seconds after the first component, attempt_index and changes."""
+    last = {part["event_type"]: part for part in trace["components"][-2:]}
+    start = datetime.fromisoformat(trace["started_at"])
+    trace["components"][-2:] = [
+        {
+            **last[kind],
+            "timestamp": (start + timedelta(seconds=second)).isoformat(),
+            "data": last[kind]["data"] | ({} if index is None else {"attempt_index": index}) | changes,
+        }
+        for kind, second, index, changes in attempts
+    ]
+
+
+OVERRIDDEN, FAILED = {"action_was_overridden": True, "coherence_level": 0.2}, {"execution_success": False}
+ATTEMPTS = [
+    [("CONSCIENCE_RESULT", 4, 0, OVERRIDDEN), ("CONSCIENCE_RESULT", 5, 1, {}), ("ACTION_RESULT", 6, 0, {})],
+    [("CONSCIENCE_RESULT", 5, 1, {}), ("ACTION_RESULT", 6, 1, {}), ("ACTION_RESULT", 5, 0, FAILED)],
+    [("CONSCIENCE_RESULT", 5, 1, {}), ("ACTION_RESULT", 6, 10, {}), ("ACTION_RESULT", 5, 9, FAILED)],
+    [("CONSCIENCE_RESULT", 5, 0, {}), ("ACTION_RESULT", 6, None, {}), ("ACTION_RESULT", 5, None, FAILED)],
+    [("CONSCIENCE_RESULT", 5, 0, {}), ("ACTION_RESULT", 6, 2, {}), ("ACTION_RESULT", 6, 2, FAILED)],
+]
+"""Attempts of which the right one succeeds: it has the greatest index, then the latest time, then is the first."""
+
+
+def made_batch(old_agents: Sequence[Agent], new_agent: Agent) -> Json:
+    """Return a batch of traces with values in old places and of traces with several attempts at a step."""
+    sent = []
+    for agent in old_agents:
+        for change in (in_old_places, not_measured):
+            trace = agent.trace()
+            data = {part["event_type"]: part["data"] for part in trace["components"]}
+            change(data)
+            trace["components"] = [part for part in trace["components"] if part["event_type"] in data]
+            sent.append(agent.sign(trace))
+    for attempts in ATTEMPTS:
+        trace = new_agent.trace()
+        with_attempts(trace, *attempts)
+        sent.append(new_agent.sign(trace))
+    return batch(sent)
+
+
 @needs_engine
-def test_real_batches_that_the_engine_stores_give_the_rows_that_the_loader_stores(
+def test_batches_that_the_engine_stores_give_the_rows_that_the_loader_stores(
     database: Database, tmp_path: Path
 ) -> None:
-    """The engine's tables must also have all columns and indexes of the simulation's tables."""
-    keys: dict[str, str] = {}
-    for path in REAL.glob("*/public_keys.json"):
+    """The batches are real ones, and one with values in old places and several attempts. The engine's tables must also
+    have all columns and indexes of the simulation's tables."""
+    agents = old, stripping, new = Agent(OLD), Agent(TWO_FIELDS), Agent(NEW)
+    made, keys = tmp_path / "made.jsonl.gz", {}
+    made.write_bytes(gzip.compress(json.dumps(made_batch([old, stripping], new)).encode()))
+    of_made = tmp_path / "public_keys.json"
+    of_made.write_text(json.dumps({key: text for agent in agents for key, text in agent.keys.items()}))
+    key_files = [*sorted(REAL.glob("*/public_keys.json")), of_made]
+    for path in key_files:
         keys |= json.loads(path.read_text())
-    load(load_project(REPOSITORY, database.profiles_dir), [REAL], sorted(REAL.glob("*/public_keys.json")))
+    summary = load(load_project(REPOSITORY, database.profiles_dir), [REAL, made], key_files)
+    assert summary.is_clean, summary.problems
     with database.connect() as connection:
         loaded = columns_of(connection, "cirislens.covenant_traces")
         connection.execute("drop schema cirislens cascade")
@@ -70,18 +144,30 @@ def test_real_batches_that_the_engine_stores_give_the_rows_that_the_loader_store
         index_events(connection)
         our_columns, our_indexes = structure(connection)
         connection.execute("drop schema cirislens cascade")
-    refused = real_engine.store(database, tmp_path, sorted(REAL.glob("*/batches.jsonl.gz")), keys)
+    refused = real_engine.store(database, tmp_path, [*sorted(REAL.glob("*/batches.jsonl.gz")), made], keys)
     assert len(refused) == 1 and "wbd_deferral" in refused[0]
     outcome = dbt(database, "run", "--select", "+int_source_periods", variables={"ciris_as_of": NEWEST})
     assert outcome.succeeded, outcome.said
     with database.connect() as connection:
         put_together = columns_of(connection, PUT_TOGETHER)
         columns, indexes = structure(connection)
-    assert len(loaded) == 318 and loaded.keys() == put_together.keys()
+    assert len(loaded) == 318 + 4 + len(ATTEMPTS) and loaded.keys() == put_together.keys()
+    several = sorted(key for key in loaded if key[0] == new.hash)[
+        1:-1
+    ]  # the engine keeps one of two equal attempts
     for key, row in loaded.items():
         # The loader removes HandlerActionType. from actions. In events, stg_cirislens__covenant_traces removes it.
         action = put_together[key]["selected_action"].removeprefix("HandlerActionType.")
-        assert put_together[key] | {"selected_action": action} == row | {"event_issues": None}
+        issues = ["several_action_results"] if key in several else None
+        assert put_together[key] | {"selected_action": action} == row | {"event_issues": issues}
+    *of_old, twice = ([loaded[key] for key in sorted(loaded) if key[0] == agent.hash] for agent in agents)
+    for measured, zero in of_old:
+        assert (measured["idma_k_eff"], measured["idma_fragility_flag"]) == (Decimal("2.5"), False)
+        levels = (measured["idma_phase"], measured["entropy_level"], measured["coherence_level"])
+        assert levels == ("healthy", Decimal("0.1"), Decimal("0.9"))
+        assert measured["agent_name"] == "Probe" and zero["entropy_level"] is None
+    assert [row["action_was_overridden"] for row in twice] == [True, False, False, False, False]
+    assert {(row["action_success"], row["coherence_level"]) for row in twice} == {(True, Decimal("0.9"))}
     assert our_columns <= columns and our_indexes <= indexes and len(our_indexes) == 3
 
 

@@ -188,6 +188,90 @@ def test_counts_of_a_load_cover_every_trace(database, tmp_path):
         assert f"1 file, 1 batch: {said}" in output
 
 
+def other_adapter(
+    agent: Agent, trace: Json, name: str | None, *, level: str = "generic", **fields: Any
+) -> Json:
+    """Return a trace as another adapter of the agent sends it: with other settings, another name or level.
+
+    :param fields: changed fields of ACTION_RESULT.
+    """
+    other = json.loads(json.dumps(trace)) | {"trace_level": level}
+    other["deployment_profile"] |= {"agent_role": "other", "deployment_region": "EU"}
+    other["components"][1]["data"] = ({"agent_name": name} if name else {}) | {"note": f"as {name}"}
+    other["components"][-1]["data"] |= fields
+    return agent.sign(other)
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_adapters_of_one_agent_send_a_trace_again(project, database, tmp_path, at_once):
+    """Each pair has the names that two adapters send, and the name that is loaded."""
+    agent = Agent()
+    pairs = [("Kim", "Kim", "Kim"), ("Kim", None, "Kim"), (None, "Kim", "Kim"), (None, None, None)]
+    firsts, seconds, expected = [], [], []
+    for first, second, name in pairs:
+        trace = agent.trace()
+        firsts.append(other_adapter(agent, trace, first))
+        seconds.append(other_adapter(agent, trace, second))
+        seconds[-1]["deployment_profile"]["agent_role"] = "third"
+        agent.sign(seconds[-1])
+        expected.append((name, True))
+    of_levels = agent.trace()
+    firsts.append(other_adapter(agent, of_levels, None))
+    seconds.append(other_adapter(agent, of_levels, "Kim", level="detailed"))
+    expected.append(("Kim", True))
+    documents = [[*firsts, *seconds]] if at_once else [firsts, seconds]
+    paths = [write(tmp_path, f"{n}.json", batch(sent)) for n, sent in enumerate(documents)]
+    summaries = [load(project, [path], [write_keys(tmp_path, agent)]) for path in paths]
+    assert [problem for summary in summaries for problem in summary.problems] == []
+    assert sum(summary.new for summary in summaries) == sum(summary.sent_again for summary in summaries) == 5
+    assert [(row["agent_name"], row["signature_verified"]) for row in traces(database)] == expected
+    loaded = {row["signature"] for row in traces(database)}
+    with database.connect() as connection:
+        query = f"""
+            select count(*) from cirislens.{VERIFICATION_TABLE} as verification
+            join cirislens.covenant_traces as traces using (trace_id, "timestamp")
+            where verification.is_loaded
+        """
+        assert connection.execute(query).fetchone() == (5,)
+    assert loaded <= {trace["signature"] for trace in [*firsts, *seconds]}
+    assert command(database, "audit", *paths, "--keys", tmp_path / "keys.json").exit_code == 0
+
+
+def test_another_value_or_name_of_an_adapter_conflicts(project, database, tmp_path):
+    agent = Agent()
+    trace = agent.trace()
+    sent = [
+        other_adapter(agent, trace, "Kim"),
+        other_adapter(agent, trace, "Kim", execution_success=False),
+        other_adapter(agent, trace, "Ann"),
+        other_adapter(agent, trace, None, cost_cents=1),
+    ]
+    summary = load(project, [write(tmp_path, "a.json", batch(sent))], [write_keys(tmp_path, agent)])
+    assert reasons(summary) == ["conflicting_trace"] * 3
+    assert [(row["agent_name"], row["action_success"]) for row in traces(database)] == [("Kim", True)]
+
+
+def test_events_that_are_not_complete_traces_are_counted(database, tmp_path):
+    """Agents before 2.9.6 sent a signed trace with one component whenever they started or stopped."""
+    agent = Agent(TWO_FIELDS)
+    document = batch(agent.trace() for _ in range(4))
+    kinds = ("connectivity_startup", "connectivity_shutdown", None)
+    for event, kind in zip(document["events"][1:], kinds, strict=True):
+        trace = event["trace"]
+        part = trace["components"][0] | {"component_type": "connectivity", "event_type": "startup"}
+        trace |= {"components": [part], "completed_at": trace["started_at"]}
+        agent.sign(trace)
+        event["event_type"] = kind
+    path = write(tmp_path, "a.json", document)
+    result = command(database, "load", path, "--keys", write_keys(tmp_path, agent))
+    assert "2 traces: 1 new, 1 rejected." in result.output
+    assert (
+        "Other events: 1 connectivity_shutdown, 1 connectivity_startup; 0 deferrals loaded." in result.output
+    )
+    assert "event 4: wrong_type: the event has no event_type" in result.output
+    assert len(traces(database)) == 1
+
+
 def test_concurrent_loads_store_each_trace_once(project, database, tmp_path):
     agent = Agent()
     for number in range(40):

@@ -1,5 +1,5 @@
 {#- Traces of today's lens, assembled from their events in the columns and types of covenant_traces. For each event type
-    the last event by attempt_index, then time, is used. A trace without an outcome counts too, because otherwise
+    the last event by attempt_index, then time, is used; but an override in any event counts. A trace without an outcome counts too, because otherwise
     decisions that failed before their outcome would be missing. A trace is verified if all its events are verified.
     Scores are rounded as the columns of covenant_traces round them, so that a change of lens does not move a score into
     another bin. Each step is a subquery that selects the volatile clock_timestamp(). PostgreSQL does not merge such a
@@ -69,7 +69,7 @@ from (
         {% if not field.places %}
         {{ column }} as {{ name }}
         {%- else %}
-        {% if column %}coalesce({{ column }}, {% endif -%}
+        {% if column %}coalesce({{ "nullif(" ~ column ~ ", '')" if field.type == 'text' else column }}, {% endif -%}
         case when jsonb_typeof({{ name }}_sent) = '{{ json_types[field.type] }}' then
         {%- if field.type == 'jsonb' %} {{ name }}_sent
         {%- elif field.type == 'text' %} {{ name }}_sent #>> '{}'
@@ -99,8 +99,11 @@ from (
             {% endfor %}
             {% for name in sent %}
             coalesce(
+                {% if fields[name].any_attempt %}
+                case when {{ name }}_in_any_attempt then jsonb 'true' end,
+                {% endif %}
                 {% for place in fields[name].places %}
-                nullif({{ place[0] | lower }}_payload #> '{ {{- place[1:] | join(",") -}} }', 'null')
+                nullif(nullif({{ place[0] | lower }}_payload #> '{ {{- place[1:] | join(",") -}} }', 'null'), '""')
                 {%- if not loop.last %},{% endif %}
                 {% endfor %}
             ) as {{ name }}_sent
@@ -123,6 +126,9 @@ from (
                 parts.n_events,
                 parts.n_outcomes,
                 parts.is_shared,
+                {% for name in sent if fields[name].any_attempt %}
+                parts.{{ name }}_in_any_attempt,
+                {% endfor %}
                 {% for type in trace_event_types() %}
                 parts.{{ type | lower }}_payload{% if not loop.last %},{% endif %}
                 {% endfor %}
@@ -157,6 +163,13 @@ from (
                             and part.event_type = '{{ type }}'
                         )
                     )[1] as {{ type | lower }}_payload,
+                    {% endfor %}
+                    {% for name in sent if fields[name].any_attempt %}
+                    {% set place = fields[name].places[0] -%}
+                    bool_or(part.payload #> '{ {{- place[1:] | join(",") -}} }' = 'true') filter (
+                        where part.agent_id_hash is not distinct from head.agent_id_hash
+                        and part.event_type = '{{ place[0] }}'
+                    ) as {{ name }}_in_any_attempt,
                     {% endfor %}
                     bool_and(part.signature_verified)
                     filter (where part.agent_id_hash is not distinct from head.agent_id_hash) as signature_verified,

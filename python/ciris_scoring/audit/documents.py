@@ -155,7 +155,7 @@ def _read_events(batch: Batch, head: dict[str, Any], events: Iterable[Any], veri
 def _read_event(batch: Batch, where: str, event: Any, verifier: Verifier) -> None:
     schema = NOT_UNDERSTOOD
     kind = event.get("event_type") if isinstance(event, dict) else None
-    if kind != TRACE_EVENT and isinstance(kind, str) and "trace" not in event:
+    if kind != TRACE_EVENT and isinstance(kind, str):
         _read_other_event(batch, where, kind, event)
         return
     batch.received += 1
@@ -164,6 +164,8 @@ def _read_event(batch: Batch, where: str, event: Any, verifier: Verifier) -> Non
             raise event
         if not isinstance(event, dict):
             raise Rejected(WRONG_TYPE, "the event is not an object")
+        if kind != TRACE_EVENT:
+            raise Rejected(WRONG_TYPE, "the event has no event_type, or its event_type is not text")
         trace = checked(event.get("trace"))
         where = f"{where}, trace {str(trace.get('trace_id'))[:128]}"
         schema = schema_of(trace)

@@ -51,6 +51,27 @@ _VERIFICATION = SourceTable(
     indexes=(("signature_key_id", "rule"), ("batch_id", "rule"), ("decision_sha256",)),
 )
 """Contents of traces, loaded or not; docs/auditing.md describes the columns."""
+_SENT_AGAIN = """
+    traces.signature_verified and incoming.rule is not null and (
+        (
+            (traces.agent_name is null or incoming.agent_name is null or traces.agent_name = incoming.agent_name)
+            and {are_alike}
+        )
+        or exists (
+            select from {verification} as loaded
+            where
+                loaded.trace_id = incoming.trace_id and loaded."timestamp" = incoming."timestamp"
+                and loaded.agent_id_hash = incoming.agent_id_hash
+                and loaded.is_loaded and loaded.rule is not null
+                and (
+                    loaded.trace_level is distinct from incoming.trace_level
+                    or loaded.signed_sha256 = incoming.signed_sha256
+                )
+        )
+    )
+"""
+"""Condition of an incoming content that is verified, and does not contradict the loaded one: no column of the trace
+differs but the signature, or a name is beside none; or the trace level differs; or the same bytes are signed."""
 _TABLES = {
     **SOURCE_TABLES,
     "covenant_traces": replace(SOURCE_TABLES["covenant_traces"], key=LOADED_KEY),
@@ -95,6 +116,15 @@ class Written(NamedTuple):
     """Traces that are loaded as not verified, because the key belongs to another agent."""
 
 
+def _are_equal(*ignored: str) -> sql.Composable:
+    """Return the condition that an incoming content and the loaded trace of its key have equal columns."""
+    return sql.SQL(" and ").join(
+        sql.SQL("traces.{0} is not distinct from incoming.{0}").format(sql.Identifier(name))
+        for name in TRACE_COLUMNS
+        if name not in (*LOADED_KEY, "signature_verified", *ignored)
+    )
+
+
 class Store:
     """Writes batches and keys into the source tables of a project."""
 
@@ -105,10 +135,14 @@ class Store:
             **{name: project.source_table(name) for name in SOURCE_TABLES},
             "verification": project.source_table(VERIFICATION_TABLE),
             "columns": column_list(TRACE_COLUMNS),
+            "named": column_list(TRACE_COLUMNS, "named"),
             "verified": column_list(_VERIFICATION.column_names[:-1]),
             "key": column_list(LOADED_KEY),
             "replayed": sql.Literal(REPLAYED_SIGNATURE),
         }
+        self._names["are_alike"] = _are_equal("signature", "agent_name")
+        self._names["are_same"] = _are_equal()
+        self._names["sent_again"] = sql.SQL(_SENT_AGAIN).format(**self._names)
         self.keys: dict[str, bytes] = {}
         """The registered public keys by id. Several ids may have the same key."""
         self._agents_of_keys: dict[bytes, str] = {}
@@ -424,12 +458,8 @@ class Store:
 
     def _conflicts(self) -> list[Found]:
         """Correct ``is_loaded`` of the incoming contents, and return the traces of which another content is loaded."""
-        is_same = sql.SQL(" and ").join(
-            sql.SQL("traces.{0} is not distinct from incoming.{0}").format(sql.Identifier(name))
-            for name in TRACE_COLUMNS
-            if name not in (*LOADED_KEY, "signature_verified")
-        )
-        query = """
+        self._execute(
+            """
             with compared as (
                 select distinct on (incoming.trace_id, incoming."timestamp", incoming.content_sha256)
                     incoming.trace_id,
@@ -438,7 +468,7 @@ class Store:
                     incoming.rule,
                     incoming.reason is distinct from {replayed}
                     and coalesce(traces.signature_verified, false) = incoming.signature_verified
-                    and {is_same} as is_loaded
+                    and {are_same} as is_loaded
                 from incoming
                 inner join {covenant_traces} as traces using ({key})
             )
@@ -452,8 +482,9 @@ class Store:
                 and verification.is_loaded <> compared.is_loaded
                 -- If a content was verified earlier and its key is gone now, its mark is not changed.
                 and (verification.rule is null or compared.rule is not null)
-        """
-        self._connection.execute(sql.SQL(query).format(**self._names, is_same=is_same))
+            """
+        )
+        self._load_names()
         conflicts = self._execute(
             """
             select
@@ -465,22 +496,47 @@ class Store:
                 not verification.is_loaded
                 and incoming.reason is distinct from {replayed}
                 and not exists (
-                    -- Not a conflict: another trace level of the same decision, or the same signed bytes.
-                    select from {verification} as loaded
+                    select from {covenant_traces} as traces
                     where
-                        loaded.trace_id = incoming.trace_id and loaded."timestamp" = incoming."timestamp"
-                        and loaded.agent_id_hash = incoming.agent_id_hash
-                        and loaded.is_loaded and loaded.rule is not null and incoming.rule is not null
-                        and (
-                            loaded.trace_level is distinct from incoming.trace_level
-                            or loaded.signed_sha256 = incoming.signed_sha256
-                        )
+                        traces.trace_id = incoming.trace_id and traces."timestamp" = incoming."timestamp"
+                        and traces.agent_id_hash = incoming.agent_id_hash
+                        and {sent_again}
                 )
             order by incoming.ordinal
             """,
             [CONFLICT],
         )
         return [Found(*row) for row in conflicts]
+
+    def _load_names(self) -> None:
+        """Replace each loaded trace without a name by the first content that was sent again and has a name."""
+        self._execute(
+            """
+            with named as (
+                select distinct on ({key}) incoming.*
+                from incoming
+                inner join {covenant_traces} as traces using ({key})
+                where traces.agent_name is null and incoming.agent_name is not null and {sent_again}
+                order by {key}, incoming.ordinal
+            ),
+
+            replaced as (
+                update {covenant_traces} as traces
+                set ({columns}) = row({named})
+                from named
+                where
+                    traces.trace_id = named.trace_id and traces."timestamp" = named."timestamp"
+                    and traces.agent_id_hash = named.agent_id_hash
+            )
+
+            update {verification} as verification
+            set is_loaded = verification.content_sha256 = named.content_sha256
+            from named
+            where
+                verification.trace_id = named.trace_id and verification."timestamp" = named."timestamp"
+                and verification.agent_id_hash = named.agent_id_hash
+            """
+        )
 
     def _write_batches(self, batches: Sequence[Batch], found: Mapping[tuple[uuid.UUID, str], int]) -> None:
         """Write the counts of batches. Update them for batches that are read again because a key was registered."""

@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -32,9 +32,11 @@ class Field(NamedTuple):
     """Paths of a column in a trace. A path begins with `trace` or with the event type of a JSON component."""
 
     places: tuple[tuple[str, ...], ...]
-    """Paths in the order in which they are tried. The first one that exists is used."""
+    """Paths in the order in which they are tried. The first one with a value is used."""
     zero_needs: tuple[str, ...] | None
     """Path that must exist for the value 0 to be a measurement. Without it, 0 is loaded as null."""
+    any_attempt: bool
+    """Whether true in any JSON component of the event type counts, not only in the last one."""
 
 
 @cache
@@ -49,6 +51,7 @@ def trace_fields() -> Mapping[str, Field]:
         fields[column["name"]] = Field(
             tuple(tuple(place.split(".")) for place in meta.get("places", ())),
             tuple(needed.split(".")) if needed else None,
+            meta.get("any_attempt", False),
         )
     return fields
 
@@ -78,11 +81,17 @@ def checked(trace: Any) -> dict[str, Any]:
 def row(trace: Mapping[str, Any], verdict: Verdict) -> Row:
     """Convert a trace to a row, or raise Rejected. If the trace is verified, the values come from its signed JSON
     components."""
-    found = {str(part.get("event_type")): part.get("data") for part in verdict.components} | {"trace": trace}
-    fields = trace_fields()
+    attempts = _attempts(verdict.components)
+    found = {kind: of_kind[-1] for kind, of_kind in attempts.items()} | {"trace": trace}
     values: list[Any] = []
-    for column in TRACE_COLUMNS:
-        value = _value(found, column, fields[column]) if fields[column].places else verdict.rule is not None
+    for column, field in ((column, trace_fields()[column]) for column in TRACE_COLUMNS):
+        value: Any = verdict.rule is not None
+        if field.places:
+            kind = field.places[0][0]
+            is_any = field.any_attempt and any(
+                _at({kind: data}, field.places[0]) is True for data in attempts.get(kind, ())
+            )
+            value = is_any or _value(found, column, field)
         values.append(None if value is None else _CONVERTERS[column](value))
     schema, level = trace.get("trace_schema_version"), trace.get("trace_level")
     values += [
@@ -101,8 +110,29 @@ def row(trace: Mapping[str, Any], verdict: Verdict) -> Row:
     return Row(tuple(values), trace["agent_id_hash"], trace["signature_key_id"] if verdict.rule else None)
 
 
+def _attempts(components: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Return the data of the JSON components by event type, the last attempt last.
+
+    Attempts are ordered as today's lens orders events: by attempt_index and time. Of two attempts with the same index
+    and time, the lens keeps the first.
+    """
+
+    def order(part: Mapping[str, Any]) -> tuple[int, str]:
+        index, moment = _at(part, ("data", "attempt_index")), part.get("timestamp")
+        try:
+            moment = times.read(moment, "timestamp")
+        except Rejected:
+            moment = ""
+        return index if type(index) is int else 0, moment
+
+    attempts: dict[str, list[Any]] = {}
+    for part in sorted(reversed(components), key=order):
+        attempts.setdefault(str(part.get("event_type")), []).append(part.get("data"))
+    return attempts
+
+
 def _value(found: Mapping[str, Any], column: str, field: Field) -> Any:
-    value = next((value for place in field.places if (value := _at(found, place)) is not None), None)
+    value = next((value for place in field.places if (value := _at(found, place)) not in (None, "")), None)
     if value is None and column in REQUIRED:
         raise Rejected(reasons.MISSING_FIELD, f"no {field.places[0][-1]}")
     if column == "selected_action" and isinstance(value, str):
