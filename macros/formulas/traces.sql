@@ -50,6 +50,27 @@
   coalesce({{ entropy_level }} > {{ scoring_parameter('unsafe_entropy_threshold') }} and not {{ action_success }}, false)
 {%- endmacro %}
 
+{#- scoring.md §3: whether an action was overridden although no check or guardrail judged against it, because a check of
+    the conscience did not run. The JSON component is read only if the action was overridden, because reading it is
+    slow. -#}
+{% macro is_override_without_judgement() -%}
+  case
+    when action_was_overridden then coalesce(
+      conscience_result @> '{"action_was_overridden": true}'
+      and (
+        conscience_result @> '{"ethical_faculties_skipped": true}'
+        or conscience_result ->> 'conscience_override_reason' like '%DID NOT RUN%'
+      )
+      and not conscience_result @> any(array[
+        '{"entropy_passed": false}', '{"coherence_passed": false}', '{"optimization_veto_passed": false}',
+        '{"epistemic_humility_passed": false}', '{"thought_depth_triggered": true}', '{"updated_status_detected": true}'
+      ]::jsonb []),
+      false
+    )
+    else false
+  end
+{%- endmacro %}
+
 {#- scoring.md §7: whether other agents agree with an agent in an hour. The difference is rounded to 12 decimals, so
     that a difference of exactly the tolerance is within it. -#}
 {% macro is_corroborated(own_mean, mean_of_others) -%}

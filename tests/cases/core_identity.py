@@ -4,6 +4,9 @@ from math import exp
 
 from cases.notation import Case, Row, ago, traces
 
+SKIPPED = {"action_was_overridden": True, "ethical_faculties_skipped": True}
+NOT_RUN = {"action_was_overridden": True, "conscience_override_reason": "Coherence DID NOT RUN: TIMEOUT"}
+
 CASES = [
     Case(
         "3 C is exp(-5 D_identity) exp(-10 K_contradiction)",
@@ -20,5 +23,36 @@ CASES = [
             *traces(ago(7), 4, agent_name="Bea"),
         ],
         [Row({"d_identity": 1 / 4, "c_score": exp(-5 / 4)}), Row({"d_identity": 1 / 5}, window=30)],
+    ),
+    Case(
+        "3 an override without a judgement counts, and is marked unless a check or guardrail judged",
+        [
+            *traces(ago(2), 2, action_was_overridden=True, conscience_result=[SKIPPED, NOT_RUN]),
+            *traces(
+                ago(1),
+                10,
+                agent="judged",
+                action_was_overridden=[True] * 9 + [False],
+                conscience_result=[
+                    *(
+                        SKIPPED | {key: False}
+                        for key in ("optimization_veto_passed", "epistemic_humility_passed")
+                    ),
+                    *(NOT_RUN | {key: False} for key in ("entropy_passed", "coherence_passed")),
+                    *(
+                        SKIPPED | {key: True}
+                        for key in ("thought_depth_triggered", "updated_status_detected")
+                    ),
+                    SKIPPED | {"action_was_overridden": False},
+                    {"action_was_overridden": True, "conscience_override_reason": ["DID NOT"]},
+                    None,
+                    SKIPPED,
+                ],
+            ),
+        ],
+        agents={
+            "A": {"k_contradiction": 1, "overrides_without_judgement": 2},
+            "judged": {"k_contradiction": 9 / 10, "overrides_without_judgement": 0},
+        },
     ),
 ]

@@ -106,7 +106,7 @@ class Row:
     ``message.KIND`` (of an alert), ``red_flags`` (value by red flag and field), ``compared.FLAG`` and ``z.FLAG``,
     ``issues`` (count by data-quality issue), ``lost.COMPONENT`` and ``loss.COMPONENT`` (attribution),
     ``moved.COMPONENT`` (points since the previous window), ``failed`` (comparisons of replays that failed),
-    ``deferrals_judged`` (deferrals whose outcome is known).
+    ``deferrals_judged`` (deferrals whose outcome is known), ``overrides_without_judgement``.
     ``values`` is None if the row does not exist.
     """
 

@@ -80,6 +80,11 @@ def published(connection: psycopg.Connection) -> Found:
     ):
         found[place]["failed"] = row["failed"]
     for place, row in query(
+        "select agent_id_hash, count(*) filter (where is_override_without_judgement) as n"
+        " from {schema}.fct_trace_checks group by agent_id_hash"
+    ):
+        found[place]["overrides_without_judgement"] = row["n"]
+    for place, row in query(
         "select agent_id_hash, window_days, issue, sum(n) as n"
         " from {schema}.fct_data_quality cross join (values (7), (30)) as windows (window_days)"
         " where agent_id_hash is not null group by agent_id_hash, window_days, issue"

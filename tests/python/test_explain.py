@@ -18,7 +18,8 @@ from ciris_scoring.basics.project import Project, load_project
 from ciris_scoring.basics.terminal import width
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import SAMPLE
-from ciris_scoring.marts.evidence import RULES
+from ciris_scoring.marts.evidence import RULES, read_evidence
+from ciris_scoring.marts.marts import Marts
 from ciris_scoring.serve import explain as explain_module
 from ciris_scoring.serve.explain import PAGE_WIDTH, explain, page
 from command_line import command, refused, succeeded
@@ -116,6 +117,37 @@ def test_counts_and_durations_agree_with_the_published_components(project, marts
                 assert counts[part] == round(expected[part] * n_traces)
         seen.update(counts)
     assert all(seen[part] for part in RULES if part != "u_unsafe")
+
+
+def test_overrides_without_a_judgement_are_counted_and_named(project, marts):
+    explanation = explain(project, "Paradox", None, None, None)
+    paradox = explanation["score"]["agent_id_hash"]
+    assert "judgement" not in page(explanation)
+    marts.execute(
+        """
+        update int_trace_checks set is_override_without_judgement = true
+        where is_overridden and agent_id_hash = %s and trace_check_id <> (
+            select trace_check_id from int_trace_checks where is_overridden and agent_id_hash = %s
+            order by traced_at desc limit 1
+        )
+        """,
+        [paradox, paradox],
+    )
+    explanation = explain(project, "Paradox", None, None, None)
+    assert explanation["events"]["overrides"] == {"n": 13, "n_without_judgement": 12}
+    told = page(explanation)
+    assert_fits(told)
+    assert (
+        "13 of 141 traces were overridden by the conscience, 12 of them without a judgement, because" in told
+    )
+    assert "\nA possible innocent cause: 12 of 13 overrides had no judgement.\n" in told
+    assert "12 of 13 overrides had no judgement, because a check of the conscience did not run." in told
+    where = [explanation["score"][name] for name in ("agent_id_hash", "as_of", "window_start")]
+    traces = read_evidence(Marts(marts, MARTS), "k_contradiction", *where, limit=100)
+    assert Counter(trace.recorded for trace in traces) == {
+        "action_was_overridden: true": 1,
+        "action_was_overridden: true; a check of the conscience did not run": 12,
+    }
 
 
 def test_trace_costs_its_share_of_each_loss_component(project, marts, monkeypatch):

@@ -78,6 +78,7 @@ checked as (
         conscience_passed,
         action_was_overridden,
         coherence_passed,
+        {{ is_override_without_judgement() }} as is_override_without_judgement,
         selected_action,
         action_success,
         {{ reporting() }} as reporting,
@@ -242,6 +243,7 @@ select
     is_counted and coalesce(agent_name <> previous_agent_name, false) as is_identity_change,
     previous_agent_name,
     coalesce(action_was_overridden, false) as is_overridden,
+    is_override_without_judgement,
     conscience_passed is false as is_conscience_failed,
 
     -- chain, coverage and replay (I_int)

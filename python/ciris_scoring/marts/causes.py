@@ -97,6 +97,18 @@ LAST_RENAMES = """
         and is_identity_change
     order by agent_id_hash, traced_at desc
 """
+# Number of overrides of the window without a judgement.
+UNJUDGED_OVERRIDES = """
+    select agent_id_hash, count(*) as n
+    from {fct_trace_checks}
+    where
+        agent_id_hash = any(%(agents)s)
+        and traced_at >= %(window_start)s
+        and traced_at < %(as_of)s
+        and is_counted
+        and is_override_without_judgement
+    group by agent_id_hash
+"""
 # Number of judged deferrals of the window, and numbers of deferrals with less than the full value, by reason.
 POOR_DEFERRALS = """
     select
@@ -248,6 +260,13 @@ def _renamed(fact: Row, renamed: Row) -> str:
     return f"Changed its name {n}{last}."
 
 
+def _overridden(fact: Row, unjudged: Row) -> str:
+    without = (
+        f", {unjudged['n']:,} of them without a judgement, because a check did not run" if unjudged else ""
+    )
+    return f"{_traces(fact, fact['k_contradiction'], 'was', 'were')} overridden by the conscience{without}."
+
+
 def _drift(fact: Row, _: Row) -> str:
     of = {
         "plausibility": fact["delta_csdma_plausibility_score"],
@@ -260,9 +279,7 @@ def _drift(fact: Row, _: Row) -> str:
 
 SENTENCES: Mapping[str, Callable[[Row, Row], str]] = {
     "d_identity": _renamed,
-    "k_contradiction": lambda fact, _: (
-        f"{_traces(fact, fact['k_contradiction'], 'was', 'were')} overridden by the conscience."
-    ),
+    "k_contradiction": _overridden,
     "i_chain": _chain,
     "i_coverage": lambda fact, _: (
         f"{decimals.cut(10 * (1 - fact['i_coverage']), 1)} of 10 fields are missing in an average trace."
@@ -297,6 +314,7 @@ EVENTS_OF = {
     "mttr_hours": LONGEST_EPISODES,
     "rho_regression": LONGEST_EPISODES,
     "d_identity": LAST_RENAMES,
+    "k_contradiction": UNJUDGED_OVERRIDES,
     "q_deferral": POOR_DEFERRALS,
 }
 """Query of the events behind a loss component, by name of the loss component."""

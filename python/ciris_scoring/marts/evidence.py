@@ -50,7 +50,7 @@ _TRACE = """
     trace_check_id, trace_id, traced_at, agent_name, previous_agent_name, selected_action, audit_sequence_number,
     previous_audit_sequence_number, is_chain_gap, is_chain_rewind, is_chain_duplicate, is_signature_verified,
     is_key_registered, is_link_valid, n_fields_present, missing_fields, failed_comparisons,
-    entropy_level, action_success
+    entropy_level, action_success, is_override_without_judgement
 """
 UNKNOWN_MODE = "unknown"
 """Failure mode of an episode if its first trace does not name one."""
@@ -179,6 +179,7 @@ class Trace:
     failed_comparisons: list[str]
     entropy_level: float | None
     action_success: bool | None
+    is_override_without_judgement: bool
     failure_mode: str | None
     """Failure mode of the fragile episode that the trace began, or None."""
 
@@ -194,7 +195,8 @@ class Trace:
         if self.loss_component == "d_identity":
             return f"{self.previous_agent_name} → {self.agent_name}"
         if self.loss_component == "k_contradiction":
-            return "action_was_overridden: true"
+            ran = "; a check of the conscience did not run" if self.is_override_without_judgement else ""
+            return f"action_was_overridden: true{ran}"
         if self.loss_component == "i_chain":
             before = self.previous_audit_sequence_number
             number = "no number" if self.audit_sequence_number is None else f"{self.audit_sequence_number}"

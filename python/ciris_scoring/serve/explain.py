@@ -106,7 +106,7 @@ def explain(
 TRACE = """
         trace_check_id, trace_id, traced_at, selected_action, audit_sequence_number,
         previous_audit_sequence_number, is_chain_gap, is_chain_rewind, is_chain_duplicate, is_signature_verified,
-        is_key_registered, is_link_valid, n_fields_present, failed_comparisons
+        is_key_registered, is_link_valid, n_fields_present, failed_comparisons, is_override_without_judgement
 """
 # A trace has no points if the score is null, because a null score is not attributed.
 COSTS = """
@@ -303,6 +303,13 @@ def _events(marts: Marts, score: Row) -> dict[str, Any]:
         """,
         score,
     )
+    [overrides] = marts.dicts(
+        f"""
+        select count(*) as n, count(*) filter (where is_override_without_judgement) as n_without_judgement
+        {window} and is_overridden
+        """,
+        score,
+    )
     [links] = marts.dicts(
         f"""
         select
@@ -326,6 +333,7 @@ def _events(marts: Marts, score: Row) -> dict[str, Any]:
             """,
             score,
         ),
+        "overrides": overrides,
         "unregistered_keys": keys,
         "broken_links": links,
         "episodes": marts.dicts(
@@ -405,7 +413,7 @@ def _table(*arguments: Any) -> list[str]:
 def page(explanation: Mapping[str, Any]) -> str:
     """Format an explanation as text without control characters. Sentences are wrapped to the width of the terminal."""
     sections = [
-        [*_score_lines(explanation), *_remedy_lines(explanation["raised"])],
+        [*_score_lines(explanation), *_remedy_lines(explanation["raised"], explanation["events"])],
         _part_lines(explanation),
         _change_lines(explanation),
         _event_lines(explanation["events"]),
@@ -546,6 +554,8 @@ def _event_lines(events: Mapping[str, Any]) -> list[str]:
         lines.append(f"  {as_of_time.text(row['traced_at'])} renamed: {names}")
     if len(renames) > MAX_LISTED:
         lines.append(f"  ... and {plural(len(renames) - MAX_LISTED, 'rename')} before.")
+    if (overrides := events["overrides"])["n_without_judgement"]:
+        lines.append(f"  {_without_judgement(overrides)}, because a check of the conscience did not run.")
     if keys["n"]:
         lines.append(
             f"  {plural(keys['n'], 'trace')} with a key that was unknown, revoked or expired at their time,"
@@ -606,13 +616,21 @@ def _red_flag_lines(red_flags: Sequence[Row]) -> list[str]:
     return lines if red_flags else [*lines, "  None."]
 
 
-def _remedy_lines(raised: Sequence[Row]) -> list[str]:
-    """For each raised alert and red flag, return the remedy or the person who has seen it."""
+def _without_judgement(overrides: Row) -> str:
+    """Return for example "12 of 15 overrides had no judgement"."""
+    return f"{overrides['n_without_judgement']:,} of {plural(overrides['n'], 'override')} had no judgement"
+
+
+def _remedy_lines(raised: Sequence[Row], events: Mapping[str, Any]) -> list[str]:
+    """For each raised alert and red flag, return the remedy or the person who has seen it. Below alerts that
+    overrides without a judgement may have raised, name this innocent cause."""
     lines = []
     for one in {one["name"]: one for one in raised}.values():
         if one["name"] in KINDS:
             kind = KINDS[one["name"]]
             lines.append(f"About {kind.title}: {one['seen']['words'] if one['seen'] else kind.ask}")
+            if kind.id in ("low_capacity", "falling") and events["overrides"]["n_without_judgement"]:
+                lines.append(f"A possible innocent cause: {_without_judgement(events['overrides'])}.")
     return lines
 
 
