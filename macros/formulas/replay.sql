@@ -89,9 +89,7 @@
   }) }}
 {% endmacro %}
 
-{#- Expressions of the replay comparisons by name, in the order of the letters in replay_outcome. A column
-    action_was_overridden that is true is not compared with false, because conscience_result is the last attempt, and an
-    earlier one may have been overridden. -#}
+{#- Expressions of the replay comparisons by name, in the order of the letters in replay_outcome. -#}
 {% macro replay_comparisons() %}
   {{ return({
     'entropy_passed follows from its score':
@@ -109,9 +107,7 @@
     'coherence_level': replay_column('coherence_level', 'number', 4),
     'coherence_passed': replay_column('coherence_passed', 'boolean'),
     'conscience_passed': replay_column('conscience_passed', 'boolean'),
-    'action_was_overridden':
-      "case when (action_was_overridden and json_action_was_overridden = 'false') is not true then "
-      ~ replay_column('action_was_overridden', 'boolean') ~ " end",
+    'action_was_overridden': replay_column('action_was_overridden', 'boolean'),
     'action_success': replay_column('action_success', 'boolean'),
     'audit_sequence_number': replay_column('audit_sequence_number', 'number'),
     'audit_entry_hash': replay_column('audit_entry_hash', 'string'),

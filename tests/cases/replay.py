@@ -140,13 +140,11 @@ CASES = [
         [
             conscience(coherence_passed=True, conscience_passed=True),
             conscience(action_was_overridden=False),
-            # An attempt before the one in conscience_result was overridden, so only the other key is compared.
-            conscience(conscience_passed=True, action_was_overridden=False) | {"action_was_overridden": True},
             {"action_result": {"execution_success": True, "success": False}},
         ],
         [
             conscience(action_was_overridden=True),
-            conscience(action_was_overridden=False) | NOTHING | {"action_was_overridden": True},
+            conscience(action_was_overridden=False) | {"action_was_overridden": True},
             conscience(coherence_passed=False),
             conscience(conscience_passed=False),
             conscience(action_was_overridden="false"),

@@ -99,9 +99,6 @@ from (
             {% endfor %}
             {% for name in sent %}
             coalesce(
-                {% if fields[name].any_attempt %}
-                case when {{ name }}_in_any_attempt then jsonb 'true' end,
-                {% endif %}
                 {% for place in fields[name].places %}
                 nullif(nullif({{ place[0] | lower }}_payload #> '{ {{- place[1:] | join(",") -}} }', 'null'), '""')
                 {%- if not loop.last %},{% endif %}
@@ -126,11 +123,20 @@ from (
                 parts.n_events,
                 parts.n_outcomes,
                 parts.is_shared,
-                {% for name in sent if fields[name].any_attempt %}
-                parts.{{ name }}_in_any_attempt,
-                {% endfor %}
                 {% for type in trace_event_types() %}
-                parts.{{ type | lower }}_payload{% if not loop.last %},{% endif %}
+                {%- for name in sent if fields[name].any_attempt and fields[name].places[0][0] == type %}
+                case
+                    when parts.{{ name }}_in_any_attempt
+                        then
+                            case when jsonb_typeof(parts.{{ type | lower }}_payload) = 'object'
+                                then parts.{{ type | lower }}_payload else '{}' end
+                            || jsonb_build_object('{{ fields[name].places[0][1] }}', true)
+                    else parts.{{ type | lower }}_payload
+                end as {{ type | lower }}_payload
+                {%- else %}
+                parts.{{ type | lower }}_payload
+                {%- endfor %}
+                {%- if not loop.last %},{% endif %}
                 {% endfor %}
             {% if arm == 'plain' %}
             from {{ events }} as head

@@ -84,14 +84,12 @@ def row(trace: Mapping[str, Any], verdict: Verdict) -> Row:
     attempts = _attempts(verdict.components)
     found = {kind: of_kind[-1] for kind, of_kind in attempts.items()} | {"trace": trace}
     values: list[Any] = []
-    for column, field in ((column, trace_fields()[column]) for column in TRACE_COLUMNS):
-        value: Any = verdict.rule is not None
-        if field.places:
-            kind = field.places[0][0]
-            is_any = field.any_attempt and any(
-                _at({kind: data}, field.places[0]) is True for data in attempts.get(kind, ())
-            )
-            value = is_any or _value(found, column, field)
+    fields = trace_fields()
+    for kind, key in (field.places[0] for field in fields.values() if field.any_attempt):
+        if any(_at(data, (key,)) is True for data in attempts.get(kind, ())):
+            found[kind] = (found[kind] if isinstance(found[kind], dict) else {}) | {key: True}
+    for column in TRACE_COLUMNS:
+        value = _value(found, column, fields[column]) if fields[column].places else verdict.rule is not None
         values.append(None if value is None else _CONVERTERS[column](value))
     schema, level = trace.get("trace_schema_version"), trace.get("trace_level")
     values += [

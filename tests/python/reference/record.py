@@ -272,8 +272,6 @@ def replay(trace: Row) -> Iterator[bool]:
     for column, value, kind in compared:
         if trace[column] is None or value is None:
             continue
-        if column == "action_was_overridden" and value is False and trace[column]:
-            continue
         if isinstance(kind, type):
             yield isinstance(value, kind) and value == trace[column]
         elif kind is None:
