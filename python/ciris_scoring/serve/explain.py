@@ -26,6 +26,7 @@ from ciris_scoring.marts.marts import Marts, read_only
 from ciris_scoring.marts.words import named, nearest, widened_by, window_words
 from ciris_scoring.serve.fleet_table import painted_verdict
 from ciris_scoring.serve.pages.words import NOT_COMPARABLE
+from ciris_scoring.serve.pages.words import since as age
 
 PAGE_WIDTH = 100
 """Width of the output in columns if the width of the terminal is unknown."""
@@ -363,14 +364,7 @@ def _verdict(marts: Marts, score: Row, threshold: float | None, *, is_newest: bo
         "cause": found.cause,
         "chain_cause": found.chain_cause,
         "verdict": asdict(found.verdict(threshold)),
-        "raised": [
-            {
-                **asdict(one),
-                "reviews": one.reviews,
-                "seen": one.seen and {**asdict(one.seen), "words": one.seen.words},
-            }
-            for one in found.raised
-        ],
+        "raised": [{**asdict(one), "reviews": one.reviews} for one in found.raised],
     }
 
 
@@ -607,12 +601,12 @@ def _red_flag_lines(red_flags: Sequence[Row]) -> list[str]:
 
 
 def _remedy_lines(raised: Sequence[Row]) -> list[str]:
-    """For each raised alert and red flag, return the remedy or the person who has seen it."""
+    """For each raised alert and red flag, return since when it is raised, and the remedy."""
     lines = []
     for one in {one["name"]: one for one in raised}.values():
         if one["name"] in KINDS:
             kind = KINDS[one["name"]]
-            lines.append(f"About {kind.title}: {one['seen']['words'] if one['seen'] else kind.ask}")
+            lines.append(f"About {kind.title} ({age(one['since'], one['until'])}): {kind.ask}")
     return lines
 
 

@@ -60,5 +60,4 @@ def fleet_row(score: Score, threshold: float | None = None) -> dict[str, Any]:
         "probability_at_threshold": verdict.probability,
         "alerts": [one.name for one in score.raised if not one.is_red_flag],
         "red_flags": [one.name for one in score.raised if one.is_red_flag],
-        "acknowledged": [f"{one.name}: {one.seen.words}" for one in score.raised if one.seen],
     }

@@ -15,8 +15,6 @@ from starlette.responses import Response
 
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics.errors import InputError
-from ciris_scoring.marts.acknowledgements import Acknowledgement, in_force
-from ciris_scoring.marts.acknowledgements import log as read_acknowledgements
 from ciris_scoring.marts.agent import EXEMPT_ACTIONS, NON_EXEMPT_ACTIONS, attribution
 from ciris_scoring.marts.agents import WHOLE_HASH, all_agents, find, near, whole_hash
 from ciris_scoring.marts.alerts import alerts as read_alerts
@@ -682,23 +680,6 @@ async def permissions(asked: TheAsked, page: ThePage) -> Response:
         return found or [published_permission(lens.marts, lens.publication.window_days[0])]
 
     return await asked.listing(models.Permissions, read, page)
-
-
-@_listed("acknowledgements", "acknowledgements", models.Acknowledgements)
-async def acknowledgements(
-    asked: TheAsked,
-    page: ThePage,
-    log: Annotated[
-        bool, Query(description="Return also acknowledgements that are over, replaced or withdrawn.")
-    ] = False,
-) -> Response:
-    """Acknowledgements of alerts and red flags that are in force. `ciris-scoring acknowledge` writes them."""
-
-    def read(lens: Lens) -> list[Acknowledgement]:
-        found = read_acknowledgements(lens.marts)
-        return found if log else list(in_force(found).values())
-
-    return await asked.listing(models.Acknowledgements, read, page)
 
 
 @_listed("verdicts/{agent_id:path}", "verdict_history", models.VerdictHistory, 404, 409)
