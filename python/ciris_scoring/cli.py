@@ -528,8 +528,9 @@ def audit(
     Signatures are verified with the keys of --keys only. Every column and the order of the chain are computed from the
     files and compared. Every difference is listed, trace by trace. Nothing in the database is changed.
 
-    Needs the extra audit, in a checkout of the repository: pip install '.[audit]'. Exit code 0: database and files
-    agree; 1: they differ; 2: they agree, but something in the files was rejected or did not verify.
+    Needs the extra audit, in a checkout of the repository: pip install '.[audit]'. Exit code 0: traces and keys
+    in the database agree with the files; 1: they differ; 2: they agree, but something in the files was rejected or did
+    not verify, or a key ends in the database at a time that the files do not state. What was not compared is listed.
 
     \b
     Examples:
@@ -545,10 +546,7 @@ def audit(
     project = place.project()
     result = compare.audit(project, paths, keys, agent, window, every_problem=for_machines)
     click.echo(compare.as_json(result) if for_machines else "\n".join(compare.page(result)))
-    if not result.is_confirmed:
-        sys.exit(1)
-    if result.summary.n_problems:
-        sys.exit(2)
+    sys.exit(result.exit_code)
 
 
 @main.command()
