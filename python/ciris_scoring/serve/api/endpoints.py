@@ -653,13 +653,13 @@ async def agents(asked: TheAsked, page: ThePage) -> Response:
     return await asked.listing(models.Agents, lambda lens: all_agents(lens.marts), page)
 
 
-@_listed("runs", "runs", models.Runs, 403)
+@_listed("runs", "runs", models.Runs)
 async def runs(asked: TheAsked, page: ThePage) -> Response:
     """The log of runs, the newest first."""
     return await asked.listing(models.Runs, lambda lens: run_records(lens.marts, DEEPEST), page)
 
 
-@_listed("data-quality", "data_quality", models.DataQuality, 403)
+@_listed("data-quality", "data_quality", models.DataQuality)
 async def data_quality(asked: TheAsked, page: ThePage) -> Response:
     """Input rows that were repaired, set aside or refused: counts over all days, and for each of the last 14 days."""
 
