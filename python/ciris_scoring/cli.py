@@ -133,13 +133,6 @@ def main() -> None:
     help="Write the report of `ciris-scoring report` to this file at the end.",
 )
 @click.option(
-    "--on-alert",
-    "alert_command",
-    metavar="COMMAND",
-    help="Start this program at the end if there are alerts that the last run did not have. The program gets them as "
-    "JSON on its standard input. It is started without a shell.",
-)
-@click.option(
     "--notify",
     "addresses",
     multiple=True,
@@ -163,7 +156,6 @@ def run(
     batches: tuple[Path, ...],
     keys: tuple[Path, ...],
     report_file: Path | None,
-    alert_command: str | None,
     addresses: tuple[str, ...],
     notify_test: bool,
     for_machines: bool,
@@ -182,7 +174,7 @@ def run(
       ciris-scoring run --target prod --vars '{ciris_source_schema: lens, ciris_scoring_period: hour}'
       ciris-scoring run --from 2026-05-01 --to 2026-06-15 --allow-rescoring
       ciris-scoring run --from-batches traces/ --keys public_keys.json
-      ciris-scoring run --json --on-alert ./tell.sh  # for a scheduler
+      ciris-scoring run --json --notify https://chat.example.org/hook  # for a scheduler
     """
     from ciris_scoring.job import notify
     from ciris_scoring.job import run as job
@@ -196,7 +188,7 @@ def run(
             raise InputError("--notify-test has no address.", "Give --notify URL, or set CIRIS_NOTIFY.")
         sys.exit(0 if notify.send(channels, notify.TEST) else 1)
     record = RunRecord("backfill" if first or last else "full_refresh" if full_refresh else "run")
-    after_run = AfterRun(record, report_file, alert_command, for_machines, channels)
+    after_run = AfterRun(record, report_file, for_machines, channels)
     options: dict[str, Any] = {"allow_rescoring": allow_rescoring, "after_run": after_run}
     with after_run.summed_up():
         cli_vars = place.cli_vars()
@@ -377,71 +369,15 @@ def fleet(
 @csv_option
 @database_options
 def alerts(as_of: str | None, window_days: int | None, form: str | None, place: Place) -> None:
-    """Show the alerts and red flags that are raised. Acknowledged ones are last.
+    """Show the alerts and red flags that are raised, since when, and which are new.
 
     \b
     Examples:
-      ciris-scoring alerts --json | jq '.alerts[] | select(.seen == null)'
+      ciris-scoring alerts --json | jq '.alerts[] | select(.since == .as_of)'
     """
     from ciris_scoring.serve.tables import show_alerts
 
     click.echo(show_alerts(place.project(), as_of, window_days, form), nl=form != "csv")
-
-
-@main.command()
-@click.argument("agent", required=False)
-@click.argument("kind", required=False)
-@click.option("--by", metavar="NAME", help="Name of the person who has seen the alert.")
-@click.option("--reason", metavar="TEXT", help="Reason, shown to everybody who reads the alert.")
-@click.option("--until", metavar="DATE", help="Last day (UTC) of the acknowledgement.")
-@click.option("--withdraw", is_flag=True, help="Withdraw the acknowledgement.")
-@json_flag
-@database_options
-def acknowledge(
-    agent: str | None,
-    kind: str | None,
-    by: str | None,
-    reason: str | None,
-    until: str | None,
-    withdraw: bool,
-    for_machines: bool,
-    place: Place,
-) -> None:
-    """Acknowledge an alert or a red flag until a day.
-
-    Without AGENT, list all acknowledgements; with --json, list also the log. AGENT is given as for `ciris-scoring
-    explain`. KIND is the kind of the alert or the name of the red flag. Everybody who reads the alert then sees who
-    acknowledged it and why, and the alert is listed last. Scores and verdicts stay the same. The acknowledgement ends
-    if the alert ends or becomes critical.
-
-    \b
-    Examples:
-      ciris-scoring acknowledge Link broken_chain --by Ana --reason 'disk replaced' --until 2026-12-31
-      ciris-scoring acknowledge Link broken_chain --by Ana --withdraw
-    """
-    from ciris_scoring.job import acknowledge as acknowledging
-
-    if agent is None:
-        if by or reason or until or withdraw:
-            raise InputError("AGENT and KIND are missing.", "Give both before the options.")
-        in_force, rows = acknowledging.read(place.project())
-        click.echo(acknowledging.as_json(in_force, rows) if for_machines else acknowledging.page(in_force))
-        return
-    given = {"KIND": kind, "--by": by} | ({} if withdraw else {"--reason": reason, "--until": until})
-    if missing := [name for name, value in given.items() if value is None]:
-        raise InputError(f"{' and '.join(missing)} missing.", "See ciris-scoring acknowledge --help.")
-    if withdraw and (reason or until):
-        raise InputError(
-            "--withdraw cannot be combined with --reason or --until.", "Leave these options out."
-        )
-    row, before = acknowledging.write(place.project(), agent, str(kind), str(by), reason, until)
-    if for_machines:
-        click.echo(acknowledging.as_json([] if withdraw else [row], [row]))
-        return
-    what = f"{row.kind} of {row.agent_id_hash}"
-    click.echo(printable(f"{what}: no longer acknowledged." if withdraw else f"{what}: {row.words}."))
-    if before is not None:
-        click.echo(printable(f"Before, it was {before.words}."))
 
 
 @main.command()
@@ -592,8 +528,9 @@ def audit(
     Signatures are verified with the keys of --keys only. Every column and the order of the chain are computed from the
     files and compared. Every difference is listed, trace by trace. Nothing in the database is changed.
 
-    Needs the extra audit, in a checkout of the repository: pip install '.[audit]'. Exit code 0: database and files
-    agree; 1: they differ; 2: they agree, but something in the files was rejected or did not verify.
+    Needs the extra audit, in a checkout of the repository: pip install '.[audit]'. Exit code 0: traces and keys
+    in the database agree with the files; 1: they differ; 2: they agree, but something in the files was rejected or did
+    not verify, or a key ends in the database at a time that the files do not state. What was not compared is listed.
 
     \b
     Examples:
@@ -609,10 +546,7 @@ def audit(
     project = place.project()
     result = compare.audit(project, paths, keys, agent, window, every_problem=for_machines)
     click.echo(compare.as_json(result) if for_machines else "\n".join(compare.page(result)))
-    if not result.is_confirmed:
-        sys.exit(1)
-    if result.summary.n_problems:
-        sys.exit(2)
+    sys.exit(result.exit_code)
 
 
 @main.command()

@@ -1,5 +1,6 @@
 """Tests of the server against harmful clients: many connections, requests that never end, repeated log messages."""
 
+import asyncio
 import contextlib
 import http.client
 import itertools
@@ -7,11 +8,11 @@ import logging
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 from fastapi import FastAPI
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from ciris_scoring.serve.api import connections
 from ciris_scoring.serve.api.app import create_app
@@ -78,6 +79,16 @@ def answer_to(port: int, request: bytes) -> bytes:
         (b"HTTP://127.0.0.1:8000/api/v1/scoring/parameters?_=1", b"elsewhere.example", 200),
         (b"http://localhost?days=7", b"elsewhere.example", 200),
         (b"http://elsewhere.example/healthz", b"localhost", 421),
+        (b"http://127.0.0.1:80@elsewhere.example/healthz", b"localhost", 421),
+        *(
+            (b"/healthz", host, 421)
+            for host in (b"[::1]elsewhere.example", b"[::1%elsewhere.example]", b"[::1")
+        ),
+        *(
+            (b"/healthz", host, 421)
+            for host in (b"localhost:elsewhere.example", b"localhost:80:80", b"[localhost]")
+        ),
+        *((b"/healthz", host, 200) for host in (b"[::1]", b"[::1]:80", b"LocalHost:8000", b"127.8.8.8:")),
         (b"/healthz", b"localhost\r\nUpgrade: websocket\r\nConnection: Upgrade", 200),
         (b"/healthz", b"localhost\r\nContent-Length: 4\r\nTransfer-Encoding: chunked", 400),
     ],
@@ -90,6 +101,36 @@ def test_unusual_request_gets_one_answer_and_is_not_logged(app, capsys, target, 
     assert int(answer.split()[1]) == status and answer.count(b"HTTP/1.1") == 1
     assert (b"urn:ciris-scoring:problem:contradictory-request" in answer) is (status == 400)
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("path", "is_in_one_packet"), [(b"/healthz", True), (b"/healthz", False), (b"/slow", False)]
+)
+@pytest.mark.parametrize("chunk", [b"zz\r\n\r\n", b"5\r\nhelloworld\r\n0\r\n\r\n", b"0\r\n: x\r\n\r\n"])
+def test_malformed_chunk_closes_the_connection_after_at_most_one_answer(
+    served, capsys, caplog, path, is_in_one_packet, chunk
+):
+    """The answer may not be begun, be in progress, or be sent, when the server reads the malformed chunk."""
+
+    async def slowly() -> AsyncIterator[bytes]:
+        for part in (b"begun", b"ended"):
+            yield part
+            await asyncio.sleep(0.5)
+
+    app = create_app(served, Settings())
+    app.add_route("/slow", lambda request: StreamingResponse(slowly()))
+    head = b"GET " + path + b" HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    connections.NOT_AGAIN._said.clear()
+    with running(app) as port, socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        connection.sendall(head + chunk if is_in_one_packet else head)
+        if not is_in_one_packet:
+            time.sleep(0.2)
+            connection.sendall(chunk)
+        answer = b"".join(iter(lambda: connection.recv(65_536), b""))
+    assert answer.count(b"HTTP/1.1 ") == 1
+    said = capsys.readouterr().err
+    assert said.splitlines() == ["WARNING:  Invalid HTTP request received."]
+    assert [record for record in caplog.records if record.name == "asyncio"] == []
 
 
 # --- time limits -----------------------------------------------------------------------------------------------------

@@ -46,7 +46,64 @@ def test_an_honest_database_is_confirmed(loaded, folder):
     assert found["traces_in_files"] == found["traces_in_database"] == found["verified"] == 72
     assert found["chain"] == {"gaps": 0, "rewinds": 0, "repeats": 0}
     page = command(loaded, "audit", folder, "--keys", folder / "keys.json")
-    assert page.exit_code == 0 and "Confirmed" in page.stdout
+    assert page.exit_code == 0 and "Confirmed: the traces and keys" in page.stdout
+    assert "Not compared:\n  deferrals" in page.stdout and len(found["not_compared"]) == 1
+
+
+def test_what_was_not_compared_is_said(loaded, folder, tmp_path):
+    """The database revokes a key, and the file of keys does not state when the key ends. The score changes, and nothing
+    in the files says whether it is right."""
+    stated = tmp_path / "stated.json"
+    rows = [
+        {"key_id": name, "public_key_base64": text}
+        for one in (AGENT, *OTHERS)
+        for name, text in one.keys.items()
+    ]
+    with copy_of(loaded, tmp_path) as copy:
+        for end, said in (
+            ("2026-06-01", "2026-06-01T00:00:00+00:00"),
+            ("-infinity", "0001-01-01T00:00:00+00:00"),
+            ("infinity", None),
+            ("20000-01-01", None),
+        ):
+            copy.execute(
+                f"update cirislens.covenant_public_keys set revoked_at = '{end}' where key_id = '{AGENT.key_id}'"
+            )
+            exit_code, found = audit(copy, folder)
+            assert (exit_code, found["is_confirmed"], found["n_discrepancies"]) == (
+                2 * bool(said),
+                not said,
+                0,
+            )
+            ends = {"key_id": AGENT.key_id, "column": "revoked_at", "database": said}
+            assert found["unstated_key_ends"] == ([ends] if said else [])
+            page = command(copy, "audit", folder, "--keys", folder / "keys.json").stdout
+            words = f"key {AGENT.key_id} ends in the database on {said} (revoked_at), which the files do not state"
+            assert (words in page) is ("Confirmed" not in page) is bool(said)
+            for row in rows:
+                row["revoked_at"] = said if said and row["key_id"] == AGENT.key_id else None
+            write(tmp_path, "stated.json", rows)
+            result = command(copy, "audit", folder, "--keys", stated, "--json")
+            assert result.exit_code == (1 if said and said.startswith("0001") else 0), (
+                end
+            )  # no file can state year 1
+        succeeded(command(copy, "load", folder, "--keys", stated))
+        copy.execute(
+            """
+            insert into cirislens.covenant_traces (trace_id, agent_id_hash, "timestamp", signature_verified)
+            values ('a', 'planted', '2026-06-01', true), ('b', 'planted', 'infinity', true);
+            create table cirislens.trace_events ()
+            """
+        )
+        for options, said in (
+            ((), "2 traces in the database of 1 agent that is not in the files"),
+            (
+                ("--vars", "{ciris_source: events}"),
+                "the table trace_events, from which this target is scored",
+            ),
+        ):
+            page = command(copy, "audit", folder, "--keys", stated, *options)
+            assert page.exit_code == 0 and "Confirmed" in page.stdout and said in page.stdout
 
 
 def test_audit_is_restricted_to_agent_and_window(loaded, folder):
@@ -133,6 +190,14 @@ ALTERATIONS: list[tuple[str, list[tuple[str, set[str]]]]] = [
         """
         insert into cirislens.covenant_traces (trace_id, agent_id_hash, "timestamp", signature_verified)
         select 'trace-invented', agent_id_hash, max("timestamp") + interval '1 minute', true
+        from cirislens.covenant_traces group by agent_id_hash order by count(*) desc limit 1
+        """,
+        [("not_in_files", set())],
+    ),
+    (
+        """
+        insert into cirislens.covenant_traces (trace_id, agent_id_hash, "timestamp", signature_verified)
+        select 'trace-at-no-time', agent_id_hash, 'infinity', true
         from cirislens.covenant_traces group by agent_id_hash order by count(*) desc limit 1
         """,
         [("not_in_files", set())],

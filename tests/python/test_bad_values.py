@@ -16,7 +16,7 @@ from ciris_scoring.serve import explain, report
 from ciris_scoring.serve.api import endpoints
 from ciris_scoring.serve.api import pages as api_pages
 from ciris_scoring.serve.api.database import Database as ServedDatabase
-from ciris_scoring.serve.spreadsheet import csv_cell
+from ciris_scoring.serve.spreadsheet import csv_cell, csv_text
 from command_line import at, invoke
 from conftest import Database
 from pipeline import MARTS
@@ -114,9 +114,18 @@ def test_message_describes_a_path_that_cannot_be_looked_up(tmp_path: Path, path)
 # --- output ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", ["＝1+1", "＋1", "－1", "＠SUM(A1)", "\n=1+1", "=1+1"])
-def test_csv_quotes_formulas_in_full_width_or_after_a_line_break(text: str) -> None:
-    assert csv_cell(text) == "'" + text
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        *((text, "'" + text) for text in ("＝1+1", "＋1", "－1", "＠SUM(A1)", "=1+1", "\tx")),
+        # Spreadsheets of many countries separate cells by semicolons, and then ignore quotes inside a line.
+        ("Link;=1+1", "Link;'=1+1"), ("a; ＠b;c", "a; '＠b;c"), ("\n=1+1", "'\n'=1+1"), ("a\r-1", "a\r'-1"),
+        ("a=b; c-d", "a=b; c-d"),
+    ],
+)  # fmt: skip
+def test_csv_quotes_formulas_at_the_start_of_a_cell_or_after_a_separator(text: str, expected: str) -> None:
+    assert csv_cell(text) == expected
+    assert csv_text(["n", "name"], [{"n": 1.5, "name": text}]) == f'"n","name"\r\n1.5,"{expected}"\r\n'
 
 
 # --- API and pages ---------------------------------------------------------------------------------------------------

@@ -1,8 +1,10 @@
 """Tests of the fleet table: it fits the terminal, and names do not break its layout.
 
-test_documents.py compares the table with README.
+test_documents.py compares the table with README. The table of alerts says since when each is raised, and which are new.
 """
 
+import csv
+import json
 import re
 from datetime import UTC, datetime
 from typing import Any
@@ -12,7 +14,11 @@ import pytest
 import wcwidth
 
 from ciris_scoring.basics.terminal import width
+from ciris_scoring.lab.embedded import SCHEMA
+from ciris_scoring.marts.verdict import title
 from ciris_scoring.serve.fleet_table import fleet_tables
+from command_line import command, succeeded
+from conftest import Database
 from pipeline import MARTS
 
 AS_OF = datetime(2026, 6, 15, tzinfo=UTC)
@@ -85,3 +91,28 @@ def test_names_and_hashes_do_not_shift_columns(marts, name):
     assert len({wcwidth.wcswidth(found.string[: found.start()]) for found in verdicts}) == 1
     marts.execute("delete from fct_capacity_scores where agent_id_hash = %s", [name])
     assert all(line.isprintable() for line in (*lines, *table(marts)))
+
+
+def test_alerts_say_since_when_they_are_raised_and_which_are_new(sample_copy: Database):
+    """A table of acknowledgements, which earlier versions had, is not read."""
+    sample_copy.execute(
+        f"create table {SCHEMA}.ciris_acknowledgements as"
+        f" select agent_id_hash, kind, 'infinity'::date as until from {SCHEMA}.fct_capacity_alerts"
+    )
+    newest = json.loads(succeeded(command(sample_copy, "alerts", "--json")).stdout)
+    rows = [*newest["alerts"], *newest["red_flags"]]
+    for day in {row["since"] for row in rows if row["since"]} | {newest["as_of"]}:
+        said = succeeded(command(sample_copy, "alerts", "--as-of", day)).stdout
+        found = json.loads(command(sample_copy, "alerts", "--as-of", day, "--json").stdout)
+        every = [*found["alerts"], *found["red_flags"]]
+        new = sum(one["since"] == day for one in every)
+        ages = re.findall(r"  (new|ongoing|since [0-9-]{10})$", said, re.MULTILINE)
+        assert f", {new} new\n" in said and len(ages) == len(every) and ages.count("new") == new
+        assert {one["since"][:10] for one in every if one["since"]} - {day[:10]} == {
+            age.removeprefix("since ") for age in ages if age.startswith("since ")
+        }
+    table = csv.DictReader(command(sample_copy, "alerts", "--csv").stdout.splitlines())
+    assert [row["since"] for row in table] == [row["since"] or "" for row in rows]
+    dated = next(row for row in newest["alerts"] if row["since"] not in (None, newest["as_of"]))
+    words = f"About {title(dated['kind'])} (since {dated['since'][:10]}): "
+    assert words in command(sample_copy, "explain", dated["agent_id_hash"]).stdout

@@ -8,6 +8,7 @@ import itertools
 import json
 import os
 import re
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -615,6 +616,10 @@ BEYOND_LIMITS: list[tuple[str, bytes, dict[str, int], str]] = [
     ("a.json.gz", NO_BATCH, {"files.UNPACKED_LIMIT": 100_000, "files.MB": 1000}, "too_large"),
     ("a.json.gz", events(b"{}", 1_000_000), {"files.WHOLE_LIMIT": 100_000}, "too_large"),
     ("a.jsonl.gz", b'{"event_type": "startup"}\n' * 100_000, {"files.WHOLE_LIMIT": 100_000}, "too_large"),
+    # Each line is a document, whether it is blank, is no batch, or is a batch without events.
+    ("a.jsonl.gz", b"1\n" * 8_000_000, {}, "not_a_batch"),
+    ("a.jsonl", b"\n" * 8_000_000, {}, "too_large"),
+    ("a.jsonl.gz", b'{"events": []}\n' * 1_000_000, {"files.LINES_LIMIT": 10}, "too_large"),
     ("a.json", events(b'{"event_type": "startup"}', 12), {"documents.EVENTS_LIMIT": 10}, "too_large"),
     *(
         ("a.json", b"[%b]" % b",".join([value] * 1_000), {"strict_json.VALUES_LIMIT": 999}, "too_large")
@@ -636,7 +641,10 @@ def test_input_beyond_a_limit_affects_only_itself(shared, tmp_path, monkeypatch,
     agent = Agent()
     good = batch(agent.trace() for _ in range(5))
     paths = [write(tmp_path, name, content), write(tmp_path, "good.json", good)]
-    summary = load(shared, paths, [write_keys(tmp_path, agent)])
+    begun = time.monotonic()
+    summary = load(shared, paths, [write_keys(tmp_path, agent)], most_problems=None)
+    assert time.monotonic() - begun < 60
+    assert "too_large" in reasons(summary) or reason == "duplicate_key"
     assert reasons(summary)[0] == reason and summary.problems[0].where.startswith(str(paths[0]))
     assert summary.new == 5 and summary.other_events["startup"] < 90_000
 

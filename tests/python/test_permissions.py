@@ -13,7 +13,7 @@ from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.serve.api.settings import Settings
 from command_line import command, refused
 from conftest import REPOSITORY, Database
-from serving import SCORING, asking, opened, reader
+from serving import SCORING, asking, opened, problem, reader
 
 BESIDE_SEEDS = f"{SCHEMA}_intermediate"
 """Schema into which dbt loads the seeds of a checkout of the project."""
@@ -108,11 +108,12 @@ def test_message_names_the_wrong_row_its_value_and_the_remedy(connection, sample
     assert words in error and "dbt seed" in hint
 
 
-def test_wrong_row_does_not_affect_answers_without_a_verdict(client, connection):
+def test_wrong_row_does_not_affect_answers_without_a_verdict(client, connection, caplog):
     seed(connection, ("Files", "2", "7"))
     for path in (f"{SCORING}/capacity/fleet", "/"):
         answer = client.get(path)
         assert answer.status_code == 500 and "has the threshold" in answer.text and "dbt seed" in answer.text
+        assert "has the threshold" in caplog.messages[-1]
     for path in (f"{SCORING}/agents", f"{SCORING}/history/Link", "/readyz"):
         assert client.get(path).status_code == 200
 
@@ -122,14 +123,23 @@ def test_another_table_called_permissions_is_not_read(client, connection):
     assert client.get(f"{SCORING}/permissions").json()["permissions"][0]["name"] is None
 
 
-def test_refusal_of_a_reader_without_right_names_the_grant(connection, sample_copy, tmp_path):
+def test_refusal_of_a_reader_without_right_names_the_grant(connection, sample_copy, tmp_path, caplog):
     seed(connection, TOOL_USE, schema=BESIDE_SEEDS)
     with reader(sample_copy, "onlooker", tmp_path) as onlooker:
         error, hint = refused(command(onlooker, "fleet"))
         assert f"no right to read {BESIDE_SEEDS}.permissions" in error
         assert f"grant select on {BESIDE_SEEDS}.permissions" in hint
+        project = load_project(REPOSITORY, onlooker.profiles_dir)
+        with opened(project) as served, asking(served, Settings(version_seconds=0)) as client:
+            refusal = problem(client.get(f"{SCORING}/capacity/fleet"), 403, "no-right")
+            assert f"no right to read {BESIDE_SEEDS}.permissions" in refusal["detail"]
+            assert f"grant select on {BESIDE_SEEDS}.permissions" in caplog.text
+            connection.execute(f"revoke select on {SCHEMA}.fct_trace_checks from onlooker")
+            problem(client.get(f"{SCORING}/evidence/Link?component=i_chain"), 403, "no-right")
+            assert "permission denied for view fct_trace_checks" in caplog.text
+            assert "The server may not read this" in client.get("/", headers={"Accept": "text/html"}).text
         connection.execute(
             f"grant usage on schema {BESIDE_SEEDS} to onlooker;"
-            f"grant select on {BESIDE_SEEDS}.permissions to onlooker"
+            f"grant select on {BESIDE_SEEDS}.permissions, {SCHEMA}.fct_trace_checks to onlooker"
         )
         assert "for Tool use, " in command(onlooker, "fleet").stdout

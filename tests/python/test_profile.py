@@ -101,7 +101,7 @@ def test_relations_read_from_files_equal_those_of_dbt(database: Database, tmp_pa
         relations_of_files(folder, project.schema)
 
 
-@pytest.mark.parametrize("command", ["explain Link", "report --output -", "acknowledge --json"])
+@pytest.mark.parametrize("command", ["explain Link", "report --output -", "alerts --json"])
 def test_command_starts_without_importing_dbt(scored_sample: Database, command):
     program = (
         "import sys; from ciris_scoring.cli import main; main(sys.argv[1:], standalone_mode=False);"

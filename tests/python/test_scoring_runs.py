@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import email
 import json
-import shlex
-import sys
+import re
+import smtplib
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import version
+from socketserver import StreamRequestHandler, ThreadingTCPServer
 from typing import Any
+from unittest.mock import MagicMock
 
 import psycopg
 import pytest
@@ -21,10 +27,13 @@ import command_line
 from ciris_scoring.basics.errors import DbtFailed, RunInProgress, StepError
 from ciris_scoring.basics.relations import Relations
 from ciris_scoring.basics.run_lock import run_lock
+from ciris_scoring.job import notify
 from ciris_scoring.job import run as job
 from ciris_scoring.job.after_run import AfterRun
+from ciris_scoring.job.run_log import RunRecord
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import SAMPLE
+from ciris_scoring.marts.alerts import Alert
 from ciris_scoring.serve.pages import pages
 from command_line import succeeded
 from conftest import Database
@@ -171,15 +180,7 @@ def test_json_summarizes_a_run_however_it_ends(small_fleet, marts, nothing_to_bu
     assert "week" in summary["message"] and summary["started_at"] is None
 
 
-def test_new_and_newly_critical_alerts_are_passed_to_the_on_alert_command(
-    sample_copy, tmp_path, monkeypatch, nothing_to_build
-):
-    told = tmp_path / "told it.json"
-    command = shlex.join(
-        [sys.executable, "-c", f"import sys; open({str(told)!r}, 'w').write(sys.stdin.read())"]
-    )
-    assert invoke(sample_copy, "--on-alert", command).exit_code == 0 and not told.exists()
-
+def test_new_and_closed_alerts_and_changed_verdicts_are_sent(sample_copy, monkeypatch, nothing_to_build):
     with opened(sample_copy) as marts:
         alerts = marts.execute(
             f"select * from {SCHEMA}.fct_capacity_alerts"
@@ -213,33 +214,35 @@ def test_new_and_newly_critical_alerts_are_passed_to_the_on_alert_command(
     monkeypatch.setattr(AfterRun, "read_alerts", read_others)
     with receiver() as (address, received):
         refused = f"http://{address}/404"
-        done = invoke(
-            sample_copy, "--on-alert", command, "--notify", f"http://{address}/hook", "--notify", refused
-        )
+        done = invoke(sample_copy, "--notify", f"http://{address}/hook", "--notify", refused)
         assert done.exit_code == 0 and "notification 2 (http) was not sent: HTTP Error 404" in done.stderr
         assert address not in done.output
     [message] = received
-    assert {alert["kind"] for alert in message["new_alerts"]} == {added["kind"], risen["kind"]}
+    found = {(alert["agent_id_hash"], alert["window_days"], alert["kind"]) for alert in message["new_alerts"]}
+    assert found == {
+        (alert["agent_id_hash"], alert["window_days"], alert["kind"]) for alert in (added, risen)
+    }
     assert [alert["kind"] for alert in message["closed_alerts"]] == ["falling"]
     [change] = message["changed_verdicts"]
     assert (change["window_days"], change["before"], change["now"]) == (7, "wait", "grant")
     assert message["outcome"] == "published" and message["as_of"] == AS_OF.replace("Z", "+00:00")
     assert "2 new alerts, 1 closed alert, 1 changed verdict" in message["title"]
     assert "Haven (aff0528b), 7 days: wait -> grant" in message["text"]
-    document = json.loads(told.read_text())
-    assert document["as_of"] == AS_OF.replace("Z", "+00:00")
-    found = {(alert["agent_id_hash"], alert["window_days"], alert["kind"]) for alert in document["alerts"]}
-    assert found == {
-        (alert["agent_id_hash"], alert["window_days"], alert["kind"]) for alert in (added, risen)
-    }
 
-    for command, reason in (("false", "exit code 1"), ("./no-such-command", "cannot be started")):
-        failed = invoke(sample_copy, "--json", "--on-alert", command)
-        assert failed.exit_code == 1 and reason in failed.stderr
-        summary = json.loads(failed.stdout)
-        assert (summary["outcome"], summary["exit_code"]) == ("published", 1) and reason in summary["message"]
-        with opened(sample_copy) as marts:
-            assert newest(marts)["exit_code"] == 0
+
+def test_report_that_cannot_be_written_leaves_the_scores_published(sample_copy, tmp_path, monkeypatch):
+    folder = tmp_path / "removed during the run"
+    folder.mkdir()
+    monkeypatch.setattr(job, "_build", lambda *_: folder.rmdir())
+    with receiver() as (address, received):
+        options = ("--report", str(folder / "fleet.html"), "--notify", f"http://{address}/hook")
+        failed = invoke(sample_copy, "--json", *options)
+    summary = json.loads(failed.stdout)
+    assert (failed.exit_code, summary["outcome"], summary["exit_code"]) == (1, "published", 1)
+    assert "The report cannot be written" in summary["message"]
+    assert "run published, with an error" in received[0]["title"]
+    with opened(sample_copy) as marts:
+        assert newest(marts)["exit_code"] == 0
 
 
 def test_notifications_are_sent_only_for_changes_and_failures(small_fleet, monkeypatch, nothing_to_build):
@@ -255,17 +258,62 @@ def test_notifications_are_sent_only_for_changes_and_failures(small_fleet, monke
         assert tested.exit_code == 1 and len(received) == 4 and "arrive here" in received[2]["text"]
 
 
+def test_text_of_a_message_mentions_nobody_and_links_nowhere(monkeypatch):
+    """Names and messages of alerts come from agents. A mail is HTML, and chats turn parts of a text into mentions."""
+    name = "<b>@everyone</b> <!channel> !here> <@&12> [a](https://evil.example) https://evil.example|b>"
+    news = notify.News(
+        [Alert("f" * 64, name, datetime(2026, 6, 15, tzinfo=UTC), 7, "falling", "warning", 1, 1, name)]
+    )
+    message = notify.message_of(RunRecord("run"), news)
+    assert not re.search("@[a-z&]|<[b/!@]|![ch]|]\\(|://", message["text"])
+    assert message["text"].replace("\u200b", "").count(name) == 2
+    assert message["new_alerts"][0]["agent_name"] == name
+
+    mails: list[str] = []
+    monkeypatch.setattr("smtplib.SMTP", MagicMock())
+    smtplib.SMTP.return_value.sendmail = lambda _from, _to, mail: mails.append(mail)
+    for options in ("", "&format=html"):
+        assert notify.send(
+            [notify.channel(f"mailto://me:secret@localhost?smtp=localhost{options}", 1)], message
+        )
+    for mail in mails:
+        for part in email.message_from_string(mail).walk():
+            said = (part.get_payload(decode=True) or b"").decode().replace("\u200b", "")
+            assert "everyone" in said or part.is_multipart()
+            assert ("<b>" in said) is (part.get_content_type() == "text/plain")
+
+
+@pytest.mark.parametrize("scheme", ["http", "json"])
+def test_receiver_that_drips_its_answer_has_one_deadline(monkeypatch, capsys, scheme):
+    monkeypatch.setattr(notify, "TIMEOUT_SECONDS", 0.5)
+    ended = threading.Event()
+
+    class Dripping(StreamRequestHandler):
+        def handle(self) -> None:
+            self.wfile.write(b"HTTP/1.1 200 OK\r\nX-Long: ")
+            with contextlib.suppress(OSError):
+                while not ended.wait(0.05):
+                    self.wfile.write(b"x")
+
+    with ThreadingTCPServer(("127.0.0.1", 0), Dripping) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        channel = notify.channel(f"{scheme}://127.0.0.1:{server.server_address[1]}/", 1)
+        begun = time.monotonic()
+        assert not notify.send([channel], notify.TEST)
+        assert time.monotonic() - begun < 5
+        ended.set()
+        server.shutdown()
+    assert f"notification 1 ({scheme}) was not sent: no answer within 0.5 s" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
-    ("option", "value", "expected"),
-    [
-        *(("--notify", address, "notification 1") for address in ("", "x", "ftp://example.org", "http://[::1", "slack://")),
-        *(("--on-alert", command, "--on-alert") for command in ("", "'open")),
-    ],
-)  # fmt: skip
-def test_unusable_address_or_command_is_refused_before_the_run(small_fleet, marts, option, value, expected):
+    "address",
+    ["json://localhost/a,json://localhost/b", "", "x", "ftp://example.org", "http://[::1", "slack://"],
+)
+def test_unusable_address_is_refused_before_the_run(small_fleet, marts, address):
     before = newest(marts)
-    refused = invoke(small_fleet, option, value)
-    assert refused.exit_code == 2 and expected in refused.stderr
+    refused = invoke(small_fleet, "--notify", address)
+    assert refused.exit_code == 2 and "notification 1" in refused.stderr
     assert newest(marts) == before
 
 

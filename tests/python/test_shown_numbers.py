@@ -269,7 +269,7 @@ LISTS = {
 IN_LENS_SPELLING = ("loss_component", "interval_driver", "unmeasured_components")
 """Members in which JSON has the lens's names of components, such as I_chain for i_chain."""
 NOT_OF_MARTS = {
-    "verdict_reason", "reason", "agent_note", "cause", "chain_cause", "final_from", "seen", "until", "score_left",
+    "verdict_reason", "reason", "agent_note", "cause", "chain_cause", "final_from", "until", "score_left",
     "permission", "permissions", "events", "traces", "non_exempt_actions", "lowered_by", "failure_mode",
     "missing_traces", "last_traced_at", "words",
 }  # fmt: skip
@@ -505,17 +505,23 @@ def alerts_page(at: At) -> Iterator[Shown]:
         key = at.of_cell(text_of(agent))
         yield Shown("fct_capacity_alerts", {**key, "kind": kind}, "severity", severity)
         yield Shown("fct_capacity_alerts", {**key, "kind": kind}, "message", text_of(message))
-        day = f"{since.removeprefix('since ')}T00:00Z"
-        moment = {"new": at.as_of.isoformat(), "ongoing": None}.get(since, day)
-        yield Shown("raised", {**key, "name": kind}, "since", moment)
+        yield Shown("raised", {**key, "name": kind}, "since", raised_since(at, since))
+
+
+def raised_since(at: At, said: str) -> str | None:
+    """Return the time that "since 2026-06-11", "new" or "ongoing" stands for."""
+    day = f"{said.removeprefix('since ')}T00:00Z"
+    return {"new": at.as_of.isoformat(), "ongoing": None}.get(said, day)
 
 
 def red_flags_page(at: At) -> Iterator[Shown]:
-    for agent, title, message, z in cells(with_names(at.page("/red-flags"))):
+    for agent, title, message, since, z in cells(with_names(at.page("/red-flags"))):
         if agent != "Agent":
             said = message.partition("\n")[0].strip()
             key = at.of_cell(agent, red_flag=part_of(title), message=said)
             yield Shown("fct_record_signs", key, "z", z)
+            of_agent = {**at.of_cell(agent), "name": part_of(title)}
+            yield Shown("raised", of_agent, "since", raised_since(at, since))
 
 
 def runs_page(at: At) -> Iterator[Shown]:

@@ -13,13 +13,14 @@ from psycopg import sql
 from psycopg.rows import dict_row
 
 from ciris_scoring.audit.incoming import copy_incoming, key_uses, refuse_foreign_keys
-from ciris_scoring.audit.keys import Key, read_keys, registered_key
+from ciris_scoring.audit.keys import REGISTERED_ENDS, Key, read_keys, registered_key
 from ciris_scoring.audit.load import SHOWN_PROBLEMS, Summary, problem_lines, read_batches
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics.connection import connect, one_row
 from ciris_scoring.basics.errors import InputError
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.source_schema import TRACE_COLUMNS
+from ciris_scoring.basics.source_shape import source_shape
 from ciris_scoring.basics.statements import column_list
 from ciris_scoring.basics.terminal import aligned, fitted, plural, printable
 from ciris_scoring.marts.agents import WHOLE_HASH, whole_hash
@@ -27,6 +28,10 @@ from ciris_scoring.marts.agents import WHOLE_HASH, whole_hash
 KEPT = 10_000
 """Maximum number of discrepancies that are kept, and listed with --json. Further discrepancies are only counted."""
 SHOWN = 50
+SHOWN_ENDS = 10
+READABLE_TIME = """case when "timestamp" between '0001-01-02' and '9999-12-30' then "timestamp" end"""
+"""SQL of the time of a trace, null if Python has no such time. A row with the time infinity must not end the audit."""
+DEFERRALS = "deferrals (wbd_deferrals): they are not signed, so no file can confirm them. They change the factor I_inc."
 PREVIOUS = "previous_audit_sequence_number"
 """Audit number of the agent's previous trace, in the order that the score uses."""
 
@@ -88,11 +93,20 @@ class Audit:
     """Numbers of gaps, rewinds and repeats in the files. They lower the score, but they are not discrepancies."""
     counts: Counter[str] = field(default_factory=Counter)
     found: list[Discrepancy] = field(default_factory=list)
+    unstated_key_ends: list[dict[str, str]] = field(default_factory=list)
+    """Times at which a key ends in the database and which the files do not state: key_id, column, database."""
+    not_compared: list[str] = field(default_factory=list)
+    """Sentences on what was not compared, although scores are computed from it."""
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether database and files agree."""
-        return not self.counts.total()
+        """Whether database and files agree, and the files state when each key ends."""
+        return not self.counts.total() and not self.unstated_key_ends
+
+    @property
+    def exit_code(self) -> int:
+        """Exit code of the command, see docs/auditing.md."""
+        return 1 if self.counts else 0 if self.is_confirmed and not self.summary.n_problems else 2
 
     def add(self, discrepancies: Iterable[Discrepancy]) -> None:
         """Count discrepancies and keep the first `KEPT`."""
@@ -144,10 +158,11 @@ def audit(
                 "Nothing was compared. Give another range.",
             )
         result.chain = _breaks(connection)
-        result.add(_differing_keys(connection, registry, keys))
+        _compare_keys(connection, registry, keys, result)
         result.add(_differing(connection))
         result.add(_alone(connection, "raw", MISSING))
         result.add(_alone(connection, "claimed", UNFOUNDED))
+        result.not_compared = list(_not_compared(connection, project, result, agent))
     return result
 
 
@@ -396,14 +411,17 @@ def _breaks(connection: psycopg.Connection) -> dict[str, int]:
 def _differing(connection: psycopg.Connection) -> Iterator[Discrepancy]:
     names = [*TRACE_COLUMNS, PREVIOUS]
     query = """
-        select to_jsonb(claimed) as claimed, to_jsonb(raw) as raw, claimed."timestamp" as at
+        select to_jsonb(claimed) as claimed, to_jsonb(raw) as raw, {at} as at
         from pairs
         inner join raw on pairs.raw_number = raw.number
         inner join claimed on pairs.claimed_number = claimed.number
         where ({claimed}) is distinct from ({raw})
         order by claimed.agent_id_hash collate "C", claimed."timestamp", claimed.trace_id collate "C"
     """
-    statement = sql.SQL(query).format(claimed=column_list(names, "claimed"), raw=column_list(names, "raw"))
+    at = sql.SQL(READABLE_TIME.replace('"timestamp"', 'claimed."timestamp"'))
+    statement = sql.SQL(query).format(
+        claimed=column_list(names, "claimed"), raw=column_list(names, "raw"), at=at
+    )
     with connection.cursor(row_factory=dict_row) as cursor:
         for row in cursor.stream(statement):
             claimed, raw = row["claimed"], row["raw"]
@@ -424,7 +442,7 @@ def _same(one: object, other: object) -> bool:
 
 def _alone(connection: psycopg.Connection, table: str, kind: str) -> Iterator[Discrepancy]:
     query = f"""
-        select agent_id_hash, trace_id, "timestamp" from {table}
+        select agent_id_hash, trace_id, {READABLE_TIME} from {table}
         where not exists (select from pairs where pairs.{table}_number = {table}.number)
         order by agent_id_hash collate "C", "timestamp", trace_id collate "C"
     """
@@ -432,17 +450,43 @@ def _alone(connection: psycopg.Connection, table: str, kind: str) -> Iterator[Di
         yield Discrepancy(kind, agent, trace_id, timestamp, {})
 
 
-def _differing_keys(
-    connection: psycopg.Connection, registry: sql.Identifier, keys: dict[str, Key]
-) -> Iterator[Discrepancy]:
-    query = sql.SQL(
+def _not_compared(
+    connection: psycopg.Connection, project: Project, result: Audit, agent: str | None
+) -> Iterator[str]:
+    """Yield sentences on what the scores are computed from and the files cannot confirm."""
+    yield DEFERRALS
+    for one in result.unstated_key_ends[:SHOWN_ENDS]:
+        end = f"{one['database']} ({one['column']})"
+        yield f"key {one['key_id']} ends in the database on {end}, which the files do not state"
+    if (n_more := len(result.unstated_key_ends) - SHOWN_ENDS) > 0:
+        yield f"and {plural(n_more, 'end')} of keys more; --json lists them"
+    if agent is None:
+        query = """
+            select count(*), count(distinct agent_id_hash) from {}
+            where
+                agent_id_hash <> all(%(agents)s)
+                and (%(first)s::timestamptz is null or "timestamp" >= %(first)s)
+                and (%(last)s::timestamptz is null or "timestamp" < %(last)s)
         """
-        select
-            used.signature_key_id, registered.public_key_base64,
-            case when isfinite(registered.expires_at) then registered.expires_at end,
-            case when isfinite(registered.revoked_at) then registered.revoked_at end
+        values = {"agents": result.agents, "first": result.window[0], "last": result.window[1]}
+        traces = project.source_table("covenant_traces")
+        n_traces, n_agents = one_row(connection.execute(sql.SQL(query).format(traces), values))
+        if n_traces:
+            of = plural(n_agents, "agent that is", "agents that are")
+            yield f"{plural(n_traces, 'trace')} in the database of {of} not in the files"
+    if source_shape(connection, project) == "events":
+        yield "the table trace_events, from which this target is scored"
+
+
+def _compare_keys(
+    connection: psycopg.Connection, registry: sql.Identifier, keys: dict[str, Key], result: Audit
+) -> None:
+    query = sql.SQL(
+        f"""
+        select used.signature_key_id, registered.public_key_base64, registered.expires_at, registered.revoked_at
         from (select distinct signature_key_id from raw) as used
-        left join {} as registered on used.signature_key_id = registered.key_id
+        left join (select key_id, public_key_base64, {REGISTERED_ENDS} from {{}}) as registered
+            on used.signature_key_id = registered.key_id
         order by used.signature_key_id collate "C"
         """
     ).format(registry)
@@ -453,7 +497,12 @@ def _differing_keys(
         if differing:
             values = {"database": getattr(registered, differing, None), "recomputed": getattr(key, differing)}
             column = f"key {key_id}" if differing == "public_key_base64" else f"{differing} of key {key_id}"
-            yield Discrepancy(KEY_DIFFERS, None, None, None, {column: values})
+            result.add([Discrepancy(KEY_DIFFERS, None, None, None, {column: values})])
+        if key and registered:
+            result.unstated_key_ends += [
+                {"key_id": key_id, "column": name, "database": end}
+                for name, end in key.unstated_ends(registered).items()
+            ]
 
 
 def as_json(result: Audit) -> str:
@@ -472,6 +521,8 @@ def as_json(result: Audit) -> str:
         "n_discrepancies": result.counts.total(),
         "discrepancies_by_kind": dict(result.counts),
         "discrepancies": [vars(one) for one in result.found],
+        "unstated_key_ends": result.unstated_key_ends,
+        "not_compared": result.not_compared,
         "n_problems": result.summary.n_problems,
         "problems": [one._asdict() for one in result.summary.problems],
     }
@@ -493,13 +544,18 @@ def page(result: Audit) -> list[str]:
         "",
     ]
     if result.is_confirmed:
-        lines.append("Confirmed: the database agrees with the files.")
+        lines.append("Confirmed: the traces and keys in the database agree with the files.")
+    elif not result.counts:
+        lines.append(
+            "The traces agree, but a key ends in the database at a time that the files do not state."
+        )
     else:
         lines.append(f"{plural(result.counts.total(), 'discrepancy', 'discrepancies')}:")
         lines += [f"  {n:,} {kind}: {MEANINGS[kind]}" for kind, n in result.counts.items()]
         lines += ["", *_table(result.found[:SHOWN])]
         if result.counts.total() > SHOWN:
             lines.append(f"and {result.counts.total() - SHOWN:,} more; --json lists up to {KEPT:,}.")
+    lines += ["Not compared:", *(printable(f"  {one}") for one in result.not_compared)]
     if result.summary.n_problems:
         lines += ["", *problem_lines(result.summary, "--json", " in the files and keys")]
     return lines

@@ -28,6 +28,10 @@ UNPACKED_LIMIT = 4096 * MB
 """Maximum size in bytes of a compressed or piped document, which is first written to disk. JSON lines have no limit."""
 UNPACKED_RATIO = 200
 """Maximum ratio of unpacked to compressed size, after the first 16 MB. Real batches reach a ratio of 16."""
+LINES_LIMIT = 10_000
+SHORTEST_LINES = 100
+"""After the first `LINES_LIMIT` lines, minimum mean length of the lines of a file in bytes. A line of a real batch has
+thousands. Each line costs as much time as a small batch, and a few kilobytes can unpack to millions of lines."""
 BROKEN = (EOFError, gzip.BadGzipFile, zlib.error)
 
 Found = Document | Problem
@@ -144,9 +148,15 @@ def _line(file: IO[bytes]) -> bytes:
 
 def _lines(file: IO[bytes], origin: str, first: Iterable[bytes] = ()) -> Iterator[Found]:
     lines = itertools.chain(first, iter(lambda: _line(file), b""))
+    length = 0
     try:
         for number, line in enumerate(lines, 1):
             where = f"{origin}, line {number:,}"
+            length += len(line)
+            if number > LINES_LIMIT + length // SHORTEST_LINES:
+                detail = f"lines of less than {SHORTEST_LINES} bytes on average; the rest is not read"
+                yield Problem(where, TOO_LARGE, detail)
+                return
             if len(line) > WHOLE_LIMIT:
                 while line and not line.endswith(b"\n"):
                     line = _line(file)

@@ -26,6 +26,12 @@ FORMATS = (
 )
 _TIMES = ("created_at", "expires_at", "revoked_at")
 _ENDS = ("expires_at", "revoked_at")
+REGISTERED_ENDS = ", ".join(
+    f"case when {name} < '9999-12-31 00:00+00' then greatest({name}, '0001-01-01 00:00+00') end as {name}"
+    for name in _ENDS
+)
+"""SQL list of the ends of registered keys. Python has no times before the year 1 or after 9999: an earlier end, such as
+-infinity, becomes the first day, and a later one, such as infinity, becomes null, because no trace is as late."""
 
 
 class Key(NamedTuple):
@@ -52,6 +58,11 @@ class Key(NamedTuple):
             return "public_key_base64"
         stated = (name for name in _ENDS if getattr(self, name) is not None)
         return next((name for name in stated if getattr(self, name) != getattr(other, name)), None)
+
+    def unstated_ends(self, other: "RegisteredKey") -> dict[str, str]:
+        """Return the times at which another key of the same id ends, and which this key does not state."""
+        ends = {name: getattr(other, name) for name in _ENDS if getattr(self, name) is None}
+        return {name: end for name, end in ends.items() if end is not None}
 
 
 class RegisteredKey(NamedTuple):

@@ -13,7 +13,7 @@ from psycopg import sql
 
 from ciris_scoring.audit.documents import Batch, Deferral
 from ciris_scoring.audit.incoming import LOADED_KEY, Found, copy_incoming, key_uses, refuse_foreign_keys
-from ciris_scoring.audit.keys import Key, registered_key
+from ciris_scoring.audit.keys import REGISTERED_ENDS, Key, registered_key
 from ciris_scoring.audit.reasons import BAD_KEY, CONFLICT, REPLAYED_SIGNATURE, Problem
 from ciris_scoring.basics.connection import connect
 from ciris_scoring.basics.errors import InputError
@@ -206,11 +206,9 @@ class Store:
     def register(self, keys: Iterable[Key]) -> tuple[int, list[Problem]]:
         """Register new keys. Registered keys are not changed. Return the number of new keys, and problems."""
         new, problems = [], []
-        query = """
-            select
-                key_id, public_key_base64,
-                case when isfinite(expires_at) then expires_at end, case when isfinite(revoked_at) then revoked_at end
-            from {covenant_public_keys}
+        query = f"""
+            select key_id, public_key_base64, {REGISTERED_ENDS}
+            from {{covenant_public_keys}}
             where public_key_base64 is not null
         """
         with self._locked():

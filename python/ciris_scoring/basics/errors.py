@@ -32,6 +32,10 @@ class DatabaseError(CirisError):
     """The database cannot be reached, refuses the login or a statement, or failed during the work."""
 
 
+class NoRight(DatabaseError):
+    """The role may not read a relation."""
+
+
 class RunInProgress(CirisError):
     """Another run holds the lock of this target."""
 

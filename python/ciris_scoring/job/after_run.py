@@ -1,8 +1,6 @@
-"""End of a run: fleet table, report, JSON summary, and a program that is started if there are new alerts."""
+"""End of a run: fleet table, report, JSON summary, and the message about the run."""
 
 import contextlib
-import shlex
-import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -11,7 +9,7 @@ from pathlib import Path
 import click
 import psycopg
 
-from ciris_scoring.basics.errors import CirisError, DatabaseError, InputError
+from ciris_scoring.basics.errors import DatabaseError
 from ciris_scoring.basics.relations import Relations
 from ciris_scoring.basics.terminal import progress
 from ciris_scoring.job import notify
@@ -32,8 +30,6 @@ class AfterRun:
 
     record: RunRecord
     report_file: Path | None = None
-    alert_command: str | None = None
-    """Program to start if there are new alerts. It gets them as JSON on its standard input."""
     for_machines: bool = False
     """Whether stdout gets only one JSON object, both if the run succeeds and if it fails."""
     channels: Sequence[notify.Channel] = ()
@@ -44,10 +40,8 @@ class AfterRun:
 
     @contextlib.contextmanager
     def summed_up(self) -> Iterator[None]:
-        """Check the alert command, run the block, and then, even after an error, print the JSON summary and send the
-        message about the run."""
+        """Run the block, and then, even after an error, print the JSON summary and send the message about the run."""
         try:
-            self._check_command()
             yield
         except BaseException as error:
             self.record.end_with(error)
@@ -56,14 +50,6 @@ class AfterRun:
             if self.for_machines:
                 click.echo(self._summary())
             notify.send(self.channels, notify.message_of(self.record, self.news))
-
-    def _check_command(self) -> None:
-        try:
-            words = None if self.alert_command is None else shlex.split(self.alert_command)
-        except ValueError as error:
-            raise InputError(f"--on-alert is {self.alert_command!r}: {error}.", "Close the quote.") from error
-        if words == []:
-            raise InputError("--on-alert names no command.", "Write one, such as --on-alert ./tell.sh")
 
     def read_alerts(self, connection: psycopg.Connection, relations: Relations) -> None:
         """Read the alerts and verdicts that were published before the run."""
@@ -96,28 +82,13 @@ class AfterRun:
         if tables is not None:
             click.echo(tables)
 
-    def hand_on(self, connection: psycopg.Connection, relations: Relations) -> None:
-        """Write the report, and start the alert command if there are new alerts."""
+    def write_report(self, connection: psycopg.Connection, relations: Relations) -> None:
+        """Write the report if one is requested."""
         if self.report_file is not None:
             from ciris_scoring.serve import report
 
             report.write(report.read_report(connection, relations, None, json=False), self.report_file)
             progress(f"The report is in {self.report_file}.")
-        if self.alert_command is not None and self.news.new_alerts:
-            self._start(self.alert_command)
-
-    def _start(self, command: str) -> None:
-        document = {"as_of": self.record.as_of, "alerts": [asdict(alert) for alert in self.news.new_alerts]}
-        try:
-            done = subprocess.run(shlex.split(command), input=json_text(document).encode(), check=False)
-            fault = f"ended with exit code {done.returncode}: {command}" if done.returncode else None
-        except OSError as error:
-            fault = f"cannot be started: {error}"
-        if fault:
-            raise CirisError(
-                f"The scores are published, but the command of --on-alert {fault}",
-                "Correct the command. `ciris-scoring alerts` shows the alerts.",
-            )
 
     def _summary(self) -> str:
         """Return a JSON object of the run: the known columns of ``fct_scoring_runs``, and the new alerts."""

@@ -4,6 +4,8 @@ A run sends at most one message to each channel. An http or https address gets t
 an address of the library Apprise (extra `notify`). An address may contain a secret, so only its scheme is ever shown.
 """
 
+import re
+import threading
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -20,6 +22,7 @@ from ciris_scoring.marts.marts import Marts
 from ciris_scoring.serve.spreadsheet import json_text
 
 TIMEOUT_SECONDS = 10
+"""Seconds within which a channel must have accepted a message, from the start of the request to its end."""
 MOST_LINES = 20
 """Maximum number of lines in the text of a message. The JSON of a message has all alerts and verdicts."""
 Verdicts = Mapping[tuple[str, int], tuple[str, str | None]]
@@ -66,7 +69,7 @@ def channel(address: str, number: int) -> Channel:
         from apprise import Apprise
 
         service = Apprise()
-        if service.add(address):
+        if service.add(address) and len(service) == 1:
             return Channel(name, lambda message: _by_apprise(service, message))
     raise InputError(
         f"The address of {name} is not that of a known service.",
@@ -87,8 +90,29 @@ def _post(address: str, message: Message) -> None:
 def _by_apprise(service: Any, message: Message) -> None:
     kind = "failure" if message["message"] else "info"
     body = message["text"].partition("\n")[2] or message["text"]
-    if not service.notify(title=message["title"], body=body, notify_type=kind):
+    # "text" lets Apprise escape the body for services that take HTML or Markdown.
+    if not service.notify(title=message["title"], body=body, notify_type=kind, body_format="text"):
         raise OSError("the service did not accept it")
+
+
+def _within_deadline(channel: Channel, message: Message) -> None:
+    """Send a message, and raise an exception if it is not delivered in time. A receiver that answers one byte at a time
+    never exceeds the timeout of a socket."""
+    ended: list[Exception | None] = []
+
+    def work() -> None:
+        try:
+            channel.send(message)
+            ended.append(None)
+        except Exception as error:
+            ended.append(error)
+
+    worker = threading.Thread(target=work, daemon=True)  # a daemon does not delay the end of the process
+    worker.start()
+    worker.join(TIMEOUT_SECONDS)
+    error = ended[0] if ended else TimeoutError(f"no answer within {TIMEOUT_SECONDS} s")
+    if error is not None:
+        raise error
 
 
 def send(channels: Sequence[Channel], message: Message | None) -> bool:
@@ -96,7 +120,7 @@ def send(channels: Sequence[Channel], message: Message | None) -> bool:
     failed = 0
     for one in channels if message is not None else ():
         try:
-            one.send(message or {})
+            _within_deadline(one, message or {})
         except Exception as error:  # a failing service must not change the result of the run
             failed += 1
             reason = str(error) if isinstance(error, OSError) else type(error).__name__
@@ -153,13 +177,19 @@ def message_of(record: RunRecord, news: News) -> Message | None:
         lines[MOST_LINES:] = [f"... and {len(lines) - MOST_LINES:,} more"]
     return {
         "title": title,
-        "text": "\n".join(printable(one_line(line)) for line in lines),
+        "text": "\n".join(_inert(printable(one_line(line))) for line in lines),
         "scoring_run_id": record.run_id,
         "as_of": record.as_of,
         "outcome": record.outcome,
         "message": record.message,
         "remedy": record.remedy,
     } | asdict(news)
+
+
+def _inert(line: str) -> str:
+    """Return a line in which chats find no mention and no link, although agents choose their names: an invisible space
+    (U+200B) splits what begins a mention, an HTML tag, or the address of a link."""
+    return re.sub(r"(?<=[@<!])|(?<=])(?=\()|(?<=:)(?=//)", "\u200b", line)
 
 
 def _told(alert: Alert) -> str:

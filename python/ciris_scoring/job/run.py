@@ -78,7 +78,7 @@ def _run(
         after_run.show_fleet(connection, relations, moment)
         for line in empty_sources(connection, project, moment) + _late_remarks(connection, relations):
             say(line)
-        after_run.hand_on(connection, relations)
+        after_run.write_report(connection, relations)
     report(f"Done in {time.monotonic() - started:.0f} s.")
 
 

@@ -3,12 +3,11 @@
 Red flags of selective reporting are reasons for a review and do not change a score.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeVar
 
-from ciris_scoring.marts.acknowledgements import Acknowledgement
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.verdict import AS_OF_MEANT, Raised, raised
 
@@ -28,8 +27,6 @@ class Alert:
     message: str
     since: datetime | None = None
     """See `Raised.since`."""
-    seen: Acknowledgement | None = None
-    """Acknowledgement that is in force, or None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +40,6 @@ class RedFlag:
     z: float | None
     message: str
     since: datetime | None = None
-    seen: Acknowledgement | None = None
 
 
 Row = TypeVar("Row", Alert, RedFlag)
@@ -52,8 +48,8 @@ Row = TypeVar("Row", Alert, RedFlag)
 def alerts(
     marts: Marts, as_of: datetime, window_days: int | None = None, *, agents: Sequence[str] | None = None
 ) -> list[Alert]:
-    """Read the alerts at an as-of (see `AS_OF_MEANT`), critical alerts first, acknowledged ones last. If a window or
-    hashes of agents are given, read only the alerts of this window or of these agents."""
+    """Read the alerts at an as-of (see `AS_OF_MEANT`), critical alerts first. If a window or hashes of agents are
+    given, read only the alerts of this window or of these agents."""
     found = marts.rows(
         Alert,
         f"""
@@ -80,13 +76,13 @@ def alerts(
         for one in of_agent
         if not one.is_red_flag
     }
-    return _by_seen(_dated(row, spans.get((row.window_days, row.agent_id_hash, row.kind))) for row in found)
+    return [_dated(row, spans.get((row.window_days, row.agent_id_hash, row.kind))) for row in found]
 
 
 def red_flags(
     marts: Marts, as_of: datetime, window_days: int, *, agents: Sequence[str] | None = None
 ) -> list[RedFlag]:
-    """Read the red flags that are raised at an as-of, ordered by agent, acknowledged ones last."""
+    """Read the red flags that are raised at an as-of, ordered by agent."""
     found = marts.rows(
         RedFlag,
         """
@@ -108,15 +104,11 @@ def red_flags(
         for one in of_agent
         if one.is_red_flag
     }
-    return _by_seen(_dated(row, spans.get((row.agent_id_hash, row.red_flag))) for row in found)
+    return [_dated(row, spans.get((row.agent_id_hash, row.red_flag))) for row in found]
 
 
 def _dated(row: Row, span: Raised | None) -> Row:
-    return row if span is None else replace(row, since=span.since, seen=span.seen)
-
-
-def _by_seen(rows: Iterable[Row]) -> list[Row]:
-    return sorted(rows, key=lambda row: row.seen is not None)
+    return row if span is None else replace(row, since=span.since)
 
 
 def closed_alerts(marts: Marts, as_of: datetime, window_days: int, first: datetime) -> list[Alert]:

@@ -89,7 +89,7 @@ class Score:
     last_traced_at: datetime | None
     """Time of the agent's last trace. Null if it is at or after the as-of."""
     raised: Sequence[Raised] = ()
-    """Alerts and red flags of the agent, critical alerts first, acknowledged ones last."""
+    """Alerts and red flags of the agent, critical alerts first."""
     cause: str = ""
     """Main cause of the score, in one sentence."""
     chain_cause: str = ""
@@ -231,17 +231,15 @@ def attention(score: Score, threshold: float | None = None) -> tuple[object, ...
     """Return the sort key of a score, so that the agents that need attention most come first.
 
     The criteria are, in this order: a fall of the window's score by more than `FALL`, the verdict, the number of
-    critical alerts, the number of alerts and red flags, the lower bound of the steady score, and the hash. Acknowledged
-    alerts and red flags are not counted.
+    critical alerts, the number of alerts and red flags, the lower bound of the steady score, and the hash.
     """
-    unseen = [one for one in score.raised if one.seen is None]
-    critical = sum(one.severity == "critical" for one in unseen)
+    critical = sum(one.severity == "critical" for one in score.raised)
     low = score.capacity_score_steady_low
     return (
         score.change is None or score.change >= -FALL,
         verdicts.VERDICTS.index(score.verdict(threshold).verdict),
         -critical,
-        -len(unseen),
+        -len(score.raised),
         1.0 if low is None else low,
         score.agent_id_hash,
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from psycopg import sql
 
 from ciris_scoring.basics.connection import has_right
-from ciris_scoring.basics.errors import DatabaseError, InputError, shown
+from ciris_scoring.basics.errors import DatabaseError, InputError, NoRight, shown
 from ciris_scoring.basics.relations import Place
 from ciris_scoring.basics.terminal import plural
 from ciris_scoring.marts.fleet import Score
@@ -52,7 +52,7 @@ def permissions(marts: Marts) -> list[Permission]:
         if not _is_seed(marts, place):
             continue
         if not has_right(marts.connection, *place):
-            raise DatabaseError(
+            raise NoRight(
                 f"The role has no right to read {place}, which names the permissions.",
                 f"Let its owner grant it: grant usage on schema {place.schema} and grant select on {place}.",
             )

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import uuid4
 
-from ciris_scoring.marts import acknowledgements, permissions
+from ciris_scoring.marts import permissions
 from ciris_scoring.marts.marts import Marts
 
 
@@ -13,9 +13,9 @@ class Publication:
     """The publication that the marts contain."""
 
     identity: str
-    """Identifier of the publication: the run that wrote it, the runs that were refused since, the newest
-    acknowledgement, and the permissions. It is random while a run is in progress or after a run failed or was killed,
-    because evidence and run log then change without a new publication.
+    """Identifier of the publication: the run that wrote it, the runs that were refused since, and the permissions. It
+    is random while a run is in progress or after a run failed or was killed, because evidence and run log then change
+    without a new publication.
     """
     scored_at: datetime | None
     """Time when the newest score was computed, or None if there is no score."""
@@ -58,5 +58,4 @@ def read_publication(marts: Marts) -> Publication:
     """Read the current publication."""
     identity = marts.value(IDENTITY) if marts.may_read("fct_scoring_runs") else None
     [row] = marts.dicts(PUBLICATION, {})
-    state = acknowledgements.state(marts) + permissions.state(marts)
-    return Publication((identity or str(uuid4())) + state, **row)
+    return Publication((identity or str(uuid4())) + permissions.state(marts), **row)

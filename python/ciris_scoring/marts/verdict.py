@@ -2,14 +2,12 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from ciris_scoring.basics.kinds import ALERTS, FLAGS, KINDS
 from ciris_scoring.basics.long_run import LEAST_LOSS, NORMAL_TO_95, normal_share
-from ciris_scoring.marts import acknowledgements
-from ciris_scoring.marts.acknowledgements import Acknowledgement
 from ciris_scoring.marts.marts import Marts, grouped
 
 VerdictName = Literal["review", "withhold", "keep", "wait", "grant"]
@@ -66,8 +64,6 @@ class Raised:
     oldest as-of that was searched."""
     until: datetime
     """Last of the consecutive as-ofs with the alert or red flag."""
-    seen: Acknowledgement | None = None
-    """Acknowledgement that is in force, or None."""
 
     @property
     def is_red_flag(self) -> bool:
@@ -176,7 +172,7 @@ def raised(
     first: datetime | None = None,
     agents: Sequence[str] | None = None,
 ) -> Mapping[str, list[Raised]]:
-    """Read the alerts and red flags of agents, in the order: critical alerts, red flags, warnings, acknowledged ones.
+    """Read the alerts and red flags of agents, in the order: critical alerts, red flags, warnings.
 
     :param as_of: as-of of the alerts, see `AS_OF_MEANT`.
     :param first: read also the alerts and red flags that ended at or after this as-of. With None, read only what is
@@ -246,10 +242,4 @@ def raised(
         agents=None if agents is None else list(agents),
         as_ofs=AS_OFS,
     )
-    seen = acknowledgements.in_force(acknowledgements.log(marts, agents))
-    marked = [_marked(one, seen.get((one.agent_id_hash, one.name))) for one in found]
-    return grouped(sorted(marked, key=lambda one: one.seen is not None))
-
-
-def _marked(one: Raised, seen: Acknowledgement | None) -> Raised:
-    return replace(one, seen=seen) if seen is not None and seen.applies(one.severity, one.since) else one
+    return grouped(found)

@@ -26,6 +26,7 @@ from ciris_scoring.marts.marts import Marts, read_only
 from ciris_scoring.marts.words import named, nearest, widened_by, window_words
 from ciris_scoring.serve.fleet_table import painted_verdict
 from ciris_scoring.serve.pages.words import NOT_COMPARABLE
+from ciris_scoring.serve.pages.words import since as age
 
 PAGE_WIDTH = 100
 """Width of the output in columns if the width of the terminal is unknown."""
@@ -371,14 +372,7 @@ def _verdict(marts: Marts, score: Row, threshold: float | None, *, is_newest: bo
         "cause": found.cause,
         "chain_cause": found.chain_cause,
         "verdict": asdict(found.verdict(threshold)),
-        "raised": [
-            {
-                **asdict(one),
-                "reviews": one.reviews,
-                "seen": one.seen and {**asdict(one.seen), "words": one.seen.words},
-            }
-            for one in found.raised
-        ],
+        "raised": [{**asdict(one), "reviews": one.reviews} for one in found.raised],
     }
 
 
@@ -622,13 +616,13 @@ def _without_judgement(overrides: Row) -> str:
 
 
 def _remedy_lines(raised: Sequence[Row], events: Mapping[str, Any]) -> list[str]:
-    """For each raised alert and red flag, return the remedy or the person who has seen it. Below alerts that
-    overrides without a judgement may have raised, name this innocent cause."""
+    """For each raised alert and red flag, return since when it is raised, and the remedy. Below alerts that overrides
+    without a judgement may have raised, name this innocent cause."""
     lines = []
     for one in {one["name"]: one for one in raised}.values():
         if one["name"] in KINDS:
             kind = KINDS[one["name"]]
-            lines.append(f"About {kind.title}: {one['seen']['words'] if one['seen'] else kind.ask}")
+            lines.append(f"About {kind.title} ({age(one['since'], one['until'])}): {kind.ask}")
             if kind.id in ("low_capacity", "falling") and events["overrides"]["n_without_judgement"]:
                 lines.append(f"A possible innocent cause: {_without_judgement(events['overrides'])}.")
     return lines

@@ -51,13 +51,10 @@ def _factor(column: str) -> Callable[[Score, Verdict], str]:
 
 
 def _raised(is_red_flag: bool) -> Callable[[Score, Verdict], str]:
-    """Return a function that lists the alerts or the red flags of a score and counts the acknowledged ones."""
+    """Return a function that lists the alerts or the red flags of a score."""
 
     def cell(score: Score, _: Verdict) -> str:
-        found = [one for one in score.raised if one.is_red_flag == is_red_flag]
-        n_seen = sum(one.seen is not None for one in found)
-        names = [one.name for one in found if one.seen is None]
-        return _listed(names + ([f"{n_seen} seen"] if n_seen else []))
+        return _listed([one.name for one in score.raised if one.is_red_flag == is_red_flag])
 
     return cell
 

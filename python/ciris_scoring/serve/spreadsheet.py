@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -10,27 +11,26 @@ from typing import Any
 
 from ciris_scoring.marts.fleet import Score
 
-_BEGIN_FORMULAS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\t", "\r", "\n")
-"""First characters of text that spreadsheets take for a formula, in normal and full width."""
+_FORMULAS = re.compile("^(?=[\\t\\r\\n])|(^|[;\\t\\r\\n])( *)(?=[=+@\uff1d\uff0b\uff0d\uff20-])")
+"""Places in a text where spreadsheets may see a formula: before =, +, - or @, in normal or full width, at the start of
+the text or after a separator. Spreadsheets of many countries separate cells by semicolons."""
 
 
 def csv_cell(value: object) -> object:
-    """Format a cell of a CSV. Text that a spreadsheet would take for a formula gets a leading apostrophe."""
+    """Format a cell of a CSV. Formulas in a text get a leading apostrophe."""
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, Mapping):
         return "; ".join(f"{name}: {csv_cell(one)}" for name, one in value.items())
     if isinstance(value, Sequence) and not isinstance(value, str):
         value = "; ".join(str(csv_cell(one)) for one in value)
-    if isinstance(value, str) and value.startswith(_BEGIN_FORMULAS):
-        return "'" + value
-    return value
+    return _FORMULAS.sub(r"\1\2'", value) if isinstance(value, str) else value
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
-    """Return rows as CSV with the given columns. Values of other columns are omitted."""
+    """Return rows as CSV with the given columns, every text in quotes. Values of other columns are omitted."""
     written = io.StringIO()
-    writer = csv.DictWriter(written, columns, extrasaction="ignore")
+    writer = csv.DictWriter(written, columns, extrasaction="ignore", quoting=csv.QUOTE_NONNUMERIC)
     writer.writeheader()
     writer.writerows({name: csv_cell(value) for name, value in row.items()} for row in rows)
     return written.getvalue()
@@ -60,5 +60,4 @@ def fleet_row(score: Score, threshold: float | None = None) -> dict[str, Any]:
         "probability_at_threshold": verdict.probability,
         "alerts": [one.name for one in score.raised if not one.is_red_flag],
         "red_flags": [one.name for one in score.raised if one.is_red_flag],
-        "acknowledged": [f"{one.name}: {one.seen.words}" for one in score.raised if one.seen],
     }

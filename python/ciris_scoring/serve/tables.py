@@ -19,11 +19,12 @@ from ciris_scoring.marts.parameters import windows
 from ciris_scoring.marts.permissions import meant, named, permissions
 from ciris_scoring.marts.words import published_words
 from ciris_scoring.serve.fleet_table import WIDE, fleet_tables, shown_label
+from ciris_scoring.serve.pages.words import since
 from ciris_scoring.serve.spreadsheet import csv_text, fleet_row, json_text
 
 ALERT_COLUMNS = (
     *("severity", "agent_id_hash", "agent_name", "kind", "field", "as_of", "window_days", "since"),
-    *("value", "threshold", "z", "message", "seen"),
+    *("value", "threshold", "z", "message"),
 )
 """Columns of alerts and red flags as CSV."""
 
@@ -63,7 +64,7 @@ def show_fleet(
 
 
 def show_alerts(project: Project, as_of: str | None, window_days: int | None, form: str | None) -> str:
-    """Return the alerts and red flags that are raised; acknowledged ones come last.
+    """Return the alerts and red flags that are raised, with the as-of since which each is raised.
 
     :param form: json, csv, or None for a table.
     """
@@ -78,35 +79,33 @@ def show_alerts(project: Project, as_of: str | None, window_days: int | None, fo
         lists = {"alerts": list(map(asdict, found)), "red_flags": list(map(asdict, flags))}
         return json_text({"as_of": moment, "window_days": window, **lists})
     rows: list[Alert | RedFlag] = [*found, *flags]
-    rows.sort(key=lambda one: one.seen is not None)
     if form == "csv":
         return csv_text(ALERT_COLUMNS, [_row(one, moment, window) for one in rows])
     return _table(rows, moment, window, others)
 
 
 def _row(one: Alert | RedFlag, moment: datetime, window: int) -> dict[str, Any]:
-    row = asdict(one) | {"seen": one.seen and one.seen.words}
+    row = asdict(one)
     if isinstance(one, RedFlag):
         row |= {"severity": "red_flag", "kind": one.red_flag, "as_of": moment, "window_days": window}
     return row
 
 
 def _table(rows: Sequence[Alert | RedFlag], moment: datetime, window: int, others: int) -> str:
-    seen = sum(one.seen is not None for one in rows)
-    counted = plural(len(rows) - seen, "alert or red flag", "alerts and red flags")
-    lines = [f"{as_of_time.text(moment)}, window of {window} days: {counted}, {seen} acknowledged"]
+    counted = plural(len(rows), "alert or red flag", "alerts and red flags")
     room = columns() or WIDE
     cells = []
     for one in rows:
         kind, severity = (one.kind, one.severity) if isinstance(one, Alert) else (one.red_flag, "red flag")
-        since = "" if one.since is None else as_of_time.text(one.since)
-        cells.append((severity, shown_label(one), kind, since))
+        age = since(one.since, one.as_of if isinstance(one, Alert) else moment)
+        cells.append((severity, shown_label(one), kind, age))
+    n_new = sum(age == "new" for *_, age in cells)
+    lines = [f"{as_of_time.text(moment)}, window of {window} days: {counted}, {n_new} new"]
     table = aligned(("severity", "agent", "kind", "since"), cells) if cells else []
     lines += ["", *table[:2]] if cells else []
     for line, one in zip(table[2:], rows, strict=True):
         lines.append(line)
         lines += wrapped(f"    {printable(one.message)}", room)
-        lines += wrapped(f"    {printable(one.seen.words)}", room) if one.seen else []
     if others:
         lines += ["", f"Other windows: {plural(others, 'alert')}; see --window-days."]
     return "\n".join(lines)

@@ -7,6 +7,7 @@ import time
 import traceback
 from typing import Any
 
+import h11
 import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
@@ -49,6 +50,16 @@ class Connection(H11Protocol):
 
     def _unsupported_upgrade_warning(self) -> None:
         """Log nothing. Otherwise clients that ask for a protocol upgrade could flood the log with uvicorn's hint."""
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse a malformed request. If its answer is begun, only close the connection: a request has one answer."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True  # otherwise the endpoint would answer, too
+            self.cycle.message_event.set()
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.close()
 
     def on_response_complete(self) -> None:
         """Process the end of an answer. The client may not have received all of it yet."""

@@ -12,7 +12,7 @@ from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout, TooManyRequest
 
 from ciris_scoring.basics.connection import SESSION_SETTINGS, connection_options, prepare_session, where
 from ciris_scoring.basics.dbt import read_relations
-from ciris_scoring.basics.errors import DatabaseError, one_line
+from ciris_scoring.basics.errors import DatabaseError, NoRight, one_line
 from ciris_scoring.basics.pooler import refuse_shared_sessions
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.terminal import say
@@ -26,6 +26,10 @@ PROBE_SECONDS = 0.5
 TCP_USER_TIMEOUT_MS = 5_000
 NOT_PUBLISHED_STATES = ("42P01", "3F000", "42703")  # table, schema or column does not exist
 CANCELLED_STATE = "57014"
+NO_RIGHT_STATE = "42501"
+NAMED = "The server's log names it."
+LOG = logging.getLogger("uvicorn.error")
+"""Log of the server, which suppresses repetitions."""
 
 # psycopg logs each failed attempt to connect. This module reports an outage only once.
 logging.getLogger("psycopg").setLevel(logging.CRITICAL)
@@ -105,6 +109,9 @@ class Database:
                         with connection.transaction():
                             return reading(connection)
                     except DatabaseError as error:
+                        LOG.error(f"{one_line(error.message)} {one_line(error.hint or '')}")
+                        if isinstance(error, NoRight):
+                            raise Problem("no-right", f"{error.message} {NAMED}") from error
                         raise Problem("internal", f"{error.message} {error.hint}") from error
                     except psycopg.Error as error:
                         if not connection.closed:
@@ -179,7 +186,9 @@ def _refusal(error: psycopg.Error) -> Problem:
     """Return the problem for a query that the database refused. The log contains the reason."""
     if error.sqlstate == CANCELLED_STATE:
         return Problem("database-busy", "The database did not answer in time.")
-    say(f"The database refuses a query: {one_line(error)}")
+    LOG.error(f"The database refuses a query: {one_line(error)}")
+    if error.sqlstate == NO_RIGHT_STATE:
+        return Problem("no-right", f"The role of the server may not read what the answer needs. {NAMED}")
     if error.sqlstate in NOT_PUBLISHED_STATES:
         return Problem(
             "not-published", "The marts do not exist or are of another version: score the fleet first."

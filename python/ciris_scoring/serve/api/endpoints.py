@@ -15,8 +15,6 @@ from starlette.responses import Response
 
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics.errors import InputError
-from ciris_scoring.marts.acknowledgements import Acknowledgement, in_force
-from ciris_scoring.marts.acknowledgements import log as read_acknowledgements
 from ciris_scoring.marts.agent import EXEMPT_ACTIONS, NON_EXEMPT_ACTIONS, attribution
 from ciris_scoring.marts.agents import WHOLE_HASH, all_agents, find, near, whole_hash
 from ciris_scoring.marts.alerts import alerts as read_alerts
@@ -655,13 +653,13 @@ async def agents(asked: TheAsked, page: ThePage) -> Response:
     return await asked.listing(models.Agents, lambda lens: all_agents(lens.marts), page)
 
 
-@_listed("runs", "runs", models.Runs, 403)
+@_listed("runs", "runs", models.Runs)
 async def runs(asked: TheAsked, page: ThePage) -> Response:
     """The log of runs, the newest first."""
     return await asked.listing(models.Runs, lambda lens: run_records(lens.marts, DEEPEST), page)
 
 
-@_listed("data-quality", "data_quality", models.DataQuality, 403)
+@_listed("data-quality", "data_quality", models.DataQuality)
 async def data_quality(asked: TheAsked, page: ThePage) -> Response:
     """Input rows that were repaired, set aside or refused: counts over all days, and for each of the last 14 days."""
 
@@ -682,23 +680,6 @@ async def permissions(asked: TheAsked, page: ThePage) -> Response:
         return found or [published_permission(lens.marts, lens.publication.window_days[0])]
 
     return await asked.listing(models.Permissions, read, page)
-
-
-@_listed("acknowledgements", "acknowledgements", models.Acknowledgements)
-async def acknowledgements(
-    asked: TheAsked,
-    page: ThePage,
-    log: Annotated[
-        bool, Query(description="Return also acknowledgements that are over, replaced or withdrawn.")
-    ] = False,
-) -> Response:
-    """Acknowledgements of alerts and red flags that are in force. `ciris-scoring acknowledge` writes them."""
-
-    def read(lens: Lens) -> list[Acknowledgement]:
-        found = read_acknowledgements(lens.marts)
-        return found if log else list(in_force(found).values())
-
-    return await asked.listing(models.Acknowledgements, read, page)
 
 
 @_listed("verdicts/{agent_id:path}", "verdict_history", models.VerdictHistory, 404, 409)

@@ -22,6 +22,8 @@ from ciris_scoring.serve.api.problems import Problem
 from ciris_scoring.serve.api.settings import Settings, is_loopback
 
 ABSOLUTE = re.compile(rb"https?://(?P<host>[^/]+)(?P<path>/.*)?", re.IGNORECASE)
+HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([0-9a-z.-]+))(?::\d*)?")
+"""A Host header in lower case: an IPv6 address in brackets, or a name, then perhaps a port."""
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 """Paths for probes, which do not need a key. /healthz does not have a rate limit either."""
 MOST_CLIENTS = 10_000
@@ -217,10 +219,9 @@ def _check_length(headers: Headers) -> None:
 
 
 def _host_name(host: str) -> str:
-    """Return the name in a Host header, without the port."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0].lower()
+    """Return the name in a Host header, without the port; empty if the header is not a host."""
+    found = HOST.fullmatch(host.lower())
+    return (found[1] or found[2]) if found else ""
 
 
 def _keys(headers: Headers) -> list[str]:

@@ -134,26 +134,6 @@ class Permission(Described):
     window_days: WindowDays
 
 
-class Acknowledgement(Described):
-    """An acknowledgement of an alert or red flag, or a withdrawal."""
-
-    acknowledgement_id: int = Field(description="Number of the acknowledgement.")
-    agent_id_hash: Hash
-    kind: str = Field(description="Kind of the alert, or name of the red flag.")
-    action: Literal["acknowledge", "withdraw"] = Field(description="acknowledge or withdraw.")
-    severity: Severity | None = Field(
-        description="Highest severity when it was acknowledged; null for a withdrawal."
-    )
-    seen_by: str = Field(description="Name of the person.")
-    reason: str | None = Field(description="Reason of the acknowledgement; null for a withdrawal.")
-    until: date | None = Field(description="Last day (UTC) of the acknowledgement; null for a withdrawal.")
-    written_at: Moment = Field(description="Time when the acknowledgement or withdrawal was written.")
-    role_name: str = Field(description="Database role that wrote the acknowledgement or withdrawal.")
-
-
-Seen = Annotated[Acknowledgement | None, Field(description="Acknowledgement in force; null if none.")]
-
-
 class Raised(Described):
     """An alert or red flag that is raised for an agent."""
 
@@ -161,7 +141,6 @@ class Raised(Described):
     severity: Severity = Field(description="Severity of an alert; red_flag for a red flag.")
     since: Since
     reviews: bool = Field(description="Whether a person must review the agent before the score decides.")
-    seen: Seen
 
 
 SCORES = ("fct_capacity_scores", "fct_score_comparisons", "dim_agents")
@@ -207,7 +186,7 @@ class ScoreBase(Described):
     )
     missing_traces: int = Field(description="Number of further traces that a score needs, or 0.")
     last_traced_at: Moment | None = Field(description="Last trace; null if it is not before the as-of.")
-    raised: list[Raised] = Field(description="Alerts and red flags; acknowledged ones last.")
+    raised: list[Raised] = Field(description="Alerts and red flags; critical alerts first.")
 
 
 class FleetScore(ScoreBase):
@@ -332,7 +311,6 @@ class Alert(Described):
     agent_name: Name
     kind: str = Field(description=f"One of {', '.join(ALERTS)}.")
     since: Since
-    seen: Seen
 
 
 class Alerts(Paged):
@@ -354,7 +332,6 @@ class RedFlag(Described):
     agent_name: Name
     red_flag: str = Field(description=f"One of {', '.join(FLAGS)}.")
     since: Since
-    seen: Seen
 
 
 @of_row(marts_parameters.Parameter, "dim_scoring_parameters")
@@ -496,9 +473,6 @@ VerdictHistory = _listing(
 )
 Deferrals = _listing("Deferrals", "deferrals", Deferral, "Deferrals behind the component q_deferral.")
 Permissions = _listing("Permissions", "permissions", Permission, "The permissions that verdicts are about.")
-Acknowledgements = _listing(
-    "Acknowledgements", "acknowledgements", Acknowledgement, "Acknowledgements of alerts and red flags."
-)
 
 
 class Endpoint(Described):

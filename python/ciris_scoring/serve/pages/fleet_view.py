@@ -14,7 +14,7 @@ from ciris_scoring.marts.agents import Unscored, unscored
 from ciris_scoring.marts.fleet import FleetCapacity, Score
 from ciris_scoring.marts.marts import Marts, grouped
 from ciris_scoring.marts.parameters import windows
-from ciris_scoring.marts.verdict import Verdict, title
+from ciris_scoring.marts.verdict import Verdict
 from ciris_scoring.serve.pages import charts
 from ciris_scoring.serve.pages.words import shown
 
@@ -70,8 +70,7 @@ class FleetView:
     """Recent time ranges: name, first as-of, and number of agents with an alert or red flag that began after this
     as-of."""
     raised: Mapping[str, Mapping[str, int]]
-    """Under the keys `alerts` and `red_flags`: numbers of agents by name, the most frequent first. Acknowledged alerts
-    and red flags are not counted."""
+    """Under the keys `alerts` and `red_flags`: numbers of agents by name, the most frequent first."""
     without_trace: list[Unscored]
     """Agents that sent traces before the window, but no trace in the window."""
     over_time: list[FleetCapacity]
@@ -89,11 +88,6 @@ class FleetView:
         return sum(one.verdict == verdict for one in self.verdicts.values())
 
     @property
-    def n_seen(self) -> int:
-        """Number of acknowledged alerts and red flags, which `raised` does not count."""
-        return sum(one.seen is not None for score in self.scores for one in score.raised)
-
-    @property
     def nearest(self) -> Score | None:
         """Score that is most likely to reach the threshold. None if an agent has the verdict `grant`."""
         if self.n_with("grant"):
@@ -103,17 +97,12 @@ class FleetView:
         )
 
     def to_do(self, score: Score) -> Iterator[str]:
-        """Yield sentences on what to do about an agent: the question about its most urgent alert or red flag,
-        acknowledgements, and alerts of other windows. The alert low_capacity is the least urgent, because other alerts
-        can explain it.
+        """Yield sentences on what to do about an agent: the question about its most urgent alert or red flag, and
+        alerts of other windows. The alert low_capacity is the least urgent, because other alerts can explain it.
         """
-        unseen = [one for one in score.raised if one.seen is None]
-        first = min(unseen, key=lambda one: (not one.reviews, one.name == "low_capacity"), default=None)
+        first = min(score.raised, key=lambda one: (not one.reviews, one.name == "low_capacity"), default=None)
         if first is not None and first.name in KINDS:
             yield KINDS[first.name].ask
-        for one in score.raised:
-            if one.seen is not None:
-                yield f"{title(one.name)}: {one.seen.words}."
         yield from self.elsewhere.get(score.agent_id_hash, ())
 
     def line(self, column: str) -> str:
@@ -160,9 +149,9 @@ def read_fleet(
     over_time = fleet_reading.capacity_over_time(marts, window_days, first=first, last=as_of, daily=True)
     scores = fleet_reading.scores(marts, as_of, window_days)
     verdicts = {score.agent_id_hash: score.verdict(threshold) for score in scores}
-    unseen = [one for score in scores for one in score.raised if one.seen is None]
+    every = [one for score in scores for one in score.raised]
     raised = {
-        kind: dict(Counter(one.name for one in unseen if one.is_red_flag == is_red_flag).most_common())
+        kind: dict(Counter(one.name for one in every if one.is_red_flag == is_red_flag).most_common())
         for kind, is_red_flag in (("alerts", False), ("red_flags", True))
     }
     spreads = spreads_of(scores)

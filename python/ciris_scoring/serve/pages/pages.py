@@ -469,7 +469,7 @@ def alerts_page(
     found = alerts(page.marts, page.as_of, page.window_days)
     found.sort(key=lambda alert: natural(alert.agent_name or ""))
     found.sort(key=lambda alert: (alert.since is not None, alert.since), reverse=True)
-    found.sort(key=lambda alert: (alert.seen is not None, alert.severity, alert.kind))
+    found.sort(key=lambda alert: (alert.severity, alert.kind))
 
     def counted(kind: str | None, severity: str | None, new: date | None) -> list[Alert]:
         return [
@@ -495,7 +495,6 @@ def alerts_page(
     return page.render(
         "alerts.html",
         n_alerts=len(found),
-        n_seen=sum(alert.seen is not None for alert in found),
         chips=[(said, of, len(counted(**of)), of == asked) for said, of in chips.items()],
         chosen=grouped(chosen, "kind"),
         closed=closed_alerts(

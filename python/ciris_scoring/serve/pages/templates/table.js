@@ -201,11 +201,11 @@ if (table) {
   filter();
   remember(Object.fromEntries(["sort", "page", ...names].filter((name) => address.has(name)).map((name) => [name, address.get(name)])));
   // Download the rows that match the filters, in the order of the table, as CSV. Text that a spreadsheet would take for
-  // a formula gets an apostrophe.
+  // a formula gets an apostrophe, also after a semicolon, at which some spreadsheets split cells.
   byId("csv").addEventListener("click", () => {
     const columns = headings.map((_, at) => at).filter((at) => headings[at].offsetParent);
     const text = (cell) => cell.innerText.replace(/\s+/g, " ").replace("−", "-").trim();
-    const quoted = (cell) => `"${text(cell).replace(/^(?![+-]?\d)[=+\-@]/, "'$&").replaceAll('"', '""')}"`;
+    const quoted = (cell) => `"${text(cell).replace(/(^|;\s*)(?![+-]?\d)(?=[=+@＝＋－＠-])/g, "$1'").replaceAll('"', '""')}"`;
     const shown = chosen(), hidden = shown.map((row) => row.hidden);
     for (const row of shown) row.hidden = false;
     const lines = [table.tHead.rows[0], ...shown].map((row) => columns.map((at) => quoted(row.cells[at])).join(","));
