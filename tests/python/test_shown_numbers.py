@@ -163,8 +163,7 @@ class Expected:
             of = (row["agent_id_hash"], row["window_days"], row["name"])
             begun = since.get((*of, row["before"]), row["as_of"]) if row["before"] else None
             row["since"] = since[*of, row["as_of"]] = begun
-            is_decided_by_score = row["name"] in ("low_capacity", "broken_chain")
-            row["reviews"] = not is_decided_by_score or row["severity"] == "critical"
+            row["reviews"] = row["name"] != "broken_chain" or row["severity"] == "critical"
             row["title"] = page_words.raised(row["name"])
             of_score[row["agent_id_hash"], row["as_of"], row["window_days"]].append(row)
         for row in self.rows("scores"):
