@@ -269,6 +269,7 @@ IN_LENS_SPELLING = ("loss_component", "interval_driver", "unmeasured_components"
 """Members in which JSON has the lens's names of components, such as I_chain for i_chain."""
 NOT_OF_MARTS = {
     "verdict_reason", "reason", "agent_note", "cause", "chain_cause", "final_from", "seen", "until", "score_left",
+    "steady_difference",
     "permission", "permissions", "events", "traces", "non_exempt_actions", "lowered_by", "failure_mode",
     "missing_traces", "last_traced_at", "words",
 }  # fmt: skip
