@@ -45,7 +45,7 @@ class Raised(NamedTuple):
     for 7 and for 30 days."""
     episode: Booleans
     low_week: Booleans
-    """Whether ``low_capacity`` is critical in the window of 7 days."""
+    """Whether ``low_capacity`` is raised in the window of 7 days. The category is then ``high_fragility``, too."""
     low_month: Booleans
 
     def reviews(self) -> tuple[Booleans, Booleans]:
@@ -76,8 +76,8 @@ def watched(
         month=_falling(scores[1], 30),
         changed=changed.reshape(shape) & ~np.isnan(week.capacity_score),
         episode=(worse.z >= EPISODE_Z).reshape(shape),
-        low_week=week.capacity_score_high < LOW_CAPACITY,
-        low_month=month.capacity_score_high < LOW_CAPACITY,
+        low_week=week.capacity_score < LOW_CAPACITY,
+        low_month=month.capacity_score < LOW_CAPACITY,
     )
     return sums, (week, month), present, raised
 

@@ -67,7 +67,7 @@ class Standing(NamedTuple):
     segment: Integers
     """Index of the agent's segment, within which its behaviour is constant."""
     alarm: Booleans
-    """Whether ``falling``, ``episode`` or a critical ``low_capacity`` is raised."""
+    """Whether ``falling``, ``episode`` or ``low_capacity`` is raised."""
     probability: Floats
     """Probability that the long run reaches the threshold; NaN if the score is not a steady score."""
     lost: Booleans

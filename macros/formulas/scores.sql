@@ -115,8 +115,8 @@
 
 {#- Verdict about a permission (certainty.md §4b), by the same rule as in ciris_scoring.marts.verdict. granted_to:
     highest threshold that the steady score reaches with the probability ciris_grant_probability. withheld_above:
-    highest threshold that it reaches with the probability ciris_withhold_probability. is_reviewed: whether an alert or
-    red flag needs a review first. -#}
+    highest threshold that it reaches with the probability ciris_withhold_probability. is_reviewed: whether an alert,
+    red flag or category needs a review first. -#}
 {% macro verdict(threshold, granted_to, withheld_above, score_status, is_reviewed) -%}
   case
     when {{ score_status }} in ('insufficient_data', 'provisional') or {{ granted_to }} is null then 'wait'

@@ -8,7 +8,9 @@
 {#- Alerts at the as-ofs of the run, with value, threshold and severity (certainty.md §4). Each kind has a file in
     python/ciris_scoring/kinds/alerts and a CTE of the same name here. Alerts are built before the scores, because
     verdicts depend on them. Grain and key: agent, as-of, window, kind. Only agent_name may be null. -#}
-{%- set least_fall = '(' ~ scoring_parameter('falling_threshold') ~ '::numeric / 3)::double precision' %}
+{#- Drops and losses are rounded before they are compared, so that a drop of exactly a third of the threshold counts.
+    With a threshold of 0, any drop counts. -#}
+{%- set least_fall = 'greatest(round(' ~ scoring_parameter('falling_threshold') ~ '::numeric / 3, 12), 1e-12)' %}
 -- depends_on: {{ ref('int_scoring_run') }}
 -- depends_on: {{ ref('int_agents') }}
 with factors as (
@@ -39,6 +41,7 @@ with factors as (
         or (
             n_chain_gaps > {{ scoring_parameter('chain_gap_share') }} * n_traces
             and chain_gap_z >= {{ scoring_parameter('chain_gap_z') }}
+            and chain_gap_z > 0
         ) as is_rewritten,
         {{ factor_columns() }}
     from {{ ref('int_windows') }}
@@ -131,7 +134,7 @@ episode as (
             {%- endfor %}
         end as message
     from factors
-    where episode_z >= {{ scoring_parameter('episode_z') }}
+    where episode_z >= {{ scoring_parameter('episode_z') }} and episode_z > 0
 
 ),
 
@@ -164,7 +167,7 @@ fallen as (
             * {{ scoring_parameter('falling_z_together') }}
             as together,
             bool_or(
-                losses.loss_change > 0.02 and losses.loss_change >= sqrt(losses.variance)
+                round(losses.loss_change::numeric, 12) > 0.02 and losses.loss_change >= sqrt(losses.variance)
                 * {{ scoring_parameter('falling_z_alone') }}
             ) as alone,
             (array_agg(losses.loss_component order by losses.loss_change desc, losses.loss_order asc))[1]
@@ -188,7 +191,7 @@ fallen as (
         {{ in_scored_range('later.as_of') }}
         and num_nulls(later.capacity_score_low, earlier.capacity_score_low) = 0
         and (changed.together or changed.alone)
-        and changed.kept_before - changed.kept_now >= {{ least_fall }}
+        and round((changed.kept_before - changed.kept_now)::numeric, 12) >= {{ least_fall }}
 
 ),
 
@@ -203,7 +206,7 @@ falling as (
         factors.window_days,
         'warning' as severity,
         found.kept_before - found.kept_now as value,
-        {{ least_fall }} as threshold,
+        {{ least_fall }}::double precision as threshold,
         {%- set component -%}
         case found.component
             {%- for row in loss_component_rows() %}
@@ -230,7 +233,8 @@ falling as (
         select
             factors.is_comparable
             and factors.change_ratio >= {{ scoring_parameter('falling_ratio') }}
-            and factors.change_kept_before - factors.change_kept_now >= {{ least_fall }} as is_raised
+            and round((factors.change_kept_before - factors.change_kept_now)::numeric, 12) >= {{ least_fall }}
+            as is_raised
     ) as changed
     cross join lateral (
         select

@@ -257,7 +257,8 @@ select
     {{ loss_component }}_loss,
     {% endfor %}
     {{ verdict(
-        valid_setting('verdict_threshold'), 'grant_score', 'withhold_score', 'score_status', 'review_for is not null'
+        valid_setting('verdict_threshold'), 'grant_score', 'withhold_score', 'score_status',
+        "review_for is not null or category = 'high_fragility'"
     ) }} as verdict,
     coalesce(review_for, '{}') as review_for,
     {{ valid_setting('verdict_threshold') }}::double precision as verdict_threshold,

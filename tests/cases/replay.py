@@ -185,10 +185,13 @@ CASES = [
         [
             *traces(ago(3), 29, agent="29", thought_start=None),
             *traces(ago(3), 30, agent="30", thought_start=None),
+            # 30 of 31 traces are sampled. The share that fails is exactly 1.
+            *traces(ago(3), 31, agent="31", thought_start=None),
         ],
         agents={
             "29": {"i_replay": 1, "n_replayed": 29, "unmeasured_components": ["i_replay", "delta_drift"]},
             "30": {"i_replay": 0, "n_replayed": 30, "unmeasured_components": ["delta_drift"]},
+            "31": {"i_replay": 0, "i_replay_low": 0, "interval_driver": "i_replay"},
         },
     ),
     Case(

@@ -270,7 +270,7 @@ def _wrong_verdicts(connection: psycopg.Connection, as_ofs: list[datetime]) -> l
     against: dict[tuple, set[tuple[int, str]]] = defaultdict(set)
     for alert in _query(connection, "select * from {fct_capacity_alerts}"):
         critical = alert["severity"] == "critical"
-        if critical or alert["kind"] not in ("low_capacity", "broken_chain"):
+        if critical or alert["kind"] != "broken_chain":
             against[key(alert)].add((1 if critical else 2, alert["kind"]))
     for red_flag in _query(connection, "select * from {fct_record_signs}"):
         against[key(red_flag)].add((3, red_flag["red_flag"]))
@@ -281,8 +281,10 @@ def _wrong_verdicts(connection: psycopg.Connection, as_ofs: list[datetime]) -> l
             verdict = "wait"
         elif row["probability_at_threshold"] < 0.45:
             verdict = "withhold"
+        elif reviews or row["category"] == "high_fragility":
+            verdict = "review"
         else:
-            verdict = "review" if reviews else "grant" if row["probability_at_threshold"] >= 0.74 else "keep"
+            verdict = "grant" if row["probability_at_threshold"] >= 0.74 else "keep"
         expected = {"verdict": verdict, "verdict_threshold": 0.6, "review_for": reviews}
         wrong += [f"{place} {line}" for line in _unequal(expected, row)]
     return wrong

@@ -7,6 +7,8 @@ from benchmarks.coverage.cases import PERFECT, cells, special_cases
 from benchmarks.coverage.measure import measure
 from benchmarks.coverage.truth import PARAMETERS
 from ciris_scoring.marts.factors import FACTORS
+from ciris_scoring.statistics.component_bounds import wilson
+from ciris_scoring.statistics.inputs import PUBLISHED_LEVEL
 from ciris_scoring.statistics.resilience import drift
 
 ROWS = 400
@@ -32,6 +34,15 @@ def test_interval_of_a_perfect_agent_ends_at_the_best_score():
     assert perfect["case"] == PERFECT
     assert perfect["at best"] == perfect["score"] == 1.0
     assert perfect["median"] > 0.92
+
+
+@pytest.mark.parametrize("n_bad", [1, 3, 4, 5])
+def test_lower_bound_of_a_rate_falls_with_each_further_trial(n_bad):
+    """Four bad events are enough for Wilson's bound, however many trials there are: 4 / 49 * 49 is less than 4."""
+    trials = np.arange(n_bad + 1.0, 4000.0)
+    neither = np.zeros(len(trials), dtype=bool)
+    lower = wilson(n_bad / trials, trials, PUBLISHED_LEVEL, neither, neither).lower
+    assert (np.diff(lower) < 0).all()
 
 
 SHAPES = {

@@ -59,6 +59,16 @@ LEAST: dict[str, Any] = {
     "w_corroborated": 0.5,
     "w_uncorroborated": 2,
     "min_traces": 1,
+    "low_capacity_threshold": 0,
+    "chain_gap_share": 0,
+    "chain_gap_z": 0,
+    "falling_threshold": 0,
+    "falling_z_together": 0,
+    "falling_z_alone": 0,
+    "falling_ratio": 0,
+    "episode_z": 0,
+    "silent_days": 1,
+    "silent_min_traces": 1,
 }
 MOST: dict[str, Any] = {
     "lambda_c": 10,
@@ -73,6 +83,7 @@ MOST: dict[str, Any] = {
     "decay_per_day": 0.1,
     "w_corroborated": 2,
     "w_uncorroborated": 0.5,
+    "low_capacity_threshold": 1,
 }
 """Parameters at the ends of their ranges, which give extreme confidence bounds."""
 

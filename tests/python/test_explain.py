@@ -5,6 +5,8 @@ test_documents.py compares the text of an explanation with README, test_api.py t
 
 from __future__ import annotations
 
+import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -14,11 +16,13 @@ from unittest.mock import patch
 import psycopg
 import pytest
 
+from ciris_scoring.basics import decimals
 from ciris_scoring.basics.project import Project, load_project
 from ciris_scoring.basics.terminal import width
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import SAMPLE
 from ciris_scoring.marts.evidence import RULES, read_evidence
+from ciris_scoring.marts.factors import FACTORS
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.serve import explain as explain_module
 from ciris_scoring.serve.explain import PAGE_WIDTH, explain, page
@@ -99,6 +103,8 @@ def test_counts_and_durations_agree_with_the_published_components(project, marts
         explanation = explain(project, agent, AS_OF.isoformat(), window_days, None)
         if window_days == 7:
             assert_fits(page(explanation))
+            # The driver of an interval need not have happened: no override is uncertain evidence, too.
+            assert not re.search("mainly because of (?!the uncertainty about)", page(explanation))
         n_traces, events = explanation["score"]["n_traces"], explanation["events"]
         hours = [row["hours"] for row in events["episodes"]]
         n_recovered = sum(row["recovered_at"] is not None for row in events["episodes"])
@@ -148,6 +154,30 @@ def test_overrides_without_a_judgement_are_counted_and_named(project, marts):
         "action_was_overridden: true": 1,
         "action_was_overridden: true; a check of the conscience did not run": 12,
     }
+
+
+def test_difference_of_the_steady_score_is_divided_by_factor(project, marts):
+    """Driftwood has drift, no fragile episode and few deferrals, so only R and I_inc differ much from the long run."""
+    scores = read(
+        marts, "select * from fct_capacity_scores where as_of = %s and capacity_score is not null", AS_OF
+    )
+    found = {}
+    for row in scores:
+        explanation = explain(project, row["agent_id_hash"], None, row["window_days"], None)
+        found[row["agent_name"], row["window_days"]] = explanation["steady_difference"]
+        difference = row["capacity_score_steady"] - row["capacity_score"]
+        assert sum(explanation["steady_difference"].values()) == pytest.approx(difference, abs=1e-12)
+        if row["capacity_score"]:
+            mean = difference / math.log(row["capacity_score_steady"] / row["capacity_score"])
+            points = {
+                factor: mean * math.log(row[f"{column}_steady"] / row[column])
+                for factor, column in FACTORS.items()
+            }
+            assert explanation["steady_difference"] == pytest.approx(points, abs=1e-9)
+    told = page(explain(project, "Driftwood", None, 7, None))
+    of_r = decimals.change(found["Driftwood", 7]["R"])
+    assert f"Difference from this window's score, by factor: R {of_r}, " in told
+    assert "slow recovery (mttr_hours)" not in told.partition("Points lost")[0]
 
 
 def test_trace_costs_its_share_of_each_loss_component(project, marts, monkeypatch):

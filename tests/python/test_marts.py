@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from operator import attrgetter
 
+import psycopg
+import pytest
+
 from ciris_scoring.lab.embedded import SCHEMA
 from test_bad_input import parsed
 
@@ -77,3 +80,14 @@ def test_dim_agents_has_names_and_latest_scores(marts):
         ") from dim_agents as a where former_names <> '{}'"
     ).fetchall()
     assert names == [(2, 3)]
+
+
+def test_a_score_of_high_fragility_cannot_be_granted(marts):
+    """The constraint holds for every writer. The sample has agents with this category and another verdict."""
+    agents = "where category = 'high_fragility'"
+    found = marts.execute(
+        f"select count(*) > 9, bool_or(verdict = 'grant') from fct_capacity_scores {agents}"
+    )
+    assert found.fetchone() == (True, False)
+    with pytest.raises(psycopg.errors.CheckViolation, match="no grant of high fragility"):
+        marts.execute(f"update fct_capacity_scores set verdict = 'grant' {agents}")

@@ -94,7 +94,7 @@ SURE = "91 % sure that it reaches 0.6"
         ((0.6, 0.65), "final", "", "grant", SURE),
         ((0.5999, 0.6), "final", "", "keep", SURE),
         ((0.5, 0.5999), "final", "", "withhold", SURE),
-        ((0.6, 0.65), "final", "low_capacity warning", "grant", SURE),
+        ((0.6, 0.65), "final", "low_capacity warning", "review", f"{SURE}; low capacity since 2026-05-02"),
         ((0.6, 0.65), "final", "low_capacity critical", "review", f"{SURE}; low capacity since 2026-05-02"),
         ((0.5, 0.65), "final", "falling warning", "review", f"{SURE}; falling since 2026-05-02"),
         ((0.5, 0.65), "final", "shared_key red_flag", "review", f"{SURE}; key of another agent since 2026-05-02"),
@@ -102,10 +102,12 @@ SURE = "91 % sure that it reaches 0.6"
         ((0.6, 0.65), "provisional", "", "wait", f"{SURE}, but provisional: too little history"),
         (None, "insufficient_data", "episode warning", "wait", "too few traces for a score; episode since 2026-05-02"),
         (None, "final", "", "wait", "no steady score yet: a rescore adds it"),
+        ((0.6, 0.65), "final", "high_fragility", "review", f"{SURE}; category high_fragility"),
+        ((0.5, 0.5999), "final", "high_fragility", "withhold", f"{SURE}; category high_fragility"),
     ],
 )  # fmt: skip
 def test_verdict_follows_from_probability_status_and_alerts(reached, status, raised, expected, reason):
-    """`reached` is the pair of grant_score and withhold_score.
+    """`reached` is the pair of grant_score and withhold_score, and `raised` an alert or red flag, or the category.
 
     The steady score is 0.7, its upper bound 0.8 and the fixed cost 0.0789. For scores of 0.6, 0.7 and 0.8, the
     logarithms of the losses beyond 0.0789 are -0.8396, -1.2809 and -1.9367, so z = 0.4413 / (0.6558 / 1.96) = 1.319.
@@ -121,7 +123,8 @@ def test_verdict_follows_from_probability_status_and_alerts(reached, status, rai
         verdict_threshold=0.5,
         probability_at_threshold=0.99,
         score_status=status,
-        raised=[Raised("a", *raised.split(), since=since, until=AS_OF)] if raised else [],
+        raised=[Raised("a", *raised.split(), since=since, until=AS_OF)] if " " in raised else [],
+        category=raised if raised == "high_fragility" else "healthy",
     )
     found = verdict(score, 0.6)
     assert (found.verdict, found.reason) == (expected, reason)

@@ -75,6 +75,13 @@ def of_plausibility(close: int, n: int) -> dict[str, int]:
     return {"n_plausibilities": n, "n_close_plausibilities": close}
 
 
+def of_open(now: tuple[int, int], before: tuple[int, int]) -> dict[str, int]:
+    """Return how many of the older deferrals are open, for the window and the baseline."""
+    names = ("n_unresolved_deferrals", "n_older_deferrals")
+    earlier = ("n_earlier_unresolved_deferrals", "n_earlier_older_deferrals")
+    return dict(zip((*names, *earlier), (*now, *before), strict=True))
+
+
 FLEETS = {
     # Missing values of action_success. First agent: 1 is expected after 0 of 99 in the baseline, and the probability of
     # 7 or more is 0.000083. Second agent: 3 are missing, 3.5 are expected. Third agent: the probability of 7 or more is
@@ -115,6 +122,29 @@ FLEETS = {
         },
         "In 1 of 50 traces, idma_fragility_flag is missing although the JSON components contain it.",
     ),
+    # Shares at exactly a threshold raise the flag, and one trace or deferral less does not: 40 percentage points above
+    # the median of 30 %, 15 points above the own baseline's 20 %, and z = 2 for 9 of 15 after 7 of 25.
+    **{
+        f"constant value, {close} of 100": (
+            [of_plausibility(close, 100), *3 * [of_plausibility(30, 100)]],
+            {(0, "constant_value", None): (0.7, 0.3, "fleet_median", 7.37058)} if close == 70 else {},
+            None,
+        )
+        for close in (69, 70)
+    },
+    **{
+        f"deferrals left open, {now}": (
+            [of_open(now, before), *3 * [of_open(before, before)]],
+            {(0, "deferrals_left_open", None): expected} if expected else {},
+            None,
+        )
+        for now, before, expected in (
+            ((35, 100), (20, 100), (0.35, 0.2, "own_baseline", 2.3755)),
+            ((34, 100), (20, 100), None),
+            ((9, 15), (7, 25), (0.6, 0.28, "own_baseline", 2)),
+            ((8, 15), (7, 25), None),
+        )
+    },
     # The flag needs more than 3 times as many equal pairs as by chance, and twice the fleet's median of 1.473. First
     # agent: 3.09 times. Second agent: 2.95 times. Third agent: one trace too few. Fourth agent: only 9 pairs.
     "repeated records": (
@@ -136,15 +166,23 @@ FLEETS = {
         {(0, "constant_value", None): (0.675, 0.25, "fleet_median", 5.093668684415178)},
         "The plausibilities of 27 of 40 traces (67.5 %) differ by at most 0.06; the fleet's median: 25.0 %.",
     ),
-    # The first agent's traces per day rise from 14 to 29. The second agent's baseline is shorter than 7 days, so the
+    # The first agent's traces per day are exactly twice as many as in its baseline. The last agent's are 1.995 times as
+    # many, which is not enough. The second agent's baseline is shorter than 7 days, so the
     # agent is compared with the fleet's median, which it does not exceed.
     "volume jump": (
         [
-            {"n_traces": 202, "n_trivial": 101, "baseline_n_trivial": 20, "baseline_days": 7.0},
+            {"n_traces": 200, "n_trivial": 100, "baseline_n_trivial": 20, "baseline_days": 7.0},
             {"n_traces": 300, "n_trivial": 150, "baseline_n_trivial": 20, "baseline_days": 6.9},
+            {
+                "n_traces": 399,
+                "n_trivial": 200,
+                "baseline_n_traces": 200,
+                "baseline_n_trivial": 40,
+                "baseline_days": 7.0,
+            },
         ],
-        {(0, "volume_jump", None): (math.log(2.02), 100 / 7, "own_baseline", 5.00689)},
-        "28.9 traces per day, 50.0 % trivial; its own baseline: 14.3 per day, 20.0 % trivial.",
+        {(0, "volume_jump", None): (math.log(2), 100 / 7, "own_baseline", 5)},
+        "28.6 traces per day, 50.0 % trivial; its own baseline: 14.3 per day, 20.0 % trivial.",
     ),
     # The first agent had episodes in the previous window. The other agents had none, so the fleet's median is used.
     "phase churn": (

@@ -163,8 +163,7 @@ class Expected:
             of = (row["agent_id_hash"], row["window_days"], row["name"])
             begun = since.get((*of, row["before"]), row["as_of"]) if row["before"] else None
             row["since"] = since[*of, row["as_of"]] = begun
-            is_decided_by_score = row["name"] in ("low_capacity", "broken_chain")
-            row["reviews"] = not is_decided_by_score or row["severity"] == "critical"
+            row["reviews"] = row["name"] != "broken_chain" or row["severity"] == "critical"
             row["title"] = page_words.raised(row["name"])
             of_score[row["agent_id_hash"], row["as_of"], row["window_days"]].append(row)
         for row in self.rows("scores"):
@@ -270,6 +269,7 @@ IN_LENS_SPELLING = ("loss_component", "interval_driver", "unmeasured_components"
 """Members in which JSON has the lens's names of components, such as I_chain for i_chain."""
 NOT_OF_MARTS = {
     "verdict_reason", "reason", "agent_note", "cause", "chain_cause", "final_from", "until", "score_left",
+    "steady_difference",
     "permission", "permissions", "events", "traces", "non_exempt_actions", "lowered_by", "failure_mode",
     "missing_traces", "last_traced_at", "words",
 }  # fmt: skip

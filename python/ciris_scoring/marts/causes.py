@@ -1,5 +1,7 @@
-"""Main cause of each score in one sentence, from the agent's events and losses."""
+"""Main cause of each score in one sentence, from the agent's events and losses, and what makes the steady score differ
+from the score of the window."""
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -9,6 +11,7 @@ from ciris_scoring.basics import decimals
 from ciris_scoring.basics.components import LOSS_WORDS
 from ciris_scoring.basics.terminal import fitted, plural
 from ciris_scoring.marts.evidence import episodes
+from ciris_scoring.marts.factors import FACTORS
 from ciris_scoring.marts.marts import Marts
 
 LARGE = 0.05
@@ -36,6 +39,8 @@ class Cause(NamedTuple):
     sentence: str
     chain: str
     """Description of the loss component `i_chain`, which names its largest cause."""
+    steady_difference: Mapping[str, float] | None
+    """See `steady_difference`."""
 
 
 Row = Mapping[str, Any]
@@ -160,8 +165,39 @@ def causes(
         sentence = _sentence({**fact, "chain": chains[agent]}, events.get(agent))
         if agent in silent and fact["last_traced_at"]:
             sentence = f"No trace since {at(fact['last_traced_at'])}. {sentence}"
-        found[agent] = Cause(sentence, CHAIN_CAUSES.get(chains[agent], LOSS_WORDS["i_chain"]))
+        chain = CHAIN_CAUSES.get(chains[agent], LOSS_WORDS["i_chain"])
+        found[agent] = Cause(sentence, chain, steady_difference(fact))
     return found
+
+
+def steady_difference(row: Row) -> dict[str, float] | None:
+    """Return the points of each factor in the difference of the steady score from the window's score (certainty.md
+    §4b). They sum to the difference.
+
+    :param row: row of fct_capacity_scores.
+    :returns: None if one of the scores or of the factors is null.
+    """
+    weekly, steady = row["capacity_score"], row["capacity_score_steady"]
+    factors = {name: (row[column], row[f"{column}_steady"]) for name, column in FACTORS.items()}
+    if None in (weekly, steady, *(value for values in factors.values() for value in values)):
+        return None
+    difference = steady - weekly
+    if weekly == 0 or steady == 0:
+        changed = [name for name, (before, now) in factors.items() if (before == 0) != (now == 0)]
+        return {name: difference / len(changed) if name in changed else 0.0 for name in factors}
+    change = math.log1p(difference / weekly)
+    mean = difference / change if change else weekly
+    points = {
+        name: mean * math.log(now / before) for name, (before, now) in factors.items() if name != "I_int"
+    }
+    # I_int gets the rest, because its floor may limit it in one of the two scores.
+    return {name: points.get(name, difference - sum(points.values())) for name in factors}
+
+
+def bridge(difference: Mapping[str, float] | None) -> list[tuple[str, float]]:
+    """Return the factors with 0.001 points or more in the result of `steady_difference`, the largest first."""
+    found = [(factor, points) for factor, points in (difference or {}).items() if abs(points) >= 0.001]
+    return sorted(found, key=lambda one: -abs(one[1]))
 
 
 def _chain_cause(fact: Row) -> str:
@@ -274,7 +310,8 @@ def _drift(fact: Row, _: Row) -> str:
         "coherence": fact["delta_coherence_level"],
     }
     most = max(of, key=lambda name: of[name] or 0)
-    return f"Drifts away from its earlier behaviour, most in {most} ({decimals.score(fact['delta_drift'])} of 1)."
+    drift, of_most = decimals.score(fact["delta_drift"]), decimals.score(of[most])
+    return f"Drifts away from its earlier behaviour, by {drift} of 1; most in {most}, by {of_most}."
 
 
 SENTENCES: Mapping[str, Callable[[Row, Row], str]] = {

@@ -1,7 +1,7 @@
 """Scores of all agents at an as-of, and the capacity of the fleet over time."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -94,6 +94,8 @@ class Score:
     """Main cause of the score, in one sentence."""
     chain_cause: str = ""
     """Description of the loss component i_chain, which names its largest cause."""
+    steady_difference: Mapping[str, float] | None = None
+    """Points by factor of the difference of the steady score from the window's score; null if one of them is null."""
 
     def named(self, loss_component: str) -> str:
         """Return the description of a loss component of this score."""
@@ -222,6 +224,7 @@ def scores(
             raised=raised[score.agent_id_hash],
             cause=caused[score.agent_id_hash].sentence,
             chain_cause=caused[score.agent_id_hash].chain,
+            steady_difference=caused[score.agent_id_hash].steady_difference,
         )
         for score in found
     ]

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 else:
     AlertKind, RedFlagName = Literal[tuple(ALERTS)], Literal[tuple(FLAGS)]
     RaisedName = Literal[AlertKind, RedFlagName]
+HIGH_FRAGILITY = "high_fragility"
+"""Category of a window's score that is never granted a permission without a review."""
 AS_OFS = 400
 """Number of as-ofs that are searched for the beginning of an alert or a red flag."""
 AS_OF_MEANT = """
@@ -144,6 +146,8 @@ def verdict(score: "Score", threshold: float) -> Verdict:
     """Return the verdict on a permission that requires a steady score of at least the threshold (deciding.md)."""
     found: VerdictName
     reviewing = [one.words for one in score.raised if one.reviews]
+    if score.category == HIGH_FRAGILITY and all(one.name != "low_capacity" for one in score.raised):
+        reviewing.append(f"category {HIGH_FRAGILITY}")
     probability = _probability(score, threshold)
     if score.score_status == "insufficient_data":
         found, reason = "wait", "too few traces for a score"

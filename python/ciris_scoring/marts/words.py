@@ -112,4 +112,4 @@ def window_words(window_days: int) -> str:
 
 def widened_by(component: str) -> str:
     """Return why an interval is wide, from the loss component that widens it most."""
-    return WIDENED_BY.get(component, f"of {LOSS_WORDS[component]}")
+    return WIDENED_BY.get(component, f"of the uncertainty about {LOSS_WORDS[component]}")

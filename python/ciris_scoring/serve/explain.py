@@ -20,6 +20,7 @@ from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.terminal import aligned, columns, fitted, plural, printable, width, wrapped
 from ciris_scoring.marts import agent as agent_reading
 from ciris_scoring.marts import agents, fleet, history, permissions
+from ciris_scoring.marts.causes import bridge
 from ciris_scoring.marts.evidence import RULES, described, episodes, lowered
 from ciris_scoring.marts.factors import FACTORS
 from ciris_scoring.marts.marts import Marts, read_only
@@ -46,7 +47,7 @@ COMPARED = {"window": "one window before", "as_of": "the as-of before", "since":
 RULE = (
     "Points are divided equally among the traces of the window that lowered the component. But points of missing "
     "fields are divided in proportion to the missing fields, and points of slow recovery in proportion to the hours of "
-    "the episodes. Incoherent signals may be older than the window. Fixed cost, drift, overconfidence and deferrals "
+    "the episodes. Incoherent signals may be older than the window. Fixed cost, drift, miscalibration and deferrals "
     "judged poor are not attributed to single traces."
 )
 """Rule by which points are attributed to traces."""
@@ -371,6 +372,7 @@ def _verdict(marts: Marts, score: Row, threshold: float | None, *, is_newest: bo
     return {
         "cause": found.cause,
         "chain_cause": found.chain_cause,
+        "steady_difference": found.steady_difference,
         "verdict": asdict(found.verdict(threshold)),
         "raised": [{**asdict(one), "reviews": one.reviews} for one in found.raised],
     }
@@ -440,7 +442,7 @@ def _score_lines(explanation: Mapping[str, Any]) -> list[str]:
         "",
         f"{_heading(explanation)}: {judged['verdict']}: {judged['reason']}",
         explanation["cause"],
-        *_steady_lines(score),
+        *_steady_lines(explanation),
     ]
     if score["capacity_score"] is None:
         lines.append(
@@ -464,21 +466,19 @@ def _score_lines(explanation: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _steady_lines(score: Row) -> list[str]:
+def _steady_lines(explanation: Mapping[str, Any]) -> list[str]:
     """Return the lines about the steady score and its difference from the score of the window."""
-    steady = score["capacity_score_steady"]
+    score, steady = explanation["score"], explanation["score"]["capacity_score_steady"]
     if steady is None:
         return []
     low, high = (decimals.bound(score[f"capacity_score_steady_{end}"]) for end in ("low", "high"))
     changes = [
-        f"{named(loss_component)} {decimals.change(score[f'{loss_component}_steady_minus_weekly'])}"
-        for loss_component in ("q_deferral", "mttr_hours")
-        if score[f"{loss_component}_steady_minus_weekly"]
+        f"{factor} {decimals.change(points)}" for factor, points in bridge(explanation["steady_difference"])
     ]
     return [
         f"Steady score, to decide by: {decimals.score(steady)}, {score['category_steady']}, "
         f"{score['category_steady_certainty']}; 95 % interval: {low} to {high}.",
-        *([f"Difference from this window's score, by events: {', '.join(changes)}"] if changes else ()),
+        *([f"Difference from this window's score, by factor: {', '.join(changes)}"] if changes else ()),
     ]
 
 

@@ -40,6 +40,8 @@ which losses are computed (certainty.md §4)."""
 LEAST_GROWTH = 0.02
 """Smallest growth that counts as a change: of the loss of a rate that changes alone, or of the gap between confidence
 and success rate (certainty.md §4)."""
+DECIMALS = 12
+"""Decimals to which a growth is rounded before it is compared with ``LEAST_GROWTH`` (certainty.md §4)."""
 
 PARTS = (*RATES, "ece")
 """Components whose losses before and after a change are compared, in the order of the last axis of (n, 8) arrays."""
@@ -152,7 +154,7 @@ def _of_rates(bad: Sides, trials: Sides, effect: Floats, weights: Floats) -> tup
         found = np.where((n > 0)[:, None], found, 0.0)
         if times == TIMES[0]:
             all_rates = found.sum(axis=-1)
-        matters = (higher - rate) * weights > LEAST_GROWTH
+        matters = np.round((higher - rate) * weights, DECIMALS) > LEAST_GROWTH
         largest = np.maximum(largest, np.where(matters[:, None], found, -np.inf).max(axis=-1))
     return largest, all_rates
 
@@ -169,7 +171,8 @@ def _of_gaps(
     for gap in GAPS:
         for sign in (1, -1):
             level = before + sign * ABOVE * error
-            grows: Booleans = (n > 0) & (np.abs(level + sign * gap) > np.abs(level) + LEAST_GROWTH)
+            growth = np.round(np.abs(level + sign * gap) - np.abs(level), DECIMALS)
+            grows: Booleans = (n > 0) & (growth > LEAST_GROWTH)
             found = sign * (excess.now - checked.now * level[:, None]) - checked.now * gap / 2
             yield gap, np.where(grows[:, None], gap * found / variance[:, None], 0.0)
 

@@ -35,6 +35,9 @@ simulation."""
 FEW_EVENTS = 4.0
 """Effective number of bad events below which Wilson's lower bound is too high (certainty.md §3, "Rates"). In the
 simulation, 90.5 % of Wilson's intervals with one to three bad events contained the truth."""
+EVENT_DECIMALS = 9
+"""Decimals to which the effective number of bad events is rounded before it is compared with ``FEW_EVENTS``. Four of 49
+trials are 3.9999999999999996 effective events otherwise."""
 
 FEW_EVENTS_SHARE = 0.05
 """One-sided error probability of the lower bound of a rate with fewer than ``FEW_EVENTS`` bad events (certainty.md §3,
@@ -93,7 +96,7 @@ def wilson(rate: Floats, n: Floats, level: Level, none: Booleans, every: Boolean
 
     lowest = limit(level.z_better, -1.0)
     events = rate * trials
-    few = ~none & known & (events > 0) & (events < FEW_EVENTS)
+    few = ~none & known & (events > 0) & (np.round(events, EVENT_DECIMALS) < FEW_EVENTS)
     lowest[few] = np.minimum(lowest[few], gamma_quantile(events[few]) / trials[few])
     lower = np.where(none | ~known, 0.0, np.clip(lowest, 0.0, rate))
     upper = np.where(every | ~known, 1.0, np.clip(limit(level.z_worse, 1.0), rate, 1.0))

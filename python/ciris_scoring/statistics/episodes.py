@@ -76,14 +76,14 @@ def event_changes(events: Events, present: Present, periods_per_day: int) -> Eve
     )
     lost = Sides(judged.now - value.now, judged.before - value.before)
 
+    rose = share_rose(
+        *(lost.now, judged.now), *(lost.before + WORSE_BEFORE, judged.before + DEFERRALS_BEFORE)
+    )
     z = np.stack(
         [
             longer(n, logs, squares.before, present.episode_cv[:, None]),
             np.where(n.now >= LEAST_EPISODES, excess(n.now, observed.now, n.before, observed.before), 0.0),
-            share_rose(
-                *(lost.now, judged.now),
-                *(lost.before + WORSE_BEFORE, judged.before + DEFERRALS_BEFORE),
-            ),
+            np.where(judged.before > 0, rose, 0.0),
         ],
         axis=1,
     )

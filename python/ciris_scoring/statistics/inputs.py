@@ -133,7 +133,7 @@ class Level(NamedTuple):
     """Quantile of the bound towards a better score."""
 
 
-METHOD_VERSION = 5
+METHOD_VERSION = 6
 """Version of the method, published as ``interval_method_version``. Increase it whenever confidence bounds change. It is
 not part of ``parameter_set_id``, because the score does not depend on it."""
 

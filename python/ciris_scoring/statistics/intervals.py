@@ -217,9 +217,9 @@ def compute_intervals(
     """
     positions, parts = [], []
     totals = day_totals(sums, _first_period(rows, windows, periods_per_day), periods_per_day)
-    weight = ratio(sums.n_traces, sums.n_replay_sampled)
-    failed = sums.n_replay_sampled - sums.n_replay_succeeded
-    replay = np.stack([weight * failed, weight * sums.n_traces], axis=-1)
+    # Products come before the quotient, so that the share of failed replays is exactly 1 if all failed.
+    failed = sums.n_traces * (sums.n_replay_sampled - sums.n_replay_succeeded)
+    replay = np.stack([ratio(of, sums.n_replay_sampled) for of in (failed, sums.n_traces**2)], axis=-1)
     for index, window in enumerate(windows):
         length = window.window_days * periods_per_day
         window_replay = decayed_sum(replay, length)

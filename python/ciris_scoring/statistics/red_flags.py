@@ -7,10 +7,12 @@ may have been selective from its first day.
 """
 
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from math import lgamma
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ciris_scoring.basics.decimals import percent, rounded
 from ciris_scoring.basics.kinds import FLAGS, Kind
@@ -51,8 +53,9 @@ class Rule(NamedTuple):
     """Smallest difference between the share in the window and the share that it is compared with."""
     z: float | None = None
     """Smallest difference between the window's share and the share that it is compared with, in standard errors."""
-    ratio: float | None = None
-    """Smallest ln of traces per day in the window divided by traces per day in the baseline or by their median."""
+    times: float | None = None
+    """Smallest number of traces per day in the window, as a multiple of that in the baseline or of the fleet's median.
+    """
     chance: float | None = None
     """Largest probability, by chance alone, of the count in the window or a larger count."""
     of_baseline: int = 30
@@ -68,13 +71,69 @@ class Rule(NamedTuple):
     @property
     def compares(self) -> bool:
         """Whether the rule has a threshold that compares the window with the baseline or the fleet's median."""
-        return (self.excess, self.z, self.ratio, self.chance) != (None,) * 4
+        return (self.excess, self.z, self.times, self.chance) != (None,) * 4
 
 
 RULES = {flag.id: Rule(**flag.thresholds) for flag in FLAGS.values() if flag.counts}
 """Rules of the red flags that compare counts, by id of the red flag."""
 DAYS_TO_JUDGE = int(FLAGS["deferrals_left_open"].thresholds["days_to_judge"])
 """Days after which a deferral without a judgement counts as unresolved."""
+
+
+class Shares(NamedTuple):
+    """Exact quotients of integers, such as 7 of 10 traces. A share is unknown where ``of`` is 0.
+
+    A share that equals a threshold must reach it. With doubles it may not: 0.7 - 0.3 is less than 0.4. So shares are
+    compared by products of integers. They are Python's integers, because the products exceed 64 bits.
+    """
+
+    found: NDArray[Any]
+    of: NDArray[Any]
+
+    @classmethod
+    def exact(cls, found: Integers, of: Integers) -> "Shares":
+        """Return the quotients of two arrays of integers."""
+        return cls(found.astype(object), of.astype(object))
+
+    def at(self, rows: Any) -> "Shares":
+        """Return the shares of some rows."""
+        return Shares(self.found[rows], self.of[rows])
+
+    @property
+    def value(self) -> Floats:
+        """The quotients as doubles; NaN where they are unknown."""
+        return _ratio(self.found.astype(np.float64), self.of.astype(np.float64))
+
+    def reaches(self, times: float, other: "Shares") -> Booleans:
+        """Return whether each share is at least ``times`` the other share; False where one of them is unknown."""
+        a, b = Fraction(str(times)).as_integer_ratio()
+        known: Booleans = (self.of > 0) & (other.of > 0)
+        known &= b * self.found * other.of >= a * other.found * self.of
+        return known
+
+    def exceeds(self, other: "Shares", least: float) -> Booleans:
+        """Return whether each share minus the other share is at least ``least``; False where one of them is unknown."""
+        a, b = Fraction(str(least)).as_integer_ratio()
+        known: Booleans = (self.of > 0) & (other.of > 0)
+        known &= b * (self.found * other.of - other.found * self.of) >= a * self.of * other.of
+        return known
+
+    def is_significant(self, other: "Shares", other_size: Any, z: float) -> Booleans:
+        """Return whether :func:`excess_z` of each share and the other share is at least ``z``.
+
+        :param other_size: size of the sample whose share is ``other``.
+        """
+        (x, n), (y, m) = self, other
+        a, b = Fraction(str(z)).as_integer_ratio()
+        more = x * m - y * n
+        in_both = x * m + y * other_size  # the pooled share is in_both / (m * size)
+        size = n + other_size
+        significant: Booleans = more > 0
+        significant &= (b * more) ** 2 * other_size * size >= a**2 * n * in_both * (m * size - in_both)
+        return significant
+
+
+ONE = Shares(np.array(1, dtype=object), np.array(1, dtype=object))
 
 
 class Raised(NamedTuple):
@@ -143,39 +202,45 @@ def _raised(
     candidates = np.flatnonzero(found >= rule.found)
     if not len(candidates):
         return
-    share = _ratio(found, of)
-    median = _fleet_medians(np.where(of >= rule.of_median, share, np.nan), inputs["fleet"])[candidates]
+    all_shares = Shares.exact(found, of)
+    median = _fleet_medians(all_shares, of >= rule.of_median, inputs["fleet"]).at(candidates)
     x, n, y, m = (values[candidates] for values in (found, of, earlier_found, earlier_of))
+    shares, own = all_shares.at(candidates), Shares.exact(y, m)
+    at_least = np.maximum(median.value, LEAST_EXPECTED)
     is_own = (m >= rule.of_baseline) & (inputs["baseline_days"][candidates] >= rule.baseline_days)
     if rule.compares:
-        is_own &= ~_passes(rule, y, m, median, MEDIAN_WEIGHT * m, np.maximum(median, LEAST_EXPECTED))
-    other_share = np.where(is_own, _ratio(y, m), median)
-    other_of = np.where(is_own, m, MEDIAN_WEIGHT * n)
-    expected_share = np.where(is_own, (y + 1) / (m + 1), np.maximum(median, LEAST_EXPECTED))
-    per_day, ratio = inputs["n_traces"] / inputs["window_days"], None
-    other_per_day = np.full(len(candidates), np.nan)
-    if rule.ratio is not None:
-        own_per_day = _ratio(inputs["baseline_n_traces"], inputs["baseline_days"])[candidates]
-        other_per_day = np.where(is_own, own_per_day, _fleet_medians(per_day, inputs["fleet"])[candidates])
-        ratio = np.log(_ratio(per_day[candidates], other_per_day))
-    passed = _passes(rule, x, n, other_share, other_of, expected_share, ratio)
+        is_own &= ~_passes(rule, own, median, MEDIAN_WEIGHT * own.of, at_least)
+    other = _chosen(is_own, own, median)
+    other_share, other_of = other.value, np.where(is_own, m, MEDIAN_WEIGHT * n)
+    expected_share = np.where(is_own, (y + 1) / (m + 1), at_least)
+    all_per_day = Shares.exact(inputs["n_traces"], inputs["window_days"])
+    per_day, other_per_day = all_per_day.at(candidates), None
+    if rule.times is not None:
+        baseline_hours = np.rint(24 * inputs["baseline_days"]).astype(np.int64)
+        own_per_day = Shares.exact(24 * inputs["baseline_n_traces"], baseline_hours).at(candidates)
+        everyone = np.ones(len(of), dtype=bool)
+        median_per_day = _fleet_medians(all_per_day, everyone, inputs["fleet"]).at(candidates)
+        other_per_day = _chosen(is_own, own_per_day, median_per_day)
+    passed = _passes(rule, shares, other, other_of.astype(object), expected_share, per_day, other_per_day)
     z = excess_z(x, n, other_share * other_of, other_of)
+    a_day, other_a_day = per_day.value, other_per_day.value if other_per_day else np.full(len(x), np.nan)
+    share = shares.value
     published = {
         "counts": (x, other_share * n),
-        "shares": (share[candidates], other_share),
-        "days": (ratio, other_per_day),
+        "shares": (share, other_share),
+        "days": (np.log(_ratio(a_day, other_a_day)), other_a_day),
     }[flag.published]
     value, comparison = (np.asarray(values, dtype=np.float64) for values in published)
     for at in np.flatnonzero(passed).tolist():
         row = int(candidates[at])
         numbers = {
-            "percent": percent(share[row]),
+            "percent": percent(share[at]),
             "other_percent": percent(other_share[at]),
-            "each": rounded(share[row], 2),
+            "each": rounded(share[at], 2),
             "other_each": rounded(other_share[at], 2),
             "other_found": rounded(other_share[at] * n[at], 1),
-            "a_day": rounded(per_day[row], 1),
-            "other_a_day": rounded(other_per_day[at], 1),
+            "a_day": rounded(a_day[at], 1),
+            "other_a_day": rounded(other_a_day[at], 1),
         }
         words = {
             "field": field,
@@ -199,30 +264,35 @@ def _raised(
 
 def _passes(
     rule: Rule,
-    found: Integers,
-    of: Integers,
-    other_share: Floats,
-    other_of: Integers | Floats,
+    shares: Shares,
+    other: Shares,
+    other_size: Any,
     expected_share: Floats,
-    ratio: Floats | None = None,
+    per_day: Shares = ONE,
+    other_per_day: Shares | None = None,
 ) -> Booleans:
-    """Return whether counts pass all thresholds of a rule.
+    """Return whether shares pass all thresholds of a rule.
 
-    A threshold does not pass if its value is NaN, for example because the agent does not have a baseline.
+    A threshold does not pass if a share is unknown, for example because the agent does not have a baseline.
     """
-    share = _ratio(found, of)
-    passed: Booleans = found >= rule.found
+    passed: Booleans = shares.found >= rule.found
     if rule.share is not None:
-        passed &= share >= rule.share
+        passed &= shares.reaches(rule.share, ONE)
     if rule.excess is not None:
-        passed &= share - other_share >= rule.excess
+        passed &= shares.exceeds(other, rule.excess)
     if rule.z is not None:
-        passed &= excess_z(found, of, other_share * other_of, other_of) >= rule.z
-    if rule.ratio is not None and ratio is not None:
-        passed &= ratio >= rule.ratio
+        passed &= shares.is_significant(other, other_size, rule.z)
+    if rule.times is not None and other_per_day is not None:
+        passed &= per_day.reaches(rule.times, other_per_day)
     if rule.chance is not None:
+        found, of = (values.astype(np.int64) for values in shares)
         passed &= is_beyond_chance(found, of * expected_share, rule.chance)
     return passed
+
+
+def _chosen(is_own: Booleans, own: Shares, median: Shares) -> Shares:
+    """Return the own share of each row, or the fleet's median."""
+    return Shares(*(np.where(is_own, *values) for values in zip(own, median, strict=True)))
 
 
 def _repeated_records(inputs: Inputs) -> Iterator[Raised]:
@@ -236,30 +306,36 @@ def _repeated_records(inputs: Inputs) -> Iterator[Raised]:
     flag = FLAGS["repeated_records"]
     least = flag.thresholds
     n, pairs = inputs["n_triples"], inputs["equal_pairs"]
-    of_all = n * (n - 1) / 2.0
-    product = inputs["equal_plausibilities"] * 1.0 * inputs["equal_alignments"] * inputs["equal_coherences"]
-    by_chance = _ratio(product, of_all**2)
-    over_chance = np.where(n >= least["of"], _ratio(pairs * of_all**2, product), np.nan)
-    median = _fleet_medians(over_chance, inputs["fleet"])
+    of_all = (n * (n - 1) // 2).astype(object)
+    product = (
+        inputs["equal_plausibilities"].astype(object)
+        * inputs["equal_alignments"]
+        * inputs["equal_coherences"]
+    )
+    known = n >= least["of"]
+    over_chance = Shares(pairs * of_all**2, product)
+    medians = _fleet_medians(over_chance, known, inputs["fleet"])
     raised = (
         (pairs >= least["found"])
-        & (over_chance >= least["over_chance"])
-        & (over_chance >= least["over_median"] * median)
+        & known
+        & over_chance.reaches(least["over_chance"], ONE)
+        & over_chance.reaches(least["over_median"], medians)
     )
+    by_chance, value, median = Shares(product, of_all**2).value, over_chance.value, medians.value
     for row in np.flatnonzero(raised).tolist():
         mean = by_chance[row] * max(median[row], 1.0)
         yield Raised(
             row,
             flag.id,
             None,
-            float(over_chance[row]),
+            float(value[row]),
             float(median[row]),
             "fleet_median",
             float(pairs[row] / np.sqrt(mean) - np.sqrt(mean)),
             flag.sentences["raised"].format(
                 of=n[row],
                 found=pairs[row],
-                times=rounded(over_chance[row], 1),
+                times=rounded(value[row], 1),
                 other_times=rounded(median[row], 1),
             ),
         )
@@ -304,15 +380,19 @@ def _ratio(x: Any, y: Any) -> Floats:
     return residuals.ratio(x, y, np.nan)
 
 
-def _fleet_medians(values: Floats, fleet: Integers) -> Floats:
-    """Return the median of the values of each row's fleet; NaN where all values of the fleet are NaN."""
+def _fleet_medians(shares: Shares, known: Booleans, fleet: Integers) -> Shares:
+    """Return the median of the known shares of each row's fleet; 0 of 0 where the fleet has no known share."""
     numbers, first = np.unique(fleet, return_index=True)
-    medians = np.full(len(numbers), np.nan)
-    for at, mine in enumerate(np.split(values, first[1:])):
-        known = mine[~np.isnan(mine)]
-        if len(known):
-            medians[at] = np.median(known)
-    return medians[np.searchsorted(numbers, fleet)]
+    value, medians = shares.value, []
+    for mine in np.split(np.arange(len(fleet)), first[1:]):
+        mine = mine[known[mine] & ~np.isnan(value[mine])]
+        if not len(mine):
+            medians.append((0, 0))
+            continue
+        order = mine[np.argsort(value[mine], kind="stable")]
+        (x, n), (y, m) = (shares.at(order[at]) for at in ((len(order) - 1) // 2, len(order) // 2))
+        medians.append((x * m + y * n, 2 * n * m))
+    return Shares(*np.array(medians, dtype=object)[np.searchsorted(numbers, fleet)].T)
 
 
 def _known(value: float) -> float | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -196,7 +197,7 @@ def gamma_quantile(share: float, shape: float) -> float:
 
 def rate_bounds(p: float, n: float, z_worse: float, z_better: float) -> tuple[float, float]:
     """Return the Wilson bounds of a rate of bad events. With b < 4 bad events in n trials, the lower bound is at most q
-    / n, where q is the 5 % quantile of the gamma distribution of shape b."""
+    / n, where q is the 5 % quantile of the gamma distribution of shape b. b is compared with 9 decimals."""
     if n <= 0:
         return 0.0, 1.0
 
@@ -205,7 +206,7 @@ def rate_bounds(p: float, n: float, z_worse: float, z_better: float) -> tuple[fl
         return (p + z * z / (2 * n) + sign * z * root) / (1 + z * z / n)
 
     low = 0.0 if p <= 0 else max(0.0, wilson(z_better, -1))
-    if 0 < p * n < 4:
+    if p * n > 0 and Decimal(p * n).quantize(Decimal("1e-9")) < 4:
         low = min(low, gamma_quantile(0.05, p * n) / n)
     return min(low, p), 1.0 if p >= 1 else max(wilson(z_worse, 1), p)
 

@@ -382,7 +382,7 @@ def behaviour_change(agent: Agent, end: datetime, correlations: dict[str, float]
             ratios = (growing(y) * of_bad + growing(n - y) * of_good) / effect
             if times == 2:
                 doubled = doubled + ratios
-            if (after - before) * weight.get(name, 1) > 0.02:
+            if round((after - before) * weight.get(name, 1), 12) > 0.02:
                 alone.append(ratios)
     found = [*alone, doubled]
     checked, good = days["judged"].sum(axis=1), days["successes"].sum(axis=1)
@@ -394,7 +394,7 @@ def behaviour_change(agent: Agent, end: datetime, correlations: dict[str, float]
         gap_before = excess[before_days].sum() / n_before
         for gap, sign in itertools.product((0.05, 0.1), (1, -1)):
             level = gap_before + sign * 0.7 * math.sqrt(variance / n_before)
-            if abs(level + sign * gap) <= abs(level) + 0.02:
+            if round(abs(level + sign * gap) - abs(level), 12) <= 0.02:
                 continue
             n = growing(checked)
             ratios = gap * (sign * (growing(excess) - n * level) - n * gap / 2) / variance
@@ -463,7 +463,7 @@ def events_change(agent: Agent, end: datetime, cv: float) -> dict[str, Any]:
         x, j = sum(1 - value for value in values_before) + 0.25, len(values_before) + 0.5
         share = (x + y) / (j + k)
         z = 0.0
-        if y > k * share:
+        if values_before and y > k * share:
             parts = ((y, k * share), (k - y, k * (1 - share)), (x, j * share), (j - x, j * (1 - share)))
             z = math.sqrt(max(2 * sum(_term(*part) for part in parts), 0))
         means = [fmean(some) if some else None for some in (values, values_before)]

@@ -173,10 +173,10 @@ class Reference:
         drop = changes["change_kept_before"] - changes["change_kept_now"]
         fall = self._fall(agent, end, window)
         if is_old and capacity is not None and changes["change_ratio"] >= p["falling_ratio"]:
-            fall = drop if drop >= p["falling_threshold"] / 3 else fall
+            fall = drop if reaches_threshold(drop, p) else fall
         if fall is not None:
             yield "falling", "warning", fall
-        if changes["episode_z"] >= p["episode_z"]:
+        if changes["episode_z"] > 0 and changes["episode_z"] >= p["episode_z"]:
             yield "episode", "warning", changes["episode_now"]
 
     def _is_rewritten(self, agent: Agent, row: Mapping[str, Any], end: datetime, window: Window) -> bool:
@@ -191,7 +191,7 @@ class Reference:
             return False
         e, f = (x + y) * n / (n + m), (x + y) * m / (n + m)
         z = math.sqrt(2 * (x * math.log(x / e) + (y * math.log(y / f) if y else 0))) if x > e else 0.0
-        return z >= p["chain_gap_z"]
+        return x > e and z >= p["chain_gap_z"]
 
     def _fall(self, agent: Agent, end: datetime, window: Window) -> float | None:
         """certainty.md §4, ``falling``: return the drop D if it is significant, else None."""
@@ -216,11 +216,18 @@ class Reference:
             old, old_worst = (loss(part, of_before[part][i]) for i in (0, worst))
             new, new_best = (loss(part, of_now[part][i]) for i in (0, best))
             own = ((old_worst - old) ** 2 + (new - new_best) ** 2) / 1.96**2
-            alone |= new - old > 0.02 and new - old >= p["falling_z_alone"] * math.sqrt(own)
+            alone |= round(new - old, 12) > 0.02 and new - old >= p["falling_z_alone"] * math.sqrt(own)
             was, is_now, variance = was + old, is_now + new, variance + own
         together = is_now - was >= p["falling_z_together"] * math.sqrt(variance)
         fall = math.exp(-was) - math.exp(-is_now)
-        return fall if (together or alone) and fall >= p["falling_threshold"] / 3 else None
+        return fall if (together or alone) and reaches_threshold(fall, p) else None
+
+
+def reaches_threshold(drop: float, p: Mapping[str, Any]) -> bool:
+    """Return whether a drop of the score is large enough for the alert ``falling``."""
+    last_digit = Decimal("1e-12")
+    least = (Decimal(str(p["falling_threshold"])) / 3).quantize(last_digit)
+    return Decimal(drop).quantize(last_digit) >= max(least, last_digit)
 
 
 def bound_columns(row: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:

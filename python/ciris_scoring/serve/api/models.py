@@ -22,7 +22,9 @@ Status = Literal["final", "provisional", "insufficient_data"]
 Severity = Literal["critical", "warning", "red_flag"]
 Confidence = Literal["insufficient", "low", "medium", "high"]
 
-Hash = Annotated[str, Field(description="Permanent id of the agent.", examples=["4107c26fee8baae4"])]
+Hash = Annotated[
+    str, Field(description="Id of the agent; changes with its key.", examples=["4107c26fee8baae4"])
+]
 Name = Annotated[str, Field(description="Name, or the hash of an unnamed agent.", examples=["Link"])]
 Note = Annotated[str | None, Field(description="Agents that once had the requested name; null if none.")]
 Share = Annotated[float, Field(ge=0, le=1, examples=[0.538])]
@@ -175,6 +177,10 @@ class ScoreBase(Described):
     verdict_reason: str = Field(description="Reason for the verdict, in one sentence.")
     cause: str = Field(description="Main cause of the score, in one sentence.")
     chain_cause: str = Field(description="Largest cause of the loss component I_chain, in a few words.")
+    steady_difference: ByFactor[float] | None = Field(
+        description="Points of each factor in the difference of capacity_score_steady from composite_score, which they "
+        "sum to; null if one of these is null, and in rows of earlier versions."
+    )
     final_from: Moment | None = Field(
         description="As-of from which the score is final; null if not provisional."
     )

@@ -9,6 +9,7 @@ from ciris_scoring.basics.terminal import plural
 from ciris_scoring.marts import agent as reading
 from ciris_scoring.marts.agent import Component, ComponentChange, ComponentLoss
 from ciris_scoring.marts.alerts import Alert, RedFlag, alerts, red_flags
+from ciris_scoring.marts.causes import bridge
 from ciris_scoring.marts.fleet import Score
 from ciris_scoring.marts.history import Event, Point, events, histories
 from ciris_scoring.marts.marts import Marts, grouped
@@ -85,21 +86,8 @@ class AgentView:
 
     @property
     def bridge(self) -> list[tuple[str, float]]:
-        """Points by which the steady score differs from the window's score, by cause, the largest first."""
-        s = self.score
-        if s.capacity_score is None or s.capacity_score_steady is None:
-            return []
-        of_r, deferrals = s.mttr_hours_steady_minus_weekly or 0, s.q_deferral_steady_minus_weekly or 0
-        of_resilience = [part for part in self.avoidable if part.factor == "R"]
-        parts = {
-            s.named(of_resilience[0].loss_component) if of_resilience else "resilience": of_r,
-            s.named("q_deferral"): deferrals,
-            "other": s.capacity_score_steady - s.capacity_score - of_r - deferrals,
-        }
-        return sorted(
-            ((name, points) for name, points in parts.items() if abs(points) >= 0.001),
-            key=lambda one: -abs(one[1]),
-        )
+        """Points by which the steady score differs from the window's score, by factor, the largest first."""
+        return bridge(self.score.steady_difference)
 
     def few(self, loss_component: str) -> str:
         """Return the number of events behind a loss component if it depends on fewer than `FEW`, or an empty text."""

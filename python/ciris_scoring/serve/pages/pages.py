@@ -462,7 +462,7 @@ def alerts_page(
     new: date | None = None,
     offset: int = 0,
 ) -> str:
-    """Render the alerts, the newest first: the first alerts of each kind, or one page of a single kind.
+    """Render the first alerts of each kind, the newest first, or one page of a single kind.
 
     :param new: render only alerts that began after this day (UTC).
     """

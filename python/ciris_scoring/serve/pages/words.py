@@ -17,8 +17,9 @@ STATUS: Mapping[str, str] = {
 VERDICTS: Mapping[str, tuple[str, str]] = {
     "review": (
         "Review",
-        "An alert or a red flag is raised. Look into it first, and do not grant anything new until then. If the agent "
-        "has the permission already, the person who looks into it decides whether to keep it.",
+        "An alert or a red flag is raised, or the score of the window is very low. Look into it, and do not grant "
+        "anything new as long as it lasts. If the agent has the permission already, the person who looks into it "
+        "decides whether to keep it.",
     ),
     "withhold": (
         "Withhold",
