@@ -99,7 +99,8 @@ traces as (
         checks.is_fragility_recovered,
         checks.repairs,
         agents.agent_label,
-        checks.missing_fields
+        checks.missing_fields,
+        checks.run_kind
     from {{ ref('int_trace_checks') }} as checks
     left join replays
         on
@@ -157,7 +158,8 @@ traces as (
         false as is_fragility_recovered,
         repairs,
         null as agent_label,
-        missing_fields
+        missing_fields,
+        run_kind
     from {{ ref('int_traces_without_agent') }}
 
 )
@@ -204,6 +206,7 @@ select
     is_fragility_recovered,
     repairs,
     agent_label,
-    missing_fields
+    missing_fields,
+    run_kind
 from traces
 where traced_at < (select published.published_until from published)
