@@ -81,14 +81,15 @@
     {%- set is_needed = tables_of_shape(source_shape()).get(node.name) -%}
     {%- if is_needed is not none and (is_needed or types) %}
     {%- set columns, missing, mistyped = [], [], [] -%}
-    {%- for column in node.columns.values() if scoring_parameter('replay_enabled') or column.name not in trace_columns().components -%}
+    {%- for column in node.columns.values() if (scoring_parameter('replay_enabled') or column.name not in trace_columns().components)
+        and (column.name in types or not column.config.meta.get('is_mark')) -%}
       {%- set name = signing_key_column(types) if column.name == 'signature_key_id' else column.name -%}
       {%- set type = types.get(name) -%}
       {%- do columns.append({
         'column': name, 'type': type.declared if type else none, 'read_as': column.name, 'as_type': column.data_type}) -%}
       {%- if not type -%}
         {%- do missing.append(name) -%}
-      {%- elif type.kind not in readable_kinds[column.data_type] -%}
+      {%- elif type.kind not in readable_kinds[column.data_type] and not column.config.meta.get('is_mark') -%}
         {%- do mistyped.append(
           name ~ " is " ~ type.declared ~ " and must be " ~ column.data_type ~ ": "
           ~ source_cast(column.data_type, type.kind, adapter.quote(name))) -%}

@@ -4,7 +4,7 @@
   {%- set fields = {} -%}
   {%- if not execute -%} {{ return(fields) }} {%- endif -%}
   {%- for node in graph.sources.values() if node.unique_id == 'source.ciris_scoring.cirislens.covenant_traces' -%}
-    {%- for column in node.columns.values() -%}
+    {%- for column in node.columns.values() if not column.config.meta.get('is_mark') -%}
       {%- set meta = column.config.meta -%}
       {%- set places = [] -%}
       {%- for place in meta.get('places', []) if not place.startswith('trace.') -%}
@@ -20,7 +20,7 @@
   {{ return(fields) }}
 {% endmacro %}
 
-{#- Event types that are part of a trace. Other event types, such as LLM_CALL, are ignored. -#}
+{#- Event types that are part of a trace. Of other event types only the marks of LLM_CALL are read. -#}
 {% macro trace_event_types() %}
   {%- set types = [] -%}
   {%- for field in trace_fields().values() -%}
@@ -32,6 +32,11 @@
 {#- Whether an event is part of a trace. -#}
 {% macro is_part_of_trace(event) -%}
   {{ event }}.event_type in ('{{ trace_event_types() | join("', '") }}')
+{%- endmacro %}
+
+{#- Whether an event belongs to a trace: it is part of the trace, or may mark its run kind. -#}
+{% macro is_event_of_trace(event) -%}
+  {{ event }}.event_type in ('{{ trace_event_types() | join("', '") }}', 'LLM_CALL')
 {%- endmacro %}
 
 {#- Type of the event that ends a trace. The time of this event is the time of the trace. -#}

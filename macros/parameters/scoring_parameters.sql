@@ -125,6 +125,14 @@
       select
         'traces_from',
         extract(epoch from {{ traces_from() }})::text
+      {#- The default has no line, so that it does not change the hash of earlier versions. -#}
+      {%- set run_kinds = valid_setting('scored_run_kinds') | unique | sort | join('|') %}
+      {%- if run_kinds != 'production' %}
+      union all
+      select
+        'scored_run_kinds',
+        '{{ run_kinds }}'
+      {%- endif %}
       union all
       select
         'window ' || window_days,

@@ -37,9 +37,10 @@
   {%- for name in scoring_parameter_definitions() -%}
     {%- do codes.append(name ~ ' ' ~ scoring_parameter_text(name)) -%}
   {%- endfor -%}
-  {%- for name in ['scoring_period', 'traces_from'] -%}
+  {%- for name in ['scoring_period', 'traces_from', 'scored_run_kinds'] -%}
     {%- do codes.append(name ~ ' ' ~ setting(name)) -%}
   {%- endfor -%}
   {%- do codes.append('source ' ~ source_shape() ~ ' ' ~ trace_fields()) -%}
+  {%- do codes.append('marks ' ~ mark_columns('covenant_traces') ~ mark_columns('trace_events')) -%}
   {{ return(local_md5(codes | sort | join('\n'))) }}
 {% endmacro %}

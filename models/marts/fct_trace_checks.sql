@@ -100,7 +100,8 @@ traces as (
         checks.repairs,
         agents.agent_label,
         checks.missing_fields,
-        checks.is_override_without_judgement
+        checks.is_override_without_judgement,
+        checks.run_kind
     from {{ ref('int_trace_checks') }} as checks
     left join replays
         on
@@ -159,7 +160,8 @@ traces as (
         repairs,
         null as agent_label,
         missing_fields,
-        false as is_override_without_judgement
+        false as is_override_without_judgement,
+        run_kind
     from {{ ref('int_traces_without_agent') }}
 
 )
@@ -207,6 +209,7 @@ select
     repairs,
     agent_label,
     missing_fields,
-    is_override_without_judgement
+    is_override_without_judgement,
+    run_kind
 from traces
 where traced_at < (select published.published_until from published)

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from cases.notation import TRACES_FROM, Case, ago, deferral, traces
+from cases.notation import TRACES_FROM, Case, Row, ago, deferral, traces
 
 NAN = float("nan")
 
@@ -101,5 +101,108 @@ CASES = [
             "before": {"d_identity": 0, "issues": {"implausible_timestamp": 1}},
             "at": {"d_identity": 1, "issues": {}},
         },
+    ),
+    Case(
+        "2 a trace is mock or test if one of its marks says so, in any case and with spaces; other values do not count",
+        [
+            *traces(
+                ago(2),
+                8,
+                agent="kind",
+                run_kind=[None, "", " Production\t", "mock", "MOCK ", "test", "qa", "mocks"],
+            ),
+            *traces(
+                ago(2),
+                9,
+                agent="type",
+                deployment_type=[
+                    *(None, "production", "staging", "mockup", " Mock"),
+                    *("QA", "battery ", "Test", "development"),
+                ],
+            ),
+            *traces(ago(2), 4, agent="model", model=[None, "m\u03bfck", "mock-model", "a MOCK"]),
+            *traces(ago(2), 3, agent="column", models_used=[None, "{llama}", "{llama,Mocked}"]),
+            *traces(
+                ago(2),
+                8,
+                agent="json",
+                action_result=[
+                    *(None, 7, {"models_used": None}, {"models_used": ["llama", 3]}, {"model": "mock"}),
+                    *(
+                        {"models_used": "llama4scout (mock)"},
+                        {"models_used": ["x", "MOCK"]},
+                        {"models_used": ["mOcK"]},
+                    ),
+                ],
+            ),
+            *traces(
+                ago(2),
+                3,
+                agent="both",
+                deployment_type="qa",
+                model=["mock", "x", "x"],
+                run_kind=["test", "mock", "x"],
+            ),
+        ],
+        agents={
+            "kind": {"n_traces": 3, "issues": {"mock_trace": 2, "test_trace": 3}},
+            "type": {"n_traces": 4, "issues": {"mock_trace": 1, "test_trace": 4}},
+            "model": {"n_traces": 2, "issues": {"mock_trace": 2}},
+            "column": {"n_traces": 2, "issues": {"mock_trace": 1}},
+            "json": {"n_traces": 5, "issues": {"mock_trace": 3}},
+        },
+        expected=[Row(None, agent="both")],
+    ),
+    Case(
+        "2 the chain goes through mock traces, but they have no name, episode, deferral, coverage, signal or alert",
+        [
+            # By the hour, the mock traces are scored by the first run and the others by the second.
+            *traces(
+                ago(5),
+                4,
+                agent_name="Mo",
+                run_kind="mock",
+                idma_fragility_flag=True,
+                signature=None,
+                coherence_passed=False,
+            ),
+            *traces(ago(1), agent_name="Ann"),
+            *traces(
+                ago(1, minutes=-2),
+                agent_name="Mo",
+                run_kind="qa",
+                audit_sequence_number=9,
+                action_was_overridden=True,
+            ),
+            *traces(ago(1, minutes=-3), 2, agent_name="Ann", audit_sequence_number=[10, 12]),
+        ],
+        {
+            "n_traces": 3,
+            "agent_name": "Ann",
+            "d_identity": 0,
+            "k_contradiction": 0,
+            "link_rate": 2 / 3,
+            "chain_gaps": 1,
+            "i_coverage": 0.9,
+            "n_open_episodes": 0,
+            "mttr_hours": 0,
+            "n_signals": 3,
+            "n_judged_deferrals": 0,
+            "s_score": 1,
+            "issues": {"mock_trace": 4, "test_trace": 1},
+            "alerts": {"broken_chain": "warning"},
+        },
+        deferrals=[deferral(ago(4), "REJECTED")],
+    ),
+    Case(
+        "2 the earliest copy of a trace says of which run kind it is",
+        [
+            *traces(ago(3), agent="mock", trace_id="t", audit_sequence_number=1, run_kind="mock"),
+            *traces(ago(2), agent="mock", trace_id="t", audit_sequence_number=1),
+            *traces(ago(3), agent="real", trace_id="t", audit_sequence_number=1),
+            *traces(ago(2), agent="real", trace_id="t", audit_sequence_number=1, run_kind="mock"),
+        ],
+        expected=[Row(None, agent="mock")],
+        agents={"real": {"n_traces": 1, "issues": {"duplicate_trace": 1}}},
     ),
 ]

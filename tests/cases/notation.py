@@ -75,6 +75,10 @@ def traces(
             "dma_results": None,
             "conscience_result": None,
             "action_result": {"audit_entry_hash": "hash"},
+            "run_kind": None,
+            "deployment_type": None,
+            "models_used": None,
+            "model": None,
         }
         rows.append(row | own)
     return rows

@@ -17,6 +17,16 @@ from ciris_scoring.lab.simulation.events import UNFOLD, create_engine_tables, in
 AS_EVENTS = {"ciris_source": "events"}
 """Variable that makes runs read events. By default they would read traces, because the schema has both formats."""
 
+# Marks of the run kind, which the simulation does not have.
+_MARKED = (
+    UNFOLD.replace("shard_key\n)", "shard_key, deployment_type, run_kind\n)")
+    .replace("& 63\n", "& 63, traces.deployment_type, traces.run_kind\n")
+    .replace(
+        '\'{{"model": "simulated", "status": "ok"}}\'',
+        "jsonb_build_object('model', coalesce(traces.model, 'simulated'))",
+    )
+)
+
 # The engine stores each event only once. A trace that is sent again does not add events.
 _NEW = """(
     select distinct on (rows.agent_id_hash, rows.trace_id) rows.*
@@ -68,7 +78,8 @@ def write_as_events(connection: psycopg.Connection) -> None:
     schema = sql.Identifier("cirislens")
     create_engine_tables(connection)
     index_events(connection)
-    unfold = sql.SQL(UNFOLD)
+    connection.execute("alter table cirislens.trace_events add run_kind text")
+    unfold = sql.SQL(_MARKED)
     connection.execute(
         sql.SQL(_TRIGGERS).format(unfold=unfold.format(schema=schema, traces=sql.SQL(_NEW))).as_string()
     )

@@ -113,6 +113,47 @@ def components(rng: random.Random, row: Row) -> Row:
     }
 
 
+MODELS = ["mock-model", "MoCk", "m\u03bfck", "moc", " mock ", None]
+MODELS_USED = [
+    "llama (mock)",
+    ["real", "MOCK"],
+    ["real"],
+    [],
+    [[{"name": "aMocka"}]],
+    "moc\u212a",
+    7,
+    {"mock": 1},
+]
+DEPLOYMENT_TYPES = [
+    "production",
+    "Mock",
+    " qa ",
+    "BATTERY",
+    "test",
+    "development\u00a0",
+    "staging",
+    "mocks",
+    "",
+    None,
+]
+RUN_KINDS = ["production", " Production ", "", None, "mock", "MOCK", "test", "qa", "mock2"]
+
+
+def mark(rng: random.Random, agent: str, traces: list[Row]) -> None:
+    """Mark the first third of an agent's traces as mock, and a tenth of all traces in every place and spelling."""
+    values = {"run_kind": RUN_KINDS, "deployment_type": DEPLOYMENT_TYPES, "model": MODELS}
+    begin = [row for row in traces if row["agent_id_hash"] == agent]
+    for row in traces:
+        row |= dict.fromkeys(values)
+        place = rng.choice([*values, "models_used"]) if rng.random() < 0.1 else None
+        if place in values:
+            row[place] = rng.choice(values[place])
+        elif place and isinstance(row["action_result"], dict):
+            row["action_result"] = row["action_result"] | {place: rng.choice(MODELS_USED)}
+    for row in begin[: len(begin) // 3]:
+        row["run_kind"] = "mock"
+
+
 def nasty_fleet(
     seed: int, *, agents: int = 6, days: int = 12, traces_per_day: int = 14, start: datetime = START
 ) -> dict[str, list[Row]]:
@@ -198,6 +239,7 @@ def nasty_fleet(
                 )
             if rng.random() < 0.02 and row["audit_sequence_number"] is not None:
                 traces.append({**row, "audit_sequence_number": row["audit_sequence_number"] + 1})
+    mark(random.Random(-seed), ids[-1][1], traces)
     for row in rng.sample(traces, 3):
         traces.append(
             {**row, "trace_id": f"future-{rng.random()}", "timestamp": start + timedelta(days=days + 40)}

@@ -78,6 +78,9 @@ def create_loose_sources(connection: psycopg.Connection) -> None:
         """
         alter table cirislens.covenant_traces drop constraint covenant_traces_pkey;
         alter table cirislens.covenant_traces
+            add deployment_type text,
+            add model text,
+            add models_used text[],
             alter trace_id drop not null,
             alter csdma_plausibility_score type numeric,
             alter dsdma_domain_alignment type numeric,
@@ -221,16 +224,18 @@ def differences_from_reference(
     as_ofs: Iterable[datetime] | None = None,
     parameters: Mapping[str, Any] | None = None,
     windows: Sequence[Window] = WINDOWS,
+    scored: Sequence[str] = ("production",),
 ) -> list[str]:
     """Return all differences between the published marts and the reference implementation.
 
     :param as_ofs: as-ofs to compare; None for all.
+    :param scored: run kinds that the run scores.
     """
     # The time zone is UTC, because in another one, subtracting days would keep the local time of the day.
     connection.execute("set timezone = 'UTC'")
     length = timedelta(**{f"{period}s": 1})
     wanted = sorted(_all_as_ofs(connection) if as_ofs is None else set(as_ofs))
-    fleet = Fleet(*read_sources(connection), run_as_of, parameters, length, windows)
+    fleet = Fleet(*read_sources(connection), run_as_of, parameters, length, windows, scored)
     expected = Reference(fleet).rows(wanted)
     assert any(row["capacity_score"] is not None for row in expected["fct_capacity_scores"].values())
     wrong = _wrong_rows(connection, expected, wanted)

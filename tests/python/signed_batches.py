@@ -60,7 +60,7 @@ GENERATIONS = (OLD, COMPACT, TWO_FIELDS, TWO_FIELDS_OF_2_7, TWO_FIELDS_OF_ENGINE
 NO_DOUBLES = [9007199254740993, 2**60, -(2**63)]
 PROFILE = {
     "agent_role": "probe", "agent_template": "probe-default", "deployment_domain": "general",
-    "deployment_type": "test", "deployment_region": None, "deployment_trust_mode": "sovereign",
+    "deployment_type": "production", "deployment_region": None, "deployment_trust_mode": "sovereign",
 }  # fmt: skip
 COMPONENT_TYPES = {
     "THOUGHT_START": "observation", "SNAPSHOT_AND_CONTEXT": "context", "DMA_RESULTS": "rationale",

@@ -39,7 +39,7 @@ NEWEST = "2026-06-15T00:00:00Z"
 
 def columns_of(connection: psycopg.Connection, relation: str) -> dict[tuple[str | None, str], dict[str, Any]]:
     """Return the rows of a relation of traces by agent and trace id."""
-    names = [*TRACE_COLUMNS, *(["event_issues"] if relation == PUT_TOGETHER else [])]
+    names = [*TRACE_COLUMNS, "run_kind", *(["event_issues"] if relation == PUT_TOGETHER else [])]
     columns = ", ".join(f'"{name}"' for name in names)
     rows = connection.execute(f"select {columns} from {relation}").fetchall()
     return {(row[2], row[0]): dict(zip(names, row, strict=True)) for row in rows}
@@ -240,16 +240,34 @@ def test_malformed_events_are_counted_and_do_not_stop_a_run(database: Database) 
             DMA_RESULTS=[{"csdma_plausibility_score": 0.1}, {"csdma_plausibility_score": 0.456}],
         )  # fmt: skip
         write(connection, "shared", 5)
-        write(connection, "shared", 5, OTHER, ACTION_RESULT=None, THOUGHT_START=None)
+        write(
+            connection, "shared", 5, OTHER, ACTION_RESULT=None, THOUGHT_START=None, LLM_CALL={"model": "mock"}
+        )
         write(connection, "nobody", 6, None)
         write(connection, "entropy not measured", 7, CONSCIENCE_RESULT={"entropy_level": 0.0})
         write(connection, "of other types", 8, **dict.fromkeys(WHOLE), VERB_SECOND_PASS_RESULT={})
         write(connection, "many digits", 9, DMA_RESULTS={"csdma": {"plausibility_score": 10**400}})
+        write(connection, "called a mock", 10, LLM_CALL=[{"model": "MOCK"}, {"model": 7}, {"model": "m"}])
+        write(connection, "used a mock", 11, ACTION_RESULT={"success": True, "models_used": ["m", "a mock"]})
+        write(connection, "deployed", 12)
+        connection.execute(
+            "update cirislens.trace_events set deployment_type = ' Battery' where trace_id = 'deployed'"
+            " and event_type = 'THOUGHT_START'"
+        )
+        as_of = ("--vars", "{ciris_as_of: 2026-06-11}")
+        checked = json.loads(command(database, "check", "--json", *as_of).stdout)["run"]
+        assert (checked["traces"], checked["not_scored"]) == (9, {"mock": 2, "test": 1})
         score(database.profiles_dir, START.replace(day=11, hour=0))
         traces = columns_of(connection, PUT_TOGETHER)
+        kinds = {key: row["run_kind"] for key, row in traces.items() if row["run_kind"] != "production"}
+        assert kinds == {
+            (AGENT, "called a mock"): "mock", (AGENT, "used a mock"): "mock", (OTHER, "shared"): "mock",
+            (AGENT, "deployed"): "test",
+        }  # fmt: skip
         issues = {key[1]: row["event_issues"] for key, row in traces.items() if key[0] != OTHER}
         assert issues == {
             "whole": None, "entropy not measured": None, "many digits": None, "nobody": None,
+            "called a mock": None, "used a mock": None, "deployed": None,
             "no outcome": ["no_action_result"],
             "no object": ["unreadable_idma_result", "unreadable_thought_start", "unreadable_dma_results"],
             "wrong types": [
@@ -272,6 +290,7 @@ def test_malformed_events_are_counted_and_do_not_stop_a_run(database: Database) 
         counted = dict(connection.execute(query).fetchall())
         assert counted == {
             "no_action_result": 2, "several_action_results": 1, "trace_id_of_two_agents": 2,
+            "mock_trace": 3, "test_trace": 1,
             "blank_agent_id_hash": 1, "out_of_range_csdma_plausibility_score": 1,
             "unreadable_thought_start": 1, "unreadable_dma_results": 1, "unreadable_idma_result": 1,
             **dict.fromkeys(issues["wrong types"], 1),

@@ -15,10 +15,10 @@ from ciris_scoring.audit.load import load
 from ciris_scoring.basics.project import load_project
 from ciris_scoring.lab import embedded
 from ciris_scoring.lab.embedded import Server
-from command_line import command, invoke
+from command_line import command, invoke, succeeded
 from conftest import DATA, REPOSITORY, Database, fresh_database
 from pipeline import differences_from_reference, kept_parsed, score
-from signed_batches import GENERATIONS, Agent, batch
+from signed_batches import GENERATIONS, OLD, Agent, batch
 from test_load import write, write_keys
 
 REAL = DATA / "batches"
@@ -38,10 +38,10 @@ def own_server(
         yield database
 
 
-def run_from(database: Database, folder: Path) -> Result:
+def run_from(database: Database, folder: Path, *options: str) -> Result:
     keys = [argument for path in folder.rglob("*keys.json") for argument in ("--keys", path)]
     with kept_parsed(database.profiles_dir):
-        return invoke("run", "--from-batches", folder, *keys, "--project-dir", REPOSITORY)
+        return invoke("run", "--from-batches", folder, *keys, *options, "--project-dir", REPOSITORY)
 
 
 def test_run_from_batches_loads_and_scores(own_server, tmp_path, monkeypatch):
@@ -65,6 +65,39 @@ def test_run_from_batches_loads_and_scores(own_server, tmp_path, monkeypatch):
     assert {agent for (agent,) in own_server.execute(query)} == {agent.hash for agent in agents[1:]}
 
 
+def test_run_from_batches_says_why_an_agent_has_no_score(own_server, tmp_path):
+    mock, real, folder = Agent(OLD), Agent(), tmp_path / "in"
+    sent = [mock.trace() for _ in range(12)]
+    for trace in sent:
+        trace["components"][-1]["data"]["models_used"] = ["llama4scout (mock)"]
+        mock.sign(trace)
+    write(folder, "mock.json", batch(sent))
+    write_keys(folder, mock, real)
+    result = run_from(own_server, folder)
+    assert result.exit_code == 0, result.output
+    assert "Not of production: 12 mock." in result.stderr
+    why = f"All 12 traces of {mock.hash} are from a mock model, so it has no score."
+    assert why in result.stderr
+    counted = "select n::integer, issue from ciris.fct_data_quality where issue ~ 'mock'"
+    assert own_server.execute(counted) == [(12, "mock_trace")]
+    shown = command(own_server, "fleet")
+    assert shown.exit_code == 1 and f"No score is published yet. {why}" in shown.output
+    found = json.loads(command(own_server, "check", "--json").stdout)["run"]
+    assert (found["traces"], found["not_scored"]) == (0, {"mock": 12, "test": 0})
+    assert "would not score traces of other run kinds" in command(own_server, "check").output
+
+    write(folder, "real.json", batch(real.trace() for _ in range(12)))
+    result = run_from(own_server, folder)
+    assert "window of 7 days, 1 agents" in result.stdout and why in result.stderr
+    assert why in succeeded(command(own_server, "fleet")).output
+    all_kinds = ("--vars", "{ciris_scored_run_kinds: [production, mock]}")
+    refused = run_from(own_server, folder, *all_kinds)
+    assert refused.exit_code == 1 and "are not those of the scores published" in refused.output
+    result = run_from(own_server, folder, *all_kinds, "--full-refresh", "--allow-rescoring")
+    assert "window of 7 days, 2 agents" in result.stdout and why not in result.stderr
+    assert own_server.execute(counted) == []
+
+
 def test_run_from_batches_without_traces_is_refused(own_server, tmp_path):
     result = run_from(own_server, tmp_path / "nothing")
     assert result.exit_code == 2 and "nothing to score" in result.stderr and "unreadable" in result.stderr
@@ -79,6 +112,7 @@ def test_every_real_trace_verifies_and_is_confirmed_and_scored(module_database):
     assert summary.outcomes == VERIFIED and summary.is_clean
     counts = (summary.batches, summary.received, summary.new, summary.sent_again)
     assert counts == (230, 747, 318, 429)
+    assert summary.run_kinds == {"mock": 747}
     assert (summary.deferrals, summary.other_events) == (1, {"wbd_deferral": 1})
     folder = REAL / "agent-2.7"
     result = command(module_database, "audit", folder, "--keys", folder / "public_keys.json", "--json")
@@ -92,5 +126,6 @@ def test_every_real_trace_verifies_and_is_confirmed_and_scored(module_database):
         days = timedelta(days=max(0, -((datetime.now(UTC) - as_of) // timedelta(days=1))))
         for table, column in (("covenant_traces", "timestamp"), ("wbd_deferrals", "created_at")):
             connection.execute(f'update cirislens.{table} set "{column}" = "{column}" - %s', [days])
-        score(module_database.profiles_dir, as_of - days)
-        assert differences_from_reference(connection, as_of - days) == []
+        kinds = ["production", "mock"]
+        score(module_database.profiles_dir, as_of - days, {"ciris_scored_run_kinds": kinds})
+        assert differences_from_reference(connection, as_of - days, scored=kinds) == []

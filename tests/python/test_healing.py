@@ -73,6 +73,7 @@ EDITS = {
         '"timestamp" = "timestamp" + interval \'1 hour\'',
         "trace_id = 'other ' || trace_id",
         "agent_id_hash = (select max(agent_id_hash) from cirislens.covenant_traces)",
+        "run_kind = case when run_kind = 'mock' then null else 'mock' end",
     ),
     "trace_events": (
         "signature_verified = not signature_verified",
@@ -81,6 +82,7 @@ EDITS = {
         "ts = ts + interval '1 hour'",
         "trace_id = 'other ' || trace_id",
         "payload = '{}'",
+        "deployment_type = case when deployment_type = 'qa' then null else 'qa' end",
     ),
 }
 

@@ -28,6 +28,8 @@ from conftest import DATA, REPOSITORY, Database
 from signed_batches import (
     GENERATIONS,
     NEW,
+    OLD,
+    PROFILE,
     TWO_FIELDS,
     TWO_FIELDS_OF_2_7,
     Agent,
@@ -398,6 +400,120 @@ def test_only_signed_values_are_loaded(project, database, tmp_path):
     assert reasons(load(project, [path], [write_keys(tmp_path, agent)])) == ["bad_signature"]
     loaded = traces(database)[0]
     assert (loaded["idma_phase"], loaded["dma_results"]) == ("healthy", expected)
+
+
+def llm_call(model: str) -> Json:
+    return {
+        "component_type": "llm_call",
+        "event_type": "LLM_CALL",
+        "timestamp": None,
+        "data": {"model": model},
+    }
+
+
+def marked_traces(agent: Agent) -> dict[str, list[Json]]:
+    """Return signed traces by their run kind."""
+    plain, called, used, deployed, wrong = (agent.trace() for _ in range(5))
+    called["components"][1:1] = [llm_call("real"), llm_call("a MOCK-model"), llm_call("real")]
+    used["components"][-1]["data"]["models_used"] = ["real", "llama4scout (Mock)"]
+    deployed["deployment_profile"]["deployment_type"] = "QA"
+    wrong["components"][1:1] = [llm_call("m\u03bfck"), {**llm_call(""), "data": ["mock"]}]
+    wrong["deployment_profile"]["deployment_type"] = "staging"
+    found = {"production": [plain, wrong], "mock": [called, used], "test": [deployed]}
+    for trace in itertools.chain(*found.values()):
+        for component in trace["components"]:
+            component["agent_id_hash"] = agent.hash
+            component["timestamp"] = component["timestamp"] or trace["started_at"]
+        agent.sign(trace)
+    return found
+
+
+def run_kinds(database: Database) -> dict[str, str]:
+    return dict(database.execute("select trace_id, run_kind from cirislens.covenant_traces"))
+
+
+def test_run_kind_of_a_trace_is_loaded(database, tmp_path):
+    agent = Agent()
+    sent = marked_traces(agent)
+    path = write(tmp_path, "batch.json", batch(itertools.chain(*sent.values())))
+    said = succeeded(command(database, "load", path, "--keys", write_keys(tmp_path, agent))).output
+    assert run_kinds(database) == {trace["trace_id"]: kind for kind, some in sent.items() for trace in some}
+    assert "Not of production: 2 mock, 1 test." in said
+    assert command(database, "audit", path, "--keys", tmp_path / "keys.json").exit_code == 0
+    database.execute(
+        "update cirislens.covenant_traces set run_kind = null where run_kind in ('production', 'test')"
+    )
+    told = json.loads(command(database, "audit", path, "--keys", tmp_path / "keys.json", "--json").stdout)
+    [found] = told["discrepancies"]
+    assert found["differences"] == {"run_kind": {"database": "production", "recomputed": "test"}}
+
+
+def test_unsigned_mark_of_a_verified_trace_is_not_read(project, database, tmp_path):
+    """Otherwise anybody who has a trace could hide it. Marks of a trace that does not verify are read."""
+    agents = [Agent(generation, seed) for seed, generation in enumerate(GENERATIONS)]
+    sent = [agent.trace() | {"run_kind": "mock"} for agent in agents]
+    for agent, trace in zip(agents, sent, strict=True):
+        if not agent.generation.has_profile:
+            trace["deployment_profile"] = PROFILE | {"deployment_type": "mock"}
+    unverified = Agent().trace() | {"run_kind": "mock"}
+    path = write(tmp_path, "batch.json", batch([*sent, unverified]))
+    load(project, [path], [write_keys(tmp_path, *agents)])
+    expected = {trace["trace_id"]: "production" for trace in sent}
+    assert run_kinds(database) == expected | {unverified["trace_id"]: "mock"}
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize("levels", [("generic", "detailed"), ("detailed", "generic")])
+def test_mark_of_another_trace_level_counts(project, database, tmp_path, levels, at_once):
+    """Only the level `detailed` of agent 1.9 has `models_used`. A stranger's mark on a trace does not count."""
+    agent, thief = Agent(OLD), Agent(OLD)
+    trace, other = agent.trace(), agent.trace()
+    marked = json.loads(json.dumps(trace))
+    marked["components"][-1]["data"]["models_used"] = ["llama4scout (mock)"]
+    agent.sign(marked)
+    of_level = {"generic": trace, "detailed": marked | {"trace_level": "detailed"}}
+    stolen = json.loads(json.dumps(other))
+    stolen["components"][-1]["data"]["models_used"] = ["mock"]
+    sent = [thief.trace(), other, thief.sign(stolen), *(of_level[level] for level in levels)]
+    documents = [batch(sent)] if at_once else [batch([one]) for one in sent]
+    paths = [write(tmp_path, f"{number}.json", document) for number, document in enumerate(documents)]
+    keys = write_keys(tmp_path, agent, thief)
+    for group in [paths] if at_once else [[path] for path in paths]:
+        load(project, group, [keys])
+    found = run_kinds(database)
+    assert (found[trace["trace_id"]], found[other["trace_id"]]) == ("mock", "production")
+    told = json.loads(command(database, "audit", *paths, "--keys", keys, "--json").stdout)
+    assert told["discrepancies"] == []
+
+
+def test_table_without_column_for_the_run_kind_gets_only_traces_of_production(database, project, tmp_path):
+    agent = Agent()
+    sent = marked_traces(agent)
+    path = write(tmp_path, "batch.json", batch(itertools.chain(*sent.values())))
+    arguments = (path, "--keys", write_keys(tmp_path, agent))
+    load(project, [], [])
+    database.execute("alter table cirislens.covenant_traces drop column run_kind")
+    result = command(database, "load", *arguments)
+    assert result.exit_code == 2
+    assert "1 file, 1 batch: 5 traces: 2 new, 3 rejected." in result.output
+    assert re.search(r"2\.7\.9 +mock_trace +2\n.*\n.* test_trace +1\n", result.output)
+    remedy = "alter table cirislens.covenant_traces add run_kind text"
+    assert "has no column for the run kind" in result.output
+    assert {row["trace_id"] for row in traces(database)} == {
+        trace["trace_id"] for trace in sent["production"]
+    }
+    assert json.loads(command(database, "audit", *arguments, "--json").stdout)["discrepancies"] == []
+    assert (
+        "1 batch loaded before: 5 traces, 0 of them not verified, 3 rejected."
+        in command(database, "load", *arguments).output
+    )
+    database.execute(remedy)
+    told = json.loads(succeeded(command(database, "load", *arguments, "--json")).stdout)
+    assert told["run_kinds"] == {"production": 2, "mock": 2, "test": 1}
+    assert told["traces"] == {"received": 5, "new": 3, "replaced": 0, "sent_again": 2, "rejected": 0}
+    assert sorted(filter(None, run_kinds(database).values())) == ["mock", "mock", "test"]
+    assert [row[5] for row in everything(database)["covenant_trace_batches"]] == [0]
+    assert command(database, "audit", *arguments).exit_code == 0
 
 
 def test_seal_files_beside_batches_are_skipped(database, tmp_path):

@@ -72,7 +72,7 @@ def loaded(trace: dict[str, Any]) -> list[object] | None:
     [read] = read_document(Document("here", json.dumps(batch([trace])).encode()), VERIFIER).rows or [None]
     if read is None or not read.verified_by:
         return None
-    values = read.values[: len(TRACE_COLUMNS)]
+    values = [*read.values[: len(TRACE_COLUMNS)], read.run_kind]
     return [json.loads(value, parse_int=float) if str(value)[:1] == "{" else value for value in values]
 
 

@@ -30,6 +30,10 @@ WRONG: dict[str, tuple[str, list[Any]]] = {
     "ciris_wbd_deferrals_table": NAME,
     "ciris_covenant_public_keys_table": NAME,
     "ciris_covenant_trace_batches_table": NAME,
+    "ciris_scored_run_kinds": (
+        "a list of one or more of production, mock and test",
+        ["production", [], None, ["Mock"], {"mock": 1}, [["mock"]]],
+    ),
     "ciris_scoring_period": ("day or hour", [None, "Day", 24]),
     "ciris_scoring_parameters": ("a dictionary, such as {lambda_c: 5}", ["{}", False, 0, ["mu_c"]]),
     "ciris_verdict_threshold": ("a number in [0, 1]", [1.5, "0.8", True, None, math.nan]),
@@ -49,6 +53,7 @@ WRONG: dict[str, tuple[str, list[Any]]] = {
 REFUSED_ALONE = {
     "ciris_as_of": "yesterday",
     "ciris_traces_from": 2020,
+    "ciris_scored_run_kinds": "production",
     "ciris_scoring_period": "Day",
     "ciris_run_record": {"id": "x"},
 }

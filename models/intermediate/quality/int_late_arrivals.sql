@@ -26,7 +26,8 @@ final_traces as (
         case
             when present.traced_at >= {{ traces_from() }} then {{ period_start('present.traced_at') }}
         end as present_period_start,
-        scored.traced_at <> present.traced_at or scored.n_events <> present.n_events as is_changed,
+        scored.is_counted
+        and (scored.traced_at <> present.traced_at or scored.n_events <> present.n_events) as is_changed,
         scored.traced_at <> present.traced_at as is_moved,
         present.last_event_at,
         present.is_shared
@@ -38,20 +39,21 @@ final_traces as (
             checks.period_start,
             checks.traced_at,
             checks.n_events,
+            checks.is_counted,
             checks.repairs
         from {{ ref('int_trace_checks') }} as checks
         where
             checks.delivery_hash = {{ delivery_hash('found.trace_id', 'null') }}
             and coalesce(checks.trace_id, found.trace_id) = found.trace_id
             and checks.traced_at < {{ late_until }}
-            and checks.is_counted
+            and not checks.is_duplicate
         {{ optimization_barrier() }} -- noqa: AM09
     ) as scored
     cross join lateral (
         select
             (
                 array_agg(part.ts order by {{ head_first('part') }})
-                filter (where part.agent_id_hash = scored.agent_id_hash)
+                filter (where part.agent_id_hash = scored.agent_id_hash and {{ is_part_of_trace('part') }})
             )[1] as traced_at,
             count(*) filter (where part.agent_id_hash = scored.agent_id_hash) as n_events,
             max(part.ts) filter (where part.agent_id_hash = scored.agent_id_hash) as last_event_at,
@@ -62,8 +64,8 @@ final_traces as (
 
 ),
 
--- Number of source rows minus number of checked rows. Checked rows are counted traces, duplicates and rows without an
--- agent.
+-- Number of source rows minus number of checked rows. Checked rows are counted traces, duplicates, traces of a run kind
+-- that is not scored, and rows without an agent.
 differences as (
 
     -- Source rows are counted from an index on agent and time, without reading the table.
@@ -97,7 +99,7 @@ differences as (
         -n as n_more
     from {{ ref('int_trace_issues') }}
     where
-        issue = 'duplicate_trace'
+        issue in ({{ issues_of_uncounted() }})
         and period_start >= {{ late_from }}
         and period_start < {{ late_until }}
 

@@ -1,18 +1,24 @@
 {{ config(materialized='replace_range', meta={'range': 'period_start'}) }}
 {#- Counts of repaired and skipped traces (scoring.md §8). A trace whose agent is missing, blank or oversized is counted
-    once, with that issue, whatever else is wrong with it. An outcome that came too late is not a duplicate;
+    once, with that issue, whatever else is wrong with it. A trace whose run kind is not scored has the issue mock_trace,
+    test_trace or production_trace. An outcome that came too late is not a duplicate;
     int_late_arrivals counts it. Grain: agent (null if the row has none), period and issue. -#}
-{%- set is_duplicate = 'false' if is_trace_one_row() else 'is_duplicate' %}
+{%- set is_copy = 'false' if is_trace_one_row() else 'is_duplicate' %}
+{%- set is_unscored = 'not is_counted and not is_duplicate' %}
 with traces as (
 
     select
         agent_id_hash,
         period_start,
-        case when {{ is_duplicate }} then array_append(repairs, 'duplicate_trace') else repairs end as issues
+        case
+            when {{ is_copy }} then array_append(repairs, 'duplicate_trace')
+            when {{ is_unscored }} then array_append(repairs, run_kind || '_trace')
+            else repairs
+        end as issues
     from {{ ref('int_trace_checks') }}
     where
         {{ in_checked_range('traced_at') }}
-        and ({{ is_duplicate }} or repairs is not null)
+        and ({{ is_copy }} or {{ is_unscored }} or repairs is not null)
 
     union all
 

@@ -6,8 +6,8 @@
     pre_hook="{{ set_for_heavy_work() }}",
   )
 }}
-{#- Events in the history of an agent that all later as-ofs use: its first trace, its names, its keys, and detections
-    and recoveries of its fragile episodes (scoring.md §5). Grain and key: kind, time and agent_event_id. Columns are
+{#- Events in the history of an agent that all later as-ofs use: its first trace, its first trace of a run kind that is
+    not scored, its names, its keys, and detections and recoveries of its fragile episodes (scoring.md §5). Grain and key: kind, time and agent_event_id. Columns are
     null if the trace did not send a value or the kind does not use them. -#}
 {%- set kinds = {
   'first_trace': 'is_first_trace',
@@ -107,6 +107,41 @@ key_uses as (
         agent_id_hash,
         key_hash
 
+),
+
+-- First trace of each agent of a run kind that is not scored. The chain may begin with its audit number.
+unscored as (
+
+    select
+        agent_id_hash,
+        min(traced_at) as traced_at
+    from {{ ref('int_trace_checks') }}
+    where
+        {{ in_checked_range('traced_at') }}
+        and not is_counted
+        and not is_duplicate
+    group by agent_id_hash
+
+),
+
+firsts as (
+
+    select
+        'key' as kind,
+        agent_id_hash,
+        traced_at,
+        key_hash
+    from key_uses
+
+    union all
+
+    select
+        'first_unscored' as kind,
+        agent_id_hash,
+        traced_at,
+        null::bigint as key_hash
+    from unscored
+
 )
 
 select
@@ -126,7 +161,7 @@ where {{ in_checked_range('traced_at') }}
 union all
 
 select
-    'key' as kind,
+    kind,
     md5(concat_ws('|', agent_id_hash, key_hash))::uuid as agent_event_id,
     agent_id_hash,
     traced_at,
@@ -136,14 +171,15 @@ select
     null::timestamptz as detected_at,
     null::text as failure_mode,
     key_hash
-from key_uses
+from firsts
 {% if is_incremental() %}
 where not exists (
     select 1
     from {{ this }} as earlier
     where
-        earlier.agent_id_hash = key_uses.agent_id_hash
-        and earlier.key_hash = key_uses.key_hash
+        earlier.agent_id_hash = firsts.agent_id_hash
+        and earlier.kind = firsts.kind
+        and (firsts.key_hash is null or earlier.key_hash = firsts.key_hash)
         and earlier.traced_at < {{ rechecked_from() }}
 )
 {% endif %}

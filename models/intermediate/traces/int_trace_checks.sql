@@ -14,15 +14,15 @@
     only narrow rows are sorted. Grain: source row with an agent, dated in [traces_from, as-of). Key: traced_at,
     trace_check_id. Columns are null if the value was not sent. -#}
 {#- Columns whose last value in earlier traces of the agent is an input of a check, each with the condition of the
-    earlier traces that are used. An audit number is used even if the outcome of its trace came too late, because the
-    next trace continues the chain. -#}
+    earlier traces that are used. An audit number is used even if the run kind of its trace is not scored, or its
+    outcome came too late, because the next trace continues the chain. -#}
 {%- set state = {
   'agent_name': 'is_counted',
-  'audit_sequence_number': 'true' if is_trace_one_row() else 'is_counted',
+  'audit_sequence_number': 'true' if is_trace_one_row() else 'not is_duplicate',
   'idma_fragility_flag': 'is_counted',
 } -%}
-{#- Table of agents as the previous run left it. -#}
-{%- set known_agents = relation_as_left('int_agents') if is_incremental() -%}
+{#- Events of agents as the previous run left them. -#}
+{%- set known_events = relation_as_left('int_agent_events') if is_incremental() -%}
 {%- set is_linked = is_link_valid('has_entry_hash', 'audit_sequence_number', 'previous_audit_sequence_number') -%}
 with public_keys as (
 
@@ -84,6 +84,7 @@ checked as (
         {{ reporting() }} as reporting,
         {{ key_hash('signature_key_id') }} as key_hash,
         n_events,
+        run_kind,
         repairs
     from cleaned
     {{ optimization_barrier() }} -- noqa: AM09
@@ -139,11 +140,21 @@ identified as (
 -- Last known values of each agent before the traces that the run checks. Empty if the run checks everything.
 previous_state as (
 
-    {% if known_agents %}
+    {% if known_events %}
     select
         agents.agent_id_hash,
+        agents.has_counted_trace,
         previous_rows.*
-    from {{ known_agents }} as agents
+    from (
+        select
+            agent_id_hash,
+            bool_or(kind = 'first_trace') as has_counted_trace
+        from {{ known_events }}
+        where
+            kind in ('first_trace', 'first_unscored')
+            and traced_at < {{ rechecked_from() }}
+        group by agent_id_hash
+    ) as agents
     cross join lateral (
         select
             coalesce(case when earlier.is_counted then earlier.agent_name end, earlier.previous_agent_name)
@@ -155,7 +166,7 @@ previous_state as (
             earlier.agent_id_hash = agents.agent_id_hash
             and earlier.traced_at < {{ rechecked_from() }}
             {% if not is_trace_one_row() %}
-            and earlier.is_counted
+            and not earlier.is_duplicate
             {% endif %}
         order by {{ newest_first('trace_check_id', 'earlier') }}
         limit 1
@@ -163,6 +174,7 @@ previous_state as (
     {% else %}
     select
         null::text as agent_id_hash,
+        null::boolean as has_counted_trace,
         null::text as agent_name,
         null::bigint as audit_sequence_number,
         null::boolean as idma_fragility_flag
@@ -178,8 +190,8 @@ numbered as (
 
     select
         identified.*,
-        not identified.is_duplicate as is_counted,
-        previous_state.agent_id_hash is not null as has_previous_state,
+        not identified.is_duplicate and {{ is_scored_kind('identified.run_kind') }} as is_counted,
+        coalesce(previous_state.has_counted_trace, false) as has_earlier_trace,
         {% for value in state %}
         previous_state.{{ value }} as state_{{ value }},
         {% endfor %}
@@ -235,10 +247,11 @@ select
     is_duplicate,
     is_counted,
     n_events,
+    run_kind,
     repairs,
 
     -- identity (C)
-    is_counted and trace_position is null and not has_previous_state as is_first_trace,
+    is_counted and trace_position is null and not has_earlier_trace as is_first_trace,
     is_counted and agent_name is not null and previous_agent_name is null as is_first_name,
     is_counted and coalesce(agent_name <> previous_agent_name, false) as is_identity_change,
     previous_agent_name,

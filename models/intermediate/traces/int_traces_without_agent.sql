@@ -72,5 +72,6 @@ select
     coherence_passed is true and signature_verified is true as is_coherent_signal,
     idma_fragility_flag,
     idma_phase,
+    run_kind,
     repairs
 from deliveries

@@ -7,8 +7,11 @@
 {%- set types = {} if whole is none else source_types('covenant_traces') -%}
 {%- set event_issues = 'event_issues' if whole is none else 'null::text[]' -%}
 {%- set components = trace_columns().components if scoring_parameter('replay_enabled') else [] -%}
+{#- The mark in action_result is read even if replays are not enabled. -#}
+{%- set action_kind = types.get('action_result', {}).kind -%}
+{%- set action_result = {'json': 'readable_action_result', 'jsonb': 'action_result'}.get(action_kind) -%}
 {%- set json_components = [] -%}
-{%- for component in components if types.get(component, {}).kind == 'json' -%}
+{%- for component in components or ['action_result'] if types.get(component, {}).kind == 'json' -%}
   {%- do json_components.append(component) -%}
 {%- endfor -%}
 {#- cleaned: expression of each column that cleaning can set to null. sent: expressions of the same columns before
@@ -67,6 +70,7 @@ select
     action_was_overridden::boolean as action_was_overridden,
     coherence_passed::boolean as coherence_passed,
     action_success::boolean as action_success,
+    {{ 'run_kind' if whole is none else run_kind_of_row(action_result) ~ ' as run_kind' }},
     {{ 'row_version' if whole is none else row_version(whole) ~ ' as row_version' }},
     {{ 'n_events' if whole is none else 'null::integer as n_events' }},
     -- Nothing was repaired if cleaning left as many values as were sent.

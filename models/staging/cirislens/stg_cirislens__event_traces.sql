@@ -5,7 +5,7 @@
     another bin. Each step is a subquery that selects the volatile clock_timestamp(). PostgreSQL does not merge such a
     subquery, but pushes filters into it, which it does not do with a CTE or a subquery with an offset. So a filter on
     timestamp uses the index (event_type, ts) of the events, and unused columns cost nothing. The other events of a
-    trace are read by left joins, which PostgreSQL removes if they are unused; each returns one row by the index
+    trace (of all types for marks of the run kind) are read by left joins, which PostgreSQL removes if they are unused; each returns one row by the index
     (trace_id, ts). Grain and key: agent and trace_id. Empty if the source holds whole traces. -#}
 {%- set fields = trace_fields() -%}
 {%- set json_types = {
@@ -24,6 +24,7 @@ select
     {% for name, field in fields.items() %}
     null::{{ field.type }} as {{ adapter.quote(name) }},
     {% endfor %}
+    null::text as run_kind,
     null::bigint as row_version,
     null::integer as n_events,
     null::text[] as event_issues
@@ -39,6 +40,7 @@ select
     {{ name }},
     {% endif %}
     {% endfor %}
+    {{ run_kind('is_mock', 'is_test') }} as run_kind,
     row_version,
     n_events,
     nullif(array_remove(array[
@@ -57,6 +59,8 @@ from (
     select
         clock_timestamp() as typed_at,
         ts,
+        is_mock,
+        is_test,
         row_version,
         n_events,
         n_outcomes,
@@ -89,6 +93,8 @@ from (
             {% for column in of_head %}
             {{ column }},
             {% endfor %}
+            is_mock,
+            is_test,
             row_version,
             signature_verified,
             n_events,
@@ -118,9 +124,11 @@ from (
                 {% for column in of_head %}
                 head.{{ column }},
                 {% endfor %}
+                marks.is_mock,
+                marks.is_test,
+                marks.n_events,
                 versions.row_version,
                 parts.signature_verified,
-                parts.n_events,
                 parts.n_outcomes,
                 parts.is_shared,
                 {% for type in trace_event_types() %}
@@ -179,7 +187,6 @@ from (
                     {% endfor %}
                     bool_and(part.signature_verified)
                     filter (where part.agent_id_hash is not distinct from head.agent_id_hash) as signature_verified,
-                    count(*) filter (where part.agent_id_hash is not distinct from head.agent_id_hash) as n_events,
                     count(*) filter (
                         where part.agent_id_hash is not distinct from head.agent_id_hash
                         and part.event_type = {{ outcome_event() }}
@@ -195,8 +202,11 @@ from (
                 from {{ events }} as part
                 where
                     part.trace_id = head.trace_id
-                    and {{ is_part_of_trace('part') }}
+                    and {{ is_event_of_trace('part') }}
             ) as versions on true
+            left join lateral (
+                {{ marks_of_events(events, 'head') }}
+            ) as marks on true
             {% if arm == 'plain' %}
             where
                 head.event_type = {{ outcome_event() }}

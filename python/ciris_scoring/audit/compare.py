@@ -12,7 +12,13 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
 
-from ciris_scoring.audit.incoming import copy_incoming, key_uses, refuse_foreign_keys
+from ciris_scoring.audit.incoming import (
+    copy_incoming,
+    has_run_kind,
+    key_uses,
+    refuse_foreign_keys,
+    share_marks,
+)
 from ciris_scoring.audit.keys import REGISTERED_ENDS, Key, read_keys, registered_key
 from ciris_scoring.audit.load import SHOWN_PROBLEMS, Summary, problem_lines, read_batches
 from ciris_scoring.basics import as_of as as_of_time
@@ -47,6 +53,7 @@ MEANINGS = {
 # column has an SQL expression that gives all spellings the same value.
 _COMPARED = {
     "signature_verified": "coalesce(signature_verified, false)",
+    "run_kind": "coalesce(run_kind, 'production')",
     "selected_action": """regexp_replace(upper(trim(selected_action) collate "C"), '^HANDLERACTIONTYPE[.]', '')""",
 }
 _PREVIOUS = """
@@ -147,7 +154,12 @@ def audit(
         _read(connection, traces, paths, keys, summary)
         agents = _agents(connection, agent)
         result = Audit(agents, window, summary)
-        _set_side_by_side(connection, traces, agents, window)
+        columns = TRACE_COLUMNS
+        if has_run_kind(connection, traces):
+            columns = (*columns, "run_kind")
+        else:
+            _skip_marked(connection, traces)
+        _set_side_by_side(connection, traces, columns, agents, window)
         _match(connection)
         counts = "count(*), count(*) filter (where signature_verified), (select count(*) from claimed)"
         found = one_row(connection.execute(f"select {counts} from raw"))
@@ -159,7 +171,7 @@ def audit(
             )
         result.chain = _breaks(connection)
         _compare_keys(connection, registry, keys, result)
-        result.add(_differing(connection))
+        result.add(_differing(connection, columns))
         result.add(_alone(connection, "raw", MISSING))
         result.add(_alone(connection, "claimed", UNFOUNDED))
         result.not_compared = list(_not_compared(connection, project, result, agent))
@@ -181,6 +193,7 @@ def _read(
         uses |= key_uses(batches)
     foreign = refuse_foreign_keys(connection, uses, _agents_of_keys(connection, traces, uses, contents))
     summary.add_found(foreign)
+    share_marks(connection)
     connection.execute("analyze incoming")
 
 
@@ -248,23 +261,40 @@ def _agents(connection: psycopg.Connection, agent: str | None) -> list[str]:
     return agents
 
 
+def _skip_marked(connection: psycopg.Connection, traces: sql.Identifier) -> None:
+    """Remove the traces of the files that `load` skips, because the table has no column for their run kind."""
+    query = """
+        delete from incoming
+        where
+            run_kind <> 'production'
+            and not exists (
+                select from {} as loaded
+                where
+                    loaded.trace_id = incoming.trace_id and loaded."timestamp" = incoming."timestamp"
+                    and loaded.agent_id_hash = incoming.agent_id_hash
+            )
+    """
+    connection.execute(sql.SQL(query).format(traces))
+
+
 def _set_side_by_side(
     connection: psycopg.Connection,
     traces: sql.Identifier,
+    columns: Sequence[str],
     agents: list[str],
     window: tuple[datetime | None, datetime | None],
 ) -> None:
     """Create two temporary tables with the traces to compare: ``raw`` from the files, ``claimed`` from the database."""
     _name_contents(connection)
     compared = (
-        sql.SQL(_COMPARED.get(name, "{0}") + " as {0}").format(sql.Identifier(name)) for name in TRACE_COLUMNS
+        sql.SQL(_COMPARED.get(name, "{0}") + " as {0}").format(sql.Identifier(name)) for name in columns
     )
     names = {
         "traces": traces,
         "compared": sql.SQL(", ").join(compared),
-        "columns": column_list(TRACE_COLUMNS),
-        "sent": column_list(TRACE_COLUMNS, "sent"),
-        "loaded": column_list(TRACE_COLUMNS, "loaded"),
+        "columns": column_list(columns),
+        "sent": column_list(columns, "sent"),
+        "loaded": column_list(columns, "loaded"),
         "previous": sql.SQL(_PREVIOUS),
     }
     among = """
@@ -408,8 +438,8 @@ def _breaks(connection: psycopg.Connection) -> dict[str, int]:
     return breaks
 
 
-def _differing(connection: psycopg.Connection) -> Iterator[Discrepancy]:
-    names = [*TRACE_COLUMNS, PREVIOUS]
+def _differing(connection: psycopg.Connection, columns: Sequence[str]) -> Iterator[Discrepancy]:
+    names = [*columns, PREVIOUS]
     query = """
         select to_jsonb(claimed) as claimed, to_jsonb(raw) as raw, {at} as at
         from pairs

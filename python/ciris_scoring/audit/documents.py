@@ -61,6 +61,8 @@ class Batch:
     """Number of traces by schema version and outcome: the rule that verified the trace, or why it does not verify."""
     rejected: Counter[str] = field(default_factory=Counter)
     """Number of traces that cannot be loaded, by reason."""
+    run_kinds: Counter[str] = field(default_factory=Counter)
+    """Number of traces by run kind, without those that cannot be loaded."""
     rows: list[Row] = field(default_factory=list)
     deferrals: list[Deferral] = field(default_factory=list)
     other_events: Counter[str] = field(default_factory=Counter)
@@ -171,6 +173,7 @@ def _read_event(batch: Batch, where: str, event: Any, verifier: Verifier) -> Non
         schema = schema_of(trace)
         verdict = verifier.verify(trace)
         batch.rows.append(row(trace, verdict))
+        batch.run_kinds[batch.rows[-1].run_kind] += 1
     except Rejected as error:
         reason, detail = error.reason, error.detail
         batch.rejected[reason] += 1

@@ -10,6 +10,7 @@ from typing import Any
 import click
 from psycopg import sql
 
+from ciris_scoring.audit.incoming import has_run_kind
 from ciris_scoring.audit.load import load, report
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics.connection import connect, one_row
@@ -49,7 +50,8 @@ def run_from_batches(
 ) -> bool:
     """Load batches and score them. Return whether all traces were loaded and verified.
 
-    The default as-of is the end of the period of the newest trace, or the start of this period while it is not over.
+    The default as-of is the end of the period of the newest trace of a scored run kind, or the start of this period
+    while it is not over.
     """
     project_dir = find_project(project_dir)
     server = embedded.start(project_dir / STATE_FOLDER)
@@ -77,10 +79,20 @@ def run_from_batches(
 
 
 def _newest_trace(project: Project) -> datetime | None:
+    """Return the time of the newest trace that is scored or, if there is none, of the newest trace."""
     table = project.source_table("covenant_traces")
+    query = """
+        select coalesce(max("timestamp") filter (where {is_scored}), max("timestamp"))
+        from {table}
+        where "timestamp" <= now()
+    """
     with connect(project) as connection:
-        query = sql.SQL('select max("timestamp") from {} where "timestamp" <= now()').format(table)
-        newest: datetime | None = one_row(connection.execute(query))[0]
+        is_scored: sql.Composable = sql.SQL("true")
+        if has_run_kind(connection, table):
+            kinds = sql.Literal(list(project.variables["scored_run_kinds"]))
+            is_scored = sql.SQL("coalesce(run_kind, 'production') = any({})").format(kinds)
+        composed = sql.SQL(query).format(is_scored=is_scored, table=table)
+        newest: datetime | None = one_row(connection.execute(composed))[0]
     return newest
 
 

@@ -17,11 +17,15 @@ LOADED_KEY = ("trace_id", "timestamp", "agent_id_hash")
 """Key of a loaded trace. It includes the agent, so that an agent cannot overwrite a trace of another agent."""
 
 
-class Found(NamedTuple):
-    """A trace that is refused because of other traces.
+_BESIDE = (*VERDICT_COLUMNS, "origin", "run_kind")
+"""Text columns of the table ``incoming``, besides the columns of the trace."""
 
-    Its signing key belongs to another agent, another content of the same trace is loaded, or its decision is loaded
-    under another id.
+
+class Found(NamedTuple):
+    """A trace that is refused, although it can be read.
+
+    Its signing key belongs to another agent, another content of the same trace is loaded, its decision is loaded under
+    another id, or it is not of production and the table has no column for its run kind.
     """
 
     batch_id: uuid.UUID
@@ -29,7 +33,8 @@ class Found(NamedTuple):
     trace_id: str
     trace_schema_version: str | None
     rule: str | None
-    """Rule by which the signature is valid, although the trace is refused; None if the signature is not valid."""
+    """Rule by which the signature is valid, although the trace is refused; None if the signature is not valid. For a
+    trace without a column for its run kind, also the reason why it does not verify."""
     reason: str
     detail: str
 
@@ -44,9 +49,7 @@ def copy_incoming(
 ) -> int:
     """Append the rows of batches to the ``n_before`` rows of the table ``incoming``. Return the new number of rows."""
     columns = column_list(TRACE_COLUMNS)
-    texts = sql.SQL(", ").join(
-        sql.SQL("''::text as {}").format(sql.Identifier(name)) for name in (*VERDICT_COLUMNS, "origin")
-    )
+    texts = sql.SQL(", ").join(sql.SQL("''::text as {}").format(sql.Identifier(name)) for name in _BESIDE)
     query = """
         create temporary table if not exists incoming on commit delete rows as
         select {}, {}, null::uuid as batch_id, null::bigint as ordinal
@@ -54,15 +57,42 @@ def copy_incoming(
         with no data
     """
     connection.execute(sql.SQL(query).format(columns, texts, traces))
-    names = column_list((*TRACE_COLUMNS, *VERDICT_COLUMNS, "origin", "batch_id", "ordinal"))
+    names = column_list((*TRACE_COLUMNS, *_BESIDE, "batch_id", "ordinal"))
     n = n_before
     with connection.cursor().copy(sql.SQL("copy incoming ({}) from stdin").format(names)) as copy:
         for batch in batches:
             origin = batch.origin.encode("utf-8", "backslashreplace").decode()
             for row in batch.rows:
                 n += 1
-                copy.write_row((*row.values, origin, batch.batch_id, n))
+                copy.write_row((*row.values, origin, row.run_kind, batch.batch_id, n))
     return n
+
+
+def has_run_kind(connection: psycopg.Connection, traces: sql.Composable) -> bool:
+    """Return whether a table of traces has a column for the run kind."""
+    query = "select from pg_attribute where attrelid = to_regclass(%s) and attname = 'run_kind' and not attisdropped"
+    return connection.execute(query, [traces.as_string(connection)]).fetchone() is not None
+
+
+def share_marks(connection: psycopg.Connection) -> None:
+    """Give all contents of a trace the run kind that a verified content states: mock before test before production.
+
+    An agent sends a decision at several trace levels, and some levels lack the mark.
+    """
+    query = """
+        update incoming
+        set run_kind = marked.run_kind
+        from (
+            select {key}, min(run_kind) as run_kind
+            from incoming
+            where run_kind <> 'production' and rule is not null
+            group by {key}
+        ) as marked
+        where
+            incoming.trace_id = marked.trace_id and incoming."timestamp" = marked."timestamp"
+            and incoming.agent_id_hash = marked.agent_id_hash and incoming.run_kind not in ('mock', marked.run_kind)
+    """
+    connection.execute(sql.SQL(query).format(key=column_list(LOADED_KEY)))
 
 
 def key_uses(batches: Sequence[Batch]) -> dict[tuple[str, str], None]:

@@ -18,6 +18,7 @@ from ciris_scoring.audit.store import KnownBatch, Store
 from ciris_scoring.basics.connection import connect
 from ciris_scoring.basics.errors import InputError
 from ciris_scoring.basics.project import Project
+from ciris_scoring.basics.source_schema import RUN_KINDS
 from ciris_scoring.basics.terminal import aligned, plural, printable, say
 from ciris_scoring.basics.terminal import progress as show_progress
 
@@ -44,6 +45,8 @@ class Summary:
     """Number of received, rejected and unverified traces in batches that were loaded before."""
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Number of traces by schema version and outcome: the rule that verified the trace, or why it does not verify."""
+    run_kinds: Counter[str] = field(default_factory=Counter)
+    """Number of received traces by run kind, without those that cannot be read."""
     deferrals: int = 0
     other_events: Counter[str] = field(default_factory=Counter)
     new_keys: int = 0
@@ -83,6 +86,7 @@ class Summary:
         self.received += batch.received
         self.rejected += batch.rejected.total()
         self.outcomes.update(batch.outcomes)  # += on a Counter would drop negative counts
+        self.run_kinds += batch.run_kinds
         self.deferrals += len(batch.deferrals)
         for kind, n in batch.other_events.items():
             named = kind in self.other_events or len(self.other_events) < SHOWN_PROBLEMS
@@ -239,6 +243,11 @@ def report(summary: Summary) -> list[str]:
         )
     if summary.outcomes or summary.deferrals:
         lines += ["", *_outcomes(summary.outcomes, summary.deferrals)]
+    if marked := [f"{summary.run_kinds[kind]:,} {kind}" for kind in RUN_KINDS[1:] if summary.run_kinds[kind]]:
+        lines += [
+            "",
+            f"Not of production: {', '.join(marked)}. A run scores them only if ciris_scored_run_kinds names them.",
+        ]
     if summary.deferrals or summary.other_events:
         events = ", ".join(f"{n:,} {printable(kind)}" for kind, n in sorted(summary.other_events.items()))
         lines += ["", f"Other events: {events}; {plural(summary.deferrals, 'deferral')} loaded."]
@@ -284,6 +293,7 @@ def as_json(summary: Summary) -> str:
             for (schema, outcome), n in sorted(summary.outcomes.items())
             if n
         ],
+        "run_kinds": {kind: summary.run_kinds[kind] for kind in RUN_KINDS},
         "other_events": summary.other_events,
         "deferrals": summary.deferrals,
         "new_keys": summary.new_keys,

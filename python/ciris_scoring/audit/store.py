@@ -12,9 +12,17 @@ import psycopg
 from psycopg import sql
 
 from ciris_scoring.audit.documents import Batch, Deferral
-from ciris_scoring.audit.incoming import LOADED_KEY, Found, copy_incoming, key_uses, refuse_foreign_keys
+from ciris_scoring.audit.incoming import (
+    LOADED_KEY,
+    Found,
+    copy_incoming,
+    has_run_kind,
+    key_uses,
+    refuse_foreign_keys,
+    share_marks,
+)
 from ciris_scoring.audit.keys import REGISTERED_ENDS, Key, registered_key
-from ciris_scoring.audit.reasons import BAD_KEY, CONFLICT, REPLAYED_SIGNATURE, Problem
+from ciris_scoring.audit.reasons import BAD_KEY, CONFLICT, NOT_OF_PRODUCTION, REPLAYED_SIGNATURE, Problem
 from ciris_scoring.basics.connection import connect
 from ciris_scoring.basics.errors import InputError
 from ciris_scoring.basics.project import Project
@@ -111,7 +119,8 @@ class Written(NamedTuple):
     """Number of verified traces that replaced an unverified trace: a trace with the same id, time and agent, or a copy
     of the same decision."""
     rejected: list[Found]
-    """Traces that are refused, because the trace is loaded with another content, or its decision under another id."""
+    """Traces that are refused, because the trace is loaded with another content, or its decision under another id, or
+    because the table has no column for the run kind."""
     refused: list[Found]
     """Traces that are loaded as not verified, because the key belongs to another agent."""
 
@@ -146,6 +155,8 @@ class Store:
         self.keys: dict[str, bytes] = {}
         """The registered public keys by id. Several ids may have the same key."""
         self._agents_of_keys: dict[bytes, str] = {}
+        self._columns = TRACE_COLUMNS
+        """Columns of the table of traces that are loaded: with the run kind, if the table has it."""
 
     def create(self) -> None:
         """Create the tables that do not exist, in one transaction."""
@@ -153,6 +164,10 @@ class Store:
             schema = self._project.source_schema
             create_source_tables(self._connection, schema, self._project.source_tables, _TABLES)
             self._refuse_other_key()
+            if has_run_kind(self._connection, self._names["covenant_traces"]):
+                self._columns = (*TRACE_COLUMNS, "run_kind")
+                self._names["columns"] = column_list(self._columns)
+                self._names["named"] = column_list(self._columns, "named")
 
     def _refuse_other_key(self) -> None:
         """Raise an error if the unique keys of the table of traces would let an agent overwrite a trace of another
@@ -234,7 +249,8 @@ class Store:
     def known(self, batch_ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, KnownBatch]:
         """Return the batches that are loaded and need not be read again.
 
-        A batch is read again if the key of one of its traces has been registered since.
+        A batch is read again if the key of one of its traces has been registered since, or if traces were skipped
+        because the table had no column for their run kind, and it has one now.
         """
         query = """
             select batches.batch_id, batches.traces_received, batches.traces_rejected, open.n
@@ -247,9 +263,12 @@ class Store:
                 left join {covenant_public_keys} as keys on verification.signature_key_id = keys.key_id
                 where verification.batch_id = batches.batch_id and verification.rule is null
             ) as open
-            where batches.batch_id = any(%s) and open.n_now = 0
+            where
+                batches.batch_id = any(%s) and open.n_now = 0
+                and (batches.rejection_reasons ?| %s) is not true
         """
-        rows = self._execute(query, [list(batch_ids)]).fetchall()
+        loadable = list(NOT_OF_PRODUCTION) if "run_kind" in self._columns else []
+        rows = self._execute(query, [list(batch_ids), loadable]).fetchall()
         return {batch_id: KnownBatch(*numbers) for batch_id, *numbers in rows}
 
     def write(self, batches: Sequence[Batch]) -> Written:
@@ -263,15 +282,18 @@ class Store:
             agents = {key_id: self._agents_of_keys[self.keys[key_id]] for key_id, _ in uses}
             foreign = refuse_foreign_keys(self._connection, uses, agents)
             replays = self._refuse_replays()
+            share_marks(self._connection)
+            skipped = self._skip_marked()
             self._write_verification()
             n_displaced = self._delete_replays()
             n_replaced = self._delete_unverified()
             n_inserted = self._insert_traces()
-            are_all_new = n_inserted == n - len(replays) and not n_replaced
+            self._mark_loaded()
+            are_all_new = n_inserted == n - len(skipped) - len(replays) and not n_replaced
             conflicts = [] if are_all_new else self._conflicts()
             deferrals = [deferral for batch in batches for deferral in batch.deferrals]
             self._insert("wbd_deferrals", Deferral._fields, deferrals)
-            rejected = [*replays, *conflicts]
+            rejected = [*skipped, *replays, *conflicts]
             self._write_batches(batches, Counter((found.batch_id, found.reason) for found in rejected))
             self._connection.execute("drop table right_traces")
         replayed = {(found.batch_id, found.trace_id) for found in replays}
@@ -299,6 +321,21 @@ class Store:
         if unknown:
             for key_id, agent in self._execute(query, [unknown]).fetchall():
                 self._agents_of_keys.setdefault(self.keys[key_id], agent)
+
+    def _skip_marked(self) -> list[Found]:
+        """Remove traces that are not of production if the table has no column for the run kind, and return them. A
+        scoring run would take them for traces of production."""
+        if "run_kind" in self._columns:
+            return []
+        table = self._names["covenant_traces"].as_string(self._connection)
+        detail = f"{table} has no column for the run kind: alter table {table} add run_kind text"
+        query = """
+            delete from incoming
+            where run_kind <> 'production' and reason is distinct from {replayed}
+            returning
+                batch_id, origin, trace_id, trace_schema_version, coalesce(rule, reason), run_kind || '_trace', %s::text
+        """
+        return [Found(*row) for row in self._execute(query, [detail])]
 
     def _refuse_replays(self) -> list[Found]:
         """Mark incoming copies of a decision under other trace ids as not verified, and return them.
@@ -454,6 +491,23 @@ class Store:
             """
         ).rowcount
 
+    def _mark_loaded(self) -> None:
+        """Give loaded traces the run kind that a verified incoming content of the same trace states."""
+        if "run_kind" not in self._columns:
+            return
+        self._execute(
+            """
+            update {covenant_traces} as traces
+            set run_kind = incoming.run_kind
+            from incoming
+            where
+                traces.trace_id = incoming.trace_id and traces."timestamp" = incoming."timestamp"
+                and traces.agent_id_hash = incoming.agent_id_hash
+                and incoming.run_kind <> 'production' and incoming.rule is not null
+                and coalesce(traces.run_kind, 'production') not in ('mock', incoming.run_kind)
+            """
+        )
+
     def _conflicts(self) -> list[Found]:
         """Correct ``is_loaded`` of the incoming contents, and return the traces of which another content is loaded."""
         self._execute(
@@ -541,7 +595,10 @@ class Store:
         rows = []
         for batch in batches:
             rejected = batch.rejected + Counter(
-                {reason: found.get((batch.batch_id, reason), 0) for reason in (CONFLICT, REPLAYED_SIGNATURE)}
+                {
+                    reason: found.get((batch.batch_id, reason), 0)
+                    for reason in (CONFLICT, REPLAYED_SIGNATURE, *NOT_OF_PRODUCTION)
+                }
             )
             rows.append(
                 (

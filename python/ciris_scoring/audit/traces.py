@@ -3,7 +3,8 @@
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+import string
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -11,9 +12,9 @@ import yaml
 
 from ciris_scoring.audit import reasons, times
 from ciris_scoring.audit.reasons import Rejected
-from ciris_scoring.audit.signatures import Verdict
+from ciris_scoring.audit.signatures import RULES, Verdict
 from ciris_scoring.basics.project import own_project
-from ciris_scoring.basics.source_schema import SOURCE_TABLES, TRACE_COLUMNS
+from ciris_scoring.basics.source_schema import DEPLOYMENT_TYPES, SOURCE_TABLES, TRACE_COLUMNS
 
 REQUIRED = ("trace_id", "agent_id_hash", "timestamp")
 DEPTH_LIMIT = 64
@@ -22,6 +23,10 @@ VERDICT_COLUMNS = (
     *("content_sha256", "signed_sha256", "decision_sha256"),
 )
 """Columns of the verification result. In a row, they follow the columns of the trace."""
+
+_MODELS = {"ACTION_RESULT": "models_used", "LLM_CALL": "model"}
+"""Field with names of language models, by the event type of the JSON component."""
+_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 _SOURCES = "models/staging/cirislens/_cirislens__sources.yml"
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
@@ -64,6 +69,8 @@ class Row(NamedTuple):
     agent_id_hash: str
     verified_by: str | None
     """Id of the key that verified the trace, or None."""
+    run_kind: str
+    """Run kind of the trace: production, mock or test (scoring.md §2)."""
 
 
 def checked(trace: Any) -> dict[str, Any]:
@@ -105,7 +112,43 @@ def row(trace: Mapping[str, Any], verdict: Verdict) -> Row:
         text.encode()
     except UnicodeEncodeError as error:
         raise Rejected(reasons.INVALID_TEXT, "half of a surrogate pair in a text") from error
-    return Row(tuple(values), trace["agent_id_hash"], trace["signature_key_id"] if verdict.rule else None)
+    key_id = trace["signature_key_id"] if verdict.rule else None
+    return Row(tuple(values), trace["agent_id_hash"], key_id, _run_kind(trace, verdict))
+
+
+def _run_kind(trace: Mapping[str, Any], verdict: Verdict) -> str:
+    """Return the run kind of a trace by its marks. If the trace is verified, only signed marks are read, because
+    anybody could add other marks and so hide the trace."""
+    models = [
+        data.get(_MODELS[kind])
+        for part in verdict.components
+        if (kind := str(part.get("event_type"))) in _MODELS and isinstance(data := part.get("data"), dict)
+    ]
+    profile, stated = trace.get("deployment_profile"), _word(trace.get("run_kind"))
+    if verdict.rule is not None:
+        profile, stated = profile if RULES[verdict.rule].has_profile else None, ""
+    deployment = _word(profile.get("deployment_type")) if isinstance(profile, dict) else ""
+    if (
+        any("mock" in text.translate(_LOWER) for text in _texts(models))
+        or deployment in DEPLOYMENT_TYPES["mock"]
+        or stated == "mock"
+    ):
+        return "mock"
+    is_test = deployment in DEPLOYMENT_TYPES["test"] or stated not in ("", "production")
+    return "test" if is_test else "production"
+
+
+def _word(value: Any) -> str:
+    return value.strip().translate(_LOWER) if isinstance(value, str) else ""
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield the texts in a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _texts(inner)
 
 
 def _attempts(components: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:

@@ -27,7 +27,10 @@ STATE_FOLDER = Path(".ciris")
 """Folder in the project for the embedded PostgreSQL and the profile for its sample."""
 BATCHES_FOLDER = STATE_FOLDER / "batches"
 """Folder of the profile for raw batches."""
-READ_BY_PYTHON = ("source", "source_schema", "scoring_period", *(f"{name}_table" for name in SOURCE_TABLES))
+READ_BY_PYTHON = (
+    *("source", "source_schema", "scoring_period", "scored_run_kinds"),
+    *(f"{name}_table" for name in SOURCE_TABLES),
+)
 """Variables whose values commands use before the macros check all variables."""
 
 

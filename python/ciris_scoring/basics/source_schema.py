@@ -26,6 +26,8 @@ class SourceTable:
     columns: tuple[tuple[str, str], ...]
     key: tuple[str, ...]
     indexes: tuple[tuple[str, ...], ...] = ()
+    marks: tuple[tuple[str, str], ...] = ()
+    """Columns (name, type) of tables that are created here. Tables of a lens may lack them."""
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -36,7 +38,7 @@ class SourceTable:
         """Return the statement that creates the table under a name, without keys and indexes."""
         columns = sql.SQL(",").join(
             sql.SQL("\n    {} {}").format(sql.Identifier(column), sql.SQL(column_type))
-            for column, column_type in self.columns
+            for column, column_type in (*self.columns, *self.marks)
         )
         return sql.SQL("create table {} ({}\n)").format(name, columns)
 
@@ -83,6 +85,7 @@ SOURCE_TABLES: Mapping[str, SourceTable] = {
             ("agent_id_hash", "timestamp"),
             ("agent_id_hash", "audit_sequence_number"),
         ),
+        marks=(("run_kind", "text"),),
     ),
     "wbd_deferrals": SourceTable(
         columns=(
@@ -141,6 +144,14 @@ REQUIRED_FIELDS = (
     *("coherence_level", "entropy_level", "selected_action", "action_success", "signature"),
 )
 """Fields of a trace that I_coverage counts (scoring.md §4)."""
+
+RUN_KINDS = ("production", "mock", "test")
+"""Run kinds of traces (scoring.md §2). A trace without a mark is of production."""
+DEPLOYMENT_TYPES: Mapping[str, tuple[str, ...]] = {
+    "mock": ("mock",),
+    "test": ("qa", "battery", "test", "development"),
+}
+"""Types of deployment that mark traces, by run kind."""
 
 TRACE_COLUMNS = SOURCE_TABLES["covenant_traces"].column_names
 DEFERRAL_COLUMNS = SOURCE_TABLES["wbd_deferrals"].column_names

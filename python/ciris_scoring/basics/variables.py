@@ -9,7 +9,7 @@ from typing import Any
 from ciris_scoring.basics.as_of import PERIODS, parse_time, traces_from
 from ciris_scoring.basics.errors import shown
 from ciris_scoring.basics.root_project import unknown_variables
-from ciris_scoring.basics.source_schema import SOURCE_TABLES, TABLES_OF_SHAPE
+from ciris_scoring.basics.source_schema import RUN_KINDS, SOURCE_TABLES, TABLES_OF_SHAPE
 
 PREFIX = "ciris_"
 """Prefix of this project's variables, which distinguishes them from those of other projects."""
@@ -83,6 +83,10 @@ CHECKS: Mapping[str, tuple[Check, str]] = {
     "source_schema": SCHEMA,
     **{f"{name}_table": NAME for name in SOURCE_TABLES},
     "scoring_period": choice(*PERIODS),
+    "scored_run_kinds": (
+        lambda value: isinstance(value, list) and bool(value) and all(kind in RUN_KINDS for kind in value),
+        "a list of one or more of production, mock and test, such as [production]",
+    ),
     "verdict_threshold": (
         number(0, 1),
         "a number in [0, 1], such as 0.6. Correct it in dbt_project.yml or in --vars",

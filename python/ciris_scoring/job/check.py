@@ -16,6 +16,7 @@ from ciris_scoring.basics.errors import CirisError
 from ciris_scoring.basics.ownership import ownership_faults
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.relations import Relations, relations_of
+from ciris_scoring.basics.source_schema import RUN_KINDS
 from ciris_scoring.basics.source_shape import traced_times
 from ciris_scoring.basics.terminal import aligned, plural, printable
 from ciris_scoring.job.rights import missing_rights
@@ -53,7 +54,8 @@ class Fitness:
     """Source tables, each with name, table, columns (column, type, read_as, as_type), fault, rows, first and last."""
     parameters: dict[str, Any] = field(default_factory=dict)
     run: dict[str, Any] | None = None
-    """Effect of a run: as_of, published_until, traces (number of traces without a published score), newest_trace_days
+    """Effect of a run: as_of, published_until, traces (number of traces without a published score that the run would
+    count), not_scored (number of other traces by run kind, which the run would not count), newest_trace_days
     (age of the newest trace at the as-of; None without traces), and seconds (estimated duration)."""
     faults: list[dict[str, str | None]] = field(default_factory=list)
     """Faults that would stop a run, each with message and hint."""
@@ -106,7 +108,7 @@ def _look(
     published_until = _asked(project, f"check_run_of({json.dumps(models)}) or {newest}")
     for source in fitness.sources:
         source.update(_rows(connection, project, source["name"]))
-    fitness.run = _plan(connection, project, relations, moment, published_until)
+    fitness.run = _plan(connection, project, relations, moment, published_until, found["run_kinds_query"])
     fitness.remarks += empty_sources(connection, project, moment)
 
 
@@ -132,26 +134,27 @@ def _plan(
     relations: Relations,
     moment: datetime,
     published_until: str | None,
+    run_kinds_query: str,
 ) -> dict[str, Any]:
-    query = sql.SQL(
-        """
-        select
-            (
-                select count(*) from {traces}
-                where
-                    traced_at < %(as_of)s
-                    and traced_at >= coalesce(%(published_until)s::timestamptz, '-infinity')
-            ),
-            (select extract(epoch from %(as_of)s - max(traced_at)) / 86400 from {traces} where traced_at < %(as_of)s)
-        """
-    ).format(traces=traced_times(connection, project))
-    times = {"as_of": moment, "published_until": published_until}
-    n_traces, days = one_row(connection.execute(query, times))
+    query = f"""
+        select run_kind, count(*)
+        from ({run_kinds_query.replace("%", "%%")}) as traces
+        where traced_at < %s and traced_at >= coalesce(%s::timestamptz, '-infinity')
+        group by run_kind
+    """
+    of_kinds: dict[str, int] = dict(connection.execute(query, [moment, published_until]).fetchall())
+    scored = project.variables["scored_run_kinds"]
+    n_traces = sum(of_kinds.get(kind, 0) for kind in {*scored})
+    newest = sql.SQL(
+        "select extract(epoch from %(as_of)s - max(traced_at)) / 86400 from {} where traced_at < %(as_of)s"
+    ).format(traced_times(connection, project))
+    [days] = one_row(connection.execute(newest, {"as_of": moment}))
     last = None if published_until is None else _seconds_of_last_increment(connection, relations)
     return {
         "as_of": as_of_time.text(moment),
         "published_until": published_until,
         "traces": n_traces,
+        "not_scored": {kind: of_kinds.get(kind, 0) for kind in RUN_KINDS if kind not in scored},
         "newest_trace_days": None if days is None or not days.is_finite() else round(float(days), 1),
         "seconds": round(last or SECONDS_OF_A_RUN + n_traces * SECONDS_OF_A_TRACE),
     }
@@ -219,6 +222,11 @@ def _of_run(run: Mapping[str, Any], silent_days: int) -> str:
     else:
         what = f"A run would find no trace after {run['published_until']}"
     said = f"{what}, as of {run['as_of']}, in about {run['seconds']:,} s."
+    skipped = [f"{n:,} {kind}" for kind, n in run["not_scored"].items() if n]
+    if skipped:
+        said += (
+            f" It would not score traces of other run kinds (ciris_scored_run_kinds): {', '.join(skipped)}."
+        )
     days = run["newest_trace_days"]
     if days is not None and days >= silent_days:
         age = plural(round(days), "day")

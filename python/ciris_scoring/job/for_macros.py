@@ -37,6 +37,8 @@ CONSTANTS: Mapping[str, Any] = {
     "engine_tables": source_schema.ENGINE_TABLES,
     "tables_of_shape": source_schema.TABLES_OF_SHAPE,
     "required_fields": source_schema.REQUIRED_FIELDS,
+    "run_kinds": source_schema.RUN_KINDS,
+    "deployment_types": source_schema.DEPLOYMENT_TYPES,
     "actions": (*agent.NON_EXEMPT_ACTIONS, *agent.EXEMPT_ACTIONS),
     "unknown_mode": evidence.UNKNOWN_MODE,
     "label_characters": agents.HASH_SHOWN,

@@ -25,6 +25,8 @@ from ciris_scoring.job.rights import missing_rights
 from ciris_scoring.job.run_log import RunRecord, logged
 from ciris_scoring.job.static import SELECTION, digest_to_skip_by, state_digest
 from ciris_scoring.job.waits import waits_are_said
+from ciris_scoring.marts.marts import Marts
+from ciris_scoring.marts.quality import why_unscored
 
 
 def run(
@@ -76,7 +78,8 @@ def _run(
             with run_lock(connection, project.schema, report) as pid:
                 moment = score(connection, build, pid)
         after_run.show_fleet(connection, relations, moment)
-        for line in empty_sources(connection, project, moment) + _late_remarks(connection, relations):
+        remarks = [*why_unscored(Marts(connection, relations)), *empty_sources(connection, project, moment)]
+        for line in remarks + _late_remarks(connection, relations):
             say(line)
         after_run.write_report(connection, relations)
     report(f"Done in {time.monotonic() - started:.0f} s.")

@@ -3,9 +3,14 @@
 from dataclasses import dataclass
 from datetime import date
 
+from ciris_scoring.basics.source_schema import RUN_KINDS
 from ciris_scoring.marts.marts import Marts
 
-EXPECTED = frozenset({"ingestion_received", "ingestion_accepted", "duplicate_trace"})
+MOST_UNSCORED = 5
+"""Maximum number of agents without a score that are named."""
+EXPECTED = frozenset(
+    {"ingestion_received", "ingestion_accepted", "duplicate_trace", *(f"{kind}_trace" for kind in RUN_KINDS)}
+)
 """Issues that are not faults. They are counted so that each trace that was received appears in a count."""
 
 
@@ -32,6 +37,80 @@ class Issue:
     def is_expected(self) -> bool:
         """Whether the issue is not a fault."""
         return self.issue in EXPECTED
+
+
+@dataclass(frozen=True, slots=True)
+class UnscoredAgent:
+    """An agent all of whose traces are of run kinds that are not scored, with their numbers."""
+
+    agent_id_hash: str
+    agent_name: str | None
+    n_mock: int
+    n_test: int
+    n_production: int
+
+    @property
+    def why(self) -> str:
+        """Sentence that says why the agent has no score."""
+        kinds = {
+            "from a mock model": self.n_mock,
+            "from tests": self.n_test,
+            "of production": self.n_production,
+        }
+        kinds = {words: n for words, n in kinds.items() if n}
+        n, name = sum(kinds.values()), self.agent_name or self.agent_id_hash
+        counted = f"All {n:,} traces of {name} are" if n > 1 else f"The only trace of {name} is"
+        if len(kinds) == 1:
+            return f"{counted} {next(iter(kinds))}, so it has no score."
+        return (
+            f"{counted} {' or '.join(f'{words} ({n:,})' for words, n in kinds.items())}, so it has no score."
+        )
+
+
+def why_unscored(marts: Marts) -> list[str]:
+    """Return a sentence for each agent without a score because of the run kind of its traces, and the remedy. Most
+    agents are only counted."""
+    if not all(map(marts.may_read, ("fct_data_quality", "dim_agents", "fct_trace_checks"))):
+        return []
+    found = marts.rows(
+        UnscoredAgent,
+        """
+        with unscored as (
+            select
+                agent_id_hash,
+                coalesce(sum(n) filter (where issue = 'mock_trace'), 0)::bigint as n_mock,
+                coalesce(sum(n) filter (where issue = 'test_trace'), 0)::bigint as n_test,
+                coalesce(sum(n) filter (where issue = 'production_trace'), 0)::bigint as n_production
+            from {fct_data_quality}
+            where
+                issue in ('mock_trace', 'test_trace', 'production_trace')
+                and agent_id_hash not in (select agent_id_hash from {dim_agents})
+            group by agent_id_hash
+        )
+
+        select
+            unscored.*,
+            (
+                select checks.agent_name
+                from {fct_trace_checks} as checks
+                where checks.agent_id_hash = unscored.agent_id_hash and checks.agent_name is not null
+                order by checks.traced_at desc
+                limit 1
+            ) as agent_name
+        from unscored
+        order by n_mock + n_test + n_production desc, agent_id_hash collate "C"
+        limit %(most)s
+        """,
+        most=MOST_UNSCORED + 1,
+    )
+    lines = [agent.why for agent in found[:MOST_UNSCORED]]
+    if len(found) > MOST_UNSCORED:
+        lines.append(
+            "Further agents have no score for this reason; see mock_trace and test_trace in fct_data_quality."
+        )
+    if lines:
+        lines.append("The variable ciris_scored_run_kinds decides which traces are scored.")
+    return lines
 
 
 def issues(marts: Marts, last_day: date, n_days: int) -> list[Issue] | None:

@@ -17,6 +17,7 @@ from ciris_scoring.marts.alerts import alerts as read_alerts
 from ciris_scoring.marts.marts import Marts, read_only
 from ciris_scoring.marts.parameters import windows
 from ciris_scoring.marts.permissions import meant, named, permissions
+from ciris_scoring.marts.quality import why_unscored
 from ciris_scoring.marts.words import published_words
 from ciris_scoring.serve.fleet_table import WIDE, fleet_tables, shown_label
 from ciris_scoring.serve.pages.words import since
@@ -54,7 +55,8 @@ def show_fleet(
         threshold = chosen.threshold
         moment, window = _published(marts, as_of, chosen.window_days)
         if form is None:
-            return fleet_tables(connection, marts.relations, moment, window, threshold, most=None)
+            tables = fleet_tables(connection, marts.relations, moment, window, threshold, most=None)
+            return "\n\n".join(filter(None, [tables, printable(" ".join(why_unscored(marts)))]))
         scores = fleet.scores(marts, moment, window)
     scores.sort(key=lambda score: fleet.attention(score, threshold))
     rows = [fleet_row(score, threshold) for score in scores]
@@ -126,7 +128,11 @@ def _published(marts: Marts, as_of: str | None, window_days: int | None) -> tupl
         )
     as_ofs = [row.as_of for row in fleet.capacity_over_time(marts, window)]
     if not as_ofs:
-        raise DatabaseError("No score is published yet.", "Score the fleet first with ciris-scoring run.")
+        why = why_unscored(marts)
+        raise DatabaseError(
+            " ".join(["No score is published yet.", *why]),
+            None if why else "Score the fleet first with ciris-scoring run.",
+        )
     moment = as_ofs[-1] if as_of is None else as_of_time.parse_time(as_of, "--as-of")
     if moment not in as_ofs:
         raise InputError(

@@ -185,6 +185,29 @@ def cleaned(row: Mapping[str, Any]) -> Row:
     return trace | {"repairs": repairs}
 
 
+def texts_in(value: Any) -> Iterator[str]:
+    """Yield the texts in a JSON value."""
+    match value:
+        case str():
+            yield value
+        case dict() | list():
+            for inner in value.values() if isinstance(value, dict) else value:
+                yield from texts_in(inner)
+
+
+def run_kind(trace: Mapping[str, Any]) -> str:
+    """scoring.md §2: return the run kind that a cleaned trace states itself: mock, test or production.
+
+    Reading: a type of deployment and a run kind are compared as statuses are, trimmed and without regard to case.
+    """
+    deployment, stated = (upper((trace.get(name) or "").strip()) for name in ("deployment_type", "run_kind"))
+    models = [trace.get("models_used"), trace.get("model"), key_of(trace["action_result"], "models_used")]
+    if "MOCK" in (deployment, stated) or any("MOCK" in upper(name) for name in texts_in(models)):
+        return "mock"
+    is_test = deployment in ("QA", "BATTERY", "TEST", "DEVELOPMENT") or stated not in ("", "PRODUCTION")
+    return "test" if is_test else "production"
+
+
 def order(trace: Row) -> tuple:
     """scoring.md §2: sort key: timestamp, audit_sequence_number (nulls last), trace_id (bytewise, nulls last)."""
     number, name = trace["audit_sequence_number"], trace["trace_id"]
@@ -194,10 +217,13 @@ def order(trace: Row) -> tuple:
 class Source:
     """scoring.md §2: cleaned source rows, divided into traces that are scored and rows that are only counted."""
 
-    def __init__(self, rows: Iterable[Mapping[str, Any]], run_end: datetime) -> None:
+    def __init__(
+        self, rows: Iterable[Mapping[str, Any]], run_end: datetime, scored: Sequence[str] = ("production",)
+    ) -> None:
         self.traces: dict[str, list[Row]] = defaultdict(list)
         self.set_aside: dict[str, list[Row]] = defaultdict(list)
         delivered = set()
+        last_number: dict[str, int] = {}
         # The rows are sorted by time, so that the first of several deliveries is kept.
         for trace in sorted(map(cleaned, rows), key=order):
             agent, at = trace["agent_id_hash"], trace["timestamp"]
@@ -213,7 +239,15 @@ class Source:
                 self.set_aside["duplicate_trace"].append(trace)
             else:
                 delivered.add(delivery)
-                self.traces[agent].append(trace)
+                # The chain goes through traces of all run kinds.
+                trace["last_number"] = last_number.get(agent)
+                if trace["audit_sequence_number"] is not None:
+                    last_number[agent] = trace["audit_sequence_number"]
+                kind = run_kind(trace)
+                if kind in scored:
+                    self.traces[agent].append(trace)
+                else:
+                    self.set_aside[f"{kind}_trace"].append(trace)
 
 
 # --- scoring.md §4: replay of one trace ------------------------------------------------------------------------------
@@ -344,7 +378,7 @@ class Agent:
         self.episodes: list[Episode] = []
         self.periods = np.zeros(fleet.n_periods, COUNTS)
         in_period = defaultdict(list)
-        last, is_fragile = None, False
+        is_fragile = False
         for trace in traces:
             at, name, number = trace["timestamp"], trace["agent_name"], trace["audit_sequence_number"]
             found: Row = {"n": 1, "renamed": bool(name and self.names and self.names[-1][1] != name)}
@@ -352,7 +386,7 @@ class Agent:
                 self.names.append((at, name))
             kind = None
             if number is not None:
-                kind, last = step(number, last), number
+                kind = step(number, trace["last_number"])
                 if kind in COUNTS.names:
                     found[kind] = 1
             found["verified"] = trace["signature_verified"] is True
@@ -439,11 +473,12 @@ class Fleet:
         parameters: Mapping[str, Any] | None,
         period: timedelta,
         windows: Sequence[Window] = WINDOWS,
+        scored: Sequence[str] = ("production",),
     ) -> None:
         self.p = DEFAULTS | dict(parameters or {})
         self.period, self.per_day, self.windows = period, DAY // period, windows
         self.run_end = floor(run_as_of, period)
-        self.source = Source(traces, self.run_end)
+        self.source = Source(traces, self.run_end, scored)
         firsts = [found[0]["timestamp"] for found in self.source.traces.values()]
         # Alerts compare the gaps of a window with the gaps of the 90 days before the window.
         memory = max(MEMORY_DAYS, *(one.days + max(one.baseline_days, 90) for one in windows))
@@ -531,7 +566,8 @@ class Fleet:
         for issue, traces in self.source.set_aside.items():
             for trace in traces:
                 count(trace["agent_id_hash"], trace["timestamp"], issue)
-        kept = [*self.source.traces.values(), self.source.set_aside["duplicate_trace"]]
+        set_aside = ("duplicate_trace", "mock_trace", "test_trace", "production_trace")
+        kept = [*self.source.traces.values(), *(self.source.set_aside[issue] for issue in set_aside)]
         for trace in (trace for traces in kept for trace in traces):
             for repair in trace["repairs"]:
                 count(trace["agent_id_hash"], trace["timestamp"], repair)

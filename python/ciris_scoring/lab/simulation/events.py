@@ -29,6 +29,7 @@ create table {schema}.trace_events (
     trace_level text not null,
     payload jsonb not null,
     cost_usd double precision,
+    deployment_type text,
     signature text,
     signing_key_id text,
     signature_verified boolean default false not null,
