@@ -1,10 +1,14 @@
-{#- Refuses a run in which another role could run code as the scoring role, for example by a trigger. Runs before any
-    table of this project is read or written, so a refusal is not logged. python/ciris_scoring/basics/ownership.py has
-    the query. -#}
+{#- Refuses a run in which another role could run code as the scoring role, for example by a trigger, or in which a view
+    is in the place of a table. Runs before any table of this project is read or written, so a refusal is not logged.
+    python/ciris_scoring/basics/ownership.py has the query. -#}
 {% macro check_ownership() %}
   {%- set places = [] -%}
-  {%- for node in graph.nodes.values() if node.package_name == 'ciris_scoring' and node.resource_type in ['model', 'seed'] -%}
-    {%- do places.append([node.schema, node.alias]) -%}
+  {%- for node in graph.nodes.values() if node.resource_type in ['model', 'seed'] -%}
+    {%- if node.package_name == 'ciris_scoring' -%}
+      {%- do places.append([node.schema, node.alias, 'table' if node.config.materialized in ['replace_range', 'seed'] else 'view']) -%}
+    {%- elif node.resource_type == 'seed' and node.name == 'permissions' -%}
+      {%- do places.append([node.schema, node.alias, 'view']) -%}
+    {%- endif -%}
   {%- endfor -%}
   {%- for row in run_query(adapter.ciris_scoring_ownership_query(places)) -%}
     {{ exceptions.raise_compiler_error(row['message'] ~ ' ' ~ row['remedy']) }}

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from ciris_scoring.audit.store import VERIFICATION_TABLE
 from ciris_scoring.basics.connection import connect
 from ciris_scoring.basics.ownership import ownership_faults
 from ciris_scoring.basics.project import load_project
-from ciris_scoring.basics.source_schema import create_source_tables
+from ciris_scoring.basics.source_schema import SOURCE_TABLES, create_source_tables
 from ciris_scoring.lab.embedded import Server
-from command_line import at, invoke
+from command_line import at, command, invoke, refused, succeeded
 from conftest import REPOSITORY
 from other_roles import Roles, two_roles
 from pipeline import MARTS
+from signed_batches import NEW, Agent, batch
 from test_bad_input import dbt
+from test_load import write, write_keys
 
 SCHEMAS = (
     "create schema ciris authorization {scorer}; create schema ciris_intermediate authorization {scorer};"
@@ -45,6 +50,7 @@ LOG = "ciris_intermediate.int_runs"
 OWNED = "Table {t} is owned by {mallory}."
 OF_OTHER_KIND = "{t} has the name of a table or view that a run makes."
 TRIGGER = "create trigger mine before insert or update or delete on {t} execute function public.planted();"
+IN_PLACE_OF_TABLE = "create view {t} as select * from (values (1)) as original (a);" + OF_SCORER
 
 CASES = [
     ("alter schema ciris_staging owner to {mallory}", "Schema ciris_staging is owned by {mallory}."),
@@ -81,6 +87,9 @@ CASES = [
      "Table {t} is a child of table public.parent, and"),
     (TABLE + "create table public.refers (run_id uuid references {t}); alter table public.refers owner to {mallory}",
      "Table public.refers, which is owned by {mallory}, refers to {t} by a foreign key."),
+    ("create view ciris.permissions as select 1 as a; alter view ciris.permissions owner to {mallory}",
+     "View ciris.permissions is owned by {mallory}."),
+    (IN_PLACE_OF_TABLE, "View {t} has the name of a table, and rows written into a view go into the tables"),
     ("create sequence {t};" + OF_SCORER, "The sequence " + OF_OTHER_KIND),
     ("create type {t} as enum ('a')", "The type " + OF_OTHER_KIND),
     ("create type {t} as (a integer);" + OF_SCORER.replace("table", "type"), "The composite type " + OF_OTHER_KIND),
@@ -111,19 +120,22 @@ def test_refusal_names_the_object_and_the_remedy_that_removes_it(roles: Roles) -
     places = sorted(set(MARTS.places.values()) - {MARTS.places["dim_agents"]})
     cases = list(zip(places, CASES, strict=False))
     assert len(cases) == len(CASES)
+    [place_of_table] = [place for place, (change, _) in cases if change == IN_PLACE_OF_TABLE]
+    tables = frozenset(name for name, place in MARTS.places.items() if place == place_of_table)
+    relations = replace(MARTS, tables=tables)
     project = load_project(REPOSITORY, roles.database.profiles_dir)
     with roles.database.connect() as owner, connect(project) as connection:
         owner.execute(f"create schema ciris_staging authorization {roles.scorer}")
         for place, (change, _) in cases:
             owner.execute(roles.filled(change, t=place))
-        faults = list(ownership_faults(connection, MARTS))
+        faults = list(ownership_faults(connection, relations))
         expected = {roles.filled(message, t=place) for place, (_, message) in cases if message}
         said = [fault.message for fault in faults]
         assert [text for text in expected if sum(text in one for one in said) != 1] == [], said
         assert [one for one in said if not any(text in one for text in expected)] == []
         for fault in faults:
             owner.execute(str(fault.hint).partition(": ")[2].partition(";")[0])
-        assert list(ownership_faults(connection, MARTS)) == []
+        assert list(ownership_faults(connection, relations)) == []
 
 
 def test_a_run_is_refused_before_planted_code_runs(roles: Roles) -> None:
@@ -139,6 +151,52 @@ def test_a_run_is_refused_before_planted_code_runs(roles: Roles) -> None:
     checked = invoke("check", *at(database), "--json", "--vars", "{ciris_as_of: 2026-03-04}")
     assert checked.exit_code == 1
     assert any(message in fault["message"] for fault in json.loads(checked.stdout)["faults"])
-    for command in ("build", "seed", "test"):
-        plain = dbt(database, command, variables={"ciris_as_of": "2026-03-04"})
-        assert not plain.succeeded and message in plain.said, command
+    for name in ("build", "seed", "test"):
+        plain = dbt(database, name, variables={"ciris_as_of": "2026-03-04"})
+        assert not plain.succeeded and message in plain.said, name
+
+
+def test_load_and_simulation_refuse_planted_tables(roles: Roles, tmp_path: Path) -> None:
+    """They write the source tables, so they trust the owner of the schema, but no other role that may create there."""
+    agent = Agent(NEW, 1)
+    write(tmp_path, "a.json", batch([agent.trace()]))
+    load = ("load", tmp_path, "--keys", write_keys(tmp_path, agent))
+    simulate = ("simulate", "--agents", 1, "--days", 1)
+    database, verification = roles.database, f"cirislens.{VERIFICATION_TABLE}"
+    places = [f"cirislens.{name}" for name in (*SOURCE_TABLES, VERIFICATION_TABLE)]
+    with database.connect() as owner:
+
+        def change(*statements: str, t: str) -> None:
+            for statement in statements:
+                owner.execute(roles.filled(statement, t=t))
+
+        owner.execute("drop schema cirislens cascade")
+        succeeded(command(database, "init-db"))
+        for place in places:
+            change(OF_MALLORY, t=place)
+            error, hint = refused(command(database, *load))
+            assert roles.filled(OWNED, t=place) in error
+            remedy = "alter table {t} owner to {scorer};"
+            if place != verification:
+                remedy += " or, if {mallory} may act as that role: grant {scorer} to {mallory};"
+            assert hint.endswith(roles.filled(remedy, t=place))
+            if place != verification:
+                assert roles.filled(OWNED, t=place) in refused(command(database, *simulate))[0]
+            change(OF_SCORER, t=place)
+        change(TRIGGER, t=verification)
+        error, hint = refused(command(database, *load))
+        assert (
+            f"{verification} uses the function public.planted(), which is owned by {roles.mallory}" in error
+        )
+        owner.execute(hint.split(": ", 2)[2])
+        change("alter table {t} rename to kept", IN_PLACE_OF_TABLE, t=verification)
+        error, hint = refused(command(database, *load))
+        assert f"View {verification} has the name of a table" in error
+        owner.execute(hint.split(": ", 2)[2])
+        change(
+            "alter schema cirislens owner to {mallory}; grant usage, create on schema cirislens to {scorer}",
+            t="",
+        )
+        for place in places[:-1]:
+            change(OF_MALLORY + "grant all on {t} to {scorer}", t=place)
+        succeeded(command(database, *load))

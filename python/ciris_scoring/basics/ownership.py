@@ -1,18 +1,22 @@
-"""Find objects in the target schemas that would let another role run code as the scoring role.
+"""Find objects that would let another role run code as the scoring role, or write its rows into another schema.
 
 PostgreSQL runs triggers, rules and functions of views as the role that reads or writes a relation. So every relation
 that a run uses, and its schema, must belong to the scoring role or to a role that may act as the scoring role anyway.
+A command that writes source tables trusts the owner of their schema too.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import psycopg
 from psycopg import sql
+from psycopg.rows import tuple_row
 
 from ciris_scoring.basics.errors import DatabaseError
 from ciris_scoring.basics.relations import Relations
 
-# Stranger: a role that can log in, is not a superuser, and cannot become the scoring role.
+# The kind of a wanted relation is table, view (whatever the database has) or source (a source table, also of a lens).
+# Stranger: a role that can log in, is not a superuser, and cannot become the scoring role or the trusted role. The
+# trusted role is the owner of the schema of source tables; it is null for a run.
 # Exposed: a role that owns something or has a right to it, if a stranger can act as this role.
 _FAULTS = """
 with me as (
@@ -28,14 +32,16 @@ strangers as (
     select roles.oid, roles.rolname
     from pg_roles as roles
     cross join me
-    where roles.rolcanlogin and not roles.rolsuper and not pg_has_role(roles.oid, me.oid, 'member')
+    where
+        roles.rolcanlogin and not roles.rolsuper and not pg_has_role(roles.oid, me.oid, 'member')
+        and pg_has_role(roles.oid, {trusted}::name, 'member') is not true
 
 ),
 
 wanted as (
 
-    select wanted.schema_name, wanted.name, n.oid as schema_oid
-    from unnest({schemas}::text[], {names}::text[]) as wanted (schema_name, name)
+    select wanted.schema_name, wanted.name, wanted.kind, n.oid as schema_oid
+    from unnest({schemas}::text[], {names}::text[], {kinds}::text[]) as wanted (schema_name, name, kind)
     inner join pg_namespace as n on wanted.schema_name = n.nspname
 
 ),
@@ -58,6 +64,7 @@ relations as (
         format('%I.%I', n.nspname, c.relname) as name,
         c.relacl as acl,
         c.relkind as kind,
+        wanted.kind as wanted_kind,
         c.relrowsecurity as has_row_security,
         c.relname = wanted.name as is_model,
         -- pg_identify_object calls a composite type "composite type", but SQL calls it "type".
@@ -70,7 +77,7 @@ relations as (
             or wanted.name || '__next' = c.relname
             and c.relnamespace in (select schemas.oid from schemas)
     inner join pg_namespace as n on c.relnamespace = n.oid
-    order by c.oid, wanted.name <> c.relname
+    order by c.oid, wanted.name <> c.relname, wanted.kind
 
 ),
 
@@ -83,7 +90,10 @@ owned as (
         relations.word,
         relations.name,
         relations.owner,
-        format('drop %s %s; or, if you know where it comes from: ', relations.word, relations.name) as alternative
+        case
+            when relations.wanted_kind <> 'source' then
+                format('drop %s %s; or, if you know where it comes from: ', relations.word, relations.name)
+        end as alternative
     from relations
 
 ),
@@ -128,7 +138,9 @@ grants as (
         lower(granted.privilege_type collate "C") || rights.of_column as privilege
     from rights
     cross join lateral aclexplode(rights.acl) as granted
-    where granted.privilege_type in ('CREATE', 'TRIGGER', 'REFERENCES')
+    where
+        granted.privilege_type in ('TRIGGER', 'REFERENCES')
+        or granted.privilege_type = 'CREATE' and {trusted}::name is null
 
 ),
 
@@ -236,7 +248,7 @@ others as (
 
     select 'pg_class'::regclass as catalog, relations.oid
     from relations
-    where relations.is_model and relations.kind not in ('r', 'v', 'm')
+    where relations.is_model and relations.kind not in ('r', 'v', 'm') and relations.wanted_kind <> 'source'
     union all
     select 'pg_type'::regclass as catalog, t.oid
     from wanted
@@ -260,12 +272,19 @@ faults as (
             when exposed.role <> exposed.stranger then format(', as which role %s can act', exposed.stranger)
             else ''
         end as message,
-        format('%salter %s %s owner to %I;', owned.alternative, owned.word, owned.name, me.rolname) as remedy
+        format('%salter %s %s owner to %I;', owned.alternative, owned.word, owned.name, me.rolname)
+        || case
+            when owned.alternative is null then
+                format(' or, if %s may act as that role: grant %I to %1$s;', quote_ident(roles.rolname), me.rolname)
+            else ''
+        end as remedy
     from owned
     inner join pg_roles as roles on owned.owner = roles.oid
     cross join me
     left join exposed on owned.owner = exposed.oid
-    where exposed.oid is not null or owned.word <> 'schema' and not pg_has_role(me.oid, owned.owner, 'usage')
+    where
+        exposed.oid is not null
+        or owned.word <> 'schema' and {trusted}::name is null and not pg_has_role(me.oid, owned.owner, 'usage')
 
     union all
 
@@ -302,7 +321,7 @@ faults as (
         format('drop rule %I on %s;', r.rulename, relations.name) as remedy
     from relations
     inner join pg_rewrite as r on relations.oid = r.ev_class
-    where r.rulename <> '_RETURN'
+    where r.rulename <> '_RETURN' and relations.wanted_kind <> 'source'
 
     union all
 
@@ -317,7 +336,7 @@ faults as (
             'alter table %s disable row level security; and put the policy on a view of your own.', relations.name
         ) as remedy
     from relations
-    where relations.has_row_security
+    where relations.has_row_security and relations.wanted_kind <> 'source'
 
     union all
 
@@ -331,7 +350,7 @@ faults as (
         format('alter table %s no inherit %s;', i.inhrelid::regclass, i.inhparent::regclass) as remedy
     from relations
     inner join pg_inherits as i on relations.oid in (i.inhparent, i.inhrelid)
-    where relations.kind = 'r'
+    where relations.kind = 'r' and relations.wanted_kind <> 'source'
 
     union all
 
@@ -356,6 +375,20 @@ faults as (
     from others
     cross join lateral pg_identify_object(others.catalog, others.oid, 0) as found
 
+    union all
+
+    select
+        9 as number,
+        relations.name,
+        format(
+            '%s %s has the name of a table, and rows written into a view go into the tables that the view reads, '
+            'such as the original of a dbt clone',
+            initcap(relations.word collate "C"), relations.name
+        ) as message,
+        format('drop %s %s;', relations.word, relations.name) as remedy
+    from relations
+    where relations.kind in ('v', 'm') and relations.wanted_kind = 'table'
+
 )
 
 select distinct
@@ -368,15 +401,54 @@ order by faults.number, faults.name, message
 """
 
 
-def ownership_query(places: Iterable[Sequence[str]]) -> str:
-    """Return the query that lists the faults of relations, each given by schema and name, and of their schemas."""
-    schemas, names = zip(*places, strict=True)
-    query = sql.SQL(_FAULTS).format(schemas=sql.Literal(list(schemas)), names=sql.Literal(list(names)))
+PERMISSIONS = "permissions"
+"""Name of the optional seed of permissions. Commands look for it in every schema of the project
+(marts/permissions.py)."""
+
+
+def ownership_query(places: Iterable[Sequence[str]], trusted: str | None = None) -> str:
+    """Return the query that lists the faults of relations and of their schemas.
+
+    :param places: schema, name and kind (``table``, ``view`` or ``source``) of each relation.
+    :param trusted: role whose code may run, besides superusers and members of the scoring role.
+    """
+    schemas, names, kinds = map(list, zip(*places, strict=True))
+    of_permissions = sorted(set(schemas)) if trusted is None else []
+    query = sql.SQL(_FAULTS).format(
+        schemas=sql.Literal([*schemas, *of_permissions]),
+        names=sql.Literal([*names, *(PERMISSIONS for _ in of_permissions)]),
+        kinds=sql.Literal([*kinds, *("view" for _ in of_permissions)]),
+        trusted=sql.Literal(trusted),
+    )
     return query.as_string(None)
 
 
 def ownership_faults(connection: psycopg.Connection, relations: Relations) -> Iterator[DatabaseError]:
-    """Yield an error for each object that would let another role run code as the scoring role."""
-    places = sorted(relations.places.values())
-    for _, _, message, remedy in connection.execute(ownership_query(places)).fetchall():
+    """Yield an error for each object that would let another role run code as the scoring role, and for each view in
+    place of a table."""
+    places = [
+        (*place, "table" if name in relations.tables else "view") for name, place in relations.places.items()
+    ]
+    if relations.permissions is not None:
+        places.append((*relations.permissions, "view"))
+    return _faults(connection, ownership_query(places))
+
+
+def refuse_untrusted_tables(connection: psycopg.Connection, schema: str, kinds: Mapping[str, str]) -> None:
+    """Refuse to write source tables if an untrusted role could run code as this role or wrote their rows.
+
+    :param kinds: ``source`` or ``table`` by name of a table in the schema.
+    :raises DatabaseError: a table, or code that it runs, belongs to a role that is neither trusted by a run nor the
+        owner of the schema.
+    """
+    query = "select pg_get_userbyid(nspowner)::text from pg_namespace where nspname = %s"
+    [[owner]] = connection.cursor(row_factory=tuple_row).execute(query, [schema]).fetchall()
+    places = [(schema, name, kind) for name, kind in kinds.items()]
+    for fault in _faults(connection, ownership_query(places, owner)):
+        raise fault
+
+
+def _faults(connection: psycopg.Connection, query: str) -> Iterator[DatabaseError]:
+    cursor = connection.cursor(row_factory=tuple_row)
+    for _, _, message, remedy in cursor.execute(query).fetchall():
         yield DatabaseError(message, remedy)

@@ -15,6 +15,10 @@ PACKAGE = "ciris_scoring"
 """Name of this dbt project, also where another project uses it as a package."""
 
 
+TABLES = ("replace_range", "seed")
+"""Materializations of tables (macros/checks/check_ownership.sql)."""
+
+
 class Place(NamedTuple):
     """Schema and name of a relation in the database."""
 
@@ -43,6 +47,8 @@ class Relations:
     places: Mapping[str, Place]
     permissions: Place | None = None
     """Schema and name of the seed permissions.csv, or None if the project does not have this seed."""
+    tables: frozenset[str] = frozenset()
+    """Names of the models and seeds that are tables. Empty if the relations were read without dbt."""
 
     def __getitem__(self, name: str) -> sql.Identifier:
         return sql.Identifier(*self.places[name])
@@ -77,6 +83,7 @@ def relations_of(manifest: Any, target_schema: str) -> Relations:
         target_schema,
         _Places({node.name: Place(node.schema, node.alias) for node in nodes}),
         next((Place(node.schema, node.alias) for node in seeds if node.name == "permissions"), None),
+        frozenset(node.name for node in nodes if node.config.materialized in TABLES),
     )
 
 

@@ -13,6 +13,7 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import scalar_row
 
+from ciris_scoring.basics.ownership import refuse_untrusted_tables
 from ciris_scoring.basics.statements import column_list
 
 DEFAULT_SCHEMA = "cirislens"
@@ -190,12 +191,13 @@ def create_missing_tables(
     wanted: Mapping[str, SourceTable],
 ) -> dict[str, SourceTable]:
     """Create missing tables without keys and indexes, and return them by name. The caller must call `add_keys` in the
-    same transaction.
+    same transaction. Existing tables of untrusted roles are refused, because the caller writes the tables.
 
     In bulk loads, indexes that are built after the rows take a third of the time.
 
     :param tables: as in :func:`create_source_tables`.
     :param wanted: tables by their names in the project.
+    :raises DatabaseError: another role could run code as this role.
     """
     create_missing_schema(connection, schema)
     # A new cursor, because the row factory of the connection is not known.
@@ -206,6 +208,8 @@ def create_missing_tables(
         if ask.execute("select to_regclass(%s)", [name.as_string(connection)]).fetchone() is None:
             connection.execute(table.create(name))
             created[logical_name] = table
+    kinds = {tables.get(name, name): "source" if name in SOURCE_TABLES else "table" for name in wanted}
+    refuse_untrusted_tables(connection, schema, kinds)
     return created
 
 

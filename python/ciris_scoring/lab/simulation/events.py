@@ -7,8 +7,10 @@ import psycopg
 from psycopg import sql
 
 from ciris_scoring.basics.connection import table_exists
+from ciris_scoring.basics.ownership import refuse_untrusted_tables
 from ciris_scoring.basics.source_schema import (
     DEFAULT_SCHEMA,
+    ENGINE_TABLES,
     SOURCE_TABLES,
     TRACE_COLUMNS,
     create_missing_schema,
@@ -169,12 +171,16 @@ because the events of different traces could not be distinguished.
 
 
 def create_engine_tables(connection: psycopg.Connection, schema: str = DEFAULT_SCHEMA) -> bool:
-    """Create the engine's tables without the indexes of events; return whether the tables were missing."""
+    """Create the engine's tables without the indexes of events; return whether the tables were missing.
+
+    :raises DatabaseError: another role could run code as this role.
+    """
     create_missing_schema(connection, schema)
-    if table_exists(connection, schema, "trace_events"):
-        return False
-    connection.execute(sql.SQL(_TABLES).format(schema=sql.Identifier(schema)))
-    return True
+    are_missing = not table_exists(connection, schema, "trace_events")
+    if are_missing:
+        connection.execute(sql.SQL(_TABLES).format(schema=sql.Identifier(schema)))
+    refuse_untrusted_tables(connection, schema, dict.fromkeys(ENGINE_TABLES, "source"))
+    return are_missing
 
 
 def index_events(connection: psycopg.Connection, schema: str = DEFAULT_SCHEMA) -> None:
