@@ -5,6 +5,38 @@
 
 {#- Database processes that hold the run's lock on the target schema. -#}
 {% macro run_lock_holders() -%}
+  {{ lock_holders(lock_key('run_lock')) }}
+{%- endmacro %}
+
+{#- SQL that takes an advisory lock until the transaction ends. After ciris_lock_wait_seconds it fails and names the
+    session that holds the lock, because any role that may connect can hold it. -#}
+{% macro take_lock(key, function='pg_advisory_xact_lock') -%}
+  do $lock$
+  declare
+    lock_timeout_before constant text := current_setting('lock_timeout');
+  begin
+    perform set_config('lock_timeout', '{{ [(setting('lock_wait_seconds') * 1000) | round | int, 1] | max }}ms', true);
+    perform {{ function }}({{ key }});
+    perform set_config('lock_timeout', lock_timeout_before, true);
+  exception
+    when lock_not_available then
+      raise lock_not_available using message = coalesce(
+        (
+          select format(
+            'Database process %s of user %s holds a lock that this run needs. Wait until it has ended, or end it: select '
+            'pg_terminate_backend(%1$s); then run again.', activity.pid, activity.usename
+          )
+          from pg_stat_activity as activity
+          where activity.pid in ({{ lock_holders(key) }})
+          limit 1
+        ), 'The session that held a lock of this run has ended meanwhile. Run again.'
+      );
+  end
+  $lock$;
+{%- endmacro %}
+
+{#- Database processes that hold an advisory lock with a key of two parts. -#}
+{% macro lock_holders(key) -%}
   select l.pid
   from pg_locks as l
   where
@@ -14,7 +46,7 @@
     and l.objsubid = 2
     and (l.classid::bigint, l.objid::bigint) = (
       select keys.class_key::bigint & 4294967295, keys.object_key::bigint & 4294967295
-      from (select {{ lock_key('run_lock') }}) as keys (class_key, object_key)
+      from (select {{ key }}) as keys (class_key, object_key)
     )
 {%- endmacro %}
 
@@ -24,6 +56,12 @@
     dbt takes the run's lock in shared mode. The pre-hook restarts the transaction, because the first query of a
     transaction fixes its isolation level. -#}
 {% macro write_under_lock() %}
+  {%- if execute and flags.WHICH == 'clone' -%}
+    {{ exceptions.raise_compiler_error(
+      "dbt clone would make views, and hooks of the models would write through them into the tables of the original. Score "
+      ~ "into the schema of this target instead: ciris-scoring run (in plain dbt: dbt build). To clone other packages, add "
+      ~ "--exclude package:ciris_scoring.") }}
+  {%- endif -%}
   {%- if execute -%}
     {%- set holder = setting('lock_holder_pid') -%}
     {%- call statement('write_under_lock', fetch_result=True, auto_begin=True) -%}
@@ -31,12 +69,12 @@
       begin isolation level read committed read write;
       {{ session_settings() }}
       {% if shared_run() %}
-      select pg_advisory_xact_lock_shared(hashtextextended('{{ run_id() }}', 0));
+      {{ take_lock(shared_run_key(), 'pg_advisory_xact_lock_shared') }}
       {% endif %}
       {% if holder is none %}
       select pg_try_advisory_xact_lock_shared({{ lock_key('run_lock') }})
       {% else %}
-      select pg_advisory_xact_lock_shared({{ lock_key('writers_lock') }});
+      {{ take_lock(lock_key('writers_lock'), 'pg_advisory_xact_lock_shared') }}
       select {{ holder }} in ({{ run_lock_holders() }})
       {% endif %}
     {%- endcall -%}

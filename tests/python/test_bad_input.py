@@ -209,6 +209,26 @@ def dbt(database: Database, *command: str, variables: Any = None) -> Dbt:
 # --- runs that are refused before anything is built ------------------------------------------------------------------
 
 
+def test_run_that_would_write_through_a_view_is_refused(published: Database, tmp_path: Path) -> None:
+    """dbt clone makes such views, and would run hooks that write through them."""
+    published.execute(
+        f"""
+        alter table {SCHEMA}_intermediate.int_runs rename to original;
+        alter table {SCHEMA}_intermediate.original set schema public;
+        create view {SCHEMA}_intermediate.int_runs as select * from public.original
+        """
+    )
+    before = marts(published, schemas=("public",))
+    message = f"View {SCHEMA}_intermediate.int_runs has the name of a table"
+    assert message in refusal(run(published))
+    for command_ in ("build", "seed"):
+        assert message in refusal(dbt(published, command_, variables={"ciris_as_of": NEWEST}))
+    (tmp_path / "manifest.json").write_text(json.dumps(parsed(published, None).writable_manifest().to_dict()))
+    clone = ("clone", "--full-refresh", "--select", "dim_agents", "--state", str(tmp_path))
+    assert "dbt clone would make views" in refusal(dbt(published, *clone))
+    assert marts(published, schemas=("public",)) == before
+
+
 TOO_EARLY = "which is before the variable ciris_traces_from, 2020-01-01"
 OLDER_THAN_PUBLISHED = [
     OLDER,

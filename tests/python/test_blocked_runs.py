@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 import psycopg
 
+from ciris_scoring.basics.run_lock import START_LOCK
+from ciris_scoring.basics.source_schema import create_source_tables
 from ciris_scoring.lab.embedded import SCHEMA
 from command_line import PROGRAMS, Command, at
 from conftest import Database
@@ -98,3 +100,15 @@ def test_waiting_run_names_the_lock_and_does_not_block_readers(restored: Databas
         reader.execute("rollback")
         assert command.wait() == 0, command.said
     assert restored.execute(f"select count(*) > 0 from {VIEW}") == [(True,)]
+
+
+def test_plain_dbt_names_the_session_that_holds_its_lock_and_gives_up(database: Database) -> None:
+    """Any role that may connect can take the lock under which the first run creates the log."""
+    with database.connect() as holder:
+        create_source_tables(holder)
+        holder.execute("select pg_advisory_lock(hashtext(%s), hashtext(%s))", [START_LOCK, SCHEMA])
+        plain = dbt(database, "build", variables={"ciris_as_of": NEWEST, "ciris_lock_wait_seconds": 1})
+        pid = holder.info.backend_pid
+        assert not plain.succeeded
+        assert f"Database process {pid} of user postgres holds a lock that this run needs" in plain.said
+        assert f"select pg_terminate_backend({pid})" in plain.said

@@ -26,6 +26,7 @@ from ciris_scoring.audit.reasons import BAD_KEY, CONFLICT, NOT_OF_PRODUCTION, RE
 from ciris_scoring.basics.connection import connect
 from ciris_scoring.basics.errors import InputError
 from ciris_scoring.basics.project import Project
+from ciris_scoring.basics.run_lock import LOAD_LOCK, take_in_turn
 from ciris_scoring.basics.source_schema import (
     BATCH_COLUMNS,
     PUBLIC_KEY_COLUMNS,
@@ -37,7 +38,6 @@ from ciris_scoring.basics.source_schema import (
 from ciris_scoring.basics.statements import analyze, column_list
 
 VERIFICATION_TABLE = "covenant_trace_verification"
-LOAD_LOCK = "ciris_scoring_load"
 _VERIFICATION = SourceTable(
     columns=(
         ("trace_id", "varchar(128)"),
@@ -200,10 +200,13 @@ class Store:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Open a transaction under the load lock, so that loads run one after the other."""
+        """Open a transaction under the load lock, so that loads run one after the other.
+
+        :raises RunInProgress: another session holds the lock for longer than ``ciris_lock_wait_seconds``.
+        """
+        seconds = self._project.variables["lock_wait_seconds"]
         with self._connection.transaction():
-            lock = "select pg_advisory_xact_lock(hashtext(%s), hashtext(%s))"
-            self._connection.execute(lock, [LOAD_LOCK, self._project.source_schema])
+            take_in_turn(self._connection, LOAD_LOCK, self._project.source_schema, seconds)
             yield
 
     def _execute(self, query: str, parameters: Sequence[Any] | None = None) -> psycopg.Cursor:

@@ -18,10 +18,12 @@ from ciris_scoring.basics.pooler import backend_pid
 RUN_LOCK = "ciris_scoring"
 WRITERS_LOCK = "ciris_scoring_writers"
 START_LOCK = "ciris_scoring_start"
-"""Names of advisory locks: the lock of a run; the lock that models hold in shared mode while they write; and the lock
-under which processes join one run, one after the other (macros/checks/shared_run.sql)."""
+LOAD_LOCK = "ciris_scoring_load"
+"""Names of advisory locks: the lock of a run; the lock that models hold in shared mode while they write; the lock under
+which processes join one run, one after the other (macros/checks/shared_run.sql); and the lock of a transaction that
+loads batches."""
 LOCK_KEY = "hashtext(%(lock)s), hashtext(%(schema)s)"
-"""SQL of the two parts of a lock's key: its name and the target schema."""
+"""SQL of the two parts of a lock's key: its name, and the target schema or, of a load, the schema of the sources."""
 HELD = """
     locks.locktype = 'advisory' and locks.granted
     and locks.database = (select oid from pg_database where datname = current_database())
@@ -49,7 +51,7 @@ def run_lock(
     deadline = time.monotonic() + LOCK_SECONDS
     while not _execute_on_lock(connection, "pg_try_advisory_lock", RUN_LOCK, schema):
         if time.monotonic() > deadline:
-            raise _held_by_another(connection, schema)
+            raise _held_by_another(connection, RUN_LOCK, schema)
         time.sleep(0.25)
     try:
         _end_writers(connection, schema, report)
@@ -57,6 +59,22 @@ def run_lock(
     finally:
         with contextlib.suppress(psycopg.Error):  # a closed connection has released the lock
             _execute_on_lock(connection, "pg_advisory_unlock", RUN_LOCK, schema)
+
+
+def take_in_turn(connection: psycopg.Connection, lock: str, schema: str, seconds: float) -> None:
+    """Take a lock of a schema until the transaction ends. Sessions that wait get the lock in turn.
+
+    :param seconds: longest time to wait.
+    :raises RunInProgress: another session holds the lock for longer.
+    """
+    limit = "select set_config('lock_timeout', %s, true)"
+    try:
+        with connection.transaction():
+            connection.execute(limit, [f"{max(1, round(seconds * 1000))}ms"])
+            _execute_on_lock(connection, "pg_advisory_xact_lock", lock, schema)
+            connection.execute(limit, ["0"])
+    except psycopg.errors.LockNotAvailable as error:
+        raise _held_by_another(connection, lock, schema) from error
 
 
 def is_held(connection: psycopg.Connection, lock: str, schema: str) -> bool:
@@ -107,13 +125,14 @@ def _holders(connection: psycopg.Connection, lock: str, schema: str) -> list[Tup
     ).fetchall()
 
 
-def _held_by_another(connection: psycopg.Connection, schema: str) -> RunInProgress:
-    holders = _holders(connection, RUN_LOCK, schema)
+def _held_by_another(connection: psycopg.Connection, lock: str, schema: str) -> RunInProgress:
+    what = "load" if lock == LOAD_LOCK else "run"
+    holders = _holders(connection, lock, schema)
     if not holders:
-        return RunInProgress(f"Another run on schema {schema!r} has only just ended.", "Start again.")
+        return RunInProgress(f"Another {what} on schema {schema!r} has only just ended.", "Start again.")
     pid, user, since = holders[0]
     connected = f", connected since {since:%Y-%m-%d %H:%M:%S} UTC" if since else ""
     return RunInProgress(
-        f"Another run is in progress on schema {schema!r}: backend pid {pid} of {user}{connected}.",
+        f"Another {what} is in progress on schema {schema!r}: backend pid {pid} of {user}{connected}.",
         f"Wait until it has ended. If it hangs, end it in the database: select pg_terminate_backend({pid});",
     )

@@ -1,4 +1,4 @@
-"""Report what a run waits for: locks of other sessions, or a standby that must confirm a commit."""
+"""Report what a run or a load waits for: locks of other sessions, or a standby that must confirm a commit."""
 
 import contextlib
 import threading
@@ -27,7 +27,7 @@ the time, because it stops and is repeated."""
 WAITS = """
 select
     waiting.pid,
-    coalesce(locks.relation::regclass::text, locks.locktype, ''),
+    coalesce(locks.relation::regclass::text, 'the ' || locks.locktype || ' lock', ''),
     waiting.wait_event,
     blocking.pid,
     blocking.usename,
