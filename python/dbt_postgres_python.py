@@ -6,7 +6,7 @@ only dbt at its top.
 It extends the PostgreSQL adapter, so profiles keep ``type: postgres``. It adds the three properties that dbt needs to
 run a Python model, and methods for the project's macros (``METHODS_FOR_MACROS``). It also sets the search path
 pg_catalog in the sessions of the project's nodes, and in those in which dbt reads the catalog, from their first
-statement on. Nodes of other projects keep their search path.
+statement on. Nodes of other projects keep their search path. Every session keeps the role of the profile.
 
 ``model(dbt, session)`` gets dbt's DB-API connection as ``session``. It may fill temporary tables, and returns the query
 that selects its rows. The materialization reads that query from the response of the statement.
@@ -135,15 +135,21 @@ _open_session = _manager.open.__func__
 _create_schema, _link = _adapter.create_schema, _adapter._link_cached_relations
 
 
-def _open_with_safe_path(cls: Any, connection: Connection) -> Connection:
+def _open_with_settings(cls: Any, connection: Connection) -> Connection:
+    """Open a session with the settings that must survive a rollback. dbt sets the role of the profile in a transaction
+    that it does not commit, so the next rollback would undo it."""
     is_new = connection.state != "open"
     opened: Connection = _open_session(cls, connection)
-    if is_new and _has_safe_path(str(opened.name)) and not _is_shared(opened):
+    is_safe, role = _has_safe_path(str(opened.name)), getattr(opened.credentials, "role", None)
+    if is_new and (is_safe or role) and not _is_shared(opened):
         from ciris_scoring.basics.connection import LIFT_LIMITS
 
         with opened.handle.cursor() as cursor:
-            cursor.execute(SAFE_PATH)
-            cursor.execute(LIFT_LIMITS)
+            if is_safe:
+                cursor.execute(SAFE_PATH)
+                cursor.execute(LIFT_LIMITS)
+            if role:
+                cursor.execute(f"set role {role}")
         if not opened.handle.autocommit:
             opened.handle.commit()
     return opened
@@ -167,6 +173,6 @@ def _link_with_safe_path(self: Any, manifest: Any) -> None:
 
 
 _extend(_adapter)
-_manager.open = classmethod(_open_with_safe_path)
+_manager.open = classmethod(_open_with_settings)
 _adapter._link_cached_relations = _link_with_safe_path
 _adapter.create_schema = _create_schema_once

@@ -31,8 +31,8 @@
   {{ return(remarks) }}
 {% endmacro %}
 
-{#- Remarks about functions that views among the sources call. A run has the search path pg_catalog, so a function that
-    uses names without their schema may fail. -#}
+{#- Remarks about functions that views among the sources or event triggers call. A run has the search path pg_catalog, so
+    a function that uses names without their schema may fail. -#}
 {% macro function_remarks() %}
   {%- set remarks = [] -%}
   {%- for node in graph.sources.values() if node.unique_id.startswith('source.ciris_scoring.')
@@ -46,10 +46,7 @@
         on d.classid = 'pg_rewrite'::regclass and d.objid = r.oid and d.refclassid = 'pg_proc'::regclass
       inner join pg_proc as p on d.refobjid = p.oid
       inner join pg_namespace as n on p.pronamespace = n.oid
-      inner join pg_language as l on p.prolang = l.oid
-      where
-        n.nspname <> 'pg_catalog' and p.prosqlbody is null and l.lanname not in ('c', 'internal')
-        and not coalesce(array_to_string(p.proconfig, ',') like '%search_path=%', false)
+      where " ~ looks_names_up() ~ "
       order by 1") -%}
       {%- do remarks.append(
           "Source " ~ node.schema ~ "." ~ node.identifier ~ " is a view that calls " ~ row['function'] ~ ", and a run looks names up "
@@ -57,8 +54,27 @@
           ~ "function " ~ row['function'] ~ " set search_path = " ~ row['schema'] ~ ", pg_temp;") -%}
     {%- endfor -%}
   {%- endfor -%}
+  {%- for row in run_query("
+    select quote_ident(t.evtname) as trigger, p.oid::regprocedure::text as function, quote_ident(n.nspname) as schema
+    from pg_event_trigger as t
+    inner join pg_proc as p on t.evtfoid = p.oid
+    inner join pg_namespace as n on p.pronamespace = n.oid
+    where t.evtenabled <> 'D' and t.evtevent <> 'login' and " ~ looks_names_up() ~ "
+    order by 1") -%}
+    {%- do remarks.append(
+        "The event trigger " ~ row['trigger'] ~ " calls " ~ row['function'] ~ " in every run, and a run looks names up in pg_catalog "
+        ~ "alone. If the function uses names without their schema, give it its own search path: alter function "
+        ~ row['function'] ~ " set search_path = " ~ row['schema'] ~ ", pg_temp;") -%}
+  {%- endfor -%}
   {{ return(remarks) }}
 {% endmacro %}
+
+{#- Condition that a function p looks up names in the search path of its caller. -#}
+{% macro looks_names_up() -%}
+  p.pronamespace <> 'pg_catalog'::regnamespace and p.prosqlbody is null
+  and p.prolang in (select l.oid from pg_language as l where l.lanname not in ('c', 'internal'))
+  and not coalesce(array_to_string(p.proconfig, ',') like '%search_path=%', false)
+{%- endmacro %}
 
 {#- Report of each source table that is read: its columns, their types, and one sentence with all faults. -#}
 {% macro source_report() %}

@@ -92,7 +92,11 @@ def _system_folder(folder: Path) -> Path | None:
 def _write(folder: Path) -> None:
     source = own_project()
     copy_project(source, folder)
-    shutil.copyfile(source / "profiles.yml.example", folder / "profiles.yml")
+    # Only the user may read the profile, which is going to contain a password.
+    with open(
+        folder / "profiles.yml", "xb", opener=lambda path, flags: os.open(path, flags, 0o600)
+    ) as profile:
+        profile.write((source / "profiles.yml.example").read_bytes())
     program = Path(sys.executable).parent / "ciris-scoring"
     # In a crontab, a per cent sign ends the command.
     quoted = [shlex.quote(str(path)).replace("%", "\\%") for path in (folder.resolve(), program)]

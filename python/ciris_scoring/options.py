@@ -114,14 +114,19 @@ class Place:
             project_dir = find_project(project_dir)
             profiles_dir = project_dir / STATE_FOLDER
             embedded.write_profile(profiles_dir, embedded.start(profiles_dir))
+            return load_project(project_dir, profiles_dir, embedded.TARGET, cli_vars, embedded.PROFILE)
         return load_project(project_dir, profiles_dir, self.target, cli_vars)
 
 
 project_dir_option = click.option(
-    "--project-dir", type=FOLDER, help="Folder of dbt_project.yml. [default: this folder or one above it]"
+    "--project-dir",
+    type=FOLDER,
+    help="Folder of dbt_project.yml. [default: $DBT_PROJECT_DIR, this folder or one above it]",
 )
 _PLACE_OPTIONS = with_options(
-    click.option("--target", help="Target in the profile. [default: the profile's default target]"),
+    click.option(
+        "--target", help="Target in the profile. [default: $DBT_TARGET, the profile's default target]"
+    ),
     click.option(
         "--profiles-dir",
         type=FOLDER,

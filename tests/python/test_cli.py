@@ -1,5 +1,6 @@
 """Tests of commands with an unusable profile, and with databases that refuse a connection or a right."""
 
+import json
 import re
 import shutil
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from ciris_scoring.basics.project import load_project
 from ciris_scoring.basics.source_schema import create_source_tables
 from command_line import command, invoke, refused, succeeded
 from conftest import REPOSITORY, Database
+from test_bad_input import dbt
 
 
 @pytest.fixture(autouse=True)
@@ -124,6 +126,85 @@ def test_hint_has_the_statement_that_grants_the_missing_right(database, role):
         'create schema "ciris_staging" authorization X',
         "grant temporary on database X to X",
     ]
+
+
+def test_connection_limit_below_the_need_of_a_run_is_refused(database, role):
+    """The profile has 4 threads, so a run needs 7 connections."""
+    with database.connect() as connection:
+        create_source_tables(connection)
+        connection.execute(f"grant connect, create on database {database.name} to {role}")
+        connection.execute(f"grant usage on schema cirislens to {role}")
+        connection.execute(f"grant select on all tables in schema cirislens to {role}")
+        for place in (f"role {role}", f"database {database.name}"):
+            connection.execute(f"alter {place} connection limit 2")
+            error, hint = refused(command(database, "run"))
+            assert f"limit of {place} is 2, but a run needs 7 connections" in error
+            checked = json.loads(command(database, "check", "--json").stdout)
+            assert checked["faults"][0]["message"] == error.removeprefix("Error: ")
+            connection.execute(hint.split(": ", 2)[2].partition(";")[0])
+            options = ("--as-of", "2026-06-15", "--vars", "{ciris_scoring_parameters: {no: 1}}")
+            assert "Unknown scoring parameter" in refused(command(database, "run", *options))[0]
+        connection.execute(f"alter role {role} connection limit 0")
+        error, hint = refused(command(database, "run"))
+        assert (
+            "too many connections" in error
+            and "as many connections as the target has threads, plus 3" in hint
+        )
+
+
+def test_role_of_the_target_is_set_as_dbt_sets_it(database, role):
+    """The login role has no right except membership, and exactly as many connections as a run needs."""
+    name = f"Score-er {database.name}"
+    with database.connect() as connection:
+        connection.execute(f'create role "{name}"')
+        try:
+            create_source_tables(connection)
+            connection.execute(f"alter role {role} noinherit connection limit 7")
+            connection.execute(f'grant "{name}" to {role} with inherit false')
+            connection.execute(f'grant create, temporary on database {database.name} to "{name}"')
+            connection.execute(f'grant usage on schema cirislens to "{name}"')
+            connection.execute(f'grant select on all tables in schema cirislens to "{name}"')
+            connection.execute(f"revoke temporary on database {database.name} from public")
+            change_profile(database, role=name)
+            error, hint = refused(command(database, "run"))
+            assert f"role '{name}' of target 'dev' cannot be set: syntax error" in error
+            assert """needs quotes: role: '"Score-er"'""" in hint
+            change_profile(database, role=f'"{name}"')
+            succeeded(command(database, "check"))
+            succeeded(command(database, "run", "--as-of", "2026-06-14"))
+            plain = dbt(database, "build", variables={"ciris_as_of": "2026-06-15T00:00:00Z"})
+            assert plain.succeeded, plain.said
+            owners = connection.execute(
+                "select distinct relowner::regrole::text from pg_class where relnamespace::regnamespace::text like %s",
+                ["ciris%"],
+            )
+            assert set(owners.fetchall()) == {("postgres",), (f'"{name}"',)}
+            assert len(connection.execute("select from ciris.fct_scoring_runs").fetchall()) == 2
+        finally:
+            connection.execute(f'drop owned by "{name}"; drop role "{name}"')
+
+
+def test_run_names_the_event_trigger_that_stops_it(database):
+    """The function of the trigger uses a name without its schema, which is not in the search path of a run."""
+    with database.connect() as connection:
+        create_source_tables(connection)
+        connection.execute(
+            """
+            create table public.changes (tag text);
+            create function public.log_change() returns event_trigger language plpgsql
+            as 'begin insert into changes values (tg_tag); end';
+            create event trigger "Log changes" on ddl_command_end execute function public.log_change()
+            """
+        )
+    remedy = "alter function public.log_change() set search_path = public, pg_temp;"
+    [remark] = json.loads(command(database, "check", "--json").stdout)["remarks"][:1]
+    error, hint = refused(command(database, "run", "--as-of", "2026-06-15"))
+    assert 'relation "changes" does not exist' in error
+    of_other_command = refused(command(database, "simulate", "--vars", "{ciris_source_schema: new}"))[1]
+    for said in (remark, hint, of_other_command):
+        assert 'event trigger "Log changes" calls public.log_change()' in said and remedy in said
+    database.execute(remedy)
+    succeeded(command(database, "run", "--as-of", "2026-06-15"))
 
 
 def test_simulate_fills_the_sources_once(database):

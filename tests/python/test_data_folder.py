@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ciris_scoring.basics.errors import InputError
-from ciris_scoring.lab import data_folder
+from ciris_scoring.basics.errors import DatabaseError, InputError
+from ciris_scoring.lab import data_folder, embedded
 
 
 @pytest.fixture
@@ -75,3 +75,13 @@ def test_start_is_refused_if_no_folder_is_usable(place: Path, monkeypatch: pytes
     with pytest.raises(InputError, match="path is too long or contains a special character") as caught:
         data_folder.choose(place / "x y" / ".ciris")
     assert "TMPDIR" in caught.value.hint
+
+
+def test_user_without_an_entry_in_passwd_is_refused(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PostgreSQL cannot create its data for such a user, but can start on data that exist."""
+    monkeypatch.setattr(embedded.os, "geteuid", lambda: 2**31 - 2)
+    with pytest.raises(
+        DatabaseError, match="the user with the id 2147483646 has no entry in /etc/passwd"
+    ) as caught:
+        embedded.start(place / ".ciris")
+    assert "useradd --uid 2147483646" in str(caught.value.hint) and "log" not in str(caught.value.hint)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import shutil
+import stat
 import sys
 import tempfile
 import zipfile
@@ -50,6 +51,7 @@ def test_project_that_init_writes_can_be_loaded_and_is_not_overwritten(tmp_path)
     assert "ciris-scoring run --embedded" in done.stdout
     project = load_project(folder, folder)
     assert project.variables["source_schema"] == "cirislens"
+    assert stat.S_IMODE((folder / "profiles.yml").stat().st_mode) == 0o600
     schedule = (folder / "schedule.crontab").read_text()
     assert f"cd {folder.resolve()} && {PROGRAMS / 'ciris-scoring'} run" in schedule
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}

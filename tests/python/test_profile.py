@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -16,7 +17,9 @@ from ciris_scoring.basics.dbt import parse
 from ciris_scoring.basics.profile import NeedsDbt, rendered
 from ciris_scoring.basics.project import load_project
 from ciris_scoring.basics.relations import relations_of, relations_of_files
+from ciris_scoring.lab import embedded
 from ciris_scoring.lab.embedded import SCHEMA
+from ciris_scoring.options import Place
 from ciris_scoring.project_files import copy_project
 from conftest import REPOSITORY, Database
 
@@ -25,6 +28,8 @@ OUTPUT = {
     **{"type": "postgres", "host": "{{ env_var('HOST') }}", "port": "{{ env_var('PORT') | as_number }}"},
     **{"user": "u", "pass": "{{ env_var('DBT_ENV_SECRET_A') }}", "dbname": "d", "schema": "s", "threads": 4},
 }
+
+OUTCOME = SimpleNamespace(exception=None, success=True, result=None)
 
 
 @pytest.fixture(autouse=True)
@@ -73,12 +78,51 @@ def test_profile_is_read_as_by_dbt_or_left_to_dbt(tmp_path, changed, is_left_to_
     outputs = {"dev": OUTPUT | changed, "other": {"type": "{{ broken"}}
     profile = {"ciris_scoring": {"target": "{{ env_var('WHICH', 'dev') }}", "outputs": outputs}}
     (tmp_path / "profiles.yml").write_text(yaml.safe_dump(profile))
-    arguments = (REPOSITORY, tmp_path, None)
+    arguments = (REPOSITORY, tmp_path, None, None)
     if is_left_to_dbt:
         with pytest.raises(NeedsDbt):
             projects._read(*arguments)
     else:
         assert projects._read(*arguments) == projects._read_by_dbt(*arguments, {})
+
+
+def test_environment_names_project_profile_and_target_as_in_dbt(tmp_path, monkeypatch):
+    """Options take precedence. DBT_ENGINE_X takes precedence over DBT_X, and an empty variable is not set."""
+    outputs = {name: OUTPUT | {"schema": name} for name in ("dev", "prod", "new")}
+    profiles = {name: {"target": "dev", "outputs": outputs} for name in ("ciris_scoring", "mine", "embedded")}
+    (tmp_path / "profiles.yml").write_text(yaml.safe_dump(profiles))
+    monkeypatch.chdir(tmp_path)
+    variables = {"PROJECT_DIR": str(REPOSITORY), "PROFILE": "mine", "TARGET": "prod"}
+    for name, value in variables.items():
+        monkeypatch.setenv(f"DBT_{name}", value)
+    found = load_project()
+    assert (found.project_dir, found.profile_name, found.schema) == (REPOSITORY, "mine", "prod")
+    assert (load_project(target="dev").schema, load_project(profile="embedded").profile_name) == (
+        "dev",
+        "embedded",
+    )
+    monkeypatch.setenv("DBT_ENGINE_TARGET", "new")
+    monkeypatch.setenv("DBT_PROFILE", "")
+    found = load_project()
+    assert (found.profile_name, found.target_name) == ("ciris_scoring", "new")
+    given = set()
+    with monkeypatch.context() as patch:
+        patch.setattr("dbt.cli.main.dbtRunner.invoke", lambda self, words: given.update(words) or OUTCOME)
+        parse(found)
+    assert {"--profile", "ciris_scoring", "--target", "new"} <= given
+
+
+def test_embedded_server_ignores_target_of_the_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv("DBT_TARGET", "prod")
+    monkeypatch.setenv("DBT_PROFILE", "mine")
+    monkeypatch.setattr(
+        embedded, "start", lambda folder: embedded.Server("/nowhere", 5432, "postgres", tmp_path)
+    )
+    folder = tmp_path / "project"
+    copy_project(REPOSITORY, folder)
+    (folder / ".ciris").mkdir()
+    project = Place(None, None, folder, None, True).project()
+    assert (project.profile_name, project.target_name) == ("ciris_scoring", "dev")
 
 
 def test_relations_read_from_files_equal_those_of_dbt(database: Database, tmp_path: Path):

@@ -59,7 +59,7 @@ def run_from_batches(
     profiles = project_dir / BATCHES_FOLDER
     profiles.mkdir(exist_ok=True)
     embedded.write_profile(profiles, server, database=DATABASE)
-    project = load_project(project_dir, profiles, cli_vars=cli_vars)
+    project = load_project(project_dir, profiles, embedded.TARGET, cli_vars, embedded.PROFILE)
     summary = load(project, paths, keys_files)
     for line in report(summary):
         click.echo(line, err=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 import psycopg
 from psycopg import sql
-from psycopg.rows import TupleRow
+from psycopg.rows import TupleRow, tuple_row
 
 from ciris_scoring.basics.errors import DatabaseError, one_line
 from ciris_scoring.basics.pooler import refuse_shared_sessions
@@ -135,7 +135,8 @@ def connect(project: Project, *, writes: bool = False) -> Iterator[psycopg.Conne
         if writes:
             _refuse_standby(connection, project)
         _check_encoding(connection, project)
-        yield connection
+        with errors_in_words(project, connection):
+            yield connection
 
 
 def _open(credentials: Any) -> psycopg.Connection:
@@ -143,15 +144,19 @@ def _open(credentials: Any) -> psycopg.Connection:
 
 
 @contextlib.contextmanager
-def errors_in_words(project: Project) -> Iterator[None]:
+def errors_in_words(project: Project, connection: psycopg.Connection | None = None) -> Iterator[None]:
     """Turn each psycopg.Error inside the block into a DatabaseError with a hint.
 
+    :param connection: prepared session that can look up the event trigger that failed.
     :raises DatabaseError: a statement in the block fails.
     """
     try:
         yield
     except psycopg.Error as error:
-        raise _database_error(project, error) from error
+        found = _database_error(project, error)
+        if connection is not None and (hint := hint_of_event_trigger(connection, found.message)):
+            found = DatabaseError(found.message, hint)
+        raise found from error
 
 
 def connection_options(credentials: Any) -> dict[str, Any]:
@@ -187,10 +192,22 @@ def fault_of_pooler(credentials: Any) -> str | None:
 def prepare_session(
     connection: psycopg.Connection, project: Project, settings: Mapping[str, str] = SESSION_SETTINGS
 ) -> None:
-    """Apply the settings of a session, and set the role of the target if it has one."""
+    """Apply the settings of a session, and set the role of the target if it has one.
+
+    :raises DatabaseError: the role cannot be set.
+    """
     connection.execute(session_statement(settings), prepare=False)
-    if project.credentials.role:
-        connection.execute(sql.SQL("set role {}").format(sql.Identifier(project.credentials.role)))
+    role = project.credentials.role
+    if role:
+        try:
+            connection.execute(f"set role {role}", prepare=False)  # not quoted, as in dbt
+        except psycopg.Error as error:
+            raise DatabaseError(
+                f"The role {role!r} of target {project.target_name!r} cannot be set: {one_line(error)}",
+                "dbt puts the role into SQL as it is written, so a name with capitals or hyphens needs quotes: "
+                f"""role: '"Score-er"'. The role must exist, and as a superuser: grant ROLE to """
+                f"{project.credentials.user};",
+            ) from error
 
 
 def session_statement(settings: Mapping[str, str]) -> sql.Composed:
@@ -233,6 +250,14 @@ _LOGIN_HINTS = {
 _UNSET_PASSWORD_HINT = "Set the environment variable that the target in {profiles} takes the password from."
 _UNREACHABLE_HINT = "Is PostgreSQL running there? Check host and port of the target in {profiles}."
 
+CONNECTIONS_BESIDE_THREADS = 3
+"""Connections of a run in addition to those of dbt's threads: for the lock, for dbt's hooks, and to find out what the
+run waits for."""
+_CONNECTIONS_HINT = (
+    f"A run needs as many connections as the target has threads, plus {CONNECTIONS_BESIDE_THREADS}. Raise the limit "
+    "(alter role ROLE connection limit N; alter database DATABASE connection limit N; max_connections of the server), "
+    "end other sessions, or lower threads in the profile; then run again."
+)
 _TEMP_FILE_HINT = (
     "A superuser can raise the limit for the role: alter role ROLE set temp_file_limit = -1; or grant set on parameter "
     "temp_file_limit to ROLE; then run again."
@@ -250,6 +275,10 @@ _HINTS_BY_TEXT = {
         text: f"The setting {name} ended this session or statement: raise it for the role, then run again."
         for text, name in _LIMITS.items()
     },
+    **dict.fromkeys(
+        ("too many connections for", "too many clients already", "remaining connection slots are reserved"),
+        _CONNECTIONS_HINT,
+    ),
     "temp_file_limit": _TEMP_FILE_HINT,
     "query_wait_timeout": "The pooler has no free server connection: raise its default_pool_size (pool_size) to the "
     "number of threads plus 4 or more, then run again.",
@@ -276,7 +305,8 @@ LOST_HINT = "The server was stopped, or the connection to it was cut. Run again 
 def _login_error(project: Project, error: psycopg.OperationalError) -> DatabaseError:
     credentials = project.credentials
     reason = one_line(error).removeprefix("connection failed: ")
-    hint = next((hint for text, hint in _LOGIN_HINTS.items() if text in reason), _UNREACHABLE_HINT)
+    found = (hint for text, hint in _LOGIN_HINTS.items() if text in reason)
+    hint = hint_of(reason) or next(found, _UNREACHABLE_HINT)
     if "password" in reason and "{{" in credentials.password:  # the variable of the password is not set
         hint = _UNSET_PASSWORD_HINT
     return DatabaseError(
@@ -292,6 +322,27 @@ def _login_error(project: Project, error: psycopg.OperationalError) -> DatabaseE
 def hint_of(message: str) -> str | None:
     """Return the remedy if a message names a setting of the server or of a pooler, else None."""
     return next((hint for text, hint in _HINTS_BY_TEXT.items() if text in message), None)
+
+
+def hint_of_event_trigger(connection: psycopg.Connection, message: str) -> str | None:
+    """Return the remedy if a message names the function of an event trigger, as PostgreSQL does in the context of an
+    error. Return None if no event trigger failed, or if the connection is lost."""
+    query = """
+        select quote_ident(triggers.evtname), triggers.evtfoid::regprocedure::text, quote_ident(n.nspname)
+        from pg_event_trigger as triggers
+        inner join pg_proc as p on triggers.evtfoid = p.oid
+        inner join pg_namespace as n on p.pronamespace = n.oid
+        where triggers.evtenabled <> 'D' and position(triggers.evtfoid::regprocedure::text in %s) > 0
+    """
+    with contextlib.suppress(psycopg.Error):
+        for trigger, function, schema in (
+            connection.cursor(row_factory=tuple_row).execute(query, [message]).fetchall()
+        ):
+            return (
+                f"The event trigger {trigger} calls {function}, which failed. If the function uses names without their "
+                f"schema, give it a search path: alter function {function} set search_path = {schema}, pg_temp;"
+            )
+    return None
 
 
 def _database_error(project: Project, error: psycopg.Error) -> DatabaseError:

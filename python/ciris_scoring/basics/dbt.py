@@ -3,7 +3,6 @@
 Importing dbt takes a second, so it is imported inside the functions, and `--help` stays fast.
 """
 
-import os
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -11,7 +10,7 @@ from typing import Any
 
 from ciris_scoring.basics.connection import hint_of
 from ciris_scoring.basics.errors import DbtFailed, RunRefused
-from ciris_scoring.basics.profile import NeedsDbt
+from ciris_scoring.basics.profile import NeedsDbt, dbt_variable
 from ciris_scoring.basics.project import Project, vars_text, without_garbage_collection
 from ciris_scoring.basics.relations import Relations, relations_of, relations_of_files
 from ciris_scoring.basics.variables import PARSED_VARIABLES, PREFIX
@@ -97,12 +96,12 @@ def invoke(
     options = [
         *("--project-dir", str(project.project_dir)),
         *("--profiles-dir", str(project.profiles_dir)),
-        *("--target", project.target_name),
+        *("--profile", project.profile_name, "--target", project.target_name),
         *("--vars", vars_text(variables)),
         *("--log-level", "none", "--log-level-file", "info"),
         *("--quiet", "--no-send-anonymous-usage-stats"),
         # Do not write dbt's JSON artefacts, because that takes a tenth of the time of a run.
-        *([] if os.environ.get("DBT_WRITE_JSON") else ["--no-write-json"]),
+        *([] if dbt_variable("WRITE_JSON") else ["--no-write-json"]),
     ]
     with prepared_sessions(settings):
         outcome: Any = dbtRunner(**runner).invoke([*command, *options])
@@ -112,8 +111,10 @@ def invoke(
         # A compilation error comes from the checks at the start of a run. They are hooks, which dbt compiles before it
         # builds anything.
         kind = RunRefused if isinstance(outcome.exception, CompilationError) else DbtFailed
-        hint = _FOLDERS_HINT if isinstance(outcome.exception, OSError) else _log_hint(project)
         message = core(str(outcome.exception))
+        hint = hint_of(message) or _log_hint(project)
+        if isinstance(outcome.exception, OSError):
+            hint = _FOLDERS_HINT
         raise kind(message if kind is RunRefused else f"dbt stopped: {message}", hint)
     if not outcome.success:
         raise _failure(project, outcome.result.results)

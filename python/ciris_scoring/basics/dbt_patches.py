@@ -17,6 +17,7 @@ from dbt_common.events.event_manager_client import ctx_set_event_manager
 
 import dbt_postgres_python  # noqa: F401, extends the adapter permanently; must come before the patch below
 from ciris_scoring.basics.connection import CHECK_CLIENT, SETTINGS_NOT_TO_INHERIT, session_statement
+from ciris_scoring.basics.profile import dbt_variable
 from ciris_scoring.basics.sessions import add_session
 
 
@@ -66,5 +67,5 @@ class _WithoutDebug(EventManager):
 
 def leave_out_debug_messages() -> None:
     """Drop debug events, unless DBT_DEBUG is set."""
-    if not os.environ.get("DBT_DEBUG"):
+    if not dbt_variable("DEBUG"):
         ctx_set_event_manager(_WithoutDebug())

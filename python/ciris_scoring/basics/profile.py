@@ -19,14 +19,22 @@ ENVIRONMENT_VARIABLE = re.compile(
 """Pattern of the only Jinja that is rendered without dbt; see :func:`rendered`."""
 
 
+def dbt_variable(name: str) -> str | None:
+    """Return one of dbt's environment variables; None if it is not set or empty.
+
+    :param name: name without the prefix. As in dbt, ``DBT_ENGINE_NAME`` takes precedence over ``DBT_NAME``.
+    """
+    return os.environ.get(f"DBT_ENGINE_{name}") or os.environ.get(f"DBT_{name}") or None
+
+
 class NeedsDbt(Exception):
     """A file of the project or the profile is wrong, or only dbt can read it."""
 
 
 @dataclass(frozen=True)
 class Credentials:
-    """Settings of a target of type postgres, with dbt's names and defaults. dbt has more settings, which psycopg does
-    not need."""
+    """Settings of a target of type postgres, with dbt's names and defaults. dbt has more settings, which this package
+    does not need."""
 
     host: str
     port: int
@@ -41,6 +49,7 @@ class Credentials:
     sslcert: str | None = None
     sslkey: str | None = None
     sslrootcert: str | None = None
+    threads: int = 1
 
 
 def load_yaml(file: Path) -> dict[str, Any]:
@@ -75,8 +84,8 @@ def read_target(file: Path, profile_name: Any, target: str | None) -> tuple[str,
     if not isinstance(output, dict):
         raise NeedsDbt(f"the profile has no target {target_name}")
     settings = {setting: rendered(value) for setting, value in output.items()}
-    if settings.pop("type", None) != "postgres" or not _is_number(settings.pop("threads", 1)):
-        raise NeedsDbt("the type is not postgres, or threads is not a number")
+    if settings.pop("type", None) != "postgres":
+        raise NeedsDbt("the type is not postgres")
     for alias, setting in {"dbname": "database", "pass": "password"}.items():
         if alias in settings:
             if setting in settings:

@@ -18,7 +18,7 @@ from psycopg import sql
 
 from ciris_scoring.basics.errors import InputError, ProfileError, one_line, shown
 from ciris_scoring.basics.paths import fault_of_path
-from ciris_scoring.basics.profile import Credentials, NeedsDbt, load_yaml, read_target
+from ciris_scoring.basics.profile import Credentials, NeedsDbt, dbt_variable, load_yaml, read_target
 from ciris_scoring.basics.relations import PACKAGE
 from ciris_scoring.basics.source_schema import DEFAULT_SCHEMA, SOURCE_TABLES
 from ciris_scoring.basics.variables import PREFIX, SCHEMA, SET_BY_US, variable_fault
@@ -28,7 +28,7 @@ STATE_FOLDER = Path(".ciris")
 BATCHES_FOLDER = STATE_FOLDER / "batches"
 """Folder of the profile for raw batches."""
 READ_BY_PYTHON = (
-    *("source", "source_schema", "scoring_period", "scored_run_kinds"),
+    *("source", "source_schema", "scoring_period", "scored_run_kinds", "lock_wait_seconds"),
     *(f"{name}_table" for name in SOURCE_TABLES),
 )
 """Variables whose values commands use before the macros check all variables."""
@@ -100,14 +100,14 @@ def own_project() -> Path:
 
 
 def find_project(project_dir: Path | None = None) -> Path:
-    """Return the folder of dbt_project.yml: the given folder, or the nearest that has the file among the current folder
-    and the folders above it.
+    """Return the folder of dbt_project.yml: the given folder, or DBT_PROJECT_DIR, or the nearest folder with the file
+    among the current folder and the folders above it.
 
     :raises ProfileError: no folder has the file.
     """
     here = Path.cwd()
     above = (folder for folder in (here, *here.parents) if (folder / "dbt_project.yml").exists())
-    folder = (project_dir or next(above, here)).resolve()
+    folder = Path(project_dir or dbt_variable("PROJECT_DIR") or next(above, here)).resolve()
     if not (folder / "dbt_project.yml").is_file():
         raise ProfileError(
             f"There is no dbt_project.yml in {folder}.",
@@ -138,14 +138,16 @@ def load_project(
     profiles_dir: Path | None = None,
     target: str | None = None,
     cli_vars: Mapping[str, Any] | None = None,
+    profile: str | None = None,
 ) -> Project:
     """Find the project and the profile as dbt does, and read both.
 
     :param project_dir: as in :func:`find_project`.
     :param profiles_dir: folder of profiles.yml. [default: DBT_PROFILES_DIR, this folder if it has a profiles.yml,
         ~/.dbt]
-    :param target: name of a target. [default: the profile's own]
+    :param target: name of a target. [default: DBT_TARGET, the profile's own]
     :param cli_vars: variables given on the command line, by their full names.
+    :param profile: name of a profile. [default: DBT_PROFILE, the name in dbt_project.yml]
     :raises ProfileError: project or profile is missing, cannot be read, or is not for PostgreSQL.
     :raises InputError: a variable does not exist in the project, or a value is wrong.
     """
@@ -153,7 +155,7 @@ def load_project(
     project_dir = find_project(project_dir)
     here = Path.cwd()
     default = here if (here / "profiles.yml").exists() else Path.home() / ".dbt"
-    profiles_dir = profiles_dir or Path(os.environ.get("DBT_PROFILES_DIR") or default)
+    profiles_dir = profiles_dir or Path(dbt_variable("PROFILES_DIR") or default)
     if fault := fault_of_path(profiles_dir / "profiles.yml"):
         raise ProfileError(
             f"The profile cannot be looked up: {fault}",
@@ -167,10 +169,11 @@ def load_project(
             f"Copy {_example(project_dir)} to {profiles_dir / 'profiles.yml'} and fill in your PostgreSQL, or add "
             f"--embedded for the sample, or --profiles-dir {batches} after run --from-batches.",
         )
+    names = (profile or dbt_variable("PROFILE"), target or dbt_variable("TARGET"))
     try:
-        found = _read(project_dir, profiles_dir, target)
+        found = _read(project_dir, profiles_dir, *names)
     except NeedsDbt:
-        found = _read_by_dbt(project_dir, profiles_dir, target, cli_vars)
+        found = _read_by_dbt(project_dir, profiles_dir, *names, cli_vars)
     own = {name: value for name, value in _scoped(found.own_vars).items() if name.startswith(PREFIX)}
     set_there = _scoped(found.vars)
     _check_names(cli_vars, own, set_there, is_root=found.is_root)
@@ -208,19 +211,23 @@ class _Files:
     """Whether the root project is the package."""
 
 
-def _read(project_dir: Path, profiles_dir: Path, target: str | None) -> _Files:
+def _read(project_dir: Path, profiles_dir: Path, profile: str | None, target: str | None) -> _Files:
     """Read project and profile without dbt, or raise NeedsDbt."""
     project = load_yaml(project_dir / "dbt_project.yml")
     variables = project.get("vars", {})
     if project.get("name") != PACKAGE or not isinstance(variables, dict):
         raise NeedsDbt("another project uses the package")
-    names = read_target(profiles_dir / "profiles.yml", project.get("profile"), target)
+    names = read_target(profiles_dir / "profiles.yml", profile or project.get("profile"), target)
     return _Files(*names, variables, variables, is_root=True)
 
 
 @without_garbage_collection()
 def _read_by_dbt(
-    project_dir: Path, profiles_dir: Path, target: str | None, cli_vars: dict[str, Any]
+    project_dir: Path,
+    profiles_dir: Path,
+    profile_name: str | None,
+    target: str | None,
+    cli_vars: dict[str, Any],
 ) -> _Files:
     from dbt.config.runtime import load_profile
     from dbt.config.runtime import load_project as load_dbt_project
@@ -232,7 +239,7 @@ def _read_by_dbt(
     try:
         set_invocation_context(get_env())
         set_from_args(Namespace(profiles_dir=str(profiles_dir), project_dir=str(project_dir)), None)
-        profile = load_profile(str(project_dir), cli_vars, target_override=target)
+        profile = load_profile(str(project_dir), cli_vars, profile_name, target)
         project = load_dbt_project(str(project_dir), False, profile, cli_vars)
         package = project if project.project_name == PACKAGE else _dependency(project, profile)
     except DbtBaseException as error:
@@ -247,7 +254,10 @@ def _read_by_dbt(
             f"{profile.credentials.type}; the project needs PostgreSQL.",
             "Name another target with --target.",
         )
-    settings = {one.name: getattr(profile.credentials, one.name) for one in fields(Credentials)}
+    settings: dict[str, Any] = {
+        one.name: getattr(profile if one.name == "threads" else profile.credentials, one.name)
+        for one in fields(Credentials)
+    }
     return _Files(
         profile.profile_name,
         profile.target_name,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import psycopg
 from psycopg import sql
 
-from ciris_scoring.basics.connection import one_row, schema_right, where
+from ciris_scoring.basics.connection import CONNECTIONS_BESIDE_THREADS, one_row, schema_right, where
 from ciris_scoring.basics.errors import DatabaseError
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.relations import Relations
@@ -15,8 +15,8 @@ from ciris_scoring.basics.source_shape import tables_read
 def missing_rights(
     connection: psycopg.Connection, project: Project, relations: Relations
 ) -> Iterator[DatabaseError]:
-    """Yield an error for each right that the role lacks to read the sources or to write the project's schemas. Macros
-    report source tables that do not exist."""
+    """Yield an error for each right that the role lacks to read the sources, to write the project's schemas or to open
+    connections. Macros report source tables that do not exist."""
     role, database = one_row(connection.execute("select current_user, current_database()"))
 
     def missing(right: str, statement: str) -> DatabaseError:
@@ -51,6 +51,31 @@ def missing_rights(
     if not _database_right(connection, "temporary"):
         grant = f"grant temporary on database {quoted(database)} to {quoted(role)}"
         yield missing("create temporary tables", grant)
+    yield from _connection_limits(connection, project.credentials.threads)
+
+
+def _connection_limits(connection: psycopg.Connection, threads: int) -> Iterator[DatabaseError]:
+    """Yield an error for each connection limit of the user or of the database that is too low for a run."""
+    needed = threads + CONNECTIONS_BESIDE_THREADS
+    query = """
+        select limits.place, limits.allowed
+        from pg_roles as users
+        cross join pg_database as databases
+        cross join lateral (
+            values
+            (format('role %%I', users.rolname), users.rolconnlimit),
+            (format('database %%I', databases.datname), databases.datconnlimit)
+        ) as limits (place, allowed)
+        where
+            users.rolname = session_user and not users.rolsuper and databases.datname = current_database()
+            and limits.allowed between 0 and %s
+    """
+    for place, allowed in connection.execute(query, [needed - 1]).fetchall():
+        yield DatabaseError(
+            f"The connection limit of {place} is {allowed}, but a run needs {needed} connections: {threads} for the "
+            f"threads of the target, and {CONNECTIONS_BESIDE_THREADS} more.",
+            f"As a superuser: alter {place} connection limit {needed}; or lower threads in the profile.",
+        )
 
 
 def _database_right(connection: psycopg.Connection, right: str) -> bool:

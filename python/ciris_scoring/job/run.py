@@ -9,7 +9,13 @@ import psycopg
 from psycopg import sql
 
 from ciris_scoring.basics import as_of as as_of_time
-from ciris_scoring.basics.connection import LOST_HINT, connect, one_row, table_exists
+from ciris_scoring.basics.connection import (
+    LOST_HINT,
+    connect,
+    hint_of_event_trigger,
+    one_row,
+    table_exists,
+)
 from ciris_scoring.basics.errors import DbtFailed, InputError
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.relations import Relations
@@ -98,7 +104,8 @@ def _build(
     record: RunRecord,
     full_refresh: bool = False,
 ) -> None:
-    """Run dbt once and skip unchanged static nodes. If the server closed the connection, the error's hint says so."""
+    """Run dbt once and skip unchanged static nodes. If the server closed the connection or an event trigger failed, the
+    error's hint says so."""
     before = None if full_refresh else digest_to_skip_by(connection, build, record)
     try:
         build.build(variables, full_refresh, SELECTION if before else ())
@@ -107,6 +114,8 @@ def _build(
             connection.execute("select")
         except psycopg.OperationalError:
             raise DbtFailed(error.message, LOST_HINT) from error
+        if of_trigger := hint_of_event_trigger(connection, error.message):
+            raise DbtFailed(error.message, of_trigger) from error
         raise
     # If nodes were skipped, keep the old digest, so that the next run sees any change to them.
     record.state_digest = before or state_digest(connection, build)

@@ -9,6 +9,7 @@ starts and stops the server.
 """
 
 import os
+import pwd
 import shlex
 import shutil
 import signal
@@ -47,6 +48,7 @@ if PostgresServer.runtime_path == Path(tempfile.gettempdir()):
 DATABASE = "ciris"
 SCHEMA = "ciris"
 PROFILE = "ciris_scoring"
+TARGET = "dev"
 SAFE_PATH = f"-c search_path={SEARCH_PATH.replace(' ', '')}"
 START_SECONDS = 120
 """Seconds to wait until a server is ready. A server that recovers from a crash may need this time."""
@@ -145,24 +147,46 @@ def write_profile(folder: Path, server: Server, *, database: str = DATABASE, sch
         "threads": 4,
     }
     path = folder / "profiles.yml"
-    profile = yaml.safe_dump({PROFILE: {"target": "dev", "outputs": {"dev": output}}}, sort_keys=False)
+    profile = yaml.safe_dump({PROFILE: {"target": TARGET, "outputs": {TARGET: output}}}, sort_keys=False)
     path.write_text(profile, "utf-8")
     return path
 
 
 def _start(folder: Path, cleanup_mode: str | None) -> tuple[Server, PostgresServer]:
+    if not (folder / "PG_VERSION").exists():
+        _refuse_unknown_user()
     try:
         handle = get_server(folder, cleanup_mode=cleanup_mode, start=False)
         _start_and_wait(handle)
     except (OSError, RuntimeError, AssertionError, subprocess.SubprocessError) as error:
         raise DatabaseError(
             f"The embedded PostgreSQL in {folder} does not start: {error}",
-            f"Read its log, {folder / 'log'}. To start with an empty server, delete {folder}.",
+            (
+                f"Read its log, {folder / 'log'}. "
+                if (folder / "log").exists()
+                else "The lines above say why. "
+            )
+            + f"To start with an empty server, delete {folder}.",
         ) from error
     info = handle.get_postmaster_info()
     server = Server(str(info.socket_dir), info.port or 5432, handle.postgres_user, handle.bin_path)
     create_database(server, DATABASE)
     return server, handle
+
+
+def _refuse_unknown_user() -> None:
+    """Refuse a user without an entry in the system's list of users, such as one of ``docker run --user``. PostgreSQL's
+    initdb looks up the name of the user."""
+    try:
+        pwd.getpwuid(os.geteuid())
+    except KeyError as error:
+        raise DatabaseError(
+            f"The embedded PostgreSQL cannot start, because the user with the id {os.geteuid()} has no entry in "
+            "/etc/passwd.",
+            f"Add one (in an image: RUN useradd --uid {os.geteuid()} scorer), or use a user who has one (docker run "
+            "--user NAME), or mount the host's list (docker run --volume /etc/passwd:/etc/passwd:ro), or use a "
+            "PostgreSQL of your own.",
+        ) from error
 
 
 def _start_and_wait(handle: PostgresServer) -> None:
