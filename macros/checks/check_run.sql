@@ -4,8 +4,21 @@
   {%- if is_run_of_ours() -%}
     {%- do check_options() -%}
     {%- do check_run_of(selected_models()) -%}
+    {%- do graph.update({'run_checked': invocation_id}) -%}
   {%- endif -%}
   {{ return(leave_session() if uses_our_tables() else '') }}
+{% endmacro %}
+
+{#- Refuses to write a node if the checks at the start of the run were not made. If a hook on-run-start of another
+    package fails, dbt skips all later hooks, and builds the nodes nevertheless. -#}
+{% macro require_checks() %}
+  {%- set needed = 'run_checked' if model.resource_type == 'model' else 'ownership_checked' -%}
+  {%- if flags.WHICH != 'run-operation' and graph.get(needed) != invocation_id -%}
+    {%- do check_package() -%}
+    {{ exceptions.raise_compiler_error(
+      "The checks of ciris_scoring at the start of this run were not made, so nothing is written. Usually a hook on-run-start "
+      ~ "of another package failed before them: correct the error that dbt reports first, then run again.") }}
+  {%- endif -%}
 {% endmacro %}
 
 {#- Run every check for the models to be built. Writes nothing, so that `ciris-scoring check` can call it too. -#}
