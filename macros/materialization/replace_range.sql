@@ -33,7 +33,7 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
   {%- endcall -%}
   {%- if is_staged or not in_place -%} {#- dbt shows the status of the last statement, but another statement wrote the
                                            rows. Therefore the rows are counted. -#}
-    {%- set n = run_query('select count(*) from ' ~ (staging_table(model) if is_staged else new))[0][0] | int -%}
+    {%- set n = staged(model)['n_rows'] if is_staged else run_query('select count(*) from ' ~ new)[0][0] | int -%}
     {%- do store_raw_result('main', message='INSERT 0 ' ~ n, code='INSERT', rows_affected=n) -%}
   {%- endif -%}
   {%- if not in_place -%}
@@ -116,14 +116,16 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
 
 {#- SQL that creates and fills the table of this model. On a cluster the empty table is distributed first, so that the
     workers write their rows without the coordinator. A table without a primary key gets replica identity full, because
-    otherwise PostgreSQL refuses to delete its rows while they are replicated logically. -#}
-{% macro make_table(table, select) %}
+    otherwise PostgreSQL refuses to delete its rows while they are replicated logically. is_staging: see
+    publication.sql. A staging table on a cluster is logged, because a crash of one worker would empty a part of it. -#}
+{% macro make_table(table, select, is_staging=false) %}
   {%- set is_local = distribution_of(model) == 'local' -%}
   {%- set columns = [] -%}
   {%- for name, type in columns_of_model().items() -%}
     {%- do columns.append('selected.' ~ adapter.quote(name) ~ '::' ~ type ~ ' as ' ~ adapter.quote(name)) -%}
   {%- endfor %}
-  create table {{ table }} as
+  create {{ 'unlogged ' if is_staging and is_local }}table {{ table }}
+  {%- if is_staging %} with (autovacuum_enabled = false, toast.autovacuum_enabled = false){% endif %} as
   select {{ columns | join(', ') }} from (
   {{ select }}
   ) as selected
