@@ -104,6 +104,7 @@
       "Nothing is published, because all marts must change together, and this run has not built these marts of schema "
       ~ target.schema ~ ": " ~ missing | sort | join(', ') ~ ". Build them too; or run again from the beginning: " ~ command_of(last_run()) ~ ".") }}
   {%- endif -%}
+  {%- do statements.append("update " ~ ref('int_scoring_run') ~ " set published_by = '" ~ run_id() ~ "';") -%}
   {{ return(statements | join('\n')) }}
 {% endmacro %}
 

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -264,6 +264,31 @@ def test_run_with_bad_options_or_sources_stops_before_building(published):
     assert missing in refusal(run(published))
     assert missing in refusal(dbt(published, "build", variables={"ciris_as_of": NEWEST}))
     assert (built(published), marts(published)) == (before, rows)
+
+
+def test_as_of_in_the_future_of_the_server_is_refused(published, monkeypatch):
+    """The clock of this machine is 40 days ahead, or was so in an earlier run."""
+    server = datetime.now(UTC)
+
+    class Ahead(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> datetime:
+            return server + timedelta(days=40)
+
+    first = (server + timedelta(days=39)).date().isoformat()
+    with monkeypatch.context() as patch:
+        patch.setattr("ciris_scoring.job.run.datetime", Ahead)
+        for options in ([], ["--from", "2026-06-14", "--to", first, "--allow-rescoring"]):
+            said = refusal(run(published, *options, as_of=None))
+            assert "in the future (the server's time is " in said and "that of this machine" in said
+    log = "select as_of, published_until from ciris_intermediate.int_runs where published_at is not null"
+    published.execute("update ciris_intermediate.int_runs set published_until = now() + interval '40 days'")
+    remedy = "ciris-scoring run --full-refresh --allow-rescoring"
+    for said in map(refusal, (run(published), dbt(published, "build", variables={"ciris_as_of": NEWEST}))):
+        assert "which is in the future" in said and remedy in said, said
+    succeeded(run(published, *remedy.split()[2:]))
+    assert (datetime.fromisoformat(NEWEST),) * 2 in published.execute(log)
+    succeeded(run(published))
 
 
 # --- sources that cannot be read -------------------------------------------------------------------------------------

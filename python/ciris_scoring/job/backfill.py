@@ -153,7 +153,7 @@ def unfinished_run(connection: psycopg.Connection, relations: Relations) -> date
                 run.backfill_first is null
                 and not run.is_full_refresh
                 and exists (select 1 from {log} as log where log.newest_as_of is not null)
-                and not exists (select 1 from {log} as log where log.published_at > run.started_at)
+                and to_jsonb(run) -> 'published_by' = 'null'
             """
         ).format(run=relations["int_scoring_run"], log=relations["int_runs"])
     ).fetchone()
@@ -187,7 +187,11 @@ def _read_state(connection: psycopg.Connection, relations: Relations) -> _State:
         from {log} as log
         cross join {run} as run
         where log.published_at is not null
-        order by log.published_at desc
+        order by
+            log.run_id = coalesce(
+                to_jsonb(run) ->> 'published_by', to_jsonb(run) ->> 'published_before'
+            )::uuid desc nulls last,
+            log.published_at desc
         limit 1
         """
     ).format(log=relations["int_runs"], run=relations["int_scoring_run"])

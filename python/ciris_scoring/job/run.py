@@ -23,7 +23,7 @@ from ciris_scoring.job.backfill import plan_backfill, unfinished_run
 from ciris_scoring.job.dbt_build import DbtBuild
 from ciris_scoring.job.rights import missing_rights
 from ciris_scoring.job.run_log import RunRecord, logged
-from ciris_scoring.job.static import SELECTION, digest_to_skip_by, state_digest
+from ciris_scoring.job.static import SELECTION, digest_to_skip_by, stamped_digest
 from ciris_scoring.job.waits import waits_are_said
 
 
@@ -105,8 +105,7 @@ def _build(
         except psycopg.OperationalError:
             raise DbtFailed(error.message, LOST_HINT) from error
         raise
-    # If nodes were skipped, keep the old digest, so that the next run sees any change to them.
-    record.state_digest = before or state_digest(connection, build)
+    record.state_digest = stamped_digest(connection, build, record, before)
 
 
 def run_backfill(
