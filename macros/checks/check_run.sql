@@ -36,6 +36,7 @@
   {%- endif -%}
   {%- do check_sources() -%}
   {%- do check_distribution() -%}
+  {%- do check_columns() -%}
   {%- do check_last_run(models) -%}
   {%- do check_full_refresh(models) -%}
   {%- do check_readers() -%}
