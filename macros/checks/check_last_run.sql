@@ -31,6 +31,42 @@
   {%- endif -%}
 {% endmacro %}
 
+{#- Refuses to keep the rows of a table that lacks a column which is never null: another version of this project built
+    the table, and its rows have no value in the column. A full refresh writes all rows again. Other missing columns are
+    added (bring_up_to_date) and are null in older rows. -#}
+{% macro check_columns() %}
+  {%- if is_full_refresh() -%} {{ return('') }} {%- endif -%}
+  {%- set needed = [] -%}
+  {%- for node in graph.nodes.values() if node.package_name == 'ciris_scoring' and node.resource_type == 'model'
+      and (is_mart_table(node) or 'range' in node.config.meta) -%}
+    {%- for constraint in node.constraints if constraint.type in ['primary_key', 'not_null'] -%}
+      {%- for column in constraint.columns -%}
+        {%- do needed.append('(' ~ literal(node.schema) ~ ', ' ~ literal(node.alias) ~ ', ' ~ literal(column) ~ ')') -%}
+      {%- endfor -%}
+    {%- endfor -%}
+  {%- endfor -%}
+  {%- set rows = run_query("
+    select n.nspname || '.' || c.relname, string_agg(distinct needed.column_name, ', ')
+    from (values " ~ needed | join(', ') ~ ") as needed (schema_name, table_name, column_name)
+    inner join pg_namespace as n on needed.schema_name = n.nspname
+    inner join pg_class as c on n.oid = c.relnamespace and needed.table_name = c.relname and c.relkind in ('r', 'p')
+    where
+      not exists (
+        select 1 from pg_attribute as a
+        where a.attrelid = c.oid and a.attname = needed.column_name and a.attnum > 0 and not a.attisdropped
+      )
+    group by 1
+    order by 1") -%}
+  {%- if rows -%}
+    {%- set lacking = [] -%}
+    {%- for row in rows -%} {%- do lacking.append("table " ~ row[0] ~ " has no column " ~ row[1]) -%} {%- endfor -%}
+    {{ refuse(
+      "Another version of this project built tables of schema " ~ target.schema ~ ", whose rows this version cannot read: "
+      ~ lacking | join('; ') ~ ". Score everything again: ciris-scoring run --full-refresh --allow-rescoring (in plain dbt "
+      ~ "--full-refresh --vars 'ciris_allow_rescoring: true'), or publish in another schema.") }}
+  {%- endif -%}
+{% endmacro %}
+
 {#- Refuses a part of the project (--select) before the first run, if models that the part reads do not exist. -#}
 {% macro check_inputs_exist(models) %}
   {%- for unique_id in models if unique_id in graph.nodes -%}

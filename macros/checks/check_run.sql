@@ -4,8 +4,21 @@
   {%- if is_run_of_ours() -%}
     {%- do check_options() -%}
     {%- do check_run_of(selected_models()) -%}
+    {%- do graph.update({'run_checked': invocation_id}) -%}
   {%- endif -%}
   {{ return(leave_session() if uses_our_tables() else '') }}
+{% endmacro %}
+
+{#- Refuses to write a node if the checks at the start of the run were not made. If a hook on-run-start of another
+    package fails, dbt skips all later hooks, and builds the nodes nevertheless. -#}
+{% macro require_checks() %}
+  {%- set needed = 'run_checked' if model.resource_type == 'model' else 'ownership_checked' -%}
+  {%- if flags.WHICH != 'run-operation' and graph.get(needed) != invocation_id -%}
+    {%- do check_package() -%}
+    {{ exceptions.raise_compiler_error(
+      "The checks of ciris_scoring at the start of this run were not made, so nothing is written. Usually a hook on-run-start "
+      ~ "of another package failed before them: correct the error that dbt reports first, then run again.") }}
+  {%- endif -%}
 {% endmacro %}
 
 {#- Run every check for the models to be built. Writes nothing, so that `ciris-scoring check` can call it too. -#}
@@ -23,6 +36,7 @@
   {%- endif -%}
   {%- do check_sources() -%}
   {%- do check_distribution() -%}
+  {%- do check_columns() -%}
   {%- do check_last_run(models) -%}
   {%- do check_full_refresh(models) -%}
   {%- do check_readers() -%}
@@ -67,13 +81,35 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- The as-of must not be in the future, before the newest published as-of (scoring.md §9) or before ciris_traces_from.
-    A run of a part of the project must have the as-of of the run that it continues. -#}
+{#- Seconds by which an as-of may be after the server's time: a scheduler may start a run exactly at a period's end, and
+    clocks differ a little. -#}
+{% macro tolerated_seconds() %} {{ return(300) }} {% endmacro %}
+
+{#- The as-of must not be in the future by the server's clock, before the newest published as-of (scoring.md §9) or
+    before ciris_traces_from. A run of a part of the project must have the as-of of the run that it continues. -#}
 {% macro check_as_of(models) %}
-  {%- set as_of = as_of_datetime() -%}
-  {%- if as_of > modules.pytz.utc.localize(modules.datetime.datetime.utcnow()) -%}
+  {%- set as_of, backfill = as_of_datetime(), setting('backfill') -%}
+  {%- set last = as_of if backfill is none else adapter.ciris_scoring_time('backfill', backfill['last']) -%}
+  {%- set utc, parse = modules.pytz.utc, modules.datetime.datetime.fromisoformat -%}
+  {%- set here = utc.localize(modules.datetime.datetime.utcnow()) -%}
+  {%- set there = utc.localize(parse(run_query("select " ~ utc_text('clock_timestamp()'))[0][0])) -%}
+  {%- set latest = there + modules.datetime.timedelta(seconds=tolerated_seconds()) -%}
+  {%- set clocks = "the server's time is " ~ there.strftime('%Y-%m-%d %H:%M:%S') ~ " UTC, that of this machine "
+      ~ here.strftime('%Y-%m-%d %H:%M:%S') -%}
+  {%- set remark = "" if ((here - there).total_seconds() | abs) <= tolerated_seconds() else
+      " The clocks differ (" ~ clocks ~ "): correct the wrong one." -%}
+  {%- if last > latest -%}
     {{ refuse(
-      "Variable ciris_as_of is " ~ as_of ~ ", which is in the future; it must be the end of a period that is over.") }}
+      ("The as-of" if setting('as_of') is none else "Variable ciris_as_of") ~ " is " ~ last ~ ", which is in the future ("
+      ~ clocks ~ "); it must be the end of a period that is over." ~ remark) }}
+  {%- endif -%}
+  {%- set published = last_publication() -%}
+  {%- if published is not none and not is_full_refresh() and utc.localize(parse(published['published_until'])) > latest -%}
+    {{ refuse(
+      "Schema " ~ target.schema ~ " is scored up to " ~ shown_time(published['published_until']) ~ ", which is in the future ("
+      ~ clocks ~ "), so an earlier run had a wrong clock, or the server has one now. If the server's time is right, take "
+      ~ "the future as-ofs back by scoring everything again: ciris-scoring run --full-refresh --allow-rescoring (in plain "
+      ~ "dbt --full-refresh --vars 'ciris_allow_rescoring: true').") }}
   {%- endif -%}
   {%- set earliest = time_variable('traces_from') -%}
   {%- if as_of < earliest -%}
@@ -90,15 +126,13 @@
       ~ (command_of(continued) ~ "." if not continued['has_ended'] and (continued['is_full_refresh'] or continued['backfill_first'])
          else "ciris-scoring run (in plain dbt: dbt build).")) }}
   {%- endif -%}
-  {%- set published = last_publication() -%}
-  {%- if published is not none and not is_full_refresh() and setting('backfill') is none -%}
-    {%- set newest = modules.pytz.utc.localize(
-        modules.datetime.datetime.fromisoformat(published['published_until'])) -%}
+  {%- if published is not none and not is_full_refresh() and backfill is none -%}
+    {%- set newest = utc.localize(parse(published['published_until'])) -%}
     {%- if as_of < newest -%}
       {{ refuse(
         "The run's as-of " ~ as_of ~ " is before the newest published as-of, " ~ newest ~ ". Omit --as-of (in "
         ~ "plain dbt ciris_as_of), or give that time or a later one. To score earlier as-ofs again: ciris-scoring run "
-        ~ "--from TIME --to TIME.") }}
+        ~ "--from TIME --to TIME." ~ remark) }}
     {%- endif -%}
   {%- endif -%}
 {% endmacro %}

@@ -14,7 +14,8 @@
   {%- do run_query("rollback; begin isolation level read committed read write; " ~ session_settings()) -%}
 {% endmacro %}
 
-{#- Hook on-run-start: enters the run in the log. Creates the log before the first run. -#}
+{#- Hook on-run-start: enters the run in the log. Creates the log before the first run, and adds columns that the log of
+    an earlier version lacks. -#}
 {% macro enter_start() %}
   {%- if is_run_of_ours() -%} {%- do check_server() -%} {%- endif -%}
   {%- if uses_our_tables() and adapter.ciris_scoring_ownership_query is defined -%}
@@ -41,7 +42,15 @@
     {%- do run_query("create table if not exists " ~ log ~ " (" ~ columns | join(', ') ~ ", primary key (run_id)); commit; begin") -%}
     {%- do adapter.cache_added(log) -%}
   {%- endif -%}
-  {%- if is_new or not setting('run_record') -%}
+  {%- set found, additions = adapter.get_columns_in_relation(log) | map(attribute='name') | list, [] -%}
+  {%- for column in node.columns.values() if column.name not in found -%}
+    {%- do additions.append('add column ' ~ adapter.quote(column.name) ~ ' ' ~ column.data_type) -%}
+  {%- endfor -%}
+  {%- if additions -%}
+    {%- do start_run_record() -%}
+    {%- do run_query(in_short_attempts(log, 'alter table ' ~ log ~ ' ' ~ additions | join(', ') ~ ';') ~ ' commit; begin') -%}
+  {%- endif -%}
+  {%- if is_new or additions or not setting('run_record') -%}
     {%- set row = {
         'started_at': 'now', 'as_of': as_of_datetime() if continued is none else continued['as_of'] ~ '+00',
         'version': node.config.meta['package_version'],

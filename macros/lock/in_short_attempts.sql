@@ -1,6 +1,7 @@
 {#- SQL that executes statements which lock a relation, in short attempts. While such a statement waits for its lock,
-    every new reader waits behind it. So each attempt waits for half a second, and readers have a second before the next
-    attempt. After ciris_lock_wait_seconds the last attempt fails. The error names a session with a lock on the
+    every new reader waits behind it. So each attempt waits for half a second longer than the server's
+    deadlock_timeout (1 second), after which PostgreSQL cancels an autovacuum that blocks it. Readers have a second
+    before the next attempt. After ciris_lock_wait_seconds the last attempt fails. The error names a session with a lock on the
     relation. If there is none, it names a session with a lock on another relation of the same schema, because a reader
     of a view also locks the tables of the view. unless: SQL condition under which the statements are not executed. -#}
 {% macro in_short_attempts(relation, statements, unless=none) %}
@@ -14,7 +15,9 @@
     {%- endif %}
     loop
       begin
-        perform set_config('lock_timeout', '500ms', true);
+        perform set_config('lock_timeout', (
+          select least(s.setting::bigint + 500, 2147483647)::text from pg_settings as s where s.name = 'deadlock_timeout'
+        ), true);
         {{ statements }}
         perform set_config('lock_timeout', lock_timeout_before, true);
         return;

@@ -50,11 +50,11 @@
     )
 {%- endmacro %}
 
-{#- Pre-hook of every node that writes: takes a lock, so that only one run writes at a time. ciris-scoring holds the
-    run's lock on another connection. If that connection breaks, no further model begins. A model that is still being
-    built holds the writers' lock. By this lock the next run finds the session and ends it. Each transaction of plain
-    dbt takes the run's lock in shared mode. The pre-hook restarts the transaction, because the first query of a
-    transaction fixes its isolation level. -#}
+{#- Pre-hook of every node that writes: requires the checks of the run (check_run.sql), and takes a lock, so that only
+    one run writes at a time. ciris-scoring holds the run's lock on another connection. If that connection breaks, no
+    further model begins. A model that is still being built holds the writers' lock. By this lock the next run finds the
+    session and ends it. Each transaction of plain dbt takes the run's lock in shared mode. The pre-hook restarts the
+    transaction, because the first query of a transaction fixes its isolation level. -#}
 {% macro write_under_lock() %}
   {%- if execute and flags.WHICH == 'clone' -%}
     {{ exceptions.raise_compiler_error(
@@ -63,6 +63,7 @@
       ~ "--exclude package:ciris_scoring.") }}
   {%- endif -%}
   {%- if execute -%}
+    {%- do require_checks() -%}
     {%- set holder = setting('lock_holder_pid') -%}
     {%- call statement('write_under_lock', fetch_result=True, auto_begin=True) -%}
       commit;

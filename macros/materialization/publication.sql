@@ -1,6 +1,9 @@
 {#- Publication: all mart tables change in one transaction, which also writes int_runs. Before that, the rows of the run
-    are in staging tables. The comment on a staging table is JSON with two keys. run: the invocation that built
-    int_scoring_run. rows: the condition of the rows in the mart that the staged rows replace. -#}
+    are in staging tables. The comment on a staging table is JSON with three keys. run: the invocation that built
+    int_scoring_run. rows: the condition of the rows in the mart that the staged rows replace. n_rows: number of staged
+    rows. The tables are unlogged, because a subscriber of FOR ALL TABLES stops at a table that it does not have. After
+    a crash of the server they are empty, so the number is compared before the publication. They have no autovacuum,
+    which would lock them against DROP. -#}
 
 {#- Whether a model is a mart that is a table. -#}
 {% macro is_mart_table(node) %}
@@ -55,11 +58,18 @@
   {%- set staging = staging_table(model) -%}
   {%- set run = run_query("select invocation_id from " ~ relation_as_left('int_scoring_run'))[0][0] -%}
   {{ in_short_attempts(staging, 'drop table if exists ' ~ staging ~ ';') }}
-  {{ make_table(staging, select) }}
+  {{ make_table(staging, select, is_staging=true) }}
   {%- for index in config.get('indexes', []) if index.get('unique') %}
   alter table {{ staging }} add unique ({{ index['columns'] | join(', ') }});
   {%- endfor %}
-  comment on table {{ staging }} is {{ literal(tojson({'run': run, 'rows': condition})) }};
+  do $comment$
+  begin
+    execute 'comment on table {{ staging }} is ' || quote_literal((
+      select {{ literal(tojson({'run': run, 'rows': condition})) }}::jsonb || jsonb_build_object('n_rows', count(*))
+      from {{ staging }}
+    ));
+  end
+  $comment$;
   analyze {{ staging }};
 {% endmacro %}
 
@@ -75,6 +85,7 @@
     {%- if comment is not none and comment['is_current'] -%}
       {%- set staging = staging_table(node) -%}
       {%- set mart = api.Relation.create(database=node.database, schema=node.schema, identifier=node.alias, type='table') -%}
+      {%- do statements.append(require_rows(staging, comment['n_rows'])) -%}
       {%- do statements.append(replace_rows(node, mart, comment['rows'], staging)) -%}
       {%- do statements.append(update_statistics(node, mart, comment['rows'] != 'true')) -%}
       {%- do statements.append(in_short_attempts(staging, 'drop table ' ~ staging ~ ';')) -%}
@@ -93,5 +104,19 @@
       "Nothing is published, because all marts must change together, and this run has not built these marts of schema "
       ~ target.schema ~ ": " ~ missing | sort | join(', ') ~ ". Build them too; or run again from the beginning: " ~ command_of(last_run()) ~ ".") }}
   {%- endif -%}
+  {%- do statements.append("update " ~ ref('int_scoring_run') ~ " set published_by = '" ~ run_id() ~ "';") -%}
   {{ return(statements | join('\n')) }}
+{% endmacro %}
+
+{#- SQL that stops the publication if a staging table has lost rows. -#}
+{% macro require_rows(staging, n_rows) %}
+  do $rows$
+  begin
+    if (select count(*) from {{ staging }}) <> {{ n_rows }} then
+      raise exception using message = {{ literal(
+        "Nothing is published, because the table " ~ staging ~ " has lost rows of this run, as after a crash of the server. "
+        ~ "Run again from the beginning: " ~ command_of(last_run()) ~ ".") }};
+    end if;
+  end
+  $rows$;
 {% endmacro %}

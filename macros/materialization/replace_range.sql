@@ -1,9 +1,9 @@
 {#- Materialization of every table of this project. It writes a table in one transaction (see write_under_lock). A run
     replaces the rows in a range of the column meta.range (bounds_of_run.sql), or all rows if the model has no range. A
     full refresh builds a new table beside the old one and then renames it. A table that marts read is filled in place
-    instead, so that its views remain, unless the table moves to a cluster. A mart's rows go into its staging table
-    first (publication.sql). A Python model returns a query over temporary tables; dbt.rewritten_range gives the model
-    the condition of the rows to compute. -#}
+    instead, so that its views remain, unless the table moves to a cluster or has the key of another version. A mart's
+    rows go into its staging table first (publication.sql). A Python model returns a query over temporary tables;
+    dbt.rewritten_range gives the model the condition of the rows to compute. -#}
 {% materialization replace_range, adapter='postgres', supported_languages=['sql', 'python'] %}
   {%- set table = this.incorporate(type='table') -%}
   {%- set old = load_cached_relation(this) -%}
@@ -11,7 +11,8 @@
   {%- set is_staged = is_mart_table(model) -%}
   {%- set moves = is_distributed() and distributions_found().get((table.schema, table.identifier)) != distribution_of(model) -%}
   {%- set is_increment = is_incremental() -%}
-  {%- set in_place = is_increment or (old is not none and old.type == 'table' and is_shown_by_marts(model) and not moves) -%}
+  {%- set in_place = old is not none and old.type == 'table' and has_known_key(table)
+      and (is_increment or (is_shown_by_marts(model) and not moves)) -%}
 
   {{ run_hooks(pre_hooks, inside_transaction=False) }}
   {{ run_hooks(pre_hooks, inside_transaction=True) }}
@@ -33,7 +34,7 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
   {%- endcall -%}
   {%- if is_staged or not in_place -%} {#- dbt shows the status of the last statement, but another statement wrote the
                                            rows. Therefore the rows are counted. -#}
-    {%- set n = run_query('select count(*) from ' ~ (staging_table(model) if is_staged else new))[0][0] | int -%}
+    {%- set n = staged(model)['n_rows'] if is_staged else run_query('select count(*) from ' ~ new)[0][0] | int -%}
     {%- do store_raw_result('main', message='INSERT 0 ' ~ n, code='INSERT', rows_affected=n) -%}
   {%- endif -%}
   {%- if not in_place -%}
@@ -68,6 +69,17 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
   {%- set views = graph.nodes.values() | selectattr('config.materialized', 'equalto', 'replace_view') -%}
   {%- for view in views if 'marts' in view.fqn and node.unique_id in view.depends_on.nodes -%} {{ return(true) }} {%- endfor -%}
   {{ return(is_mart_table(node)) }}
+{% endmacro %}
+
+{#- Whether the model has all columns of the table's primary key. A table of another version may have a key column that
+    the model no longer has. -#}
+{% macro has_known_key(table) %}
+  {%- set rows = run_query("
+    select a.attname::text
+    from pg_index as i
+    inner join pg_attribute as a on i.indrelid = a.attrelid and a.attnum = any(i.indkey)
+    where i.indisprimary and i.indrelid = to_regclass(" ~ literal(table) ~ ")") -%}
+  {{ return(rows.columns[0].values() | reject('in', columns_of_model()) | list | length == 0) }}
 {% endmacro %}
 
 {#- Condition of the rows that the run rewrites. -#}
@@ -116,14 +128,16 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
 
 {#- SQL that creates and fills the table of this model. On a cluster the empty table is distributed first, so that the
     workers write their rows without the coordinator. A table without a primary key gets replica identity full, because
-    otherwise PostgreSQL refuses to delete its rows while they are replicated logically. -#}
-{% macro make_table(table, select) %}
+    otherwise PostgreSQL refuses to delete its rows while they are replicated logically. is_staging: see
+    publication.sql. A staging table on a cluster is logged, because a crash of one worker would empty a part of it. -#}
+{% macro make_table(table, select, is_staging=false) %}
   {%- set is_local = distribution_of(model) == 'local' -%}
   {%- set columns = [] -%}
   {%- for name, type in columns_of_model().items() -%}
     {%- do columns.append('selected.' ~ adapter.quote(name) ~ '::' ~ type ~ ' as ' ~ adapter.quote(name)) -%}
   {%- endfor %}
-  create table {{ table }} as
+  create {{ 'unlogged ' if is_staging and is_local }}table {{ table }}
+  {%- if is_staging %} with (autovacuum_enabled = false, toast.autovacuum_enabled = false){% endif %} as
   select {{ columns | join(', ') }} from (
   {{ select }}
   ) as selected

@@ -7,49 +7,64 @@
   {{ return(adapter.get_relation(model.database, model.schema, model.alias)) }}
 {% endmacro %}
 
-{#- The last publication as a row, or none. newest_published_as_of: newest as-of with a score. published_until: as-of of
-    the run; all earlier as-ofs are scored. final_until, parameter_set_id and published_at: as in int_runs. Times are
-    text (utc_text). -#}
+{#- SQL of run_id of the last publication, from int_scoring_run. It is found by ids and not by times, because the
+    server's clock may have been corrected. The table of an earlier version may lack a column, so the row is read as
+    JSON. state: the row. -#}
+{% macro last_publication_id(state) -%}
+  coalesce({{ state }} ->> 'published_by', {{ state }} ->> 'published_before')::uuid
+{%- endmacro %}
+
+{#- The last publication as a row, or none. run_id: as in int_runs. newest_published_as_of: newest as-of with a score.
+    published_until: as-of of the run; all earlier as-ofs are scored. final_until and parameter_set_id: as in int_runs.
+    Times are text (utc_text). -#}
 {% macro last_publication() %}
   {%- set scores = relation_as_left('fct_capacity_scores') -%}
   {%- set publications = relation_as_left('int_runs') -%}
+  {%- set scoring_run = relation_as_left('int_scoring_run') -%}
   {%- if scores is none or publications is none -%} {{ return(none) }} {%- endif -%}
   {%- set rows = run_query("
     select
+      p.run_id,
       " ~ utc_text('p.newest_as_of') ~ " as newest_published_as_of,
       " ~ utc_text('p.published_until') ~ " as published_until,
       " ~ utc_text('p.final_until') ~ " as final_until,
-      p.parameter_set_id,
-      " ~ utc_text('p.published_at') ~ " as published_at
+      p.parameter_set_id
     from " ~ publications ~ " as p
     where p.newest_as_of is not null and exists (select 1 from " ~ scores ~ ")
-    order by p.published_at desc
+    order by " ~ ("" if scoring_run is none else
+      "p.run_id = (select " ~ last_publication_id('to_jsonb(run)') ~ " from " ~ scoring_run ~ " as run) desc nulls last, ")
+      ~ "p.published_at desc
     limit 1") -%}
   {{ return(rows[0] if rows | length > 0 else none) }}
 {% endmacro %}
 
 {#- The row of int_scoring_run from the last run, or none. Times are text (utc_text), lists are JSON. has_ended: whether
-    the run was published, and for a backfill, whether it reached its end. -#}
+    the run was published, and for a backfill, whether it reached its end. The table of an earlier version may lack a
+    column, which is then null; without published_by the times of the log decide. -#}
 {% macro last_run() %}
   {%- set scoring_run = relation_as_left('int_scoring_run') -%}
   {%- if scoring_run is none -%} {{ return(none) }} {%- endif -%}
   {%- set log = relation_as_left('int_runs') -%}
   {%- set columns = [] -%}
   {%- for name in ['started_at', 'as_of', 'cutoff', 'rechecked_from', 'backfill_first', 'backfill_last', 'backfill_until'] -%}
-    {%- do columns.append("case when isfinite(run." ~ name ~ ") then " ~ utc_text('run.' ~ name) ~ " end as " ~ name) -%}
+    {%- set time = "(run.state ->> '" ~ name ~ "')::timestamptz" -%}
+    {%- do columns.append("case when isfinite(" ~ time ~ ") then " ~ utc_text(time) ~ " end as " ~ name) -%}
+  {%- endfor -%}
+  {%- for name in ['checking_code', 'parameter_set_id', 'run_id', 'sources_read_by', 'newest_event_id'] -%}
+    {%- do columns.append("run.state ->> '" ~ name ~ "' as " ~ name) -%}
   {%- endfor -%}
   {%- set rows = run_query("
-    select " ~ columns | join(', ') ~ ", run.is_full_refresh, run.checking_code, run.parameter_set_id, run.run_id,
-      to_jsonb(run) ->> 'newest_event_id' as newest_event_id,
-      to_json(run.built_nodes)::text as built_nodes, to_json(run.failed_tests)::text as failed_tests, "
-      ~ ("false" if log is none else "exists (
-        select 1
-        from " ~ log ~ " as log
-        where
-          log.published_at > run.started_at
-          and (run.backfill_until is null or log.backfill_reached = run.backfill_until)
-      )") ~ " as has_ended
-    from " ~ scoring_run ~ " as run") -%}
+    select " ~ columns | join(', ') ~ ",
+      (run.state ->> 'is_full_refresh')::boolean as is_full_refresh,
+      coalesce(run.state -> 'built_nodes', '[]')::text as built_nodes,
+      coalesce(run.state -> 'failed_tests', '[]')::text as failed_tests,
+      case
+        when run.state ? 'published_by' then run.state ->> 'published_by' is not null
+        else " ~ ("false" if log is none else "exists (
+          select 1 from " ~ log ~ " as log where log.published_at > (run.state ->> 'started_at')::timestamptz)") ~ "
+      end
+      and coalesce((run.state ->> 'backfill_until')::timestamptz = (run.state ->> 'as_of')::timestamptz, true) as has_ended
+    from (select to_jsonb(scoring_run) as state from " ~ scoring_run ~ " as scoring_run) as run") -%}
   {{ return(rows[0] if rows | length > 0 else none) }}
 {% endmacro %}
 

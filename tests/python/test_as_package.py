@@ -15,7 +15,7 @@ import yaml
 from dbt.cli.main import dbtRunner
 
 from ciris_scoring.basics.dbt import parse, read_relations
-from ciris_scoring.basics.errors import ProfileError, RunRefused, shown
+from ciris_scoring.basics.errors import DbtFailed, ProfileError, RunRefused, shown
 from ciris_scoring.basics.project import Project, load_project
 from ciris_scoring.basics.root_project import overrides
 from ciris_scoring.job.run import run
@@ -29,6 +29,13 @@ from serving import SCORING, asking, opened
 from test_bad_input import marts as fingerprints
 
 FIRST, SECOND = START + timedelta(days=5), START + timedelta(days=6)
+ANOTHER_PACKAGE = """
+name: audit
+version: "1.0.0"
+on-run-start: "{{ env_var('AUDIT_AT_START', '') }}"
+on-run-end: "{{ env_var('AUDIT_AT_END', '') }}"
+"""
+"""A package whose hooks dbt runs before those of ciris_scoring, because of its name."""
 
 
 @dataclass
@@ -52,8 +59,11 @@ def consumer(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory
     shutil.copytree(
         REPOSITORY / "integration_tests", folder, ignore=shutil.ignore_patterns("target", "dbt_packages")
     )
+    other = folder.with_name("audit")
+    other.mkdir()
+    (other / "dbt_project.yml").write_text(ANOTHER_PACKAGE)
     packages = folder / "packages.yml"
-    packages.write_text(packages.read_text().replace("../", str(REPOSITORY)))
+    packages.write_text(packages.read_text().replace("../", str(REPOSITORY)) + f"  - local: {other}\n")
     with (
         pytest.MonkeyPatch.context() as patch,
         fresh_database(embedded_postgres, tmp_path_factory.mktemp("database")) as database,
@@ -155,6 +165,43 @@ def test_project_without_the_package_is_refused(tmp_path, consumer):
     (tmp_path / "dbt_project.yml").write_text("name: other\nprofile: ciris_scoring\n")
     with pytest.raises(ProfileError, match="has no package ciris_scoring"):
         load_project(tmp_path, consumer.database.profiles_dir)
+
+
+@pytest.mark.parametrize("command", [["build"], ["run"], ["seed"]], ids=" ".join)
+def test_nothing_is_written_after_a_failed_hook_of_another_package(consumer, monkeypatch, command):
+    """dbt then skips the hooks of ciris_scoring, and builds the nodes nevertheless."""
+    schemas = ("trust", "staging", "intermediate")
+    before = fingerprints(consumer.database, schemas=schemas)
+    monkeypatch.setenv("AUDIT_AT_START", "select 1 / 0")
+    failed = consumer.dbt(*command, "--full-refresh")
+    assert not failed.success
+    ours = [result for result in failed.result if result.node.package_name == "ciris_scoring"]
+    written = [result for result in ours if result.node.resource_type in ("model", "seed")]
+    assert written and {result.status for result in written} <= {"error", "skipped"}
+    messages = [result.message for result in written if result.status == "error"]
+    assert all("checks of ciris_scoring at the start of this run were not made" in m for m in messages)
+    assert fingerprints(consumer.database, schemas=schemas) == before
+
+
+def test_message_of_a_failed_hook_says_whether_the_run_published(consumer, monkeypatch):
+    log = (
+        "select outcome, published_at is not null from intermediate.int_runs order by started_at desc limit 1"
+    )
+
+    def message(full_refresh: bool) -> DbtFailed:
+        with pytest.raises(DbtFailed, match="division by zero") as failed:
+            run(consumer.load(), SECOND.isoformat(), full_refresh=full_refresh, allow_rescoring=False)
+        return failed.value
+
+    with monkeypatch.context() as patch:
+        patch.setenv("AUDIT_AT_START", "select 1 / 0")
+        refused = message(full_refresh=True)
+    assert isinstance(refused, RunRefused) and refused.hint.startswith("Nothing was built.")
+    assert consumer.database.execute(log) == [("refused", False)]
+    monkeypatch.setenv("AUDIT_AT_END", "select 1 / 0")
+    failed = message(full_refresh=False)
+    assert not isinstance(failed, RunRefused) and failed.hint.startswith("The marts are those of this run.")
+    assert consumer.database.execute(log) == [("failed", True)]
 
 
 # --- settings of the root project ------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from ciris_scoring.lab.simulation.fleet import simulate_fleet
 from ciris_scoring.lab.simulation.load import load_fleet
 from command_line import at, command, invoke, refused, succeeded
 from conftest import REPOSITORY, Database, administer, fresh_database
-from pipeline import LOG_OF_RUNS, deciding, kept_parsed, parsed_for
+from pipeline import LOG_OF_RUNS, RUN_TIMES, deciding, kept_parsed, parsed_for
 
 NEWEST, OLDER = "2026-06-15T00:00:00Z", "2026-06-14"
 COMPONENTS = ["thought_start", "dma_results", "conscience_result", "action_result"]
@@ -284,6 +284,73 @@ def test_run_with_bad_options_or_sources_stops_before_building(published):
     assert missing in refusal(run(published))
     assert missing in refusal(dbt(published, "build", variables={"ciris_as_of": NEWEST}))
     assert (built(published), marts(published)) == (before, rows)
+
+
+def test_as_of_in_the_future_of_the_server_is_refused(published, monkeypatch):
+    """The clock of this machine is 40 days ahead, or was so in an earlier run."""
+    server = datetime.now(UTC)
+
+    class Ahead(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> datetime:
+            return server + timedelta(days=40)
+
+    first = (server + timedelta(days=39)).date().isoformat()
+    with monkeypatch.context() as patch:
+        patch.setattr("ciris_scoring.job.run.datetime", Ahead)
+        for options in ([], ["--from", "2026-06-14", "--to", first, "--allow-rescoring"]):
+            said = refusal(run(published, *options, as_of=None))
+            assert "in the future (the server's time is " in said and "that of this machine" in said
+    log = "select as_of, published_until from ciris_intermediate.int_runs where published_at is not null"
+    published.execute("update ciris_intermediate.int_runs set published_until = now() + interval '40 days'")
+    remedy = "ciris-scoring run --full-refresh --allow-rescoring"
+    for said in map(refusal, (run(published), dbt(published, "build", variables={"ciris_as_of": NEWEST}))):
+        assert "which is in the future" in said and remedy in said, said
+    succeeded(run(published, *remedy.split()[2:]))
+    assert (datetime.fromisoformat(NEWEST),) * 2 in published.execute(log)
+    succeeded(run(published))
+
+
+# --- tables of another version of the project ------------------------------------------------------------------------
+
+OF_ANOTHER_VERSION = f"""
+    alter table {SCHEMA}.fct_record_signs rename red_flag to sign;
+    alter table {SCHEMA}_intermediate.int_replays rename trace_check_id to trace_verdict_id;
+    alter table {SCHEMA}_intermediate.int_scoring_run rename rechecked_from to rejudged_from;
+    alter table {SCHEMA}_intermediate.int_scoring_run drop column published_by;
+    alter table {SCHEMA}_intermediate.int_runs drop column remedy cascade
+    """
+
+
+def test_tables_of_another_version_are_named_and_built_again(published):
+    published.execute(OF_ANOTHER_VERSION)
+    refused_runs = (
+        run(published),
+        run(published, "--from", "2026-06-14", "--to", NEWEST, "--allow-rescoring", as_of=None),
+        dbt(published, "build", variables={"ciris_as_of": NEWEST}),
+    )
+    for said in map(refusal, refused_runs):
+        for text in (
+            "table ciris.fct_record_signs has no column red_flag",
+            "table ciris_intermediate.int_replays has no column trace_check_id",
+            "ciris-scoring run --full-refresh --allow-rescoring",
+        ):
+            assert text in said, said
+    assert "there is no fct_record_signs.red_flag" in refusal(command(published, "fleet"))
+    succeeded(run(published, "--full-refresh", "--allow-rescoring"))
+    found = marts(published, without=[*RUN_TIMES, "sign"])
+    with published.connect() as connection:
+        for layer in ("", "_staging", "_intermediate"):
+            connection.execute(f"drop schema {SCHEMA}{layer} cascade")
+    succeeded(run(published))
+    assert marts(published, without=RUN_TIMES) == found
+
+
+def test_column_that_may_be_null_is_added_to_a_mart(published):
+    published.execute(f"alter table {SCHEMA}.fct_capacity_alerts rename agent_name to called")
+    assert "there is no fct_capacity_alerts.agent_name" in refusal(command(published, "alerts"))
+    succeeded(run(published))
+    succeeded(command(published, "alerts"))
 
 
 # --- sources that cannot be read -------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from ciris_scoring.basics.source_schema import create_source_tables
 from ciris_scoring.lab.embedded import SCHEMA
 from command_line import PROGRAMS, Command, at
 from conftest import Database
-from pipeline import PATIENCE_SECONDS
+from pipeline import PATIENCE_SECONDS, wait_until
 from test_bad_input import dbt, refusal
 
 NEWEST = SCORED_UNTIL = "2026-06-15T00:00:00Z"
@@ -62,6 +62,33 @@ def test_message_names_the_session_that_locks_a_relation(restored: Database) -> 
             "ciris_lock_wait_seconds (now 1)",
         ):
             assert text in said, said
+
+
+def test_run_does_not_wait_for_an_autovacuum(restored: Database) -> None:
+    """A slow autovacuum works on a staging table that a run has left. PostgreSQL cancels it for a waiting statement."""
+    staging = f"{SCHEMA}_intermediate.fct_fleet_capacity__next"
+    at_work = "select 1 from pg_stat_activity where query ~ '^autovacuum: .*fct_fleet_capacity__next'"
+    naptime = "alter system {} autovacuum_naptime {}"
+    with restored.connect() as connection:
+        connection.execute(
+            f"""
+            create table {staging} with (
+                autovacuum_vacuum_cost_delay = 100, autovacuum_vacuum_cost_limit = 1, autovacuum_vacuum_threshold = 0
+            ) as
+            select n, repeat('x', 500) as x from generate_series(1, 50000) as n;
+            delete from {staging}
+            """
+        )
+        connection.execute(naptime.format("set", "to 1"))
+        try:
+            connection.execute("select pg_reload_conf()")
+            wait_until(lambda: connection.execute(at_work).fetchone())
+            variables = {"ciris_as_of": NEWEST, "ciris_lock_wait_seconds": 5}
+            outcome = dbt(restored, "run", "--select", "fct_fleet_capacity", variables=variables)
+            assert outcome.succeeded, outcome.said
+        finally:
+            connection.execute(naptime.format("reset", ""))
+            connection.execute("select pg_reload_conf()")
 
 
 # --- locks that a run waits for --------------------------------------------------------------------------------------

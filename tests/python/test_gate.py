@@ -121,6 +121,15 @@ def test_failures_change_no_mart_and_name_the_cause(small_fleet, expected):
             assert message.endswith(", then run again."), f"{name}: {message}"
             assert published(marts(database)) == before, name
             connection.execute(NO_TRIGGER)
+    staged = (
+        "select relpersistence, reloptions from pg_class where relname like '%\\_\\_next' and relkind = 'r'"
+    )
+    kinds = {(kind, *sorted(options)) for kind, options in database.execute(staged)}
+    assert kinds == {("u", "autovacuum_enabled=false")}
+    # A crash of the server empties the staging tables, because they are unlogged.
+    database.execute(f"truncate {SCHEMA}_intermediate.fct_capacity_alerts__next")
+    assert "has lost rows of this run" in refusal(dbt(database, "build", "--select", "int_runs"))
+    assert published(marts(database)) == before
     for options, said in (
         (
             ("--exclude", "fct_record_signs"),

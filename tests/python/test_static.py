@@ -21,6 +21,7 @@ from conftest import REPOSITORY, Database
 from pipeline import kept_parsed
 from test_bad_input import built, marts, restore, run, saved
 from test_gate import BEFORE, NEWEST, RUN_TIMES
+from test_source_changes import FOREIGN_CHILD
 
 SCORED_UNTIL = BEFORE
 INTERMEDIATE = f"{SCHEMA}_intermediate"
@@ -107,6 +108,10 @@ CHANGES = {
     "a run that was refused, which may have written parameters": f"""
         insert into {INTERMEDIATE}.int_runs (run_id, started_at, command, outcome)
         values (gen_random_uuid(), now(), 'run', 'refused')""",
+    "a run that was refused, after a correction of the clock": f"""
+        insert into {INTERMEDIATE}.int_runs (run_id, started_at, command, outcome)
+        values (gen_random_uuid(), now() - interval '1 day', 'run', 'refused')""",
+    "a foreign child of a source": FOREIGN_CHILD,
     "no log": f"drop table {INTERMEDIATE}.int_runs cascade",
 }
 

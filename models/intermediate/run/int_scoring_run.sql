@@ -13,9 +13,9 @@
 {%- set begun = last if published and not (last.get('has_ended') or last.get('backfill_first')) else {} -%}
 {%- if published and not is_full_refresh() and backfill is none and last.get('checking_code') != checking_code() -%}
   {%- do log(
-    "The code that checks traces has changed since the last run (models, macros, seeds or the version of this project). The "
-    ~ "traces of the restatement window are checked again. Older ones keep their checks, so scores that depend on them may "
-    ~ "differ from a full refresh: ciris-scoring run --full-refresh --allow-rescoring.", info=true) -%}
+    "The code that checks traces has changed since the last run (models, macros, seeds or the version of this project), or "
+    ~ "the definition of the source's columns. The traces of the restatement window are checked again. Older ones keep "
+    ~ "their checks, so scores that depend on them may differ from a full refresh: ciris-scoring run --full-refresh --allow-rescoring.", info=true) -%}
 {%- endif -%}
 with scoring_windows as (
 
@@ -124,7 +124,9 @@ select
     (select max(events.event_id) from {{ ref('stg_cirislens__trace_events') }} as events) as newest_event_id,
     {{ last.get('newest_event_id') or 'null' }}::bigint as earlier_event_id,
     array[]::text[] as built_nodes,
-    array[]::text[] as failed_tests
+    array[]::text[] as failed_tests,
+    {{ "'" ~ published['run_id'] ~ "'" if published else 'null' }}::uuid as published_before,
+    null::uuid as published_by
 from moment
 cross join lookback
 cross join first_change

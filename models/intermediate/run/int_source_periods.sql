@@ -4,7 +4,7 @@
     the run count as a change in the next run. Grain and key: period. Periods without traces are included, because all
     their traces may have been deleted. row_versions is null if the source is a view or a foreign table. -#}
 {%- set published = last_publication() or {} -%}
-{%- set last_run = relation_as_left('int_scoring_run') -%}
+{%- set last = last_run() or {} -%}
 {%- set last_read = relation_as_left('int_source_periods') -%}
 with bounds as (
 
@@ -68,19 +68,16 @@ checkers as (
 -- the tables may be in any state. A full refresh does not use it, because it checks everything.
 checked_before as (
 
-    {% if last_read is not none and last_run is not none and published and not is_full_refresh() %}
+    {% if last_read is not none and last.get('has_ended') and not last['backfill_first'] and not is_full_refresh() %}
     select
-        read_then.period_start,
-        read_then.n_traces,
-        read_then.row_versions,
-        read_then.checked_with
-    from {{ last_read }} as read_then
-    inner join {{ last_run }} as last_run
-        on
-            read_then.invocation_id = last_run.sources_read_by
-            and last_run.backfill_first is null
-            and last_run.started_at < {{ utc_literal(published['published_at']) }}
-    where read_then.period_start >= (select bounds.lookback_from from bounds)
+        period_start,
+        n_traces,
+        row_versions,
+        checked_with
+    from {{ last_read }}
+    where
+        invocation_id = '{{ last["sources_read_by"] }}'
+        and period_start >= (select bounds.lookback_from from bounds)
     {% else %}
     select
         null::timestamptz as period_start,

@@ -18,11 +18,12 @@ from ciris_scoring.basics.variables import PARSED_VARIABLES, PREFIX
 _LONG_ROW = re.compile(r"(Failing row contains \(.{160})[^$]*\)")
 """Pattern of the row in PostgreSQL's message about a violated constraint. Messages show only its beginning, the key."""
 _PLACE = ("> ", "CONTEXT:  PL/pgSQL function inline_code_block")
+_NOT_BUILT = "Nothing was built."
 _NOT_PUBLISHED = "The marts stay as they were."
 _PUBLISHED = "The marts are those of this run."
 _HINTS = {
     "test": "{marts} `{sql}` is the query of the failing rows; correct the data or the model, then run again.",
-    "operation": "Nothing was built. Correct it, then run again.",
+    "operation": "{marts} Correct it, then run again.",
 }
 _PUBLICATION = "int_runs"
 """Model whose success means that the marts have the results of the run."""
@@ -130,7 +131,11 @@ def _failure(project: Project, results: list[Any]) -> DbtFailed:
     # A compilation error of a node is a message of this project, which already contains the remedy.
     speaks = "Compilation Error" in str(first.message) and first.status == "error"
     of_setting = hint_of(str(first.message))
-    is_published = any(r.node.name == _PUBLICATION and r.status == "success" for r in results)
+    built = {
+        r.node.name for r in results if r.node.resource_type in ("model", "seed") and r.status == "success"
+    }
+    # dbt builds the nodes even if a hook at the start of the run failed.
+    stopped_at_hook = node.resource_type == "operation" and not built
     hint = (
         "{marts}"
         if speaks
@@ -138,11 +143,11 @@ def _failure(project: Project, results: list[Any]) -> DbtFailed:
         if of_setting
         else _HINTS.get(node.resource_type, _OTHER_HINT)
     ).format(
-        marts=_PUBLISHED if is_published else _NOT_PUBLISHED,
+        marts=_NOT_BUILT if stopped_at_hook else _PUBLISHED if _PUBLICATION in built else _NOT_PUBLISHED,
         sql=getattr(node, "compiled_path", None) or node.original_file_path,
     )
     # The models in models/intermediate/run check settings before any trace is read.
-    is_refused = node.resource_type == "operation" or (speaks and "run" in node.fqn)
+    is_refused = stopped_at_hook or (speaks and "run" in node.fqn)
     message = core(first.message or first.status)
     at = f"dbt stopped at {node.resource_type.replace('_', ' ')} {node.name} ({node.original_file_path}){others}"
     # A refusal is about a setting, not about the node that found it.

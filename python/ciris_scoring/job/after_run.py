@@ -52,9 +52,12 @@ class AfterRun:
             notify.send(self.channels, notify.message_of(self.record, self.news))
 
     def read_alerts(self, connection: psycopg.Connection, relations: Relations) -> None:
-        """Read the alerts and verdicts that were published before the run."""
+        """Read the alerts and verdicts that were published before the run. Marts of another version of the project,
+        which the run may repair, are not read."""
         marts = Marts(connection, relations)
-        newest = fleet.newest(marts) if all(map(marts.may_read, READ_BEFORE)) else None
+        if not all(map(marts.may_read, READ_BEFORE)) or marts.missing() or marts.lacking():
+            return
+        newest = fleet.newest(marts)
         if newest is not None:
             self._known = {_key(alert): alert for alert in alerts(marts, newest.as_of)}
             if self.channels:

@@ -132,7 +132,7 @@ def plan_backfill(
             )
         if not allow_rescoring:
             _refuse_published(connection, relations, first, last)
-        start = before(first, state.longest_horizon)
+        start = before(first, timedelta.max if state.longest_horizon is None else state.longest_horizon)
         until = max(last, state.newest)
     steps = plan_steps(start, earliest, first, last, until, period, length)
     return Backfill(first, last, until, steps, is_from_nothing=state.newest is None)
@@ -153,7 +153,7 @@ def unfinished_run(connection: psycopg.Connection, relations: Relations) -> date
                 run.backfill_first is null
                 and not run.is_full_refresh
                 and exists (select 1 from {log} as log where log.newest_as_of is not null)
-                and not exists (select 1 from {log} as log where log.published_at > run.started_at)
+                and to_jsonb(run) -> 'published_by' = 'null'
             """
         ).format(run=relations["int_scoring_run"], log=relations["int_runs"])
     ).fetchone()
@@ -164,7 +164,8 @@ class _State(NamedTuple):
     """State that the last run left: the newest published as-of, and the range, end and progress of a backfill."""
 
     newest: datetime | None = None
-    longest_horizon: timedelta = timedelta()
+    longest_horizon: timedelta | None = timedelta()
+    """None in the table of an earlier version. The checks of the run then decide whether its rows can be kept."""
     first: datetime | None = None
     last: datetime | None = None
     """Last as-of of the backfill. None if the last run was not a backfill; `until` and `reached` are then unused."""
@@ -179,7 +180,7 @@ def _read_state(connection: psycopg.Connection, relations: Relations) -> _State:
         """
         select
             case when log.newest_as_of is not null then log.published_until end,
-            run.longest_horizon,
+            (to_jsonb(run) ->> 'longest_horizon')::interval,
             log.backfill_first,
             log.backfill_last,
             log.backfill_until,
@@ -187,7 +188,11 @@ def _read_state(connection: psycopg.Connection, relations: Relations) -> _State:
         from {log} as log
         cross join {run} as run
         where log.published_at is not null
-        order by log.published_at desc
+        order by
+            log.run_id = coalesce(
+                to_jsonb(run) ->> 'published_by', to_jsonb(run) ->> 'published_before'
+            )::uuid desc nulls last,
+            log.published_at desc
         limit 1
         """
     ).format(log=relations["int_runs"], run=relations["int_scoring_run"])

@@ -29,7 +29,7 @@ from ciris_scoring.job.backfill import plan_backfill, unfinished_run
 from ciris_scoring.job.dbt_build import DbtBuild
 from ciris_scoring.job.rights import missing_rights
 from ciris_scoring.job.run_log import RunRecord, logged
-from ciris_scoring.job.static import SELECTION, digest_to_skip_by, state_digest
+from ciris_scoring.job.static import SELECTION, digest_to_skip_by, stamped_digest
 from ciris_scoring.job.waits import waits_are_said
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.quality import why_unscored
@@ -117,8 +117,7 @@ def _build(
         if of_trigger := hint_of_event_trigger(connection, error.message):
             raise DbtFailed(error.message, of_trigger) from error
         raise
-    # If nodes were skipped, keep the old digest, so that the next run sees any change to them.
-    record.state_digest = before or state_digest(connection, build)
+    record.state_digest = stamped_digest(connection, build, record, before)
 
 
 def run_backfill(

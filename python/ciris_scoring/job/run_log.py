@@ -98,13 +98,22 @@ def logged(
 
 
 def _enter(connection: psycopg.Connection, relations: Relations, record: RunRecord) -> None:
-    """Write the known columns of the run record. The first run creates the table of the log, so only the end of this
-    run is logged."""
-    if has_right(connection, *relations.places["int_runs"], "insert"):
+    """Write the known columns of the run record. dbt creates the log in the first run, and adds columns that the log of
+    an earlier version lacks, so only the end of such a run is logged here."""
+    row = asdict(record)
+    if has_right(connection, *relations.places["int_runs"], "insert") and row.keys() <= _columns(
+        connection, relations
+    ):
         names = ("int_runs", "fct_capacity_scores", "fct_data_quality")
-        statement = entry(asdict(record), *(relations[name] for name in names))
+        statement = entry(row, *(relations[name] for name in names))
         for counts in connection.execute(statement).fetchall():
             record.n_scores, record.n_late_traces = counts
+
+
+def _columns(connection: psycopg.Connection, relations: Relations) -> set[str]:
+    query = "select attname::text from pg_attribute where attrelid = to_regclass(%s) and not attisdropped"
+    log = relations["int_runs"].as_string(connection)
+    return {name for (name,) in connection.execute(query, [log])}
 
 
 def entry(

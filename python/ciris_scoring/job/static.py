@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from ciris_scoring.basics.connection import has_right
+from ciris_scoring.basics.connection import has_right, one_row
 from ciris_scoring.basics.relations import PACKAGE, Relations
 from ciris_scoring.basics.source_schema import ENGINE_TABLES
 from ciris_scoring.basics.variables import PREFIX, SET_BY_US
@@ -38,7 +38,14 @@ select
         where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
         order by a.attnum
     ),
-    array(select p.relkind from pg_partition_tree(c.oid) as t join pg_class as p on p.oid = t.relid order by 1)
+    array(
+        with recursive children as (
+            select c.oid as relid
+            union
+            select i.inhrelid from children join pg_inherits as i on i.inhparent = children.relid
+        )
+        select p.relkind from children join pg_class as p on p.oid = children.relid order by 1
+    )
 from unnest(%s::text[], %s::text[]) as wanted (schema_name, relation_name)
 join pg_namespace as n on n.nspname = wanted.schema_name
 join pg_class as c on c.relnamespace = n.oid and c.relname = wanted.relation_name
@@ -47,13 +54,50 @@ order by 1, 2
 
 
 def digest_to_skip_by(connection: psycopg.Connection, build: DbtBuild, record: RunRecord) -> str | None:
-    """Return the known digest if static nodes can be skipped, else None.
+    """Return the digest of the database if static nodes can be skipped, else None.
 
-    They can be skipped if the digest still describes the database. The known digest is that of the previous step in a
-    backfill, and otherwise that of the last run, if it published.
+    They can be skipped if the previous step of a backfill, or the last run, published and left the database with this
+    digest.
     """
-    known = record.state_digest or _digest_of_last_run(connection, build.relations, record)
-    return known if known is not None and known == state_digest(connection, build) else None
+    n_others = _n_other_runs(connection, build.relations, record)
+    digest = None if n_others is None else state_digest(connection, build)
+    if digest is None or n_others is None:
+        return None
+    if record.state_digest == _stamped(digest, n_others):
+        return digest
+    query = sql.SQL("select 1 from {} where outcome = 'published' and state_digest = %s").format(
+        build.relations["int_runs"]
+    )
+    found = connection.execute(query, [_stamped(digest, n_others - 1)]).fetchone()
+    return digest if found else None
+
+
+def stamped_digest(
+    connection: psycopg.Connection, build: DbtBuild, record: RunRecord, before: str | None
+) -> str | None:
+    """Return the text that the run writes into the log: the digest, and the number of other runs in the log.
+
+    By this number the next run knows that no other run has been between. The times of the log cannot say so, because
+    the server's clock may have been corrected.
+
+    :param before: digest at the start of the run if static nodes were skipped. It is kept, so that the next run sees
+        any change to them.
+    """
+    digest = before or state_digest(connection, build)
+    n_others = _n_other_runs(connection, build.relations, record)
+    return None if digest is None or n_others is None else _stamped(digest, n_others)
+
+
+def _stamped(digest: str, n_others: int) -> str:
+    return f"{digest} {n_others}"
+
+
+def _n_other_runs(connection: psycopg.Connection, relations: Relations, record: RunRecord) -> int | None:
+    if not has_right(connection, *relations.places["int_runs"]):
+        return None
+    query = sql.SQL("select count(*) from {} where run_id <> %s").format(relations["int_runs"])
+    n: int = one_row(connection.execute(query, [record.run_id]))[0]
+    return n
 
 
 def state_digest(connection: psycopg.Connection, build: DbtBuild) -> str | None:
@@ -91,25 +135,6 @@ def is_static(node: Any) -> bool:
             node.resource_type == "model" and (TAG in node.tags or node.config.materialized == "replace_view")
         )
     )
-
-
-def _digest_of_last_run(
-    connection: psycopg.Connection, relations: Relations, record: RunRecord
-) -> str | None:
-    """Return the digest of the last run; None if that run did not publish, or was plain dbt."""
-    if not has_right(connection, *relations.places["int_runs"]):
-        return None
-    query = sql.SQL(
-        """
-        select case when outcome = 'published' then state_digest end
-        from {}
-        where run_id <> %s
-        order by started_at desc
-        limit 1
-        """
-    ).format(relations["int_runs"])
-    row = connection.execute(query, [record.run_id]).fetchone()
-    return None if row is None else row[0]
 
 
 def _described(connection: psycopg.Connection, schemas: list[str], names: list[str]) -> list[Any]:

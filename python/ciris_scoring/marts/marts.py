@@ -4,16 +4,19 @@ import contextlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from inspect import signature
 from operator import attrgetter
 from typing import Any, TypeVar
 
 import psycopg
+import yaml
 from psycopg import sql
 from psycopg.rows import class_row, dict_row
 
 from ciris_scoring.basics.connection import has_right, one_row, table_exists
 from ciris_scoring.basics.errors import DatabaseError
+from ciris_scoring.basics.project import own_project
 from ciris_scoring.basics.relations import Relations
 
 Kind = TypeVar("Kind")
@@ -25,6 +28,15 @@ MARTS = (
     *("fct_trace_checks", "fct_deferral_verdicts"),
 )
 """Marts that this package requires."""
+
+
+@cache
+def described_marts() -> list[dict[str, Any]]:
+    """Return the marts as models/marts/_marts__models.yml describes them."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    described = yaml.load((own_project() / "models/marts/_marts__models.yml").read_bytes(), loader)
+    models: list[dict[str, Any]] = described["models"]
+    return models
 
 
 @dataclass(frozen=True)
@@ -65,16 +77,47 @@ class Marts:
         """Return the names of the marts that do not exist."""
         return [mart for mart in MARTS if not table_exists(self.connection, *self.relations.places[mart])]
 
-    def require(self) -> None:
-        """Raise an error if a mart does not exist.
+    def lacking(self) -> list[str]:
+        """Return the columns that existing marts lack, such as "fct_record_signs.red_flag": another version of the
+        project built them."""
+        places = {mart: self.relations.places[mart] for mart in MARTS}
+        query = """
+            select n.nspname::text, c.relname::text, array_agg(a.attname::text)
+            from unnest(%s::text[], %s::text[]) as wanted (schema_name, relation_name)
+            join pg_namespace as n on n.nspname = wanted.schema_name
+            join pg_class as c on c.relnamespace = n.oid and c.relname = wanted.relation_name
+            join pg_attribute as a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+            group by 1, 2
+            """
+        wanted = [
+            [place.schema for place in places.values()],
+            [place.identifier for place in places.values()],
+        ]
+        found = {(schema, name): columns for schema, name, columns in self.connection.execute(query, wanted)}
+        return [
+            f"{mart['name']}.{column['name']}"
+            for mart in described_marts()
+            for column in mart["columns"]
+            if mart["name"] in places
+            and column["name"] not in found.get(places[mart["name"]], [column["name"]])
+        ]
 
-        :raises DatabaseError: a mart does not exist.
+    def require(self) -> None:
+        """Raise an error if a mart, or a column of a mart, does not exist.
+
+        :raises DatabaseError: a mart or a column does not exist.
         """
         if missing := self.missing():
             raise DatabaseError(
                 f"No score is published in schema {self.relations.marts_schema} yet.",
                 "Score the fleet first with ciris-scoring run, or name another --target. Missing: "
                 f"{self.relations.places[missing[0]]}.",
+            )
+        if lacking := self.lacking():
+            raise DatabaseError(
+                f"Another version of the project built the marts in schema {self.relations.marts_schema}: there is no "
+                f"{', '.join(lacking)}.",
+                "Score the fleet with this version: ciris-scoring run. It says if everything must be scored again.",
             )
 
 

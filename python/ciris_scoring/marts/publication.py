@@ -43,11 +43,15 @@ select
         where parameter_name = 'low_capacity_threshold'
     ) as low_capacity_threshold
 """
-# The identity consists of the newest successful run and the runs refused since. The identity is null if a run after the
-# newest successful run had an outcome other than refused.
+# The identity consists of the newest successful run and the runs refused since, and of the numbers of all runs and of
+# those that have not ended: after a correction of the server's clock the last run is not the newest one by its time.
+# The identity is null if a run after the newest successful run had an outcome other than refused.
 IDENTITY = """
 select case
-    when bool_and(outcome in ('published', 'built', 'refused')) then string_agg(scoring_run_id, ' ' order by started_at)
+    when bool_and(outcome in ('published', 'built', 'refused')) then concat_ws(
+        ' ', string_agg(scoring_run_id, ' ' order by started_at),
+        (select concat_ws(' ', count(*), count(*) filter (where outcome = 'unfinished')) from {fct_scoring_runs})
+    )
 end
 from {fct_scoring_runs}
 where started_at >= (select max(started_at) from {fct_scoring_runs} where outcome in ('published', 'built'))

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Annotated, Any, TypeVar, get_type_hints
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema, create_model
 
 from ciris_scoring.basics.project import own_project
+from ciris_scoring.marts.marts import described_marts
 
 Moment = Annotated[
     datetime,
@@ -29,8 +29,6 @@ def descriptions() -> dict[str, dict[str, str]]:
     """Return the description of each column by mart and name."""
     models = own_project() / "models"
     docs = {name: text for file in models.glob("*.md") for name, text in DOC.findall(file.read_text("utf-8"))}
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    marts = yaml.load((models / "marts/_marts__models.yml").read_bytes(), loader)["models"]
     return {
         mart["name"]: {
             column["name"]: " ".join(
@@ -38,7 +36,7 @@ def descriptions() -> dict[str, dict[str, str]]:
             )
             for column in mart["columns"]
         }
-        for mart in marts
+        for mart in described_marts()
     }
 
 

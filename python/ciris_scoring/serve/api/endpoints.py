@@ -811,7 +811,7 @@ async def readyz(answers: TheAnswers) -> Response:
     """Whether the database can be reached and the marts exist, with the age of the newest as-of. No key is needed."""
 
     def read(marts: Marts) -> Publication:
-        if missing := marts.missing():
+        if missing := marts.missing() or marts.lacking():
             raise Problem("not-published", f"There is no {', '.join(missing)}: score the fleet first.")
         return read_publication(marts)
 
