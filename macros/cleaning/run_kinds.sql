@@ -20,7 +20,7 @@
     {%- for column in columns %}
     {%- set word = upper_case('btrim(left(' ~ row ~ column ~ '::text, 1000000), ' ~ white_space() ~ ')') %}
     {%- if column in ['models_used', 'model'] and kind == 'mock' %}
-    or coalesce(left({{ row }}{{ column }}::text, 1000000) ~ '[mM][oO][cC][kK]', false)
+    or coalesce((left({{ row }}{{ column }}::text, 1000000) collate "C") ~ '[mM][oO][cC][kK]', false)
     {%- elif column == 'deployment_type' %}
     or coalesce({{ word }} in ('{{ constant('deployment_types', {}).get(kind, []) | join("', '") | upper }}'), false)
     {%- elif column == 'run_kind' %}

@@ -252,7 +252,10 @@ def test_column_with_a_nondeterministic_collation_is_refused(hostile: Roles) -> 
         connection.execute(
             f"""
             create collation public.caseless (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
-            alter table caseless.covenant_traces alter agent_name type pg_catalog.text collate public.caseless;
+            alter table caseless.covenant_traces
+                alter agent_name type pg_catalog.text collate public.caseless,
+                add model pg_catalog.text collate public.caseless,
+                add deployment_type integer;
             grant usage on schema caseless to {hostile.scorer};
             grant select on all tables in schema caseless to {hostile.scorer};
             """
@@ -262,6 +265,10 @@ def test_column_with_a_nondeterministic_collation_is_refused(hostile: Roles) -> 
     said = " ".join(refused.output.split())
     expected = r'agent_name is \S+ collate \S+ and must be text: "agent_name"::text collate "C"'
     assert re.search(expected, said), said
+    assert (
+        'deployment_type is integer and must be text: "deployment_type"::text' in said
+        and "; model is" not in said
+    )
 
 
 def test_run_lifts_limits_and_names_a_limit_that_it_may_not_lift(hostile: Roles, tmp_path: Path) -> None:

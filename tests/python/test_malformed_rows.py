@@ -152,7 +152,12 @@ def widest(kind: str) -> str:
 TYPES = {
     name: {column: widest(kind) for column, kind in table.columns} for name, table in SOURCE_TABLES.items()
 }
-TYPES["covenant_traces"]["idma_k_eff"] = "double precision"
+TYPES["covenant_traces"] |= {
+    "idma_k_eff": "double precision",
+    "run_kind": "text",
+    "deployment_type": "text",
+    "model": "text",
+}
 """Types of the sources with malformed rows, by table and column."""
 
 

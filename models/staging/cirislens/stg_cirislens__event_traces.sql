@@ -1,12 +1,13 @@
 {#- Traces of today's lens, assembled from their events in the columns and types of covenant_traces. For each event type
-    the last event by attempt_index, then time, is used; but an override in any event counts. A trace without an outcome counts too, because otherwise
-    decisions that failed before their outcome would be missing. A trace is verified if all its events are verified.
-    Scores are rounded as the columns of covenant_traces round them, so that a change of lens does not move a score into
-    another bin. Each step is a subquery that selects the volatile clock_timestamp(). PostgreSQL does not merge such a
-    subquery, but pushes filters into it, which it does not do with a CTE or a subquery with an offset. So a filter on
-    timestamp uses the index (event_type, ts) of the events, and unused columns cost nothing. The other events of a
-    trace (of all types for marks of the run kind) are read by left joins, which PostgreSQL removes if they are unused; each returns one row by the index
-    (trace_id, ts). Grain and key: agent and trace_id. Empty if the source holds whole traces. -#}
+    the last event by attempt_index, then time, is used; but an override in any event counts. A trace without an
+    outcome counts too, because otherwise decisions that failed before their outcome would be missing. A trace is
+    verified if all its events are verified. Scores are rounded as the columns of covenant_traces round them, so
+    that a change of lens does not move a score into another bin. Each step is a subquery that selects the volatile
+    clock_timestamp(). PostgreSQL does not merge such a subquery, but pushes filters into it, which it does not do
+    with a CTE or a subquery with an offset. So a filter on timestamp uses the index (event_type, ts) of the events,
+    and unused columns cost nothing. The other events of a trace (of all types for marks of the run kind) are read
+    by left joins, which PostgreSQL removes if they are unused; each returns one row by the index (trace_id, ts).
+    Grain and key: agent and trace_id. Empty if the source holds whole traces. -#}
 {%- set fields = trace_fields() -%}
 {%- set json_types = {
   'text': 'string', 'boolean': 'boolean', 'numeric': 'number', 'bigint': 'number', 'jsonb': 'object',
