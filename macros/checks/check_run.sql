@@ -5,6 +5,7 @@
     {%- do check_options() -%}
     {%- do check_run_of(selected_models()) -%}
     {%- do graph.update({'run_checked': invocation_id}) -%}
+    {%- if continued_run(selected_models()) is not none -%} {%- do note_parts([], [], begun=selected_resources) -%} {%- endif -%}
   {%- endif -%}
   {{ return(leave_session() if uses_our_tables() else '') }}
 {% endmacro %}

@@ -101,11 +101,14 @@
   {{ return(leave_session()) }}
 {% endmacro %}
 
-{#- Note in int_scoring_run which nodes this invocation built and which blocking tests failed. -#}
-{% macro note_parts(built, failed) %}
+{#- Note in int_scoring_run which nodes this invocation built and which blocking tests failed. begun: unique ids of the
+    nodes that it will build. They are noted when it begins, so that they do not count as built if it cannot note its
+    end: it may be killed, or dbt skips the hook on-run-end after a failed hook of another package. -#}
+{% macro note_parts(built, failed, begun=[]) %}
   {%- set scoring_run = relation_as_left('int_scoring_run') -%}
-  {%- if scoring_run is none or not (built or failed) -%} {{ return('') }} {%- endif -%}
-  {%- set names, failed_tests = [], [] -%}
+  {%- if scoring_run is none or not (built or failed or begun) -%} {{ return('') }} {%- endif -%}
+  {%- set names, failed_tests, begun_names = [], [], [] -%}
+  {%- for unique_id in begun -%} {%- do begun_names.append(literal(unique_id)) -%} {%- endfor -%}
   {%- for unique_id in built | map(attribute='node.unique_id') -%}
     {%- do names.append(literal(unique_id)) -%}
   {%- endfor -%}
@@ -121,7 +124,9 @@
   {%- do run_query("
     update " ~ scoring_run ~ "
     set
-      built_nodes = built_nodes || array[" ~ names | join(', ') ~ "]::text[],
+      built_nodes = array(
+        select node from unnest(built_nodes) as node where node <> all (array[" ~ begun_names | join(', ') ~ "]::text[])
+      ) || array[" ~ names | join(', ') ~ "]::text[],
       failed_tests = array(
         select test from unnest(failed_tests) as test where test <> all (array[" ~ names | join(', ') ~ "]::text[])
         union

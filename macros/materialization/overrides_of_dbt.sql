@@ -1,4 +1,5 @@
-{#- Empty a seed with DELETE. dbt's macro uses TRUNCATE, which waits for readers of views on the seed. -#}
+{#- Empty a seed with DELETE, and give the table of an earlier version the columns of this one. dbt's macro uses
+    TRUNCATE, which waits for readers of views on the seed. -#}
 {% macro postgres__reset_csv_table(model, full_refresh, old_relation, agate_table) %}
   {%- if model.package_name != 'ciris_scoring' -%}
     {{ return(dbt.default__reset_csv_table(model, full_refresh, old_relation, agate_table)) }}
@@ -12,6 +13,22 @@
       old_relation, replica_identity(old_relation),
       unless="(select c.relreplident = 'f' from pg_class as c where c.oid = to_regclass(" ~ literal(old_relation) ~ "))")) -%}
   {%- do run_query('delete from ' ~ old_relation) -%}
+  {%- set found, changes = {}, [] -%}
+  {%- for row in run_query("
+      select a.attname::text, a.attnotnull from pg_attribute as a
+      where a.attrelid = to_regclass(" ~ literal(old_relation) ~ ") and a.attnum > 0 and not a.attisdropped") -%}
+    {%- do found.update({row[0]: row[1]}) -%}
+  {%- endfor -%}
+  {%- for name in agate_table.column_names -%}
+    {%- set type = model.config.get('column_types', {}).get(name) or adapter.convert_type(agate_table, loop.index0) -%}
+    {%- if name not in found -%} {%- do changes.append('add column ' ~ adapter.quote(name) ~ ' ' ~ type) -%} {%- endif -%}
+  {%- endfor -%}
+  {%- for name, is_not_null in found.items() if is_not_null and name not in agate_table.column_names -%}
+    {%- do changes.append('alter ' ~ adapter.quote(name) ~ ' drop not null') -%}
+  {%- endfor -%}
+  {%- if changes -%}
+    {%- do run_query(in_short_attempts(old_relation, 'alter table ' ~ old_relation ~ ' ' ~ changes | join(', ') ~ ';')) -%}
+  {%- endif -%}
   {{ return('delete from ' ~ old_relation) }}
 {% endmacro %}
 

@@ -346,8 +346,14 @@ def test_tables_of_another_version_are_named_and_built_again(published):
     assert marts(published, without=RUN_TIMES) == found
 
 
-def test_column_that_may_be_null_is_added_to_a_mart(published):
-    published.execute(f"alter table {SCHEMA}.fct_capacity_alerts rename agent_name to called")
+def test_missing_column_is_added_to_a_mart_a_seed_and_the_log(published):
+    published.execute(
+        f"""
+        alter table {SCHEMA}.fct_capacity_alerts rename agent_name to called;
+        alter table {SCHEMA}_intermediate.capacity_categories rename guidance to meaning;
+        alter table {SCHEMA}_intermediate.int_runs rename state_digest to digest
+        """
+    )
     assert "there is no fct_capacity_alerts.agent_name" in refusal(command(published, "alerts"))
     succeeded(run(published))
     succeeded(command(published, "alerts"))

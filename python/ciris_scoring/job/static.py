@@ -65,9 +65,10 @@ def digest_to_skip_by(connection: psycopg.Connection, build: DbtBuild, record: R
         return None
     if record.state_digest == _stamped(digest, n_others):
         return digest
-    query = sql.SQL("select 1 from {} where outcome = 'published' and state_digest = %s").format(
-        build.relations["int_runs"]
-    )
+    # The log of an earlier version may lack the column, until the run adds it.
+    query = sql.SQL(
+        "select 1 from {} as log where outcome = 'published' and to_jsonb(log) ->> 'state_digest' = %s"
+    ).format(build.relations["int_runs"])
     found = connection.execute(query, [_stamped(digest, n_others - 1)]).fetchone()
     return digest if found else None
 
