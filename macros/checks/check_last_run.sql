@@ -31,31 +31,38 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- Refuses to keep the rows of a table that lacks a column which is never null: another version of this project built
-    the table, and its rows have no value in the column. A full refresh writes all rows again. Other missing columns are
-    added (bring_up_to_date) and are null in older rows. -#}
+{#- Refuses to keep the rows of a table whose columns another version of this project named otherwise: the table lacks a
+    column of its key, or it lacks a column that is never null and has another one that the model does not know. A full
+    refresh writes all rows again. A column that is only missing is added (bring_up_to_date) and is null in older rows.
+    -#}
 {% macro check_columns() %}
   {%- if is_full_refresh() -%} {{ return('') }} {%- endif -%}
-  {%- set needed = [] -%}
+  {%- set tables = [] -%}
   {%- for node in graph.nodes.values() if node.package_name == 'ciris_scoring' and node.resource_type == 'model'
       and (is_mart_table(node) or 'range' in node.config.meta) -%}
-    {%- for constraint in node.constraints if constraint.type in ['primary_key', 'not_null'] -%}
-      {%- for column in constraint.columns -%}
-        {%- do needed.append('(' ~ literal(node.schema) ~ ', ' ~ literal(node.alias) ~ ', ' ~ literal(column) ~ ')') -%}
-      {%- endfor -%}
+    {%- set keys = node.constraints | selectattr('type', 'equalto', 'primary_key') | map(attribute='columns') | sum(start=[]) -%}
+    {%- set never_null = node.constraints | selectattr('type', 'equalto', 'not_null') | map(attribute='columns') | sum(start=keys) -%}
+    {%- set lists = [] -%}
+    {%- for names in [keys, never_null, node.columns] -%}
+      {%- do lists.append(literal('{' ~ names | join(',') ~ '}') ~ '::text[]') -%}
     {%- endfor -%}
+    {%- do tables.append('(' ~ literal(node.schema) ~ ', ' ~ literal(node.alias) ~ ', ' ~ lists | join(', ') ~ ')') -%}
   {%- endfor -%}
   {%- set rows = run_query("
-    select n.nspname || '.' || c.relname, string_agg(distinct needed.column_name, ', ')
-    from (values " ~ needed | join(', ') ~ ") as needed (schema_name, table_name, column_name)
-    inner join pg_namespace as n on needed.schema_name = n.nspname
-    inner join pg_class as c on n.oid = c.relnamespace and needed.table_name = c.relname and c.relkind in ('r', 'p')
-    where
-      not exists (
-        select 1 from pg_attribute as a
-        where a.attrelid = c.oid and a.attname = needed.column_name and a.attnum > 0 and not a.attisdropped
-      )
-    group by 1
+    select
+      n.nspname || '.' || c.relname,
+      (select string_agg(distinct name, ', ') from unnest(models.never_null) as name where name <> all (found.names))
+    from (values " ~ tables | join(', ') ~ ") as models (schema_name, table_name, keys, never_null, columns)
+    inner join pg_namespace as n on models.schema_name = n.nspname
+    inner join pg_class as c on n.oid = c.relnamespace and models.table_name = c.relname and c.relkind in ('r', 'p')
+    cross join lateral (
+      select
+        array_agg(a.attname::text) as names,
+        bool_or(a.attnotnull and a.attname <> all (models.columns)) as has_unknown
+      from pg_attribute as a
+      where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+    ) as found
+    where not models.keys <@ found.names or (found.has_unknown and not models.never_null <@ found.names)
     order by 1") -%}
   {%- if rows -%}
     {%- set lacking = [] -%}
