@@ -88,7 +88,6 @@ soak: $(FOR_TESTS) ## Test random histories of runs, random fleets, malformed ro
 	MALFORMED_TRACES=10000 $(BIN)/pytest -q tests/python/test_malformed_rows.py
 	FUZZ_CASES=10000 $(BIN)/pytest -q tests/python/test_signatures.py
 	$(BIN)/python tests/programs/mutants.py
-	$(BIN)/python tests/programs/mutants.py --sample 20
 
 bench: $(FOR_TESTS) ## Measure a million traces on a temporary PostgreSQL (about 5 minutes, 5 GB of disk).
 	$(BIN)/python -m benchmarks $(if $(filter coverage red-flags,$(firstword $(BENCH))),,speed) $(BENCH)

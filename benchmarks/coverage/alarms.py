@@ -9,18 +9,19 @@ from benchmarks.coverage.behaviour import Behaviour as Doing
 from benchmarks.coverage.behaviour import DayEffects, Facts, draw, realised
 from benchmarks.coverage.cases import WINDOWS
 from benchmarks.coverage.events import row_facts
+from benchmarks.coverage.published import published
 from benchmarks.coverage.truth import PARAMETERS
-from ciris_scoring.statistics.changes import behaviour_changes
-from ciris_scoring.statistics.design_effects import FleetValues, fleet_values
-from ciris_scoring.statistics.episodes import event_changes
-from ciris_scoring.statistics.inputs import Booleans, Integers, PeriodSums, Rows
-from ciris_scoring.statistics.intervals import Intervals, compute_intervals, sum_fleet
-from ciris_scoring.statistics.long_run import Present, design_effects
-from ciris_scoring.statistics.rate_components import RateComponents, rate_components
-from ciris_scoring.statistics.windows import Events, recovery_sums
+from ciris_scoring.certainty.changes import behaviour_changes
+from ciris_scoring.certainty.design_effects import FleetValues, fleet_values
+from ciris_scoring.certainty.episodes import event_changes
+from ciris_scoring.certainty.intervals import Intervals, compute_intervals, sum_fleet
+from ciris_scoring.certainty.rate_components import RateComponents, rate_components
+from ciris_scoring.certainty.steady import Present, design_effects
+from ciris_scoring.windows.inputs import Booleans, Floats, Integers, PeriodSums, Places
+from ciris_scoring.windows.sums import Events, recovery_sums
 
-LEAST_FALL = 0.15 / 3
-"""Smallest drop of a score that raises ``falling``: a third of the parameter ``falling_threshold``."""
+LEAST_FALL = 0.05
+"""Parameter ``falling_least_drop``."""
 TOGETHER, ALONE = 2.8, 3.8
 """Parameters ``falling_z_together`` and ``falling_z_alone``."""
 LEAST_LOSS_OF_ONE = 0.02
@@ -64,20 +65,21 @@ def watched(
     """
     sums = draw(realised(doing, effects, rng), facts, effects, rng)
     as_ofs = np.arange(first - EARLIEST, facts.n_traces.shape[1] + 1)
-    scores, fleet = _scored(sums, events, as_ofs)
+    scores, capacities, fleet = _scored(sums, events, as_ofs)
     week, month = (Intervals._make(values[:, EARLIEST:] for values in limits) for limits in scores)
     present = pairs(sums, fleet, as_ofs[EARLIEST:])
-    shape = week.capacity_score.shape
+    capacity = capacities[0][:, EARLIEST:]
+    shape = capacity.shape
     change = behaviour_changes(sums, present, PARAMETERS, 1)
     changed = (change.ratio >= RATIO) & (change.kept_before - change.kept_now >= LEAST_FALL)
     worse = event_changes(events, present, 1)
     raised = Raised(
-        week=_falling(scores[0], 7),
-        month=_falling(scores[1], 30),
-        changed=changed.reshape(shape) & ~np.isnan(week.capacity_score),
+        week=_falling(scores[0], capacities[0], 7),
+        month=_falling(scores[1], capacities[1], 30),
+        changed=changed.reshape(shape) & ~np.isnan(capacity),
         episode=(worse.z >= EPISODE_Z).reshape(shape),
-        low_week=week.capacity_score < LOW_CAPACITY,
-        low_month=month.capacity_score < LOW_CAPACITY,
+        low_week=capacity < LOW_CAPACITY,
+        low_month=capacities[1][:, EARLIEST:] < LOW_CAPACITY,
     )
     return sums, (week, month), present, raised
 
@@ -98,11 +100,12 @@ def pairs(sums: PeriodSums, fleet: FleetValues, as_ofs: Integers) -> Present:
 
 def _scored(
     sums: PeriodSums, events: Events, as_ofs: Integers
-) -> tuple[tuple[Intervals, Intervals], FleetValues]:
+) -> tuple[tuple[Intervals, Intervals], tuple[Floats, Floats], FleetValues]:
     """Score all agents as one fleet.
 
     :param as_ofs: number of days before each as-of.
-    :returns: the scores of 7 and of 30 days, as arrays of (agents, as-ofs, ...); the values of the fleet.
+    :returns: the intervals of 7 and of 30 days, as arrays of (agents, as-ofs, ...); the scores, as arrays of (agents,
+        as-ofs); the values of the fleet.
     """
     n_agents, n_days = sums.n_traces.shape
     sums = sums._replace(**recovery_sums(events.episodes, range(n_agents), (n_agents, n_days)))
@@ -110,19 +113,17 @@ def _scored(
     shape = (n_agents, len(as_ofs))
     agent, at = (index.ravel() for index in np.indices(shape))
     facts = [row_facts(events, as_ofs, window.window_days) for window in windows]
-    rows = Rows(
-        np.tile(agent, 2),
-        np.tile(as_ofs[at], 2),
-        np.repeat(np.arange(2), agent.size),
-        *(np.concatenate([one.ravel() for one in both]) for both in zip(*facts, strict=True)),
-    )
-    values = fleet_values(sum_fleet(sums, rows, windows))
+    places = Places(np.tile(agent, 2), np.tile(as_ofs[at], 2), np.repeat(np.arange(2), agent.size))
+    given = (np.concatenate([one.ravel() for one in both]) for both in zip(*facts, strict=True))
+    rows = published(sums, places, windows, PARAMETERS, *given)
+    values = fleet_values(sum_fleet(sums, places, windows))
     found = compute_intervals(sums, rows, windows, PARAMETERS, values)
+    parts = slice(agent.size), slice(agent.size, None)
     week, month = (
-        Intervals._make(array[part].reshape(shape + array.shape[1:]) for array in found)
-        for part in (slice(agent.size), slice(agent.size, None))
+        Intervals._make(array[part].reshape(shape + array.shape[1:]) for array in found) for part in parts
     )
-    return (week, month), values
+    of_week, of_month = (rows.capacity_score[part].reshape(shape) for part in parts)
+    return (week, month), (of_week, of_month), values
 
 
 def is_falling(before: RateComponents, now: RateComponents) -> Booleans:
@@ -142,13 +143,13 @@ def is_falling(before: RateComponents, now: RateComponents) -> Booleans:
     return result
 
 
-def _falling(limits: Intervals, days: int) -> Booleans:
+def _falling(limits: Intervals, capacity: Floats, days: int) -> Booleans:
     """Compare each window, from as-of number ``EARLIEST`` on, with the window ``days`` before it (see `is_falling`)."""
     of = rate_components(limits, PARAMETERS)
     now, before = (
         RateComponents(*(values[:, EARLIEST - back : values.shape[1] - back] for values in of))
         for back in (0, days)
     )
-    is_scored = ~np.isnan(limits.capacity_score)
+    is_scored = ~np.isnan(capacity)
     comparable = is_scored[:, EARLIEST:] & is_scored[:, EARLIEST - days : is_scored.shape[1] - days]
     return is_falling(before, now) & comparable

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ciris_scoring.statistics.inputs import METRICS, Floats, Integers, PeriodSums
-from ciris_scoring.statistics.resilience import N_BINS
+from ciris_scoring.windows.drift import N_BINS
+from ciris_scoring.windows.inputs import METRICS, Floats, Integers, PeriodSums
 
 REPLAY_SAMPLE = 30
 FIELDS = 10

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ciris_scoring.statistics.inputs import Floats, Integers, Window
-from ciris_scoring.statistics.windows import (
+from ciris_scoring.windows.inputs import Floats, Integers, Window
+from ciris_scoring.windows.sums import (
     MICROSECONDS_PER_HOUR,
     VALUE_UNITS,
     Deferrals,

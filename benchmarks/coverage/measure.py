@@ -7,12 +7,13 @@ import numpy as np
 from benchmarks.coverage.behaviour import Facts, draw, realised
 from benchmarks.coverage.cases import Case, bad_days, good_and_bad_days, simulated
 from benchmarks.coverage.events import WORTH, durations
+from benchmarks.coverage.published import published
 from benchmarks.coverage.truth import PARAMETERS, Truth, truth
+from ciris_scoring.certainty.design_effects import fleet_values
+from ciris_scoring.certainty.intervals import COMPONENTS, Intervals, compute_intervals, sum_fleet
+from ciris_scoring.certainty.losses import norm
 from ciris_scoring.marts.factors import FACTORS
-from ciris_scoring.statistics.design_effects import fleet_values
-from ciris_scoring.statistics.inputs import LEAST_LOG_HOURS, Booleans, Floats, PeriodSums, Rows
-from ciris_scoring.statistics.intervals import COMPONENTS, Intervals, compute_intervals, sum_fleet
-from ciris_scoring.statistics.resilience import norm
+from ciris_scoring.windows.inputs import LEAST_LOG_HOURS, Booleans, Floats, PeriodSums, Places
 
 ROUNDING = 1e-9
 """Tolerance of comparisons, because a bound may be exactly equal to the truth."""
@@ -35,11 +36,11 @@ def measure(case: Case, rows: int, seed: int) -> dict[str, Any]:
         truth(doing, facts, case.window, facts.n_traces.shape[1]) for doing in (behaviour, real)
     )
     of_case = {"case": case.name, "traces": case.n, "days": case.window.window_days}
-    return of_case | _compare(_limits(sums, facts, case, rng), expected, of_days)
+    return of_case | _compare(*_limits(sums, facts, case, rng), expected, of_days)
 
 
-def _limits(sums: PeriodSums, facts: Facts, case: Case, rng: np.random.Generator) -> Intervals:
-    """Return the intervals of the scores at the end of the last day. All episodes end on that day."""
+def _limits(sums: PeriodSums, facts: Facts, case: Case, rng: np.random.Generator) -> tuple[Intervals, Floats]:
+    """Return the intervals and the scores at the end of the last day. All episodes end on that day."""
     agents, days = facts.n_traces.shape
     happened = np.arange(max(int(facts.n_episodes.max()), 1)) < facts.n_episodes[:, None]
     hours = durations(np.broadcast_to(facts.mean_hours[:, None], happened.shape), rng)
@@ -55,23 +56,23 @@ def _limits(sums: PeriodSums, facts: Facts, case: Case, rng: np.random.Generator
     sums = sums._replace(
         **{name: np.pad(of[:, None], ((0, 0), (days - 1, 0))) for name, of in on_the_last_day.items()}
     )
-    rows = Rows(
-        np.arange(agents) % case.fleet,
-        np.full(agents, days),
-        np.zeros(agents, dtype=np.int64),
-        *(mttr_hours, facts.n_episodes, facts.rho_regression, q_deferral, facts.n_deferrals),
-    )
-    results = []
+    given = mttr_hours, facts.n_episodes, facts.rho_regression, q_deferral, facts.n_deferrals
+    results, capacities = [], []
     for first in range(0, agents, case.fleet):
         fleet = slice(first, first + case.fleet)
         part = PeriodSums._make(values[fleet] for values in sums)
-        mine = Rows._make(values[fleet] for values in rows)
-        shared = fleet_values(sum_fleet(part, mine, (case.window,)))
+        size = len(part.n_traces)
+        places = Places(np.arange(size), np.full(size, days), np.zeros(size, dtype=np.int64))
+        of_fleet: list[Any] = [values[fleet] for values in given]
+        mine = published(part, places, (case.window,), PARAMETERS, *of_fleet)
+        capacities.append(mine.capacity_score)
+        shared = fleet_values(sum_fleet(part, places, (case.window,)))
         results.append(compute_intervals(part, mine, (case.window,), PARAMETERS, shared))
-    return Intervals(*(np.concatenate(values) for values in zip(*results, strict=True)))
+    intervals = Intervals(*(np.concatenate(values) for values in zip(*results, strict=True)))
+    return intervals, np.concatenate(capacities)
 
 
-def _compare(result: Intervals, expected: Truth, of_days: Truth) -> dict[str, Any]:
+def _compare(result: Intervals, capacity: Floats, expected: Truth, of_days: Truth) -> dict[str, Any]:
     low, high = result.capacity_score_low, result.capacity_score_high
 
     def held(low: Floats, value: Floats, high: Floats) -> Booleans:
@@ -86,7 +87,7 @@ def _compare(result: Intervals, expected: Truth, of_days: Truth) -> dict[str, An
         "above": np.mean(expected.capacity > high + ROUNDING),
         "below": np.mean(expected.capacity < low - ROUNDING),
         "width": np.median(high - low),
-        "median": np.median(result.capacity_score),
+        "median": np.median(capacity),
         "at best": np.mean(np.abs(high - BEST) <= ROUNDING),
         **dict(zip(FACTORS, factors.mean(axis=0), strict=True)),
         **dict(zip(COMPONENTS, components.mean(axis=0), strict=True)),

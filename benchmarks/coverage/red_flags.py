@@ -67,7 +67,7 @@ def measure_honest(seed: int, rounds: int = 2) -> list[Verdict]:
             [windows] = one_row(connection.execute("select count(*) from ciris.fct_capacity_scores"))
             query = """
                 select red_flag, count(distinct (agent_id_hash, as_of, window_days))
-                from ciris.fct_record_signs group by red_flag
+                from ciris.fct_red_flags group by red_flag
                 """
             raised = dict(connection.execute(query).fetchall())
         shares = {red_flag: raised.get(red_flag, 0) / windows for red_flag in SIGNS}
@@ -84,7 +84,7 @@ CAUGHT = """
         count(distinct agent_id_hash) filter (where as_of = %(end)s and window_days = 7),
         count(distinct agent_id_hash) filter (where as_of = %(end)s and window_days = 30),
         count(distinct agent_id_hash) filter (where as_of > %(end)s - interval '30 days')
-    from ciris.fct_record_signs
+    from ciris.fct_red_flags
     where agent_id_hash = any(%(agents)s) and red_flag = coalesce(%(red_flag)s, red_flag)
     """
 COUNTS = ("7 days", "30 days", "within 30 days")

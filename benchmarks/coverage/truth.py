@@ -16,9 +16,10 @@ from benchmarks.coverage.behaviour import (
     Facts,
 )
 from benchmarks.coverage.events import WORTH
-from ciris_scoring.statistics.inputs import Floats, Parameters, Window
-from ciris_scoring.statistics.resilience import resilience_score, smoothed
-from ciris_scoring.statistics.rolling import decayed_sum
+from benchmarks.coverage.published import resilience_score
+from ciris_scoring.windows.drift import smoothed
+from ciris_scoring.windows.inputs import Floats, Parameters, Window
+from ciris_scoring.windows.rolling import decayed_sum
 
 PARAMETERS = Parameters()
 

@@ -10,7 +10,7 @@ from benchmarks.coverage.behaviour import RATES, Behaviour, DayEffects, Facts, o
 from benchmarks.coverage.cases import CORROBORATED, MOST_ICC, WINDOWS, more_of, plausible
 from benchmarks.coverage.events import EventRates, draw_events
 from benchmarks.coverage.truth import truth
-from ciris_scoring.statistics.inputs import Floats
+from ciris_scoring.windows.inputs import Floats
 
 DAYS_WATCHED = 28
 BEFORE = 135

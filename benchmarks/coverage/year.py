@@ -15,13 +15,15 @@ from benchmarks.coverage.alarms import watched
 from benchmarks.coverage.behaviour import RATES, Behaviour, DayEffects, only_traces
 from benchmarks.coverage.cases import CORROBORATED, MOST_ICC, WINDOWS, horizon_days, plausible
 from benchmarks.coverage.events import MODES, EventRates, draw_events, durations, within
+from benchmarks.coverage.published import resilience_score
 from benchmarks.coverage.truth import PARAMETERS, truth
-from ciris_scoring.statistics.episodes import excess
-from ciris_scoring.statistics.inputs import Booleans, Floats, Integers, PeriodSums, Window
-from ciris_scoring.statistics.long_run import LongRun, Present, normal_shares
-from ciris_scoring.statistics.long_run import long_run as estimate
-from ciris_scoring.statistics.resilience import norm, resilience_score
-from ciris_scoring.statistics.windows import Events
+from ciris_scoring.basics.long_run import normal_shares
+from ciris_scoring.certainty.episodes import excess
+from ciris_scoring.certainty.losses import norm
+from ciris_scoring.certainty.steady import LongRun, Present
+from ciris_scoring.certainty.steady import long_run as estimate
+from ciris_scoring.windows.inputs import Booleans, Floats, Integers, PeriodSums, Window
+from ciris_scoring.windows.sums import Events
 
 AGENTS = 50
 """Agents in a fleet."""

@@ -31,15 +31,19 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- Refuses to keep the rows of a table whose columns another version of this project named otherwise: the table lacks a
-    column of its key, or it lacks a column that is never null and has another one that the model does not know. A full
-    refresh writes all rows again. A column that is only missing is added (bring_up_to_date) and is null in older rows.
-    -#}
+{#- Refuses to keep the rows of tables that another version of this project wrote. Either a table is missing although
+    this schema has a publication, or the other version named columns otherwise: the table lacks a column of its key, or
+    it lacks a column that is never null and has another one that the model does not know. A full refresh writes all rows
+    again. A column that is only missing is added (bring_up_to_date) and is null in older rows. -#}
 {% macro check_columns() %}
-  {%- if is_full_refresh() -%} {{ return('') }} {%- endif -%}
-  {%- set tables = [] -%}
+  {%- if is_full_refresh() -%} {{ return(check_readers_of_old_columns()) }} {%- endif -%}
+  {%- set tables, lacking, is_published = [], [], last_publication() is not none -%}
   {%- for node in graph.nodes.values() if node.package_name == 'ciris_scoring' and node.resource_type == 'model'
       and (is_mart_table(node) or 'range' in node.config.meta) -%}
+    {%- if is_published and 'range' in node.config.meta
+        and adapter.get_relation(node.database, node.schema, node.alias) is none -%}
+      {%- do lacking.append("there is no table " ~ node.schema ~ "." ~ node.alias) -%}
+    {%- endif -%}
     {%- set keys = node.constraints | selectattr('type', 'equalto', 'primary_key') | map(attribute='columns') | sum(start=[]) -%}
     {%- set never_null = node.constraints | selectattr('type', 'equalto', 'not_null') | map(attribute='columns') | sum(start=keys) -%}
     {%- set lists = [] -%}
@@ -64,9 +68,8 @@
     ) as found
     where not models.keys <@ found.names or (found.has_unknown and not models.never_null <@ found.names)
     order by 1") -%}
-  {%- if rows -%}
-    {%- set lacking = [] -%}
-    {%- for row in rows -%} {%- do lacking.append("table " ~ row[0] ~ " has no column " ~ row[1]) -%} {%- endfor -%}
+  {%- for row in rows -%} {%- do lacking.append("table " ~ row[0] ~ " has no column " ~ row[1]) -%} {%- endfor -%}
+  {%- if lacking -%}
     {{ refuse(
       "Another version of this project built tables of schema " ~ target.schema ~ ", whose rows this version cannot read: "
       ~ lacking | join('; ') ~ ". Score everything again: ciris-scoring run --full-refresh --allow-rescoring (in plain dbt "

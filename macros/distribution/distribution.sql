@@ -13,7 +13,7 @@
   {%- set by_agent = [
       'int_trace_checks', 'int_traces_without_agent', 'int_replays', 'int_agents', 'int_agent_events',
       'int_agent_hours', 'int_agent_periods', 'int_windows',
-      'fct_capacity_scores', 'fct_capacity_alerts', 'fct_record_signs',
+      'fct_capacity_scores', 'fct_score_certainty', 'fct_capacity_alerts', 'fct_red_flags', 'fct_verdicts',
   ] -%}
   {%- if not is_distributed() -%} {{ return('local') }}
   {%- elif node.name in by_agent -%} {{ return('agent') }}

@@ -25,7 +25,8 @@
             | list) }}
 {% endmacro %}
 
-{#- Rate components, in the order of the arrays in int_windows. They have published design effects (certainty.md §3). -#}
+{#- Rate components, in the order of the arrays in fct_score_certainty. They have published design effects
+    (certainty.md §3). -#}
 {% macro components_with_design_effect() %}
   {{ return(component_rows() | selectattr('has_design_effect') | map(attribute='component') | list) }}
 {% endmacro %}

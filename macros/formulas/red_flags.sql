@@ -1,6 +1,6 @@
 {#- Red flags of selective reporting (certainty.md §5). -#}
 
-{#- A text with one letter per field of record_red_flag_fields:
+{#- A text with one letter per field of red_flag_fields:
     r: the field is reported, even if cleaning removed its value.
     c: it is null, but the JSON components have a value. Not used if replay_enabled is false.
     u: it is null, but the trace should report it.
@@ -8,7 +8,7 @@
        TOOL, and some versions also for DEFER.
     The JSON components are read only if the field is null, because reading them is slow. -#}
 {% macro reporting() -%}
-  {%- set fields = constant('record_red_flag_fields') -%}
+  {%- set fields = constant('red_flag_fields') -%}
   case
     when num_nulls({{ fields | join(', ') }}) = 0 then '{{ 'r' * fields | length }}'
     else concat(
@@ -45,7 +45,7 @@
 
 {#- Plausibility, domain alignment and coherence level, which copies of a record share (certainty.md §5), each in
     thousandths, as one integer; absent_score stands for a missing score. Null without a plausibility score.
-    statistics/ties.py splits the integer into the three scores. -#}
+    windows/ties.py splits the integer into the three scores. -#}
 {% macro score_triple() -%}
   {%- set base, absent = constant('score_triple_base'), constant('absent_score') -%}
   ((round(csdma_plausibility_score * 1000) * {{ base }} + coalesce(round(dsdma_domain_alignment * 1000), {{ absent }}))

@@ -24,8 +24,9 @@
 
 {#- Settings for the transaction of a large model. jit is off, because compiling takes longer than it saves.
     costly_rows: whether the rows (JSON) cost more than the planner assumes. A parallel plan is then worthwhile even for
-    an increment. -#}
-{% macro set_for_heavy_work(costly_rows=false) -%}
+    an increment. joins_by_key: whether tables are joined by agent, as-of and window. The planner takes these columns
+    for independent, expects too few rows and would choose slow nested loops. -#}
+{% macro set_for_heavy_work(costly_rows=false, joins_by_key=false) -%}
   {%- set memory = setting('scoring_work_mem') -%}
   {%- set settings = {'work_mem': memory, 'maintenance_work_mem': memory, 'jit': 'off'} -%}
   {%- if costly_rows -%}
@@ -33,5 +34,6 @@
         'enable_memoize': 'off', 'min_parallel_index_scan_size': 0, 'parallel_setup_cost': 100, 'parallel_tuple_cost': 0.01,
     }) -%}
   {%- endif -%}
+  {%- if joins_by_key -%} {%- do settings.update({'enable_nestloop': 'off'}) -%} {%- endif -%}
   {{ set_local(settings) }}
 {%- endmacro %}

@@ -52,6 +52,15 @@
   )" ~ alias) }}
 {% endmacro %}
 
+{#- Rows of the marts that a Python model reads, by name of the mart. The alias is "scores". -#}
+{% macro rows_of_marts(node) %}
+  {%- set rows = {} -%}
+  {%- for id in node.depends_on.nodes if id in graph.nodes and is_mart_table(graph.nodes[id]) -%}
+    {%- do rows.update({graph.nodes[id].name: rows_after_run(graph.nodes[id].name, 'scores') | string}) -%}
+  {%- endfor -%}
+  {{ return(rows) }}
+{% endmacro %}
+
 {#- SQL that writes the rows of the run into the staging table of this mart. Constraints, key and unique indexes apply
     here, so that an invalid row stops the run before anything is published. -#}
 {% macro stage(select, condition) %}
@@ -86,6 +95,7 @@
       {%- set staging = staging_table(node) -%}
       {%- set mart = api.Relation.create(database=node.database, schema=node.schema, identifier=node.alias, type='table') -%}
       {%- do statements.append(require_rows(staging, comment['n_rows'])) -%}
+      {%- if is_full_refresh() -%} {%- do statements.append(drop_old_columns(node, mart)) -%} {%- endif -%}
       {%- do statements.append(replace_rows(node, mart, comment['rows'], staging)) -%}
       {%- do statements.append(update_statistics(node, mart, comment['rows'] != 'true')) -%}
       {%- do statements.append(in_short_attempts(staging, 'drop table ' ~ staging ~ ';')) -%}
@@ -119,4 +129,58 @@
     end if;
   end
   $rows$;
+{% endmacro %}
+
+{#- SQL that drops the columns of a mart that the model no longer has, so that they are not null from then on. Only a
+    full refresh drops them. check_readers_of_old_columns has refused it if a view of somebody else reads them. -#}
+{% macro drop_old_columns(node, mart) %}
+  {%- set dropped = [] -%}
+  {%- for column in old_columns([node]) -%} {%- do dropped.append('drop column ' ~ adapter.quote(column['name'])) -%} {%- endfor -%}
+  {{ return(in_short_attempts(mart, 'alter table ' ~ mart ~ ' ' ~ dropped | join(', ') ~ ';') if dropped else '') }}
+{% endmacro %}
+
+{#- Columns of marts that their models no longer have: mart, name, and the views that read the column, divided by "|". -#}
+{% macro old_columns(nodes) %}
+  {%- set columns = [] -%}
+  {%- for node in nodes -%}
+    {%- do columns.append('(' ~ literal(node.schema) ~ ', ' ~ literal(node.alias) ~ ', '
+        ~ literal('{' ~ node.columns | join(',') ~ '}') ~ '::text[])') -%}
+  {%- endfor -%}
+  {{ return(run_query("
+    select
+      n.nspname || '.' || c.relname as mart,
+      a.attname::text as name,
+      (
+        select string_agg(distinct schemas.nspname || '.' || views.relname, '|')
+        from pg_depend as d
+        inner join pg_rewrite as r on d.classid = 'pg_rewrite'::regclass and d.objid = r.oid
+        inner join pg_class as views on r.ev_class = views.oid
+        inner join pg_namespace as schemas on views.relnamespace = schemas.oid
+        where d.refclassid = 'pg_class'::regclass and d.refobjid = c.oid and d.refobjsubid = a.attnum
+      ) as views
+    from (values " ~ columns | join(', ') ~ ") as models (schema_name, table_name, columns)
+    inner join pg_namespace as n on models.schema_name = n.nspname
+    inner join pg_class as c on n.oid = c.relnamespace and models.table_name = c.relname and c.relkind in ('r', 'p')
+    inner join pg_attribute as a
+      on c.oid = a.attrelid and a.attnum > 0 and not a.attisdropped and a.attname <> all (models.columns)
+    order by 1, 2")) }}
+{% endmacro %}
+
+{#- Refuses a full refresh that would drop a column that a view of somebody else reads. -#}
+{% macro check_readers_of_old_columns() %}
+  {%- set marts, mine, readers = [], [], [] -%}
+  {%- for node in graph.nodes.values() if node.package_name == 'ciris_scoring' and node.resource_type == 'model' -%}
+    {%- do mine.append(node.schema ~ '.' ~ node.alias) -%}
+    {%- if is_mart_table(node) -%} {%- do marts.append(node) -%} {%- endif -%}
+  {%- endfor -%}
+  {%- for column in old_columns(marts) -%}
+    {%- for view in (column['views'] or '').split('|') if view and view not in mine -%}
+      {%- do readers.append("view " ~ view ~ " reads " ~ column['mart'] ~ "." ~ column['name']) -%}
+    {%- endfor -%}
+  {%- endfor -%}
+  {%- if readers -%}
+    {{ refuse(
+      "This version of the project no longer has columns that other views read, and a full refresh drops them: "
+      ~ readers | join('; ') ~ ". Drop these views, or change them (CHANGELOG.md names the new places); then run again.") }}
+  {%- endif -%}
 {% endmacro %}

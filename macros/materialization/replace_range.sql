@@ -2,8 +2,9 @@
     replaces the rows in a range of the column meta.range (bounds_of_run.sql), or all rows if the model has no range. A
     full refresh builds a new table beside the old one and then renames it. A table that marts read is filled in place
     instead, so that its views remain, unless the table moves to a cluster or has the key of another version. A mart's
-    rows go into its staging table first (publication.sql). A Python model returns a query over temporary tables;
-    dbt.rewritten_range gives the model the condition of the rows to compute. -#}
+    rows go into its staging table first (publication.sql). A Python model returns a query over temporary tables. It gets
+    the condition of the rows to compute (dbt.rewritten_range), the rows of the marts that it reads (dbt.rows_after_run),
+    and the variables of the verdict (dbt.settings). -#}
 {% materialization replace_range, adapter='postgres', supported_languages=['sql', 'python'] %}
   {%- set table = this.incorporate(type='table') -%}
   {%- set old = load_cached_relation(this) -%}
@@ -22,6 +23,8 @@
 {{ compiled_code }}
 {{ py_script_postfix(model) }}
 dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | tojson }}
+dbtObj.rows_after_run = {{ rows_of_marts(model) | tojson }}
+dbtObj.settings = {{ verdict_settings() | tojson }}
     {%- endcall -%}
     {%- set select = load_result('python')['response'].query -%}
   {%- endif -%}
@@ -251,9 +254,9 @@ dbtObj.rewritten_range = {{ in_rewritten_range(config.get('meta')['range']) | to
 {% endmacro %}
 
 {#- SQL that adds columns and constraints that the table of an earlier version lacks. The columns are null in older
-    rows, and older rows may violate the constraints. A column that the model no longer has becomes null in new rows. A
-    check that the model no longer has is dropped. A check with a changed condition needs a new name, because checks are
-    compared by name. Checks whose name has no space do not come from `constraints_of_model` and are kept. -#}
+    rows, and older rows may violate the constraints. A column that the model no longer has becomes null in new rows,
+    until a full refresh drops it. A check that the model no longer has is dropped. A check with a changed condition needs
+    a new name, because checks are compared by name. Checks whose name has no space do not come from `constraints_of_model` and are kept. -#}
 {% macro bring_up_to_date(table) %}
   {%- set row = run_query("
     select

@@ -54,9 +54,9 @@ select
     latest_scores.category as latest_category,
     latest_scores.score_status as latest_score_status,
     scoring_run.latest_as_of as described_at,
-    latest_scores.capacity_score_low as latest_capacity_score_low,
-    latest_scores.capacity_score_high as latest_capacity_score_high,
-    latest_scores.category_certainty as latest_category_certainty,
+    certainty.capacity_score_low as latest_capacity_score_low,
+    certainty.capacity_score_high as latest_capacity_score_high,
+    verdicts.category_certainty as latest_category_certainty,
     agents.agent_label,
     (case when names.agent_name is not null then count(*) over (partition by names.agent_name) end)::integer
         as n_agents_of_name
@@ -77,10 +77,7 @@ left join lateral (
         scores.window_days,
         scores.capacity_score,
         scores.category,
-        scores.score_status,
-        scores.capacity_score_low,
-        scores.capacity_score_high,
-        scores.category_certainty
+        scores.score_status
     from {{ rows_after_run('fct_capacity_scores', 'scores') }}
     where
         scores.agent_id_hash = agents.agent_id_hash
@@ -88,3 +85,13 @@ left join lateral (
     order by scores.as_of desc
     limit 1
 ) as latest_scores on true
+left join {{ rows_after_run('fct_score_certainty', 'certainty') }}
+    on
+        agents.agent_id_hash = certainty.agent_id_hash
+        and latest_scores.as_of = certainty.as_of
+        and latest_scores.window_days = certainty.window_days
+left join {{ rows_after_run('fct_verdicts', 'verdicts') }}
+    on
+        agents.agent_id_hash = verdicts.agent_id_hash
+        and latest_scores.as_of = verdicts.as_of
+        and latest_scores.window_days = verdicts.window_days

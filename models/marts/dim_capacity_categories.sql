@@ -1,7 +1,7 @@
 {{ config(materialized='replace_range', tags='ciris_static') }}
 {#- Categories of the capacity score. A category holds the scores with lower_bound <= capacity_score < upper_bound
-    (scoring.md §8). Built after the scores. Grain and key: category. lower_bound and upper_bound may be null. -#}
--- depends_on: {{ ref('fct_capacity_scores') }}
+    (scoring.md §8). Grain and key: category. lower_bound and upper_bound may be null. -#}
+-- depends_on: {{ ref('int_scoring_run') }}
 select
     category,
     label,

@@ -1,7 +1,5 @@
 {{ config(materialized='replace_range', tags='ciris_static') }}
-{#- Parameters in use (scoring.md §8). Built after the scores. Grain and key: parameter_name. parameter_value is null
-    for the sampling salt. -#}
--- depends_on: {{ ref('fct_capacity_scores') }}
+{#- Parameters in use (scoring.md §8). Grain and key: parameter_name. parameter_value is null for the sampling salt. -#}
 select
     parameters.parameter_name,
     parameters.parameter_value,

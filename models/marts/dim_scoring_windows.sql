@@ -1,7 +1,7 @@
 {{ config(materialized='replace_range', tags='ciris_static') }}
-{#- Scoring windows with their baseline and the lookback horizon of coherence (scoring.md §1, 5 and 7). Built after the
-    scores. Grain and key: window_days. No column is null. -#}
--- depends_on: {{ ref('fct_capacity_scores') }}
+{#- Scoring windows with their baseline and the lookback horizon of coherence (scoring.md §1, 5 and 7). Grain and key:
+    window_days. No column is null. -#}
+-- depends_on: {{ ref('int_scoring_run') }}
 select
     window_days,
     baseline_days,

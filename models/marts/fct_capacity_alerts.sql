@@ -2,50 +2,107 @@
   config(
     materialized='replace_range',
     meta={'range': 'as_of'},
+    pre_hook="{{ set_for_heavy_work(joins_by_key=true) }}",
     indexes=[{'columns': ['as_of', 'window_days']}, {'columns': ['agent_id_hash']}],
   )
 }}
 {#- Alerts at the as-ofs of the run, with value, threshold and severity (certainty.md §4). Each kind has a file in
-    python/ciris_scoring/kinds/alerts and a CTE of the same name here. Alerts are built before the scores, because
-    verdicts depend on them. Grain and key: agent, as-of, window, kind. Only agent_name may be null. -#}
-{#- Drops and losses are rounded before they are compared, so that a drop of exactly a third of the threshold counts.
-    With a threshold of 0, any drop counts. -#}
-{%- set least_fall = 'greatest(round(' ~ scoring_parameter('falling_threshold') ~ '::numeric / 3, 12), 1e-12)' %}
+    python/ciris_scoring/kinds/alerts and a CTE of the same name here. Grain and key: agent, as-of, window, kind. Only
+    agent_name may be null. -#}
+{#- Drops and losses are rounded before they are compared, so that a drop of exactly the threshold counts. With a
+    threshold of 0, any drop counts. -#}
+{%- set least_fall = 'greatest(' ~ scoring_parameter('falling_least_drop') ~ '::numeric, 1e-12)' %}
 -- depends_on: {{ ref('int_scoring_run') }}
 -- depends_on: {{ ref('int_agents') }}
-with factors as (
+with windows as (
 
     select
         agent_id_hash,
-        agent_name,
         as_of,
         window_days,
+        window_start,
+        first_traced_at,
+        n_key_registered,
+        n_missing_numbers
+    from {{ ref('int_windows') }}
+    where {{ in_scored_range('as_of') }}
+
+),
+
+scores as (
+
+    select
+        agent_id_hash,
+        as_of,
+        window_days,
+        agent_name,
         n_traces,
-        n_traces - n_key_registered as n_untrusted,
-        capacity_score_high < {{ scoring_parameter('low_capacity_threshold') }}::double precision as is_certainly_low,
-        first_traced_at <= as_of - {{ days(constant('change_days', 0) ~ ' + ' ~ scoring_parameter('warm_up_days')) }}
-        and n_traces >= {{ scoring_parameter('min_traces') }} as is_comparable,
+        capacity_score,
+        chain_gaps,
+        chain_rewinds,
+        chain_duplicates
+    from {{ rows_after_run('fct_capacity_scores') }}
+    where {{ in_scored_range('as_of') }}
+
+),
+
+-- The rows of the run, and the earlier rows with which their windows are compared. This CTE is read several times, so
+-- by default PostgreSQL would materialize it.
+certainty as not materialized (
+
+    select
+        agent_id_hash,
+        as_of,
+        window_days,
+        capacity_score_low,
+        capacity_score_high,
+        chain_gap_z,
         change_ratio,
-        {{ utc_day('(as_of - ' ~ days('change_days') ~ ')') }} as change_began,
+        change_days,
         change_kept_before,
         change_kept_now,
         change_component,
         episode_z,
         episode_kind,
         episode_days,
-        {{ utc_day('(as_of - ' ~ days('episode_days') ~ ')') }} as episode_began,
         episode_now,
         episode_before,
-        n_missing_numbers,
-        n_chain_rewinds + n_chain_duplicates > 0
+        rate_components_loss,
+        rate_components_worse_sd,
+        rate_components_better_sd
+    from {{ rows_after_run('fct_score_certainty') }}
+    where
+        as_of >= {{ windows_from() }}
+        and as_of <= {{ run_as_of() }}
+
+),
+
+joined as (
+
+    select * -- noqa: RF02
+    from scores
+    inner join certainty using (agent_id_hash, as_of, window_days)
+    inner join windows using (agent_id_hash, as_of, window_days)
+
+),
+
+factors as (
+
+    select
+        *,
+        n_traces - n_key_registered as n_untrusted,
+        capacity_score_high < {{ scoring_parameter('low_capacity_threshold') }}::double precision as is_certainly_low,
+        first_traced_at <= as_of - {{ days(constant('change_days', 0) ~ ' + ' ~ scoring_parameter('warm_up_days')) }}
+        and capacity_score is not null as is_comparable,
+        {{ utc_day('(as_of - ' ~ days('change_days') ~ ')') }} as change_began,
+        {{ utc_day('(as_of - ' ~ days('episode_days') ~ ')') }} as episode_began,
+        chain_rewinds + chain_duplicates > 0
         or (
-            n_chain_gaps > {{ scoring_parameter('chain_gap_share') }} * n_traces
+            chain_gaps > {{ scoring_parameter('chain_gap_share') }} * n_traces
             and chain_gap_z >= {{ scoring_parameter('chain_gap_z') }}
             and chain_gap_z > 0
-        ) as is_rewritten,
-        {{ factor_columns() }}
-    from {{ ref('int_windows') }}
-    where {{ in_scored_range('as_of') }}
+        ) as is_rewritten
+    from joined
 
 ),
 
@@ -57,22 +114,18 @@ low_capacity as (
         factors.as_of,
         factors.window_days,
         case when factors.is_certainly_low then 'critical' else 'warning' end as severity,
-        scores.capacity_score as value,
+        factors.capacity_score as value,
         {{ scoring_parameter('low_capacity_threshold') }}::double precision as threshold,
         {%- set values = {
-            'capacity': shown_score('scores.capacity_score'), 'threshold': scoring_parameter('low_capacity_threshold'),
+            'capacity': shown_score('factors.capacity_score'), 'threshold': scoring_parameter('low_capacity_threshold'),
         } %}
         case
             when factors.is_certainly_low then {{ alert_sentence('low_capacity', values, 'critical') }}
             else {{ alert_sentence('low_capacity', values, 'warning') }}
         end as message
     from factors
-    cross join lateral (
-        select {{ capacity_score('c_score', 'i_int_score', 'r_score', 'i_inc_score', 's_score') }} as capacity_score
-    ) as scores
     where
-        factors.n_traces >= {{ scoring_parameter('min_traces') }}
-        and scores.capacity_score < {{ scoring_parameter('low_capacity_threshold') }}::double precision
+        factors.capacity_score < {{ scoring_parameter('low_capacity_threshold') }}::double precision
 
 ),
 
@@ -146,18 +199,22 @@ fallen as (
         later.agent_id_hash,
         later.as_of,
         later.window_days,
-        {{ utc_day('later.window_start') }} as began,
+        {{ utc_day('windows.window_start') }} as began,
         changed.kept_before,
         changed.kept_now,
         changed.component
-    from {{ ref('int_windows') }} as later
-    inner join {{ ref('int_windows') }} as earlier
+    from windows
+    inner join certainty as later
         on
-            later.agent_id_hash = earlier.agent_id_hash
-            and later.window_days = earlier.window_days
-            and later.window_start = earlier.as_of
-            and earlier.as_of >= {{ windows_from() }}
-            and later.first_traced_at
+            windows.agent_id_hash = later.agent_id_hash
+            and windows.as_of = later.as_of
+            and windows.window_days = later.window_days
+    inner join certainty as earlier
+        on
+            windows.agent_id_hash = earlier.agent_id_hash
+            and windows.window_days = earlier.window_days
+            and windows.window_start = earlier.as_of
+            and windows.first_traced_at
             <= earlier.as_of - {{ days('earlier.window_days + ' ~ scoring_parameter('warm_up_days')) }}
     cross join lateral (
         select
@@ -188,8 +245,7 @@ fallen as (
         where num_nulls(losses.loss_before, losses.loss_now) = 0
     ) as changed
     where
-        {{ in_scored_range('later.as_of') }}
-        and num_nulls(later.capacity_score_low, earlier.capacity_score_low) = 0
+        num_nulls(later.capacity_score_low, earlier.capacity_score_low) = 0
         and (changed.together or changed.alone)
         and round((changed.kept_before - changed.kept_now)::numeric, 12) >= {{ least_fall }}
 

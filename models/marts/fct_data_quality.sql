@@ -5,10 +5,9 @@
     pre_hook="{{ set_for_heavy_work() }}",
   )
 }}
-{#- Counts of repaired and refused data (scoring.md §2 to 9), and counts of the ingestion (scoring.md §8). Built after
-    the scores. Grain and key: agent (null for issues of the fleet and of rows without an agent), period_start (null if
-    the row has no finite time), issue. Only late_trace, late_outcome and late_key have first_as_of and last_as_of. -#}
--- depends_on: {{ ref('fct_capacity_scores') }}
+{#- Counts of repaired and refused data (scoring.md §2 to 9), and counts of the ingestion (scoring.md §8). Grain and
+    key: agent (null for issues of the fleet and of rows without an agent), period_start (null if the row has no finite
+    time), issue. Only late_trace, late_outcome and late_key have first_as_of and last_as_of. -#}
 with scoring_run as (
 
     select latest_as_of
@@ -68,7 +67,7 @@ deferral_issues as (
         case when isfinite(created_at) then {{ period_start('created_at') }} end as period_start,
         found.issue,
         count(*) as n
-    from {{ ref('int_deferral_verdicts') }}
+    from {{ ref('int_deferral_values') }}
     cross join lateral unnest(array[
         case when agent_id_hash is null then 'unattributed_deferral' end,
         case when not is_known_status then 'unknown_status' end

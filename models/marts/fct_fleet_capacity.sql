@@ -1,8 +1,63 @@
-{{ config(materialized='replace_range', meta={'range': 'as_of'}) }}
+{{
+  config(
+    materialized='replace_range',
+    meta={'range': 'as_of'},
+    pre_hook="{{ set_for_heavy_work(joins_by_key=true) }}",
+  )
+}}
 {#- Mean, median and minimum of capacity_score over the agents of an as-of, and number of agents per category
     (scoring.md §8). Also the median of capacity_score_steady, and the numbers of agents whose interval of
     capacity_score_steady is completely in the categories healthy and better, or completely below them (certainty.md
     §4b). Grain and key: as-of, window. Mean, medians and minimum are null if no agent has enough traces. -#}
+with scores as (
+
+    select
+        agent_id_hash,
+        as_of,
+        window_days,
+        capacity_score,
+        category,
+        score_status,
+        scored_at
+    from {{ rows_after_run('fct_capacity_scores') }}
+    where {{ in_scored_range('as_of') }}
+
+),
+
+certainty as (
+
+    select
+        agent_id_hash,
+        as_of,
+        window_days,
+        capacity_score_steady
+    from {{ rows_after_run('fct_score_certainty') }}
+    where {{ in_scored_range('as_of') }}
+
+),
+
+verdicts as (
+
+    select
+        agent_id_hash,
+        as_of,
+        window_days,
+        category_steady_low,
+        category_steady_high
+    from {{ rows_after_run('fct_verdicts') }}
+    where {{ in_scored_range('as_of') }}
+
+),
+
+rows_of_fleet as (
+
+    select * -- noqa: RF02
+    from scores
+    inner join certainty using (agent_id_hash, as_of, window_days)
+    inner join verdicts using (agent_id_hash, as_of, window_days)
+
+)
+
 select
     {{ surrogate_key([epoch('as_of'), 'window_days']) }} as fleet_capacity_id,
     as_of,
@@ -22,8 +77,7 @@ select
     percentile_cont(0.5) within group (order by capacity_score_steady) as median_capacity_score_steady,
     count(*) filter (where category_steady_low in ('healthy', 'high_capacity'))::integer as n_steady_at_least_healthy,
     count(*) filter (where category_steady_high in ('high_fragility', 'moderate'))::integer as n_steady_below_healthy
-from {{ rows_after_run('fct_capacity_scores') }}
-where {{ in_scored_range('as_of') }}
+from rows_of_fleet
 group by
     as_of,
     window_days

@@ -1,8 +1,7 @@
 {{ config(materialized='replace_range', meta={'range': 'hour_start'}) }}
 {#- Mean (fleet_coherence) and sample standard deviation (cross_agent_divergence) of the agents' mean coherence levels
-    in an hour (scoring.md §7). Built after the scores. Grain and key: hour_start (UTC) with a recorded level. The
-    divergence is null with one agent. -#}
--- depends_on: {{ ref('fct_capacity_scores') }}
+    in an hour (scoring.md §7). Grain and key: hour_start (UTC) with a recorded level. The divergence is null with one
+    agent. -#}
 with agent_hours as (
 
     select

@@ -9,12 +9,22 @@ with scores as (
         agent_id_hash,
         as_of,
         window_days,
-        {% for loss_component in loss_components() %}
-        {{ loss_component }}_loss,
-        {% endfor %}
         capacity_score
     from {{ ref('fct_capacity_scores') }}
     where capacity_score is not null
+
+),
+
+certainty as (
+
+    select
+        agent_id_hash,
+        as_of,
+        window_days,
+        {% for loss_component in loss_components() %}
+        {{ loss_component }}_loss{% if not loop.last %},{% endif %}
+        {% endfor %}
+    from {{ ref('fct_score_certainty') }}
 
 )
 
@@ -30,6 +40,11 @@ select
     ranked.points_lost,
     ranked.rank
 from scores
+inner join certainty
+    on
+        scores.agent_id_hash = certainty.agent_id_hash
+        and scores.as_of = certainty.as_of
+        and scores.window_days = certainty.window_days
 cross join lateral (
     select
         shared.factor,
@@ -50,7 +65,7 @@ cross join lateral (
         from (
             values
             {% for row in loss_component_rows() %}
-            ({{ row.loss_order }}, '{{ row.factor }}', '{{ row.component }}', scores.{{ row.component }}_loss)
+            ({{ row.loss_order }}, '{{ row.factor }}', '{{ row.component }}', certainty.{{ row.component }}_loss)
             {%- if not loop.last %},{% endif %}
             {% endfor %}
         ) as losses (loss_order, factor, loss_component, loss)

@@ -34,7 +34,7 @@ published as not materialized (
         scores.capacity_score,
         scores.parameter_set_id,
         {% for loss_component in loss_components() %}
-        scores.{{ loss_component }}_loss,
+        certainty.{{ loss_component }}_loss,
         {% endfor %}
         case when scores.delta_drift < 1 then -ln(1 - scores.delta_drift) end as delta_drift_amount,
         ln(1 + scores.mttr_hours / parameter_values.mttr_scale_hours) as mttr_hours_amount,
@@ -44,6 +44,11 @@ published as not materialized (
         parameter_values.norm_k,
         parameter_values.norm_x0
     from {{ ref('fct_capacity_scores') }} as scores
+    inner join {{ ref('fct_score_certainty') }} as certainty
+        on
+            scores.agent_id_hash = certainty.agent_id_hash
+            and scores.as_of = certainty.as_of
+            and scores.window_days = certainty.window_days
     inner join parameter_values on scores.parameter_set_id = parameter_values.parameter_set_id
     where scores.capacity_score is not null
 

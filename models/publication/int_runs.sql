@@ -15,8 +15,9 @@
 -- depends_on: {{ ref('fct_fleet_capacity') }}
 -- depends_on: {{ ref('fct_fleet_coherence_hourly') }}
 -- depends_on: {{ ref('fct_data_quality') }}
--- depends_on: {{ ref('fct_interval_calibration') }}
--- depends_on: {{ ref('fct_record_signs') }}
+-- depends_on: {{ ref('fct_score_certainty') }}
+-- depends_on: {{ ref('fct_verdicts') }}
+-- depends_on: {{ ref('fct_red_flags') }}
 -- depends_on: {{ ref('dim_agents') }}
 -- depends_on: {{ ref('dim_capacity_categories') }}
 -- depends_on: {{ ref('dim_scoring_parameters') }}

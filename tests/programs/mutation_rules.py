@@ -1,4 +1,4 @@
-"""Apply rules to the SQL and numpy code that computes the numbers. `mutants.py --sample` draws from these mutations.
+"""Apply rules to the SQL and numpy code that computes the numbers. `mutants.py` draws from these mutations.
 
 Each mutation replaces one span of a file, so that the file still parses: `<` by `<=`, `min` by `max`, n by n + 1, or a
 condition of an `and` by nothing. Comments, docstrings, messages, YAML and the configuration of models are not mutated.
@@ -10,15 +10,30 @@ import ast
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
 
 from sqlglot.dialects.postgres import Postgres
 from sqlglot.errors import TokenError
 
-from mutant_list import PROJECT, Mutant
-
+PROJECT = Path(__file__).parents[2]
 SQL = ("models/**/*.sql", "macros/cleaning/*", "macros/formulas/*", "macros/time/*", "macros/windows/*")
-PYTHON = ("python/ciris_scoring/statistics/*.py",)
+PYTHON = tuple(f"python/ciris_scoring/{folder}/*.py" for folder in ("windows", "certainty", "red_flags"))
+
+
+class Mutant(NamedTuple):
+    """A mutation of a file, which replaces one span of its text."""
+
+    name: str
+    file: str
+    text: str
+    start: int
+    end: int
+    new: str
+
+    def applied(self) -> str:
+        """Return the text of the file with the mutation."""
+        return self.text[: self.start] + self.new + self.text[self.end :]
 
 
 def _swaps(pairs: str) -> dict[str, str]:

@@ -30,6 +30,7 @@ from ciris_scoring.basics.source_schema import SOURCE_TABLES, create_source_tabl
 from ciris_scoring.basics.variables import PARSED_VARIABLES
 from ciris_scoring.job.run import run
 from ciris_scoring.lab.embedded import SCHEMA
+from ciris_scoring.marts.marts import SCORED
 from nasty_fleet import oversized
 from reference.attribution import PARTS
 from reference.marts import KEYS, Reference, Rows, attribution_rows
@@ -61,6 +62,8 @@ def relations(schema: str = SCHEMA) -> Relations:
     return Relations(schema, places)
 
 
+SCORED_MARTS = SCORED.translate(str.maketrans("", "", "{}"))
+"""Scores with their certainty and verdict, in the search path."""
 MARTS = relations()
 """Relations in the default target schemas of the tests."""
 
@@ -263,7 +266,8 @@ def _wrong_rows(
 def _by_key(connection: psycopg.Connection, mart: str, as_ofs: list[datetime]) -> dict[tuple, dict[str, Any]]:
     """Return the rows of a mart at the as-ofs."""
     condition = " where as_of = any(%s)" if "as_of" in KEYS[mart] else ""
-    rows = _query(connection, f"select * from {{{mart}}}{condition}", [as_ofs] if condition else None)
+    relation = SCORED if mart == "fct_capacity_scores" else f"{{{mart}}}"
+    rows = _query(connection, f"select * from {relation}{condition}", [as_ofs] if condition else None)
     found = {tuple(row[name] for name in KEYS[mart]): row for row in rows}
     assert len(found) == len(rows), f"two rows of {mart} have the same key"
     return found
@@ -277,7 +281,7 @@ def _wrong_verdicts(connection: psycopg.Connection, as_ofs: list[datetime]) -> l
         critical = alert["severity"] == "critical"
         if critical or alert["kind"] != "broken_chain":
             against[key(alert)].add((1 if critical else 2, alert["kind"]))
-    for red_flag in _query(connection, "select * from {fct_record_signs}"):
+    for red_flag in _query(connection, "select * from {fct_red_flags}"):
         against[key(red_flag)].add((3, red_flag["red_flag"]))
     wrong = []
     for place, row in _by_key(connection, "fct_capacity_scores", as_ofs).items():

@@ -50,7 +50,7 @@ from ciris_scoring.serve.api.lens import SORTED_BY
 from ciris_scoring.serve.api.problems import Problem
 from ciris_scoring.serve.api.settings import Settings, settings_of
 from conftest import REPOSITORY, Database
-from pipeline import wait_until
+from pipeline import SCORED_MARTS, wait_until
 from serving import KEY, LINK, SCORING, asking, opened, problem, reader, running, visited
 
 AS_OF = datetime.fromisoformat(SAMPLE["as_of"])
@@ -151,7 +151,7 @@ def changed(
 
 def test_fleet_is_filtered_sorted_and_limited_to_the_requested_fields(client, marts):
     rows = marts.execute(
-        "select * from fct_capacity_scores where as_of = %s and window_days = 7 order by capacity_score desc",
+        f"select * from {SCORED_MARTS} where as_of = %s and window_days = 7 order by capacity_score desc",
         [AS_OF],
     ).fetchall()
 
@@ -231,11 +231,11 @@ def test_pages_of_an_answer_cover_both_of_its_lists(client, path, asked, lists):
         ("runs", "runs", "outcome", "select outcome as key from fct_scoring_runs"),
         ("data-quality", "issues", "issue", "select distinct issue as key from fct_data_quality"),
         ("deferrals/Link", "deferrals", "deferral_id", f"""
-            select deferral_id as key from fct_deferral_verdicts
+            select deferral_id as key from fct_deferral_values
             where agent_id_hash = '{LINK}' and is_judged and created_at between '2026-06-08' and '2026-06-15'
                 and judged_from < '2026-06-15'"""),
         ("red-flags?window_days=30", "red_flags", "red_flag",
-            f"select red_flag as key from fct_record_signs where window_days = 30 and as_of = '{AS_OF}'"),
+            f"select red_flag as key from fct_red_flags where window_days = 30 and as_of = '{AS_OF}'"),
         ("evidence/Link?component=i_chain", "traces", "trace_id", f"""
             select trace_id as key from fct_trace_checks
             where agent_id_hash = '{LINK}' and is_counted and not is_chain_valid
@@ -292,7 +292,7 @@ def test_accept_header_decides_between_json_and_csv(client):
 
 def test_verdict_history_joins_consecutive_equal_verdicts(client, marts):
     rows = marts.execute(
-        "select as_of, verdict from fct_capacity_scores where agent_id_hash = %s and window_days = 7 order by as_of",
+        "select as_of, verdict from fct_verdicts where agent_id_hash = %s and window_days = 7 order by as_of",
         [LINK],
     ).fetchall()
     expected = [

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import random
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from psycopg.types.json import Jsonb
 
+from ciris_scoring.certainty.losses import losses
 from ciris_scoring.lab.embedded import SCHEMA
-from ciris_scoring.statistics.attribution import losses
-from ciris_scoring.statistics.inputs import Parameters
+from ciris_scoring.windows.inputs import Parameters
 from conftest import Database
 from nasty_fleet import START
 from pipeline import attribution_differences
@@ -72,7 +73,9 @@ def random_rows(seed: int, agents: int) -> list[dict[str, Any]]:
             if rng.random() < 0.95:
                 row["capacity_score"] = float(attribution.level(state, PARAMETER_SETS[name]).capacity)
             components = {part: np.array([number]) for part, number in state.items()}
-            for part, [loss] in losses(components, Parameters(**PARAMETER_SETS[name])).items():
+            for part, [loss] in losses(
+                SimpleNamespace(**components), Parameters(**PARAMETER_SETS[name])
+            ).items():
                 row[f"{part}_loss"] = None if np.isinf(loss) else float(loss)
             if rng.random() < 0.97:
                 rows.append(row)
@@ -90,7 +93,8 @@ def test_attribution_of_extreme_states_equals_the_reference(sample_copy: Databas
             alter table dim_scoring_parameters drop constraint dim_scoring_parameters_pkey;
             create temporary table scores as select * from fct_capacity_scores limit 1;
             create temporary table parameters as select * from dim_scoring_parameters;
-            truncate fct_capacity_scores, dim_scoring_parameters
+            create temporary table losses as select * from fct_score_certainty limit 1;
+            truncate fct_capacity_scores, fct_score_certainty, dim_scoring_parameters
             """
         )
         for name, overrides in PARAMETER_SETS.items():
@@ -100,12 +104,14 @@ def test_attribution_of_extreme_states_equals_the_reference(sample_copy: Databas
                 " default_value, allowed_range, meaning, specification_section, %s from parameters",
                 [Jsonb(overrides), name],
             )
-        connection.execute(
-            "insert into fct_capacity_scores select (jsonb_populate_record(scores, state)).*"
-            " from unnest(%s::jsonb[]) as state cross join scores",
-            [list(map(Jsonb, random_rows(7, 120)))],
-        )
-        connection.execute("analyze fct_capacity_scores")
+        states = [list(map(Jsonb, random_rows(7, 120)))]
+        for mart, row in (("fct_capacity_scores", "scores"), ("fct_score_certainty", "losses")):
+            connection.execute(
+                f"insert into {mart} select (jsonb_populate_record({row}, state)).*"
+                f" from unnest(%s::jsonb[]) as state cross join {row}",
+                states,
+            )
+            connection.execute(f"analyze {mart}")
         parameters_of = PARAMETER_SETS.__getitem__
         assert attribution_differences(connection, timedelta(days=1), parameters_of) == []
         reasons = connection.execute(

@@ -314,7 +314,7 @@ def test_as_of_in_the_future_of_the_server_is_refused(published, monkeypatch):
 # --- tables of another version of the project ------------------------------------------------------------------------
 
 OF_ANOTHER_VERSION = f"""
-    alter table {SCHEMA}.fct_record_signs rename red_flag to sign;
+    alter table {SCHEMA}.fct_red_flags rename red_flag to sign;
     alter table {SCHEMA}_intermediate.int_replays rename trace_check_id to trace_verdict_id;
     alter table {SCHEMA}_intermediate.int_scoring_run rename rechecked_from to rejudged_from;
     alter table {SCHEMA}_intermediate.int_scoring_run drop column published_by;
@@ -331,12 +331,12 @@ def test_tables_of_another_version_are_named_and_built_again(published):
     )
     for said in map(refusal, refused_runs):
         for text in (
-            "table ciris.fct_record_signs has no column red_flag",
+            "table ciris.fct_red_flags has no column red_flag",
             "table ciris_intermediate.int_replays has no column trace_check_id",
             "ciris-scoring run --full-refresh --allow-rescoring",
         ):
             assert text in said, said
-    assert "there is no fct_record_signs.red_flag" in refusal(command(published, "fleet"))
+    assert "there is no fct_red_flags.red_flag" in refusal(command(published, "fleet"))
     succeeded(run(published, "--full-refresh", "--allow-rescoring"))
     found = marts(published, without=[*RUN_TIMES, "sign"])
     with published.connect() as connection:

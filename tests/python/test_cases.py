@@ -55,8 +55,9 @@ def published(connection: psycopg.Connection) -> Found:
             for row in cursor.execute(statement.format(schema=SCHEMA), {"as_ofs": as_ofs, "T": T}):
                 yield (row["agent_id_hash"], row.get("as_of", T), row.get("window_days", 7)), row
 
-    for place, row in query("select * from {schema}.fct_capacity_scores where as_of = any(%(as_ofs)s)"):
-        found[place] |= row
+    for mart in ("fct_capacity_scores", "fct_score_certainty", "fct_verdicts"):
+        for place, row in query(f"select * from {{schema}}.{mart} where as_of = any(%(as_ofs)s)"):
+            found[place] |= row
     for place, row in query("select * from {schema}.fct_score_attribution where as_of = %(T)s"):
         found[place] |= {
             f"loss.{row['loss_component']}": row["loss"],
@@ -69,7 +70,7 @@ def published(connection: psycopg.Connection) -> Found:
     for place, row in query("select * from {schema}.fct_capacity_alerts where as_of = %(T)s"):
         found[place].setdefault("alerts", {})[row["kind"]] = row["severity"]
         found[place][f"message.{row['kind']}"] = row["message"]
-    for place, row in query("select * from {schema}.fct_record_signs where as_of = %(T)s"):
+    for place, row in query("select * from {schema}.fct_red_flags where as_of = %(T)s"):
         red_flag = row["red_flag"]
         name = " ".join(filter(None, (red_flag, row["field"])))
         found[place].setdefault("red_flags", {})[name] = row["value"]
@@ -92,7 +93,7 @@ def published(connection: psycopg.Connection) -> Found:
         found[place].setdefault("issues", {})[row["issue"]] = row["n"]
     for place, row in query(
         "select agent_id_hash, count(*) filter (where is_judged) as n"
-        " from {schema}.fct_deferral_verdicts group by agent_id_hash"
+        " from {schema}.fct_deferral_values group by agent_id_hash"
     ):
         found[place]["deferrals_judged"] = row["n"]
     return found

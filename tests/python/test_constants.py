@@ -8,7 +8,7 @@ from jinja2 import Environment
 
 from ciris_scoring.basics.connection import SETTINGS_NOT_TO_INHERIT
 from ciris_scoring.job.for_macros import CONSTANTS
-from ciris_scoring.statistics.inputs import Parameters
+from ciris_scoring.windows.inputs import Parameters
 from conftest import REPOSITORY
 
 SQL = {

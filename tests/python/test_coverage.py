@@ -6,10 +6,10 @@ import pytest
 from benchmarks.coverage.cases import PERFECT, cells, special_cases
 from benchmarks.coverage.measure import measure
 from benchmarks.coverage.truth import PARAMETERS
+from ciris_scoring.certainty.bounds import wilson
+from ciris_scoring.certainty.inputs import PUBLISHED_LEVEL
 from ciris_scoring.marts.factors import FACTORS
-from ciris_scoring.statistics.component_bounds import wilson
-from ciris_scoring.statistics.inputs import PUBLISHED_LEVEL
-from ciris_scoring.statistics.resilience import drift
+from ciris_scoring.windows.drift import drift
 
 ROWS = 400
 SEED = 11

@@ -62,7 +62,7 @@ LEAST: dict[str, Any] = {
     "low_capacity_threshold": 0,
     "chain_gap_share": 0,
     "chain_gap_z": 0,
-    "falling_threshold": 0,
+    "falling_least_drop": 0,
     "falling_z_together": 0,
     "falling_z_alone": 0,
     "falling_ratio": 0,

@@ -28,7 +28,7 @@ from ciris_scoring.serve import explain as explain_module
 from ciris_scoring.serve.explain import PAGE_WIDTH, explain, page
 from command_line import command, refused, succeeded
 from conftest import REPOSITORY, Database
-from pipeline import MARTS
+from pipeline import MARTS, SCORED_MARTS
 from serving import LINK, read
 
 AS_OF = datetime.fromisoformat(SAMPLE["as_of"])
@@ -159,7 +159,7 @@ def test_overrides_without_a_judgement_are_counted_and_named(project, marts):
 def test_difference_of_the_steady_score_is_divided_by_factor(project, marts):
     """Driftwood has drift, no fragile episode and few deferrals, so only R and I_inc differ much from the long run."""
     scores = read(
-        marts, "select * from fct_capacity_scores where as_of = %s and capacity_score is not null", AS_OF
+        marts, f"select * from {SCORED_MARTS} where as_of = %s and capacity_score is not null", AS_OF
     )
     found = {}
     for row in scores:
@@ -251,7 +251,7 @@ def test_hostile_names_and_long_messages_fit_the_text(scored_sample, marts):
         [HOSTILE, HOSTILE, MORPHEUS],
     )
     marts.execute(
-        "insert into fct_record_signs (record_sign_id, agent_id_hash, as_of, window_days, scored_at, red_flag, field,"
+        "insert into fct_red_flags (red_flag_id, agent_id_hash, as_of, window_days, scored_at, red_flag, field,"
         " value, comparison_value, compared_with, z, message)"
         " values ('x', %s, %s, 7, now(), 'unreported', 'entropy_level', 0.25, 0.01, 'own_baseline', 9.5, %s)",
         [MORPHEUS, AS_OF, "Of 162 traces 40 lack it.\n" * 12],

@@ -25,6 +25,9 @@ AS_OF = datetime(2026, 6, 15, tzinfo=UTC)
 
 
 def rename(connection: psycopg.Connection, agent: str, name: str, new_hash: str) -> None:
+    for mart in ("fct_score_certainty", "fct_verdicts"):
+        of_agent = "agent_id_hash in (select agent_id_hash from fct_capacity_scores where agent_name = %s)"
+        connection.execute(f"update {mart} set agent_id_hash = %s where {of_agent}", [new_hash, agent])
     for mart in ("fct_capacity_scores", "fct_capacity_alerts"):
         query = f"update {mart} set agent_name = %s, agent_id_hash = %s where agent_name = %s"
         connection.execute(query, [name, new_hash, agent])

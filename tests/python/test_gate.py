@@ -11,7 +11,7 @@ from test_bad_input import dbt, marts, refusal, restore, run, saved
 
 BEFORE, NEWEST = "2026-06-14T00:00:00Z", "2026-06-15T00:00:00Z"
 SCORED_UNTIL = BEFORE
-EVIDENCE = (f"{SCHEMA}.fct_trace_checks", f"{SCHEMA}.fct_deferral_verdicts")
+EVIDENCE = (f"{SCHEMA}.fct_trace_checks", f"{SCHEMA}.fct_deferral_values")
 """Marts that a failed run may change: views that show trace checks and deferrals also of a failed run."""
 
 
@@ -76,8 +76,8 @@ NO_TRIGGER = "drop function public.spoil cascade"
 
 FAILURES = {
     "a result of the Python model": (
-        trigger("_intermediate.int_windows", "new.r_score := 2; return new;"),
-        ["at model int_windows", "r_score in [0, 1]", "Failing row contains ("],
+        trigger("_intermediate.int_windows", "new.delta_drift := 2; return new;"),
+        ["at model int_windows", "delta_drift in [0, 1]", "Failing row contains ("],
     ),
     "a row violates a constraint of its mart": (
         spoiled_as_it_is_made("fct_capacity_scores", "update {} set c_score = 2"),
@@ -139,10 +139,10 @@ def test_failures_change_no_mart_and_name_the_cause(small_fleet, expected, monke
     )
     for options, said in (
         (
-            ("--exclude", "fct_record_signs"),
-            "has not built these marts of schema ciris: fct_record_signs.",
+            ("--exclude", "fct_red_flags"),
+            "has not built these marts of schema ciris: fct_red_flags.",
         ),
-        (("--select", "fct_capacity_scores"), "did not end"),
+        (("--select", "fct_verdicts"), "did not end"),
     ):
         assert said in refusal(dbt(database, "build", *options, variables={"ciris_as_of": NEWEST}))
         assert published(marts(database)) == before

@@ -85,9 +85,7 @@ def test_dim_agents_has_names_and_latest_scores(marts):
 def test_a_score_of_high_fragility_cannot_be_granted(marts):
     """The constraint holds for every writer. The sample has agents with this category and another verdict."""
     agents = "where category = 'high_fragility'"
-    found = marts.execute(
-        f"select count(*) > 9, bool_or(verdict = 'grant') from fct_capacity_scores {agents}"
-    )
+    found = marts.execute(f"select count(*) > 9, bool_or(verdict = 'grant') from fct_verdicts {agents}")
     assert found.fetchone() == (True, False)
     with pytest.raises(psycopg.errors.CheckViolation, match="no grant of high fragility"):
-        marts.execute(f"update fct_capacity_scores set verdict = 'grant' {agents}")
+        marts.execute(f"update fct_verdicts set verdict = 'grant' {agents}")

@@ -109,14 +109,14 @@ SURE = "91 % sure that it reaches 0.6"
 def test_verdict_follows_from_probability_status_and_alerts(reached, status, raised, expected, reason):
     """`reached` is the pair of grant_score and withhold_score, and `raised` an alert or red flag, or the category.
 
-    The steady score is 0.7, its upper bound 0.8 and the fixed cost 0.0789. For scores of 0.6, 0.7 and 0.8, the
-    logarithms of the losses beyond 0.0789 are -0.8396, -1.2809 and -1.9367, so z = 0.4413 / (0.6558 / 1.96) = 1.319.
+    The steady score is 0.7, the standard deviation 0.3346 and the fixed cost 0.0789. For scores of 0.6 and 0.7, the
+    logarithms of the losses beyond 0.0789 are -0.8396 and -1.2809, so z = 0.4413 / 0.3346 = 1.319.
     """
-    steady, high, grant, withhold = (0.7, 0.8, *reached) if reached else [None] * 4
+    steady, log_sd, grant, withhold = (0.7, 0.3346, *reached) if reached else [None] * 4
     since = datetime(2026, 5, 2, tzinfo=UTC)
     score = SimpleNamespace(
         capacity_score_steady=steady,
-        capacity_score_steady_high=high,
+        capacity_score_steady_log_sd=log_sd,
         grant_score=grant,
         withhold_score=withhold,
         r_ceiling_loss=0.0789,
@@ -128,7 +128,7 @@ def test_verdict_follows_from_probability_status_and_alerts(reached, status, rai
     )
     found = verdict(score, 0.6)
     assert (found.verdict, found.reason) == (expected, reason)
-    assert found.probability == (pytest.approx(0.9066, abs=0.00005) if reached else None)
+    assert found.probability == (pytest.approx(0.9065, abs=0.00005) if reached else None)
 
 
 WHY = {
@@ -542,18 +542,24 @@ def test_a_large_fleet_is_shown_page_by_page(browser, marts, tmp_path):
         marts.execute(
             "update fct_capacity_scores set agent_name = %s where agent_name = %s", [new_name, name]
         )
-    marts.execute(
-        """
-        insert into fct_capacity_scores
-        select (jsonb_populate_record(row, new)).*
-        from fct_capacity_scores as row
-        cross join generate_series(1, 5) as copy
-        cross join lateral (select md5(agent_id_hash || copy) as hash) as copied
-        cross join lateral jsonb_build_object('agent_id_hash', hash, 'capacity_score_id', hash) as new
-        where window_days = 7 and as_of = %s
-        """,
-        [AS_OF],
-    )
+    ids = {
+        "fct_capacity_scores": "capacity_score_id",
+        "fct_score_certainty": "score_certainty_id",
+        "fct_verdicts": "verdict_id",
+    }
+    for mart, key in ids.items():
+        marts.execute(
+            f"""
+            insert into {mart}
+            select (jsonb_populate_record(row, new)).*
+            from {mart} as row
+            cross join generate_series(1, 5) as copy
+            cross join lateral (select md5(agent_id_hash || copy) as hash) as copied
+            cross join lateral jsonb_build_object('agent_id_hash', hash, '{key}', hash) as new
+            where window_days = 7 and as_of = %s
+            """,
+            [AS_OF],
+        )
     file = tmp_path / "large.html"
     file.write_text(pages.report_page(marts, MARTS))
     with opened(browser, file) as page:

@@ -12,10 +12,10 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from ciris_scoring.statistics.inputs import Rows, Window
-from ciris_scoring.statistics.red_flag_rows import COLUMNS
-from ciris_scoring.statistics.red_flags import FIELDS, raised_red_flags
-from ciris_scoring.statistics.ties import ABSENT, BASE, Scored, count_ties
+from ciris_scoring.red_flags.model import COLUMNS
+from ciris_scoring.red_flags.rules import raised_red_flags
+from ciris_scoring.windows.inputs import FIELDS, Places, Window
+from ciris_scoring.windows.ties import ABSENT, BASE, Scored, count_ties
 
 
 def test_counts_of_equal_values_equal_a_direct_count():
@@ -29,7 +29,7 @@ def test_counts_of_equal_values_equal_a_direct_count():
     places = [(a, as_of, w) for a in range(3) for as_of in (7, 15, 20) for w in (0, 1)]
     columns = [np.array(values) for values in zip(*places, strict=True)]
     windows = Window(7, 23, 30), Window(30, 30, 30)
-    rows = Rows(*columns, *[np.zeros(len(places))] * 5)
+    rows = Places(*columns)
     found = count_ties(Scored(agent, period, triple), rows, windows, 1)
     for at, (one, as_of, window) in enumerate(places):
         inside = (agent == one) & (period < as_of) & (period >= as_of - windows[window].window_days)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from conftest import REPOSITORY
 
-ROOMS = ("basics", "marts", "statistics", "serve", "job", "lab", "audit")
+ROOMS = ("basics", "marts", "windows", "certainty", "red_flags", "serve", "job", "lab", "audit")
 PACKAGE = REPOSITORY / "python/ciris_scoring"
 
 

@@ -201,7 +201,7 @@ def test_new_and_closed_alerts_and_changed_verdicts_are_sent(sample_copy, monkey
                 [CLOSED, risen["capacity_alert_id"]],
             )
             connection.execute(
-                f"update {SCHEMA}.fct_capacity_scores set verdict = 'wait'"
+                f"update {SCHEMA}.fct_verdicts set verdict = 'wait'"
                 " where as_of = %s and agent_id_hash like 'aff0528b%%' and window_days = 7",
                 [AS_OF],
             )

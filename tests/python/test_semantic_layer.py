@@ -25,7 +25,7 @@ SCORES = f"{SCHEMA}.fct_capacity_scores"
 def newest(value: str, window_days: int = 7) -> str:
     """Return a query that aggregates the newest scores of a window."""
     latest = f"as_of = (select max(as_of) from {SCORES})"
-    return f"select ({value})::float8 from {SCORES} where {latest} and window_days = {window_days}"
+    return f"select ({value})::float8 from {SCHEMA}.capacity_overview where {latest} and window_days = {window_days}"
 
 
 BY_SQL = {

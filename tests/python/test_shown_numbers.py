@@ -41,7 +41,7 @@ from ciris_scoring.serve.report import read_report
 from ciris_scoring.serve.spreadsheet import json_text
 from conftest import REPOSITORY, Database
 from html_text import cells, text_of, with_names
-from pipeline import MARTS, score
+from pipeline import MARTS, SCORED_MARTS, score
 from serving import LINK, SCORING, asking, opened
 
 Row = dict[str, Any]
@@ -85,7 +85,8 @@ def expanded(query: str, threshold: float | None = None, window_days: int = 7) -
 
 # Queries of values that readers compute from the marts. In `Shown`, the name of a query replaces the mart.
 COMPUTED = {
-    "scores": """
+    "fct_capacity_scores": f"select * from {SCORED_MARTS}",
+    "scores": f"""
         select scores.*, categories.label as steady_label, compared_as_of, score_before, change, not_comparable_because,
             case when agents.last_traced_at < scores.as_of then
                 to_char(extract(epoch from scores.as_of - agents.last_traced_at) / 86400, 'FM9990.0') || ' d'
@@ -96,7 +97,7 @@ COMPUTED = {
                 and selected_action = any(%(non_exempt)s)
                 and traced_at >= window_start and traced_at < scores.as_of
             ) as non_exempt_traces
-        from fct_capacity_scores as scores
+        from (select * from {SCORED_MARTS}) as scores
         join dim_agents as agents using (agent_id_hash)
         left join dim_capacity_categories as categories on categories.category = category_steady
         left join fct_score_comparisons as compared
@@ -108,7 +109,7 @@ COMPUTED = {
     " from fct_score_attribution where points_lost >= 0.001 group by 1, 2, 3",
     "alert counts": "select as_of, window_days, kind, severity, count(*) as n from fct_capacity_alerts"
     " group by 1, 2, 3, 4",
-    "verdicts": "select as_of, window_days, verdict, count(*) as n from fct_capacity_scores group by 1, 2, 3",
+    "verdicts": "select as_of, window_days, verdict, count(*) as n from fct_verdicts group by 1, 2, 3",
     "runs": "select *, to_char(seconds, 'FM999,999,990') as whole_seconds from fct_scoring_runs",
     "issues": "select issue, sum(n) as n, count(distinct agent_id_hash) as n_agents from fct_data_quality group by 1",
     "issue days": "select issue, to_char(period_start at time zone 'UTC', 'MM-DD') as day, sum(n) as n"
@@ -118,7 +119,7 @@ COMPUTED = {
         select raised.*, before from (
             select agent_id_hash, window_days, as_of, kind as name, severity from fct_capacity_alerts
             union
-            select agent_id_hash, window_days, as_of, red_flag, 'red_flag' from fct_record_signs
+            select agent_id_hash, window_days, as_of, red_flag, 'red_flag' from fct_red_flags
         ) as raised
         join (
             select as_of, window_days, lag(as_of) over (partition by window_days order by as_of) as before
@@ -257,7 +258,7 @@ LISTS = {
     "comparisons": ("fct_score_comparisons", "compared_with"),
     "changes": ("fct_score_changes", "compared_with", "loss_component"),
     "alerts": ("fct_capacity_alerts", "agent_id_hash", "kind"),
-    "red_flags": ("fct_record_signs", "agent_id_hash", "red_flag", "field"),
+    "red_flags": ("fct_red_flags", "agent_id_hash", "red_flag", "field"),
     "published": ("dim_scoring_parameters", "parameter_name"),
     "parameters": ("dim_scoring_parameters", "parameter_name"),
     "windows": ("dim_scoring_windows", "window_days"),
@@ -275,7 +276,7 @@ NOT_OF_MARTS = {
 }  # fmt: skip
 """Members of JSON objects that are not compared, because no mart has a column for them."""
 NOT_OF_MART = {
-    ("fct_score_attribution", "n_traces"), ("fct_capacity_alerts", "since"), ("fct_record_signs", "since"),
+    ("fct_score_attribution", "n_traces"), ("fct_capacity_alerts", "since"), ("fct_red_flags", "since"),
 }  # fmt: skip
 """Pairs of a mart and a JSON member that is not compared in the rows of this mart only."""
 LENS_PARAMETERS = {
@@ -519,7 +520,7 @@ def red_flags_page(at: At) -> Iterator[Shown]:
         if agent != "Agent":
             said = message.partition("\n")[0].strip()
             key = at.of_cell(agent, red_flag=part_of(title), message=said)
-            yield Shown("fct_record_signs", key, "z", z)
+            yield Shown("fct_red_flags", key, "z", z)
             of_agent = {**at.of_cell(agent), "name": part_of(title)}
             yield Shown("raised", of_agent, "since", raised_since(at, since))
 
@@ -584,9 +585,9 @@ PANEL_COLUMNS = {
 Read = Callable[[At], Iterator[Shown]]
 OF_ANY_AS_OF: dict[Read, str] = {
     api_fleet: "scores", api_factors: "fct_factor_components", api_history: "fct_capacity_scores",
-    api_alerts: "fct_capacity_alerts", api_red_flags: "fct_record_signs",
+    api_alerts: "fct_capacity_alerts", api_red_flags: "fct_red_flags",
     fleet_page: "scores", agent_pages: "fct_factor_components", alerts_page: "fct_capacity_alerts",
-    red_flags_page: "fct_record_signs", explanations: "fct_score_attribution",
+    red_flags_page: "fct_red_flags", explanations: "fct_score_attribution",
 }  # fmt: skip
 OF_NEWEST: dict[Read, str] = {
     report_json: "fct_factor_components", fleet_panel: "scores", metrics: "alert counts",
@@ -648,7 +649,7 @@ def test_shown_numbers_equal_the_marts(world, reader, as_of, window_days):
 
 
 def test_final_rows_keep_verdict_and_threshold(world, marts):
-    before = marts.execute("select * from fct_capacity_scores").fetchall()
+    before = marts.execute(f"select * from {SCORED_MARTS}").fetchall()
     as_ofs = sorted({row["as_of"] for row in before})
     keys = ("agent_id_hash", "as_of", "window_days")
     now = {tuple(row[key] for key in keys): row for row in world[1].rows("fct_capacity_scores")}

@@ -35,7 +35,7 @@ SKIPPED = {
     *["int_agent_names", "int_core_identity", "int_integrity", "int_resilience"],
     *["int_incompleteness_awareness", "int_sustained_coherence"],
     *["fct_trace_checks", "fct_factor_components", "fct_score_attribution", "fct_score_comparisons"],
-    *["fct_score_changes", "fct_scoring_runs", "fct_deferral_verdicts"],
+    *["fct_score_changes", "capacity_overview", "fct_scoring_runs", "fct_deferral_values"],
 }
 """Static nodes, which a second run skips."""
 

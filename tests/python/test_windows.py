@@ -1,4 +1,5 @@
-"""Tests of the Python model int_windows: chunks, blocks and the order of rows on disk do not change results."""
+"""Tests of the Python models int_windows and fct_score_certainty: chunks, blocks and the order of rows on disk do not
+change results."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ import pytest
 from psycopg import sql
 
 from ciris_scoring.lab.embedded import write_profile
-from ciris_scoring.statistics.blocks import blocks
+from ciris_scoring.windows.blocks import blocks
+from ciris_scoring.windows.reading import CHUNK_AGENT_PERIODS, READ_AGENT_PERIODS
 from command_line import succeeded
 from conftest import Database
 from nasty_fleet import START, nasty_fleet
@@ -25,6 +27,20 @@ WINDOWS = """
     select to_jsonb(w) - 'computed_at' from int_windows as w order by agent_id_hash, as_of, window_days
     """
 COMPUTED_AT = "select max(computed_at) from int_windows"
+CERTAINTY = "select to_jsonb(c) from {} as c order by agent_id_hash, as_of, window_days"
+"""Query of the certainty of all scores. A run that does not publish leaves its rows in a staging table."""
+
+
+def computed(connection: psycopg.Connection, certainty: str) -> tuple[list, list]:
+    """Return the rows of both models.
+
+    :param certainty: table of the certainty.
+    """
+    query = sql.SQL(CERTAINTY).format(sql.SQL(certainty))
+    return connection.execute(WINDOWS).fetchall(), connection.execute(query).fetchall()
+
+
+PUBLISHED, STAGED = f'"{SCHEMA}".fct_score_certainty', "fct_score_certainty__next"
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +76,14 @@ def connection(database: Database) -> Iterator[psycopg.Connection]:
 
 
 def rebuild(database: Database) -> None:
-    """Build only int_windows. The only earlier run was a first run, so dbt computes all as-ofs again."""
-    done = dbt(database, "run", "--select", "int_windows", variables={"ciris_as_of": AS_OF.isoformat()})
+    """Build the sums and scores again. The only earlier run was a first run, so dbt computes all as-ofs again."""
+    done = dbt(
+        database,
+        "run",
+        "--select",
+        "int_windows+,+fct_score_certainty",
+        variables={"ciris_as_of": AS_OF.isoformat()},
+    )
     assert done.succeeded, done.said
 
 
@@ -71,24 +93,24 @@ def rebuild(database: Database) -> None:
 def test_chunks_and_blocks_do_not_change_results(
     database, connection, chunk_agents, read_agents, block_periods, monkeypatch
 ):
-    module = "ciris_scoring.statistics.one_pass"
-    monkeypatch.setattr("ciris_scoring.statistics.intervals.CHUNK_ROWS", 3)
-    monkeypatch.setattr(f"{module}.agents_per_chunk", lambda n_periods: chunk_agents)
-    monkeypatch.setattr(f"{module}.agents_per_read", lambda n_periods: read_agents)
+    module = "ciris_scoring.windows.reading"
+    monkeypatch.setattr("ciris_scoring.certainty.intervals.CHUNK_ROWS", 3)
+    at_a_time = {CHUNK_AGENT_PERIODS: chunk_agents, READ_AGENT_PERIODS: read_agents}
+    monkeypatch.setattr(f"{module}.agents_at_a_time", lambda n_periods, most: at_a_time[most])
     monkeypatch.setattr(f"{module}.blocks", partial(blocks, block_periods=block_periods))
-    before = connection.execute(WINDOWS).fetchall()
+    before = computed(connection, PUBLISHED)
     computed_at = connection.execute(COMPUTED_AT).fetchall()
     rebuild(database)
-    assert connection.execute(WINDOWS).fetchall() == before
+    assert computed(connection, STAGED) == before
     assert connection.execute(COMPUTED_AT).fetchall() != computed_at
 
 
 def test_order_of_rows_on_disk_does_not_change_results(database, connection):
-    before = connection.execute(WINDOWS).fetchall()
-    for table in ("int_agent_events", "int_agent_periods", "int_deferral_verdicts"):
+    before = computed(connection, PUBLISHED)
+    for table in ("int_agent_events", "int_agent_periods", "int_deferral_values"):
         connection.execute(
             f"create temporary table {table}_kept as select * from {table}; truncate {table};"
             f"insert into {table} select * from {table}_kept order by md5({table}_kept::text)"
         )
     rebuild(database)
-    assert connection.execute(WINDOWS).fetchall() == before
+    assert computed(connection, STAGED) == before

@@ -1,11 +1,13 @@
 {#- S(T; W) = mean of sigma(t) / sigma_max(t) over the period ends t in (T - W, T] that have a signal within the
-    lookback horizon M = coherence_days (scoring.md §7). T is the as-of and W the length of the window. sigma(t) is the
-    sum of w f^k over the coherent signals in [t - M, t), sigma_max(t) the same sum over all signals. w is the weight of
-    a signal, k its age in whole periods, f = 1 - d * period with the decay d per day. int_windows computes S. Grain and
-    key: agent, as-of, window. S is 0 (unmeasured) without a signal; sigma and sigma_max are never null. -#}
+    lookback horizon M = coherence_days (scoring.md §7). int_windows computes it. Grain and key: agent, as-of, window.
+    S is 0 (unmeasured) without a signal; sigma and sigma_max are never null. -#}
 select
     agent_id_hash,
     as_of,
     window_days,
-    {{ sustained_coherence_columns() }}
+    sigma,
+    sigma_max,
+    (n_signals_corroborated + n_signals_uncorroborated)::integer as n_signals,
+    s_score is not null as is_s_measured,
+    coalesce(s_score, 0) as s_score
 from {{ ref('int_windows') }}

@@ -8,9 +8,9 @@
 }}
 {#- Sums over the traces of an agent and period. They are numerators and denominators instead of ratios, and integers or
     exact decimals instead of floats, so that their sums are exact. Arrays over bins have ten elements (scoring.md §5
-    and 6); arrays over fields follow record_red_flag_fields (certainty.md §5). Grain and key: agent and period with a
+    and 6); arrays over fields follow red_flag_fields (certainty.md §5). Grain and key: agent and period with a
     counted trace. Only checked_keys and score_triples may be null. -#}
-{%- set fields, bins = constant('record_red_flag_fields'), constant('score_bins', 0) -%}
+{%- set fields, bins = constant('red_flag_fields'), constant('score_bins', 0) -%}
 -- The optimization barrier makes PostgreSQL compute each bin once, not once per use.
 with checks as (
 

@@ -1,8 +1,8 @@
-"""All numbers of every scored window, computed in numpy (scoring.md §3 to §7, certainty.md §3 to §5)."""
+"""Sums and counts of every scored window, KL drift and coherence states, in numpy (scoring.md §3 to §7)."""
 
 from typing import Any
 
-from ciris_scoring.statistics.one_pass import compute_windows
+from ciris_scoring.windows.model import compute_windows
 
 
 def model(dbt: Any, session: Any) -> str:
@@ -14,8 +14,8 @@ def model(dbt: Any, session: Any) -> str:
         "scoring_windows": dbt.ref("scoring_windows"),
         "agents": dbt.ref("int_agents"),
         "agent_names": dbt.ref("int_agent_names"),
-        "agent_periods": dbt.ref("int_agent_periods"),
-        "deferral_verdicts": dbt.ref("int_deferral_verdicts"),
-        "agent_events": dbt.ref("int_agent_events"),
+        "agent_periods": dbt.ref("int_agent_periods"),  # counts, histograms and signals by period
+        "deferral_values": dbt.ref("int_deferral_values"),
+        "agent_events": dbt.ref("int_agent_events"),  # fragile episodes
     }
     return compute_windows(session, inputs)

@@ -26,7 +26,7 @@ class Kind:
     """Messages by case. Braces contain the names of values."""
     raised_when: str
     thresholds: Mapping[str, Any]
-    """Thresholds of a red flag (``statistics/red_flags.py``), or units of the scoring parameters of an alert."""
+    """Thresholds of a red flag (``red_flags/rules.py``), or units of the scoring parameters of an alert."""
     innocent_causes: str
     ask: str
     """Person to ask, and the question."""
@@ -80,6 +80,6 @@ def _read(folder: str) -> dict[str, Kind]:
 ALERTS: Mapping[str, Kind] = _read("alerts")
 """Kinds in ``fct_capacity_alerts``, by id."""
 FLAGS: Mapping[str, Kind] = _read("flags")
-"""Red flags of selective reporting, the column ``red_flag`` of ``fct_record_signs``, by id."""
+"""Red flags of selective reporting, the column ``red_flag`` of ``fct_red_flags``, by id."""
 KINDS: Mapping[str, Kind] = {**ALERTS, **FLAGS}
 """All kinds, by id."""

@@ -1,13 +1,42 @@
-"""Constants and a function of the steady score that statistics, readers and SQL share (certainty.md §4b)."""
+"""Distribution of the steady score, for the Python model and for thresholds of readers (certainty.md §4b)."""
 
 import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 NORMAL_TO_95 = 1.96
 """Standard deviations from the middle of a normal distribution to the ends of its 95 % interval."""
 LEAST_LOSS = 1e-9
 """Value to which smaller losses beyond the fixed cost are raised, so that their logarithms are finite."""
 
+normal_shares = np.vectorize(lambda z: math.erfc(-z / math.sqrt(2)) / 2, otypes=[np.float64])
+"""Share of a standard normal distribution below z, for each z of an array."""
 
-def normal_share(z: float) -> float:
-    """Return the share of a standard normal distribution below z."""
-    return math.erfc(-z / math.sqrt(2)) / 2
+
+def log_loss(score: ArrayLike, fixed_loss: ArrayLike) -> NDArray[np.float64]:
+    """Return the logarithm of the loss of scores above 0 beyond the fixed cost, which is about normal."""
+    beyond: NDArray[np.float64] = np.maximum(-np.log(score) - np.asarray(fixed_loss), LEAST_LOSS)
+    return np.log(beyond)
+
+
+def probability_reached(
+    threshold: float, score: ArrayLike, log_sd: ArrayLike, fixed_loss: ArrayLike
+) -> NDArray[np.float64]:
+    """Return the probability that steady scores reach a threshold; NaN where the score is NaN.
+
+    :param log_sd: standard deviation of the logarithm of the loss beyond the fixed cost; 0 without a signal.
+    :param fixed_loss: loss that no agent avoids, −ln of the highest possible R.
+    """
+    score, log_sd, fixed_loss = np.broadcast_arrays(
+        *(np.asarray(x, np.float64) for x in (score, log_sd, fixed_loss))
+    )
+    if threshold <= 0:
+        certain = np.ones(score.shape)
+    else:
+        certain = ((score >= threshold) & (threshold < np.exp(-fixed_loss))).astype(np.float64)
+    spread = (log_sd > 0) & (threshold > 0) & (threshold < np.exp(-fixed_loss))
+    at = log_loss(threshold if threshold > 0 else 1.0, fixed_loss)
+    of_score = log_loss(np.where(spread, score, 1.0), fixed_loss)
+    z = np.divide(at - of_score, log_sd, out=np.zeros(score.shape), where=spread)
+    return np.where(np.isnan(score), np.nan, np.where(spread, normal_shares(z), certain))

@@ -20,7 +20,10 @@ from ciris_scoring.marts.marts import Marts, read_only
 from ciris_scoring.serve.fleet_table import fleet_tables
 from ciris_scoring.serve.spreadsheet import json_text
 
-READ_BEFORE = ("fct_fleet_capacity", "fct_capacity_alerts", "fct_record_signs", "fct_capacity_scores")
+READ_BEFORE = (
+    *("fct_fleet_capacity", "fct_capacity_alerts", "fct_red_flags"),
+    *("fct_capacity_scores", "fct_score_certainty", "fct_verdicts"),
+)
 """Marts that the role must be able to read before the run. Otherwise all alerts and verdicts count as new."""
 
 

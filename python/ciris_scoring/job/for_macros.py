@@ -3,25 +3,14 @@
 from collections.abc import Mapping
 from datetime import timedelta
 from importlib.metadata import version
-from statistics import NormalDist
 from typing import Any
 
 from ciris_scoring.basics import as_of, connection, decimals, run_lock, source_schema, variables
 from ciris_scoring.basics.components import COMPONENT_ROWS
 from ciris_scoring.basics.kinds import ALERTS
-from ciris_scoring.basics.long_run import NORMAL_TO_95
+from ciris_scoring.certainty import changes, model, steady
 from ciris_scoring.marts import agent, agents, evidence
-from ciris_scoring.statistics import (
-    changes,
-    inputs,
-    long_run,
-    one_pass,
-    reading,
-    red_flags,
-    resilience,
-    ties,
-    writing,
-)
+from ciris_scoring.windows import drift, inputs, reading, ties
 
 CONSTANTS: Mapping[str, Any] = {
     # Sessions and locks
@@ -45,18 +34,15 @@ CONSTANTS: Mapping[str, Any] = {
     # Scores and statistics
     "components": COMPONENT_ROWS,
     "period_hours": {name: length // timedelta(hours=1) for name, length in as_of.PERIODS.items()},
-    "score_bins": resilience.N_BINS,
+    "score_bins": drift.N_BINS,
     "drift_metrics": inputs.METRICS,
-    "scores_with_intervals": writing.SCORES_WITH_BOUNDS,
     "score_decimals": decimals.SCORE_DECIMALS,
-    "normal_quantile": NormalDist().inv_cdf,
-    "normal_to_95": NORMAL_TO_95,
-    "trace_days": long_run.TRACE_WINDOWS[-1],
-    "gap_days": one_pass.GAP_DAYS,
+    "trace_days": steady.TRACE_WINDOWS[-1],
+    "gap_days": model.GAP_DAYS,
     # Alerts and red flags
     "alerts": ALERTS,
     "change_days": changes.RECENT_DAYS,
-    "record_red_flag_fields": red_flags.FIELDS,
+    "red_flag_fields": inputs.FIELDS,
     "newest_first": reading.NEWEST_FIRST,
     "absent_score": ties.ABSENT,
     "score_triple_base": ties.BASE,

@@ -131,7 +131,7 @@ def send(channels: Sequence[Channel], message: Message | None) -> bool:
 def read_verdicts(marts: Marts, as_of: datetime) -> Verdicts:
     """Return the published verdicts of an as-of."""
     rows = marts.dicts(
-        "select agent_id_hash, window_days, agent_label, verdict from {fct_capacity_scores} where as_of = %(as_of)s",
+        "select agent_id_hash, window_days, agent_label, verdict from {scored} where as_of = %(as_of)s",
         {"as_of": as_of},
     )
     return {(row["agent_id_hash"], row["window_days"]): (row["agent_label"], row["verdict"]) for row in rows}

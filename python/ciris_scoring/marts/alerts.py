@@ -31,7 +31,7 @@ class Alert:
 
 @dataclass(frozen=True, slots=True)
 class RedFlag:
-    """A row of fct_record_signs, with the same units and nulls."""
+    """A row of fct_red_flags, with the same units and nulls."""
 
     agent_id_hash: str
     agent_name: str | None
@@ -87,7 +87,7 @@ def red_flags(
         RedFlag,
         """
         select {columns}
-        from {fct_record_signs}
+        from {fct_red_flags}
         where
             as_of = %(as_of)s
             and window_days = %(window_days)s

@@ -54,16 +54,20 @@ FACTS = """
             agent_id_hash = any(%(agents)s) and as_of = %(as_of)s and window_days = %(window_days)s
             and loss_component <> 'r_ceiling'
         order by agent_id_hash, rank
+    ),
+
+    scores as (
+        select *
+        from {scored}
+        where agent_id_hash = any(%(agents)s) and as_of = %(as_of)s and window_days = %(window_days)s
     )
 
     select
         scores.*, agents.first_traced_at, agents.last_traced_at,
         largest.loss_component, coalesce(largest.points_lost, 0) as points_lost
-    from {fct_capacity_scores} as scores
+    from scores
     left join {dim_agents} as agents on scores.agent_id_hash = agents.agent_id_hash
     left join largest on scores.agent_id_hash = largest.agent_id_hash
-    where
-        scores.agent_id_hash = any(%(agents)s) and scores.as_of = %(as_of)s and scores.window_days = %(window_days)s
     order by points_lost desc
 """
 # The longest of the fragile episodes that were open in the window, and the number of these episodes.
@@ -122,7 +126,7 @@ POOR_DEFERRALS = """
         count(*) filter (where status = 'REJECTED') as n_rejected,
         count(*) filter (where deferral_value = 0 and status <> 'REJECTED') as n_wrong,
         count(*) filter (where deferral_value > 0 and deferral_value < 1) as n_unanswered
-    from {fct_deferral_verdicts}
+    from {fct_deferral_values}
     where
         agent_id_hash = any(%(agents)s)
         and is_judged

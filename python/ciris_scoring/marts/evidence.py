@@ -268,7 +268,7 @@ def read_evidence(
 
 @dataclass(frozen=True, slots=True)
 class Deferral:
-    """A row of fct_deferral_verdicts, with the same units and nulls. The time of the resolution is omitted, because
+    """A row of fct_deferral_values, with the same units and nulls. The time of the resolution is omitted, because
     Python cannot represent every time of PostgreSQL."""
 
     deferral_id: str | None
@@ -286,7 +286,7 @@ def judged_deferrals(
         Deferral,
         """
         select {columns}
-        from {fct_deferral_verdicts}
+        from {fct_deferral_values}
         where
             agent_id_hash = %(agent_id_hash)s
             and is_judged

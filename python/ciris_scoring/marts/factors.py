@@ -3,8 +3,8 @@
 from typing import Any, NamedTuple
 
 FACTORS = {"C": "c_score", "I_int": "i_int_score", "R": "r_score", "I_inc": "i_inc_score", "S": "s_score"}
-"""Column of each factor in fct_capacity_scores. The suffixes _low and _high give the columns of its confidence
-bounds."""
+"""Column of each factor in fct_capacity_scores. With the suffixes _low and _high, it is the column of its bounds in
+fct_score_certainty."""
 
 
 class Estimate(NamedTuple):

@@ -60,12 +60,13 @@ class Score:
     capacity_score_steady: float | None
     capacity_score_steady_low: float | None
     capacity_score_steady_high: float | None
+    capacity_score_steady_log_sd: float | None
     category_steady: str | None
     category_steady_low: str | None
     category_steady_high: str | None
     category_steady_certainty: str | None
-    mttr_hours_steady_minus_weekly: float | None
-    q_deferral_steady_minus_weekly: float | None
+    resilience_points_vs_steady: float | None
+    deferral_points_vs_steady: float | None
     steady_missing_because: str | None
     n_steady_deferrals: int | None
     r_ceiling_loss: float | None
@@ -159,7 +160,7 @@ def scores(
         """
         with chosen as materialized (
             select *
-            from {fct_capacity_scores}
+            from {scored}
             where
                 as_of = %(as_of)s
                 and window_days = %(window_days)s

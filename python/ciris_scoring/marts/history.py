@@ -55,7 +55,7 @@ def histories(
         Point,
         """
         select {columns}
-        from {fct_capacity_scores}
+        from {scored}
         where
             agent_id_hash = any(%(agents)s)
             and window_days = %(window_days)s
@@ -91,7 +91,7 @@ def capacities(
             agent_id_hash,
             array_agg(as_of order by as_of) as as_ofs,
             array_agg(capacity_score_steady order by as_of) as capacities
-        from {fct_capacity_scores}
+        from {scored}
         where
             agent_id_hash = any(%(agents)s)
             and window_days = %(window_days)s
@@ -126,7 +126,7 @@ def verdict_periods(marts: Marts, agent_id_hash: str, window_days: int) -> list[
             select
                 *,
                 row_number() over (order by as_of) - row_number() over (partition by verdict order by as_of) as island
-            from {fct_capacity_scores}
+            from {scored}
             where agent_id_hash = %(agent)s and window_days = %(window_days)s
         )
 

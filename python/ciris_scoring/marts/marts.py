@@ -23,11 +23,21 @@ Kind = TypeVar("Kind")
 
 MARTS = (
     *("dim_agents", "dim_capacity_categories", "dim_scoring_parameters", "dim_scoring_windows"),
-    *("fct_capacity_scores", "fct_factor_components", "fct_score_attribution", "fct_score_comparisons"),
-    *("fct_score_changes", "fct_fleet_capacity", "fct_capacity_alerts", "fct_record_signs"),
-    *("fct_trace_checks", "fct_deferral_verdicts"),
+    *("fct_capacity_scores", "fct_score_certainty", "fct_verdicts"),
+    *("fct_factor_components", "fct_score_attribution", "fct_score_comparisons"),
+    *("fct_score_changes", "fct_fleet_capacity", "fct_capacity_alerts", "fct_red_flags"),
+    *("fct_trace_checks", "fct_deferral_values"),
 )
 """Marts that this package requires."""
+SCORED = """{fct_capacity_scores}
+    left join {fct_score_certainty} using (agent_id_hash, as_of, window_days)
+    left join (
+        select
+            agent_id_hash, as_of, window_days, category_low, category_high, category_certainty, category_steady,
+            category_steady_low, category_steady_high, category_steady_certainty, verdict, review_for
+        from {fct_verdicts}
+    ) as verdicts using (agent_id_hash, as_of, window_days)"""
+"""Scores with their certainty and verdict, which queries name ``{scored}``."""
 
 
 @cache
@@ -56,18 +66,22 @@ class Marts:
         """
         fields = [name for name, field in signature(kind).parameters.items() if field.default is field.empty]
         columns = sql.SQL(", ").join(map(sql.Identifier, fields))
-        composed = sql.SQL(query).format(**self.relations, columns=columns)
+        composed = self._composed(query, columns=columns)
         with self.connection.cursor(row_factory=class_row(kind)) as cursor:
             return cursor.execute(composed, values).fetchall()
 
     def dicts(self, query: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return the rows of a query as dictionaries by column."""
         with self.connection.cursor(row_factory=dict_row) as cursor:
-            return cursor.execute(sql.SQL(query).format(**self.relations), values).fetchall()
+            return cursor.execute(self._composed(query), values).fetchall()
 
     def value(self, query: str, **values: Any) -> Any:
         """Return the single value that a query selects."""
-        return one_row(self.connection.execute(sql.SQL(query).format(**self.relations), values))[0]
+        return one_row(self.connection.execute(self._composed(query), values))[0]
+
+    def _composed(self, query: str, **names: sql.Composable) -> sql.Composed:
+        scored = sql.SQL(SCORED).format(**self.relations)
+        return sql.SQL(query).format(**self.relations, **names, scored=scored)
 
     def may_read(self, mart: str) -> bool:
         """Return whether a mart exists and the role has the right to read it."""
@@ -78,7 +92,7 @@ class Marts:
         return [mart for mart in MARTS if not table_exists(self.connection, *self.relations.places[mart])]
 
     def lacking(self) -> list[str]:
-        """Return the columns that existing marts lack, such as "fct_record_signs.red_flag": another version of the
+        """Return the columns that existing marts lack, such as "fct_red_flags.red_flag": another version of the
         project built them."""
         places = {mart: self.relations.places[mart] for mart in MARTS}
         query = """

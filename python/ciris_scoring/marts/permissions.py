@@ -65,7 +65,7 @@ def permissions(marts: Marts) -> list[Permission]:
 
 def published_permission(marts: Marts, window_days: int) -> Permission:
     """Return the permission without a name that the newest published verdicts are about."""
-    query = "select verdict_threshold from {fct_capacity_scores} order by as_of desc limit 1"
+    query = "select verdict_threshold from {fct_verdicts} order by as_of desc limit 1"
     found = marts.dicts(query, {})
     return Permission(None, found[0]["verdict_threshold"] if found else None, window_days)
 

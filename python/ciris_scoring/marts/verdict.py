@@ -1,13 +1,11 @@
 """Verdict on a permission, and the alerts and red flags that it depends on (certainty.md §4b)."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from ciris_scoring.basics.kinds import ALERTS, FLAGS, KINDS
-from ciris_scoring.basics.long_run import LEAST_LOSS, NORMAL_TO_95, normal_share
 from ciris_scoring.marts.marts import Marts, grouped
 
 VerdictName = Literal["review", "withhold", "keep", "wait", "grant"]
@@ -98,18 +96,15 @@ class Verdict:
 
 def _probability(score: "Score", threshold: float) -> float | None:
     """Return the probability that the steady score reaches a threshold (certainty.md §4b)."""
-    steady, high = score.capacity_score_steady, score.capacity_score_steady_high
-    fixed_loss = score.r_ceiling_loss
+    steady, log_sd = score.capacity_score_steady, score.capacity_score_steady_log_sd
     if score.probability_at_threshold is not None and threshold == score.verdict_threshold:
         return score.probability_at_threshold
-    if steady is None or high is None or fixed_loss is None:
+    if steady is None or log_sd is None or score.r_ceiling_loss is None:
         return None
-    if threshold <= 0 or threshold >= math.exp(-fixed_loss):
-        return float(threshold <= 0)
-    if steady >= high or steady <= 0:
-        return float(steady >= threshold)
-    at, at_score, at_high = (_log_loss(one, fixed_loss) for one in (threshold, steady, high))
-    return normal_share((at - at_score) / ((at_score - at_high) / NORMAL_TO_95))
+    # numpy is imported only if another threshold is asked for, because it takes a tenth of a second.
+    from ciris_scoring.basics.long_run import probability_reached  # noqa: PLC0415
+
+    return float(probability_reached(threshold, steady, log_sd, score.r_ceiling_loss))
 
 
 def evidence_for_grant(score: "Score", threshold: float) -> float | None:
@@ -120,14 +115,10 @@ def evidence_for_grant(score: "Score", threshold: float) -> float | None:
     steady, fixed_loss = score.capacity_score_steady, score.r_ceiling_loss
     if not steady or steady <= threshold or not score.grant_score or fixed_loss is None or not threshold:
         return None
-    at, at_score, at_grant = (_log_loss(one, fixed_loss) for one in (threshold, steady, score.grant_score))
-    return ((at_grant - at_score) / (at - at_score)) ** 2
+    from ciris_scoring.basics.long_run import log_loss  # noqa: PLC0415
 
-
-def _log_loss(score: float, fixed_loss: float) -> float:
-    """Return the logarithm of the loss beyond the fixed cost. It has nearly a normal distribution (certainty.md
-    §4b)."""
-    return math.log(max(-math.log(score) - fixed_loss, LEAST_LOSS))
+    at, at_score, at_grant = (log_loss(one, fixed_loss) for one in (threshold, steady, score.grant_score))
+    return float(((at_grant - at_score) / (at - at_score)) ** 2)
 
 
 def percent_sure(probability: float) -> int:
@@ -208,7 +199,7 @@ def raised(
             union all
 
             select distinct agent_id_hash, red_flag, 'red_flag', as_of
-            from {{fct_record_signs}}
+            from {{fct_red_flags}}
             where window_days = %(window_days)s and (%(agents)s::text[] is null or agent_id_hash = any(%(agents)s))
         ),
 

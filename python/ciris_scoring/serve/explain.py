@@ -201,7 +201,7 @@ def _score_at(marts: Marts, key: Row, as_ofs: Sequence[datetime], option: str) -
     found = marts.dicts(
         """
         select *
-        from {fct_capacity_scores}
+        from {scored}
         where agent_id_hash = %(agent_id_hash)s and window_days = %(window_days)s and as_of = %(as_of)s
         """,
         key,
@@ -382,7 +382,7 @@ def _red_flags(marts: Marts, score: Row) -> list[Row]:
     return marts.dicts(
         """
         select red_flag, field, value, comparison_value, compared_with, z, message
-        from {fct_record_signs}
+        from {fct_red_flags}
         where agent_id_hash = %(agent_id_hash)s and as_of = %(as_of)s and window_days = %(window_days)s
         order by red_flag collate "C", field collate "C"
         """,

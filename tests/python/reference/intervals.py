@@ -1,7 +1,7 @@
 """Reference implementation of the intervals (``docs/certainty.md`` §3), one row at a time, from daily counts.
 
 Where the text leaves a choice, this module makes the choice that the docstring of
-``ciris_scoring.statistics.intervals`` describes.
+``ciris_scoring.certainty.intervals`` describes.
 """
 
 from __future__ import annotations

@@ -23,14 +23,14 @@ KEYS = {
     "fct_factor_components": (*SCORE_KEY, "component"),
     "fct_capacity_alerts": (*SCORE_KEY, "kind"),
     "fct_fleet_capacity": ("as_of", "window_days"),
-    "fct_interval_calibration": ("as_of", "window_days"),
     "fct_fleet_coherence_hourly": ("hour_start",),
     "fct_score_attribution": (*SCORE_KEY, "loss_component"),
     "fct_score_comparisons": (*SCORE_KEY, "compared_with"),
     "fct_score_changes": (*SCORE_KEY, "compared_with", "loss_component"),
-    "int_windows": SCORE_KEY,
+    "fct_score_certainty": SCORE_KEY,
 }
-"""Key columns of each mart that is compared, and of int_windows, which has the inputs of alerts."""
+"""Key columns of each mart that is compared. The rows of fct_capacity_scores also have the columns of
+fct_score_certainty and fct_verdicts; the rows of fct_score_certainty have only the inputs of alerts."""
 
 COMPONENTS = (
     *("d_identity", "k_contradiction", "conscience_failure_rate", "i_chain", "signature_rate", "key_rate"),
@@ -79,7 +79,7 @@ class Reference:
                     row = self.score(agent, end, window)
                     if row is None:
                         continue
-                    rows["int_windows"][key] = changes[name]
+                    rows["fct_score_certainty"][key] = changes[name]
                     columns = row.keys() - {*COMPONENTS, "n_episodes"}
                     of_row = self.bounds(agent, end, window)
                     rows["fct_capacity_scores"][key] = {
@@ -105,7 +105,7 @@ class Reference:
         return rows
 
     def _of_fleet(self, rows: Rows, end: datetime, window: Window) -> None:
-        """Add the rows of fct_interval_calibration and fct_fleet_capacity."""
+        """Add the row of fct_fleet_capacity."""
         found = [
             row
             for (_, as_of, days), row in rows["fct_capacity_scores"].items()
@@ -113,11 +113,6 @@ class Reference:
         ]
         if not found:
             return
-        correlations, cv = self.shared(end, window)
-        rows["fct_interval_calibration"][end, window.days] = {
-            f"{'delta_' if effect in METRICS else ''}{effect}_correlation": value
-            for effect, value in correlations.items()
-        } | {"episode_cv": cv}
         named = Counter(row[column] for row in found for column in ("score_status", "category"))
         scores, lasting = (
             [row[column] for row in found if row[column] is not None]
@@ -226,8 +221,7 @@ class Reference:
 def reaches_threshold(drop: float, p: Mapping[str, Any]) -> bool:
     """Return whether a drop of the score is large enough for the alert ``falling``."""
     last_digit = Decimal("1e-12")
-    least = (Decimal(str(p["falling_threshold"])) / 3).quantize(last_digit)
-    return Decimal(drop).quantize(last_digit) >= max(least, last_digit)
+    return Decimal(drop).quantize(last_digit) >= max(Decimal(str(p["falling_least_drop"])), last_digit)
 
 
 def bound_columns(row: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
@@ -250,7 +244,7 @@ def steady(found: LongRun, row: Mapping[str, Any], p: Mapping[str, Any]) -> dict
         [f"{name}{side}" for name in names for side in ("", "_low", "_high")]
     )
     columns |= dict.fromkeys(("grant_score", "withhold_score", "probability_at_threshold"))
-    columns |= dict.fromkeys(("mttr_hours_steady_minus_weekly", "q_deferral_steady_minus_weekly"))
+    columns |= dict.fromkeys(("resilience_points_vs_steady", "deferral_points_vs_steady"))
     columns |= {f"{COLUMNS[factor]}_steady": value for factor, value in found.factors.items()}
     columns["steady_missing_because"] = "too_few_traces"
     weekly = row["capacity_score"]
@@ -281,7 +275,7 @@ def steady(found: LongRun, row: Mapping[str, Any], p: Mapping[str, Any]) -> dict
         points = weekly if abs(ratio) < 1e-12 else (found.score - weekly) / ratio
         of_r = math.log(found.factors["R"] / row["r_score"]) * points
         of_q = math.log(found.q_deferral / row["q_deferral"]) * points
-    columns["mttr_hours_steady_minus_weekly"], columns["q_deferral_steady_minus_weekly"] = of_r, of_q
+    columns["resilience_points_vs_steady"], columns["deferral_points_vs_steady"] = of_r, of_q
     return columns
 
 

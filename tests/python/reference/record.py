@@ -73,7 +73,7 @@ DEFAULTS: dict[str, Any] = {
     "low_capacity_threshold": 0.3,
     "chain_gap_share": 0.01,
     "chain_gap_z": 3.09,
-    "falling_threshold": 0.15,
+    "falling_least_drop": 0.05,
     "falling_z_together": 2.8,
     "falling_z_alone": 3.8,
     "falling_ratio": 8.5,

@@ -69,12 +69,8 @@ class FactorScore(Described):
     """A factor of a score."""
 
     score: Share = Field(description="Value of the factor, higher is better.")
-    score_low: Share | None = Field(
-        description="Lower bound of the factor's 95 % interval; null in old rows."
-    )
-    score_high: Share | None = Field(
-        description="Upper bound of the factor's 95 % interval; null in old rows."
-    )
+    score_low: Share | None = Field(description="Lower bound of the factor's 95 % interval.")
+    score_high: Share | None = Field(description="Upper bound of the factor's 95 % interval.")
     components: dict[str, float | None] = Field(
         description="Components of the factor, and the values that they are computed from; null if not measured."
     )
@@ -145,7 +141,7 @@ class Raised(Described):
     reviews: bool = Field(description="Whether a person must review the agent before the score decides.")
 
 
-SCORES = ("fct_capacity_scores", "fct_score_comparisons", "dim_agents")
+SCORES = ("fct_capacity_scores", "fct_score_certainty", "fct_verdicts", "fct_score_comparisons", "dim_agents")
 OF_LENS = (
     "capacity_score",
     "n_traces",
@@ -331,7 +327,7 @@ class Alerts(Paged):
     alerts: list[Alert] = Field(description="Alerts of the window at the as-of, critical ones first.")
 
 
-@of_row(alerts.RedFlag, "fct_record_signs")
+@of_row(alerts.RedFlag, "fct_red_flags")
 class RedFlag(Described):
     """A red flag of selective reporting."""
 
@@ -453,7 +449,7 @@ class Issue(Described):
     of_days: list[int] = Field(description="Number of occurrences on each of the days.")
 
 
-@of_row(history.VerdictPeriod, "fct_capacity_scores")
+@of_row(history.VerdictPeriod, "fct_score_certainty", "fct_verdicts")
 class VerdictPeriod(Described):
     """Consecutive as-ofs with the same published verdict, and the steady score at the last as-of."""
 
@@ -462,7 +458,7 @@ class VerdictPeriod(Described):
     n_as_ofs: int = Field(description="Number of as-ofs.")
 
 
-@of_row(evidence.Deferral, "fct_deferral_verdicts")
+@of_row(evidence.Deferral, "fct_deferral_values")
 class Deferral(Described):
     """A deferral that the component q_deferral is computed from."""
 

@@ -1,0 +1,88 @@
+"""Compute the published scores of simulated agents. In production, the factor models compute them in SQL."""
+
+import numpy as np
+
+from ciris_scoring.certainty.inputs import Scores
+from ciris_scoring.certainty.losses import norm
+from ciris_scoring.certainty.residuals import FIELDS_PER_TRACE
+from ciris_scoring.windows.coherence import coherence_columns
+from ciris_scoring.windows.drift import drift_columns
+from ciris_scoring.windows.inputs import Floats, Integers, Parameters, PeriodSums, Places, Window, ratio
+from ciris_scoring.windows.rolling import between, running_total
+
+
+def resilience_score(delta_drift: Floats, mttr_hours: Floats, rho: Floats, parameters: Parameters) -> Floats:
+    """Compute ``R = norm((1 − δ_drift) · 1/(1 + MTTR/τ) · (1 − ρ_regression))`` (scoring.md §5)."""
+    return norm((1 - delta_drift) / (1 + mttr_hours / parameters.mttr_scale_hours) * (1 - rho), parameters)
+
+
+def published(
+    sums: PeriodSums,
+    places: Places,
+    windows: tuple[Window, ...],
+    parameters: Parameters,
+    mttr_hours: Floats,
+    n_episodes: Integers,
+    rho_regression: Floats,
+    q_deferral: Floats,
+    n_judged_deferrals: Integers,
+) -> Scores:
+    """Return the scores of n rows, whose periods are days, with the given values of episodes and deferrals."""
+    start = places.as_of - np.array([window.window_days for window in windows])[places.window]
+
+    def total(counts: Integers) -> Floats:
+        return between(running_total(counts), places.agent, start, places.as_of).astype(np.float64)
+
+    def real(values: Floats) -> Floats:
+        return total(np.rint(values * 2.0**30).astype(np.int64)) / 2.0**30
+
+    n = total(sums.n_traces)
+    judged = total(sums.judged_by_bin)
+    gaps = np.abs(real(sums.confidence_by_bin) - total(sums.successes_by_bin)).sum(axis=-1)
+    replayed = real(ratio(sums.n_traces * sums.n_replay_succeeded, sums.n_replay_sampled))
+    is_replayed = parameters.replay_enabled & (total(sums.n_replay_sampled) >= parameters.replay_min_sample)
+    delta = drift_columns(sums, places, windows, parameters, 1)["delta_drift"]
+    s = coherence_columns(sums, places, windows, parameters, 1)["s_score"]
+    components = {
+        "d_identity": total(sums.n_identity_changes) / n,
+        "k_contradiction": total(sums.n_overridden) / n,
+        "i_chain": total(sums.n_chain_valid) / n,
+        "i_coverage": total(sums.n_fields_present) / (FIELDS_PER_TRACE * n),
+        "i_replay": np.where(is_replayed, np.minimum(replayed / n, 1.0), 1.0),
+        "delta_drift": delta,
+        "mttr_hours": mttr_hours,
+        "rho_regression": rho_regression,
+        "ece": np.minimum(ratio(gaps, judged.sum(axis=-1)), 1.0),
+        "q_deferral": q_deferral,
+        "u_unsafe": total(sums.n_unsafe) / n,
+    }
+    part = components.__getitem__
+    factors = {
+        "c_score": np.exp(
+            -parameters.lambda_c * part("d_identity") - parameters.mu_c * part("k_contradiction")
+        ),
+        "i_int_score": part("i_chain") * part("i_coverage") * part("i_replay"),
+        "r_score": resilience_score(delta, mttr_hours, rho_regression, parameters),
+        "i_inc_score": (1 - part("ece")) * q_deferral * (1 - part("u_unsafe")),
+        "s_score": np.nan_to_num(s),
+    }
+    none = np.zeros(len(n), dtype=np.int64)
+    return Scores(
+        **places._asdict(),
+        n_traces=n.astype(np.int64),
+        n_judged_deferrals=n_judged_deferrals,
+        n_episodes=n_episodes,
+        n_open_episodes=none,
+        open_microseconds=none,
+        chain_gaps=total(sums.n_chain_gaps).astype(np.int64),
+        is_replay_measured=is_replayed.astype(np.int64),
+        is_s_measured=(~np.isnan(s)).astype(np.int64),
+        # Only columns of the steady score, which intervals do not read.
+        n_steady_episodes=none,
+        n_steady_deferrals=none,
+        mttr_hours_steady=np.zeros(len(n)),
+        q_deferral_steady=np.ones(len(n)),
+        **components,
+        **factors,
+        capacity_score=np.where(n >= parameters.min_traces, np.prod(list(factors.values()), axis=0), np.nan),
+    )

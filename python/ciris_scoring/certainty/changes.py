@@ -1,0 +1,185 @@
+"""Find when an agent's behaviour became worse, for the alert ``falling`` (certainty.md §4).
+
+The method is a window-limited CUSUM (Page 1954, Biometrika 41, 100–115; Lai 1995, Journal of the Royal Statistical
+Society B 57, 613–658). For each of the last ``RECENT_DAYS``, it computes the log likelihood ratio of a change on that
+day against no change. The behaviour without a change is that of the base: up to ``BASE_DAYS`` before the recent days.
+
+certainty.md §4, "Since a day", defines all constants. Their values are choices; docs/measuring.md, "Alarms", was
+measured with them.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from ciris_scoring.certainty.losses import loss_of_rate, penalty
+from ciris_scoring.certainty.residuals import EVENT_UNITS, RATES, rate_counts
+from ciris_scoring.certainty.steady import (
+    LEAST_VARIANCE,
+    Present,
+    Sides,
+    effect_of_steps,
+    nested,
+    squared_steps,
+)
+from ciris_scoring.windows.inputs import Booleans, Floats, Integers, Parameters, PeriodSums, ratio
+from ciris_scoring.windows.sums import CONFIDENCE_UNITS, confidence_in_units
+
+RECENT_DAYS, BASE_DAYS = 42, 90
+"""Number of days in which a change is searched for, and number of earlier days, the base, with which they are compared
+(certainty.md §4). Their sum of 132 days is the lookback horizon of traces."""
+TIMES, GAPS = (2, 3, 6), (0.05, 0.10)
+"""Sizes of changes that are tried: factors by which a rate of bad events grows, and amounts by which the gap between
+confidence and success rate grows (certainty.md §4)."""
+ABOVE = 0.7
+"""Number of standard errors that are added to the rate or gap of the base, because the estimate may be too small
+(certainty.md §4)."""
+MOST_BEFORE, MOST_AFTER = 0.9, 0.95
+"""Largest rate before a change, and largest rate after a change. ``MOST_AFTER`` also limits the rates and gaps from
+which losses are computed (certainty.md §4)."""
+LEAST_GROWTH = 0.02
+"""Smallest growth that counts as a change: of the loss of a rate that changes alone, or of the gap between confidence
+and success rate (certainty.md §4)."""
+DECIMALS = 12
+"""Decimals to which a growth is rounded before it is compared with ``LEAST_GROWTH`` (certainty.md §4)."""
+
+PARTS = (*RATES, "ece")
+"""Components whose losses before and after a change are compared, in the order of the last axis of (n, 8) arrays."""
+
+
+class Change(NamedTuple):
+    """The most likely change for the worse of n pairs of an agent and an as-of; (n,) each."""
+
+    ratio: Floats
+    """Log likelihood ratio of the change against constant behaviour; 0 if constant behaviour is more likely."""
+    days: Integers
+    """Days from the change to the as-of, 1 to ``RECENT_DAYS``."""
+    kept_before: Floats
+    """Score in the base, in [0, 1], if only the components in ``PARTS`` lowered the score."""
+    kept_now: Floats
+    """Score since the change, in [0, 1], if only the components in ``PARTS`` lowered the score."""
+    component: Integers
+    """Index in ``PARTS`` of the component whose loss grew most."""
+
+
+def behaviour_changes(
+    sums: PeriodSums, present: Present, parameters: Parameters, periods_per_day: int
+) -> Change:
+    """Find the most likely change for the worse in the last ``RECENT_DAYS`` before the as-of of each pair in
+    ``present``.
+
+    :param sums: sums of the agents over at least ``RECENT_DAYS + BASE_DAYS`` before each as-of, or over their history.
+    :param periods_per_day: 1 or 24.
+    """
+    y, n = rate_counts(sums)
+    judged, successes = (values.sum(axis=-1) for values in (sums.judged_by_bin, sums.successes_by_bin))
+    confidence = confidence_in_units(sums).sum(axis=-1)
+    per_period = np.concatenate([y, n, np.stack([judged, successes, confidence], axis=-1)], axis=-1)
+    weeks = range(RECENT_DAYS, RECENT_DAYS + BASE_DAYS + 1, 7)
+    since = nested(
+        per_period, present, (*range(1, RECENT_DAYS), *weeks, RECENT_DAYS + BASE_DAYS), periods_per_day
+    )
+    counts = Sides(since[:, :RECENT_DAYS], since[:, -1] - since[:, RECENT_DAYS - 1])
+
+    def of(first: int, last: int, unit: Floats | float = 1.0) -> Sides:
+        return Sides(*(values[..., first:last] * unit for values in counts))
+
+    width = len(RATES)
+    bad, trials = of(0, width, EVENT_UNITS), of(width, 2 * width)
+    if not parameters.replay_enabled:
+        trials.before[:, RATES.index("i_replay")] = 0
+    checked, good, confident = (
+        Sides(*(values[..., 0] for values in of(at, at + 1))) for at in range(2 * width, 2 * width + 3)
+    )
+    excess = Sides(*(a / CONFIDENCE_UNITS - b for a, b in zip(confident, good, strict=True)))
+    weights = np.array([penalty(rate, parameters) or 1.0 for rate in RATES])
+
+    of_week = np.diff(since[:, RECENT_DAYS - 1 : -1], axis=1)
+    weekly_bad = np.take(of_week, [*range(width), -2], axis=-1)
+    weekly_trials = np.take(of_week, [*range(width, 2 * width), -3], axis=-1)
+    effect = np.maximum(present.effect, _weekly_effects(weekly_bad, weekly_trials, present.effect))
+
+    alone, all_rates = _of_rates(bad, trials, effect[:, :width], weights)
+    best = np.maximum(alone, all_rates)
+    for gap, gap_ratio in _of_gaps(excess, checked, good.before, effect[:, width]):
+        best = np.maximum(best, gap_ratio)
+        if gap == GAPS[0]:
+            best = np.maximum(best, all_rates + gap_ratio)
+    day = np.argmax(best, axis=1)
+    pair = np.arange(len(day))
+
+    before = _losses(bad.before, trials.before, excess.before, checked.before, parameters)
+    bad_now, trials_now, excess_now, checked_now = (
+        of.now[pair, day] for of in (bad, trials, excess, checked)
+    )
+    now = _losses(bad_now, trials_now, excess_now, checked_now, parameters)
+    measured = np.column_stack([trials.before, checked.before]) > 0
+    measured &= np.column_stack([trials_now, checked_now]) > 0
+    before, now = np.where(measured, before, 0.0), np.where(measured, now, 0.0)
+    return Change(
+        ratio=np.maximum(best[pair, day], 0.0),
+        days=day + 1,
+        kept_before=np.exp(-before.sum(axis=-1)),
+        kept_now=np.exp(-now.sum(axis=-1)),
+        component=np.argmax(now - before, axis=-1),
+    )
+
+
+def _weekly_effects(bad: Floats, trials: Floats, effect: Floats) -> Floats:
+    """Return design effects of the base, (n, 8), from differences of neighbouring weeks.
+
+    Differences of weeks contain the variation over several days, which differences of neighbouring days do not show.
+
+    :param bad: (n, weeks, 8) numbers of bad events of the 7 rates, and of successes.
+    :param trials: (n, weeks, 8) numbers of trials of the 7 rates, and of judged traces.
+    :param effect: (n, 8) design effects of :class:`Present`.
+    """
+    y, n = bad * np.append(EVENT_UNITS, 1.0), trials
+    squares, both = squared_steps(ratio(y, n), n)
+    share = ratio(y.sum(axis=1), n.sum(axis=1))
+    return effect_of_steps(squares.sum(axis=1), both.sum(axis=1), effect, share * (1 - share))
+
+
+def _of_rates(bad: Sides, trials: Sides, effect: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Return the log likelihood ratios of a change on each day, (n, days): the largest ratio of a change of one rate
+    alone, and the ratio of a doubling of all rates."""
+    y, n = bad.before / effect, trials.before / effect
+    rate = np.minimum(ratio(y + ABOVE * np.sqrt(y) + 0.5, n, MOST_BEFORE), MOST_BEFORE)
+    y_now, n_now = bad.now / effect[:, None], trials.now / effect[:, None]
+    largest, all_rates = np.full(y_now.shape[:2], -np.inf), np.zeros(y_now.shape[:2])
+    for times in TIMES:
+        higher = np.minimum(times * rate, MOST_AFTER)
+        of_bad, of_good = np.log(higher / rate), np.log((1 - higher) / (1 - rate))
+        found = y_now * (of_bad - of_good)[:, None] + n_now * of_good[:, None]
+        found = np.where((n > 0)[:, None], found, 0.0)
+        if times == TIMES[0]:
+            all_rates = found.sum(axis=-1)
+        matters = np.round((higher - rate) * weights, DECIMALS) > LEAST_GROWTH
+        largest = np.maximum(largest, np.where(matters[:, None], found, -np.inf).max(axis=-1))
+    return largest, all_rates
+
+
+def _of_gaps(
+    excess: Sides, checked: Sides, good_before: Floats, effect: Floats
+) -> Iterator[tuple[float, Floats]]:
+    """Yield each size of ``GAPS``, once per direction, with the log likelihood ratio of a gap that changed by this size
+    on each day, (n, days). The ratio is 0 where the change would not make the gap larger by ``LEAST_GROWTH``."""
+    n = checked.before
+    share = ratio(good_before, n)
+    variance = np.maximum(share * (1 - share), LEAST_VARIANCE) * effect
+    before, error = ratio(excess.before, n), np.sqrt(ratio(variance, n))
+    for gap in GAPS:
+        for sign in (1, -1):
+            level = before + sign * ABOVE * error
+            growth = np.round(np.abs(level + sign * gap) - np.abs(level), DECIMALS)
+            grows: Booleans = (n > 0) & (growth > LEAST_GROWTH)
+            found = sign * (excess.now - checked.now * level[:, None]) - checked.now * gap / 2
+            yield gap, np.where(grows[:, None], gap * found / variance[:, None], 0.0)
+
+
+def _losses(bad: Floats, trials: Floats, excess: Floats, checked: Floats, parameters: Parameters) -> Floats:
+    """Return the loss of each component in ``PARTS``, (n, 8)."""
+    shares = np.column_stack([ratio(bad, trials), np.abs(ratio(excess, checked))])
+    of_parts = zip(PARTS, np.minimum(shares, MOST_AFTER).T, strict=True)
+    return np.column_stack([loss_of_rate(part, share, parameters) for part, share in of_parts])

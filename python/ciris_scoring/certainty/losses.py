@@ -1,0 +1,122 @@
+"""Losses of a score's thirteen loss components (certainty.md §1). Intervals, steady score, changes and attribution all
+compute losses by the functions of this module.
+
+The loss of the score, −ln(score), is the sum of the losses of its loss components. The points, 1 − score in total, are
+divided in proportion to these losses. This is the logarithmic mean Divisia index with a perfect score as its base (Ang
+2005, Energy Policy 33, 867–871). The losses are computed in numpy because PostgreSQL 15 has no log1p.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ciris_scoring.certainty.inputs import Scores
+from ciris_scoring.windows.inputs import Floats, Parameters
+
+
+def norm(x: ArrayLike, parameters: Parameters) -> Floats:
+    """Return ``norm(x) = 1 / (1 + exp(−k (x − x₀)))``, element by element, in (0, 1) (scoring.md §5)."""
+    return np.exp(-_loss_of_norm(np.asarray(x, dtype=np.float64), parameters))
+
+
+def loss_of_r(delta_drift: Floats, mttr_hours: Floats, rho: Floats, parameters: Parameters) -> Floats:
+    """Return −ln R of n rows, with R = norm((1 − δ_drift) · 1/(1 + MTTR/τ) · (1 − ρ_regression)) (scoring.md §5)."""
+    x = (1 - delta_drift) / (1 + mttr_hours / parameters.mttr_scale_hours) * (1 - rho)
+    return _loss_of_norm(x, parameters)
+
+
+def _loss_of_norm(x: Floats, parameters: Parameters) -> Floats:
+    return np.logaddexp(0.0, -parameters.norm_k * (x - parameters.norm_x0))
+
+
+def penalty(rate: str, parameters: Parameters) -> float | None:
+    """Return the loss per unit of a rate of C, λ_C or μ_C (scoring.md §3); None for other rates."""
+    return {"d_identity": parameters.lambda_c, "k_contradiction": parameters.mu_c}.get(rate)
+
+
+def loss_of_rate(rate: str, bad: Floats, parameters: Parameters) -> Floats:
+    """Return the loss of a share of bad events: proportional to it for the rates of C, −ln(1 − share) for others."""
+    weight = penalty(rate, parameters)
+    return _of_rate(bad) if weight is None else weight * bad
+
+
+def slope_of_loss(rate: str, bad: Floats, parameters: Parameters) -> Floats:
+    """Return the derivative of :func:`loss_of_rate`."""
+    weight = penalty(rate, parameters)
+    return 1 / (1 - bad) if weight is None else np.full(bad.shape, weight)
+
+
+def losses(score: Scores, parameters: Parameters) -> dict[str, Floats]:
+    """Compute the loss of each loss component. The losses sum to −ln(capacity_score) (certainty.md §1).
+
+    :param score: n published scores. An unmeasured component is neutral, but an unmeasured S is 0.
+    :returns: (n,) losses by loss component, each 0 or more, in natural logarithms. A loss is infinite if the component
+        alone makes the score 0.
+    """
+    k, x0 = parameters.norm_k, parameters.norm_x0
+    integrity = _of_value(np.stack([score.i_chain, score.i_coverage, score.i_replay], axis=-1))
+    if parameters.integrity_floor > 0:
+        most = 0 - np.log(parameters.integrity_floor)
+        is_capped = np.sum(integrity, axis=-1, keepdims=True) > most
+        integrity = np.where(is_capped, _shares(np.full(len(integrity), most), integrity), integrity)
+
+    amounts = np.stack(
+        [
+            _of_rate(score.delta_drift),
+            np.log1p(score.mttr_hours / parameters.mttr_scale_hours),
+            _of_rate(score.rho_regression),
+        ],
+        axis=-1,
+    )
+    # Loss of R beyond its fixed cost: ln norm(1) − ln norm(e^−u), where u is the sum of ``amounts``. With expm1 and
+    # log1p, all digits are kept if u is small.
+    fall_of_x = -np.expm1(-np.sum(amounts, axis=-1))
+    beyond_ceiling = np.log1p(np.expm1(k * fall_of_x) / (1 + np.exp(k * (1 - x0))))
+    resilience = _shares(beyond_ceiling, amounts)
+    return {
+        **{
+            rate: loss_of_rate(rate, getattr(score, rate), parameters)
+            for rate in ("d_identity", "k_contradiction")
+        },
+        **dict(zip(("i_chain", "i_coverage", "i_replay"), integrity.T, strict=True)),
+        "r_ceiling": np.full(len(amounts), np.log1p(np.exp(-k * (1 - x0)))),
+        **dict(zip(("delta_drift", "mttr_hours", "rho_regression"), resilience.T, strict=True)),
+        "ece": _of_rate(score.ece),
+        "u_unsafe": _of_rate(score.u_unsafe),
+        "q_deferral": _of_value(score.q_deferral),
+        "s_score": _of_value(score.s_score),
+    }
+
+
+def _of_value(value: Floats) -> Floats:
+    """Return the loss −ln(value) of a component whose best value is 1. The logarithm is subtracted from 0 to avoid
+    −0."""
+    with np.errstate(divide="ignore"):
+        return 0 - np.log(value)
+
+
+def _of_rate(rate: Floats) -> Floats:
+    """Return the loss −ln(1 − rate) of a rate whose best value is 0."""
+    with np.errstate(divide="ignore"):
+        return 0 - np.log1p(-rate)
+
+
+def _shares(total: Floats, amounts: Floats) -> Floats:
+    """Divide n totals, (n,), into k shares each, in proportion to the amounts, (n, k). If amounts of a row are
+    infinite, they share its total equally, and finite amounts get 0."""
+    infinite = np.isinf(amounts)
+    counted = np.where(np.any(infinite, axis=-1, keepdims=True), infinite.astype(np.float64), amounts)
+    whole = np.sum(counted, axis=-1, keepdims=True)
+    share: Floats = np.divide(counted, whole, out=np.zeros_like(counted), where=whole > 0)
+    return total[:, None] * share
+
+
+def logarithmic_mean(a: Floats, b: Floats) -> Floats:
+    """Return the logarithmic mean (a − b)/(ln a − ln b) of positive numbers, element by element; a if a = b.
+
+    It turns differences of losses into points (Ang 2005). If a and b are close, the inverse hyperbolic tangent keeps
+    all digits.
+    """
+    relative = (a - b) / (a + b)
+    near = np.abs(relative) < 0.5
+    logs = np.where(near, 2 * np.arctanh(np.where(near, relative, 0.0)), np.log(a) - np.log(b))
+    return np.divide(a - b, logs, out=np.array(a, dtype=np.float64), where=logs != 0)

@@ -1,0 +1,598 @@
+"""The steady score: the expected score of a window under the agent's present behaviour (certainty.md §4b).
+
+Each component is estimated by :mod:`change_points` from the sums of nested windows that end at the as-of. Windows of
+traces reach back ``TRACE_WINDOWS[-1]`` days, windows of episodes and deferrals ``EVENT_WINDOWS[-1]`` days, because
+events are rare. The losses of the components are added, and the loss beyond the fixed cost of R is taken as log-normal.
+Drift is not part of the steady score, because it describes a difference between two windows, not a lasting property.
+
+Sums are int64, so a result does not depend on where the arrays begin or on the order of agents.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.polynomial.hermite_e import hermegauss
+from numpy.typing import NDArray
+
+from ciris_scoring.basics.long_run import LEAST_LOSS, NORMAL_TO_95, normal_shares
+from ciris_scoring.certainty.bounds import success_rates
+from ciris_scoring.certainty.change_points import Estimate, frequencies, means, rates
+from ciris_scoring.certainty.design_effects import FLEET_WEIGHT, LEAST_EFFECT
+from ciris_scoring.certainty.losses import loss_of_rate, norm, penalty, slope_of_loss
+from ciris_scoring.certainty.residuals import EVENT_UNITS, RATES, rate_counts
+from ciris_scoring.windows.inputs import Booleans, Floats, Integers, Parameters, PeriodSums, ratio
+from ciris_scoring.windows.rolling import between, day_sums, running_total, running_totals
+from ciris_scoring.windows.sums import (
+    CONFIDENCE_UNITS,
+    LOG_UNITS,
+    NEVER,
+    SQUARE_UNITS,
+    VALUE_UNITS,
+    Deferrals,
+    Events,
+    FragileEpisodes,
+    confidence_in_units,
+    log_hours,
+)
+
+TRACE_WINDOWS = (3, 7, 14, 28, 56, 90, 132)
+"""Lengths in days of the nested windows of traces. The last length is the lookback horizon. With twelve windows, the
+error of the steady score in the simulated year (docs/measuring.md, "A year") changed by less than 0.001."""
+EVENT_WINDOWS = (7, 14, 28, 56, 112, 224, 364)
+"""Lengths in days of the nested windows of episodes and deferrals. In the simulated year, the error of the steady score
+for the window of 30 days was 0.055 with these lengths, and 0.059 with lengths up to 132 days."""
+
+RATE_EVENTS, RATE_MEAN = 0.5, 0.02
+"""Prior of a rate: weight of half an event (Jeffreys 1946, Proceedings of the Royal Society A 186, 453–461), mean 2 %.
+certainty.md §4b defines all priors. Their influence is small: with the fleet's means as prior means, the error of the
+steady score in the simulated year changed by less than 0.001."""
+QUALITY_EVENTS, QUALITY_MEAN = 1.0, 0.2
+"""Prior of the lost value of a deferral: weight of one event, mean 0.2 (certainty.md §4b)."""
+EVENT_WEIGHT, EPISODES_PER_DAY, DEFERRALS_PER_DAY = 0.5, 0.03, 0.3
+"""Priors of the frequencies of episodes and deferrals: weight of half an event, means of one episode a month and two
+deferrals a week (certainty.md §4b)."""
+LOG_HOURS_MEAN, LOG_HOURS_VARIANCE = -1.0, 2.0
+"""Prior of the mean logarithm of the hours of an episode. It stands for about 20 minutes, with a 95 % range from 1.3
+minutes to 6 hours (certainty.md §4b)."""
+GAP_MEAN, GAP_VARIANCE = 0.03, 0.01
+"""Prior of confidence minus success rate of a bin: mean 0.03, standard deviation 0.1 (certainty.md §4b)."""
+SAME_MODE, MODE_PAIRS = 1.0, 4.0
+"""Prior of the share of episodes that repeat the previous episode's failure mode: one repetition in four episodes
+(certainty.md §4b)."""
+
+EFFECT_WINDOW = TRACE_WINDOWS.index(90)
+"""Index in ``TRACE_WINDOWS`` of the 90 days over which the design effect is measured (certainty.md §4b, "Design
+effect")."""
+SUCCESS_WINDOW, SHARE_WINDOW = TRACE_WINDOWS.index(56), TRACE_WINDOWS.index(14)
+"""Indices in ``TRACE_WINDOWS`` of two windows for ECE: 56 days for the success rates, from which the variance of gaps
+is computed, and 14 days for the shares of the bins (certainty.md §4b, "ece")."""
+LEAST_VARIANCE = 0.02
+"""Smallest variance of an outcome in a bin of confidence: the variance at a success rate of 98 % or 2 % (certainty.md
+§4b, "ece")."""
+DAYS_PER_DEGREE = 1.5
+"""Number of pairs of neighbouring days whose squared differences give one degree of freedom, for normal values (von
+Neumann 1941, Annals of Mathematical Statistics 12, 367–395)."""
+VARIATION_UNITS = 2.0**40
+"""Number of integer units that stand for a squared difference of 1 (certainty.md §4b, "Design effect")."""
+
+SPREAD = (0.63, 2.2)
+"""Factors of the σ of the log-normal distribution of the loss: it is multiplied by SPREAD[0] + SPREAD[1] · y², where y
+is the probability that any component changed in the last 14 days. Set by simulation, so that intervals contain the true
+score of the long run on 92 to 97 % of agent-days, and on 88 % or more in the 14 days after a change (docs/measuring.md,
+"A year")."""
+
+MOST_EPISODES = 20
+"""Largest number of episodes in a window for which R is computed. A larger number counts as this number (certainty.md
+§4b, "R")."""
+NODES, NODE_WEIGHTS = (
+    values / scale for values, scale in zip(hermegauss(7), (1.0, np.sqrt(2 * np.pi)), strict=True)
+)
+"""Gauss-Hermite quadrature for a standard normal distribution, with seven nodes (certainty.md §4b, "R")."""
+THREE_POINTS = np.sqrt(3.0)
+"""Distance of the two outer points from the middle point in three-point Gauss-Hermite quadrature, in standard
+deviations. The outer points have the weight 1/6 each (certainty.md §4b, "Loss")."""
+
+
+class Present(NamedTuple):
+    """The n pairs of an agent and an as-of for which the present behaviour is estimated; (n,) each."""
+
+    agent: Integers
+    as_of: Integers
+    """Number of periods in the arrays before the as-of."""
+    n_open: Integers
+    """Number of open episodes, 0 or 1."""
+    open_log_hours: Floats
+    """Logarithm of the hours of the open episode up to the as-of; 0 if no episode is open."""
+    effect: Floats
+    """Design effects of the rates and of successes, (n, 8), as :func:`design_effects` returns them."""
+    episode_cv: Floats
+    """The fleet's coefficient of variation of episode durations."""
+
+
+class Sides(NamedTuple):
+    """Sums over recent days, and over the days before them, of n pairs of an agent and an as-of, for alerts."""
+
+    now: Floats
+    """(n, days, ...) sums over the recent days, for each number of recent days."""
+    before: Floats
+    """(n, days, ...) sums over the days before, or (n, ...) if these are the same for every number of recent days."""
+
+
+class LongRun(NamedTuple):
+    """Steady score of n pairs of an agent and an as-of, for one length of window; (n,) each."""
+
+    factors: Floats
+    """(n, 5) C, I_int, R, I_inc and S."""
+    q_deferral: Floats
+    """Expected quality of deferrals in a window. The quality is 1 in a window without a deferral."""
+    score: Floats
+    """Steady score; 0 without a signal."""
+    log_sd: Floats
+    """Standard deviation of the logarithm of the loss beyond the fixed cost of R; 0 if the score is 0."""
+    low: Floats
+    high: Floats
+    """Bounds of the 95 % interval of the score."""
+    beyond: Floats
+    """Loss beyond the fixed cost of R; infinite if the score is 0."""
+
+    def at(self, z: float, fixed_loss: Floats) -> Floats:
+        """Return the score z standard deviations of the loss away from the steady score."""
+        return np.exp(-(fixed_loss + self.beyond * np.exp(z * self.log_sd)))
+
+
+class _Part(NamedTuple):
+    """Loss of a component: mean, variance, and the probability of a recent change; (n,) each."""
+
+    loss: Floats
+    variance: Floats
+    recent: Floats
+
+
+def long_run(
+    sums: PeriodSums,
+    events: Events,
+    present: Present,
+    window_days: tuple[int, ...],
+    parameters: Parameters,
+    periods_per_day: int,
+) -> list[LongRun]:
+    """Estimate the steady score of each pair in ``present``, for each length of window (certainty.md §4b).
+
+    :param sums: sums of the agents over at least ``TRACE_WINDOWS[-1]`` days before each as-of, or over their history.
+    :param events: all episodes that ended, and deferrals whose outcome became known, from ``EVENT_WINDOWS[-1]`` days
+        before the first as-of on.
+    :param window_days: lengths of the windows in days.
+    :param periods_per_day: 1 or 24.
+    :returns: one :class:`LongRun` for each length.
+    """
+    bad, trials, unmeasured = _rate_sums(sums, present, parameters, periods_per_day)
+    found = rates(bad, trials, RATE_EVENTS, RATE_MEAN, TRACE_WINDOWS)
+    gap = _calibration(sums, present, parameters, periods_per_day)
+    frequency, hours, variance, modes = _episodes(events, present, periods_per_day)
+    often, lost = _deferrals(events, present, periods_per_day)
+
+    at = {rate: index for index, rate in enumerate(RATES)}
+
+    def part(rate: str) -> _Part:
+        index = at[rate]
+        mean, spread, recent = (values[:, index] for values in found)
+        found_loss = _part(rate, mean, spread, recent, parameters)
+        return found_loss if penalty(rate, parameters) else _neutral(found_loss, unmeasured[:, index])
+
+    integrity = [part(rate) for rate in ("i_chain", "i_coverage", "i_replay")]
+    always = [part("d_identity"), part("k_contradiction"), part("u_unsafe"), part("s_score"), gap]
+    of_hours = np.sqrt(hours.variance)
+    given_number = {
+        j: resilience_by_number(hours.mean + j * of_hours, variance, modes, parameters)
+        for j in (-THREE_POINTS, 0.0, THREE_POINTS)
+    }
+    hours_changed = 1 - (1 - frequency.recent) * (1 - hours.recent)
+    result = []
+    for days in window_days:
+        r = _Part(*_loss_of_episodes(frequency, given_number, days), hours_changed)
+        q = _loss_of_deferrals(often, lost, days)
+        result.append(_together(always, integrity, r, q, unmeasured[:, at["s_score"]], parameters))
+    return result
+
+
+def _part(rate: str, mean: Floats, spread: Floats, recent: Floats, parameters: Parameters) -> _Part:
+    """Return the loss of a share of bad events with a mean and a variance, to first order."""
+    variance = slope_of_loss(rate, mean, parameters) ** 2 * spread
+    return _Part(loss_of_rate(rate, mean, parameters), variance, recent)
+
+
+def _neutral(part: _Part, unmeasured: Booleans) -> _Part:
+    return _Part(*(np.where(unmeasured, 0.0, values) for values in part))
+
+
+def _together(
+    always: list[_Part],
+    integrity: list[_Part],
+    r: _Part,
+    q: _Part,
+    no_signal: Booleans,
+    parameters: Parameters,
+) -> LongRun:
+    """Add the losses of the components, and return the factors, the score and its interval."""
+    identity, contradiction, unsafe, s, gap = always
+    floor = parameters.integrity_floor
+    most = -np.log(floor) if floor > 0 else np.inf
+    of_integrity = np.sum([one.loss for one in integrity], axis=0)
+    capped = of_integrity > most
+    i_inc = gap.loss + unsafe.loss + q.loss
+    losses = [identity.loss + contradiction.loss, of_integrity, r.loss, i_inc, s.loss]
+    factors = np.exp(-np.stack(losses, axis=-1))
+    factors[:, 4] = np.where(no_signal, 0.0, factors[:, 4])
+    parts = [identity, contradiction, unsafe, s, gap, r, q]
+    loss = np.sum([one.loss for one in parts], axis=0) + np.minimum(of_integrity, most)
+    variance = np.sum([one.variance for one in parts], axis=0)
+    variance += np.where(capped, 0.0, np.sum([one.variance for one in integrity], axis=0))
+    recent = 1 - np.prod([1 - one.recent for one in (*parts, *integrity)], axis=0)
+
+    fixed = -np.log(norm(1.0, parameters))
+    beyond = np.maximum(loss - fixed, LEAST_LOSS)
+    log_sd = np.sqrt(np.log1p(variance / beyond**2)) * (SPREAD[0] + SPREAD[1] * recent**2)
+    log_sd, beyond = np.where(no_signal, 0.0, log_sd), np.where(no_signal, np.inf, beyond)
+    nothing = np.zeros_like(loss)
+    found = LongRun(factors, np.exp(-q.loss), nothing, log_sd, nothing, nothing, beyond)
+    score, low, high = (found.at(z, fixed) for z in (0.0, NORMAL_TO_95, -NORMAL_TO_95))
+    return found._replace(score=score, low=low, high=high)
+
+
+def nested(per_period: Integers, present: Present, windows: tuple[int, ...], periods_per_day: int) -> Floats:
+    """Return sums over windows that end at the as-of of each pair in ``present``, (n, windows, ...).
+
+    :param per_period: (agents, periods, ...) counts.
+    :param windows: lengths of the windows in days.
+    :param periods_per_day: 1 or 24.
+    """
+    as_of = present.as_of[:, None]
+    starts = as_of - np.array(windows) * periods_per_day
+    return between(running_total(per_period), present.agent[:, None], starts, as_of).astype(np.float64)
+
+
+def _rate_sums(
+    sums: PeriodSums, present: Present, parameters: Parameters, periods_per_day: int
+) -> tuple[Floats, Floats, Booleans]:
+    """Return the numbers of bad events and of trials of each rate in the nested windows, divided by the design effect,
+    (n, windows, 7) each, and whether each rate is unmeasured, (n, 7)."""
+    y, n = rate_counts(sums)
+    width = len(RATES)
+    signals = np.stack(
+        [
+            sums.n_signals_corroborated - sums.n_coherent_corroborated,
+            sums.n_signals_uncorroborated - sums.n_coherent_uncorroborated,
+            sums.n_signals_corroborated,
+            sums.n_signals_uncorroborated,
+        ],
+        axis=-1,
+    )
+    per_period = np.concatenate([y, n, signals], axis=-1)
+    found = nested(per_period, present, TRACE_WINDOWS, periods_per_day)
+    bad, trials = found[..., :width] * EVENT_UNITS, found[..., width : 2 * width]
+    unmeasured = trials[:, -1] == 0
+    unmeasured[:, RATES.index("i_replay")] |= not parameters.replay_enabled
+
+    # Signals count with their weights. Unequal weights lower the effective number of signals.
+    effect, at = present.effect[:, : len(RATES)].copy(), RATES.index("s_score")
+    high, low = parameters.w_corroborated, parameters.w_uncorroborated
+    bad[..., at] = high * found[..., -4] + low * found[..., -3]
+    trials[..., at] = high * found[..., -2] + low * found[..., -1]
+    squares = high**2 * found[:, EFFECT_WINDOW, -2] + low**2 * found[:, EFFECT_WINDOW, -1]
+    effect[:, at] *= ratio(squares, trials[:, EFFECT_WINDOW, at], 1.0)
+    return bad / effect[:, None], trials / effect[:, None], unmeasured
+
+
+def design_effects(
+    sums: PeriodSums, agent: Integers, as_of: Integers, icc: Floats, periods_per_day: int
+) -> Floats:
+    """Return the design effects of the rates and of successes over 90 days, (n, 8) (certainty.md §4b).
+
+    Design effects are computed from differences of neighbouring days, so that a lasting change of a rate counts once.
+
+    :param agent: (n,) indices of agents in ``sums``.
+    :param as_of: (n,) numbers of periods in ``sums`` before the as-of.
+    :param icc: (n, 11) the fleet's correlations of the traces of a day, in the order of ``EFFECTS``.
+    :param periods_per_day: 1 or 24.
+    """
+    y, n = rate_counts(sums)
+    successes, judged = (
+        values.sum(axis=-1, keepdims=True) for values in (sums.successes_by_bin, sums.judged_by_bin)
+    )
+    unit = np.append(1 / EVENT_UNITS, 1)
+    days_y = day_sums(np.concatenate([y, successes], axis=-1), periods_per_day)
+    days_n = day_sums(np.concatenate([n, judged], axis=-1), periods_per_day)
+    rate = ratio(days_y, days_n * unit)
+    squares, both = squared_steps(rate, days_n, periods_per_day)
+    variation = np.zeros((2, *days_n.shape), dtype=np.int64)
+    variation[0, :, periods_per_day:] = np.rint(squares * VARIATION_UNITS)
+    variation[1, :, periods_per_day:] = both
+    totals = running_totals(
+        np.concatenate([*variation, days_n * days_n, days_y, days_n], axis=-1), periods_per_day
+    )
+    start = np.maximum(as_of - TRACE_WINDOWS[EFFECT_WINDOW] * periods_per_day, 0)
+    in_window = (totals[agent, as_of] - totals[agent, start]).astype(np.float64)
+    observed, pairs, squared, bad, trials = np.split(in_window, 5, axis=-1)
+    share = ratio(bad, trials * unit)
+    variance = share * (1 - share)
+    fleet = np.maximum(LEAST_EFFECT.min(), 1 + (ratio(squared, trials) - 1) * icc[:, : len(RATES) + 1])
+    own = effect_of_steps(observed / VARIATION_UNITS, pairs, fleet, variance)
+    return np.maximum(own, LEAST_EFFECT[: len(RATES) + 1])
+
+
+def squared_steps(rate: Floats, n: NDArray[Any], apart: int = 1) -> tuple[Floats, Booleans]:
+    """Return squared differences of neighbouring days or weeks, weighted by n n′/(n + n′), and whether n and n′ are
+    above 0 (certainty.md §4b, "Design effect").
+
+    :param rate: (n, times, q) rates of days or weeks; 0 without trials.
+    :param n: (n, times, q) their numbers of trials.
+    :param apart: distance of neighbours on the axis of times.
+    """
+    now, before = n[:, apart:], n[:, :-apart]
+    squares = ratio(now * before, now + before) * (rate[:, apart:] - rate[:, :-apart]) ** 2
+    return squares, (now > 0) & (before > 0)
+
+
+def effect_of_steps(squares: Floats, pairs: Floats | Integers, prior: Floats, variance: Floats) -> Floats:
+    """Return design effects from the differences of neighbouring days or weeks (certainty.md §4b, "Design effect").
+
+    All arrays and the result have one shape.
+
+    :param squares: sums of the squares of :func:`squared_steps`.
+    :param pairs: numbers of pairs of neighbours with trials.
+    :param prior: design effects with the weight of ``FLEET_WEIGHT`` degrees of freedom. They are the result if
+        ``variance`` is 0.
+    :param variance: variances of an outcome.
+    """
+    observed = squares / DAYS_PER_DEGREE + FLEET_WEIGHT * prior * variance
+    return ratio(observed, (pairs / DAYS_PER_DEGREE + FLEET_WEIGHT) * variance, prior)
+
+
+def _calibration(sums: PeriodSums, present: Present, parameters: Parameters, periods_per_day: int) -> _Part:
+    """Return the loss by ECE, the expected sum of absolute gaps, for normally distributed gaps."""
+    per_period = np.concatenate(
+        [sums.judged_by_bin, sums.successes_by_bin, confidence_in_units(sums)], axis=-1
+    )
+    found = nested(per_period, present, TRACE_WINDOWS, periods_per_day)
+    judged, successes, confident = np.split(found, 3, axis=-1)
+    excess = confident / CONFIDENCE_UNITS - successes
+    success = success_rates(judged[:, SUCCESS_WINDOW], successes[:, SUCCESS_WINDOW])
+    variance = (np.maximum(success * (1 - success), LEAST_VARIANCE) * present.effect[:, -1:])[:, None]
+    mean, spread, recent = means(judged / variance, excess / variance, GAP_MEAN, GAP_VARIANCE, TRACE_WINDOWS)
+    newest = judged[:, SHARE_WINDOW]
+    newest = np.where(newest.sum(axis=-1, keepdims=True) > 0, newest, judged[:, -1])
+    share = ratio(newest, newest.sum(axis=-1, keepdims=True))
+    sd = np.sqrt(spread)
+    z = np.abs(mean) / sd
+    folded = sd * np.sqrt(2 / np.pi) * np.exp(-z * z / 2) + np.abs(mean) * (2 * normal_shares(z) - 1)
+    of_folded = np.maximum(mean**2 + spread - folded**2, 0)
+    gap = np.minimum(np.sum(share * folded, axis=-1), 0.99)
+    spread = np.sum(share**2 * of_folded, axis=-1)
+    return _neutral(_part("ece", gap, spread, recent, parameters), judged[:, -1].sum(axis=-1) == 0)
+
+
+def _positions(
+    agent: Integers, period: Integers, present: Present, days: tuple[int, ...], periods_per_day: int
+) -> NDArray[np.intp]:
+    """For each pair of agent and as-of in ``present``, and each time, find the agent's first event from that time on.
+
+    :param agent: (m,) agents of the events, which are ordered by agent and period.
+    :param period: (m,) periods of the events.
+    :param days: times in days before the as-of.
+    :returns: (n, times) positions in ``agent``; without such an event, the position after the agent's last event.
+    """
+    ends = present.as_of[:, None] - np.array(days) * periods_per_day
+    low = min(int(period.min(initial=0)), int(ends.min(initial=0)))
+    width = max(int(period.max(initial=0)), int(ends.max(initial=0))) - low + 1
+    result: NDArray[np.intp] = np.searchsorted(
+        agent * width + period - low, present.agent[:, None] * width + ends - low, side="left"
+    )
+    return result
+
+
+def _sums_since(positions: NDArray[np.intp], amounts: Integers) -> Integers:
+    """Return sums of the amounts from each position in a row until the row's last position (half-open), (n, days)."""
+    total = np.concatenate([[0], np.cumsum(amounts)])
+    result: Integers = total[positions[:, -1:]] - total[positions[:, :-1]]
+    return result
+
+
+class EpisodeSums(NamedTuple):
+    """Sums over the episodes that ended in given numbers of days before the as-of, for n pairs; (n, days) each."""
+
+    n: Integers
+    log_hours: Floats
+    """Sums of the natural logarithms of the episodes' durations in hours."""
+    log_hours_squared: Floats
+    repeats: Integers
+    """Number of episodes that have the failure mode of the agent's previous episode, if both episodes ended in these
+    days."""
+
+
+def episode_sums(
+    episodes: FragileEpisodes, present: Present, days: tuple[int, ...], periods_per_day: int
+) -> EpisodeSums:
+    """Return sums over the episodes that ended in each given number of days before the as-of of each pair. An open
+    episode does not count.
+
+    :param episodes: m episodes. The episodes of an agent are in the order of its traces.
+    :param days: numbers of days.
+    """
+    ended = episodes.ended()
+    order = np.lexsort((ended.recovered, ended.agent))  # stable: ties keep the order of traces
+    agent, recovered, mode = ended.agent[order], ended.recovered[order], ended.mode[order]
+    hours = log_hours(ended.microseconds[order])
+    again = np.zeros(len(agent) + 1, dtype=np.int64)
+    again[1:-1] = (agent[1:] == agent[:-1]) & (mode[1:] == mode[:-1])
+    positions = _positions(agent, recovered, present, (*days, 0), periods_per_day)
+    n = positions[:, -1:] - positions[:, :-1]
+    # A repetition counts only within a window. So the first episode of a window does not count as a repetition.
+    first_repeats = np.where(n > 0, again[positions[:, :-1]], 0)
+    return EpisodeSums(
+        n,
+        _sums_since(positions, np.rint(hours * LOG_UNITS).astype(np.int64)) / LOG_UNITS,
+        _sums_since(positions, np.rint(hours * hours * SQUARE_UNITS).astype(np.int64)) / SQUARE_UNITS,
+        _sums_since(positions, again[:-1]) - first_repeats,
+    )
+
+
+def deferral_sums(
+    deferrals: Deferrals, present: Present, days: tuple[int, ...], periods_per_day: int
+) -> tuple[Integers, Floats]:
+    """Return the number, and the total value, of the deferrals whose outcome became known in each given number of days
+    before the as-of, (n, days) each. A deferral has a value from 0 to 1."""
+    known = np.maximum(deferrals.created, deferrals.judged)
+    order = np.lexsort((known, deferrals.agent))
+    order = order[known[order] < NEVER]
+    positions = _positions(deferrals.agent[order], known[order], present, (*days, 0), periods_per_day)
+    n = positions[:, -1:] - positions[:, :-1]
+    return n, _sums_since(positions, deferrals.value[order]) / VALUE_UNITS
+
+
+def days_observed(
+    first_period: Integers, present: Present, days: tuple[int, ...], periods_per_day: int
+) -> Floats:
+    """Return the number of observed days in each given number of days before the as-of, (n, days). An agent is observed
+    from the start of the period with its first trace.
+
+    :param first_period: (agents,) period of each agent's first trace; it may be negative.
+    """
+    age = (present.as_of - first_period[present.agent]) / periods_per_day
+    return np.minimum(np.array(days, dtype=np.float64), age[:, None])
+
+
+def variance_of_log_hours(
+    n: Floats, log_hours: Floats, squares: Floats, episode_cv: Floats
+) -> tuple[Floats, Floats]:
+    """Return the variance of the logarithms of the hours of episodes, and its degrees of freedom (certainty.md §4b).
+
+    The variance of the agent is shrunk towards the variance of the fleet with the weight of ``FLEET_WEIGHT`` degrees of
+    freedom. All arrays are broadcast to the shape of the results.
+
+    :param n: number of episodes.
+    :param log_hours: sum of the logarithms of the episodes' hours.
+    :param squares: sum of the squares of these logarithms.
+    :param episode_cv: the fleet's coefficient of variation of episode durations.
+    """
+    spread = np.maximum(squares - ratio(log_hours**2, n), 0.0)
+    degrees = FLEET_WEIGHT + np.maximum(n - 1, 0)
+    return (FLEET_WEIGHT * np.log1p(episode_cv**2) + spread) / degrees, degrees
+
+
+def _episodes(
+    events: Events, present: Present, periods_per_day: int
+) -> tuple[Estimate, Estimate, Floats, Floats]:
+    """Return the frequency of episodes, the mean logarithm of their hours, the variance of this logarithm between
+    episodes, and the effective number of failure modes."""
+    found = episode_sums(events.episodes, present, EVENT_WINDOWS, periods_per_day)
+    longest = found.n[:, -1].astype(np.float64)
+    modes = (np.maximum(longest - 1, 0) + MODE_PAIRS) / (found.repeats[:, -1] + SAME_MODE)
+    variance, _ = variance_of_log_hours(
+        longest, found.log_hours[:, -1], found.log_hours_squared[:, -1], present.episode_cv
+    )
+    n = (found.n + present.n_open[:, None]).astype(np.float64)
+    total = found.log_hours + present.open_log_hours[:, None]
+    days = days_observed(events.first_period, present, EVENT_WINDOWS, periods_per_day)
+    return (
+        frequencies(n, days, EVENT_WEIGHT, EPISODES_PER_DAY, EVENT_WINDOWS),
+        means(
+            n / variance[:, None],
+            total / variance[:, None],
+            LOG_HOURS_MEAN,
+            LOG_HOURS_VARIANCE,
+            EVENT_WINDOWS,
+        ),
+        variance,
+        modes,
+    )
+
+
+def _deferrals(events: Events, present: Present, periods_per_day: int) -> tuple[Estimate, Estimate]:
+    """Return the frequency of judged deferrals and their mean lost value. A deferral counts on the day on which its
+    outcome became known."""
+    n, value = deferral_sums(events.deferrals, present, EVENT_WINDOWS, periods_per_day)
+    days = days_observed(events.first_period, present, EVENT_WINDOWS, periods_per_day)
+    return (
+        frequencies(n.astype(np.float64), days, EVENT_WEIGHT, DEFERRALS_PER_DAY, EVENT_WINDOWS),
+        rates(n - value, n.astype(np.float64), QUALITY_EVENTS, QUALITY_MEAN, EVENT_WINDOWS),
+    )
+
+
+def _loss_of_deferrals(often: Estimate, lost: Estimate, window_days: int) -> _Part:
+    """Return the loss by deferrals. At λ judged deferrals per day, the probability that a window of W days has a judged
+    deferral is 1 − exp(−λW)."""
+    none = np.exp(-window_days * often.mean)
+    kept = 1 - (1 - none) * lost.mean
+    variance = (window_days * none * lost.mean / kept) ** 2 * often.variance
+    variance += ((1 - none) / kept) ** 2 * lost.variance
+    return _Part(0 - np.log(kept), variance, 1 - (1 - often.recent) * (1 - lost.recent))
+
+
+def _loss_of_episodes(
+    often: Estimate, given_number: Mapping[float, list[Floats]], window_days: int
+) -> tuple[Floats, Floats]:
+    """Return −ln of the expected R, and the variance of this loss, by three-point quadrature over the frequency of
+    episodes and the mean logarithm of their hours.
+
+    :param given_number: expected R for each number of episodes, by quadrature point of the mean logarithm of hours.
+    """
+    of_frequency = np.sqrt(np.log1p(often.variance / often.mean**2))
+
+    def loss(i: float, j: float) -> Floats:
+        n = window_days * often.mean * np.exp(i * of_frequency - of_frequency**2 / 2)
+        return 0 - np.log(expected_resilience(n, given_number[j]))
+
+    middle = loss(0, 0.0)
+    mean, spread = middle.copy(), np.zeros_like(middle)
+    for fewer, more in (
+        (loss(-THREE_POINTS, 0.0), loss(THREE_POINTS, 0.0)),
+        (loss(0, -THREE_POINTS), loss(0, THREE_POINTS)),
+    ):
+        shift = (fewer + more - 2 * middle) / 6
+        mean += shift
+        spread += ((fewer - middle) ** 2 + (more - middle) ** 2) / 6 - shift**2
+    return mean, np.maximum(spread, 0)
+
+
+def resilience_by_number(
+    log_mean: Floats, log_variance: Floats, modes: Floats, parameters: Parameters
+) -> list[Floats]:
+    """Return the expected R, (n,), of a window with 0, 1, ... ``MOST_EPISODES`` episodes and without drift
+    (certainty.md §4b, "R").
+
+    The mean duration of k log-normal episodes is taken as log-normal with the same mean and variance (Fenton 1960, IRE
+    Transactions on Communications Systems 8, 57–67). The share of relapses is the expected share if the failure modes
+    are equally likely.
+
+    :param log_mean: (n,) mean of ln hours of an episode.
+    :param log_variance: (n,) variance of ln hours.
+    :param modes: (n,) effective number of failure modes, more than 0.
+    """
+    result = [np.broadcast_to(norm(1.0, parameters), log_mean.shape)]
+    for k in range(1, MOST_EPISODES + 1):
+        of_mean = np.log1p(np.expm1(log_variance) / k)
+        centre = log_mean + (log_variance - of_mean) / 2 - np.log(parameters.mttr_scale_hours)
+        relapses = 1 - modes * (1 - (1 - 1 / modes) ** k) / k
+        expected = np.zeros_like(log_mean)
+        for node, weight in zip(NODES, NODE_WEIGHTS, strict=True):
+            x = (1 - relapses) / (1 + np.exp(centre + np.sqrt(of_mean) * node))
+            expected += weight * norm(x, parameters)
+        result.append(expected)
+    return result
+
+
+def expected_resilience(n: Floats, given_number: list[Floats]) -> Floats:
+    """Return the expected R, (n,), of a window whose number of episodes is a Poisson variable (certainty.md §4b, "R").
+
+    :param n: (n,) mean number of episodes.
+    :param given_number: results of :func:`resilience_by_number`.
+    """
+    share = np.exp(-n)
+    left = 1 - share
+    result = share * given_number[0]
+    for k, expected in enumerate(given_number[1:], 1):
+        share = share * n / k
+        result = result + (share if k < MOST_EPISODES else np.maximum(left, 0)) * expected
+        left = left - share
+    return result

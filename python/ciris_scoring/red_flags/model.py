@@ -1,0 +1,214 @@
+"""Read the input and write the rows of the Python model ``fct_red_flags``. :mod:`red_flags` decides which red flags
+are raised."""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from psycopg import sql
+
+from ciris_scoring.basics.kinds import FLAGS
+from ciris_scoring.basics.statements import column_list
+from ciris_scoring.red_flags.rules import Raised, raised_red_flags
+from ciris_scoring.windows.inputs import FIELDS
+from ciris_scoring.windows.session import Numbers, Session
+from ciris_scoring.windows.sums import ARRAYS
+
+READ_ROWS = 100_000
+"""Number of rows to read at a time, about 100 MB. Whole as-ofs are read until this number is reached."""
+
+COUNT, REAL, FIELD_COUNTS = Numbers("int8"), Numbers("float8"), Numbers("int8", len(FIELDS))
+"""Types of columns: of a count, a real number, and a count for each of ``FIELDS``."""
+COLUMNS = {
+    "window_days": COUNT,
+    "baseline_days": REAL,
+    **{
+        name: FIELD_COUNTS if name.removeprefix("baseline_") in ARRAYS else COUNT
+        for flag in FLAGS.values()
+        for name in flag.counts.values()
+    },
+    **dict.fromkeys(
+        ("n_triples", "equal_pairs", "equal_plausibilities", "equal_alignments", "equal_coherences"), COUNT
+    ),
+}
+"""Columns of ``int_windows`` that red flags compare."""
+
+Relations = Mapping[str, sql.SQL]
+"""Names of the relations that are read, as dbt quotes them, by the keys of ``inputs`` in :func:`red_flags`."""
+
+
+def red_flags(dbt: Any, connection: Any, inputs: Mapping[str, str]) -> str:
+    """Compute the red flags of the rows that the run rewrites (certainty.md §5).
+
+    :param dbt: the argument ``dbt`` of the Python model. The materialization replace_range adds ``rewritten_range``.
+    :param connection: dbt's connection, inside the transaction of the materialization.
+    :param inputs: relations ``windows``, ``agents``, ``agent_names`` and ``agent_periods``.
+    :returns: the query that selects the raised red flags.
+    :raises StepError: a sum is null or has the wrong length.
+    """
+    session = Session(connection)
+    relations = {name: sql.SQL(relation) for name, relation in inputs.items()}
+    session.execute("""
+        create temporary table ciris_red_flags (
+            agent_id_hash text, agent_name text, agent_label text, as_of timestamptz, window_days int4,
+            scored_at timestamptz, red_flag text, field text, value float8, comparison_value float8, compared_with text,
+            z float8, message text
+        ) on commit drop
+        """)
+    session.avoid_nested_loops()
+    _find_successions(session, relations)
+    for first, last in _blocks(session, relations, dbt.rewritten_range):
+        _judge(session, relations, first, last)
+        _add_new_identities(session)
+    # The key has the same expression as in the macro surrogate_key.
+    return """
+        select
+            md5(concat_ws('|', coalesce(field, '-'), agent_id_hash, extract(epoch from as_of), window_days, red_flag))
+                as red_flag_id,
+            agent_id_hash, agent_name, as_of, window_days, red_flag, field, value, comparison_value, compared_with, z,
+            message, scored_at, agent_label
+        from pg_temp.ciris_red_flags
+        """
+
+
+def _blocks(
+    session: Session, relations: Relations, rewritten_range: str
+) -> Iterator[tuple[datetime, datetime]]:
+    """Yield the first and last as-of of each block of rows that are read together. The rows of an as-of are in one
+    block, because red flags compare agents with the median of all agents."""
+    as_ofs = session.rows(
+        sql.SQL("select as_of, count(*) from {} where {} group by as_of order by as_of").format(
+            relations["windows"], sql.SQL(rewritten_range)
+        )
+    )
+    first, n_rows = None, 0
+    for number, (as_of, n) in enumerate(as_ofs, 1):
+        first = first or as_of
+        n_rows += n
+        if n_rows >= READ_ROWS or number == len(as_ofs):
+            yield first, as_of
+            first, n_rows = None, 0
+
+
+def _judge(session: Session, relations: Relations, first: datetime, last: datetime) -> None:
+    """Insert the red flags of the as-ofs from ``first`` to ``last``, both included, into ``ciris_red_flags``."""
+    session.execute(
+        sql.SQL("""
+        drop table if exists pg_temp.ciris_red_flag_rows;
+        create temporary table ciris_red_flag_rows on commit drop as
+        select
+            row_number() over (order by as_of, window_days, agent_id_hash collate "C") - 1 as row_number,
+            dense_rank() over (order by as_of, window_days) as fleet,
+            agent_id_hash, windows.agent_name, agents.agent_label, as_of, windows.computed_at as scored_at, {columns}
+        from {windows} as windows
+        inner join {agents} as agents using (agent_id_hash)
+        where as_of between %(first)s and %(last)s
+        """).format(columns=column_list(COLUMNS), **relations),
+        {"first": first, "last": last},
+    )
+    query = sql.SQL("select fleet, {} from ciris_red_flag_rows order by row_number").format(
+        sql.SQL(", ").join(kind.cast(sql.Identifier(name)) for name, kind in COLUMNS.items())
+    )
+    found = list(raised_red_flags(session.read_numbers(query, {}, {"fleet": COUNT, **COLUMNS})))
+    if found:
+        session.execute(
+            sql.SQL("""
+            insert into ciris_red_flags
+            select
+                rows.agent_id_hash, rows.agent_name, rows.agent_label, rows.as_of, rows.window_days, rows.scored_at,
+                red_flags.red_flag, red_flags.field, red_flags.value,
+                red_flags.comparison_value, red_flags.compared_with, red_flags.z, red_flags.message
+            from unnest(
+                %s::int8[], %s::text[], %s::text[], %s::float8[], %s::float8[], %s::text[], %s::float8[], %s::text[]
+            ) as red_flags ({names})
+            inner join ciris_red_flag_rows as rows on red_flags.row = rows.row_number
+            """).format(names=column_list(Raised._fields)),
+            [list(column) for column in zip(*found, strict=True)],
+        )
+
+
+def _find_successions(session: Session, relations: Relations) -> None:
+    """Create ``ciris_successions``: the agents that began after another agent of the same name fell silent.
+
+    If several agents fell silent, the predecessor is the agent with the last trace. An agent that sent traces both
+    before and after the new agent's first trace in one period was not silent. ``silent_until`` is the time at which the
+    predecessor sent traces again; null if it never did.
+    """
+    session.execute(
+        sql.SQL("""
+        create temporary table ciris_names on commit drop as
+        select
+            agent_id_hash, names.agent_name, names.named_from, names.named_until, names.identity_event_id,
+            agents.first_traced_at
+        from {agent_names} as names
+        inner join {agents} as agents using (agent_id_hash);
+
+        create temporary table ciris_successions on commit drop as
+        with first_names as (
+            select distinct on (agent_id_hash) agent_id_hash, agent_name, first_traced_at
+            from ciris_names
+            order by agent_id_hash, named_from, identity_event_id
+        ),
+
+        namesakes as materialized (
+            select mine.*, others.agent_id_hash as predecessor, others.identity_event_id
+            from first_names as mine
+            inner join ciris_names as others
+                on
+                    mine.agent_name = others.agent_name
+                    and mine.agent_id_hash <> others.agent_id_hash
+                    and mine.first_traced_at > others.named_from
+                    and (others.named_until is null or mine.first_traced_at <= others.named_until)
+        ),
+
+        silences as (
+            select
+                mine.agent_id_hash, mine.agent_name, mine.first_traced_at, mine.predecessor, mine.identity_event_id,
+                max(periods.last_traced_at) filter (where periods.last_traced_at < mine.first_traced_at) as silent_from,
+                min(periods.first_traced_at) filter (where periods.first_traced_at >= mine.first_traced_at)
+                    as silent_until
+            from namesakes as mine
+            inner join {agent_periods} as periods on mine.predecessor = periods.agent_id_hash
+            group by 1, 2, 3, 4, 5
+            having not bool_or(
+                periods.first_traced_at < mine.first_traced_at and periods.last_traced_at >= mine.first_traced_at
+            )
+        )
+
+        select distinct on (agent_id_hash)
+            *, (extract(epoch from first_traced_at - silent_from) / 3600)::float8 as hours
+        from silences
+        where silent_from >= first_traced_at - %(most_hours)s * interval '1 hour'
+        order by agent_id_hash, silent_from desc, identity_event_id
+        """).format(**relations),
+        FLAGS["new_identity"].thresholds,
+    )
+
+
+def _add_new_identities(session: Session) -> None:
+    """Insert red flags ``new_identity`` into ``ciris_red_flags``, for windows that contain an agent's first trace."""
+    message = FLAGS["new_identity"].sql_sentence(
+        {
+            "hours": "round(silences.hours::numeric, 1)",
+            "predecessor": "left(silences.predecessor, 64)",
+            "name": "left(silences.agent_name, 64)",
+        }
+    )
+    session.execute(
+        sql.SQL("""
+        insert into ciris_red_flags (
+            agent_id_hash, agent_name, agent_label, as_of, window_days, scored_at, red_flag, value, message
+        )
+        select
+            rows.agent_id_hash, rows.agent_name, rows.agent_label, rows.as_of, rows.window_days, rows.scored_at,
+            'new_identity', silences.hours, {message}
+        from ciris_red_flag_rows as rows
+        inner join ciris_successions as silences
+            on
+                rows.agent_id_hash = silences.agent_id_hash
+                and rows.as_of - rows.window_days * interval '24 hours' <= silences.first_traced_at
+                and rows.as_of > silences.first_traced_at
+                and rows.as_of >= silences.silent_from + {least_hours} * interval '1 hour'
+                and (silences.silent_until is null or rows.as_of <= silences.silent_until)
+        """).format(message=sql.SQL(message), least_hours=FLAGS["new_identity"].thresholds["least_hours"])
+    )
