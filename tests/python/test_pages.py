@@ -174,6 +174,10 @@ def test_message_page_explains_why_there_is_no_score(marts, database):
     with database.connect() as empty:
         for page in (pages.fleet_page, pages.alerts_page, pages.parameters_page):
             assert "No score is published yet" in page(empty, MARTS)
+    with marts.transaction(force_rollback=True):
+        marts.execute("alter table fct_verdicts rename to elsewhere")
+        page = pages.fleet_page(marts, MARTS)
+        assert "Another version of the project built the marts" in page and "no fct_verdicts." in page
     assert "Published: 7 and 30 days" in instead(pages.fleet_page, marts, MARTS, window_days=8).html
     marts.execute("delete from fct_capacity_scores; delete from fct_fleet_capacity")
     assert "No agent has sent a trace" in pages.fleet_page(marts, MARTS)

@@ -36,6 +36,10 @@ def test_tables_of_an_earlier_state_are_built_again(
             scores = f"select count(*), max(as_of) from {TARGET}.fct_capacity_scores"
             before = connection.execute(scores).fetchone()
             assert REMEDY in refused(command(*run))[0]
+            for reader in (["fleet"], ["explain", "Link"]):
+                said = refused(command(database, *reader))[0]
+                assert "Another version of the project built the marts" in said, said
+                assert "there is no fct_score_certainty" in said, said
             assert connection.execute(scores).fetchone() == before and before is not None and before[0] > 100
             connection.execute(
                 f"create view {TARGET}.bounds_of_others as select capacity_score_low from {TARGET}.fct_capacity_scores"

@@ -29,6 +29,10 @@ MARTS = (
     *("fct_trace_checks", "fct_deferral_values"),
 )
 """Marts that this package requires."""
+SCORE_AGAIN = (
+    "Score the fleet with this version: ciris-scoring run. It says if everything must be scored again."
+)
+"""Remedy for marts of another version."""
 SCORED = """{fct_capacity_scores}
     left join {fct_score_certainty} using (agent_id_hash, as_of, window_days)
     left join (
@@ -91,6 +95,12 @@ class Marts:
         """Return the names of the marts that do not exist."""
         return [mart for mart in MARTS if not table_exists(self.connection, *self.relations.places[mart])]
 
+    def is_published(self) -> bool:
+        """Return whether scores are published, also by another version of the project."""
+        return self.may_read("fct_capacity_scores") and bool(
+            self.value("select exists (select from {fct_capacity_scores})")
+        )
+
     def lacking(self) -> list[str]:
         """Return the columns that existing marts lack, such as "fct_red_flags.red_flag": another version of the
         project built them."""
@@ -121,17 +131,18 @@ class Marts:
 
         :raises DatabaseError: a mart or a column does not exist.
         """
-        if missing := self.missing():
+        missing = self.missing()
+        if missing and not self.is_published():
             raise DatabaseError(
                 f"No score is published in schema {self.relations.marts_schema} yet.",
                 "Score the fleet first with ciris-scoring run, or name another --target. Missing: "
                 f"{self.relations.places[missing[0]]}.",
             )
-        if lacking := self.lacking():
+        if lacking := missing + self.lacking():
             raise DatabaseError(
                 f"Another version of the project built the marts in schema {self.relations.marts_schema}: there is no "
                 f"{', '.join(lacking)}.",
-                "Score the fleet with this version: ciris-scoring run. It says if everything must be scored again.",
+                SCORE_AGAIN,
             )
 
 

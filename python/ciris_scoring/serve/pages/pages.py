@@ -21,7 +21,7 @@ from ciris_scoring.marts import permissions as permissions_reading
 from ciris_scoring.marts.alerts import Alert, alerts, closed_alerts, red_flags
 from ciris_scoring.marts.evidence import RULES, Deferral, count_evidence, judged_deferrals, read_evidence
 from ciris_scoring.marts.fleet import Neighbours, Score
-from ciris_scoring.marts.marts import Marts, grouped
+from ciris_scoring.marts.marts import SCORE_AGAIN, Marts, grouped
 from ciris_scoring.marts.parameters import categories, parameters, windows
 from ciris_scoring.marts.permissions import Permission
 from ciris_scoring.marts.quality import issues
@@ -65,6 +65,7 @@ shortest), the as-of (default: the newest), the days of history, the threshold (
 which texts like "2 hours ago" are computed."""
 
 NO_SCORES = "No score is published yet"
+ANOTHER_VERSION = "Another version of the project built the marts"
 NO_SCORE_THEN = "No score was published at this time"
 NO_TRACES = "No agent has sent a trace"
 
@@ -138,7 +139,11 @@ class _Page:
 
         :raises Instead: nothing is published, or the requested window or as-of does not exist.
         """
-        if marts.missing():
+        missing = marts.missing()
+        if missing and marts.is_published():
+            said = [f"There is no {', '.join(missing)}.", SCORE_AGAIN]
+            raise Instead(message_page(ANOTHER_VERSION, said, links=links))
+        if missing:
             raise Instead(message_page(NO_SCORES, _unpublished(unfinished(marts)), links=links))
         lengths = [window.window_days for window in windows(marts)]
         named = permissions_reading.permissions(marts)
