@@ -132,14 +132,15 @@
 {% endmacro %}
 
 {#- SQL that drops the columns of a mart that the model no longer has, so that they are not null from then on. Only a
-    full refresh drops them. check_readers_of_old_columns has refused it if a view of somebody else reads them. -#}
+    full refresh drops them. check_readers_of_old_columns has refused it if somebody else reads them. -#}
 {% macro drop_old_columns(node, mart) %}
   {%- set dropped = [] -%}
   {%- for column in old_columns([node]) -%} {%- do dropped.append('drop column ' ~ adapter.quote(column['name'])) -%} {%- endfor -%}
   {{ return(in_short_attempts(mart, 'alter table ' ~ mart ~ ' ' ~ dropped | join(', ') ~ ';') if dropped else '') }}
 {% endmacro %}
 
-{#- Columns of marts that their models no longer have: mart, name, and the views that read the column, divided by "|". -#}
+{#- Columns of marts that their models no longer have: mart, name, and the views, functions or other objects that read
+    the column, divided by "|". -#}
 {% macro old_columns(nodes) %}
   {%- set columns = [] -%}
   {%- for node in nodes -%}
@@ -151,13 +152,17 @@
       n.nspname || '.' || c.relname as mart,
       a.attname::text as name,
       (
-        select string_agg(distinct schemas.nspname || '.' || views.relname, '|')
+        select string_agg(distinct
+          coalesce('view ' || schemas.nspname || '.' || views.relname, pg_describe_object(d.classid, d.objid, d.objsubid)), '|')
         from pg_depend as d
-        inner join pg_rewrite as r on d.classid = 'pg_rewrite'::regclass and d.objid = r.oid
-        inner join pg_class as views on r.ev_class = views.oid
-        inner join pg_namespace as schemas on views.relnamespace = schemas.oid
-        where d.refclassid = 'pg_class'::regclass and d.refobjid = c.oid and d.refobjsubid = a.attnum
-      ) as views
+        left join pg_rewrite as r on d.classid = 'pg_rewrite'::regclass and d.objid = r.oid
+        left join pg_class as views on r.ev_class = views.oid
+        left join pg_namespace as schemas on views.relnamespace = schemas.oid
+        left join pg_constraint as k on d.classid = 'pg_constraint'::regclass and d.objid = k.oid and k.conrelid = c.oid
+        where
+          d.refclassid = 'pg_class'::regclass and d.refobjid = c.oid and d.refobjsubid = a.attnum and d.deptype = 'n'
+          and k.oid is null
+      ) as readers
     from (values " ~ columns | join(', ') ~ ") as models (schema_name, table_name, columns)
     inner join pg_namespace as n on models.schema_name = n.nspname
     inner join pg_class as c on n.oid = c.relnamespace and models.table_name = c.relname and c.relkind in ('r', 'p')
@@ -166,21 +171,21 @@
     order by 1, 2")) }}
 {% endmacro %}
 
-{#- Refuses a full refresh that would drop a column that a view of somebody else reads. -#}
+{#- Refuses a full refresh that would drop a column that a view or a function of somebody else reads. -#}
 {% macro check_readers_of_old_columns() %}
   {%- set marts, mine, readers = [], [], [] -%}
   {%- for node in graph.nodes.values() if node.package_name == 'ciris_scoring' and node.resource_type == 'model' -%}
-    {%- do mine.append(node.schema ~ '.' ~ node.alias) -%}
+    {%- do mine.append('view ' ~ node.schema ~ '.' ~ node.alias) -%}
     {%- if is_mart_table(node) -%} {%- do marts.append(node) -%} {%- endif -%}
   {%- endfor -%}
   {%- for column in old_columns(marts) -%}
-    {%- for view in (column['views'] or '').split('|') if view and view not in mine -%}
-      {%- do readers.append("view " ~ view ~ " reads " ~ column['mart'] ~ "." ~ column['name']) -%}
+    {%- for reader in (column['readers'] or '').split('|') if reader and reader not in mine -%}
+      {%- do readers.append(reader ~ " reads " ~ column['mart'] ~ "." ~ column['name']) -%}
     {%- endfor -%}
   {%- endfor -%}
   {%- if readers -%}
     {{ refuse(
-      "This version of the project no longer has columns that other views read, and a full refresh drops them: "
-      ~ readers | join('; ') ~ ". Drop these views, or change them (CHANGELOG.md names the new places); then run again.") }}
+      "This version of the project no longer has columns that others read, and a full refresh drops them: "
+      ~ readers | join('; ') ~ ". Drop these readers, or change them (CHANGELOG.md names the new places); then run again.") }}
   {%- endif -%}
 {% endmacro %}

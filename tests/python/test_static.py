@@ -149,7 +149,7 @@ def test_run_builds_all_nodes_after_a_change_of_code_or_variables(database, tmp_
     with monkeypatch.context() as patched:
         patched.setenv("CIRIS_MART_READERS", "bi")
         found.append(digest())
-    append("macros/formulas/factors.sql", "{# changed #}")
+    append("macros/formulas/components.sql", "{# changed #}")
     found.append(digest())
     wrong = {
         "scoring_windows": ("0,30,30", "scoring_windows_window_days_check"),

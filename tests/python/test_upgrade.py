@@ -42,16 +42,22 @@ def test_tables_of_an_earlier_state_are_built_again(
                 assert "there is no fct_score_certainty" in said, said
             assert connection.execute(scores).fetchone() == before and before is not None and before[0] > 100
             connection.execute(
-                f"create view {TARGET}.bounds_of_others as select capacity_score_low from {TARGET}.fct_capacity_scores"
+                f"""
+                create view {TARGET}.bounds_of_others as select capacity_score_low from {TARGET}.fct_capacity_scores;
+                create function {TARGET}.lowest_of_others() returns float8 stable
+                begin atomic
+                    select min(capacity_score_low) from {TARGET}.fct_capacity_scores;
+                end
+                """
             )
             connection.commit()
             said = refused(command(*run, "--full-refresh", "--allow-rescoring"))[0]
-            assert (
-                f"view {TARGET}.bounds_of_others reads {TARGET}.fct_capacity_scores.capacity_score_low"
-                in said
-            )
+            for reader in (f"view {TARGET}.bounds_of_others", f"function {TARGET}.lowest_of_others()"):
+                assert f"{reader} reads {TARGET}.fct_capacity_scores.capacity_score_low" in said, said
             assert connection.execute(scores).fetchone() == before
-            connection.execute(f"drop view {TARGET}.bounds_of_others")
+            connection.execute(
+                f"drop view {TARGET}.bounds_of_others; drop function {TARGET}.lowest_of_others()"
+            )
             connection.commit()
             succeeded(command(*run, "--full-refresh", "--allow-rescoring"))
             marts = connection.execute(
