@@ -42,7 +42,7 @@
       and (is_mart_table(node) or 'range' in node.config.meta) -%}
     {%- if is_published and 'range' in node.config.meta
         and adapter.get_relation(node.database, node.schema, node.alias) is none -%}
-      {%- do lacking.append("there is no table " ~ node.schema ~ "." ~ node.alias) -%}
+      {%- do lacking.append("table " ~ node.schema ~ "." ~ node.alias ~ " is missing") -%}
     {%- endif -%}
     {%- set keys = node.constraints | selectattr('type', 'equalto', 'primary_key') | map(attribute='columns') | sum(start=[]) -%}
     {%- set never_null = node.constraints | selectattr('type', 'equalto', 'not_null') | map(attribute='columns') | sum(start=keys) -%}

@@ -43,7 +43,8 @@
   {%- do check_readers() -%}
 {% endmacro %}
 
-{#- Sources, remarks and parameters that `ciris-scoring check` shows, and a query of the run kinds of traces. Secret parameters are not included. -#}
+{#- Sources, remarks and parameters that `ciris-scoring check` shows, and a query of the run kinds of traces. Secret
+    parameters are not included. -#}
 {% macro fitness() %}
   {%- set parameters = {} -%}
   {%- for name, definition in scoring_parameter_definitions().items() if not definition.get('secret') -%}

@@ -256,7 +256,8 @@ dbtObj.settings = {{ verdict_settings() | tojson }}
 {#- SQL that adds columns and constraints that the table of an earlier version lacks. The columns are null in older
     rows, and older rows may violate the constraints. A column that the model no longer has becomes null in new rows,
     until a full refresh drops it. A check that the model no longer has is dropped. A check with a changed condition needs
-    a new name, because checks are compared by name. Checks whose name has no space do not come from `constraints_of_model` and are kept. -#}
+    a new name, because checks are compared by name. Checks whose name has no space do not come from
+    `constraints_of_model` and are kept. -#}
 {% macro bring_up_to_date(table) %}
   {%- set row = run_query("
     select

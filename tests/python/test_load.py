@@ -734,7 +734,7 @@ BEYOND_LIMITS: list[tuple[str, bytes, dict[str, int], str]] = [
     ("a.json.gz", NO_BATCH, {"files.UNPACKED_LIMIT": 100_000, "files.MB": 1000}, "too_large"),
     ("a.json.gz", events(b"{}", 1_000_000), {"files.WHOLE_LIMIT": 100_000}, "too_large"),
     ("a.jsonl.gz", b'{"event_type": "startup"}\n' * 100_000, {"files.WHOLE_LIMIT": 100_000}, "too_large"),
-    # Each line is a document, whether it is blank, is no batch, or is a batch without events.
+    # Each line is a document, whether it is blank, is not a batch, or is a batch without events.
     ("a.jsonl.gz", b"1\n" * 8_000_000, {}, "not_a_batch"),
     ("a.jsonl", b"\n" * 8_000_000, {}, "too_large"),
     ("a.jsonl.gz", b'{"events": []}\n' * 1_000_000, {"files.LINES_LIMIT": 10}, "too_large"),

@@ -78,13 +78,18 @@ def losses(score: Scores, parameters: Parameters) -> dict[str, Floats]:
             for rate in ("d_identity", "k_contradiction")
         },
         **dict(zip(("i_chain", "i_coverage", "i_replay"), integrity.T, strict=True)),
-        "r_ceiling": np.full(len(amounts), np.log1p(np.exp(-k * (1 - x0)))),
+        "r_ceiling": np.full(len(amounts), r_ceiling_loss(parameters)),
         **dict(zip(("delta_drift", "mttr_hours", "rho_regression"), resilience.T, strict=True)),
         "ece": _of_rate(score.ece),
         "u_unsafe": _of_rate(score.u_unsafe),
         "q_deferral": _of_value(score.q_deferral),
         "s_score": _of_value(score.s_score),
     }
+
+
+def r_ceiling_loss(parameters: Parameters) -> float:
+    """Return the fixed cost of R, −ln of the highest possible R."""
+    return float(np.log1p(np.exp(-parameters.norm_k * (1 - parameters.norm_x0))))
 
 
 def _of_value(value: Floats) -> Floats:

@@ -21,7 +21,7 @@ from ciris_scoring.certainty.design_effects import FleetValues, empty_fleet_sums
 from ciris_scoring.certainty.episodes import KINDS, event_changes, excess
 from ciris_scoring.certainty.inputs import Scores
 from ciris_scoring.certainty.intervals import COMPONENTS, Intervals, compute_intervals, sum_fleet
-from ciris_scoring.certainty.losses import logarithmic_mean, losses
+from ciris_scoring.certainty.losses import logarithmic_mean, losses, r_ceiling_loss
 from ciris_scoring.certainty.rate_components import PARTS, rate_components
 from ciris_scoring.certainty.steady import EVENT_WINDOWS, LongRun, Present, design_effects, long_run
 from ciris_scoring.marts.factors import FACTORS
@@ -37,6 +37,9 @@ FACTOR_SCORES = tuple(FACTORS.values())
 """Columns of the five factors, in the order of the factors in all arrays."""
 NAMED = {"change_component": changing_components, "episode_kind": KINDS, "interval_driver": COMPONENTS}
 """Lists of names, by column. The column is computed as a position in its list and published as the name."""
+KEPT_BYTES = 250_000_000
+"""Largest size, in bytes, of the sums that are kept between the two passes over a block. The sums of 10,000 agents over
+134 days take about 250 MB."""
 GAP_DAYS = 90
 """Days before the window with which the window's gaps in the audit numbers are compared (certainty.md §4,
 "broken_chain")."""
@@ -85,7 +88,7 @@ def compute_certainty(connection: Any, inputs: Mapping[str, str], settings: Mapp
         sums.
     """
     types = dict[str, Numbers]()
-    setting, blocks = readers(connection, inputs, event_days=EVENT_WINDOWS[-1])
+    setting, blocks = readers(connection, inputs, event_days=EVENT_WINDOWS[-1], kept_bytes=KEPT_BYTES)
     for reader in blocks:
         add_agents(reader)
         shared = empty_fleet_sums(len(setting.windows), reader.block.n_periods(setting))
@@ -243,7 +246,7 @@ def _of_rows(steady: list[LongRun], window: Integers, pair: Integers) -> LongRun
 def _steady_columns(steady: LongRun, scores: Scores, parameters: Parameters, settings: Settings) -> Columns:
     """Return the columns of the steady score (certainty.md §4b). All but the factors are null without a score."""
     is_scored = ~np.isnan(scores.capacity_score)
-    fixed_loss = losses(scores, parameters)["r_ceiling"]
+    fixed_loss = r_ceiling_loss(parameters)
 
     def reached(probability: float) -> Floats:
         return steady.at(NormalDist().inv_cdf(probability), fixed_loss)

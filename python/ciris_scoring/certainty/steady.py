@@ -19,7 +19,7 @@ from ciris_scoring.basics.long_run import LEAST_LOSS, NORMAL_TO_95, normal_share
 from ciris_scoring.certainty.bounds import success_rates
 from ciris_scoring.certainty.change_points import Estimate, frequencies, means, rates
 from ciris_scoring.certainty.design_effects import FLEET_WEIGHT, LEAST_EFFECT
-from ciris_scoring.certainty.losses import loss_of_rate, norm, penalty, slope_of_loss
+from ciris_scoring.certainty.losses import loss_of_rate, norm, penalty, r_ceiling_loss, slope_of_loss
 from ciris_scoring.certainty.residuals import EVENT_UNITS, RATES, rate_counts
 from ciris_scoring.windows.inputs import Booleans, Floats, Integers, Parameters, PeriodSums, ratio
 from ciris_scoring.windows.rolling import between, day_sums, running_total, running_totals
@@ -136,7 +136,7 @@ class LongRun(NamedTuple):
     beyond: Floats
     """Loss beyond the fixed cost of R; infinite if the score is 0."""
 
-    def at(self, z: float, fixed_loss: Floats) -> Floats:
+    def at(self, z: float, fixed_loss: Floats | float) -> Floats:
         """Return the score z standard deviations of the loss away from the steady score."""
         return np.exp(-(fixed_loss + self.beyond * np.exp(z * self.log_sd)))
 
@@ -230,7 +230,7 @@ def _together(
     variance += np.where(capped, 0.0, np.sum([one.variance for one in integrity], axis=0))
     recent = 1 - np.prod([1 - one.recent for one in (*parts, *integrity)], axis=0)
 
-    fixed = -np.log(norm(1.0, parameters))
+    fixed = r_ceiling_loss(parameters)
     beyond = np.maximum(loss - fixed, LEAST_LOSS)
     log_sd = np.sqrt(np.log1p(variance / beyond**2)) * (SPREAD[0] + SPREAD[1] * recent**2)
     log_sd, beyond = np.where(no_signal, 0.0, log_sd), np.where(no_signal, np.inf, beyond)

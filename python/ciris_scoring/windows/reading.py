@@ -36,10 +36,6 @@ CHUNK_AGENT_PERIODS = 15_000
 """Largest number of agents times periods that are computed at a time: about 100 MB of running totals. The number does
 not change a result."""
 
-KEPT_BYTES = 250_000_000
-"""Largest size, in bytes, of the sums that are kept between the two passes over a block. The sums of 10,000 agents over
-134 days take about 250 MB."""
-
 COUNT = Numbers("int4")
 
 SUM_COLUMNS = {
@@ -159,7 +155,12 @@ def agents_at_a_time(n_periods: int, agent_periods: int) -> int:
 
 
 def readers(
-    connection: Any, inputs: Mapping[str, str], *, event_days: int = 0, horizon_of_windows: bool = False
+    connection: Any,
+    inputs: Mapping[str, str],
+    *,
+    event_days: int = 0,
+    horizon_of_windows: bool = False,
+    kept_bytes: int = 0,
 ) -> "tuple[Setting, Iterator[BlockReader]]":
     """Return the setting of the run, and a reader for each block of its as-ofs; one without agents if there are none.
 
@@ -168,6 +169,7 @@ def readers(
     :param event_days: number of days before a window whose deferrals and episodes are read.
     :param horizon_of_windows: whether only windows, baselines and coherence states are computed, so that arrays need
         not begin at the longest lookback horizon.
+    :param kept_bytes: largest size of the sums that a block keeps for a second pass.
     :raises StepError: a parameter is missing.
     """
     session = Session(connection)
@@ -186,7 +188,7 @@ def readers(
     nothing = Block(setting.as_of, setting.as_of, setting.as_of - setting.longest_horizon), list[str]()
     firsts = accumulate((len(agents) for _, agents in found), initial=0)
     return setting, (
-        BlockReader(session, relations, setting, block, agents, event_days, first)
+        BlockReader(session, relations, setting, block, agents, event_days, first, kept_bytes)
         for (block, agents), first in zip(found or [nothing], firsts, strict=False)
     )
 
@@ -195,7 +197,7 @@ class BlockReader:
     """Reader of the input of a block.
 
     Batches of agents are kept in memory for a second pass, with counts in the narrowest integer type, until
-    ``KEPT_BYTES`` are used. Further batches are read again.
+    ``kept_bytes`` are used. Further batches are read again.
     """
 
     def __init__(
@@ -207,17 +209,19 @@ class BlockReader:
         agents: Sequence[str],
         event_days: int,
         first_number: int,
+        kept_bytes: int,
     ):
         """Read the events of the block.
 
         :param event_days: number of days before a window whose deferrals and episodes are read.
         :param first_number: number of the block's first agent among the agents of all blocks.
+        :param kept_bytes: largest size of the batches that are kept; 0 without a second pass.
         """
         self.session, self.relations = session, relations
         self.setting, self.block, self.agents, self.first_number = setting, block, agents, first_number
         self._event_days = event_days
         self._kept: dict[range, Batch] = {}
-        self._room = KEPT_BYTES
+        self._room = kept_bytes
         self._times: dict[str, Any] = {
             "origin": block.origin,
             "begin": block.first - setting.longest_window,
@@ -268,6 +272,8 @@ class BlockReader:
         setting, first_as_of = self.setting, self.block.first_as_of(self.setting)
         places = scored_places(sums.n_traces, setting.windows, setting.periods_per_day, first_as_of)
         batch = Batch(sums, counts, places)
+        if self._room <= 0:
+            return batch
         narrow = batch.changed(_narrowed)
         self._room -= sum(values.nbytes for values in (*narrow.sums, *narrow.counts.values(), *places))
         if self._room > 0:
