@@ -1,8 +1,7 @@
 {{ config(fail_calc='coalesce(max(percent_wrong), 0)', warn_if='> 0', error_if='> 1') }}
 {% if is_testable() %}
--- No trace of an agent is lost or duplicated: each period that the run checks again has as many rows in
--- int_trace_checks as source rows with an agent. Rows without an agent are ignored, because no score uses them. The
--- number of results is the percentage of missing source rows, rounded up, or 100 if int_trace_checks has more rows than
+-- No trace is lost or duplicated: each period that the run checks again has as many rows in int_trace_checks as in the
+-- source. The number of results is the percentage of missing source rows, rounded up, or 100 if int_trace_checks has more rows than
 -- the source. If at most one percent or ten rows are missing, the number is 1 and the test only warns, because traces
 -- may have arrived since the run read the source.
 with run as (
@@ -21,7 +20,6 @@ source_counts as (
     where
         traced_at >= {{ bound_of_run('counted_from') }}
         and traced_at >= {{ traces_from() }}
-        and agent_id_hash is not null
         and traced_at < (select run.as_of from run)
     group by 1
 

@@ -45,6 +45,7 @@ final_traces as (
         where
             checks.delivery_hash = {{ delivery_hash('found.trace_id', 'null') }}
             and coalesce(checks.trace_id, found.trace_id) = found.trace_id
+            and checks.agent_id_hash <> ''
             and checks.traced_at < {{ late_until }}
             and not checks.is_duplicate
         {{ optimization_barrier() }} -- noqa: AM09
@@ -109,9 +110,10 @@ differences as (
         null::text as agent_id_hash,
         period_start,
         -1 as n_more
-    from {{ ref('int_traces_without_agent') }}
+    from {{ ref('int_trace_checks') }}
     where
-        traced_at >= {{ late_from }}
+        agent_id_hash = ''
+        and traced_at >= {{ late_from }}
         and traced_at < {{ late_until }}
 
     union all

@@ -7,10 +7,14 @@
 {%- set is_unscored = 'not is_counted and not is_duplicate' %}
 with traces as (
 
+    -- repairs is null if the source row has no agent and nothing else was repaired.
     select
-        agent_id_hash,
+        nullif(agent_id_hash, '') as agent_id_hash,
         period_start,
         case
+            when agent_id_hash = '' and (repairs is null or 'blank_agent_id_hash' = any(repairs))
+                then array['blank_agent_id_hash']
+            when agent_id_hash = '' then array['oversized_id']
             when {{ is_copy }} then array_append(repairs, 'duplicate_trace')
             when {{ is_unscored }} then array_append(repairs, run_kind || '_trace')
             else repairs
@@ -19,37 +23,15 @@ with traces as (
     where
         {{ in_checked_range('traced_at') }}
         and ({{ is_copy }} or {{ is_unscored }} or repairs is not null)
-
-    union all
-
-    -- repairs is null if the source row has no agent and nothing else was repaired.
-    select
-        traces.agent_id_hash,
-        traces.period_start,
-        case
-            when traces.repairs is null or 'blank_agent_id_hash' = any(traces.repairs) then array['blank_agent_id_hash']
-            else array['oversized_id']
-        end as issues
-    from {{ ref('int_traces_without_agent') }} as traces
-    where
-        {{ in_checked_range('traces.traced_at') }}
-        {% if is_trace_one_row() %}
-        -- Skip a trace that an earlier run has counted at another time, before its outcome arrived.
-        and not exists (
-            select 1
-            from {{ ref('int_traces_without_agent') }} as earlier
-            where
-                earlier.trace_id = traces.trace_id
-                and earlier.traced_at < {{ rechecked_from() }}
-        )
-        {% endif %}
+        -- A trace without an agent that an earlier run has counted at another time, before its outcome arrived.
+        and not (agent_id_hash = '' and is_duplicate)
 
 ),
 
 issues as (
 
     select
-        nullif(traces.agent_id_hash, '') as agent_id_hash,
+        traces.agent_id_hash,
         traces.period_start,
         found.issue
     from traces

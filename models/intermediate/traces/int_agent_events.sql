@@ -120,6 +120,7 @@ unscored as (
         {{ in_checked_range('traced_at') }}
         and not is_counted
         and not is_duplicate
+        and agent_id_hash <> ''
     group by agent_id_hash
 
 ),

@@ -11,8 +11,9 @@
 }}
 {#- Checks of source rows, from which scores are computed; int_replays has the replay checks. Rows that do not count are
     included, with is_counted false. Optimization barriers separate the steps, so that each value is cleaned once and
-    only narrow rows are sorted. Grain: source row with an agent, dated in [traces_from, as-of). Key: traced_at,
-    trace_check_id. Columns are null if the value was not sent. -#}
+    only narrow rows are sorted. A row whose agent is missing, blank or oversized has an empty agent and does not count;
+    the agent that was sent may be too long for an index. Grain: source row, dated in [traces_from, as-of). Key:
+    traced_at, trace_check_id. Columns are null if the value was not sent. -#}
 {#- Columns whose last value in earlier traces of the agent is an input of a check, each with the condition of the
     earlier traces that are used. An audit number is used even if the run kind of its trace is not scored, or its
     outcome came too late, because the next trace continues the chain. -#}
@@ -41,7 +42,6 @@ cleaned as (
     where
         {{ in_checked_range('traces.traced_at') }}
         and traces.traced_at >= {{ traces_from() }}
-        and traces.agent_id_hash is not null
     {{ optimization_barrier() }} -- noqa: AM09
 
 ),
@@ -59,7 +59,7 @@ checked as (
         {{ content_hash() }} as content_hash,
         audit_sequence_number,
         md5({{ literal(scoring_parameter('replay_sample_salt')) }} || trace_id)::uuid as sampling_hash,
-        agent_id_hash_as_sent as agent_id_hash,
+        coalesce(agent_id_hash, '') as agent_id_hash,
         trace_id,
         agent_name,
         {{ occurrence_id() }} as occurrence_id,
@@ -95,7 +95,7 @@ deliveries as (
 
     select
         *,
-        {{ 'false' if is_trace_one_row() else 'row_number() over delivery > 1' }} as is_sent_again,
+        {{ 'false' if is_trace_one_row() else "row_number() over delivery > 1 and agent_id_hash <> ''" }} as is_sent_again,
         {{ copy_number('delivery') }} as copy_number
     from checked
     window delivery as (
@@ -127,6 +127,7 @@ identified as (
                     and earlier.agent_id_hash = deliveries.agent_id_hash
                     and earlier.trace_id is not distinct from deliveries.trace_id
                     {% if not is_trace_one_row() %}
+                    and deliveries.agent_id_hash <> ''
                     and earlier.audit_sequence_number is not distinct from deliveries.audit_sequence_number
                     {% endif %}
                     and earlier.traced_at < {{ rechecked_from() }}
@@ -190,7 +191,9 @@ numbered as (
 
     select
         identified.*,
-        not identified.is_duplicate and {{ is_scored_kind('identified.run_kind') }} as is_counted,
+        not identified.is_duplicate
+        and identified.agent_id_hash <> ''
+        and {{ is_scored_kind('identified.run_kind') }} as is_counted,
         coalesce(previous_state.has_counted_trace, false) as has_earlier_trace,
         {% for value in state %}
         previous_state.{{ value }} as state_{{ value }},

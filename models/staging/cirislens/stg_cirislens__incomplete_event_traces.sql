@@ -109,6 +109,7 @@ where
         where
             final.delivery_hash = {{ delivery_hash('found.trace_id', 'null') }}
             and coalesce(final.trace_id, found.trace_id) = found.trace_id
+            and final.agent_id_hash <> ''
             and final.traced_at < {{ events_from }}
         limit 1
     )
