@@ -63,12 +63,26 @@
 {#- Analyze the columns of a table's key and indexes. An increment reads a tenth of the usual sample, because reading
     the sample takes most of the time. An increment skips a table that autovacuum has locked. -#}
 {% macro update_statistics(node, table, is_increment) -%}
-  {%- set columns = (node.config.get('indexes') or []) | map(attribute='columns') | sum(start=[]) -%}
-  {%- for constraint in node.constraints if constraint.type == 'primary_key' -%}
-    {%- do columns.extend(constraint.columns) -%}
-  {%- endfor -%}
+  {%- set columns = indexed_columns(node) -%}
   {%- if columns -%}
     select set_config('default_statistics_target', '{{ 10 if is_increment else 100 }}', true);
-    analyze {{ '(skip_locked)' if is_increment }} {{ table }} ({{ columns | unique | join(', ') }});
+    analyze {{ '(skip_locked)' if is_increment }} {{ table }} ({{ columns | join(', ') }});
   {%- endif -%}
 {%- endmacro %}
+
+{#- Columns of the key and indexes of a model's table. -#}
+{% macro indexed_columns(node) %}
+  {%- set columns = (node.config.get('indexes') or []) | map(attribute='columns') | sum(start=[]) -%}
+  {%- set keys = node.constraints | selectattr('type', 'equalto', 'primary_key') | map(attribute='columns') | sum(start=[]) -%}
+  {{ return((columns + keys) | unique | list) }}
+{% endmacro %}
+
+{#- Clauses of alter table that turn off the statistics of columns. The tables of Python models have dozens of numbers by
+    which no query filters, and autovacuum would analyze all of them after each run. Empty for other models. -#}
+{% macro without_statistics(columns) %}
+  {%- set clauses = [] -%}
+  {%- for name in columns if model.language == 'python' and distribution_of(model) == 'local' and name not in indexed_columns(model) -%}
+    {%- do clauses.append('alter ' ~ adapter.quote(name) ~ ' set statistics 0') -%}
+  {%- endfor -%}
+  {{ return(clauses) }}
+{% endmacro %}

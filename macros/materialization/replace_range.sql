@@ -145,6 +145,7 @@ dbtObj.settings = {{ verdict_settings() | tojson }}
   {{ select }}
   ) as selected
   {%- if not is_local %} with no data{% endif %};
+  {%- for clause in without_statistics(columns_of_model()) %}{{ ' alter table ' ~ table ~ ' ' if loop.first else ', ' }}{{ clause }}{{ ';' if loop.last }}{% endfor %}
   {{ add_constraints(table) }}
   {%- if not model.constraints | selectattr('type', 'equalto', 'primary_key') | list %}
   alter table {{ table }} replica identity full;
@@ -268,6 +269,8 @@ dbtObj.settings = {{ verdict_settings() | tojson }}
       || array(select k.conname::text from pg_constraint as k where k.conrelid = c.oid) as constraints,
       array(select k.conname::text from pg_constraint as k
         where k.conrelid = c.oid and k.contype = 'c' and k.conname like '% %') as checks,
+      array(select a.attname::text from pg_attribute as a
+        where a.attrelid = c.oid and a.attnum > 0 and a.attstattarget = 0) as without_statistics,
       c.relreplident <> 'd' or exists (
         select 1 from pg_index as i where i.indrelid = c.oid and i.indisprimary
       ) as names_rows
@@ -286,6 +289,7 @@ dbtObj.settings = {{ verdict_settings() | tojson }}
   {%- for constraint in constraints_of_model() if constraint.name not in constraints -%}
     {%- do changes.append('add constraint "' ~ constraint.name ~ '" check (' ~ constraint.condition ~ ') not valid') -%}
   {%- endfor -%}
+  {%- do changes.extend(without_statistics(columns_of_model() | reject('in', fromjson(row['without_statistics'])))) -%}
   {%- if not row['names_rows'] -%}
     {%- do changes.append('replica identity full') -%}
   {%- endif -%}
