@@ -1,6 +1,6 @@
 {#- Refuses a command that would mix data of two runs or of two parameter sets. A command may build only a part of the
     project (--select), or the rest of a failed run (dbt retry). Then the inputs and parameters must be those of the
-    last run. After an unfinished full refresh or backfill, a run must repeat the same command or be a full refresh. -#}
+    last run. After an unfinished full refresh, a run must repeat it. -#}
 {% macro check_last_run(models) %}
   {%- set last = last_run() -%}
   {%- if shared_run() and 'model.ciris_scoring.int_scoring_run' not in models -%}
@@ -15,19 +15,11 @@
   {%- if 'model.ciris_scoring.int_scoring_run' not in models -%}
     {%- if not last['has_ended'] -%} {%- do check_inputs_of_part(models, last) -%} {%- endif -%}
     {%- if models or not last['has_ended'] -%} {%- do check_parameters_of_part(last) -%} {%- endif -%}
-  {%- elif not is_full_refresh() and not last['has_ended'] and last_publication() is not none -%}
-    {%- set backfill = setting('backfill') or {} -%}
-    {%- set first, last_as_of = shown_time(last['backfill_first']), shown_time(last['backfill_last']) -%}
-    {%- if last['is_full_refresh'] -%}
-      {{ refuse(
-        "The full refresh that began at " ~ shown_time(last['started_at']) ~ " did not end, so the tables behind the scores in "
-        ~ "schema " ~ target.schema ~ " are partly old and partly new. Repeat it, with the same variables: "
-        ~ command_of(last) ~ " (in plain dbt --full-refresh --vars 'ciris_allow_rescoring: true').") }}
-    {%- elif first is not none and (backfill.get('first'), backfill.get('last')) != (first, last_as_of) -%}
-      {{ refuse(
-        "The backfill from " ~ first ~ " to " ~ last_as_of ~ " did not end, so in schema " ~ target.schema ~ " some "
-        ~ "traces were checked again and later ones were not. Continue it: " ~ command_of(last) ~ ".") }}
-    {%- endif -%}
+  {%- elif last['is_full_refresh'] and not is_full_refresh() and not last['has_ended'] and last_publication() is not none -%}
+    {{ refuse(
+      "The full refresh that began at " ~ shown_time(last['started_at']) ~ " did not end, so the tables behind the scores in "
+      ~ "schema " ~ target.schema ~ " are partly old and partly new. Repeat it, with the same variables: "
+      ~ command_of(last) ~ " (in plain dbt --full-refresh --vars 'ciris_allow_rescoring: true').") }}
   {%- endif -%}
 {% endmacro %}
 
@@ -114,7 +106,7 @@
       "The run that began at " ~ shown_time(last['started_at']) ~ " did not end, so new tables in schema "
       ~ target.schema ~ " would be built from old and new ones" ~ (" (" ~ missing[0] ~ " is from an earlier run)" if missing else "")
       ~ ". Run again from the beginning: " ~ command_of(last)
-      ~ ("." if last['is_full_refresh'] or last['backfill_first'] else " (in plain dbt: dbt build).")) -%}
+      ~ ("." if last['is_full_refresh'] else " (in plain dbt: dbt build).")) -%}
   {%- endif -%}
 {% endmacro %}
 
@@ -147,10 +139,7 @@
 
 {#- Command that finishes an unfinished run, or makes the first run if there has been none. -#}
 {% macro command_of(last) %}
-  {%- if last is none or not (last['is_full_refresh'] or last['backfill_first']) -%} {{ return('ciris-scoring run') }} {%- endif -%}
-  {%- if last['is_full_refresh'] -%} {{ return('ciris-scoring run --full-refresh --allow-rescoring') }} {%- endif -%}
-  {{ return('ciris-scoring run --from ' ~ shown_time(last['backfill_first']) ~ ' --to ' ~ shown_time(last['backfill_last'])
-            ~ ' --allow-rescoring') }}
+  {{ return('ciris-scoring run' ~ (' --full-refresh --allow-rescoring' if last is not none and last['is_full_refresh'] else '')) }}
 {% endmacro %}
 
 {#- Whether a model or seed is built from scratch: the answer of dbt's should_full_refresh() for this node. -#}
@@ -208,18 +197,19 @@
 {% endmacro %}
 
 {#- Post-hook of int_scoring_run, which is built before the inputs of any score. Refuses parameters that differ from
-    those of the published scores, and a longer restatement window that would score final as-ofs again. The check
-    compares the start of the restatement window (lookback_from) instead of the cutoff, so that a run may complete an
-    unfinished run that had an earlier cutoff. -#}
+    those of the published scores. Also refuses a longer restatement window, or a ciris_rescore_from, that would score
+    final as-ofs again. The cutoff is not compared, so that a run may complete an unfinished run that had an earlier
+    cutoff. -#}
 {% macro refuse_rescoring(scoring_run) %}
   {%- set rows = run_query("
     select
-      " ~ utc_text('lookback_from') ~ " as lookback_from, " ~ utc_text('final_until') ~ " as final_until,
+      " ~ utc_text('lookback_from') ~ " as lookback_from, " ~ utc_text('rescored_from') ~ " as rescored_from,
+      " ~ utc_text('final_until') ~ " as final_until,
       parameter_set_id, published_parameter_set_id, parameter_set_id <> published_parameter_set_id as has_other_parameters
     from " ~ scoring_run ~ "
     where
       not is_full_refresh
-      and (parameter_set_id <> published_parameter_set_id or (lookback_from < final_until and backfill_first is null))
+      and (parameter_set_id <> published_parameter_set_id or lookback_from < final_until or rescored_from <= final_until)
     ") if execute else [] -%}
   {%- for run in rows if run['has_other_parameters'] -%}
     {{ refuse(
@@ -230,9 +220,10 @@
   {%- endfor -%}
   {%- for run in rows if not setting('allow_rescoring') -%}
     {{ refuse(
-      "With ciris_lookback_periods " ~ lookback_periods() ~ " this run would score the as-ofs after "
-      ~ shown_time(run['lookback_from']) ~ ", but the scores in schema " ~ target.schema ~ " are final up to "
-      ~ shown_time(run['final_until']) ~ ". Set the smaller value again, or "
-      ~ "allow this run once: --allow-rescoring (in plain dbt --vars 'ciris_allow_rescoring: true').") }}
+      ("With ciris_lookback_periods " ~ lookback_periods() ~ " this run would score the as-ofs after "
+       ~ shown_time(run['lookback_from']) if run['rescored_from'] is none else
+       "With ciris_rescore_from this run would score the as-ofs from " ~ shown_time(run['rescored_from']) ~ " on again")
+      ~ ", but the scores in schema " ~ target.schema ~ " are final up to " ~ shown_time(run['final_until'])
+      ~ (". Set the smaller value again" if run['rescored_from'] is none else ". Leave the variable out") ~ ", or allow this run once: --allow-rescoring (in plain dbt --vars 'ciris_allow_rescoring: true').") }}
   {%- endfor -%}
 {% endmacro %}

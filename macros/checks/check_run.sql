@@ -90,8 +90,7 @@
 {#- The as-of must not be in the future by the server's clock, before the newest published as-of (scoring.md §9) or
     before ciris_traces_from. A run of a part of the project must have the as-of of the run that it continues. -#}
 {% macro check_as_of(models) %}
-  {%- set as_of, backfill = as_of_datetime(), setting('backfill') -%}
-  {%- set last = as_of if backfill is none else adapter.ciris_scoring_time('backfill', backfill['last']) -%}
+  {%- set as_of = as_of_datetime() -%}
   {%- set utc, parse = modules.pytz.utc, modules.datetime.datetime.fromisoformat -%}
   {%- set here = utc.localize(modules.datetime.datetime.utcnow()) -%}
   {%- set there = utc.localize(parse(run_query("select " ~ utc_text('clock_timestamp()'))[0][0])) -%}
@@ -100,9 +99,9 @@
       ~ here.strftime('%Y-%m-%d %H:%M:%S') -%}
   {%- set remark = "" if ((here - there).total_seconds() | abs) <= tolerated_seconds() else
       " The clocks differ (" ~ clocks ~ "): correct the wrong one." -%}
-  {%- if last > latest -%}
+  {%- if as_of > latest -%}
     {{ refuse(
-      ("The as-of" if setting('as_of') is none else "Variable ciris_as_of") ~ " is " ~ last ~ ", which is in the future ("
+      ("The as-of" if setting('as_of') is none else "Variable ciris_as_of") ~ " is " ~ as_of ~ ", which is in the future ("
       ~ clocks ~ "); it must be the end of a period that is over." ~ remark) }}
   {%- endif -%}
   {%- set published = last_publication() -%}
@@ -125,16 +124,21 @@
     {{ refuse(
       "Variable ciris_as_of is " ~ shown(setting('as_of')) ~ ", but a part can only be built with the as-of of its run, "
       ~ shown_time(continued['as_of']) ~ ". Omit ciris_as_of, or run from the beginning: "
-      ~ (command_of(continued) ~ "." if not continued['has_ended'] and (continued['is_full_refresh'] or continued['backfill_first'])
+      ~ (command_of(continued) ~ "." if not continued['has_ended'] and continued['is_full_refresh']
          else "ciris-scoring run (in plain dbt: dbt build).")) }}
   {%- endif -%}
-  {%- if published is not none and not is_full_refresh() and backfill is none -%}
+  {%- if setting('rescore_from') is not none and time_variable('rescore_from') > as_of -%}
+    {{ refuse(
+      "Variable ciris_rescore_from is " ~ time_variable('rescore_from') ~ ", which is after the run's as-of, " ~ as_of
+      ~ ". Set an earlier time, or leave the variable out.") }}
+  {%- endif -%}
+  {%- if published is not none and not is_full_refresh() -%}
     {%- set newest = utc.localize(parse(published['published_until'])) -%}
     {%- if as_of < newest -%}
       {{ refuse(
         "The run's as-of " ~ as_of ~ " is before the newest published as-of, " ~ newest ~ ". Omit --as-of (in "
-        ~ "plain dbt ciris_as_of), or give that time or a later one. To score earlier as-ofs again: ciris-scoring run "
-        ~ "--from TIME --to TIME." ~ remark) }}
+        ~ "plain dbt ciris_as_of), or give that time or a later one. To score as-ofs again: ciris-scoring run "
+        ~ "--allow-rescoring --vars 'ciris_rescore_from: TIME'." ~ remark) }}
     {%- endif -%}
   {%- endif -%}
 {% endmacro %}

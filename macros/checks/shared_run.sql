@@ -10,7 +10,7 @@
 {% endmacro %}
 
 {#- Id of the build that writes a row: the id of the run if several processes share it, otherwise the id of the dbt
-    invocation, because each step of a backfill is a separate invocation. -#}
+    invocation. -#}
 {% macro build_id() %}
   {{ return(run_id() if shared_run() else invocation_id) }}
 {% endmacro %}

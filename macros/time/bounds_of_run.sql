@@ -5,8 +5,8 @@
   {{ return(bound_of_run('cutoff')) }}
 {% endmacro %}
 
-{#- Time from which traces are checked again. In a backfill it may be before the cutoff. In other runs it is the cutoff
-    or later, because traces before the first change in the sources are not checked again. -#}
+{#- Time from which traces are checked again. It is before the cutoff if as-ofs are scored again. In other runs it is the
+    cutoff or later, because traces before the first change in the sources are not checked again. -#}
 {% macro rechecked_from() %}
   {{ return(bound_of_run('rechecked_from')) }}
 {% endmacro %}
@@ -33,7 +33,7 @@
   {%- if graph.get('bounds_of_run', {}).get('invocation_id') != invocation_id -%}
     {%- set moments = {
         'as_of': 'as_of', 'cutoff': 'cutoff', 'rechecked_from': 'rechecked_from', 'counted_from': 'least(cutoff, rechecked_from)',
-        'lookback_from': 'lookback_from', 'windows_from': '(cutoff - longest_window)', 'backfill_first': 'backfill_first',
+        'lookback_from': 'lookback_from', 'windows_from': '(cutoff - longest_window)',
     } -%}
     {%- set texts = [] -%}
     {%- for name, moment in moments.items() -%}
@@ -54,7 +54,7 @@
   {{ return(bound_of_run('windows_from')) }}
 {% endmacro %}
 
-{#- Condition of the as-ofs that a run scores. Later as-ofs, which exist in a backfill, do not meet it. -#}
+{#- Condition of the as-ofs that a run scores. -#}
 {% macro in_scored_range(column) -%}
   ({{ column }} > {{ cutoff() }} and {{ column }} <= {{ run_as_of() }})
 {%- endmacro %}
@@ -66,14 +66,12 @@
 
 {#- Condition of the rows that a run rewrites. column: meta.range of the model, which is as_of, run_id, last_event_at or
     a time of traces. The condition on last_event_at uses events_from, because int_scoring_run is not built yet. Rows
-    after the as-of are left from an unfinished run and are deleted, except in a backfill. -#}
+    after the as-of are left from an unfinished run and are deleted. -#}
 {% macro in_rewritten_range(column) -%}
   {%- if column == 'run_id' -%}
     run_id = '{{ run_id() }}'
   {%- elif column == 'last_event_at' -%}
     {{ 'true' if events_from() is none else column ~ ' >= ' ~ events_from() }}
-  {%- elif bounds_of_run().get('backfill_first') -%}
-    {{ in_scored_range(column) if column == 'as_of' else in_checked_range(column) }}
   {%- else -%}
     {{ column ~ ' > ' ~ cutoff() if column == 'as_of' else column ~ ' >= ' ~ rechecked_from() }}
   {%- endif -%}
@@ -84,7 +82,21 @@
   {%- set published = last_publication() if is_incremental() else none -%}
   {%- if published is none -%} {{ return(none) }} {%- endif -%}
   {%- set lookback_from = lookback_start(utc_literal(published['newest_published_as_of']), as_of()) -%}
-  {%- set backfill = setting('backfill') -%}
-  {{ return("(" ~ lookback_from ~ ")" if backfill is none else
-            "least(" ~ lookback_from ~ ", '" ~ backfill['rechecked_from'] ~ "'::timestamptz)") }}
+  {{ return("least(" ~ lookback_from ~ ", " ~ set_back_to('rechecked_from') ~ ")") }}
+{% endmacro %}
+
+{#- First as-of that ciris_rescore_from has scored again; null without the variable, or if nothing is published. -#}
+{% macro rescored_from() %}
+  {%- set is_needed = setting('rescore_from') is not none and execute and last_publication() is not none -%}
+  {{ return(utc_literal(period_end(time_variable('rescore_from')) if is_needed else none)) }}
+{% endmacro %}
+
+{#- The cutoff, or the time from which traces are checked again (bound: cutoff or rechecked_from), of ciris_rescore_from
+    or of an unfinished last run, whichever is earlier; null without both. Traces are checked again from the lookback
+    horizon before the first as-of that is scored again. -#}
+{% macro set_back_to(bound) %}
+  {%- set last = last_run() or {} -%}
+  {%- set is_unfinished = last and not last['has_ended'] and last_publication() is not none -%}
+  {%- set length = period_length() ~ (" + interval '" ~ last['longest_horizon'] ~ "'" if bound == 'rechecked_from' and last else "") -%}
+  {{ return("least(" ~ utc_literal(last[bound] if is_unfinished else none) ~ ", " ~ rescored_from() ~ " - (" ~ length ~ "))") }}
 {% endmacro %}

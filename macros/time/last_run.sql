@@ -39,18 +39,16 @@
 {% endmacro %}
 
 {#- The row of int_scoring_run from the last run, or none. Times are text (utc_text), lists are JSON. has_ended: whether
-    the run was published, and for a backfill, whether it reached its end. The table of an earlier version may lack a
-    column, which is then null; without published_by the times of the log decide. -#}
+    the run was published. The table of an earlier version may lack a column, which is then null. -#}
 {% macro last_run() %}
   {%- set scoring_run = relation_as_left('int_scoring_run') -%}
   {%- if scoring_run is none -%} {{ return(none) }} {%- endif -%}
-  {%- set log = relation_as_left('int_runs') -%}
   {%- set columns = [] -%}
-  {%- for name in ['started_at', 'as_of', 'cutoff', 'rechecked_from', 'backfill_first', 'backfill_last', 'backfill_until'] -%}
+  {%- for name in ['started_at', 'as_of', 'cutoff', 'rechecked_from'] -%}
     {%- set time = "(run.state ->> '" ~ name ~ "')::timestamptz" -%}
     {%- do columns.append("case when isfinite(" ~ time ~ ") then " ~ utc_text(time) ~ " end as " ~ name) -%}
   {%- endfor -%}
-  {%- for name in ['checking_code', 'parameter_set_id', 'run_id', 'sources_read_by', 'newest_event_id'] -%}
+  {%- for name in ['checking_code', 'parameter_set_id', 'run_id', 'sources_read_by', 'newest_event_id', 'longest_horizon'] -%}
     {%- do columns.append("run.state ->> '" ~ name ~ "' as " ~ name) -%}
   {%- endfor -%}
   {%- set rows = run_query("
@@ -58,12 +56,7 @@
       (run.state ->> 'is_full_refresh')::boolean as is_full_refresh,
       coalesce(run.state -> 'built_nodes', '[]')::text as built_nodes,
       coalesce(run.state -> 'failed_tests', '[]')::text as failed_tests,
-      case
-        when run.state ? 'published_by' then run.state ->> 'published_by' is not null
-        else " ~ ("false" if log is none else "exists (
-          select 1 from " ~ log ~ " as log where log.published_at > (run.state ->> 'started_at')::timestamptz)") ~ "
-      end
-      and coalesce((run.state ->> 'backfill_until')::timestamptz = (run.state ->> 'as_of')::timestamptz, true) as has_ended
+      run.state ->> 'published_by' is not null as has_ended
     from (select to_jsonb(scoring_run) as state from " ~ scoring_run ~ " as scoring_run) as run") -%}
   {{ return(rows[0] if rows | length > 0 else none) }}
 {% endmacro %}

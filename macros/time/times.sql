@@ -15,6 +15,11 @@
   {%- else -%}
     {%- set moment = run_started_at.astimezone(modules.pytz.utc) -%}
   {%- endif -%}
+  {{ return(period_end(moment)) }}
+{% endmacro %}
+
+{#- A datetime in UTC, rounded down to the end of a period. -#}
+{% macro period_end(moment) %}
   {{ return(moment.replace(hour=0 if period_hours() == 24 else moment.hour, minute=0, second=0, microsecond=0)) }}
 {% endmacro %}
 

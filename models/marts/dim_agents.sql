@@ -9,7 +9,7 @@
     column of fct_capacity_scores is null. -#}
 with scoring_run as (
 
-    select latest_as_of
+    select as_of
     from {{ ref('int_scoring_run') }}
 
 ),
@@ -53,7 +53,7 @@ select
     latest_scores.capacity_score as latest_capacity_score,
     latest_scores.category as latest_category,
     latest_scores.score_status as latest_score_status,
-    scoring_run.latest_as_of as described_at,
+    scoring_run.as_of as described_at,
     certainty.capacity_score_low as latest_capacity_score_low,
     certainty.capacity_score_high as latest_capacity_score_high,
     verdicts.category_certainty as latest_category_certainty,

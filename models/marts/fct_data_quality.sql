@@ -7,10 +7,10 @@
 }}
 {#- Counts of repaired and refused data (scoring.md §2 to 9), and counts of the ingestion (scoring.md §8). Grain and
     key: agent (null for issues of the fleet and of rows without an agent), period_start (null if the row has no finite
-    time), issue. Only late_trace, late_outcome and late_key have first_as_of and last_as_of. -#}
+    time), issue. Only late_trace and late_outcome have first_as_of and last_as_of. -#}
 with scoring_run as (
 
-    select latest_as_of
+    select as_of
     from {{ ref('int_scoring_run') }}
 
 ),
@@ -54,7 +54,7 @@ future_traces as (
     where
         -- The condition also has an upper bound. With a lower bound alone, the planner would expect a third of the
         -- traces to match, and read them all.
-        (traced_at >= (select run.latest_as_of from scoring_run as run) and traced_at <= 'infinity')
+        (traced_at >= (select run.as_of from scoring_run as run) and traced_at <= 'infinity')
         or traced_at = '-infinity'
     group by 1, 2
 
@@ -91,7 +91,7 @@ batches as (
     where
         batch_timestamp is null
         or not isfinite(batch_timestamp)
-        or batch_timestamp < (select run.latest_as_of from scoring_run as run)
+        or batch_timestamp < (select run.as_of from scoring_run as run)
 
 ),
 

@@ -8,9 +8,8 @@
 }}
 {#- Log of runs. A run writes its row when it starts and when it ends (macros/checks/run_log.sql), so that refused,
     failed and killed runs have a row too. A full refresh keeps all rows. This model is built after the last mart. In
-    one transaction it publishes all staged marts and rewrites the row of the run; in a backfill each step does so. It
-    is a model and not a hook, so that dbt skips it after a failure and `dbt retry` repeats it. Grain and key: run_id.
-    -#}
+    one transaction it publishes all staged marts and rewrites the row of the run. It is a model and not a hook, so that
+    dbt skips it after a failure and `dbt retry` repeats it. Grain and key: run_id. -#}
 -- depends_on: {{ ref('fct_capacity_alerts') }}
 -- depends_on: {{ ref('fct_fleet_capacity') }}
 -- depends_on: {{ ref('fct_fleet_coherence_hourly') }}
@@ -26,14 +25,11 @@ with scoring_run as (
 
     select
         as_of,
-        latest_as_of,
         cutoff,
         final_until,
         parameter_set_id,
         is_full_refresh,
-        backfill_first,
-        backfill_last,
-        backfill_until
+        rescored_from
     from {{ ref('int_scoring_run') }}
 
 ),
@@ -63,10 +59,7 @@ select
     entered.started_at,
     null::timestamptz as ended_at,
     entered.command,
-    case
-        when scoring_run.backfill_first is null then scoring_run.as_of
-        else entered.as_of
-    end as as_of,
+    scoring_run.as_of,
     null::text as outcome,
     null::integer as exit_code,
     null::text as message,
@@ -76,19 +69,15 @@ select
     entered.version,
     null::text as state_digest,
     now() as published_at,
-    scoring_run.latest_as_of as published_until,
+    scoring_run.as_of as published_until,
     scores.newest_as_of,
     case
-        when scoring_run.backfill_first is not null then scoring_run.final_until
         when not scoring_run.is_full_refresh
             then greatest(scoring_run.final_until, nullif(scoring_run.cutoff, '-infinity'))
     end as final_until,
     scoring_run.parameter_set_id,
     scoring_run.is_full_refresh,
-    scoring_run.backfill_first,
-    scoring_run.backfill_last,
-    scoring_run.backfill_until,
-    case when scoring_run.backfill_first is not null then scoring_run.as_of end as backfill_reached
+    scoring_run.rescored_from
 from scoring_run
 cross join scores
 left join entered on true

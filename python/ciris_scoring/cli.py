@@ -61,8 +61,6 @@ def _end(ctx: click.Context, error: CirisError) -> NoReturn:
 
 
 PATH = UsablePath(allow_dash=True)
-STEP_DAYS = 30
-"""Days of traces of a step of a backfill, unless --step-days names another number."""
 json_flag = click.option(
     "--json", "for_machines", is_flag=True, help="Print a JSON object with full precision instead of text."
 )
@@ -97,24 +95,9 @@ def main() -> None:
 )
 @click.option("--full-refresh", is_flag=True, help="Score the whole history again.")
 @click.option(
-    "--from",
-    "first",
-    metavar="TIME",
-    help="Backfill: first as-of to score. The range is scored in steps, each a whole run.",
-)
-@click.option("--to", "last", metavar="TIME", help="Backfill: last as-of to score.")
-@click.option(
-    "--step-days",
-    type=click.IntRange(min=1),
-    help=f"Backfill: days of traces per step. Fewer days need less memory and disk. [default: {STEP_DAYS}]",
-)
-@click.option(
-    "--restart", is_flag=True, help="Backfill: start again, even if a backfill of this range is unfinished."
-)
-@click.option(
     "--allow-rescoring",
     is_flag=True,
-    help="Allow --full-refresh, or --from and --to, to replace published scores.",
+    help="Allow --full-refresh, or the variable ciris_rescore_from, to replace published scores.",
 )
 @click.option(
     "--from-batches",
@@ -148,10 +131,6 @@ def main() -> None:
 def run(
     as_of: str | None,
     full_refresh: bool,
-    first: str | None,
-    last: str | None,
-    step_days: int | None,
-    restart: bool,
     allow_rescoring: bool,
     batches: tuple[Path, ...],
     keys: tuple[Path, ...],
@@ -172,7 +151,7 @@ def run(
       ciris-scoring run --embedded                   # the sample, without a database of your own
       ciris-scoring run --as-of 2026-06-15           # reproducible: only traces before this time
       ciris-scoring run --target prod --vars '{ciris_source_schema: lens, ciris_scoring_period: hour}'
-      ciris-scoring run --from 2026-05-01 --to 2026-06-15 --allow-rescoring
+      ciris-scoring run --allow-rescoring --vars 'ciris_rescore_from: 2026-05-01'
       ciris-scoring run --from-batches traces/ --keys public_keys.json
       ciris-scoring run --json --notify https://chat.example.org/hook  # for a scheduler
     """
@@ -187,7 +166,7 @@ def run(
         if not channels:
             raise InputError("--notify-test has no address.", "Give --notify URL, or set CIRIS_NOTIFY.")
         sys.exit(0 if notify.send(channels, notify.TEST) else 1)
-    record = RunRecord("backfill" if first or last else "full_refresh" if full_refresh else "run")
+    record = RunRecord("full_refresh" if full_refresh else "run")
     after_run = AfterRun(record, report_file, for_machines, channels)
     options: dict[str, Any] = {"allow_rescoring": allow_rescoring, "after_run": after_run}
     with after_run.summed_up():
@@ -205,25 +184,7 @@ def run(
             raise InputError(
                 "--keys is only used with --from-batches.", "Leave it out, or give --from-batches."
             )
-        for option, value in (("--restart", restart), ("--step-days", step_days)):
-            if value and not (first or last):
-                raise InputError(
-                    f"{option} is only used with --from and --to.", "Leave it out, or give a range."
-                )
-        if first or last:
-            if not (first and last):
-                raise InputError(
-                    "One of --from and --to is missing.", "Give both: they are a range of as-ofs."
-                )
-            if as_of or full_refresh or place.embedded or batches:
-                raise InputError(
-                    "--from and --to cannot be combined with --as-of, --full-refresh, --embedded or --from-batches.",
-                    "Leave these options out.",
-                )
-            job.run_backfill(
-                place.project(), first, last, step_days=step_days or STEP_DAYS, restart=restart, **options
-            )
-        elif batches:
+        if batches:
             if place.embedded or place.target or place.profiles_dir:
                 raise InputError(
                     "--from-batches brings its own database, so it cannot be combined with --embedded, --target or "

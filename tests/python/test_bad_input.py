@@ -245,7 +245,7 @@ RUNS: list[tuple[list[str], dict[str, Any], list[str]]] = [
         ["--as-of is 2026-06-14T00:00:00Z", "the variable ciris_traces_from, 2026-06-15T00"],
     ),
     (["--as-of", OLDER], {}, OLDER_THAN_PUBLISHED),
-    (["--from", "0999-12-31T01:00:00Z", "--to", OLDER], {}, [f"--from is 0999-12-31T00:00:00Z, {TOO_EARLY}"]),
+    ([], {"ciris_rescore_from": "2999-01-01"}, ["ciris_rescore_from is 2999-01-01", "after the run's as-of"]),
     ([], {"ciris_as_of": "2999-01-01"}, ["ciris_as_of is '2999-01-01'", "in the future"]),
     ([], {"ciris_source_schema": "nowhere"}, ["nowhere.covenant_traces is missing"]),
     (["--full-refresh"], {}, [*REFRESH, "--allow-rescoring"]),
@@ -295,12 +295,10 @@ def test_as_of_in_the_future_of_the_server_is_refused(published, monkeypatch):
         def now(cls, tz: Any = None) -> datetime:
             return server + timedelta(days=40)
 
-    first = (server + timedelta(days=39)).date().isoformat()
     with monkeypatch.context() as patch:
         patch.setattr("ciris_scoring.job.run.datetime", Ahead)
-        for options in ([], ["--from", "2026-06-14", "--to", first, "--allow-rescoring"]):
-            said = refusal(run(published, *options, as_of=None))
-            assert "in the future (the server's time is " in said and "that of this machine" in said
+        said = refusal(run(published, as_of=None))
+        assert "in the future (the server's time is " in said and "that of this machine" in said
     log = "select as_of, published_until from ciris_intermediate.int_runs where published_at is not null"
     published.execute("update ciris_intermediate.int_runs set published_until = now() + interval '40 days'")
     remedy = "ciris-scoring run --full-refresh --allow-rescoring"
@@ -326,7 +324,6 @@ def test_tables_of_another_version_are_named_and_built_again(published):
     published.execute(OF_ANOTHER_VERSION)
     refused_runs = (
         run(published),
-        run(published, "--from", "2026-06-14", "--to", NEWEST, "--allow-rescoring", as_of=None),
         dbt(published, "build", variables={"ciris_as_of": NEWEST}),
     )
     for said in map(refusal, refused_runs):

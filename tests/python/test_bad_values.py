@@ -38,11 +38,7 @@ COMMANDS: list[tuple[list[str], list[str]]] = [
     (["run", "--report", "-"], ["--report is '-'"]),
     (["run", "--as-of", "a\x1b[31m\nb\u202e"], ["--as-of"]),
     (["run", "--from-batches", "x", "--embedded"], ["brings its own database"]),
-    (["run", "--from-batches", "x", "--from", "2026-01-01", "--to", "2026-02-01"], ["cannot be combined with"]),
-    *((["run", *rest, "--keys", "x"], ["--keys is only used with --from-batches"])
-      for rest in ([], ["--from", "2026-01-01", "--to", "2026-02-01"])),
-    *((["run", *rest, *option], [f"{option[0]} is only used with --from and --to"])
-      for rest in ([], ["--from-batches", "x"]) for option in (["--restart"], ["--step-days", "7"])),
+    (["run", "--keys", "x"], ["--keys is only used with --from-batches"]),
     (["simulate", "--agents", "0"], ["--agents"]),
     (["simulate", "--end", "never"], ["--end is 'never'"]),
     (["simulate", "--end", "2026-06-15T00:30Z"], ["hour"]),

@@ -137,9 +137,9 @@ class Healing(RuleBasedStateMachine):
         profile = self.database.profiles_dir / "profiles.yml"
         profile.write_text(profile.read_text().replace("threads: 4", f"threads: {threads}"))
         self.is_sound, self.has_died = True, False
-        self.has_built = self.has_late_data = self.is_backfill_unfinished = False
-        self.advice: list[str] = []
-        """Options of the command that the last run recommended for scoring late data."""
+        self.has_built = self.has_late_data = self.has_changed_key = False
+        self.advice = ""
+        """First as-of that the last run recommended to score again because of late data."""
 
     # --- steps that change the sources -------------------------------------------------------------------------------
 
@@ -218,17 +218,12 @@ class Healing(RuleBasedStateMachine):
 
     @rule(place=PLACES)
     def late(self, place: int) -> None:
-        """A late row arrives, but not during an unfinished backfill: only its remaining steps would score the row."""
-        if self.is_backfill_unfinished:
-            return
         self.receive(self.one_row("public.waiting", f"is_latecomer and {self.at} < '{self.now}'", place))
         self.late_data_came()
 
     @rule(place=PLACES, periods=st.integers(0, 5))
     def again(self, place: int, periods: int) -> None:
         """A trace is sent again, or an event has another attempt, at the same time or later."""
-        if self.is_backfill_unfinished:
-            return
         moment = f"least({self.at} + {periods} * interval '{self.period}', '{self.now - self.period / 2}')"
         changed = {self.at: moment, '"attempt_index"': "attempt_index + 1", '"signature"': "'again'"}
         columns = ", ".join(self.columns)
@@ -240,7 +235,7 @@ class Healing(RuleBasedStateMachine):
         self.late_data_came()
 
     def late_data_came(self) -> None:
-        self.has_late_data, self.advice = self.final_until() is not None, []
+        self.has_late_data, self.advice = self.final_until() is not None, ""
 
     @rule(place=PLACES, kind=st.integers(0, 5))
     def edit(self, place: int, kind: int) -> None:
@@ -263,9 +258,7 @@ class Healing(RuleBasedStateMachine):
         hours=st.integers(1, 150),
     )
     def key(self, number: int, edit: str | None, hours: int) -> None:
-        """A key is revoked, expires, is no longer revoked, or is deleted."""
-        if self.is_backfill_unfinished:
-            return
+        """A key is revoked, expires, is no longer revoked, or is deleted. A run does not report what this changes."""
         moment = f"timestamptz '{self.now - timedelta(hours=hours)}'"
         condition = f"where key_id = 'key-{number}'"
         self.database.execute(
@@ -274,6 +267,7 @@ class Healing(RuleBasedStateMachine):
             else f"update cirislens.covenant_public_keys set {edit.format(moment)} {condition}"
         )
         self.late_data_came()
+        self.has_changed_key = self.has_late_data
 
     @rule(place=PLACES)
     def resolve(self, place: int) -> None:
@@ -324,25 +318,17 @@ class Healing(RuleBasedStateMachine):
         if self.has_built:
             self.execute("retry")
 
-    @rule(death=DEATHS, first=st.integers(0, 12), n=st.integers(0, 12), step_days=st.sampled_from([2, 60]))
-    def backfill(self, first: int, n: int, step_days: int, death: Death = None) -> None:
-        """Score a range of as-ofs again, or the range that the last run named.
-
-        With late data the range is the whole history, because as-ofs outside the range keep their scores. A range that
-        ends after the newest published as-of also includes the restatement window.
-        """
-        range_of = self.advice
-        if not range_of:
-            newest, _ = self.publication()
-            start = START + self.period
-            last = self.now if self.has_late_data else min(START + timedelta(days=first + n), self.now)
-            if newest and not self.has_late_data:
-                start = max(start, min(START + timedelta(days=first), newest))
-                if last > newest:
-                    start = min(start, newest - (self.lookback - 1) * self.period)
-            last = max(start, last)
-            range_of = ["--from", start.isoformat(), "--to", last.isoformat(), "--allow-rescoring"]
-        self.execute("run", *range_of, "--step-days", str(step_days), death=death)
+    @rule(death=DEATHS, first=st.integers(0, 12))
+    def rescore(self, first: int = 0, death: Death = None) -> None:
+        """Score the as-ofs from a day on again; after late data, all that the late data would change."""
+        days = timedelta(days=0 if self.has_late_data else first)
+        moment = max(START + self.period, min(START + days, self.now)).isoformat()
+        if self.advice and not self.has_changed_key:
+            moment = self.advice
+        as_of = max(self.publication()[0] or START, self.now)
+        self.execute(
+            "run", "--allow-rescoring", "--as-of", as_of.isoformat(), death=death, ciris_rescore_from=moment
+        )
 
     @rule(death=DEATHS)
     def refresh(self, death: Death = None) -> None:
@@ -352,13 +338,11 @@ class Healing(RuleBasedStateMachine):
         """Execute a command, or if it is refused, the command that its message names. Return whether it was refused."""
         self.is_sound = False
         if message := self.refused(command, *arguments, death=death, **variables):
-            named = re.search(r"ciris-scoring run((?: --[\w-]+(?: \d[\dTZ:-]*| TIME)?)*)", message)
+            named = re.search(r"ciris-scoring run((?: --[\w-]+(?: '[^']*')?)*)", message)
             assert named, f"the message of the refusal names no command: {message}"
-            # A message with "--from TIME" recommends to omit --as-of, or to score earlier as-ofs again. This test omits
-            # --as-of.
+            # A message with "TIME" recommends to omit --as-of, or to score as-ofs again. This test omits --as-of.
             options = [] if "TIME" in named[1] else shlex.split(named[1])
-            if "--from" not in options:
-                options += ["--as-of", self.now.isoformat()]
+            options += ["--as-of", self.now.isoformat()]
             further = self.refused("run", *options)
             assert not further, f"{message}\nThe command that the message names is refused, too: {further}"
         self.is_sound = True
@@ -374,17 +358,12 @@ class Healing(RuleBasedStateMachine):
         after = self.published()
         if before["published_at"] == after["published_at"] is not None:
             assert after == before, f"The marts have changed without a publication: {said}"
-        is_whole = command != "retry" and "--select" not in arguments
-        if "--from" in arguments and self.has_died:
-            self.is_backfill_unfinished = True
-        elif succeeded and is_whole:
-            self.is_backfill_unfinished = False
-        self.advice = []
+        self.advice = ""
         if succeeded and command == "run":
-            if "--full-refresh" in arguments or "--from" in arguments:
-                self.has_late_data = False
-            if advice := re.search(r"again: ciris-scoring run (--from .*?)\.?$", said, re.MULTILINE):
-                self.advice = shlex.split(advice[1])
+            if "--full-refresh" in arguments or "ciris_rescore_from" in variables:
+                self.has_late_data = self.has_changed_key = False
+            if advice := re.search(r"--vars 'ciris_rescore_from: (.*?)'$", said, re.MULTILINE):
+                self.advice = advice[1]
         return "" if succeeded or self.has_died else said
 
     def published(self) -> dict[str, Any]:
@@ -448,11 +427,11 @@ class Healing(RuleBasedStateMachine):
                 assert list(self.differences()) == []
 
     def differences(self) -> Iterator[str]:
-        """Score late data as the last run recommends, and yield the differences from a first run."""
+        """Score late data, and yield the differences from a first run."""
         if self.execute("run", "--as-of", self.now.isoformat()):
             self.execute("run", "--as-of", self.now.isoformat())
-        if self.advice:
-            self.execute("run", *self.advice)
+        if self.has_late_data:
+            self.rescore()
         with self.database.connect() as connection:
             for layer in ("", "_staging", "_intermediate"):
                 connection.execute(f"alter schema {SCHEMA}{layer} rename to {KEPT}{layer}")
@@ -476,12 +455,12 @@ SHORT_HISTORIES = {
         step("resolve", place=0),
         step("build", periods=0, death=("fails", 50)),
         step("retry"),
-        step("backfill", first=1, n=3, step_days=5),
+        step("rescore", first=1),
         step("key", number=0, edit="revoked_at = {}", hours=60),
         step("run", periods=1, back=1, longer=True, death=("fails", 30)),
         step("run", periods=0, back=1),  # This run finishes the longer run without --allow-rescoring.
         *(step("late", place=place) for place in range(3)),
-        step("backfill", death=("is killed", 40), first=0, n=0, step_days=60),
+        step("rescore", death=("is killed", 40)),
         step("refresh", death=("fails", 33)),
     ),
     ("events", "hour"): (
@@ -489,7 +468,7 @@ SHORT_HISTORIES = {
         step("arrive", periods=2),
         step("run", periods=1, death=("is killed", 50)),
         step("again", place=2, periods=1),
-        step("backfill", death=("fails", 20), first=2, n=3, step_days=60),
+        step("rescore", death=("fails", 20), first=2),
         step("build", periods=1),
         step("late", place=5),
         step("refresh", death=("is killed", 33)),

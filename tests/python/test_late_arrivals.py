@@ -1,11 +1,11 @@
-"""Test of traces and keys that arrive late: data quality, log of runs and the note of a run, computed by hand."""
+"""Test of traces that arrive late: data quality, log of runs and the note of a run, computed by hand."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
 
-from cases.notation import Case, T, ago, key, traces
+from cases.notation import Case, T, ago, traces
 from ciris_scoring.basics.as_of import text
 from ciris_scoring.lab.embedded import SCHEMA
 from conftest import Database
@@ -14,23 +14,17 @@ from test_bad_input import run
 
 DAY = timedelta(days=1)
 NOON = timedelta(hours=12)
-MOVED = [
-    *traces(ago(7) + NOON * 1.1, signature_key_id="moved"),
-    *traces(ago(7) + NOON * 1.5, signature_key_id="moved"),
-]
-"""Traces before and after the revocation of their key. Between the runs, the revocation is moved to a later time."""
-ONE_A_DAY = Case("late", [*traces(ago(44) + NOON, 44, every=DAY), *MOVED])
+ONE_A_DAY = Case("late", traces(ago(44) + NOON, 44, every=DAY))
 LATE = Case("late", [row for days in (36, 20, 5, 4) for row in traces(ago(days) + NOON * 1.5)])
 """Traces that arrive after the first run. At the second run (as-of T), the restatement window begins 4 days before T.
 Late traces are counted in the 30 days before this window, so two of the four traces are counted.
 """
-REVOKED = ago(10) + NOON * 1.5
 AS_OFS = [T - DAY, T]
 
 NOTE = (
     f"Note: the scores as of {text(ago(19))} to {text(T)} would be different if they were computed now (traces "
-    "that came late: 2; traces with an outcome or another event that came late: 0; traces whose key was changed in "
-    f"hindsight: 6). To score them again: ciris-scoring run --from {text(ago(19))} --to {text(T)} --allow-rescoring\n"
+    "that came late: 2; traces with an outcome or another event that came late: 0). To score these and all later ones "
+    f"again: ciris-scoring run --allow-rescoring --vars 'ciris_rescore_from: {text(ago(19))}'\n"
 )
 LATE_OF = """
     select period_start, n, first_as_of, last_as_of from {{schema}}.fct_data_quality where issue = '{}' order by 1"""
@@ -40,9 +34,6 @@ PUBLICATIONS = """
     select published_until, newest_as_of, final_until from {schema}_intermediate.int_runs order by published_at"""
 EXPECTED = {
     LATE_OF.format("late_trace"): [(ago(days), 1, ago(days - 1), T) for days in (20, 5)],
-    LATE_OF.format("late_key"): [
-        (ago(days), n, ago(days - 1), T) for days, n in ((9, 1), (8, 1), (7, 2), (6, 1), (5, 1))
-    ],
     # The first run scores 43 as-ofs in two windows. The second run scores three as-ofs of the restatement window again,
     # and the new as-of.
     RUNS: [(T - DAY, "published", 86, 0), (T, "published", 8, 2)],
@@ -54,21 +45,14 @@ EXPECTED = {
 def wrong(database: Database) -> Iterator[str]:
     """Yield the differences from the expected values after two runs.
 
-    Between the runs traces arrive late, one key is revoked, and the revocation of another key is moved.
+    Between the runs traces arrive late.
     """
     with database.connect() as connection:
         create_loose_sources(connection)
         insert_rows(connection, "covenant_traces", ONE_A_DAY.traces_of_source())
-        insert_rows(
-            connection, "covenant_public_keys", [key("key"), key("moved", revoked_at=ago(7) + NOON * 1.2)]
-        )
         score(database.profiles_dir, AS_OFS[0])
         rows = [row | {"trace_id": f"late {i}"} for i, row in enumerate(LATE.traces_of_source())]
         insert_rows(connection, "covenant_traces", rows)
-        connection.execute(
-            "update cirislens.covenant_public_keys set revoked_at = case key_id when 'key' then %s else %s end",
-            [REVOKED, ago(7) + NOON * 1.6],
-        )
         said = run(database, as_of=AS_OFS[1].isoformat()).output
         if NOTE not in said:
             yield f"not the note: {said[-500:]}"

@@ -5,6 +5,7 @@ fct_data_quality reports the event. The expected numbers are computed by hand. t
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -88,7 +89,7 @@ RUNS = [START + n * DAY for n in (3, 7, 9)]
 
 
 def wrong(database: Database) -> Iterator[str]:
-    """Yield the differences from the numbers computed by hand, after three runs and a backfill.
+    """Yield the differences from the numbers computed by hand, after three runs and a rescore.
 
     Agent A has four traces a day, agent B has two traces in all. Before the last run, events arrive for traces whose
     scores are final: an outcome, a second outcome, or another step. A whole trace of these days arrives, too.
@@ -160,13 +161,14 @@ def wrong(database: Database) -> Iterator[str]:
     logged = "select n_late_traces from {schema}.fct_scoring_runs order by started_at desc limit 1"
     if (found := lens.rows(logged)) != [(9,)]:
         yield f"logged as late: {found}"
+    again = {"ciris_rescore_from": (START + DAY).isoformat(), "ciris_allow_rescoring": True}
     result = invoke(
-        "run", "--profiles-dir", database.profiles_dir, "--project-dir", REPOSITORY, "--from",
-        (START + DAY).isoformat(), "--to", RUNS[-1].isoformat(), "--allow-rescoring", "--step-days", 90,
+        "run", "--profiles-dir", database.profiles_dir, "--project-dir", REPOSITORY, "--as-of",
+        RUNS[-1].isoformat(), "--vars", json.dumps(again),
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     if found := lens.rows(late):
-        yield f"late after the backfill: {found}"
+        yield f"late after the rescore: {found}"
     profiles_dir = database.profiles_dir / REFRESHED
     profiles_dir.mkdir()
     write_profile(profiles_dir, database.server, database=database.name, schema=REFRESHED)

@@ -46,12 +46,12 @@ WRONG: dict[str, tuple[str, list[Any]]] = {
     "ciris_scoring_work_mem": ("a size from 1MB to 2047GB", [None, 256, "256", "256 MB", "1023kB", "2048GB"]),
     "ciris_distribution": ("none or citus", ["", None, False, "Citus"]),
     "ciris_time_spine": BOOLEAN,
-    "ciris_backfill": ("set by ciris-scoring alone", ["", False, {"first": NEWEST}, ["x"]]),
     "ciris_run_record": ("set by ciris-scoring alone", [False, {"id": "x"}]),
     "ciris_lock_holder_pid": ("set by ciris-scoring alone", ["", False, "123", ["x"]]),
 }
 REFUSED_ALONE = {
     "ciris_as_of": "yesterday",
+    "ciris_rescore_from": "yesterday",
     "ciris_traces_from": 2020,
     "ciris_scored_run_kinds": "production",
     "ciris_scoring_period": "Day",
@@ -87,7 +87,7 @@ def found(**settings: Any) -> list[str]:
 
 def test_every_variable_of_the_project_is_checked():
     assert {f"ciris_{name}" for name in CHECKED} == VARIABLES.keys()
-    assert WRONG.keys() | {"ciris_as_of", "ciris_traces_from"} == VARIABLES.keys()
+    assert WRONG.keys() | {"ciris_as_of", "ciris_rescore_from", "ciris_traces_from"} == VARIABLES.keys()
 
 
 @pytest.mark.parametrize("name", WRONG)

@@ -1,9 +1,9 @@
 {{ config(fail_calc='coalesce(max(percent_wrong), 0)', warn_if='> 0', error_if='> 1') }}
 {% if is_testable() %}
 -- No trace is lost or duplicated: each period that the run checks again has as many rows in int_trace_checks as in the
--- source. The number of results is the percentage of missing source rows, rounded up, or 100 if int_trace_checks has more rows than
--- the source. If at most one percent or ten rows are missing, the number is 1 and the test only warns, because traces
--- may have arrived since the run read the source.
+-- source. The number of results is the percentage of missing source rows, rounded up, or 100 if int_trace_checks has
+-- more rows than the source. If at most one percent or ten rows are missing, the number is 1 and the test only warns,
+-- because traces may have arrived since the run read the source.
 with run as (
 
     select as_of

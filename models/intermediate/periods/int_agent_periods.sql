@@ -9,7 +9,7 @@
 {#- Sums over the traces of an agent and period. They are numerators and denominators instead of ratios, and integers or
     exact decimals instead of floats, so that their sums are exact. Arrays over bins have ten elements (scoring.md §5
     and 6); arrays over fields follow red_flag_fields (certainty.md §5). Grain and key: agent and period with a
-    counted trace. Only checked_keys and score_triples may be null. -#}
+    counted trace. Only score_triples may be null. -#}
 {%- set fields, bins = constant('red_flag_fields'), constant('score_bins', 0) -%}
 -- The optimization barrier makes PostgreSQL compute each bin once, not once per use.
 with checks as (
@@ -113,7 +113,6 @@ reporting_groups as (
         period_start,
         reporting,
         key_hash,
-        is_key_registered,
         count(*) as n_traces
     from {{ ref('int_trace_checks') }}
     where
@@ -123,8 +122,7 @@ reporting_groups as (
         agent_id_hash,
         period_start,
         reporting,
-        key_hash,
-        is_key_registered
+        key_hash
 
 ),
 
@@ -153,9 +151,6 @@ report_sums as (
         reported.agent_id_hash,
         reported.period_start,
         coalesce(sum(reported.n_traces) filter (where shared_keys.key_hash is not null), 0)::integer as n_shared_key,
-        string_agg(
-            distinct (left(reported.is_key_registered::text, 1) || reported.key_hash) collate "C", ',' -- noqa: RF02
-        ) as checked_keys,
         {% for counter, letters in {'n_checked': 'rcu', 'n_unreported': 'cu', 'n_contradicted': 'c'}.items() %}
         {{ array_of_each(fields | length,
             "coalesce(sum(reported.n_traces) filter (where strpos('" ~ letters ~ "', substr(reported.reporting, $i, 1)) > 0), 0)"
@@ -245,7 +240,6 @@ select
     report_sums.n_checked,
     report_sums.n_unreported,
     report_sums.n_contradicted,
-    report_sums.checked_keys,
     (
         select array_agg(triples.triple order by triples.triple)
         from unnest(trace_sums.unsorted_triples) as triples (triple)

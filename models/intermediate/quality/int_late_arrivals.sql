@@ -1,17 +1,16 @@
 {{ config(materialized='ephemeral') }}
 {#- Changes of the source after the scores were final (scoring.md §9), with the first and last as-of whose scores they
-    would change. late_trace: a trace arrived. late_key: the registration of a trace's signing key changed.
-    late_outcome: a scored trace got another event, such as its first or second outcome. It is counted in the period of
-    the scored trace. If the event moves the trace to another time, the trace stays scored at its old time only, so that
-    it does not count twice; a rescore would change the scores of both times. trace_id_of_two_agents: another agent has
-    used the trace_id since; this does not change a score. Grain: agent (null if the row has none), period and issue.
-    -#}
+    would change. late_trace: a trace arrived. late_outcome: a scored trace got another event, such as its first or second
+    outcome. It is counted in the period of the scored trace. If the event moves the trace to another time, the trace
+    stays scored at its old time only, so that it does not count twice; a rescore would change the scores of both times.
+    trace_id_of_two_agents: another agent has used the trace_id since; this does not change a score. Grain: agent (null
+    if the row has none), period and issue. -#}
 {%- set late_until = bounds_of_run().get('lookback_from', "timestamptz '-infinity'") -%}
 {%- set late_from = late_until ~ ' - ' ~ setting('late_detection_periods') ~ ' * ' ~ period_length() -%}
 with scoring_run as (
 
     select
-        latest_as_of,
+        as_of,
         longest_horizon
     from {{ ref('int_scoring_run') }}
 
@@ -152,94 +151,20 @@ late_traces as (
 
 ),
 
-public_keys as (
-
-    {{ registered_keys() }}
-
-),
-
--- Signing keys that an agent used in a period, and whether they were registered when the traces were checked.
-checked_keys as (
-
-    select
-        periods.agent_id_hash,
-        periods.period_start,
-        substr(listed.key, 2)::bigint as key_hash,
-        left(listed.key, 1)::boolean as is_key_registered
-    from {{ ref('int_agent_periods') }} as periods
-    cross join lateral string_to_table(periods.checked_keys, ',') as listed (key)
-    where
-        periods.period_start >= {{ late_from }}
-        and periods.period_start < {{ late_until }}
-
-),
-
--- Keys whose registration in the period, or in a part of it, has changed since the check. There are usually none.
-doubtful_keys as (
-
-    select
-        checked_keys.agent_id_hash,
-        checked_keys.period_start,
-        checked_keys.key_hash,
-        checked_keys.is_key_registered,
-        public_keys.registered_until
-    from checked_keys
-    left join public_keys on checked_keys.key_hash = {{ key_hash('public_keys.key_id') }}
-    where
-        case
-            when not checked_keys.is_key_registered then public_keys.registered_until > checked_keys.period_start
-            else (public_keys.registered_until >= checked_keys.period_start + {{ period_length() }}) is not true
-        end
-
-),
-
--- Traces with final scores whose signing key would be checked with another result today. The optimization barrier makes
--- PostgreSQL look traces up by agent and time, whatever the planner expects.
-late_keys as (
-
-    select
-        doubtful_keys.agent_id_hash,
-        doubtful_keys.period_start,
-        count(*) as n
-    from doubtful_keys
-    cross join lateral (
-        select
-            checks.traced_at,
-            checks.is_key_registered
-        from {{ ref('int_trace_checks') }} as checks
-        where
-            checks.agent_id_hash = doubtful_keys.agent_id_hash
-            and checks.traced_at >= doubtful_keys.period_start
-            and checks.traced_at < doubtful_keys.period_start + {{ period_length() }}
-            and checks.key_hash = doubtful_keys.key_hash
-            and checks.is_key_registered = doubtful_keys.is_key_registered
-            and checks.is_counted
-        {{ optimization_barrier() }} -- noqa: AM09
-    ) as signed
-    where
-        {{ is_key_registered('doubtful_keys.registered_until', 'signed.traced_at') }} <> signed.is_key_registered
-    group by
-        doubtful_keys.agent_id_hash,
-        doubtful_keys.period_start
-
-),
-
--- Late traces, keys and outcomes, with the first and last period whose sums they would change.
+-- Late traces and outcomes, with the first and last period whose sums they would change.
 arrivals as (
 
-    {% for issue in ['late_trace', 'late_key'] %}
     select
         agent_id_hash,
         period_start,
-        '{{ issue }}' as issue,
+        'late_trace' as issue,
         n,
         period_start as first_period_start,
         period_start as last_period_start
-    from {{ issue }}s
+    from late_traces
 
     union all
 
-    {% endfor %}
     select
         agent_id_hash,
         period_start,
@@ -263,7 +188,7 @@ select
     arrivals.issue,
     arrivals.n,
     arrivals.first_period_start + {{ period_length() }} as first_as_of,
-    least(arrivals.last_period_start + scoring_run.longest_horizon, scoring_run.latest_as_of) as last_as_of
+    least(arrivals.last_period_start + scoring_run.longest_horizon, scoring_run.as_of) as last_as_of
 from arrivals
 cross join scoring_run
 

@@ -7,11 +7,8 @@
 {#- Settings of the current or last run. All incremental models depend on this model, so one as-of and one cutoff apply
     to the whole run. A refused run leaves the row of the previous run. Grain: one row. -#}
 {%- set published = last_publication() or {} -%}
-{%- set backfill = setting('backfill') -%}
 {%- set last = last_run() or {} -%}
-{#- If the last run did not finish, the cutoff of this run is at most the cutoff of the last run. -#}
-{%- set begun = last if published and not (last.get('has_ended') or last.get('backfill_first')) else {} -%}
-{%- if published and not is_full_refresh() and backfill is none and last.get('checking_code') != checking_code() -%}
+{%- if published and not is_full_refresh() and last.get('checking_code') != checking_code() -%}
   {%- do log(
     "The code that checks traces has changed since the last run (models, macros, seeds or the version of this project), or "
     ~ "the definition of the source's columns. The traces of the restatement window are checked again. Older ones keep "
@@ -44,7 +41,6 @@ moment as (
     select
         {{ as_of() }} as as_of,
         {{ utc_literal(published.get('newest_published_as_of')) }} as newest_published_as_of,
-        {{ utc_literal(published.get('published_until')) }} as published_until,
         {{ "'" ~ published['parameter_set_id'] ~ "'" if published else 'null' }}::text as published_parameter_set_id
 
 ),
@@ -79,30 +75,17 @@ select
     1 as scoring_run_id,
     moment.as_of,
     moment.newest_published_as_of,
-    {% if backfill is none %}
-    least(lookback.lookback_from, {{ utc_literal(begun.get('cutoff')) }}) as cutoff,
+    least(lookback.lookback_from, {{ set_back_to('cutoff') }}) as cutoff,
     case
         when isfinite(lookback.lookback_from)
             then least(
                 greatest(lookback.lookback_from, coalesce(first_change.changed_from, moment.as_of)),
-                {{ utc_literal(begun.get('rechecked_from')) }}
+                {{ set_back_to('rechecked_from') }}
             )
         else lookback.lookback_from
     end as rechecked_from,
     lookback.lookback_from,
-    {% else %}
-    '{{ backfill["cutoff"] }}'::timestamptz as cutoff,
-    '{{ backfill["rechecked_from"] }}'::timestamptz as rechecked_from,
-    coalesce(moment.published_until - {{ lookback_periods() }} * {{ period_length() }}, '-infinity') as lookback_from,
-    {% endif %}
-    {% if is_full_refresh() and backfill is none %}
-    moment.as_of as latest_as_of,
-    {% else %}
-    greatest(moment.as_of, moment.published_until) as latest_as_of,
-    {% endif %}
-    {% for bound in ['first', 'last', 'until'] %}
-    {{ 'null' if backfill is none else "'" ~ backfill[bound] ~ "'" }}::timestamptz as backfill_{{ bound }},
-    {% endfor %}
+    {{ rescored_from() }} as rescored_from,
     horizons.longest_window,
     horizons.longest_horizon,
     '{{ setting('scoring_period') }}' as scoring_period,
@@ -115,7 +98,7 @@ select
     ) }} as parameter_set_id,
     moment.published_parameter_set_id,
     {{ utc_literal(published.get('final_until')) }} as final_until,
-    {{ (is_full_refresh() and backfill is none) | string | lower }} as is_full_refresh,
+    {{ is_full_refresh() | string | lower }} as is_full_refresh,
     now() as started_at,
     '{{ checking_code() }}' as checking_code,
     '{{ invocation_id }}' as invocation_id,

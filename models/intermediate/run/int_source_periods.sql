@@ -64,11 +64,11 @@ checkers as (
 
 ),
 
--- State of the sources that the last run read. It is used only if that run finished and was not a backfill; otherwise
--- the tables may be in any state. A full refresh does not use it, because it checks everything.
+-- State of the sources that the last run read. It is used only if that run finished; otherwise the tables may be in any
+-- state. A full refresh does not use it, because it checks everything.
 checked_before as (
 
-    {% if last_read is not none and last.get('has_ended') and not last['backfill_first'] and not is_full_refresh() %}
+    {% if last_read is not none and last.get('has_ended') and not is_full_refresh() %}
     select
         period_start,
         n_traces,

@@ -9,7 +9,7 @@
     run, because deferrals are few. Grain: source row of wbd_deferrals created before the latest as-of, or undated. -#}
 with scoring_run as (
 
-    select latest_as_of
+    select as_of
     from {{ ref('int_scoring_run') }}
 
 ),
@@ -32,7 +32,7 @@ deferrals as (
     cross join scoring_run
     where
         deferrals.created_at is null
-        or deferrals.created_at < scoring_run.latest_as_of
+        or deferrals.created_at < scoring_run.as_of
 
 ),
 

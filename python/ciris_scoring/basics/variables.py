@@ -18,7 +18,7 @@ PARSED_VARIABLES = frozenset(
     for name in ("source_schema", "time_spine", *(f"{name}_table" for name in SOURCE_TABLES))
 )
 """Variables that change how dbt parses the project. All other variables only change the SQL of the project."""
-SET_BY_US = frozenset(f"{PREFIX}{name}" for name in ("run_record", "backfill", "lock_holder_pid"))
+SET_BY_US = frozenset(f"{PREFIX}{name}" for name in ("run_record", "lock_holder_pid"))
 """Variables that only the command line sets."""
 
 Check = Callable[[Any], bool]
@@ -104,7 +104,7 @@ CHECKS: Mapping[str, tuple[Check, str]] = {
 """Check of a variable's value, and the allowed values in words, as in "must be day or hour"."""
 VARIABLES = (
     *CHECKS,
-    *("as_of", "traces_from", "scoring_parameters"),
+    *("as_of", "rescore_from", "traces_from", "scoring_parameters"),
     *(name.removeprefix(PREFIX) for name in sorted(SET_BY_US)),
 )
 """All variables of the project, without their prefix."""
@@ -120,10 +120,7 @@ def variable_fault(name: str, value: Any, lock_holder_pid: Any = None) -> str | 
     if f"{PREFIX}{name}" in SET_BY_US:
         if value is None or number(0, math.inf, int)(lock_holder_pid):
             return None
-        remedy = (
-            "; to score as-ofs again: ciris-scoring run --from TIME --to TIME." if name == "backfill" else "."
-        )
-        return f"{given} it is set by ciris-scoring alone. Leave it out{remedy}"
+        return f"{given} it is set by ciris-scoring alone. Leave it out."
     check, allowed = CHECKS.get(name, (lambda _: True, ""))
     if check(value) or (value is None and name in OPTIONAL):
         return None
@@ -131,7 +128,7 @@ def variable_fault(name: str, value: Any, lock_holder_pid: Any = None) -> str | 
 
 
 def time_of(name: str, value: Any) -> datetime:
-    """Return the time of the variable as_of or traces_from, in UTC.
+    """Return the time of the variable as_of, rescore_from or traces_from, in UTC.
 
     :raises InputError: the value is not a time; for traces_from also if it lies before 1970.
     """

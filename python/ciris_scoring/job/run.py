@@ -1,7 +1,6 @@
-"""Run dbt under the lock of the target, once or for each step of a backfill, then show the fleet table."""
+"""Run dbt under the lock of the target, then show the fleet table."""
 
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -25,7 +24,6 @@ from ciris_scoring.basics.terminal import progress as report
 from ciris_scoring.basics.terminal import say
 from ciris_scoring.basics.variables import PREFIX
 from ciris_scoring.job.after_run import AfterRun
-from ciris_scoring.job.backfill import plan_backfill, unfinished_run
 from ciris_scoring.job.dbt_build import DbtBuild
 from ciris_scoring.job.rights import missing_rights
 from ciris_scoring.job.run_log import RunRecord, logged
@@ -48,47 +46,30 @@ def run(
     after_run = after_run or AfterRun(RunRecord("full_refresh" if full_refresh else "run"))
     moment = resolve_as_of(project, as_of)
 
-    def score(connection: psycopg.Connection, build: DbtBuild, pid: int) -> datetime:
-        place = build.relations.marts_schema
-        report(f"Scoring {project.source_schema} into {place} as of {as_of_time.text(moment)}.")
-        variables = run_variables(moment, pid, after_run.record)
-        if allow_rescoring:
-            variables["allow_rescoring"] = True
-        _build(connection, build, variables, after_run.record, full_refresh)
-        return moment
-
-    _run(project, moment, after_run, score)
-    return moment
-
-
-def _run(
-    project: Project,
-    as_of: datetime,
-    after_run: AfterRun,
-    score: Callable[[psycopg.Connection, DbtBuild, int], datetime],
-) -> None:
-    """Score on one connection, which holds the lock, and then perform the actions of ``after_run``.
-
-    :param as_of: the last as-of that the run scores.
-    :param score: gets the connection, the parsed project and the pid that holds the lock; returns the as-of to show.
-    """
     started = time.monotonic()
-    after_run.record.as_of = as_of
+    record = after_run.record
+    record.as_of = moment
     build = DbtBuild(project)
     relations = build.relations
     with waits_are_said(project), connect(project, writes=True) as connection:
-        with logged(connection, project, relations, after_run.record):
+        with logged(connection, project, relations, record):
             after_run.read_alerts(connection, relations)
             for missing in missing_rights(connection, project, relations):
                 raise missing
             with run_lock(connection, project.schema, report) as pid:
-                moment = score(connection, build, pid)
+                place = relations.marts_schema
+                report(f"Scoring {project.source_schema} into {place} as of {as_of_time.text(moment)}.")
+                variables = run_variables(moment, pid, record)
+                if allow_rescoring:
+                    variables["allow_rescoring"] = True
+                _build(connection, build, variables, record, full_refresh)
         after_run.show_fleet(connection, relations, moment)
         remarks = [*why_unscored(Marts(connection, relations)), *empty_sources(connection, project, moment)]
         for line in remarks + _late_remarks(connection, relations):
             say(line)
         after_run.write_report(connection, relations)
     report(f"Done in {time.monotonic() - started:.0f} s.")
+    return moment
 
 
 def run_variables(moment: datetime, pid: int, record: RunRecord) -> dict[str, Any]:
@@ -102,7 +83,7 @@ def _build(
     build: DbtBuild,
     variables: dict[str, Any],
     record: RunRecord,
-    full_refresh: bool = False,
+    full_refresh: bool,
 ) -> None:
     """Run dbt once and skip unchanged static nodes. If the server closed the connection or an event trigger failed, the
     error's hint says so."""
@@ -118,62 +99,6 @@ def _build(
             raise DbtFailed(error.message, of_trigger) from error
         raise
     record.state_digest = stamped_digest(connection, build, record, before)
-
-
-def run_backfill(
-    project: Project,
-    first: str,
-    last: str,
-    *,
-    step_days: int,
-    allow_rescoring: bool,
-    restart: bool,
-    after_run: AfterRun,
-) -> None:
-    """Score the as-ofs from ``first`` to ``last`` in steps, each a whole run, and print the fleet table of ``last``.
-
-    If a step fails, the finished steps are published, and the same command continues after them.
-    """
-    if project.variables.get("as_of") is not None:
-        raise InputError(
-            "--from and --to give the as-ofs, so the variable ciris_as_of cannot be used with them.",
-            "Leave the variable out.",
-        )
-    period = project.variables.get("scoring_period", "day")
-    now = datetime.now(UTC)
-    earliest = as_of_time.traces_from(project.variables)
-    range_ = (
-        as_of_time.resolve(first, period, now, "--from", earliest),
-        as_of_time.resolve(last, period, now, "--to", earliest),
-    )
-
-    def score(connection: psycopg.Connection, build: DbtBuild, pid: int) -> datetime:
-        record = after_run.record
-        unfinished = unfinished_run(connection, build.relations)
-        if unfinished is not None:
-            moment = as_of_time.text(unfinished)
-            report(f"The run as of {moment} did not finish, so it is repeated first.")
-            _build(connection, build, run_variables(unfinished, pid, record), record)
-        backfill = plan_backfill(
-            connection,
-            project,
-            build.relations,
-            *range_,
-            step_days=step_days,
-            allow_rescoring=allow_rescoring,
-            restart=restart,
-        )
-        n_steps = len(backfill.steps)
-        verb = "Continuing with" if backfill.is_resumed else "Scoring"
-        first_text, last_text = as_of_time.text(backfill.first), as_of_time.text(backfill.last)
-        report(f"{verb} the as-ofs from {first_text} to {last_text}: {n_steps} steps.")
-        for number, step in enumerate(backfill.steps, 1):
-            report(f"Step {number} of {n_steps}: {step}.")
-            variables = run_variables(step.as_of, pid, record) | backfill.variables(step)
-            _build(connection, build, variables, record, backfill.is_from_nothing and number == 1)
-        return backfill.last
-
-    _run(project, range_[1], after_run, score)
 
 
 def resolve_as_of(project: Project, given: str | None) -> datetime:
@@ -222,19 +147,18 @@ def _late_remarks(connection: psycopg.Connection, relations: Relations) -> list[
         select
             coalesce(sum(n) filter (where issue = 'late_trace'), 0)::bigint,
             coalesce(sum(n) filter (where issue = 'late_outcome'), 0)::bigint,
-            coalesce(sum(n) filter (where issue = 'late_key'), 0)::bigint,
             min(first_as_of),
             max(last_as_of)
         from {}
         """
     ).format(relations["fct_data_quality"])
-    n_traces, n_outcomes, n_keys, first, last = one_row(connection.execute(query))
+    n_traces, n_outcomes, first, last = one_row(connection.execute(query))
     if first is None:
         return []
     first, last = as_of_time.text(first), as_of_time.text(last)
     return [
         f"Note: the scores as of {first} to {last} would be different if they were computed now (traces that came "
-        f"late: {n_traces:,}; traces with an outcome or another event that came late: {n_outcomes:,}; traces whose key "
-        f"was changed in hindsight: {n_keys:,}). To score them again: "
-        f"ciris-scoring run --from {first} --to {last} --allow-rescoring"
+        f"late: {n_traces:,}; traces with an outcome or another event that came late: {n_outcomes:,}). To score these "
+        "and all later ones again: "
+        f"ciris-scoring run --allow-rescoring --vars 'ciris_rescore_from: {first}'"
     ]

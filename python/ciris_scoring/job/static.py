@@ -22,7 +22,9 @@ from ciris_scoring.job.run_log import RunRecord
 TAG = "ciris_static"
 SELECTION = (f"tag:{TAG}", "config.materialized:replace_view", "resource_type:seed")
 """Static nodes in dbt's selection syntax."""
-VARIABLES_OF_ONE_RUN = SET_BY_US | {f"{PREFIX}allow_rescoring", f"{PREFIX}as_of"}
+VARIABLES_OF_ONE_RUN = SET_BY_US | {
+    f"{PREFIX}{name}" for name in ("allow_rescoring", "as_of", "rescore_from")
+}
 """Variables whose values differ from run to run. Static nodes do not depend on these variables."""
 
 _RELATIONS = """
@@ -56,15 +58,12 @@ order by 1, 2
 def digest_to_skip_by(connection: psycopg.Connection, build: DbtBuild, record: RunRecord) -> str | None:
     """Return the digest of the database if static nodes can be skipped, else None.
 
-    They can be skipped if the previous step of a backfill, or the last run, published and left the database with this
-    digest.
+    They can be skipped if the last run published and left the database with this digest.
     """
     n_others = _n_other_runs(connection, build.relations, record)
     digest = None if n_others is None else state_digest(connection, build)
     if digest is None or n_others is None:
         return None
-    if record.state_digest == _stamped(digest, n_others):
-        return digest
     # The log of an earlier version may lack the column, until the run adds it.
     query = sql.SQL(
         "select 1 from {} as log where outcome = 'published' and to_jsonb(log) ->> 'state_digest' = %s"

@@ -383,9 +383,8 @@ class BlockReader:
     def _episodes(self) -> FragileEpisodes:
         """Read the fragile episodes that count at an as-of of the block (scoring.md §5).
 
-        Only the episodes that ended before the run's as-of, and the episodes open at that time, are read. In a
-        backfill, a later step checks the traces after this as-of. The episodes of an agent are in the order of its
-        traces (scoring.md §2).
+        Only the episodes that ended before the run's as-of, and the episodes open at that time, are read. The episodes
+        of an agent are in the order of its traces (scoring.md §2).
         """
         lookback = max(self.setting.longest_window.days, self._event_days)
         query = sql.SQL("""

@@ -75,7 +75,6 @@ ISSUES: Mapping[str, str] = {
     "future_trace": "trace dated after the as-of, not used yet",
     "late_trace": "trace that arrived after its scores were final",
     "late_outcome": "trace that got an outcome or another event after its scores were final",
-    "late_key": "trace whose key changed in the registry after its scores were final",
     "unattributed_deferral": "deferral of an unknown agent",
     "unknown_status": "deferral with an unknown status",
     "ingestion_received": "traces received by the ingestion",
