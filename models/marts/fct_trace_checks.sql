@@ -41,8 +41,8 @@ hours as (
 
 ),
 
--- A row without an agent has an empty agent in int_trace_checks and null here. There are two queries, so that a filter by
--- agent reaches the index.
+-- A row without an agent has an empty agent in int_trace_checks and null here. There are two queries, so that a filter
+-- by agent reaches the index.
 checks as (
 
     select

@@ -95,7 +95,8 @@ deliveries as (
 
     select
         *,
-        {{ 'false' if is_trace_one_row() else "row_number() over delivery > 1 and agent_id_hash <> ''" }} as is_sent_again,
+        {{ 'false' if is_trace_one_row() else "row_number() over delivery > 1 and agent_id_hash <> ''" }}
+        as is_sent_again,
         {{ copy_number('delivery') }} as copy_number
     from checked
     window delivery as (
