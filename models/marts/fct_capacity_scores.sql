@@ -26,19 +26,47 @@ with windows as (
 
 ),
 
--- c_score, i_int_score, r_score, i_inc_score and s_score, each with its components, come from the model of the factor.
-{% for factor in [
-    'core_identity', 'integrity', 'resilience', 'incompleteness_awareness', 'sustained_coherence'
-] %}
-{{ factor }} as (
+-- Each factor, c_score to s_score, comes with its components from the model that has its formula.
+core_identity as (
 
     select *
-    from {{ ref('int_' ~ factor) }}
+    from {{ ref('int_core_identity') }}
     where {{ in_scored_range('as_of') }}
 
 ),
 
-{% endfor %}
+integrity as (
+
+    select *
+    from {{ ref('int_integrity') }}
+    where {{ in_scored_range('as_of') }}
+
+),
+
+resilience as (
+
+    select *
+    from {{ ref('int_resilience') }}
+    where {{ in_scored_range('as_of') }}
+
+),
+
+incompleteness_awareness as (
+
+    select *
+    from {{ ref('int_incompleteness_awareness') }}
+    where {{ in_scored_range('as_of') }}
+
+),
+
+sustained_coherence as (
+
+    select *
+    from {{ ref('int_sustained_coherence') }}
+    where {{ in_scored_range('as_of') }}
+
+),
+
 factors as (
 
     select * -- noqa: RF02

@@ -1,9 +1,10 @@
 {#- R = norm((1 - delta_drift) * 1 / (1 + MTTR / tau) * (1 - rho_regression)), norm(x) = 1 / (1 + exp(-k (x - x0)))
     (scoring.md §5, which defines tau, k and x0). MTTR is the mean duration of the episodes that ended in the window and
     of the open one. rho_regression is the share of recoveries that were followed by an episode of the same failure
-    mode. int_windows computes drift of plausibility, domain alignment and coherence level (windows/drift.py), and
-    counts episodes of idma_fragility_flag (episode_columns in windows/sums.py). Grain and key: agent, as-of, window.
-    The drift of a metric is null with too few values; delta_drift is 0 if no metric is measurable. -#}
+    mode: all but the last recovery of each mode, and the last one too if the open episode has this mode. int_windows
+    computes drift of plausibility, domain alignment and coherence level (windows/drift.py), and counts the episodes of
+    int_agent_events (episode_columns in windows/sums.py). Grain and key: agent, as-of, window. The drift of a metric is
+    null with too few values; delta_drift is 0 if no metric is measurable. -#}
 with episodes as (
 
     select

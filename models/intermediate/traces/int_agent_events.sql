@@ -7,8 +7,9 @@
   )
 }}
 {#- Events in the history of an agent that all later as-ofs use: its first trace, its first trace of a run kind that is
-    not scored, its names, its keys, and detections and recoveries of its fragile episodes (scoring.md §5). Grain and key: kind, time and agent_event_id. Columns are
-    null if the trace did not send a value or the kind does not use them. -#}
+    not scored, its names, its keys, and detections and recoveries of its fragile episodes (scoring.md §5). Grain and
+    key: kind, time and agent_event_id. Columns are null if the trace did not send a value or the kind does not use
+    them. -#}
 {%- set kinds = {
   'first_trace': 'is_first_trace',
   'name': '(is_first_name or is_identity_change)',

@@ -15,7 +15,7 @@ from ciris_scoring.windows.inputs import Floats, Parameters
 
 def norm(x: ArrayLike, parameters: Parameters) -> Floats:
     """Return ``norm(x) = 1 / (1 + exp(−k (x − x₀)))``, element by element, in (0, 1) (scoring.md §5)."""
-    return np.exp(-_loss_of_norm(np.asarray(x, dtype=np.float64), parameters))
+    return np.exp(-_loss_of_norm(x, parameters))
 
 
 def loss_of_r(delta_drift: Floats, mttr_hours: Floats, rho: Floats, parameters: Parameters) -> Floats:
@@ -24,7 +24,8 @@ def loss_of_r(delta_drift: Floats, mttr_hours: Floats, rho: Floats, parameters: 
     return _loss_of_norm(x, parameters)
 
 
-def _loss_of_norm(x: Floats, parameters: Parameters) -> Floats:
+def _loss_of_norm(x: ArrayLike, parameters: Parameters) -> Floats:
+    x = np.asarray(x, dtype=np.float64)
     return np.logaddexp(0.0, -parameters.norm_k * (x - parameters.norm_x0))
 
 
@@ -89,7 +90,7 @@ def losses(score: Scores, parameters: Parameters) -> dict[str, Floats]:
 
 def r_ceiling_loss(parameters: Parameters) -> float:
     """Return the fixed cost of R, −ln of the highest possible R."""
-    return float(np.log1p(np.exp(-parameters.norm_k * (1 - parameters.norm_x0))))
+    return float(_loss_of_norm(1.0, parameters))
 
 
 def _of_value(value: Floats) -> Floats:
