@@ -29,6 +29,8 @@ METHOD = "in_process"
 """Value of dbt's setting ``submission_method`` for Python models on PostgreSQL."""
 SAFE_PATH = "set search_path to pg_catalog, pg_temp"
 """Statement for the search path ``basics.connection.SEARCH_PATH``, which cannot be imported here."""
+UUID_OID = 2950
+"""PostgreSQL's number of the type uuid."""
 CATALOG_SESSIONS = ("list_", "create_", "generate_catalog")
 """Prefixes of the names of sessions in which dbt runs only its own statements."""
 
@@ -206,7 +208,16 @@ def _save_time() -> None:
         atexit.register(dbt_patches.save_templates, target_folder)
 
 
+def _name_uuid() -> None:
+    """Name the type uuid for dbt's contracts: psycopg2 does not know it, and dbt --warn-error stops at unknown types.
+    Values remain text."""
+    types: Any = import_module("psycopg2.extensions")
+    if UUID_OID not in types.string_types:
+        types.register_type(types.new_type((UUID_OID,), "uuid", lambda value, cursor: value))
+
+
 _extend(_adapter)
+_name_uuid()
 _save_time()
 _manager.open, _manager.release = classmethod(_open_with_settings), _release_or_keep
 _adapter._link_cached_relations = _link_with_safe_path

@@ -16,7 +16,6 @@ from typing import Any
 import psycopg
 import pytest
 from dbt.adapters.postgres.connections import PostgresCredentials
-from dbt.contracts.graph.nodes import ParsedNode
 from dbt_common.tests import enable_test_caching
 
 from ciris_scoring.lab import embedded
@@ -32,9 +31,6 @@ os.environ["DBT_TARGET_PATH"] = str(REPOSITORY / "target" / f"pytest-{WORKER}")
 os.environ["DBT_LOG_PATH"] = str(REPOSITORY / "logs" / f"pytest-{WORKER}")
 # Tests must not depend on the width of the terminal.
 os.environ.pop("COLUMNS", None)
-
-# dbt writes the code of each node into two files, which takes a sixth of a run's time. Tests hardly read these files.
-ParsedNode.write_node = lambda *_: None
 
 # When dbt parses, it reads each macro three times. dbt's cache of macros saves a third of the time of all tests.
 enable_test_caching()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import marshal
 import os
+import re
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import agate
@@ -22,8 +24,8 @@ from ciris_scoring.basics.dbt_templates import FILE
 from ciris_scoring.lab import embedded
 from ciris_scoring.lab.simulation.sample import SAMPLE
 from command_line import PROGRAMS, at, printed
-from conftest import Database
-from pipeline import MARTS, table_differences
+from conftest import Database, copy_of
+from pipeline import MARTS, score, table_differences
 
 NODE = {"node_info": {"node_name": "int_runs"}}
 TEMPLATE = "{% set n = 21 %}{{ n * 2 }}"
@@ -40,6 +42,30 @@ def test_run_without_patches_writes_the_same_rows(sample_copy: Database) -> None
     )
     with sample_copy.connect() as connection:
         assert table_differences(connection, MARTS.marts_schema, "unpatched") == []
+
+
+def test_increment_opens_few_sessions_and_sends_few_statements(
+    scored_sample: Database, tmp_path: Path
+) -> None:
+    """The limits are those of docs/measuring.md. Each query for what the run waits for depends on the time it takes."""
+    day = datetime.fromisoformat(SAMPLE["as_of"])
+    with copy_of(scored_sample, tmp_path) as database:
+        [(folder,)] = database.execute("show data_directory")
+        log = Path(folder, "log")
+        score(
+            database.profiles_dir, day + timedelta(days=1)
+        )  # builds the static nodes for the name of the copy
+        before = log.stat().st_size
+        database.execute(f"alter database {database.name} set log_statement = 'all'")
+        score(database.profiles_dir, day + timedelta(days=2))
+    with log.open() as file:
+        file.seek(before)
+        sent = re.findall(
+            r"^.* \[(\d+)\] LOG:  (?:statement|execute [^:]*): (.*\n.*)", file.read(), re.MULTILINE
+        )
+    statements = [text for _, text in sent if "waiting.pid" not in text]
+    assert 200 < len(statements) <= 350
+    assert 5 < len({pid for pid, _ in sent}) <= 20
 
 
 def test_patch_needs_its_dbt_version_and_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ The plugin (``dbt_postgres_python``) calls this module when dbt opens or closes 
 import contextlib
 import os
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from typing import Any
 
 from ciris_scoring.basics.connection import (
@@ -63,7 +64,7 @@ class DbtSessions:
         handle = connection.handle
         if handle not in self._ours or handle.closed:
             return False
-        handle.rollback()
+        _end_transaction(handle)
         connection.handle, connection.state, connection.transaction_open = None, "closed", False
         self._idle.append(handle)
         return True
@@ -78,19 +79,30 @@ class DbtSessions:
         login may have the right to lift a limit."""
         path = {"search_path": SEARCH_PATH} if is_ours else {}
         statement = session_statement({**self._settings, **path}).as_string(None)
-        role_statement = (
-            f"set role {role}; " if role else ""
-        )  # not quoted, as in dbt and basics/connection.py
+        # The role is not quoted, as in dbt and in basics/connection.py.
+        role_statement = f"set role {role}; " if role else ""
         # dbt sets the role in a transaction that it does not commit.
-        handle.rollback()
-        before, handle.autocommit = handle.autocommit, True
-        try:
-            with handle.cursor() as cursor:
-                cursor.execute(f"{begin}{statement}; {role_statement}select pg_catalog.pg_backend_pid()")
-                [pid] = cursor.fetchone()
-        finally:
+        _end_transaction(handle)
+        before = handle.autocommit
+        if handle.status == _psycopg2().STATUS_READY:
+            handle.autocommit = True
+        # Otherwise dbt has sent the text "commit". psycopg2 does not know that, and will not send "begin" itself.
+        with handle.cursor() as cursor:
+            cursor.execute(f"{begin}{statement}; {role_statement}select pg_catalog.pg_backend_pid()")
+            [pid] = cursor.fetchone()
+        if handle.autocommit != before:
             handle.autocommit = before
         add_session(pid, handle)
+
+
+def _end_transaction(handle: Any) -> None:
+    """Roll back if a transaction is open in the server."""
+    if handle.info.transaction_status != _psycopg2().TRANSACTION_STATUS_IDLE:
+        handle.rollback()
+
+
+def _psycopg2() -> Any:
+    return import_module("psycopg2.extensions")
 
 
 _current: DbtSessions | None = None
