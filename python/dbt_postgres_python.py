@@ -12,20 +12,25 @@ statement on. Nodes of other projects keep their search path. Every session keep
 that selects its rows. The materialization reads that query from the response of the statement.
 """
 
+import atexit
 from dataclasses import dataclass
 from importlib import import_module
 from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 from dbt.adapters.contracts.connection import AdapterResponse, Connection
 from dbt.adapters.postgres.connections import PostgresConnectionManager
 from dbt.adapters.postgres.impl import PostgresAdapter
+from dbt.flags import get_flags
 from dbt_common.exceptions import CompilationError, DbtDatabaseError
 
 METHOD = "in_process"
 """Value of dbt's setting ``submission_method`` for Python models on PostgreSQL."""
 SAFE_PATH = "set search_path to pg_catalog, pg_temp"
 """Statement for the search path ``basics.connection.SEARCH_PATH``, which cannot be imported here."""
+UUID_OID = 2950
+"""PostgreSQL's number of the type uuid."""
 CATALOG_SESSIONS = ("list_", "create_", "generate_catalog")
 """Prefixes of the names of sessions in which dbt runs only its own statements."""
 
@@ -131,17 +136,24 @@ def _is_shared(connection: Connection) -> bool:
 
 _adapter: Any = PostgresAdapter
 _manager: Any = PostgresConnectionManager
-_open_session = _manager.open.__func__
+_open_session, _release_session = _manager.open.__func__, _manager.release
 _create_schema, _link = _adapter.create_schema, _adapter._link_cached_relations
 
 
 def _open_with_settings(cls: Any, connection: Connection) -> Connection:
     """Open a session with the settings that must survive a rollback. dbt sets the role of the profile in a transaction
     that it does not commit, so the next rollback would undo it."""
-    is_new = connection.state != "open"
+    from ciris_scoring.basics.dbt_sessions import current
+
+    is_new, is_safe = connection.state != "open", _has_safe_path(str(connection.name))
+    sessions = current()
+    if is_new and is_safe and sessions is not None and sessions.reuse(connection):
+        return connection
     opened: Connection = _open_session(cls, connection)
-    is_safe, role = _has_safe_path(str(opened.name)), getattr(opened.credentials, "role", None)
-    if is_new and (is_safe or role) and not _is_shared(opened):
+    role = getattr(opened.credentials, "role", None)
+    if is_new and sessions is not None:
+        sessions.prepare(opened, is_ours=is_safe)
+    elif is_new and (is_safe or role) and not _is_shared(opened):
         from ciris_scoring.basics.connection import LIFT_LIMITS
 
         with opened.handle.cursor() as cursor:
@@ -153,6 +165,15 @@ def _open_with_settings(cls: Any, connection: Connection) -> Connection:
         if not opened.handle.autocommit:
             opened.handle.commit()
     return opened
+
+
+def _release_or_keep(self: Any) -> None:
+    """Close the session of this thread, or keep it for the next node."""
+    from ciris_scoring.basics.dbt_sessions import current
+
+    sessions, connection = current(), self.get_if_exists()
+    if sessions is None or connection is None or not sessions.keep(connection):
+        _release_session(self)
 
 
 def _create_schema_once(self: Any, relation: Any) -> None:
@@ -172,7 +193,32 @@ def _link_with_safe_path(self: Any, manifest: Any) -> None:
     self.execute("reset search_path")
 
 
+def _save_time() -> None:
+    """Apply the patches that also help plain dbt, if the project is this one or uses it as a package."""
+    from ciris_scoring.basics import dbt_patches
+
+    flags = get_flags()
+    project = Path(getattr(flags, "PROJECT_DIR", None) or ".")
+    files = (project / "dbt_project.yml", project / "dbt_packages" / "ciris_scoring" / "dbt_project.yml")
+    if any(file.is_file() and "name: ciris_scoring\n" in file.read_text("utf-8") for file in files):
+        target_folder = project / (getattr(flags, "TARGET_PATH", None) or "target")
+        dbt_patches.keep_calendars()
+        dbt_patches.keep_templates()
+        dbt_patches.load_templates(target_folder)
+        atexit.register(dbt_patches.save_templates, target_folder)
+
+
+def _name_uuid() -> None:
+    """Name the type uuid for dbt's contracts: psycopg2 does not know it, and dbt --warn-error stops at unknown types.
+    Values remain text."""
+    types: Any = import_module("psycopg2.extensions")
+    if UUID_OID not in types.string_types:
+        types.register_type(types.new_type((UUID_OID,), "uuid", lambda value, cursor: value))
+
+
 _extend(_adapter)
-_manager.open = classmethod(_open_with_settings)
+_name_uuid()
+_save_time()
+_manager.open, _manager.release = classmethod(_open_with_settings), _release_or_keep
 _adapter._link_cached_relations = _link_with_safe_path
 _adapter.create_schema = _create_schema_once

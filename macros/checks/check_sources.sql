@@ -38,7 +38,7 @@
   {%- for node in graph.sources.values() if node.unique_id.startswith('source.ciris_scoring.')
       and node.name in tables_of_shape(source_shape()) -%}
     {%- for row in run_query("
-      " ~ relations_read(node) ~ "
+      " ~ relations_read([node]) ~ "
       select distinct p.oid::regprocedure::text as function, quote_ident(n.nspname) as schema
       from relations_read
       inner join pg_rewrite as r on relations_read.relid = r.ev_class
@@ -78,7 +78,7 @@
 
 {#- Report of each source table that is read: its columns, their types, and one sentence with all faults. -#}
 {% macro source_report() %}
-  {%- set report = [] -%}
+  {%- set report, faults_of_security = [], faults_of_row_security() -%}
   {#- Kinds of column types that the models can read, by the data_type of the column in production. -#}
   {%- set readable_kinds = {
     'text': ['text', 'uuid'],
@@ -131,7 +131,7 @@
         ~ (", or the scoring parameter replay_enabled to false" if missing and missing[0] in trace_columns().components else "")
         ~ "." -%}
     {%- else -%}
-      {%- set fault = fault_of_row_security(node) -%}
+      {%- set fault = faults_of_security.get(table) -%}
     {%- endif -%}
     {%- do report.append({'name': node.name, 'table': table, 'columns': columns, 'fault': fault}) -%}
     {%- endif -%}
@@ -145,7 +145,7 @@
   {%- set found = [] -%}
   {%- for name in constant('tables_of_shape', {})['traces'] if name.startswith('covenant_') -%}
     {%- set newer = name | replace('covenant_', 'accord_') -%}
-    {%- if source_types(name) | length == 0 and columns_of(setting('source_schema'), newer) | length > 0 -%}
+    {%- if source_types(name) | length == 0 and columns_of(setting('source_schema'), [newer]) -%}
       {%- do found.append('ciris_' ~ name ~ '_table: ' ~ newer) -%}
     {%- endif -%}
   {%- endfor -%}
@@ -172,13 +172,14 @@
   {{ return(column ~ through_text ~ '::' ~ wanted) }}
 {% endmacro %}
 
-{#- One sentence if row-level security hides rows of a source, otherwise none. The policies of a table apply to the role
-    that reads it. A partition that is read through its parent follows the parent's policies. -#}
-{% macro fault_of_row_security(node) %}
-  {%- set table = node.schema ~ "." ~ node.identifier -%}
+{#- For each source of which row-level security hides rows, by its name: one sentence. The policies of a table apply to
+    the role that reads it. A partition that is read through its parent follows the parent's policies. -#}
+{% macro faults_of_row_security() %}
+  {%- set nodes, faults = graph.sources.values() | selectattr('package_name', 'equalto', 'ciris_scoring') | list, {} -%}
   {%- set rows = run_query("
-    " ~ relations_read(node) ~ "
+    " ~ relations_read(nodes) ~ "
     select
+      relations_read.source_name,
       c.oid::regclass::text as table_name,
       quote_ident(readers.rolname) as reader,
       pg_has_role(readers.oid, c.relowner, 'usage') as reads_as_owner,
@@ -191,29 +192,38 @@
     where
       c.relrowsecurity and not readers.rolsuper and not readers.rolbypassrls
       and not (pg_has_role(readers.oid, c.relowner, 'usage') and not c.relforcerowsecurity)
-    order by 1, 2") -%}
-  {%- if rows | length == 0 -%} {{ return(none) }} {%- endif -%}
-  {%- set row = rows[0] -%}
-  {{ return(
-    "Source table " ~ table ~ " is subject to row-level security: "
+    order by 1, 2, 3") -%}
+  {%- for row in rows if row['source_name'] not in faults -%}
+    {%- do faults.update({row['source_name']:
+    "Source table " ~ row['source_name'] ~ " is subject to row-level security: "
     ~ ("the policy " ~ row['policies'] if row['policies'] else "without any policy, security")
     ~ " of table " ~ row['table_name'] ~ " decides which rows role " ~ row['reader'] ~ " sees, and scores need all rows. "
     ~ ("As a superuser: alter table " ~ row['table_name'] ~ " no force row level security; or"
        if row['reads_as_owner'] else "As a superuser:")
-    ~ " alter role " ~ row['reader'] ~ " bypassrls; or read a view of the table that belongs to the owner of the table, who is exempt.") }}
+    ~ " alter role " ~ row['reader'] ~ " bypassrls; or read a view of the table that belongs to the owner of the table, who is exempt."}) -%}
+  {%- endfor -%}
+  {{ return(faults) }}
 {% endmacro %}
 
-{#- CTE with a source and all relations that its views read, each with the role that reads it. A relation behind a view
+{#- CTE with sources and all relations that their views read, each with the role that reads it. A relation behind a view
     is read by the view's owner, unless the view is a security_invoker. All other relations are read by the scoring
     role. -#}
-{% macro relations_read(node) -%}
+{% macro relations_read(nodes) -%}
+    {%- set names = [] -%}
+    {%- for node in nodes -%}
+      {%- do names.append('(' ~ literal(node.schema ~ '.' ~ node.identifier) ~ ', '
+          ~ literal(adapter.quote(node.schema) ~ '.' ~ adapter.quote(node.identifier)) ~ ')') -%}
+    {%- endfor %}
     with recursive me as (
       select oid from pg_roles where rolname = current_user
     ),
-    relations_read (relid, reader) as (
-      select to_regclass({{ literal(adapter.quote(node.schema) ~ '.' ~ adapter.quote(node.identifier)) }})::oid, me.oid from me
+    relations_read (source_name, relid, reader) as (
+      select sources.name, to_regclass(sources.relation)::oid, me.oid
+      from me
+      cross join (values {{ names | join(', ') }}) as sources (name, relation)
       union
       select
+        relations_read.source_name,
         d.refobjid,
         case
           when exists (

@@ -44,19 +44,30 @@
   {{ 'from ' ~ table if table else 'where false' }}
 {%- endmacro %}
 
-{#- The columns of a source table (see columns_of). -#}
+{#- The columns of a source table (see columns_of). All source tables are read once per invocation, by one query. -#}
 {% macro source_types(table) %}
-  {{ return(columns_of(setting('source_schema'), source_table(table))) }}
+  {%- if not execute -%} {{ return({}) }} {%- endif -%}
+  {%- if graph.get('source_types', {}).get('invocation_id') != invocation_id -%}
+    {%- set tables = [] -%}
+    {%- for node in graph.sources.values() if node.unique_id.startswith('source.ciris_scoring.') -%}
+      {%- do tables.append(source_table(node.name)) -%}
+    {%- endfor -%}
+    {%- do graph.update({'source_types': {'invocation_id': invocation_id, 'tables': columns_of(setting('source_schema'), tables)}}) -%}
+  {%- endif -%}
+  {{ return(graph['source_types'].tables.get(source_table(table), {})) }}
 {% endmacro %}
 
-{#- Columns of a table or view by name: declared type and kind. A domain has the kind of its base type. Strings and
-    enums have the kind 'text', or 'caseless' if their collation treats different texts as equal. -#}
-{% macro columns_of(schema, table) %}
+{#- Columns of tables or views, by name of the table and name of the column: declared type and kind. A domain has the
+    kind of its base type. Strings and enums have the kind 'text', or 'caseless' if their collation treats different texts
+    as equal. -#}
+{% macro columns_of(schema, tables) %}
   {%- set types = {} -%}
   {%- if not execute -%} {{ return(types) }} {%- endif -%}
+  {%- set names = [] -%}
+  {%- for table in tables -%} {%- do names.append(literal(table)) -%} {%- endfor -%}
   {%- set rows = run_query("
     with recursive columns as (
-      select a.attname::text as column_name,
+      select c.relname::text as table_name, a.attname::text as column_name,
         concat_ws(' collate ', format_type(a.atttypid, a.atttypmod), quote_ident(l.collname)) as declared,
         a.atttypid as type_id, l.oid is not null as is_caseless
       from pg_attribute as a
@@ -64,22 +75,22 @@
       inner join pg_class as c on c.oid = a.attrelid
       inner join pg_namespace as n on n.oid = c.relnamespace
       where n.nspname = '" ~ schema | replace("'", "''") ~ "'
-        and c.relname = '" ~ table | replace("'", "''") ~ "'
+        and c.relname in (" ~ names | join(', ') ~ ")
         and c.relkind in ('r', 'p', 'v', 'm', 'f')
         and a.attnum > 0 and not a.attisdropped
       union all
-      select columns.column_name, columns.declared, t.typbasetype, columns.is_caseless
+      select columns.table_name, columns.column_name, columns.declared, t.typbasetype, columns.is_caseless
       from columns
       inner join pg_type as t on t.oid = columns.type_id
       where t.typtype = 'd'
     )
-    select columns.column_name, columns.declared,
+    select columns.table_name, columns.column_name, columns.declared,
       case when columns.is_caseless then 'caseless' when t.typcategory = 'S' or t.typtype = 'e' then 'text' else t.typname end
     from columns
     inner join pg_type as t on t.oid = columns.type_id
     where t.typtype <> 'd'") -%}
   {%- for row in rows -%}
-    {%- do types.update({row[0]: {'declared': row[1], 'kind': row[2]}}) -%}
+    {%- do types.setdefault(row[0], {}).update({row[1]: {'declared': row[2], 'kind': row[3]}}) -%}
   {%- endfor -%}
   {{ return(types) }}
 {% endmacro %}

@@ -15,10 +15,13 @@
   {{ return('commit; reset search_path') }}
 {% endmacro %}
 
-{#- Set settings until the end of the transaction, each in a separate statement (macros/distribution/settings.sql). -#}
+{#- Set settings until the end of the transaction: on a cluster each by a separate query (macros/distribution/settings.sql),
+    otherwise all by one query. -#}
 {% macro set_local(settings) -%}
+  {%- set statements = [] -%}
+  {%- for name, value in settings.items() -%} {%- do statements.append("set local " ~ name ~ " to '" ~ value ~ "'") -%} {%- endfor -%}
   {%- if execute -%}
-    {%- for name, value in settings.items() -%} {%- do run_query("set local " ~ name ~ " to '" ~ value ~ "'") -%} {%- endfor -%}
+    {%- for query in (statements if is_distributed() else [statements | join('; ')]) -%} {%- do run_query(query) -%} {%- endfor -%}
   {%- endif -%}
 {%- endmacro %}
 

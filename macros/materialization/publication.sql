@@ -21,16 +21,49 @@
 {% endmacro %}
 
 {#- Comment on the staging table of a mart as a dictionary, or none. is_current says whether the staged rows are of the
-    last run. -#}
+    last run. One query reads the comments of all marts. While ciris-scoring holds the lock and this invocation has built
+    int_scoring_run, only this invocation changes the staging tables. dbt's graph then keeps the comments, because a run
+    needs them a hundred times: note_staged and publish keep them up to date. -#}
 {% macro staged(node) %}
-  {%- set scoring_run = relation_as_left('int_scoring_run') -%}
-  {%- if scoring_run is none -%} {{ return(none) }} {%- endif -%}
-  {%- set row = run_query("
-    select
-      obj_description(to_regclass(" ~ literal(staging_table(node)) ~ "), 'pg_class'),
-      (select run.invocation_id from " ~ scoring_run ~ " as run)")[0] -%}
-  {%- set comment = fromjson(row[0]) if row[0] else none -%}
-  {%- if comment is not none -%} {%- do comment.update({'is_current': comment['run'] == row[1]}) -%} {%- endif -%}
+  {%- set known = graph.get('staged ' ~ invocation_id) -%}
+  {%- if known is none -%}
+    {%- set known = staged_now(none) -%}
+    {%- if known['run'] == invocation_id and setting('lock_holder_pid') is not none and 'staged ' ~ invocation_id not in graph -%}
+      {#- Another thread may have kept them since, and noted its staging table: setdefault returns what is kept. -#}
+      {%- set known = graph.setdefault('staged ' ~ invocation_id, known) or known -%}
+    {%- endif -%}
+  {%- endif -%}
+  {{ return(known.get(node.unique_id)) }}
+{% endmacro %}
+
+{#- Read the comments on the staging tables: the id of the last run as `run`, and the comments by unique id of the mart.
+    mart: only this one; none for all marts. -#}
+{% macro staged_now(mart) %}
+  {%- set scoring_run, marts, known = relation_as_left('int_scoring_run'), [], {'run': none} -%}
+  {%- for node in ([mart] if mart else graph.nodes.values()) if node.package_name == 'ciris_scoring' and is_mart_table(node) -%}
+    {%- do marts.append('(' ~ literal(node.unique_id) ~ ', ' ~ literal(staging_table(node)) ~ ')') -%}
+  {%- endfor -%}
+  {%- for row in run_query("
+      select
+        marts.unique_id,
+        obj_description(to_regclass(marts.staging), 'pg_class') as comment,
+        (select run.invocation_id from " ~ scoring_run ~ " as run) as run
+      from (values " ~ marts | join(', ') ~ ") as marts (unique_id, staging)") if scoring_run is not none -%}
+    {%- do known.update({'run': row['run']}) -%}
+    {%- if row['comment'] -%}
+      {%- set comment = fromjson(row['comment']) -%}
+      {%- do known.update({row['unique_id']: dict(comment, is_current=comment['run'] == row['run'])}) -%}
+    {%- endif -%}
+  {%- endfor -%}
+  {{ return(known) }}
+{% endmacro %}
+
+{#- Read the comment on the staging table that this node has just written, and note it for later nodes. -#}
+{% macro note_staged(node) %}
+  {%- set comment = staged_now(node)[node.unique_id] -%}
+  {%- if graph.get('staged ' ~ invocation_id) is not none -%}
+    {%- do graph['staged ' ~ invocation_id].update({node.unique_id: comment}) -%}
+  {%- endif -%}
   {{ return(comment) }}
 {% endmacro %}
 
@@ -65,7 +98,8 @@
     here, so that an invalid row stops the run before anything is published. -#}
 {% macro stage(select, condition) %}
   {%- set staging = staging_table(model) -%}
-  {%- set run = run_query("select invocation_id from " ~ relation_as_left('int_scoring_run'))[0][0] -%}
+  {%- set known = graph.get('staged ' ~ invocation_id) -%}
+  {%- set run = run_query("select invocation_id from " ~ relation_as_left('int_scoring_run'))[0][0] if known is none else known['run'] -%}
   {{ in_short_attempts(staging, 'drop table if exists ' ~ staging ~ ';') }}
   {{ make_table(staging, select, is_staging=true) }}
   {%- for index in config.get('indexes', []) if index.get('unique') %}
@@ -87,14 +121,16 @@
     -#}
 {% macro publish() %}
   {%- if not execute -%} {{ return('') }} {%- endif -%}
-  {%- set statements, missing = [], [] -%}
+  {#- From now on, nothing is kept, because the publication drops the staging tables. -#}
+  {%- do graph.update({'staged ' ~ invocation_id: none}) -%}
+  {%- set statements, missing, comments, last = [], [], staged_now(none), last_run() -%}
   {%- for node in graph.nodes.values() if node.package_name == 'ciris_scoring' and node.resource_type == 'model'
       and is_mart_table(node) -%}
-    {%- set comment = staged(node) -%}
+    {%- set comment = comments.get(node.unique_id) -%}
     {%- if comment is not none and comment['is_current'] -%}
       {%- set staging = staging_table(node) -%}
       {%- set mart = api.Relation.create(database=node.database, schema=node.schema, identifier=node.alias, type='table') -%}
-      {%- do statements.append(require_rows(staging, comment['n_rows'])) -%}
+      {%- do statements.append(require_rows(staging, comment['n_rows'], last)) -%}
       {%- if is_full_refresh() -%} {%- do statements.append(drop_old_columns(node, mart)) -%} {%- endif -%}
       {%- do statements.append(replace_rows(node, mart, comment['rows'], staging)) -%}
       {%- do statements.append(update_statistics(node, mart, comment['rows'] != 'true')) -%}
@@ -109,23 +145,23 @@
       "Nothing is published, because " ~ untested | length ~ " tests have not passed in this run, such as " ~ untested[0] ~ ". Run the "
       ~ "tests of each model after the model, then int_runs again.") }}
   {%- endif -%}
-  {%- if missing and not last_run()['has_ended'] -%}
+  {%- if missing and not last['has_ended'] -%}
     {{ exceptions.raise_compiler_error(
       "Nothing is published, because all marts must change together, and this run has not built these marts of schema "
-      ~ target.schema ~ ": " ~ missing | sort | join(', ') ~ ". Build them too; or run again from the beginning: " ~ command_of(last_run()) ~ ".") }}
+      ~ target.schema ~ ": " ~ missing | sort | join(', ') ~ ". Build them too; or run again from the beginning: " ~ command_of(last) ~ ".") }}
   {%- endif -%}
   {%- do statements.append("update " ~ ref('int_scoring_run') ~ " set published_by = '" ~ run_id() ~ "';") -%}
   {{ return(statements | join('\n')) }}
 {% endmacro %}
 
 {#- SQL that stops the publication if a staging table has lost rows. -#}
-{% macro require_rows(staging, n_rows) %}
+{% macro require_rows(staging, n_rows, last) %}
   do $rows$
   begin
     if (select count(*) from {{ staging }}) <> {{ n_rows }} then
       raise exception using message = {{ literal(
         "Nothing is published, because the table " ~ staging ~ " has lost rows of this run, as after a crash of the server. "
-        ~ "Run again from the beginning: " ~ command_of(last_run()) ~ ".") }};
+        ~ "Run again from the beginning: " ~ command_of(last) ~ ".") }};
     end if;
   end
   $rows$;

@@ -12,11 +12,12 @@
   {%- set is_staged = is_mart_table(model) -%}
   {%- set moves = is_distributed() and distributions_found().get((table.schema, table.identifier)) != distribution_of(model) -%}
   {%- set is_increment = is_incremental() -%}
-  {%- set in_place = old is not none and old.type == 'table' and has_known_key(table)
-      and (is_increment or (is_shown_by_marts(model) and not moves)) -%}
 
   {{ run_hooks(pre_hooks, inside_transaction=False) }}
   {{ run_hooks(pre_hooks, inside_transaction=True) }}
+  {%- set state = state_of(table) if old is not none and old.type == 'table' else none -%}
+  {%- set in_place = state is not none and has_known_key(state)
+      and (is_increment or (is_shown_by_marts(model) and not moves)) -%}
   {%- set select = sql -%}
   {%- if model.language == 'python' -%}
     {%- call statement('python', language='python') -%}
@@ -29,7 +30,7 @@ dbtObj.settings = {{ verdict_settings() | tojson }}
     {%- set select = load_result('python')['response'].query -%}
   {%- endif -%}
   {%- call statement('main') -%}
-    {%- if in_place -%} {{ bring_up_to_date(table) }} {%- endif -%}
+    {%- if in_place -%} {{ bring_up_to_date(table, state) }} {%- endif -%}
     {%- if is_staged -%} {{ stage(select, rewritten_rows()) }} {%- endif -%}
     {%- if not in_place -%} {{ make_table(new, 'select * from ' ~ staging_table(model) ~ ' where false' if is_staged else select) }}
     {%- elif not is_staged -%} {{ rewrite_range(table, select) }}
@@ -37,7 +38,7 @@ dbtObj.settings = {{ verdict_settings() | tojson }}
   {%- endcall -%}
   {%- if is_staged or not in_place -%} {#- dbt shows the status of the last statement, but another statement wrote the
                                            rows. Therefore the rows are counted. -#}
-    {%- set n = staged(model)['n_rows'] if is_staged else run_query('select count(*) from ' ~ new)[0][0] | int -%}
+    {%- set n = note_staged(model)['n_rows'] if is_staged else run_query('select count(*) from ' ~ new)[0][0] | int -%}
     {%- do store_raw_result('main', message='INSERT 0 ' ~ n, code='INSERT', rows_affected=n) -%}
   {%- endif -%}
   {%- if not in_place -%}
@@ -48,7 +49,7 @@ dbtObj.settings = {{ verdict_settings() | tojson }}
     {%- endif -%}
   {%- endif -%}
   {%- do update_grants(table) -%}
-  {%- do describe(table) -%}
+  {%- do describe(table, fromjson(state['comments']) if in_place else none) -%}
   {%- set statistics = '' if is_staged else update_statistics(model, table, is_increment) | trim -%}
   {%- if statistics -%} {%- do run_query(statistics) -%} {%- endif -%}
   {{ run_hooks(post_hooks, inside_transaction=True) }}
@@ -74,15 +75,34 @@ dbtObj.settings = {{ verdict_settings() | tojson }}
   {{ return(is_mart_table(node)) }}
 {% endmacro %}
 
+{#- Columns, constraints and comments of a table, as JSON texts. -#}
+{% macro state_of(table) %}
+  {{ return(run_query("
+    select
+      array(select a.attname::text from pg_attribute as a
+        where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) as columns,
+      array(select a.attname::text from pg_index as i
+        inner join pg_attribute as a on i.indrelid = a.attrelid and a.attnum = any(i.indkey)
+        where i.indisprimary and i.indrelid = c.oid) as key_columns,
+      array(select a.attname || ' not null' from pg_attribute as a
+        where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attnotnull)
+      || array(select k.conname::text from pg_constraint as k where k.conrelid = c.oid) as constraints,
+      array(select k.conname::text from pg_constraint as k
+        where k.conrelid = c.oid and k.contype = 'c' and k.conname like '% %') as checks,
+      array(select a.attname::text from pg_attribute as a
+        where a.attrelid = c.oid and a.attnum > 0 and a.attstattarget = 0) as without_statistics,
+      c.relreplident <> 'd' or exists (
+        select 1 from pg_index as i where i.indrelid = c.oid and i.indisprimary
+      ) as names_rows,
+      " ~ comments_of('c.oid') ~ " as comments
+    from pg_class as c
+    where c.oid = to_regclass(" ~ literal(table) ~ ")")[0]) }}
+{% endmacro %}
+
 {#- Whether the model has all columns of the table's primary key. A table of another version may have a key column that
     the model no longer has. -#}
-{% macro has_known_key(table) %}
-  {%- set rows = run_query("
-    select a.attname::text
-    from pg_index as i
-    inner join pg_attribute as a on i.indrelid = a.attrelid and a.attnum = any(i.indkey)
-    where i.indisprimary and i.indrelid = to_regclass(" ~ literal(table) ~ ")") -%}
-  {{ return(rows.columns[0].values() | reject('in', columns_of_model()) | list | length == 0) }}
+{% macro has_known_key(state) %}
+  {{ return(fromjson(state['key_columns']) | reject('in', columns_of_model()) | list | length == 0) }}
 {% endmacro %}
 
 {#- Condition of the rows that the run rewrites. -#}
@@ -259,38 +279,22 @@ dbtObj.settings = {{ verdict_settings() | tojson }}
     until a full refresh drops it. A check that the model no longer has is dropped. A check with a changed condition needs
     a new name, because checks are compared by name. Checks whose name has no space do not come from
     `constraints_of_model` and are kept. -#}
-{% macro bring_up_to_date(table) %}
-  {%- set row = run_query("
-    select
-      array(select a.attname::text from pg_attribute as a
-        where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) as columns,
-      array(select a.attname || ' not null' from pg_attribute as a
-        where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attnotnull)
-      || array(select k.conname::text from pg_constraint as k where k.conrelid = c.oid) as constraints,
-      array(select k.conname::text from pg_constraint as k
-        where k.conrelid = c.oid and k.contype = 'c' and k.conname like '% %') as checks,
-      array(select a.attname::text from pg_attribute as a
-        where a.attrelid = c.oid and a.attnum > 0 and a.attstattarget = 0) as without_statistics,
-      c.relreplident <> 'd' or exists (
-        select 1 from pg_index as i where i.indrelid = c.oid and i.indisprimary
-      ) as names_rows
-    from pg_class as c
-    where c.oid = to_regclass(" ~ literal(table) ~ ")")[0] -%}
-  {%- set columns, constraints, changes = fromjson(row['columns']), fromjson(row['constraints']), [] -%}
+{% macro bring_up_to_date(table, state) %}
+  {%- set columns, constraints, changes = fromjson(state['columns']), fromjson(state['constraints']), [] -%}
   {%- for name, type in columns_of_model().items() if name not in columns -%}
     {%- do changes.append('add column ' ~ adapter.quote(name) ~ ' ' ~ type) -%}
   {%- endfor -%}
   {%- for name in columns if name not in columns_of_model() and name ~ ' not null' in constraints -%}
     {%- do changes.append('alter ' ~ adapter.quote(name) ~ ' drop not null') -%}
   {%- endfor -%}
-  {%- for name in fromjson(row['checks']) if name not in constraints_of_model() | map(attribute='name') | list -%}
+  {%- for name in fromjson(state['checks']) if name not in constraints_of_model() | map(attribute='name') | list -%}
     {%- do changes.append('drop constraint ' ~ adapter.quote(name)) -%}
   {%- endfor -%}
   {%- for constraint in constraints_of_model() if constraint.name not in constraints -%}
     {%- do changes.append('add constraint "' ~ constraint.name ~ '" check (' ~ constraint.condition ~ ') not valid') -%}
   {%- endfor -%}
-  {%- do changes.extend(without_statistics(columns_of_model() | reject('in', fromjson(row['without_statistics'])))) -%}
-  {%- if not row['names_rows'] -%}
+  {%- do changes.extend(without_statistics(columns_of_model() | reject('in', fromjson(state['without_statistics'])))) -%}
+  {%- if not state['names_rows'] -%}
     {%- do changes.append('replica identity full') -%}
   {%- endif -%}
   {%- if changes %}

@@ -18,6 +18,7 @@
     published_until: as-of of the run; all earlier as-ofs are scored. final_until and parameter_set_id: as in int_runs.
     Times are text (utc_text). -#}
 {% macro last_publication() %}
+  {%- if graph.get('last_publication', {}).get('invocation_id') == invocation_id -%} {{ return(graph['last_publication'].row) }} {%- endif -%}
   {%- set scores = relation_as_left('fct_capacity_scores') -%}
   {%- set publications = relation_as_left('int_runs') -%}
   {%- set scoring_run = relation_as_left('int_scoring_run') -%}
@@ -35,7 +36,10 @@
       "p.run_id = (select " ~ last_publication_id('to_jsonb(run)') ~ " from " ~ scoring_run ~ " as run) desc nulls last, ")
       ~ "p.published_at desc
     limit 1") -%}
-  {{ return(rows[0] if rows | length > 0 else none) }}
+  {%- set row = rows[0] if rows | length > 0 else none -%}
+  {#- No other run can publish while ciris-scoring holds the lock. -#}
+  {%- if setting('lock_holder_pid') is not none -%} {%- do graph.update({'last_publication': {'invocation_id': invocation_id, 'row': row}}) -%} {%- endif -%}
+  {{ return(row) }}
 {% endmacro %}
 
 {#- The row of int_scoring_run from the last run, or none. Times are text (utc_text), lists are JSON. has_ended: whether
@@ -64,8 +68,8 @@
 {#- The run that this invocation continues, or none if it starts a new run. It continues a run if it builds a part
     (--select) or the rest of a failed run (dbt retry, which does not name its models). -#}
 {% macro continued_run(models) %}
-  {%- set last = last_run() -%}
-  {%- if last is none or 'model.ciris_scoring.int_scoring_run' in models or (last['has_ended'] and not models) -%}
+  {%- set last = none if 'model.ciris_scoring.int_scoring_run' in models else last_run() -%}
+  {%- if last is none or (last['has_ended'] and not models) -%}
     {{ return(none) }}
   {%- elif shared_run() and not that_follow_run(models) -%}
     {{ return(none) }}

@@ -37,7 +37,7 @@
   {%- set traces = relation_as_left('stg_cirislens__covenant_traces') -%}
   {%- if traces is none -%} {{ return('') }} {%- endif -%}
   {{ return(run_query(
-    relations_read(traces) ~ ", " ~ children_of('relations_read') ~ ",
+    relations_read([traces]) ~ ", " ~ children_of('relations_read') ~ ",
     definitions (definition) as (
       select pg_get_viewdef(c.oid) from children inner join pg_class as c on children.relid = c.oid and c.relkind in ('v', 'm')
       union

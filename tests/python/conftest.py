@@ -16,12 +16,7 @@ from typing import Any
 import psycopg
 import pytest
 from dbt.adapters.postgres.connections import PostgresCredentials
-from dbt.contracts.graph.nodes import ParsedNode
-from dbt_common.behavior_flags import BehaviorFlagRendered
-from dbt_common.events.base_types import BaseEvent, DebugLevel
-from dbt_common.events.event_manager import EventManager
 from dbt_common.tests import enable_test_caching
-from jinja2 import Environment
 
 from ciris_scoring.lab import embedded
 from ciris_scoring.lab.embedded import Server
@@ -36,47 +31,6 @@ os.environ["DBT_TARGET_PATH"] = str(REPOSITORY / "target" / f"pytest-{WORKER}")
 os.environ["DBT_LOG_PATH"] = str(REPOSITORY / "logs" / f"pytest-{WORKER}")
 # Tests must not depend on the width of the terminal.
 os.environ.pop("COLUMNS", None)
-
-
-# At each start, dbt reads the whole call stack with source lines to report the origin of a flag. With the deep stack
-# of pytest this takes seconds.
-BehaviorFlagRendered._default_source = staticmethod(lambda: "dbt")
-
-
-def is_read(event: BaseEvent) -> bool:
-    """Return whether runs need a dbt event. The only debug event that they need is NodeFinished, which shows
-    progress."""
-    return not isinstance(event, DebugLevel) or type(event).__name__ == "NodeFinished"
-
-
-def make_event(event: BaseEvent, *arguments: object, **options: object) -> None:
-    """Create the protobuf message of a dbt event only if the event is read. This saves a fifth of a run's time."""
-    if is_read(event):
-        MAKE_EVENT(event, *arguments, **options)
-
-
-def fire_event(manager: EventManager, event: BaseEvent, *arguments: object, **options: object) -> None:
-    if is_read(event):
-        FIRE_EVENT(manager, event, *arguments, **options)
-
-
-MAKE_EVENT, BaseEvent.__init__ = BaseEvent.__init__, make_event
-FIRE_EVENT, EventManager.fire_event = EventManager.fire_event, fire_event
-
-
-def compile_once(environment: Environment, source: object, *arguments: object) -> object:
-    """Cache compiled templates across runs. Compiling each model again would take a tenth of the time of a run."""
-    key = (type(environment), source, *arguments)
-    if key not in COMPILED:
-        COMPILED[key] = COMPILE(environment, source, *arguments)
-    return COMPILED[key]
-
-
-COMPILED: dict[tuple, object] = {}
-COMPILE, Environment.compile = Environment.compile, compile_once
-
-# dbt writes the code of each node into two files, which takes a sixth of a run's time. Tests hardly read these files.
-ParsedNode.write_node = lambda *_: None
 
 # When dbt parses, it reads each macro three times. dbt's cache of macros saves a third of the time of all tests.
 enable_test_caching()

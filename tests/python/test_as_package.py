@@ -81,6 +81,7 @@ def consumer(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory
         yield theirs
 
 
+@pytest.mark.slow
 def test_marts_are_in_the_schemas_of_the_root_project(consumer):
     relations = read_relations(consumer.load())
     assert str(relations.places["dim_agents"]) == "trust.scored_agents"
@@ -93,6 +94,7 @@ def test_marts_are_in_the_schemas_of_the_root_project(consumer):
     assert consumer.database.execute(tables) == [("visits",)]
 
 
+@pytest.mark.slow
 def test_views_survive_runs(consumer):
     """When dbt replaces a relation, it drops all views that read it. Views of the root project read the marts."""
     consumer.database.execute("create schema of_their_own")
@@ -127,6 +129,7 @@ def test_api_serves_marts_of_the_root_project(consumer):
     assert page.status_code == 200 and fleet.json()["agents"][0]["agent_id_hash"] in page.text
 
 
+@pytest.mark.slow
 def test_permissions_are_a_seed_of_the_root_project(consumer):
     """The seed is in the schema of the root project's seeds, not in the schema of the marts."""
     file = consumer.folder / "seeds" / "permissions.csv"
@@ -144,6 +147,7 @@ def test_permissions_are_a_seed_of_the_root_project(consumer):
         consumer.database.execute(f"drop schema if exists {SCHEMA} cascade")
 
 
+@pytest.mark.slow
 def test_models_of_the_root_project_build_when_the_package_is_refused(consumer):
     """A build of the package is refused: the as-of is older than the published as-of, and the sources are missing."""
     theirs = ("--select", "package:consumer")
@@ -183,6 +187,7 @@ def test_nothing_is_written_after_a_failed_hook_of_another_package(consumer, mon
     assert fingerprints(consumer.database, schemas=schemas) == before
 
 
+@pytest.mark.slow
 def test_message_of_a_failed_hook_says_whether_the_run_published(consumer, monkeypatch):
     log = (
         "select outcome, published_at is not null from intermediate.int_runs order by started_at desc limit 1"

@@ -145,6 +145,7 @@ def test_cases_by_day_hold_for_pipeline_and_reference(
         assert differences_from_reference(connection, T, as_ofs=[T]) == []
 
 
+@pytest.mark.slow
 def test_cases_hold_by_hour(database: Database) -> None:
     assert list(wrong(database, by_hour=True)) == []
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from ciris_scoring.job.check import Fitness, page
 from ciris_scoring.lab.embedded import SCHEMA
 from command_line import command, refused, succeeded
@@ -52,6 +54,7 @@ def test_check_reports_age_of_newest_trace(scored_sample: Database) -> None:
         assert "newest trace" not in page(Fitness("here", parameters={"silent_days": 4000}, run=run))
 
 
+@pytest.mark.slow
 def test_duration_of_an_increment_is_not_estimated_from_a_full_run(sample_copy: Database) -> None:
     """The only run scored the whole history. Its duration says nothing about an incremental run without traces."""
     runs = f"{SCHEMA}_intermediate.int_runs"

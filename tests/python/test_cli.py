@@ -152,6 +152,7 @@ def test_connection_limit_below_the_need_of_a_run_is_refused(database, role):
         )
 
 
+@pytest.mark.slow
 def test_role_of_the_target_is_set_as_dbt_sets_it(database, role):
     """The login role has no right except membership, and exactly as many connections as a run needs."""
     name = f"Score-er {database.name}"

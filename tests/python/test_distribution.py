@@ -23,6 +23,7 @@ PLAIN = "plain"
 """Target schema without distribution."""
 
 
+@pytest.mark.slow
 def test_distributed_tables_equal_those_of_plain_postgresql(database, tmp_path):
     with database.connect() as coordinator:
         coordinator.execute(STAND_IN)

@@ -145,6 +145,7 @@ def test_random_fleet_by_day_equals_reference(database: Database, monkeypatch: p
     assert wrong(database, 1, MOST, days=40, agents=7, traces_per_day=9) == []
 
 
+@pytest.mark.slow
 def test_random_fleet_by_hour_equals_reference(database: Database) -> None:
     assert wrong(database, 3, LEAST, "hour", days=9) == []
 
@@ -155,6 +156,7 @@ def test_random_fleet_with_other_parameters_equals_reference(database: Database,
     assert wrong(database, seed, OTHER_PARAMETERS, ("day", "hour")[seed % 2], days=12) == []
 
 
+@pytest.mark.slow
 def test_scores_of_other_windows_equal_reference_in_increments(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

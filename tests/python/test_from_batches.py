@@ -65,6 +65,7 @@ def test_run_from_batches_loads_and_scores(own_server, tmp_path, monkeypatch):
     assert {agent for (agent,) in own_server.execute(query)} == {agent.hash for agent in agents[1:]}
 
 
+@pytest.mark.slow
 def test_run_from_batches_says_why_an_agent_has_no_score(own_server, tmp_path):
     mock, real, folder = Agent(OLD), Agent(), tmp_path / "in"
     sent = [mock.trace() for _ in range(12)]

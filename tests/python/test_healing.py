@@ -4,8 +4,8 @@ A step changes the sources or executes a command, which may fail or be killed at
 table. A command must publish, or change no mart and name a command that works. At the end of a history, all tables must
 equal those of a first run on the same sources.
 
-`make test` has two short histories with steps of all kinds. If HISTORIES is set, this number of random histories of at
-most STEPS steps is tested instead (`make soak`).
+`make test-all` has two short histories with steps of all kinds. If HISTORIES is set, this number of random histories
+of at most STEPS steps is tested instead (`make soak`).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
@@ -492,6 +493,7 @@ def wrong(server: Server) -> Iterator[str]:
             yield from history.differences()
 
 
+@pytest.mark.slow
 def test_tables_after_any_history_equal_those_of_a_first_run(embedded_postgres: Server) -> None:
     if not HISTORIES:
         assert list(wrong(embedded_postgres)) == []

@@ -191,6 +191,7 @@ def rows(database: Database) -> dict[str, str]:
     return {name: text for name, text in found.items() if not name.endswith(OF_PLACES)}
 
 
+@pytest.mark.slow
 def test_every_row_equals_that_of_an_ordinary_database(hostile: Roles, ordinary: Database) -> None:
     expected, found = rows(ordinary), rows(hostile.database)
     assert len(expected) > 45 and expected.keys() == found.keys()

@@ -60,6 +60,7 @@ def test_project_that_init_writes_can_be_loaded_and_is_not_overwritten(tmp_path)
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
 
 
+@pytest.mark.slow
 def test_project_that_init_writes_scores_the_sample(monkeypatch):
     """The commands are those of docs/installing.md. The project is not in pytest's folder, because PostgreSQL never
     runs as root and could not enter it if root runs the tests.

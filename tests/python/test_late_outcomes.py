@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
 from ciris_scoring.lab.embedded import SCHEMA, write_profile
 from ciris_scoring.lab.simulation.events import create_engine_tables, index_events
 from command_line import invoke
@@ -177,5 +179,6 @@ def wrong(database: Database) -> Iterator[str]:
         yield from table_differences(connection, SCHEMA, REFRESHED)
 
 
+@pytest.mark.slow
 def test_late_outcome_counts_once_and_is_reported(database: Database) -> None:
     assert list(wrong(database)) == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import SAMPLE
 from command_line import command, refused
@@ -21,6 +23,7 @@ def staged(database: Database, **variables: str) -> dict[str, str]:
     return marts(database, schemas=[f"{SCHEMA}_staging"], without=["row_version"])
 
 
+@pytest.mark.slow
 def test_tables_of_a_lens_are_read_by_their_older_and_newer_names(sample_copy: Database) -> None:
     """Migration 022 of the lens renames tables and a column. Its views with older names lack columns added later."""
     expected = staged(sample_copy)

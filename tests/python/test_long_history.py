@@ -42,6 +42,7 @@ def compared_as_ofs(period: timedelta) -> list[datetime]:
     return [FIRST + period, *around, *between, LAST - period, LAST]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("period", PERIODS)
 def test_three_years_equal_reference(system_postgres: Server, tmp_path: Path, period: str) -> None:
     """The first run scores almost the whole history. The second run is an increment of three periods."""

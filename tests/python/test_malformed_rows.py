@@ -17,6 +17,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import psycopg
+import pytest
 from jinja2 import Environment
 from psycopg import sql
 
@@ -215,6 +216,7 @@ def refused_counts(connection: psycopg.Connection) -> dict[str, int]:
     return dict(refused)
 
 
+@pytest.mark.slow
 def test_malformed_rows_affect_no_other_agent(database: Database, tmp_path: Path) -> None:
     fleet = nasty_fleet(7, days=12)
     # No agent of the fleet has traces in the hours of malformed traces.

@@ -45,6 +45,7 @@ def last_log_row(database: Database) -> tuple:
         ).fetchone()
 
 
+@pytest.mark.slow
 def test_models_built_after_midnight_use_the_as_of_of_their_run(small_fleet):
     """In the evening all models except the alerts are built. A build of the alerts with another as-of is refused. Next
     morning, a build of the alerts without an as-of fails on a full disk, and a retry succeeds. Then all models after

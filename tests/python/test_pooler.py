@@ -81,6 +81,7 @@ def pooled(database: Database, folder: Path, pool_mode: str, line: str) -> Itera
         shutil.rmtree(socket_folder)
 
 
+@pytest.mark.slow
 def test_commands_succeed_through_a_pooler_in_session_mode(small_fleet: Database, tmp_path: Path) -> None:
     """By default, PgBouncer refuses the startup parameter `options`. Here it also does not reset sessions, so a session
     has the settings and prepared statements of earlier clients.

@@ -29,6 +29,7 @@ STEPS = (
 NO_UNIT_TESTS = ("--exclude-resource-type", "unit_test")
 
 
+@pytest.mark.slow
 def test_run_of_several_processes_publishes_the_same_rows_as_one_build(
     small_fleet: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
 from dbt.adapters.postgres import PostgresAdapter
 
 from command_line import PROGRAMS, at, printed
@@ -28,6 +29,7 @@ cli()
 # --- environments without the package, or with another version -------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_build_without_the_package_or_with_another_version_changes_nothing(small_fleet, monkeypatch):
     missing = "The Python package ciris-scoring is missing in the environment that this dbt runs in"
     target = str(small_fleet.profiles_dir / "target")
@@ -53,6 +55,7 @@ def test_build_without_the_package_or_with_another_version_changes_nothing(small
 # --- other projects --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_another_project_is_built_in_its_own_search_path(database, tmp_path):
     """The project has a table and a view, but no Python model."""
     (tmp_path / "models").mkdir()

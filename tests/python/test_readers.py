@@ -71,6 +71,7 @@ def test_a_reader_may_read_only_the_marts(small_fleet, roles, monkeypatch) -> No
     ] == []
 
 
+@pytest.mark.slow
 def test_listed_roles_gain_and_all_other_roles_lose_the_right_to_read(
     small_fleet, roles, monkeypatch
 ) -> None:

@@ -174,6 +174,7 @@ def by_loader(project: Project, database: Database) -> Iterator[Project]:
         connection.execute("drop owned by loader; drop role loader")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_audit_confirms_every_row_that_load_wrote(by_loader, database, tmp_path, monkeypatch, seed):
     """Random batches are loaded in one to three loads, by one process or two. The audit reads them in other orders."""

@@ -52,6 +52,7 @@ def wait_until_one_waits(blocker: psycopg.Connection) -> None:
     wait_until(lambda: blocker.execute(query).fetchone())
 
 
+@pytest.mark.slow
 def test_plain_dbt_holds_the_run_lock_while_it_writes(small_fleet, monkeypatch):
     plain = (PROGRAMS / "dbt", "run", *at(small_fleet), "--select", "int_windows")
     with int_windows_locked(small_fleet) as blocker, Command(*plain) as writer:
@@ -115,6 +116,7 @@ def restart(server: Server, data: Path) -> None:
     wait_until(lambda: subprocess.run(command, cwd="/", stdout=subprocess.DEVNULL, **account).returncode == 0)
 
 
+@pytest.mark.slow
 def test_run_continues_on_a_server_that_crashed_and_was_a_standby(tmp_path):
     """The server is killed during a run. It starts in recovery, like a standby, and then as a primary."""
     with embedded.throw_away() as server, fleet_database(server, tmp_path) as database:

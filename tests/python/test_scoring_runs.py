@@ -112,6 +112,7 @@ def test_failed_runs_are_logged_until_the_next_success(marts, small_fleet, monke
     assert "class=state" not in shown(pages.fleet_page, small_fleet)
 
 
+@pytest.mark.slow
 def test_plain_dbt_is_logged_however_it_ends(marts, small_fleet):
     variables = {"ciris_as_of": AS_OF}
     began = marts.execute("select now()").fetchone()["now"]

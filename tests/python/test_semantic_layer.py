@@ -92,6 +92,7 @@ def marts(sample_copy: Database) -> Iterator[psycopg.Connection]:
         yield connection
 
 
+@pytest.mark.slow
 def test_metrics_equal_plain_sql(query, marts):
     [found] = query(BY_SQL)
     expected = {name: float(marts.execute(sql).fetchone()[0]) for name, sql in BY_SQL.items()}

@@ -177,6 +177,7 @@ CHANGES_OF_CODE = {
 }
 
 
+@pytest.mark.slow
 def test_run_checks_traces_again_after_a_change_of_code(restored, tmp_path: Path):
     """A macro and then a seed are changed, while no trace is added or changed."""
     project = tmp_path / "project"

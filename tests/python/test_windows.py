@@ -87,6 +87,7 @@ def rebuild(database: Database) -> None:
     assert done.succeeded, done.said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("chunk_agents", "read_agents", "block_periods"), [(1, 2, 4000), (2, 3, 3), (100, 1, 1)]
 )

@@ -95,12 +95,21 @@ def schema_right(connection: psycopg.Connection, schema: str, right: str) -> boo
     return has_right
 
 
-def has_right(connection: psycopg.Connection, schema: str, table: str, right: str = "select") -> bool:
-    """Return whether a table or view exists, the role may use its schema, and the role has a right on it."""
-    if not schema_right(connection, schema, "usage") or not table_exists(connection, schema, table):
-        return False
-    quoted = sql.Identifier(schema, table).as_string(connection)
-    return bool(one_row(connection.execute("select has_table_privilege(%s, %s)", [quoted, right]))[0])
+def has_right(connection: psycopg.Connection, *relations: tuple[str, str], right: str = "select") -> bool:
+    """Return whether tables or views exist, the role may use their schemas, and the role has a right on them.
+
+    :param relations: schema and name of each table or view.
+    """
+    query = """
+        select count(*)
+        from unnest(%s::text[], %s::text[]) as wanted (schema_name, relation_name)
+        inner join pg_namespace as n on n.nspname = wanted.schema_name
+        inner join pg_class as c on c.relnamespace = n.oid and c.relname = wanted.relation_name
+        where has_schema_privilege(n.oid, 'usage') and has_table_privilege(c.oid, %s)
+    """
+    schemas, names = [schema for schema, _ in relations], [name for _, name in relations]
+    cursor = connection.cursor(row_factory=tuple_row)
+    return one_row(cursor.execute(query, [schemas, names, right])) == (len(relations),)
 
 
 def where(project: Project) -> str:

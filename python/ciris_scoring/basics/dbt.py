@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from ciris_scoring.basics import dbt_patches
 from ciris_scoring.basics.connection import hint_of
+from ciris_scoring.basics.dbt_sessions import prepared_sessions
 from ciris_scoring.basics.errors import DbtFailed, RunRefused
 from ciris_scoring.basics.profile import NeedsDbt, dbt_variable
 from ciris_scoring.basics.project import Project, vars_text, without_garbage_collection
@@ -86,12 +88,16 @@ def invoke(
     :raises DbtFailed: dbt stopped, or a node failed.
     :raises RunRefused: the checks at the start of a run refused it.
     """
+    dbt_patches.before_import()
     from dbt.cli.main import dbtRunner
     from dbt_common.exceptions import CompilationError
 
-    from ciris_scoring.basics.dbt_patches import leave_out_debug_messages, prepared_sessions
-
-    leave_out_debug_messages()
+    dbt_patches.leave_out_debug_messages()
+    dbt_patches.leave_out_origins()
+    dbt_patches.keep_calendars()
+    dbt_patches.keep_templates()
+    target_folder = project.project_dir / (dbt_variable("TARGET_PATH") or "target")
+    dbt_patches.load_templates(target_folder)
     if "manifest" in runner:
         forget_compiled(runner["manifest"])
     options = [
@@ -106,6 +112,7 @@ def invoke(
     ]
     with prepared_sessions(settings):
         outcome: Any = dbtRunner(**runner).invoke([*command, *options])
+    dbt_patches.save_templates(target_folder)
     if isinstance(outcome.exception, KeyboardInterrupt | SystemExit):
         raise outcome.exception
     if outcome.exception is not None:

@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 from psycopg import sql
 
+from ciris_scoring.basics import dbt_patches
 from ciris_scoring.basics.errors import InputError, ProfileError, one_line, shown
 from ciris_scoring.basics.paths import fault_of_path
 from ciris_scoring.basics.profile import Credentials, NeedsDbt, dbt_variable, load_yaml, read_target
@@ -229,6 +230,7 @@ def _read_by_dbt(
     target: str | None,
     cli_vars: dict[str, Any],
 ) -> _Files:
+    dbt_patches.before_import()
     from dbt.config.runtime import load_profile
     from dbt.config.runtime import load_project as load_dbt_project
     from dbt.flags import set_from_args

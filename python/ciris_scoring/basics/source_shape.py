@@ -3,7 +3,7 @@
 import psycopg
 from psycopg import sql
 
-from ciris_scoring.basics.connection import table_exists
+from ciris_scoring.basics.connection import one_row
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.source_schema import TABLES_OF_SHAPE
 
@@ -17,9 +17,15 @@ def source_shape(connection: psycopg.Connection, project: Project) -> str:
     wanted = project.variables.get("source")
     if wanted is not None:
         return str(wanted)
-    tables = (project.source_tables["covenant_traces"], "trace_events")
-    has_traces, has_events = (table_exists(connection, project.source_schema, table) for table in tables)
-    return "events" if has_events and not has_traces else "traces"
+    query = """
+        select not bool_or(c.relname = %s)
+        from pg_class as c
+        inner join pg_namespace as n on c.relnamespace = n.oid
+        where n.nspname = %s and c.relname in (%s, 'trace_events')
+    """
+    traces = project.source_tables["covenant_traces"]
+    has_only_events = one_row(connection.execute(query, [traces, project.source_schema, traces]))[0]
+    return "events" if has_only_events else "traces"
 
 
 def tables_read(connection: psycopg.Connection, project: Project) -> dict[str, str]:

@@ -58,7 +58,7 @@ class AfterRun:
         """Read the alerts and verdicts that were published before the run. Marts of another version of the project,
         which the run may repair, are not read."""
         marts = Marts(connection, relations)
-        if not all(map(marts.may_read, READ_BEFORE)) or marts.missing() or marts.lacking():
+        if not marts.may_read(*READ_BEFORE) or marts.missing() or marts.lacking():
             return
         newest = fleet.newest(marts)
         if newest is not None:

@@ -161,7 +161,7 @@ def _plan(
 
 
 def _seconds_of_last_increment(connection: psycopg.Connection, relations: Relations) -> float | None:
-    if not has_right(connection, *relations.places["int_runs"]):
+    if not has_right(connection, relations.places["int_runs"]):
         return None
     query = sql.SQL(
         """

@@ -33,12 +33,17 @@ def missing_rights(
     if usage is False:
         grant = f"grant usage on schema {quoted(source)} to {quoted(role)}"
         yield missing(f"use schema {source}", grant)
-    for table in tables_read(connection, project).values() if usage else ():
-        relation = quoted(source, table)
-        query = "select has_table_privilege(to_regclass(%s)::oid, 'select')"
-        [readable] = one_row(connection.execute(query, [relation]))
-        if readable is False:
-            grant = f"grant select on {relation} to {quoted(role)}"
+    query = """
+        select wanted.name, has_table_privilege(c.oid, 'select')
+        from unnest(%s::text[]) as wanted (name)
+        inner join pg_namespace as n on n.nspname = %s
+        inner join pg_class as c on c.relnamespace = n.oid and c.relname = wanted.name
+    """
+    tables = [*tables_read(connection, project).values()] if usage else []
+    readable: dict[str, bool] = dict(connection.execute(query, [tables, source]).fetchall())
+    for table in tables:
+        if readable.get(table) is False:
+            grant = f"grant select on {quoted(source, table)} to {quoted(role)}"
             yield missing(f"read table {source}.{table}", grant)
     for schema in relations.schemas:
         may_create = schema_right(connection, schema, "create")

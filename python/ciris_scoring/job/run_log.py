@@ -15,7 +15,7 @@ from uuid import UUID, uuid4
 import psycopg
 from psycopg import sql
 
-from ciris_scoring.basics.connection import connect, errors_in_words, has_right, one_row
+from ciris_scoring.basics.connection import connect, errors_in_words, one_row
 from ciris_scoring.basics.errors import (
     INTERRUPTED,
     CirisError,
@@ -101,19 +101,25 @@ def _enter(connection: psycopg.Connection, relations: Relations, record: RunReco
     """Write the known columns of the run record. dbt creates the log in the first run, and adds columns that the log of
     an earlier version lacks, so only the end of such a run is logged here."""
     row = asdict(record)
-    if has_right(connection, *relations.places["int_runs"], "insert") and row.keys() <= _columns(
-        connection, relations
-    ):
+    if row.keys() <= _columns_to_write(connection, relations):
         names = ("int_runs", "fct_capacity_scores", "fct_data_quality")
         statement = entry(row, *(relations[name] for name in names))
         for counts in connection.execute(statement).fetchall():
             record.n_scores, record.n_late_traces = counts
 
 
-def _columns(connection: psycopg.Connection, relations: Relations) -> set[str]:
-    query = "select attname::text from pg_attribute where attrelid = to_regclass(%s) and not attisdropped"
-    log = relations["int_runs"].as_string(connection)
-    return {name for (name,) in connection.execute(query, [log])}
+def _columns_to_write(connection: psycopg.Connection, relations: Relations) -> set[str]:
+    """Return the columns of the log; none if it does not exist or if the role may not write it."""
+    query = """
+        select a.attname::text
+        from pg_attribute as a
+        inner join pg_class as c on a.attrelid = c.oid
+        inner join pg_namespace as n on c.relnamespace = n.oid
+        where
+            n.nspname = %s and c.relname = %s and not a.attisdropped
+            and has_schema_privilege(n.oid, 'usage') and has_table_privilege(c.oid, 'insert')
+    """
+    return {name for (name,) in connection.execute(query, relations.places["int_runs"])}
 
 
 def entry(

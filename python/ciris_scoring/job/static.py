@@ -93,7 +93,7 @@ def _stamped(digest: str, n_others: int) -> str:
 
 
 def _n_other_runs(connection: psycopg.Connection, relations: Relations, record: RunRecord) -> int | None:
-    if not has_right(connection, *relations.places["int_runs"]):
+    if not has_right(connection, relations.places["int_runs"]):
         return None
     query = sql.SQL("select count(*) from {} where run_id <> %s").format(relations["int_runs"])
     n: int = one_row(connection.execute(query, [record.run_id]))[0]

@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 import psycopg
 import yaml
 from psycopg import sql
-from psycopg.rows import class_row, dict_row
+from psycopg.rows import class_row, dict_row, tuple_row
 
-from ciris_scoring.basics.connection import has_right, one_row, table_exists
+from ciris_scoring.basics.connection import has_right, one_row
 from ciris_scoring.basics.errors import DatabaseError
 from ciris_scoring.basics.project import own_project
 from ciris_scoring.basics.relations import Relations
@@ -87,13 +87,21 @@ class Marts:
         scored = sql.SQL(SCORED).format(**self.relations)
         return sql.SQL(query).format(**self.relations, **names, scored=scored)
 
-    def may_read(self, mart: str) -> bool:
-        """Return whether a mart exists and the role has the right to read it."""
-        return has_right(self.connection, *self.relations.places[mart])
+    def may_read(self, *marts: str) -> bool:
+        """Return whether marts exist and the role has the right to read them."""
+        return has_right(self.connection, *(self.relations.places[mart] for mart in marts))
 
     def missing(self) -> list[str]:
         """Return the names of the marts that do not exist."""
-        return [mart for mart in MARTS if not table_exists(self.connection, *self.relations.places[mart])]
+        query = """
+            select n.nspname::text, c.relname::text
+            from pg_class as c
+            inner join pg_namespace as n on c.relnamespace = n.oid
+            where n.nspname = any(%s)
+            """
+        schemas = sorted({self.relations.places[mart].schema for mart in MARTS})
+        found = set(self.connection.cursor(row_factory=tuple_row).execute(query, [schemas]).fetchall())
+        return [mart for mart in MARTS if tuple(self.relations.places[mart]) not in found]
 
     def is_published(self) -> bool:
         """Return whether scores are published, also by another version of the project."""

@@ -51,7 +51,7 @@ def permissions(marts: Marts) -> list[Permission]:
     for place in dict.fromkeys(places):
         if not _is_seed(marts, place):
             continue
-        if not has_right(marts.connection, *place):
+        if not has_right(marts.connection, place):
             raise NoRight(
                 f"The role has no right to read {place}, which names the permissions.",
                 f"Let its owner grant it: grant usage on schema {place.schema} and grant select on {place}.",

@@ -70,7 +70,7 @@ class UnscoredAgent:
 def why_unscored(marts: Marts) -> list[str]:
     """Return a sentence for each agent without a score because of the run kind of its traces, and the remedy. Most
     agents are only counted."""
-    if not all(map(marts.may_read, ("fct_data_quality", "dim_agents", "fct_trace_checks"))):
+    if not marts.may_read("fct_data_quality", "dim_agents", "fct_trace_checks"):
         return []
     found = marts.rows(
         UnscoredAgent,

@@ -33,7 +33,7 @@ def run_records(marts: Marts, limit: int) -> list[RunRecord] | None:
     """Read the newest run records, the newest first, or return None if the role has no right to read them."""
     if marts.may_read("fct_scoring_runs"):
         log = "{fct_scoring_runs}"
-    elif has_right(marts.connection, *marts.relations.places["int_runs"]):
+    elif has_right(marts.connection, marts.relations.places["int_runs"]):
         # fct_scoring_runs does not exist before the first published run.
         log = """(
             select
