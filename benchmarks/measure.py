@@ -50,6 +50,8 @@ class RunCost:
     """Seconds from the start to the end of the run's process."""
     peak_bytes: int | None
     """Peak memory of the run's process; None on systems other than Linux."""
+    autovacuum_seconds: float
+    """Seconds that autovacuum needs after the run. It is off during the benchmark, and its work is done here."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,8 @@ def measure(agents: int, days: int, traces_per_day: float, seed: int, increments
         # Bring the tables into the state that autovacuum and checkpoints maintain in production.
         for table in SOURCE_TABLES:
             connection.execute(sql.SQL("vacuum (analyze) cirislens.{}").format(sql.Identifier(table)))
+        connection.execute("alter system set autovacuum to off")
+        connection.execute("select pg_reload_conf()")
         connection.execute("checkpoint")
 
         say("Measuring the specification's SQL.")
@@ -108,12 +112,12 @@ def measure(agents: int, days: int, traces_per_day: float, seed: int, increments
         yardstick_seconds = specification_seconds(connection, as_of)
 
         say("Full history.")
-        history = _run(project, as_of)
+        history = _run(connection, project, as_of)
         runs = []
         for number, traces in enumerate(a_day_each, start=1):
             say(f"Daily increment {number} of {increments}.")
             copy_frames(connection, project.source_table("covenant_traces"), traces.columns, [traces])
-            runs.append(_run(project, as_of + timedelta(days=number)))
+            runs.append(_run(connection, project, as_of + timedelta(days=number)))
         return Measurements(agents, seed, days, n_traces, yardstick_seconds, history, tuple(runs))
 
 
@@ -154,7 +158,39 @@ def score(project: Project, as_of: datetime, status: str = os.devnull) -> None:
     subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
 
 
-def _run(project: Project, as_of: datetime) -> RunCost:
+# Statements of the work that autovacuum has now. The conditions are those of PostgreSQL's manual ("The Autovacuum
+# Daemon") with the default settings.
+AUTOVACUUM = """
+    select
+        case
+            when not is_analyzed then 'vacuum '
+            when is_vacuumed then 'vacuum (analyze) '
+            else 'analyze '
+        end || name
+    from (
+        select
+            stat.relid::regclass::text as name,
+            stat.n_dead_tup > 50 + 0.2 * greatest(c.reltuples, 0)
+            or stat.n_ins_since_vacuum > 1000 + 0.2 * greatest(c.reltuples, 0) as is_vacuumed,
+            stat.n_mod_since_analyze > 50 + 0.1 * greatest(c.reltuples, 0) as is_analyzed
+        from pg_stat_user_tables as stat
+        inner join pg_class as c on c.oid = stat.relid
+        where stat.schemaname <> 'cirislens'
+    ) as tables
+    where is_vacuumed or is_analyzed
+    """
+
+
+def autovacuum(connection: psycopg.Connection) -> float:
+    """Do for the project's tables what autovacuum would do now, and return the seconds that this takes."""
+    statements = connection.execute(AUTOVACUUM).fetchall()
+    started = time.perf_counter()
+    for (statement,) in statements:
+        connection.execute(statement.encode())
+    return time.perf_counter() - started
+
+
+def _run(connection: psycopg.Connection, project: Project, as_of: datetime) -> RunCost:
     with TemporaryDirectory() as folder, watched(project) as activity:
         status = Path(folder, "status")
         started = time.monotonic()
@@ -162,4 +198,4 @@ def _run(project: Project, as_of: datetime) -> RunCost:
         seconds = time.monotonic() - started
         found = re.search(r"VmHWM:\s+(\d+)", status.read_text("utf-8")) if status.exists() else None
     peak_bytes = None if found is None else int(found[1]) * 1024
-    return RunCost(activity, seconds, peak_bytes)
+    return RunCost(activity, seconds, peak_bytes, autovacuum(connection))

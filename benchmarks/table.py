@@ -44,6 +44,7 @@ def _run_costs(name: str, run: RunCost, note: str) -> Iterator[tuple[str, float,
         yield f"      {node.split('.')[-1]}", seconds, ""
     yield "    tests", activity.testing_seconds, ""
     yield "    with the tests", activity.seconds, ""
+    yield "    autovacuum", run.autovacuum_seconds, "after the run"
     yield "    dbt itself", run.wall_seconds - activity.seconds, ""
     memory = "not measured" if run.peak_bytes is None else f"{run.peak_bytes / 1e6:.0f} MB"
     yield "    wall time", run.wall_seconds, f"memory {memory}"
