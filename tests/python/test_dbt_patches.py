@@ -224,3 +224,8 @@ def test_session_of_other_projects_or_that_the_server_ended_is_not_reused(databa
     assert sessions.keep(ended)
     database.execute("select pg_terminate_backend(%s)", [int(pid)])
     assert not sessions.reuse(Opened(database))
+    broken = Opened(database)
+    sessions.prepare(broken, is_ours=True)
+    pid = broken.query("select pg_backend_pid()")  # begins a transaction
+    database.execute("select pg_terminate_backend(%s)", [int(pid)])
+    assert not sessions.keep(broken)
