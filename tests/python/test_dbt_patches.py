@@ -31,6 +31,7 @@ NODE = {"node_info": {"node_name": "int_runs"}}
 TEMPLATE = "{% set n = 21 %}{{ n * 2 }}"
 
 
+@pytest.mark.slow
 def test_run_without_patches_writes_the_same_rows(sample_copy: Database) -> None:
     """The sample was scored with all patches, in the process of the tests."""
     embedded.write_profile(
