@@ -58,7 +58,7 @@ test: lint pytest ## Lint, and run the quick tests (about 8 minutes).
 test-all: test pytest-slow ## Run everything that CI checks, also the slow tests (about 20 minutes).
 
 lint: $(FOR_TESTS) ## Check style, types, the workflow and the conventions of the dbt project.
-	$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint-files lint-sql lint-dbt
+	$(MAKE) --no-print-directory --jobs 2 lint-files lint-sql lint-dbt
 
 lint-files: $(FOR_TESTS)
 	$(BIN)/ruff check

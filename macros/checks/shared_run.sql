@@ -35,7 +35,7 @@
     {%- do run_query("commit; begin") -%}
     {%- set begun = shown_time(entered[0]['as_of']) -%}
     {%- set as_of = as_of_datetime().replace(tzinfo=none).isoformat() ~ 'Z' -%}
-    {%- do graph.update({'entered_run': invocation_id, 'as_of_of_shared_run': entered[0]['as_of']}) -%}
+    {%- do graph.update({'entered_run': invocation_id, 'as_of_of_shared_run ' ~ invocation_id: entered[0]['as_of']}) -%}
     {%- if setting('as_of') is not none and as_of != begun -%}
       {%- do refuse("Variable ciris_as_of is " ~ shown(setting('as_of')) ~ ", but the run " ~ shown(shared_run()) ~ " (environment "
         ~ "variable CIRIS_RUN) has begun as of " ~ begun ~ ". Give all processes of a run the same as-of, or none.") -%}

@@ -43,12 +43,13 @@
   {%- for node in ([mart] if mart else graph.nodes.values()) if node.package_name == 'ciris_scoring' and is_mart_table(node) -%}
     {%- do marts.append('(' ~ literal(node.unique_id) ~ ', ' ~ literal(staging_table(node)) ~ ')') -%}
   {%- endfor -%}
-  {%- for row in run_query("
+  {%- set rows = [] if scoring_run is none else run_query("
       select
         marts.unique_id,
         obj_description(to_regclass(marts.staging), 'pg_class') as comment,
         (select run.invocation_id from " ~ scoring_run ~ " as run) as run
-      from (values " ~ marts | join(', ') ~ ") as marts (unique_id, staging)") if scoring_run is not none -%}
+      from (values " ~ marts | join(', ') ~ ") as marts (unique_id, staging)") -%}
+  {%- for row in rows -%}
     {%- do known.update({'run': row['run']}) -%}
     {%- if row['comment'] -%}
       {%- set comment = fromjson(row['comment']) -%}

@@ -7,7 +7,7 @@
 {#- The as-of of the run (scoring.md §1) in UTC: ciris_as_of, or else the as-of of the shared run, or else the start of
     the run. It is rounded down to the end of a period. -#}
 {% macro as_of_datetime() %}
-  {%- set shared = graph.get('as_of_of_shared_run') if execute else none -%}
+  {%- set shared = graph.get('as_of_of_shared_run ' ~ invocation_id) if execute else none -%}
   {%- if setting('as_of') is not none -%}
     {%- set moment = time_variable('as_of') -%}
   {%- elif shared -%}

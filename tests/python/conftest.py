@@ -43,10 +43,10 @@ PostgresCredentials._connection_keys = lambda self: tuple(
 )
 
 
-# Test files that take minutes. They run first, so that parallel workers finish at about the same time.
+# Test files that take longest. They run first, so that parallel workers finish at about the same time.
 LONGEST = (
-    *("test_healing", "test_gate", "test_robust_runs", "test_long_history", "test_equals_reference"),
-    "test_source_changes",
+    *("test_healing", "test_cases", "test_gate", "test_equals_reference", "test_bad_input"),
+    *("test_robust_runs", "test_process_per_model", "test_pages", "test_as_package", "test_source_changes"),
 )
 
 

@@ -121,6 +121,7 @@ def test_views_survive_runs(consumer):
         assert consumer.database.execute(options) == [(["security_invoker=true"],)]
 
 
+@pytest.mark.slow
 def test_api_serves_marts_of_the_root_project(consumer):
     with opened(consumer.load()) as served, asking(served) as client:
         fleet = client.get(f"{SCORING}/capacity/fleet")

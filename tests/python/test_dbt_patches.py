@@ -31,6 +31,7 @@ NODE = {"node_info": {"node_name": "int_runs"}}
 TEMPLATE = "{% set n = 21 %}{{ n * 2 }}"
 
 
+@pytest.mark.slow
 def test_run_without_patches_writes_the_same_rows(sample_copy: Database) -> None:
     """The sample was scored with all patches, in the process of the tests."""
     embedded.write_profile(
@@ -224,3 +225,8 @@ def test_session_of_other_projects_or_that_the_server_ended_is_not_reused(databa
     assert sessions.keep(ended)
     database.execute("select pg_terminate_backend(%s)", [int(pid)])
     assert not sessions.reuse(Opened(database))
+    broken = Opened(database)
+    sessions.prepare(broken, is_ours=True)
+    pid = broken.query("select pg_backend_pid()")  # begins a transaction
+    database.execute("select pg_terminate_backend(%s)", [int(pid)])
+    assert not sessions.keep(broken)

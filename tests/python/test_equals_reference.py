@@ -150,6 +150,7 @@ def test_random_fleet_by_hour_equals_reference(database: Database) -> None:
     assert wrong(database, 3, LEAST, "hour", days=9) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4, 4 + int(os.environ.get("FLEETS", "1"))))
 def test_random_fleet_with_other_parameters_equals_reference(database: Database, seed: int) -> None:
     """The variable FLEETS sets the number of fleets (`make soak`). Every second fleet is scored by hour."""

@@ -100,6 +100,7 @@ def test_metrics_equal_plain_sql(query, marts):
     assert expected["ciris_mean_latest_capacity_7d"] != expected["ciris_mean_capacity_7d"]
 
 
+@pytest.mark.slow
 def test_a_score_stays_on_its_day_in_a_zone_west_of_greenwich(query, marts):
     by = ("capacity_score__as_of__day", "capacity_score__day_scored__day")
     found = [

@@ -126,6 +126,7 @@ def test_run_builds_all_nodes_after_a_change_in_the_database(build):
         assert skips(connection, build)
 
 
+@pytest.mark.slow
 def test_run_builds_all_nodes_after_a_change_of_code_or_variables(database, tmp_path, monkeypatch):
     """A variable, the readers of the marts, a macro and the seeds are changed, one after the other. The new rows of the
     seeds are wrong, and dbt must refuse them.

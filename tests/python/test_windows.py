@@ -106,6 +106,7 @@ def test_chunks_and_blocks_do_not_change_results(
     assert connection.execute(COMPUTED_AT).fetchall() != computed_at
 
 
+@pytest.mark.slow
 def test_order_of_rows_on_disk_does_not_change_results(database, connection):
     before = computed(connection, PUBLISHED)
     for table in ("int_agent_events", "int_agent_periods", "int_deferral_values"):

@@ -41,8 +41,11 @@ class DbtSessions:
     def reuse(self, connection: Any) -> bool:
         """Give a connection the session of an earlier node, in the state of a new session. Return False if there is
         none. A session that the server has ended is skipped."""
-        while self._idle:
-            handle = self._idle.pop()
+        while True:
+            try:
+                handle = self._idle.pop()
+            except IndexError:  # another thread may have taken the last one
+                return False
             try:
                 self._apply(
                     handle,
@@ -55,7 +58,6 @@ class DbtSessions:
                 continue
             connection.handle, connection.state = handle, "open"
             return True
-        return False
 
     def keep(self, connection: Any) -> bool:
         """Keep the session of a connection that dbt closes, for the next node. Return False if dbt must close it."""
@@ -64,7 +66,10 @@ class DbtSessions:
         handle = connection.handle
         if handle not in self._ours or handle.closed:
             return False
-        _end_transaction(handle)
+        try:
+            _end_transaction(handle)
+        except handle.Error:
+            return False
         connection.handle, connection.state, connection.transaction_open = None, "closed", False
         self._idle.append(handle)
         return True
