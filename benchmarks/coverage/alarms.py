@@ -23,7 +23,7 @@ LEAST_FALL = 0.05
 """Parameter ``falling_least_drop``."""
 RATIO = 7.5
 """Parameter ``falling_ratio``."""
-EPISODE_Z = 3.3
+EPISODE_Z = 3.1
 LOW_CAPACITY = 0.3
 """Parameter ``low_capacity_threshold``."""
 

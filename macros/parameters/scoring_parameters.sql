@@ -66,7 +66,7 @@
       'meaning': 'Alert falling: the smallest drop that raises the alert. The drop is that of the score without episodes, deferrals and drift.'},
     'falling_ratio': {'kind': 'number', 'default': 7.5, 'minimum': 0, 'maximum': 1000, 'section': '8',
       'meaning': 'Alert falling: smallest log likelihood ratio of a change for the worse in the last 42 days that raises the alert.'},
-    'episode_z': {'kind': 'number', 'default': 3.3, 'minimum': 0, 'maximum': 10, 'section': '8',
+    'episode_z': {'kind': 'number', 'default': 3.1, 'minimum': 0, 'maximum': 10, 'section': '8',
       'meaning': 'Alert episode: smallest worsening of episodes or deferrals that raises the alert, as the signed root of its likelihood ratio.'},
     'silent_days': {'kind': 'integer', 'default': 2, 'minimum': 1, 'maximum': 365, 'section': '8',
       'meaning': 'Alert silent: days without a trace.'},

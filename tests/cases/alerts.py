@@ -126,8 +126,8 @@ CASES = [
             ]
         ],
         # Of the first 200 traces none is overridden, so the rate before is (0 + 1/2) / 200 = 0.0025. Of the last 200
-        # traces 12 are overridden. The log likelihood ratio of a rate that is 6 times as high is 12 ln 6 +
-        # 188 ln(0.985 / 0.9975) = 19.1, more than 7.5.
+        # traces 12 are overridden. The log likelihood ratio of 6 times the odds, s = 0.0148, is 12 ln(s / r) +
+        # 188 ln((1 - s) / (1 - r)) = 19.0, more than 7.5.
         agents={"old": {"alerts": {"falling": "warning"}}, "young": {"alerts": {}}},
     ),
     Case(
@@ -152,13 +152,13 @@ CASES = [
     Case(
         "4 episode is raised by more frequent episodes than before",
         [
-            *traces(ago(100), agent="more often"),
+            *traces(ago(70), agent="more often"),
             *episodes("more often", 6, 3, 1),
-            *traces(ago(100), agent="twice"),
+            *traces(ago(70), agent="twice"),
             *episodes("twice", 6, 2, 1),
         ],
-        # The agents are observed for 100 days. Three episodes in 7 days, after none in the 93 days before, have
-        # z = √(6 ln(100/7)) = 3.99. Two episodes have z = √(4 ln(100/7)) = 3.26, below the threshold 3.3.
+        # The agents are observed for 70 days. Three episodes in 7 days, after none in the 63 days before, have
+        # z = √(6 ln(70/7)) = 3.72. Two episodes have z = √(4 ln(70/7)) = 3.03, below the threshold 3.1.
         agents={"more often": {"alerts": {"episode": "warning"}}, "twice": {"alerts": {}}},
     ),
     Case(

@@ -30,14 +30,13 @@ RECENT_DAYS, BASE_DAYS = 42, 90
 """Number of days in which a change is searched for, and number of earlier days, the base, with which they are compared
 (certainty.md §4). Their sum of 132 days is the lookback horizon of traces."""
 TIMES, GAPS = (2, 3, 6), (0.05, 0.10)
-"""Sizes of changes that are tried: factors by which a rate of bad events grows, and amounts by which the gap between
+"""Sizes of changes that are tried: factors by which the odds of a bad event grow, and amounts by which the gap between
 confidence and success rate grows (certainty.md §4)."""
 ABOVE = 0.7
 """Number of standard errors that are added to the rate or gap of the base, because the estimate may be too small
 (certainty.md §4)."""
 MOST_BEFORE, MOST_AFTER = 0.9, 0.95
-"""Largest rate before a change, and largest rate after a change. ``MOST_AFTER`` also limits the rates and gaps from
-which losses are computed (certainty.md §4)."""
+"""Largest rate before a change, and largest rate or gap from which losses are computed (certainty.md §4)."""
 LEAST_GROWTH = 0.02
 """Smallest growth that counts as a change: of the loss of a rate that changes alone, or of the gap between confidence
 and success rate (certainty.md §4)."""
@@ -138,7 +137,7 @@ def _of_rates(bad: Sides, trials: Sides, effect: Floats, weights: Floats) -> tup
     y_now, n_now = bad.now / effect[:, None], trials.now / effect[:, None]
     largest, all_rates = np.full(y_now.shape[:2], -np.inf), np.zeros(y_now.shape[:2])
     for times in TIMES:
-        higher = np.minimum(times * rate, MOST_AFTER)
+        higher = times * rate / (1 + (times - 1) * rate)
         of_bad, of_good = np.log(higher / rate), np.log((1 - higher) / (1 - rate))
         found = y_now * (of_bad - of_good)[:, None] + n_now * of_good[:, None]
         found = np.where((n > 0)[:, None], found, 0.0)

@@ -78,30 +78,22 @@ def empty_fleet_sums(n_windows: int, n_periods: int) -> FleetSums:
     )
 
 
-def _weight(residuals: Residuals) -> Floats:
-    """Return the weight of an agent's ratio of observed to expected variation; 0 if ``degrees`` or ``expected`` is 0.
-
-    The weight is the inverse of the ratio's approximate variance 2/ν + 1/E. ν is the degrees of freedom, E the expected
-    sum of squares. 2/ν is the term of any sample variance, 1/E the term of the excess kurtosis of Poisson counts.
-
-    :param residuals: (n, q) residuals; the weights have the same shape.
-    """
-    informative = (residuals.degrees > 0) & (residuals.expected > 0)
-    degrees = np.where(informative, residuals.degrees, 1.0)
-    expected = np.where(informative, residuals.expected, 1.0)
-    return np.where(informative, 1 / (2 / degrees + 1 / expected), 0.0)
-
-
 def add_correlations(sums: FleetSums, rows: Places, residuals: Residuals) -> None:
     """Add the weighted correlations of traces within a day, one for each of n rows, to ``sums.icc``, in place.
+
+    The weight is the inverse of the approximate variance of the ratio of observed to expected variation, 2/ν + 1/E. ν
+    is the degrees of freedom, E the expected sum of squares. 2/ν is the term of any sample variance, 1/E the term of
+    the excess kurtosis of Poisson counts.
 
     :param rows: agent, as-of and window of the n rows.
     :param residuals: (n, 11), in the order of ``EFFECTS``.
     """
-    clustered = residuals.clustering > 0
-    icc = (residuals.observed - residuals.expected) / np.where(clustered, residuals.clustering, 1.0)
-    weight = np.where(clustered, _weight(residuals), 0.0)
-    weighted = np.stack([weight * np.clip(icc, *ICC_RANGE_OF_AN_AGENT), weight], axis=-1)
+    observed, *others = residuals
+    informative = np.minimum.reduce(others) > 0
+    expected, clustering, degrees = (np.where(informative, values, 1.0) for values in others)
+    icc = np.clip((observed - expected) / clustering, *ICC_RANGE_OF_AN_AGENT)
+    weight = np.where(informative, 1 / (2 / degrees + 1 / expected), 0.0)
+    weighted = np.stack([weight * icc, weight], axis=-1)
     np.add.at(sums.icc, (rows.window, rows.as_of), np.rint(weighted / UNIT).astype(np.int64))
 
 

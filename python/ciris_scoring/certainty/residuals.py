@@ -150,17 +150,15 @@ def daily_counts(sums: PeriodSums) -> tuple[Integers, Integers]:
 def variation(window: DaySums, baseline: DaySums) -> Residuals:
     """Compute the variation between days of n rows, (n, 11), added over window and baseline. The window's variation is
     around the window's mean, the baseline's variation around the baseline's mean."""
-    return Residuals(*map(np.add, *map(_of_part, (window, baseline))))
+    counts, histograms = (
+        map(np.add, of_part(window), of_part(baseline))
+        for of_part in (_count_residuals, _histogram_residuals)
+    )
+    return Residuals(*(np.concatenate(both, axis=-1) for both in zip(counts, histograms, strict=True)))
 
 
-def _of_part(sums: DaySums) -> Residuals:
-    """Return the residuals of a window or a baseline, (n, 11)."""
-    parts = _count_residuals(sums.counts), _histogram_residuals(sums.histograms)
-    return Residuals(*(np.concatenate(arrays, axis=-1) for arrays in zip(*parts, strict=True)))
-
-
-def _count_residuals(sums: Floats) -> Residuals:
-    y, n, yy, yn, nn, days = np.moveaxis(sums, 1, 0)
+def _count_residuals(sums: DaySums) -> Residuals:
+    y, n, yy, yn, nn, days = np.moveaxis(sums.counts, 1, 0)
     rate = ratio(y, n)
     variance = EVENT_UNITS * rate * (1 - EVENT_UNITS * rate)
     varies: Booleans = variance > 0
@@ -173,14 +171,14 @@ def _count_residuals(sums: Floats) -> Residuals:
     )
 
 
-def _histogram_residuals(sums: Floats) -> Residuals:
+def _histogram_residuals(sums: DaySums) -> Residuals:
     """Return the residuals of each metric's histogram, (n, 3).
 
     Day d has the counts h_db by bin b, with the sum n_d. N is the sum of n_d, and p_b the share of bin b over all days.
     The residual sum of squares is Σ_d Σ_b (h_db − n_d p_b)²/p_b. With independent traces its expectation is the number
     of used bins less 1, times Σ n_d (1 − n_d/N).
     """
-    h, nh, hh, nn, days = _split(sums, OF_HISTOGRAM)
+    h, nh, hh, nn, days = _split(sums.histograms, OF_HISTOGRAM)
     n = np.sum(h, axis=-1, keepdims=True)
     p = ratio(h, n)
     observed = np.sum(ratio(hh - 2 * p * nh + p * p * nn, p), axis=-1)

@@ -375,7 +375,7 @@ def behaviour_change(agent: Agent, end: datetime, correlations: dict[str, float]
         bad, trials = y[before_days].sum() / effect, n[before_days].sum() / effect
         before = min((bad + 0.7 * math.sqrt(bad) + 0.5) / trials, 0.9)
         for times in (2, 3, 6):
-            after = min(times * before, 0.95)
+            after = times * before / (1 - before + times * before)
             of_bad, of_good = math.log(after / before), math.log((1 - after) / (1 - before))
             ratios = (growing(y) * of_bad + growing(n - y) * of_good) / effect
             if times == 2:

@@ -75,7 +75,7 @@ DEFAULTS: dict[str, Any] = {
     "chain_gap_z": 3.09,
     "falling_least_drop": 0.05,
     "falling_ratio": 7.5,
-    "episode_z": 3.3,
+    "episode_z": 3.1,
     "silent_days": 2,
     "silent_min_traces": 30,
 }
