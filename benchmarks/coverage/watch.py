@@ -10,11 +10,12 @@ from benchmarks.coverage.behaviour import RATES, Behaviour, DayEffects, Facts, o
 from benchmarks.coverage.cases import CORROBORATED, MOST_ICC, WINDOWS, more_of, plausible
 from benchmarks.coverage.events import EventRates, draw_events
 from benchmarks.coverage.truth import truth
-from ciris_scoring.windows.inputs import Floats
+from benchmarks.coverage.year import error_of_share
+from ciris_scoring.windows.inputs import Booleans, Floats
 
 DAYS_WATCHED = 28
-BEFORE = 135
-"""Days before the first as-of: 132 days, the lookback horizon of changes, and three more days."""
+BEFORE = 353
+"""Days before the first as-of: 350 days, the lookback horizon of the alert ``episode``, and three more days."""
 
 DAYS = BEFORE + DAYS_WATCHED
 FLEET = 100
@@ -74,11 +75,16 @@ def unchanged(kind: str, n: int, agents: int, seed: int) -> dict[str, Any]:
         "unchanged, days": kind,
         "traces": n,
         "agent-days": found.episode.size,
-        "falling": np.mean(found.week | found.changed),
-        "by the week alone": np.mean(found.week),
-        "falling, 30 days": np.mean(found.month | found.changed),
+        "falling": np.mean(found.falling),
+        "±": _error(found.falling),
         "episode": np.mean(found.episode),
+        "± of episode": _error(found.episode),
     }
+
+
+def _error(raised: Booleans) -> float:
+    """Return the standard error of the share of agent-days with an alert."""
+    return error_of_share(raised.ravel(), np.repeat(np.arange(len(raised)), raised.shape[1]))
 
 
 def _kind_of_days(kind: str, n: int, rng: np.random.Generator) -> Raised:
@@ -186,7 +192,7 @@ def seen(planted: Planted, days_differ: bool, agents: int, seed: int) -> dict[st
         icc = rng.uniform(0, MOST_ICC if days_differ else 0.0, FLEET)
         fleets.append(_raised(changed, DayEffects(icc), rng))
     found = _together(fleets)
-    raised = found.week | found.changed | found.episode
+    raised = found.falling | found.episode
     first = np.argmax(raised, axis=1)[raised.any(axis=1)] + 1
     return {
         "seen": planted.name,
@@ -194,6 +200,5 @@ def seen(planted: Planted, days_differ: bool, agents: int, seed: int) -> dict[st
         "days": "differ" if days_differ else "alike",
         "agents": len(raised),
         **{f"in {days} days": np.mean(raised[:, :days].any(axis=1)) for days in (7, 14, 28)},
-        "by the week alone": np.mean(found.week.any(axis=1)),
         "median day": np.median(first) if first.size else np.nan,
     }

@@ -16,10 +16,21 @@ from benchmarks.coverage.behaviour import RATES, Behaviour, DayEffects, only_tra
 from benchmarks.coverage.cases import CORROBORATED, MOST_ICC, WINDOWS, horizon_days, plausible
 from benchmarks.coverage.events import MODES, EventRates, draw_events, durations, within
 from benchmarks.coverage.published import resilience_score
+from benchmarks.coverage.surroundings import (
+    BUSY,
+    POOR,
+    SAME_MODE,
+    TAKEN,
+    UPGRADES,
+    Surroundings,
+    bursts,
+    happening,
+    surroundings,
+)
 from benchmarks.coverage.truth import PARAMETERS, truth
-from ciris_scoring.basics.long_run import normal_shares
+from ciris_scoring.basics.long_run import probability_reached
 from ciris_scoring.certainty.episodes import excess
-from ciris_scoring.certainty.losses import norm
+from ciris_scoring.certainty.losses import r_ceiling_loss
 from ciris_scoring.certainty.steady import LongRun, Present
 from ciris_scoring.certainty.steady import long_run as estimate
 from ciris_scoring.windows.inputs import Booleans, Floats, Integers, PeriodSums, Window
@@ -42,7 +53,7 @@ SHARE_CHANGED = 0.4
 """Probability that a change affects a given property of the agent."""
 
 THRESHOLD = 0.6
-GRANT, WITHHOLD = 0.74, 0.45
+GRANT, WITHHOLD = 0.8, 0.45
 """Defaults of the variables ``ciris_grant_probability`` and ``ciris_withhold_probability``."""
 WINDOWS_DRAWN = 400
 """Number of simulated windows whose mean score is the long run."""
@@ -70,19 +81,30 @@ class Standing(NamedTuple):
     """Index of the agent's segment, within which its behaviour is constant."""
     alarm: Booleans
     """Whether ``falling``, ``episode`` or ``low_capacity`` is raised."""
-    probability: Floats
-    """Probability that the long run reaches the threshold; NaN if the score is not a steady score."""
+    log_sd: Floats
+    """Standard deviation of the logarithm of the loss; NaN if the score is not a steady score."""
     lost: Booleans
     """Whether lost traces raise a critical ``broken_chain``."""
+    poorer: Integers
+    """Days since the mean value of deferrals fell by ``LEAST_POORER`` or more, ``NEVER_CHANGED`` without such a change
+    at the start of the segment."""
+    oftener: Integers
+    """Days since episodes became ``OFTENER`` times as frequent, or ``NEVER_CHANGED``."""
 
 
-def live(agents: int, days: int, rng: np.random.Generator) -> Lives:
-    """Draw agents and their changes. At each change, some properties are drawn again."""
+def live(agents: int, days: int, rng: np.random.Generator, shared: bool = False) -> Lives:
+    """Draw agents and their changes. At each change, some properties are drawn again.
+
+    :param shared: whether upgrades change several agents on the same day.
+    """
     drawn = plausible(agents * SEGMENTS, 1, 0, rng)
     n_changes = np.minimum(rng.poisson(CHANGES, agents), SEGMENTS - 1)
     day_of_change = np.where(
         np.arange(SEGMENTS - 1) < n_changes[:, None], rng.integers(1, days, (agents, SEGMENTS - 1)), days
     )
+    if shared:
+        upgraded = np.where(rng.random((agents, UPGRADES)) < TAKEN, rng.integers(1, days, UPGRADES), days)
+        day_of_change[:, :UPGRADES] = upgraded
     segment = (day_of_change[:, :, None] <= np.arange(days)).sum(axis=1)
 
     def lasting(values: NDArray[Any]) -> NDArray[Any]:
@@ -96,6 +118,7 @@ def live(agents: int, days: int, rng: np.random.Generator) -> Lives:
 
     n = agents * SEGMENTS
     episodes = np.where(rng.random(n) < 0.2, 0.0, 10.0 ** rng.uniform(-2.3, -0.8, n))
+    poor = rng.random(n) < (POOR if shared else 0.0)
     return Lives(
         segment,
         Behaviour(
@@ -107,15 +130,16 @@ def live(agents: int, days: int, rng: np.random.Generator) -> Lives:
             lasting(episodes),
             lasting(10.0 ** rng.uniform(-1.5, 0.5, n)),
             lasting(10.0 ** rng.uniform(-1.2, -0.2, n)),
-            lasting(rng.uniform(0.6, 1.0, n)),
+            lasting(np.where(poor, 0.45, 1.0) * rng.uniform(0.6, 1.0, n)),
         ),
     )
 
 
-def long_run(lives: Lives, window: Window, rng: np.random.Generator) -> Floats:
-    """Return the long run, the mean score of many windows, of each agent and segment, (agents, segments)."""
+def long_run(lives: Lives, around: Surroundings, window: Window, rng: np.random.Generator) -> Floats:
+    """Return the long run, the mean score of many windows, of each agent and segment, (agents, segments). A deferral
+    counts in the window in which it was raised, whenever it is answered."""
     shape = lives.rates.episodes.shape
-    rates = EventRates(*(values.ravel() for values in lives.rates))
+    rates = EventRates(*(values.ravel() for values in bursts(lives.rates, around)))
     n = len(rates.episodes)
     days = horizon_days(window)
     ones = np.ones((n, days), dtype=np.int64)
@@ -124,13 +148,22 @@ def long_run(lives: Lives, window: Window, rng: np.random.Generator) -> Floats:
     every_day = Behaviour(*(np.repeat(values[:, None], days, axis=1) for values in flat))
     usual = truth(every_day, facts, window, days).factors
 
-    episodes = rng.poisson(rates.episodes[:, None] * window.window_days, (n, WINDOWS_DRAWN))
-    hours, modes = np.zeros(episodes.shape), np.zeros(episodes.shape, dtype=np.int64)
-    for k in range(int(episodes.max())):
-        lasted = durations(np.broadcast_to(rates.mean_hours[:, None], episodes.shape), rng)
-        hours += np.where(k < episodes, lasted, 0.0)
-        modes |= np.where(k < episodes, 1 << rng.integers(0, MODES, episodes.shape), 0)
-    distinct = sum((modes >> mode) & 1 for mode in range(MODES))
+    followers, outages, outage_hours = (
+        np.repeat(values, shape[1])[:, None]
+        for values in (around.followers, around.outages, around.outage_hours)
+    )
+    first = rng.poisson(rates.episodes[:, None] * window.window_days, (n, WINDOWS_DRAWN))
+    own = first + rng.poisson(followers * first)
+    shared = rng.poisson(outages * window.window_days, first.shape)
+    episodes = own + shared
+    hours, modes = np.zeros(first.shape), np.where(shared > 0, 1 << MODES, 0)
+    for of_kind, mean in ((own, rates.mean_hours[:, None]), (shared, outage_hours)):
+        for k in range(int(of_kind.max())):
+            hours += np.where(k < of_kind, durations(np.broadcast_to(mean, first.shape), rng), 0.0)
+    for k in range(int(own.max())):
+        is_new = (k < first) | ((k < own) & (rng.random(first.shape) >= SAME_MODE))
+        modes |= np.where(is_new, 1 << rng.integers(0, MODES, first.shape), 0)
+    distinct = sum((modes >> mode) & 1 for mode in range(MODES + 1))
     some = np.maximum(episodes, 1)
     no_drift, rho = np.zeros(episodes.shape), (episodes - distinct) / some
     r = resilience_score(no_drift, hours / some, rho, PARAMETERS).mean(axis=1)
@@ -140,34 +173,65 @@ def long_run(lives: Lives, window: Window, rng: np.random.Generator) -> Floats:
     return result.reshape(shape)
 
 
-def a_year(seed: int, number: int) -> dict[str, Standing]:
-    """Simulate and score one fleet for a year. Return the values by kind of score, such as ``steady, 7 days``."""
-    rng = np.random.default_rng([seed, number])
-    lives = live(AGENTS, BEFORE + DAYS, rng)
+def a_year(seed: int, number: int, shared: bool = False) -> dict[str, Standing]:
+    """Simulate and score one fleet for a year. Return the values by kind of score, such as ``steady, 7 days``.
+
+    :param shared: whether agents share outages and upgrades, and events come in bursts and batches.
+    """
+    rng = np.random.default_rng([seed, number, shared])
+    lives = live(AGENTS, BEFORE + DAYS, rng, shared)
+    around = surroundings(AGENTS, rng, shared)
     agent = np.arange(AGENTS)[:, None]
     of_day = (agent, lives.segment)
     behaviour = Behaviour(*(values[of_day] for values in lives.behaviour))
-    events = draw_events(EventRates(*(values[of_day] for values in lives.rates)), rng)
+    rates = EventRates(*(values[of_day] for values in lives.rates))
+    events = happening(draw_events(bursts(rates, around), rng), rates, around, rng)
     per_week = np.clip(600 * np.exp(rng.normal(size=(AGENTS, 1))), 60, 6000)
-    n_traces = rng.poisson(per_week / 7 * rng.gamma(8.0, 1 / 8, lives.segment.shape))
+    busy = np.where(shared & (np.arange(AGENTS) % 2 > 0), BUSY, 8.0)[:, None]
+    n_traces = rng.poisson(per_week / 7 * rng.gamma(busy, 1 / busy, lives.segment.shape))
     facts = only_traces(n_traces, rng.binomial(n_traces, CORROBORATED))
     effects = DayEffects(rng.uniform(0, MOST_ICC, AGENTS))
     sums, (week, month), present, raised = watched(behaviour, events, facts, effects, BEFORE + 1, rng)
     alarms = raised.reviews()
     segment = lives.segment[:, BEFORE:]
-    expected = [long_run(lives, window, rng)[agent, segment] for window in WINDOWS.values()]
+    expected = [long_run(lives, around, window, rng)[agent, segment] for window in WINDOWS.values()]
     lost = [_critical_gaps(n_traces, days, rng)[:, BEFORE:] for days in WINDOWS]
     steady, unknown = _steady(sums, events, present), np.full(segment.shape, np.nan)
+    poorer, oftener = (since[:, BEFORE:] for since in _since_worse_events(lives))
+
+    def standing(at: int, score: Floats, low: Floats, high: Floats, log_sd: Floats) -> Standing:
+        given = expected[at], segment, alarms[at]
+        return Standing(score, low, high, *given, log_sd, lost[at], poorer, oftener)
+
     return {
-        "7 days": Standing(*week[:3], expected[0], segment, alarms[0], unknown, lost[0]),
-        "30 days": Standing(*month[:3], expected[1], segment, alarms[1], unknown, lost[1]),
+        "7 days": standing(0, *week, unknown),
+        "30 days": standing(1, *month, unknown),
         **{
-            f"steady, {days} days": Standing(
-                of.score, of.low, of.high, expected[at], segment, alarms[at], _probability(of), lost[at]
-            )
+            f"steady, {days} days": standing(at, of.score, of.low, of.high, of.log_sd)
             for at, (days, of) in enumerate(zip(WINDOWS, steady, strict=True))
         },
     }
+
+
+LEAST_POORER, OFTENER = 0.12, (3, 8)
+"""Changes of events for which coverage is stated separately: the smallest fall of the mean value of deferrals, and the
+range of the factor by which episodes become more frequent."""
+NEVER_CHANGED = 1_000_000
+"""Number of days since a change that did not happen."""
+
+
+def _since_worse_events(lives: Lives) -> tuple[Integers, Integers]:
+    """Return the fields ``poorer`` and ``oftener`` of :class:`Standing`, each for all days."""
+    good, episodes = lives.rates.good, lives.rates.episodes
+    poorer, oftener = np.zeros(good.shape, dtype=bool), np.zeros(good.shape, dtype=bool)
+    poorer[:, 1:] = good[:, 1:] <= good[:, :-1] - LEAST_POORER
+    least, most = (times * episodes[:, :-1] for times in OFTENER)
+    oftener[:, 1:] = (least > 0) & (least <= episodes[:, 1:]) & (episodes[:, 1:] <= most)
+    since, agent = _days_since_change(lives.segment), np.arange(len(good))[:, None]
+    by_poorer, by_oftener = (
+        np.where(of[agent, lives.segment], since, NEVER_CHANGED) for of in (poorer, oftener)
+    )
+    return by_poorer, by_oftener
 
 
 LOSES = 0.5
@@ -199,12 +263,10 @@ def _steady(sums: PeriodSums, events: Events, present: Present) -> list[LongRun]
     return [LongRun(*(values.reshape(agents, -1, *values.shape[1:]) for values in one)) for one in found]
 
 
-def _probability(of: LongRun) -> Floats:
-    """Return for each steady score the probability that the long run reaches the threshold."""
-    fixed = float(-np.log(norm(1.0, PARAMETERS)))
-    at_threshold, at_score = (np.log(-np.log(value) - fixed) for value in (THRESHOLD, of.score))
-    result: Floats = normal_shares((at_threshold - at_score) / of.log_sd)
-    return result
+def probability(of: Standing, threshold: float) -> Floats:
+    """Return the probability that the long run reaches the threshold; NaN if the score is not a steady score."""
+    result: Floats = probability_reached(threshold, of.score, of.log_sd, float(r_ceiling_loss(PARAMETERS)))
+    return np.where(np.isnan(of.log_sd), np.nan, result)
 
 
 def together(years: Sequence[dict[str, Standing]]) -> dict[str, Standing]:
@@ -225,11 +287,18 @@ def accuracy(name: str, of: Standing) -> dict[str, Any]:
     within = score - (total / np.maximum(n, 1))[of_segment]
     inside = (low <= expected) & (expected <= high)
     soon = _days_since_change(of.segment)[there] < SOON
+    poorer, oftener = (days[there] < SOON_OF_EVENTS for days in (of.poorer, of.oftener))
+
+    def covered(days: Booleans) -> float:
+        return float(np.mean(inside[days])) if days.any() else np.nan
+
     return {
         "score": name,
         "coverage": np.mean(inside),
         "±": error_of_share(inside, agent),
-        f"in {SOON} days after a change": np.mean(inside[soon]) if soon.any() else np.nan,
+        f"in {SOON} days after a change": covered(soon),
+        f"{SOON_OF_EVENTS} days after poorer deferrals": covered(poorer),
+        f"{SOON_OF_EVENTS} days after more episodes": covered(oftener),
         "median width": np.median(high - low),
         "error": np.sqrt(np.mean((score - expected) ** 2)),
         "bias": np.mean(score - expected),
@@ -240,7 +309,7 @@ def accuracy(name: str, of: Standing) -> dict[str, Any]:
 
 def reviewed(name: str, of: Standing) -> dict[str, Any]:
     """Return the share of days with a due review, among days on which the permission would otherwise be granted."""
-    granted = of.probability >= GRANT
+    granted = probability(of, THRESHOLD) >= GRANT
     return {
         "would be granted": name,
         "agent-days": int(granted.sum()),
@@ -249,8 +318,24 @@ def reviewed(name: str, of: Standing) -> dict[str, Any]:
     }
 
 
+def calibration(name: str, of: Standing, threshold: float) -> dict[str, Any]:
+    """Return how often the long run reaches a threshold, by its probability in tenths, with standard errors."""
+    found = probability(of, threshold)
+    reached = of.long_run >= threshold
+    agent = np.broadcast_to(np.arange(len(found))[:, None], found.shape)
+    row: dict[str, Any] = {"probability": f"{name}, {threshold}", "Brier": np.mean((found - reached) ** 2)}
+    for tenth in range(5, 10):
+        some = (found >= tenth / 10) & ((found < (tenth + 1) / 10) | (tenth == 9))
+        row[f".{tenth}"] = np.mean(found[some])
+        row[f"reached, .{tenth}"] = np.mean(reached[some])
+        row[f"± .{tenth}"] = error_of_share(reached[some], agent[some])
+    return row
+
+
 SOON = 14
 """Days after a change in which coverage is stated separately."""
+SOON_OF_EVENTS = 28
+"""Days after a change of deferrals or episodes in which coverage is stated separately."""
 
 
 def _days_since_change(segment: Integers) -> Integers:
@@ -258,11 +343,13 @@ def _days_since_change(segment: Integers) -> Integers:
     day = np.arange(segment.shape[1])
     changed = np.zeros(segment.shape, dtype=bool)
     changed[:, 1:] = segment[:, 1:] != segment[:, :-1]
-    return day - np.maximum.accumulate(np.where(changed, day, -1_000_000), axis=1)
+    return day - np.maximum.accumulate(np.where(changed, day, -NEVER_CHANGED), axis=1)
 
 
 def error_of_share(values: Booleans, agent: Integers) -> float:
     """Return the standard error of a share of agent-days, from the variation between agents."""
+    if not values.size:
+        return np.nan
     n, total = np.bincount(agent), np.bincount(agent, values)
     residual = total - n * np.mean(values)
     return float(np.sqrt(np.sum(residual**2) * len(n) / max(len(n) - 1, 1)) / np.sum(n))
@@ -270,11 +357,12 @@ def error_of_share(values: Booleans, agent: Integers) -> float:
 
 def outcomes(name: str, of: Standing) -> Iterator[dict[str, Any]]:
     """Yield a row for each policy of permissions: wrong grants and denials, compared with the long run."""
-    if np.isnan(of.probability).all():
+    if np.isnan(of.log_sd).all():
         yield _outcome(f"{name}, score", of.score >= THRESHOLD, of.long_run)
         yield _outcome(f"{name}, range", held(of.low >= THRESHOLD, of.high < THRESHOLD), of.long_run)
         return
-    grant, withhold = of.probability >= GRANT, of.probability < WITHHOLD
+    found = probability(of, THRESHOLD)
+    grant, withhold = found >= GRANT, found < WITHHOLD
     review = of.alarm | of.lost
     yield _outcome(f"{name}, without reviews", held(grant, withhold), of.long_run)
     yield _outcome(f"{name}, verdict", held(grant & ~review, withhold), of.long_run)

@@ -46,9 +46,7 @@ scores as (
 
 ),
 
--- The rows of the run, and the earlier rows with which their windows are compared. This CTE is read several times, so
--- by default PostgreSQL would materialize it.
-certainty as not materialized (
+certainty as (
 
     select
         agent_id_hash,
@@ -66,14 +64,9 @@ certainty as not materialized (
         episode_kind,
         episode_days,
         episode_now,
-        episode_before,
-        rate_components_loss,
-        rate_components_worse_sd,
-        rate_components_better_sd
+        episode_before
     from {{ rows_after_run('fct_score_certainty') }}
-    where
-        as_of >= {{ windows_from() }}
-        and as_of <= {{ run_as_of() }}
+    where {{ in_scored_range('as_of') }}
 
 ),
 
@@ -92,8 +85,6 @@ factors as (
         *,
         n_traces - n_key_registered as n_untrusted,
         capacity_score_high < {{ scoring_parameter('low_capacity_threshold') }}::double precision as is_certainly_low,
-        first_traced_at <= as_of - {{ days(constant('change_days', 0) ~ ' + ' ~ scoring_parameter('warm_up_days')) }}
-        and capacity_score is not null as is_comparable,
         {{ utc_day('(as_of - ' ~ days('change_days') ~ ')') }} as change_began,
         {{ utc_day('(as_of - ' ~ days('episode_days') ~ ')') }} as episode_began,
         chain_rewinds + chain_duplicates > 0
@@ -191,115 +182,38 @@ episode as (
 
 ),
 
--- Drops of the score since one window earlier. Both scores are computed without episodes and deferrals. Rows whose
--- earlier score is provisional are skipped.
-fallen as (
-
-    select
-        later.agent_id_hash,
-        later.as_of,
-        later.window_days,
-        {{ utc_day('windows.window_start') }} as began,
-        changed.kept_before,
-        changed.kept_now,
-        changed.component
-    from windows
-    inner join certainty as later
-        on
-            windows.agent_id_hash = later.agent_id_hash
-            and windows.as_of = later.as_of
-            and windows.window_days = later.window_days
-    inner join certainty as earlier
-        on
-            windows.agent_id_hash = earlier.agent_id_hash
-            and windows.window_days = earlier.window_days
-            and windows.window_start = earlier.as_of
-            and windows.first_traced_at
-            <= earlier.as_of - {{ days('earlier.window_days + ' ~ scoring_parameter('warm_up_days')) }}
-    cross join lateral (
-        select
-            exp(-sum(losses.loss_before)) as kept_before,
-            exp(-sum(losses.loss_now)) as kept_now,
-            sum(losses.loss_change) >= sqrt(sum(losses.variance))
-            * {{ scoring_parameter('falling_z_together') }}
-            as together,
-            bool_or(
-                round(losses.loss_change::numeric, 12) > 0.02 and losses.loss_change >= sqrt(losses.variance)
-                * {{ scoring_parameter('falling_z_alone') }}
-            ) as alone,
-            (array_agg(losses.loss_component order by losses.loss_change desc, losses.loss_order asc))[1]
-            as component
-        from (
-            select
-                *,
-                loss_now - loss_before as loss_change,
-                worse_sd ^ 2 + better_sd ^ 2 as variance
-            from unnest(
-                '{ {{- components_with_design_effect() | join(',') -}} }'::text[],
-                earlier.rate_components_loss,
-                earlier.rate_components_worse_sd,
-                later.rate_components_loss,
-                later.rate_components_better_sd
-            ) with ordinality as losses (loss_component, loss_before, worse_sd, loss_now, better_sd, loss_order)
-        ) as losses
-        where num_nulls(losses.loss_before, losses.loss_now) = 0
-    ) as changed
-    where
-        num_nulls(later.capacity_score_low, earlier.capacity_score_low) = 0
-        and (changed.together or changed.alone)
-        and round((changed.kept_before - changed.kept_now)::numeric, 12) >= {{ least_fall }}
-
-),
-
--- Agents whose rate components cause more loss since some day of the last 42 days (change_ratio). If no such day is
--- found, the window is compared with the window before.
+-- Agents whose rates and calibration cause more loss since some day of the last 42 days.
 falling as (
 
     select
-        factors.agent_id_hash,
-        factors.agent_name,
-        factors.as_of,
-        factors.window_days,
+        agent_id_hash,
+        agent_name,
+        as_of,
+        window_days,
         'warning' as severity,
-        found.kept_before - found.kept_now as value,
+        change_kept_before - change_kept_now as value,
         {{ least_fall }}::double precision as threshold,
         {%- set component -%}
-        case found.component
+        case change_component
             {%- for row in loss_component_rows() %}
             when '{{ row.component }}' then '{{ row.loss_words }} ({{ row.component }})'
             {%- endfor %}
         end
         {%- endset %}
         {%- set values = {
-            'began': 'found.began', 'kept_now': shown_score('found.kept_now'),
-            'kept_before': shown_score('found.kept_before'), 'component': component,
-            'window_days': 'factors.window_days',
+            'began': 'change_began', 'kept_now': shown_score('change_kept_now'),
+            'kept_before': shown_score('change_kept_before'), 'component': component,
         } %}
         case
-            when changed.is_raised then {{ alert_sentence('falling', values, 'changed') }}
-            else {{ alert_sentence('falling', values, 'compared') }}
+            when change_days = {{ constant('change_days', 0) }} then {{ alert_sentence('falling', values, 'earlier') }}
+            else {{ alert_sentence('falling', values) }}
         end as message
     from factors
-    left join fallen
-        on
-            factors.agent_id_hash = fallen.agent_id_hash
-            and factors.as_of = fallen.as_of
-            and factors.window_days = fallen.window_days
-    cross join lateral (
-        select
-            factors.is_comparable
-            and factors.change_ratio >= {{ scoring_parameter('falling_ratio') }}
-            and round((factors.change_kept_before - factors.change_kept_now)::numeric, 12) >= {{ least_fall }}
-            as is_raised
-    ) as changed
-    cross join lateral (
-        select
-            case when changed.is_raised then factors.change_began else fallen.began end as began,
-            case when changed.is_raised then factors.change_kept_before else fallen.kept_before end as kept_before,
-            case when changed.is_raised then factors.change_kept_now else fallen.kept_now end as kept_now,
-            case when changed.is_raised then factors.change_component else fallen.component end as component
-    ) as found
-    where found.began is not null
+    where
+        first_traced_at <= as_of - {{ days(constant('change_days', 0) ~ ' + ' ~ scoring_parameter('warm_up_days')) }}
+        and capacity_score is not null
+        and change_ratio >= {{ scoring_parameter('falling_ratio') }}
+        and round((change_kept_before - change_kept_now)::numeric, 12) >= {{ least_fall }}
 
 ),
 

@@ -8,27 +8,12 @@ from cases.notation import Case, Row, Source, ago, deferral, traces
 SECONDS = timedelta(seconds=3)
 
 
-def weeks(
-    agent: str, first: float, before: dict[str, Any], now: dict[str, Any], n: int = 100
-) -> list[Source]:
-    """Return n traces with the columns ``before`` in the previous window, and n traces with ``now`` in the last window.
-
-    :param first: days from the agent's first trace to T, which decide whether the earlier score is final.
-    """
-    return [
-        *traces(ago(first), agent=agent),
-        *traces(ago(10), n, agent=agent, every=SECONDS, **before),
-        *traces(ago(1), n, agent=agent, every=SECONDS, **now),
-    ]
-
-
 def some(k: int, n: int, value: Any, other: Any) -> list[Any]:
     """Return a list of k times ``value`` and n - k times ``other``."""
     return [value] * k + [other] * (n - k)
 
 
-OVERRIDDEN = {"action_was_overridden": some(12, 100, True, False)}
-TWENTY = {"action_was_overridden": some(20, 100, True, False)}
+TWENTY = {"action_was_overridden": some(20, 200, True, False)}
 SIX = {"action_was_overridden": some(6, 100, True, False)}
 
 
@@ -54,7 +39,12 @@ def judged(agent: str, n: int, days: float, us: int, status: str) -> list[Source
 
 WORSE = (
     "Deferrals have been judged worse since about 2026-03-24: "
-    "their average value is 0.000, compared with 1.000 in the 90 days before."
+    "their average value is 0.000, compared with 1.000 in the 322 days before."
+)
+
+FALLEN = (
+    "Losses have been significantly larger since about {}. The score without episodes, deferrals and drift fell from "
+    "0.900 to 0.331. Largest increase: overridden actions (k_contradiction)."
 )
 
 CASES = [
@@ -94,83 +84,35 @@ CASES = [
         ],
     ),
     Case(
-        "4 falling is not raised if the earlier score is provisional",
-        [*weeks("final", 21, {}, TWENTY), *weeks("provisional", 20.9, {}, TWENTY)],
-        agents={
-            "final": {"alerts": {"falling": "warning", "low_capacity": "critical"}},
-            "provisional": {"alerts": {"low_capacity": "critical"}},
-        },
-    ),
-    Case(
-        "4 falling needs a drop of at least a third of its threshold",
+        "4 falling needs a drop of falling_least_drop",
         [
-            *weeks("0.028", 25, {}, {"thought_id": some(180, 600, None, "thought")}, n=600),
-            *weeks("0.092", 25, {}, {"thought_id": None}, n=600),
+            row
+            for agent, missing in (("0.03", 180), ("0.1", 600))
+            for row in [
+                *traces(ago(49), 600, agent=agent, every=SECONDS),
+                *traces(
+                    ago(1), 600, agent=agent, every=SECONDS, thought_id=some(missing, 600, None, "thought")
+                ),
+            ]
         ],
-        # Coverage falls from 0.9 to 0.87 or 0.8, and the score by 0.924 times as much. Both falls are significant,
-        # because there are 6,000 fields.
-        agents={"0.028": {"alerts": {}}, "0.092": {"alerts": {"falling": "warning"}}},
+        # Coverage falls from 0.9 to 0.87 or 0.8. Both falls are significant, because there are 6,000 fields.
+        agents={"0.03": {"alerts": {}}, "0.1": {"alerts": {"falling": "warning"}}},
     ),
     Case(
-        "4 falling is not raised by one component with a small loss",
+        "4 falling says that a change on the first of the 42 days may have happened earlier",
         [
-            *traces(ago(25)),
-            *traces(ago(10), 1500, every=timedelta(seconds=2)),
-            *traces(
-                ago(7),
-                1500,
-                every=timedelta(seconds=2),
-                signature_verified=some(28, 1500, False, True),
-                coherence_passed=some(600, 1500, False, True),
-            ),
-            *traces(ago(1)),
-        ],
-        # The loss of I_chain is -ln(1 - 28/1501) = 0.0188, which is significant but below 0.02. The loss of S is
-        # larger, but not significant.
-        {"i_chain": 1473 / 1501, "alerts": {}},
-    ),
-    Case(
-        "4 falling is raised by several components together, none of which is significant alone",
-        [
-            *weeks("one part", 25, {}, OVERRIDDEN),
-            *weeks(
-                "four parts",
-                25,
-                {},
-                OVERRIDDEN
-                | {
-                    "signature_verified": some(11, 100, False, True),
-                    "action_success": some(11, 100, False, True),
-                    "entropy_level": some(11, 100, 0.9, 0.1),
-                },
-            ),
+            row
+            for agent, days in (("earlier", 41.5), ("later", 40.5))
+            for row in [
+                *traces(ago(49), 200, agent=agent, every=SECONDS),
+                *traces(ago(days), 200, agent=agent, every=SECONDS, **TWENTY),
+                *traces(ago(1), 200, agent=agent, every=SECONDS, **TWENTY),
+            ]
         ],
         agents={
-            "one part": {"alerts": {"low_capacity": "warning"}},
-            "four parts": {"alerts": {"low_capacity": "critical", "falling": "warning"}},
+            "earlier": {"message.falling": FALLEN.format("2026-02-17 or earlier")},
+            "later": {"message.falling": FALLEN.format("2026-02-18")},
         },
-    ),
-    Case(
-        "4 falling ignores components that are unmeasured in either window",
-        [
-            *traces(ago(25)),
-            *traces(ago(10), 100, every=SECONDS, action_success=None),
-            *traces(ago(1), 100, every=SECONDS, action_success=some(50, 100, False, True)),
-        ],
-        # In the previous window, no trace has an outcome, so ECE is 0 and unmeasured.
-        {"ece": 0.5, "alerts": {}},
-    ),
-    Case(
-        "4 falling compares the lower bound of the earlier S with the upper bound of the later S",
-        [
-            *traces(ago(25)),
-            *traces(ago(10), 100, every=SECONDS),
-            *traces(ago(7), 100, every=SECONDS, coherence_passed=some(40, 100, False, True)),
-            *traces(ago(1)),
-        ],
-        # S falls from 1 to 0.79. The earlier S comes from a single day, so its lower bound is far below 1. The fall
-        # would be significant if it were compared with the upper bound of the earlier S, which is 1.
-        {"alerts": {}},
     ),
     Case(
         "4 falling is raised by more overrides in the last ten days than in the 90 days before the last 42",
@@ -184,13 +126,12 @@ CASES = [
             ]
         ],
         # Of the first 200 traces none is overridden, so the rate before is (0 + 1/2) / 200 = 0.0025. Of the last 200
-        # traces 12 are overridden. The log likelihood ratio of a rate that is 6 times as high is 12 ln 6 +
-        # 188 ln(0.985 / 0.9975) = 19.1, more than 8.5. Both windows have 6 overrides in 100 traces, so the
-        # comparison of the windows raises no alert.
+        # traces 12 are overridden. The log likelihood ratio of 6 times the odds, s = 0.0148, is 12 ln(s / r) +
+        # 188 ln((1 - s) / (1 - r)) = 19.0, more than 7.5.
         agents={"old": {"alerts": {"falling": "warning"}}, "young": {"alerts": {}}},
     ),
     Case(
-        "4 episode is raised by longer episodes than in the 90 days before",
+        "4 episode is raised by longer episodes than in the 322 days before",
         [
             *traces(ago(100), agent="longer"),
             *episodes("longer", 97, 15, 0.05),
@@ -198,8 +139,8 @@ CASES = [
             *traces(ago(100), agent="as long"),
             *episodes("as long", 97, 15, 20),
             *episodes("as long", 6, 3, 20),
-            *traces(ago(140), agent="too long ago"),
-            *episodes("too long ago", 133, 15, 0.05),
+            *traces(ago(355), agent="too long ago"),
+            *episodes("too long ago", 352, 15, 0.05),
             *episodes("too long ago", 6, 1, 20),
         ],
         agents={
@@ -209,23 +150,23 @@ CASES = [
         },
     ),
     Case(
-        "4 episode is raised by more frequent episodes than in the 90 days before",
+        "4 episode is raised by more frequent episodes than before",
         [
-            *traces(ago(100), agent="more often"),
+            *traces(ago(70), agent="more often"),
             *episodes("more often", 6, 3, 1),
-            *traces(ago(100), agent="twice"),
+            *traces(ago(70), agent="twice"),
             *episodes("twice", 6, 2, 1),
         ],
-        # Three episodes in 7 days, after none in the 90 days before, have z = √(6 ln(97/7)) = 3.97. Two episodes have
-        # z = √(4 ln(97/7)) = 3.24, below the threshold 3.3.
+        # The agents are observed for 70 days. Three episodes in 7 days, after none in the 63 days before, have
+        # z = √(6 ln(70/7)) = 3.72. Two episodes have z = √(4 ln(70/7)) = 3.03, below the threshold 3.1.
         agents={"more often": {"alerts": {"episode": "warning"}}, "twice": {"alerts": {}}},
     ),
     Case(
-        "4 episode is raised by deferrals that are judged worse than in the 90 days before",
+        "4 episode is raised by deferrals that are judged worse than in the 322 days before",
         [
             row
             for agent in ("worse", "few", "as good", "two", "earlier")
-            for row in [*traces(ago(99), agent=agent), *traces(ago(5), agent=agent)]
+            for row in [*traces(ago(355), agent=agent), *traces(ago(5), agent=agent)]
         ],
         agents={
             "worse": {"q_deferral": 0, "alerts": {"episode": "warning"}, "message.episode": WORSE},
@@ -236,18 +177,17 @@ CASES = [
             "two": {"q_deferral": 0, "alerts": {}},
             "earlier": {"q_deferral": 0, "alerts": {}},
         },
-        # The 90 days before the last 7 days begin at T - 97 days, the 90 days before the last 42
-        # days at T - 132 days.
+        # The 322 days before the last 7 days begin at T - 329 days, and those before the last 28 days at T - 350 days.
         deferrals=[
-            *judged("worse", 20, 97, 0, "RESOLVED"),
+            *judged("worse", 20, 329, 0, "RESOLVED"),
             *judged("worse", 20, 4, 0, "REJECTED"),
-            *judged("few", 8, 97, 0, "RESOLVED"),
+            *judged("few", 8, 329, 0, "RESOLVED"),
             *judged("few", 5, 4, 0, "REJECTED"),
-            *judged("as good", 20, 97, 0, "RESOLVED"),
+            *judged("as good", 20, 329, 0, "RESOLVED"),
             *judged("as good", 20, 4, 0, "RESOLVED"),
-            *judged("two", 2, 97, 0, "RESOLVED"),
+            *judged("two", 2, 329, 0, "RESOLVED"),
             *judged("two", 2, 4, 0, "REJECTED"),
-            *judged("earlier", 20, 132, 1, "RESOLVED"),
+            *judged("earlier", 20, 350, 1, "RESOLVED"),
             *judged("earlier", 20, 4, 0, "REJECTED"),
         ],
     ),

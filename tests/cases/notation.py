@@ -22,7 +22,7 @@ Source = dict[str, Any]
 T = datetime(2026, 3, 31, tzinfo=UTC)
 """As-of of the cases, the end of a UTC day."""
 
-TRACES_FROM = T - timedelta(days=200)
+TRACES_FROM = T - timedelta(days=400)
 """Value of the variable ciris_traces_from."""
 
 

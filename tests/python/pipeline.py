@@ -293,7 +293,7 @@ def _wrong_verdicts(connection: psycopg.Connection, as_ofs: list[datetime]) -> l
         elif reviews or row["category"] == "high_fragility":
             verdict = "review"
         else:
-            verdict = "grant" if row["probability_at_threshold"] >= 0.74 else "keep"
+            verdict = "grant" if row["probability_at_threshold"] >= 0.8 else "keep"
         expected = {"verdict": verdict, "verdict_threshold": 0.6, "review_for": reviews}
         wrong += [f"{place} {line}" for line in _unequal(expected, row)]
     return wrong

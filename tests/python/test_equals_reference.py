@@ -63,8 +63,6 @@ LEAST: dict[str, Any] = {
     "chain_gap_share": 0,
     "chain_gap_z": 0,
     "falling_least_drop": 0,
-    "falling_z_together": 0,
-    "falling_z_alone": 0,
     "falling_ratio": 0,
     "episode_z": 0,
     "silent_days": 1,

@@ -100,8 +100,8 @@ def test_a_wrong_value_is_a_fault(name):
 
 
 def test_withhold_probability_above_grant_probability_is_a_fault():
-    [fault] = found(withhold_probability=0.8)
-    assert "ciris_withhold_probability is 0.8, but must be at most ciris_grant_probability (0.74)" in fault
+    [fault] = found(withhold_probability=0.9)
+    assert "ciris_withhold_probability is 0.9, but must be at most ciris_grant_probability (0.8)" in fault
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,6 @@ def test_chunks_and_blocks_do_not_change_results(
     database, connection, chunk_agents, read_agents, block_periods, monkeypatch
 ):
     module = "ciris_scoring.windows.reading"
-    monkeypatch.setattr("ciris_scoring.certainty.intervals.CHUNK_ROWS", 3)
     at_a_time = {CHUNK_AGENT_PERIODS: chunk_agents, READ_AGENT_PERIODS: read_agents}
     monkeypatch.setattr(f"{module}.agents_at_a_time", lambda n_periods, most: at_a_time[most])
     monkeypatch.setattr(f"{module}.blocks", partial(blocks, block_periods=block_periods))

@@ -76,7 +76,7 @@ SCHEMA: tuple[Check, str] = (
 )
 PROBABILITY = (
     lambda value: number(0, 1)(value) and 0 < value < 1,
-    "a number between 0 and 1, such as 0.74. Correct it in dbt_project.yml or in --vars",
+    "a number between 0 and 1, such as 0.8. Correct it in dbt_project.yml or in --vars",
 )
 CHECKS: Mapping[str, tuple[Check, str]] = {
     "source": choice(*TABLES_OF_SHAPE),

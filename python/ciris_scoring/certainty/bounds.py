@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ciris_scoring.certainty.design_effects import HistogramEffect
 from ciris_scoring.certainty.inputs import Level
 from ciris_scoring.windows.drift import N_BINS, smoothed
 from ciris_scoring.windows.inputs import Booleans, Floats, ratio
@@ -192,13 +191,13 @@ class Divergence(NamedTuple):
 
 
 def divergence(
-    recent: Floats, baseline: Floats, effect: HistogramEffect, pseudo_count: float, min_sample: int
+    recent: Floats, baseline: Floats, effect: Floats, pseudo_count: float, min_sample: int
 ) -> Divergence:
     """Compute KL divergences of the metrics' histograms, with their bias and variance (certainty.md §3, "delta_drift").
 
-    Without drift, 2 n_h · KL is a weighted sum of chi-squares, where n_h = 1/(1/n_recent + 1/n_baseline). The weights
-    are the eigenvalues of the design-effect matrix (Rao and Scott 1981, JASA 76, 221–230). The variance that drift adds
-    follows from the derivatives of KL (delta method).
+    Without drift, 2 n_h · KL is the design effect times a chi-square, where n_h = 1/(1/n_recent + 1/n_baseline) (Rao
+    and Scott 1981, JASA 76, 221–230). Its degrees of freedom are the number of used bins less 1. The variance that
+    drift adds follows from the derivatives of KL (delta method).
 
     :param recent: (n, 3, 10) counts in the window.
     :param baseline: (n, 3, 10) counts in the baseline.
@@ -208,6 +207,7 @@ def divergence(
     """
     n_recent, n_baseline = np.sum(recent, axis=-1), np.sum(baseline, axis=-1)
     measured: Booleans = np.minimum(n_recent, n_baseline) >= max(min_sample, 1)
+    free_bins = np.maximum(np.count_nonzero(recent + baseline, axis=-1) - 1, 0)
     recent = np.where(measured[..., None], recent, 1.0)
     baseline = np.where(measured[..., None], baseline, 1.0)
     n_recent, n_baseline = np.where(measured, n_recent, N_BINS), np.where(measured, n_baseline, N_BINS)
@@ -218,13 +218,12 @@ def divergence(
     log_ratio = np.log(quotient)
     first = np.sum(p * (log_ratio - np.sum(p * log_ratio, axis=-1, keepdims=True)) ** 2, axis=-1) / n_recent
     second = np.sum((p - q) * (quotient - 1), axis=-1) / n_baseline  # this is Σ (p − q)²/q
-    mean_effect = ratio(effect.t2, effect.t1, effect.effect)
     numbers = (
         kl,
-        effect.t1 / (2 * harmonic),
-        effect.t2 / (2 * harmonic * harmonic),
-        mean_effect * (first + second),
-        mean_effect * 2 / harmonic,
+        free_bins * effect / (2 * harmonic),
+        free_bins * (effect / harmonic) ** 2 / 2,
+        effect * (first + second),
+        effect * 2 / harmonic,
     )
     return Divergence(measured, *(np.where(measured, number, 0.0) for number in numbers))
 

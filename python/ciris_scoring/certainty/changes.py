@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ciris_scoring.certainty.losses import loss_of_rate, penalty
-from ciris_scoring.certainty.residuals import EVENT_UNITS, RATES, rate_counts
+from ciris_scoring.certainty.residuals import COUNTED, EVENT_UNITS, RATES, daily_counts
 from ciris_scoring.certainty.steady import (
     LEAST_VARIANCE,
     Present,
@@ -30,22 +30,21 @@ RECENT_DAYS, BASE_DAYS = 42, 90
 """Number of days in which a change is searched for, and number of earlier days, the base, with which they are compared
 (certainty.md §4). Their sum of 132 days is the lookback horizon of traces."""
 TIMES, GAPS = (2, 3, 6), (0.05, 0.10)
-"""Sizes of changes that are tried: factors by which a rate of bad events grows, and amounts by which the gap between
+"""Sizes of changes that are tried: factors by which the odds of a bad event grow, and amounts by which the gap between
 confidence and success rate grows (certainty.md §4)."""
 ABOVE = 0.7
 """Number of standard errors that are added to the rate or gap of the base, because the estimate may be too small
 (certainty.md §4)."""
 MOST_BEFORE, MOST_AFTER = 0.9, 0.95
-"""Largest rate before a change, and largest rate after a change. ``MOST_AFTER`` also limits the rates and gaps from
-which losses are computed (certainty.md §4)."""
+"""Largest rate before a change, and largest rate or gap from which losses are computed (certainty.md §4)."""
 LEAST_GROWTH = 0.02
 """Smallest growth that counts as a change: of the loss of a rate that changes alone, or of the gap between confidence
 and success rate (certainty.md §4)."""
+EFFECT_WEIGHT = 0.5
+"""Weight, in degrees of freedom, of the design effect of days when the design effect of weeks is shrunk towards it. Set
+by simulation (docs/measuring.md, "Alarms")."""
 DECIMALS = 12
 """Decimals to which a growth is rounded before it is compared with ``LEAST_GROWTH`` (certainty.md §4)."""
-
-PARTS = (*RATES, "ece")
-"""Components whose losses before and after a change are compared, in the order of the last axis of (n, 8) arrays."""
 
 
 class Change(NamedTuple):
@@ -56,11 +55,11 @@ class Change(NamedTuple):
     days: Integers
     """Days from the change to the as-of, 1 to ``RECENT_DAYS``."""
     kept_before: Floats
-    """Score in the base, in [0, 1], if only the components in ``PARTS`` lowered the score."""
+    """Score in the base, in [0, 1], if only the components in ``COUNTED`` lowered the score."""
     kept_now: Floats
-    """Score since the change, in [0, 1], if only the components in ``PARTS`` lowered the score."""
+    """Score since the change, in [0, 1], if only the components in ``COUNTED`` lowered the score."""
     component: Integers
-    """Index in ``PARTS`` of the component whose loss grew most."""
+    """Index in ``COUNTED`` of the component whose loss grew most."""
 
 
 def behaviour_changes(
@@ -72,33 +71,23 @@ def behaviour_changes(
     :param sums: sums of the agents over at least ``RECENT_DAYS + BASE_DAYS`` before each as-of, or over their history.
     :param periods_per_day: 1 or 24.
     """
-    y, n = rate_counts(sums)
-    judged, successes = (values.sum(axis=-1) for values in (sums.judged_by_bin, sums.successes_by_bin))
-    confidence = confidence_in_units(sums).sum(axis=-1)
-    per_period = np.concatenate([y, n, np.stack([judged, successes, confidence], axis=-1)], axis=-1)
+    confidence = confidence_in_units(sums).sum(axis=-1, keepdims=True)
+    per_period = np.concatenate([*daily_counts(sums), confidence], axis=-1)
     weeks = range(RECENT_DAYS, RECENT_DAYS + BASE_DAYS + 1, 7)
     since = nested(
         per_period, present, (*range(1, RECENT_DAYS), *weeks, RECENT_DAYS + BASE_DAYS), periods_per_day
     )
     counts = Sides(since[:, :RECENT_DAYS], since[:, -1] - since[:, RECENT_DAYS - 1])
-
-    def of(first: int, last: int, unit: Floats | float = 1.0) -> Sides:
-        return Sides(*(values[..., first:last] * unit for values in counts))
-
-    width = len(RATES)
-    bad, trials = of(0, width, EVENT_UNITS), of(width, 2 * width)
+    width, both = len(RATES), len(COUNTED)
+    bad = Sides(*(values[..., :width] * EVENT_UNITS[:width] for values in counts))
+    trials = Sides(*(values[..., both : both + width] for values in counts))
     if not parameters.replay_enabled:
         trials.before[:, RATES.index("i_replay")] = 0
-    checked, good, confident = (
-        Sides(*(values[..., 0] for values in of(at, at + 1))) for at in range(2 * width, 2 * width + 3)
-    )
+    good, checked, confident = (Sides(*(of[..., at] for of in counts)) for at in (width, both + width, -1))
     excess = Sides(*(a / CONFIDENCE_UNITS - b for a, b in zip(confident, good, strict=True)))
     weights = np.array([penalty(rate, parameters) or 1.0 for rate in RATES])
-
     of_week = np.diff(since[:, RECENT_DAYS - 1 : -1], axis=1)
-    weekly_bad = np.take(of_week, [*range(width), -2], axis=-1)
-    weekly_trials = np.take(of_week, [*range(width, 2 * width), -3], axis=-1)
-    effect = np.maximum(present.effect, _weekly_effects(weekly_bad, weekly_trials, present.effect))
+    effect = np.maximum(present.effect, _weekly_effects(of_week, present.effect))
 
     alone, all_rates = _of_rates(bad, trials, effect[:, :width], weights)
     best = np.maximum(alone, all_rates)
@@ -126,19 +115,18 @@ def behaviour_changes(
     )
 
 
-def _weekly_effects(bad: Floats, trials: Floats, effect: Floats) -> Floats:
+def _weekly_effects(of_week: Floats, effect: Floats) -> Floats:
     """Return design effects of the base, (n, 8), from differences of neighbouring weeks.
 
     Differences of weeks contain the variation over several days, which differences of neighbouring days do not show.
 
-    :param bad: (n, weeks, 8) numbers of bad events of the 7 rates, and of successes.
-    :param trials: (n, weeks, 8) numbers of trials of the 7 rates, and of judged traces.
+    :param of_week: (n, weeks, 17) numbers of events, then of trials, in the order of ``COUNTED``.
     :param effect: (n, 8) design effects of :class:`Present`.
     """
-    y, n = bad * np.append(EVENT_UNITS, 1.0), trials
+    y, n = of_week[..., : len(COUNTED)] * EVENT_UNITS, of_week[..., len(COUNTED) : 2 * len(COUNTED)]
     squares, both = squared_steps(ratio(y, n), n)
     share = ratio(y.sum(axis=1), n.sum(axis=1))
-    return effect_of_steps(squares.sum(axis=1), both.sum(axis=1), effect, share * (1 - share))
+    return effect_of_steps(squares.sum(axis=1), both.sum(axis=1), effect, share * (1 - share), EFFECT_WEIGHT)
 
 
 def _of_rates(bad: Sides, trials: Sides, effect: Floats, weights: Floats) -> tuple[Floats, Floats]:
@@ -149,7 +137,7 @@ def _of_rates(bad: Sides, trials: Sides, effect: Floats, weights: Floats) -> tup
     y_now, n_now = bad.now / effect[:, None], trials.now / effect[:, None]
     largest, all_rates = np.full(y_now.shape[:2], -np.inf), np.zeros(y_now.shape[:2])
     for times in TIMES:
-        higher = np.minimum(times * rate, MOST_AFTER)
+        higher = times * rate / (1 + (times - 1) * rate)
         of_bad, of_good = np.log(higher / rate), np.log((1 - higher) / (1 - rate))
         found = y_now * (of_bad - of_good)[:, None] + n_now * of_good[:, None]
         found = np.where((n > 0)[:, None], found, 0.0)
@@ -179,7 +167,7 @@ def _of_gaps(
 
 
 def _losses(bad: Floats, trials: Floats, excess: Floats, checked: Floats, parameters: Parameters) -> Floats:
-    """Return the loss of each component in ``PARTS``, (n, 8)."""
+    """Return the loss of each component in ``COUNTED``, (n, 8)."""
     shares = np.column_stack([ratio(bad, trials), np.abs(ratio(excess, checked))])
-    of_parts = zip(PARTS, np.minimum(shares, MOST_AFTER).T, strict=True)
+    of_parts = zip(COUNTED, np.minimum(shares, MOST_AFTER).T, strict=True)
     return np.column_stack([loss_of_rate(part, share, parameters) for part, share in of_parts])

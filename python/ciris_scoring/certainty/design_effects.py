@@ -1,11 +1,9 @@
 """Design effects: variance of a rate over its variance with independent traces (Kish 1965, Survey Sampling, page 258).
 
 An agent's days say little about its design effect: over 7 + 23 days, the ratio of observed to expected variation has a
-standard error of 0.27. So this ratio is shrunk towards 1 + (n̄ − 1) · icc, Kish's design effect of clusters. icc is the
+standard error of 0.27. So the bounds of every agent use Kish's design effect of clusters, 1 + (n̄ − 1) · icc. icc is the
 fleet's correlation of traces within a day, and n̄ the agent's number of traces per day (certainty.md §3, "Design
-effect"). The weight of the agent's ratio is the inverse of its variance. The weight of the fleet's value is fixed, like
-the prior degrees of freedom of a moderated variance (Smyth 2004, Statistical Applications in Genetics and Molecular
-Biology 3, article 3).
+effect").
 
 The constants were set by simulation, so that 95 % intervals contain the truth as often as docs/measuring.md
 ("Intervals") says. ``make bench BENCH='coverage --part intervals'`` repeats the simulation.
@@ -19,13 +17,8 @@ from ciris_scoring.certainty.residuals import EFFECTS, Residuals
 from ciris_scoring.windows.inputs import Floats, Integers, Places, ratio
 
 FLEET_WEIGHT = 10.0
-"""Weight of the fleet's estimate when an agent's estimate is shrunk towards it. For the design effects of rates and
-calibration, the weight is an inverse variance (:func:`own_weight`; certainty.md §3). For the steady score, changes and
-durations of episodes, it is in degrees of freedom (certainty.md §4 and §4b)."""
-
-FLEET_WEIGHT_HISTOGRAM = 4.0
-"""Weight of the fleet's design effect when the design effect of an agent's histogram is shrunk towards it, in degrees
-of freedom. Set by simulation."""
+"""Weight, in degrees of freedom, of the fleet's estimate when an agent's estimate is shrunk towards it: of design
+effects for the steady score and changes, and of durations of episodes (certainty.md §4 and §4b)."""
 
 LEAST_EFFECT: Floats = np.array([0.1 if effect == "i_coverage" else 1.0 for effect in EFFECTS])
 """Smallest design effect of each quantity in ``EFFECTS`` (certainty.md §3). Coverage counts ten fields per trace. If
@@ -85,30 +78,22 @@ def empty_fleet_sums(n_windows: int, n_periods: int) -> FleetSums:
     )
 
 
-def own_weight(residuals: Residuals) -> Floats:
-    """Return the weight of an agent's ratio of observed to expected variation; 0 if ``degrees`` or ``expected`` is 0.
-
-    The weight is the inverse of the ratio's approximate variance 2/ν + 1/E. ν is the degrees of freedom, E the expected
-    sum of squares. 2/ν is the term of any sample variance, 1/E the term of the excess kurtosis of Poisson counts.
-
-    :param residuals: (n, q) residuals; the weights have the same shape.
-    """
-    informative = (residuals.degrees > 0) & (residuals.expected > 0)
-    degrees = np.where(informative, residuals.degrees, 1.0)
-    expected = np.where(informative, residuals.expected, 1.0)
-    return np.where(informative, 1 / (2 / degrees + 1 / expected), 0.0)
-
-
 def add_correlations(sums: FleetSums, rows: Places, residuals: Residuals) -> None:
     """Add the weighted correlations of traces within a day, one for each of n rows, to ``sums.icc``, in place.
+
+    The weight is the inverse of the approximate variance of the ratio of observed to expected variation, 2/ν + 1/E. ν
+    is the degrees of freedom, E the expected sum of squares. 2/ν is the term of any sample variance, 1/E the term of
+    the excess kurtosis of Poisson counts.
 
     :param rows: agent, as-of and window of the n rows.
     :param residuals: (n, 11), in the order of ``EFFECTS``.
     """
-    clustered = residuals.clustering > 0
-    icc = (residuals.observed - residuals.expected) / np.where(clustered, residuals.clustering, 1.0)
-    weight = np.where(clustered, own_weight(residuals), 0.0)
-    weighted = np.stack([weight * np.clip(icc, *ICC_RANGE_OF_AN_AGENT), weight], axis=-1)
+    observed, *others = residuals
+    informative = np.minimum.reduce(others) > 0
+    expected, clustering, degrees = (np.where(informative, values, 1.0) for values in others)
+    icc = np.clip((observed - expected) / clustering, *ICC_RANGE_OF_AN_AGENT)
+    weight = np.where(informative, 1 / (2 / degrees + 1 / expected), 0.0)
+    weighted = np.stack([weight * icc, weight], axis=-1)
     np.add.at(sums.icc, (rows.window, rows.as_of), np.rint(weighted / UNIT).astype(np.int64))
 
 
@@ -146,77 +131,11 @@ def fleet_values(sums: FleetSums) -> FleetValues:
     )
 
 
-def design_effects(residuals: Residuals, icc: Floats) -> Floats:
-    """Compute design effects of rates and calibration: the agent's ratio of observed to expected variation, shrunk
-    towards the fleet's design effect.
+def fleet_effects(mean_per_day: Floats, icc: Floats) -> Floats:
+    """Return the design effects that the fleet's correlations imply, at least 0.1.
 
-    :param residuals: (n, q) variation between days, of the first q quantities of ``EFFECTS``.
-    :param icc: (n, q) the fleet's correlation at each row's window and as-of.
-    :returns: (n, q) design effects, at least ``LEAST_EFFECT``.
+    :param mean_per_day: mean numbers of traces on the day of a trace; all arrays have one shape.
+    :param icc: the fleet's correlations of the traces of a day.
     """
-    width = residuals.observed.shape[1]
-    weight = own_weight(residuals)
-    own = residuals.observed / np.where(weight > 0, residuals.expected, 1.0)
-    shrunk = (weight * own + FLEET_WEIGHT * fleet_effect(residuals, icc)) / (weight + FLEET_WEIGHT)
-    return np.maximum(LEAST_EFFECT[:width], shrunk)
-
-
-def fleet_effect(residuals: Residuals, icc: Floats) -> Floats:
-    """Return the design effect that the fleet's correlation implies, at least the smallest of ``LEAST_EFFECT``.
-
-    :param residuals: (n, q) variation between days, of which only ``mean_per_day`` is used.
-    :param icc: (n, q) the fleet's correlation at each row's window and as-of; the result has the same shape.
-    """
-    result: Floats = np.maximum(LEAST_EFFECT.min(), 1 + (residuals.mean_per_day - 1) * icc)
+    result: Floats = np.maximum(LEAST_EFFECT.min(), 1 + (mean_per_day - 1) * icc)
     return result
-
-
-class HistogramEffect(NamedTuple):
-    """Design effect of each metric's histogram, and tr V and tr V² of its design-effect matrix V; (n, 3) each."""
-
-    effect: Floats
-    """Mean design effect of the bins, 1 or more."""
-    t1: Floats
-    """tr V: ``effect`` times (bins used − 1)."""
-    t2: Floats
-    """tr V²: between (tr V)²/(bins used − 1) and (tr V)²."""
-
-
-def histogram_effect(
-    residuals: Residuals, trace: Floats, squared_trace: Floats, free_bins: Floats, icc: Floats
-) -> HistogramEffect:
-    """Compute the mean design effect, tr V and tr V² of each histogram's design-effect matrix V, shrunk towards the
-    fleet's.
-
-    The agent's V is a sample covariance with ν degrees of freedom. Chance inflates its tr V² to (1 + 1/ν) tr V² +
-    (tr V)²/ν. The estimator of Bai and Saranadasa (1996, Statistica Sinica 6, 311–329) corrects this. V is shrunk as a
-    whole, towards the multinomial covariance (I − √p √pᵀ) times the fleet's design effect, where p are the shares of
-    the bins.
-
-    :param residuals: (n, 3) residuals of the histograms, in the order of ``METRICS``.
-    :param trace: (n, 3) the agent's own tr V.
-    :param squared_trace: (n, 3) the agent's own tr V².
-    :param free_bins: (n, 3) number of bins that the window or the baseline uses, less 1.
-    :param icc: (n, 3) the fleet's correlations of traces within a day.
-    """
-    degrees = np.where(residuals.expected > 0, residuals.degrees, 0.0)
-    own = residuals.observed / np.where(degrees > 0, residuals.expected, 1.0)
-    fleet = fleet_effect(residuals, icc)
-    total = degrees + FLEET_WEIGHT_HISTOGRAM
-    shrunk = (degrees * own + FLEET_WEIGHT_HISTOGRAM * fleet) / total
-    effect = np.maximum(1.0, shrunk)
-    bins = np.maximum(free_bins, 1.0)
-
-    estimable = (degrees > 1) & (trace > 0)
-    nu = np.where(estimable, degrees, 2.0)
-    corrected = nu**2 / ((nu - 1) * (nu + 2)) * (squared_trace - trace**2 / nu)
-    shape = np.where(estimable, corrected / np.where(trace > 0, trace, 1.0) ** 2, 0.0)
-    own_t1 = own * bins
-    own_t2 = np.clip(shape, 1 / bins, 1.0) * own_t1**2
-    shrunk_t2 = (
-        degrees**2 * own_t2
-        + 2 * degrees * FLEET_WEIGHT_HISTOGRAM * fleet * own_t1
-        + FLEET_WEIGHT_HISTOGRAM**2 * fleet**2 * bins
-    ) / total**2
-    t1 = effect * free_bins
-    return HistogramEffect(effect, t1, np.clip(shrunk_t2, t1**2 / bins, t1**2))

@@ -1,6 +1,6 @@
 """Find when an agent's fragile episodes or deferrals became worse, for the alert ``episode`` (certainty.md §4).
 
-The events of the last 4, 7, 14, 28 and 42 days are each compared with the events of up to 90 days before these days. A
+The events of the last 7 and 28 days are each compared with the events of up to 322 days before these days. A
 comparison is the signed root of a likelihood ratio, which is about standard normal if nothing has changed. Durations
 are compared by their logarithms, so that one long episode does not decide. certainty.md §4, "episode", defines all
 constants. Their values are choices; docs/measuring.md, "Alarms", was measured with them.
@@ -21,7 +21,7 @@ from ciris_scoring.certainty.steady import (
 from ciris_scoring.windows.inputs import Floats, Integers, ratio
 from ciris_scoring.windows.sums import Events
 
-RECENT_WINDOWS, BASE_DAYS = (4, 7, 14, 28, 42), 90
+RECENT_WINDOWS, BASE_DAYS = (7, 28), 322
 """Lengths in days of the recent windows, and number of days before each window with which it is compared (certainty.md
 §4)."""
 LEAST_EPISODES = 2
@@ -54,7 +54,7 @@ class EventChange(NamedTuple):
 def event_changes(events: Events, present: Present, periods_per_day: int) -> EventChange:
     """Find the most significant change for the worse of episodes or deferrals of each pair of ``present``.
 
-    :param events: all episodes that ended, and deferrals whose outcome became known, from 132 days before the first
+    :param events: all episodes that ended, and deferrals whose outcome became known, from 350 days before the first
         as-of on.
     :param periods_per_day: 1 or 24.
     """

@@ -19,9 +19,6 @@ A day is a period of 24 hours that ends at the as-of or a whole number of days b
 - Days without trials do not count. Degrees of freedom are the number of days less the number of means: one mean for the
   window and one for the baseline. A window or baseline in which only one outcome occurs says nothing about the
   variation between days, so its days do not count.
-- ``ece``: a day's residual is Σ_b (y_b − n_b p_b), where bin b has y_b successes in n_b judged traces of the day, and
-  the success rate p_b. With independent traces the expectation of the squared residual is Σ_b p_b(1 − p_b) n_b, less
-  the share of the day in the mean. Clustering adds √(p_b(1 − p_b) p_c(1 − p_c)) per pair of traces in bins b and c.
 - The centre of drift on the better side is not truncated at 0, so R may exceed norm(1) at this centre. That compensates
   the noise of the other components. The bounds of R are limited to norm(0) and norm(1), and the bounds of the score to
   norm(1).
@@ -29,7 +26,6 @@ A day is a period of 24 hours that ends at the as-of or a whole number of days b
 - A component estimated as 0 is the ``interval_driver``. An unmeasured S is 0, and so are both its bounds.
 """
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -56,13 +52,13 @@ from ciris_scoring.certainty.combination import (
     retention_loss,
 )
 from ciris_scoring.certainty.design_effects import (
+    LEAST_EFFECT,
     FleetSums,
     FleetValues,
     add_correlations,
     add_episodes,
-    design_effects,
     empty_fleet_sums,
-    histogram_effect,
+    fleet_effects,
 )
 from ciris_scoring.certainty.inputs import PUBLISHED_LEVEL, SCORE_LEVEL, Level, Scores
 from ciris_scoring.certainty.losses import loss_of_r, loss_of_rate, norm, penalty
@@ -70,7 +66,6 @@ from ciris_scoring.certainty.residuals import (
     RATES,
     DaySums,
     DayTotals,
-    Residuals,
     day_totals,
     variation,
 )
@@ -87,10 +82,6 @@ from ciris_scoring.windows.inputs import (
     ratio,
 )
 from ciris_scoring.windows.rolling import decayed_sum
-
-CHUNK_ROWS = 1_024
-"""Number of rows that are computed at a time. They fit a processor's cache; larger chunks took twice as long. The
-number does not change a result."""
 
 COMPONENTS = tuple(one.component for one in COMPONENT_ROWS if one.has_interval)
 """Components with confidence bounds, in the order of the components in (n, 11) arrays. ``rho_regression`` has no
@@ -165,11 +156,10 @@ def sum_fleet(
     for index, window in enumerate(windows):
         memory = (window.window_days + window.baseline_days) * periods_per_day
         in_memory = decayed_sum(episodes.astype(np.float64), memory)
-        for chunk in _chunks(rows, index):
-            part = Places(rows.agent[chunk], rows.as_of[chunk], rows.window[chunk])
-            parts = _window_and_baseline(totals, part, window, periods_per_day)
-            add_correlations(fleet, part, variation(*parts).residuals)
-            add_episodes(fleet, part, *np.moveaxis(in_memory[part.agent, part.as_of], -1, 0))
+        part = Places(*(values[rows.window == index] for values in rows[:3]))
+        parts = _window_and_baseline(totals, part, window, periods_per_day)
+        add_correlations(fleet, part, variation(*parts))
+        add_episodes(fleet, part, *np.moveaxis(in_memory[part.agent, part.as_of], -1, 0))
     return fleet
 
 
@@ -193,36 +183,26 @@ def compute_intervals(
     totals = day_totals(sums, _first_period(rows, windows, periods_per_day), periods_per_day)
     # Σ t²/s over the periods, for t traces in a period, of which s were sampled for replay.
     replay = ratio(sums.n_traces**2, sums.n_replay_sampled)
+    of_bins = np.concatenate([sums.judged_by_bin, sums.successes_by_bin, sums.confidence_by_bin], axis=-1)
     for index, window in enumerate(windows):
         length = window.window_days * periods_per_day
-        window_replay, confidence = decayed_sum(replay, length), decayed_sum(sums.confidence_by_bin, length)
-        of_window = rows.window == index
-        signals = effective_signals(
-            sums, rows.agent[of_window], rows.as_of[of_window], window, parameters, periods_per_day
+        window_replay, in_bins = decayed_sum(replay, length), decayed_sum(of_bins, length)
+        of_window = np.flatnonzero(rows.window == index)
+        part = Scores._make(values[of_window] for values in rows)
+        bounds = _bounds(
+            part,
+            *_window_and_baseline(totals, part, window, periods_per_day),
+            window_replay[part.agent, part.as_of],
+            in_bins[part.agent, part.as_of],
+            effective_signals(sums, part.agent, part.as_of, window, parameters, periods_per_day),
+            fleet.icc[index, part.as_of],
+            fleet.episode_cv[index, part.as_of],
+            parameters,
         )
-        for number, chunk in enumerate(_chunks(rows, index)):
-            part = _take(rows, chunk)
-            bounds = _bounds(
-                part,
-                *_window_and_baseline(totals, part, window, periods_per_day),
-                window_replay[part.agent, part.as_of],
-                confidence[part.agent, part.as_of],
-                signals[number * CHUNK_ROWS : (number + 1) * CHUNK_ROWS],
-                fleet.icc[part.window, part.as_of],
-                fleet.episode_cv[part.window, part.as_of],
-                parameters,
-            )
-            positions.append(chunk)
-            parts.append(bounds)
+        positions.append(of_window)
+        parts.append(bounds)
     order = np.argsort(np.concatenate(positions))
     return Intervals(*(np.concatenate(values)[order] for values in zip(*parts, strict=True)))
-
-
-def _chunks(rows: Scores | Places, window: int) -> Iterator[NDArray[np.intp]]:
-    """Yield the positions of the rows of a window, ``CHUNK_ROWS`` at a time. Without rows, yield one empty chunk."""
-    positions = np.flatnonzero(rows.window == window)
-    for first in range(0, len(positions) or 1, CHUNK_ROWS):
-        yield positions[first : first + CHUNK_ROWS]
 
 
 def _first_period(rows: Scores | Places, windows: tuple[Window, ...], periods_per_day: int) -> int:
@@ -230,10 +210,6 @@ def _first_period(rows: Scores | Places, windows: tuple[Window, ...], periods_pe
     longest = max(window.window_days + window.baseline_days for window in windows)
     earliest = int(rows.as_of.min()) if len(rows.as_of) else 0
     return max(earliest - longest * periods_per_day, 0)
-
-
-def _take(rows: Scores, positions: NDArray[np.intp] | Booleans) -> Scores:
-    return Scores._make(values[positions] for values in rows)
 
 
 def _window_and_baseline(
@@ -252,7 +228,7 @@ def _bounds(
     recent: DaySums,
     baseline: DaySums,
     replay: Floats,
-    confidence: Floats,
+    in_bins: Floats,
     signals: Floats,
     icc: Floats,
     episode_cv: Floats,
@@ -261,15 +237,15 @@ def _bounds(
     """Compute the confidence bounds of n scores of one window.
 
     :param replay: (n,) Σ t²/s over the window's periods, for t traces in a period, of which s were sampled for replay.
-    :param confidence: (n, 10) sums of confidence by bin.
+    :param in_bins: (n, 30) judged traces, successes and sums of confidence, each by bin.
     :param signals: (n,) effective numbers of signals.
     :param icc: (n, 11) the fleet's correlations of traces within a day, in the order of ``EFFECTS``.
     :param episode_cv: (n,) the fleet's coefficient of variation of episode durations.
     """
     n_traces = rows.n_traces.astype(np.float64)
     n_rates = len(RATES)
-    residuals, trace, squared_trace = variation(recent, baseline)
-    effects = design_effects(_columns(residuals, slice(None, -len(METRICS))), icc[:, : -len(METRICS)])
+    effects = np.maximum(LEAST_EFFECT, fleet_effects(recent.mean_per_day, icc))
+    of_histograms = effects[:, -len(METRICS) :]
 
     # Rates of bad events, with their effective number of trials.
     published_rates = np.stack([getattr(rows, rate) for rate in RATES], axis=-1)
@@ -282,16 +258,10 @@ def _bounds(
     unmeasured[:, _RATE["s_score"]] = rows.is_s_measured == 0
 
     # Calibration, deferrals, drift, recovery.
-    n_judged = np.sum(recent.judged, axis=-1)
-    histogram_effects = histogram_effect(
-        _columns(residuals, slice(-len(METRICS), None)),
-        trace,
-        squared_trace,
-        np.maximum(np.count_nonzero(recent.histogram + baseline.histogram, axis=-1) - 1.0, 0.0),
-        icc[:, -len(METRICS) :],
-    )
+    judged_by_bin, successes, confidence = np.split(in_bins, 3, axis=-1)
+    n_judged = np.sum(judged_by_bin, axis=-1)
     divergences = divergence(
-        *(recent.histogram, baseline.histogram, histogram_effects),
+        *(recent.histogram, baseline.histogram, of_histograms),
         *(parameters.drift_pseudo_count, parameters.drift_min_sample),
     )
     lost, judged = 1 - rows.q_deferral, rows.n_judged_deferrals.astype(np.float64)
@@ -300,7 +270,7 @@ def _bounds(
         """Return the bounds of the components at a level, and the losses of each factor's components."""
         bounds = _ComponentBounds(
             _held(wilson(bad, trials / effects[:, :n_rates], level, bad <= 0, bad >= 1), bad, unmeasured),
-            calibration_bounds(recent.judged, confidence, recent.successes, effects[:, n_rates], level),
+            calibration_bounds(judged_by_bin, confidence, successes, effects[:, n_rates], level),
             _held(_kept(wilson(lost, judged, level, lost <= 0, lost >= 1)), rows.q_deferral, judged <= 0),
             drift_bounds(divergences, level),
             recovery_bounds(rows.mttr_hours, rows.n_episodes.astype(np.float64), episode_cv, level),
@@ -347,7 +317,7 @@ def _bounds(
     misled = gap.centre + WORSE_SIDE_OF_ECE * (gap.upper - gap.centre)
     own_effects = np.where(unmeasured, np.nan, effects[:, :n_rates])
     n_measured = np.count_nonzero(divergences.measured, axis=-1)
-    mean_effect = np.sum(np.where(divergences.measured, histogram_effects.effect, 0.0), axis=-1) / np.maximum(
+    mean_effect = np.sum(np.where(divergences.measured, of_histograms, 0.0), axis=-1) / np.maximum(
         n_measured, 1
     )
     no_effect = np.full(len(n_traces), np.nan)
@@ -387,10 +357,6 @@ def _bounds(
         design_effect=design_effect,
         interval_driver=np.where(is_scored, drivers, -1),
     )
-
-
-def _columns(residuals: Residuals, columns: slice) -> Residuals:
-    return Residuals(*(values[:, columns] for values in residuals))
 
 
 def _held(bounds: Bounds, value: Floats, unmeasured: Booleans) -> Bounds:

@@ -7,22 +7,21 @@ confidence bounds of every agent depend. The second pass computes the rows.
 
 from collections.abc import Mapping
 from functools import partial
-from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
 from psycopg import sql
 
+from ciris_scoring.basics.components import COMPONENT_ROWS
 from ciris_scoring.basics.errors import StepError
-from ciris_scoring.basics.long_run import probability_reached
-from ciris_scoring.certainty.changes import PARTS as changing_components
+from ciris_scoring.basics.long_run import probability_reached, quantile
 from ciris_scoring.certainty.changes import behaviour_changes
 from ciris_scoring.certainty.design_effects import FleetValues, empty_fleet_sums, fleet_values
 from ciris_scoring.certainty.episodes import KINDS, event_changes, excess
 from ciris_scoring.certainty.inputs import Scores
 from ciris_scoring.certainty.intervals import COMPONENTS, Intervals, compute_intervals, sum_fleet
 from ciris_scoring.certainty.losses import logarithmic_mean, losses, r_ceiling_loss
-from ciris_scoring.certainty.rate_components import PARTS, rate_components
+from ciris_scoring.certainty.residuals import COUNTED
 from ciris_scoring.certainty.steady import EVENT_WINDOWS, LongRun, Present, design_effects, long_run
 from ciris_scoring.marts.factors import FACTORS
 from ciris_scoring.windows.inputs import Columns, Floats, Integers, Parameters, PeriodSums, Window
@@ -35,8 +34,10 @@ from ciris_scoring.windows.writing import add_agents, add_rows, finished_rows, v
 
 FACTOR_SCORES = tuple(FACTORS.values())
 """Columns of the five factors, in the order of the factors in all arrays."""
-NAMED = {"change_component": changing_components, "episode_kind": KINDS, "interval_driver": COMPONENTS}
+NAMED = {"change_component": COUNTED, "episode_kind": KINDS, "interval_driver": COMPONENTS}
 """Lists of names, by column. The column is computed as a position in its list and published as the name."""
+WITH_EFFECT = tuple(one.component for one in COMPONENT_ROWS if one.has_design_effect)
+"""Components whose design effects are published."""
 KEPT_BYTES = 250_000_000
 """Largest size, in bytes, of the sums that are kept between the two passes over a block. The sums of 10,000 agents over
 134 days take about 250 MB."""
@@ -175,10 +176,6 @@ def _compute_rows(
         **_of_pairs(chunk.sums, scores, events, fleet, windows, parameters, settings, per_day),
         **{name: getattr(scores, name) for name in OF_STEADY_DAYS},
         "chain_gap_z": _chain_gap_z(chunk.sums, scores, window_days, per_day),
-        **{
-            f"rate_components_{name}": values
-            for name, values in rate_components(bounds, parameters)._asdict().items()
-        },
     }
 
 
@@ -192,7 +189,7 @@ def _bounds(bounds: Intervals) -> Columns:
         "capacity_score_low": bounds.capacity_score_low,
         "capacity_score_high": bounds.capacity_score_high,
         "interval_driver": bounds.interval_driver,
-        **{f"{part}_design_effect": bounds.design_effect[:, COMPONENTS.index(part)] for part in PARTS},
+        **{f"{part}_design_effect": bounds.design_effect[:, COMPONENTS.index(part)] for part in WITH_EFFECT},
         **{f"{name}_low": low[:, at] for names, low, _ in both for at, name in enumerate(names)},
         **{f"{name}_high": high[:, at] for names, _, high in both for at, name in enumerate(names)},
     }
@@ -249,7 +246,7 @@ def _steady_columns(steady: LongRun, scores: Scores, parameters: Parameters, set
     fixed_loss = r_ceiling_loss(parameters)
 
     def reached(probability: float) -> Floats:
-        return steady.at(NormalDist().inv_cdf(probability), fixed_loss)
+        return steady.at(quantile(probability), fixed_loss)
 
     of_score: Columns = {
         "capacity_score_steady": steady.score,

@@ -8,6 +8,7 @@ Drift is not part of the steady score, because it describes a difference between
 Sums are int64, so a result does not depend on where the arrays begin or on the order of agents.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -15,12 +16,12 @@ import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 from numpy.typing import NDArray
 
-from ciris_scoring.basics.long_run import LEAST_LOSS, NORMAL_TO_95, normal_shares
+from ciris_scoring.basics.long_run import LEAST_LOSS, NORMAL_TO_95
 from ciris_scoring.certainty.bounds import success_rates
 from ciris_scoring.certainty.change_points import Estimate, frequencies, means, rates
-from ciris_scoring.certainty.design_effects import FLEET_WEIGHT, LEAST_EFFECT
+from ciris_scoring.certainty.design_effects import FLEET_WEIGHT, LEAST_EFFECT, fleet_effects
 from ciris_scoring.certainty.losses import loss_of_rate, norm, penalty, r_ceiling_loss, slope_of_loss
-from ciris_scoring.certainty.residuals import EVENT_UNITS, RATES, rate_counts
+from ciris_scoring.certainty.residuals import COUNTED, EVENT_UNITS, RATES, daily_counts
 from ciris_scoring.windows.inputs import Booleans, Floats, Integers, Parameters, PeriodSums, ratio
 from ciris_scoring.windows.rolling import between, day_sums, running_total, running_totals
 from ciris_scoring.windows.sums import (
@@ -47,19 +48,21 @@ RATE_EVENTS, RATE_MEAN = 0.5, 0.02
 """Prior of a rate: weight of half an event (Jeffreys 1946, Proceedings of the Royal Society A 186, 453–461), mean 2 %.
 certainty.md §4b defines all priors. Their influence is small: with the fleet's means as prior means, the error of the
 steady score in the simulated year changed by less than 0.001."""
-QUALITY_EVENTS, QUALITY_MEAN = 1.0, 0.2
-"""Prior of the lost value of a deferral: weight of one event, mean 0.2 (certainty.md §4b)."""
-EVENT_WEIGHT, EPISODES_PER_DAY, DEFERRALS_PER_DAY = 0.5, 0.03, 0.3
-"""Priors of the frequencies of episodes and deferrals: weight of half an event, means of one episode a month and two
-deferrals a week (certainty.md §4b)."""
+QUALITY_EVENTS, QUALITY_MEAN = 0.5, 0.2
+"""Prior of the lost value of a deferral: weight of half an event, mean 0.2. With the weight of one event, the interval
+needs longer to find that deferrals turned bad (docs/measuring.md, "Priors of events")."""
+EVENT_WEIGHT, EPISODES_PER_DAY, DEFERRALS_PER_DAY = 1.0, 0.03, 0.3
+"""Priors of the frequencies of episodes and deferrals: weight of one event, means of one episode a month and two
+deferrals a week. With the weight of half an event, agents that saw no outage in 364 days get a probability that is too
+high (docs/measuring.md, "Priors of events")."""
 LOG_HOURS_MEAN, LOG_HOURS_VARIANCE = -1.0, 2.0
 """Prior of the mean logarithm of the hours of an episode. It stands for about 20 minutes, with a 95 % range from 1.3
 minutes to 6 hours (certainty.md §4b)."""
 GAP_MEAN, GAP_VARIANCE = 0.03, 0.01
 """Prior of confidence minus success rate of a bin: mean 0.03, standard deviation 0.1 (certainty.md §4b)."""
-SAME_MODE, MODE_PAIRS = 1.0, 4.0
-"""Prior of the share of episodes that repeat the previous episode's failure mode: one repetition in four episodes
-(certainty.md §4b)."""
+FAILURE_MODES = 4.0
+"""Number of failure modes of an agent, all equally likely. Counting them for each agent did not lower the error of the
+steady score in the simulated year (docs/measuring.md, "A year")."""
 
 EFFECT_WINDOW = TRACE_WINDOWS.index(90)
 """Index in ``TRACE_WINDOWS`` of the 90 days over which the design effect is measured (certainty.md §4b, "Design
@@ -92,6 +95,10 @@ NODES, NODE_WEIGHTS = (
 THREE_POINTS = np.sqrt(3.0)
 """Distance of the two outer points from the middle point in three-point Gauss-Hermite quadrature, in standard
 deviations. The outer points have the weight 1/6 each (certainty.md §4b, "Loss")."""
+
+
+_within = np.vectorize(lambda z: math.erf(z / math.sqrt(2)), otypes=[np.float64])
+"""Share of a standard normal distribution between −z and z, for each z of an array."""
 
 
 class Present(NamedTuple):
@@ -169,7 +176,7 @@ def long_run(
     bad, trials, unmeasured = _rate_sums(sums, present, parameters, periods_per_day)
     found = rates(bad, trials, RATE_EVENTS, RATE_MEAN, TRACE_WINDOWS)
     gap = _calibration(sums, present, parameters, periods_per_day)
-    frequency, hours, variance, modes = _episodes(events, present, periods_per_day)
+    frequency, hours, variance = _episodes(events, present, periods_per_day)
     often, lost = _deferrals(events, present, periods_per_day)
 
     at = {rate: index for index, rate in enumerate(RATES)}
@@ -184,7 +191,7 @@ def long_run(
     always = [part("d_identity"), part("k_contradiction"), part("u_unsafe"), part("s_score"), gap]
     of_hours = np.sqrt(hours.variance)
     given_number = {
-        j: resilience_by_number(hours.mean + j * of_hours, variance, modes, parameters)
+        j: resilience_by_number(hours.mean + j * of_hours, variance, parameters)
         for j in (-THREE_POINTS, 0.0, THREE_POINTS)
     }
     hours_changed = 1 - (1 - frequency.recent) * (1 - hours.recent)
@@ -257,7 +264,7 @@ def _rate_sums(
 ) -> tuple[Floats, Floats, Booleans]:
     """Return the numbers of bad events and of trials of each rate in the nested windows, divided by the design effect,
     (n, windows, 7) each, and whether each rate is unmeasured, (n, 7)."""
-    y, n = rate_counts(sums)
+    y, n = (counts[..., : len(RATES)] for counts in daily_counts(sums))
     width = len(RATES)
     signals = np.stack(
         [
@@ -270,7 +277,7 @@ def _rate_sums(
     )
     per_period = np.concatenate([y, n, signals], axis=-1)
     found = nested(per_period, present, TRACE_WINDOWS, periods_per_day)
-    bad, trials = found[..., :width] * EVENT_UNITS, found[..., width : 2 * width]
+    bad, trials = found[..., :width] * EVENT_UNITS[:width], found[..., width : 2 * width]
     unmeasured = trials[:, -1] == 0
     unmeasured[:, RATES.index("i_replay")] |= not parameters.replay_enabled
 
@@ -296,13 +303,8 @@ def design_effects(
     :param icc: (n, 11) the fleet's correlations of the traces of a day, in the order of ``EFFECTS``.
     :param periods_per_day: 1 or 24.
     """
-    y, n = rate_counts(sums)
-    successes, judged = (
-        values.sum(axis=-1, keepdims=True) for values in (sums.successes_by_bin, sums.judged_by_bin)
-    )
-    unit = np.append(1 / EVENT_UNITS, 1)
-    days_y = day_sums(np.concatenate([y, successes], axis=-1), periods_per_day)
-    days_n = day_sums(np.concatenate([n, judged], axis=-1), periods_per_day)
+    days_y, days_n = (day_sums(counts, periods_per_day) for counts in daily_counts(sums))
+    unit = 1 / EVENT_UNITS
     rate = ratio(days_y, days_n * unit)
     squares, both = squared_steps(rate, days_n, periods_per_day)
     variation = np.zeros((2, *days_n.shape), dtype=np.int64)
@@ -316,9 +318,9 @@ def design_effects(
     observed, pairs, squared, bad, trials = np.split(in_window, 5, axis=-1)
     share = ratio(bad, trials * unit)
     variance = share * (1 - share)
-    fleet = np.maximum(LEAST_EFFECT.min(), 1 + (ratio(squared, trials) - 1) * icc[:, : len(RATES) + 1])
+    fleet = fleet_effects(ratio(squared, trials), icc[:, : len(COUNTED)])
     own = effect_of_steps(observed / VARIATION_UNITS, pairs, fleet, variance)
-    return np.maximum(own, LEAST_EFFECT[: len(RATES) + 1])
+    return np.maximum(own, LEAST_EFFECT[: len(COUNTED)])
 
 
 def squared_steps(rate: Floats, n: NDArray[Any], apart: int = 1) -> tuple[Floats, Booleans]:
@@ -334,19 +336,25 @@ def squared_steps(rate: Floats, n: NDArray[Any], apart: int = 1) -> tuple[Floats
     return squares, (now > 0) & (before > 0)
 
 
-def effect_of_steps(squares: Floats, pairs: Floats | Integers, prior: Floats, variance: Floats) -> Floats:
+def effect_of_steps(
+    squares: Floats,
+    pairs: Floats | Integers,
+    prior: Floats,
+    variance: Floats,
+    weight: float = FLEET_WEIGHT,
+) -> Floats:
     """Return design effects from the differences of neighbouring days or weeks (certainty.md §4b, "Design effect").
 
     All arrays and the result have one shape.
 
     :param squares: sums of the squares of :func:`squared_steps`.
     :param pairs: numbers of pairs of neighbours with trials.
-    :param prior: design effects with the weight of ``FLEET_WEIGHT`` degrees of freedom. They are the result if
-        ``variance`` is 0.
+    :param prior: design effects towards which the results are shrunk. They are the result if ``variance`` is 0.
     :param variance: variances of an outcome.
+    :param weight: weight of ``prior`` in degrees of freedom.
     """
-    observed = squares / DAYS_PER_DEGREE + FLEET_WEIGHT * prior * variance
-    return ratio(observed, (pairs / DAYS_PER_DEGREE + FLEET_WEIGHT) * variance, prior)
+    observed = squares / DAYS_PER_DEGREE + weight * prior * variance
+    return ratio(observed, (pairs / DAYS_PER_DEGREE + weight) * variance, prior)
 
 
 def _calibration(sums: PeriodSums, present: Present, parameters: Parameters, periods_per_day: int) -> _Part:
@@ -365,7 +373,7 @@ def _calibration(sums: PeriodSums, present: Present, parameters: Parameters, per
     share = ratio(newest, newest.sum(axis=-1, keepdims=True))
     sd = np.sqrt(spread)
     z = np.abs(mean) / sd
-    folded = sd * np.sqrt(2 / np.pi) * np.exp(-z * z / 2) + np.abs(mean) * (2 * normal_shares(z) - 1)
+    folded = sd * np.sqrt(2 / np.pi) * np.exp(-z * z / 2) + np.abs(mean) * _within(z)
     of_folded = np.maximum(mean**2 + spread - folded**2, 0)
     gap = np.minimum(np.sum(share * folded, axis=-1), 0.99)
     spread = np.sum(share**2 * of_folded, axis=-1)
@@ -405,9 +413,6 @@ class EpisodeSums(NamedTuple):
     log_hours: Floats
     """Sums of the natural logarithms of the episodes' durations in hours."""
     log_hours_squared: Floats
-    repeats: Integers
-    """Number of episodes that have the failure mode of the agent's previous episode, if both episodes ended in these
-    days."""
 
 
 def episode_sums(
@@ -416,24 +421,16 @@ def episode_sums(
     """Return sums over the episodes that ended in each given number of days before the as-of of each pair. An open
     episode does not count.
 
-    :param episodes: m episodes. The episodes of an agent are in the order of its traces.
     :param days: numbers of days.
     """
     ended = episodes.ended()
-    order = np.lexsort((ended.recovered, ended.agent))  # stable: ties keep the order of traces
-    agent, recovered, mode = ended.agent[order], ended.recovered[order], ended.mode[order]
+    order = np.lexsort((ended.recovered, ended.agent))
     hours = log_hours(ended.microseconds[order])
-    again = np.zeros(len(agent) + 1, dtype=np.int64)
-    again[1:-1] = (agent[1:] == agent[:-1]) & (mode[1:] == mode[:-1])
-    positions = _positions(agent, recovered, present, (*days, 0), periods_per_day)
-    n = positions[:, -1:] - positions[:, :-1]
-    # A repetition counts only within a window. So the first episode of a window does not count as a repetition.
-    first_repeats = np.where(n > 0, again[positions[:, :-1]], 0)
+    positions = _positions(ended.agent[order], ended.recovered[order], present, (*days, 0), periods_per_day)
     return EpisodeSums(
-        n,
+        positions[:, -1:] - positions[:, :-1],
         _sums_since(positions, np.rint(hours * LOG_UNITS).astype(np.int64)) / LOG_UNITS,
         _sums_since(positions, np.rint(hours * hours * SQUARE_UNITS).astype(np.int64)) / SQUARE_UNITS,
-        _sums_since(positions, again[:-1]) - first_repeats,
     )
 
 
@@ -480,16 +477,15 @@ def variance_of_log_hours(
     return (FLEET_WEIGHT * np.log1p(episode_cv**2) + spread) / degrees, degrees
 
 
-def _episodes(
-    events: Events, present: Present, periods_per_day: int
-) -> tuple[Estimate, Estimate, Floats, Floats]:
-    """Return the frequency of episodes, the mean logarithm of their hours, the variance of this logarithm between
-    episodes, and the effective number of failure modes."""
+def _episodes(events: Events, present: Present, periods_per_day: int) -> tuple[Estimate, Estimate, Floats]:
+    """Return the frequency of episodes, the mean logarithm of their hours, and the variance of this logarithm between
+    episodes."""
     found = episode_sums(events.episodes, present, EVENT_WINDOWS, periods_per_day)
-    longest = found.n[:, -1].astype(np.float64)
-    modes = (np.maximum(longest - 1, 0) + MODE_PAIRS) / (found.repeats[:, -1] + SAME_MODE)
     variance, _ = variance_of_log_hours(
-        longest, found.log_hours[:, -1], found.log_hours_squared[:, -1], present.episode_cv
+        found.n[:, -1].astype(np.float64),
+        found.log_hours[:, -1],
+        found.log_hours_squared[:, -1],
+        present.episode_cv,
     )
     n = (found.n + present.n_open[:, None]).astype(np.float64)
     total = found.log_hours + present.open_log_hours[:, None]
@@ -504,7 +500,6 @@ def _episodes(
             EVENT_WINDOWS,
         ),
         variance,
-        modes,
     )
 
 
@@ -555,25 +550,21 @@ def _loss_of_episodes(
     return mean, np.maximum(spread, 0)
 
 
-def resilience_by_number(
-    log_mean: Floats, log_variance: Floats, modes: Floats, parameters: Parameters
-) -> list[Floats]:
+def resilience_by_number(log_mean: Floats, log_variance: Floats, parameters: Parameters) -> list[Floats]:
     """Return the expected R, (n,), of a window with 0, 1, ... ``MOST_EPISODES`` episodes and without drift
     (certainty.md §4b, "R").
 
     The mean duration of k log-normal episodes is taken as log-normal with the same mean and variance (Fenton 1960, IRE
-    Transactions on Communications Systems 8, 57–67). The share of relapses is the expected share if the failure modes
-    are equally likely.
+    Transactions on Communications Systems 8, 57–67). The share of relapses is the expected share of ``FAILURE_MODES``.
 
     :param log_mean: (n,) mean of ln hours of an episode.
     :param log_variance: (n,) variance of ln hours.
-    :param modes: (n,) effective number of failure modes, more than 0.
     """
     result = [np.broadcast_to(norm(1.0, parameters), log_mean.shape)]
     for k in range(1, MOST_EPISODES + 1):
         of_mean = np.log1p(np.expm1(log_variance) / k)
         centre = log_mean + (log_variance - of_mean) / 2 - np.log(parameters.mttr_scale_hours)
-        relapses = 1 - modes * (1 - (1 - 1 / modes) ** k) / k
+        relapses = 1 - FAILURE_MODES * (1 - (1 - 1 / FAILURE_MODES) ** k) / k
         expected = np.zeros_like(log_mean)
         for node, weight in zip(NODES, NODE_WEIGHTS, strict=True):
             x = (1 - relapses) / (1 + np.exp(centre + np.sqrt(of_mean) * node))

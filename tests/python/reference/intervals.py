@@ -70,10 +70,6 @@ class Spread(NamedTuple):
     def weight(self) -> float:
         return 1 / (2 / self.degrees + 1 / self.binomial) if self.degrees > 0 and self.binomial > 0 else 0.0
 
-    @property
-    def own(self) -> float:
-        return self.found / self.binomial if self.weight else 0.0
-
 
 def total(spreads: Iterable[Spread]) -> Spread:
     return Spread(*map(sum, zip(*spreads, strict=True)))
@@ -94,37 +90,24 @@ def rate_spread(y: np.ndarray, n: np.ndarray) -> Spread:
 
 
 def calibration_spread(days: Days) -> Spread:
-    is_used = days["judged"].any(axis=1)
-    n, y = days["judged"][is_used], days["successes"][is_used]
-    p = y.sum(axis=0) / np.maximum(n.sum(axis=0), 1)
-    variance = p * (1 - p)
-    if not variance.any():
-        return Spread()
-    pairs = (n @ np.sqrt(variance)) ** 2 - n @ variance
-    return Spread(
-        np.sum((y.sum(axis=1) - n @ p) ** 2),
-        np.sum(variance * n * (1 - n / np.maximum(n.sum(axis=0), 1))),
-        max(0.0, pairs.sum()) * (1 - 1 / len(n)),
-        len(n) - 1,
-    )
+    """Return the spread of the successes among the judged traces, over all bins of confidence."""
+    return rate_spread(days["successes"].sum(axis=1), days["judged"].sum(axis=1))
 
 
-def histogram_spread(days: Days, metric: int) -> tuple[Spread, np.ndarray, float]:
-    """Return the spread of a metric's daily histograms, a matrix with the sum of products of daily residuals for each
-    pair of bins, and the divisor that turns the matrix into covariances."""
+def histogram_spread(days: Days, metric: int) -> Spread:
+    """Return the spread of a metric's daily histograms: squared residuals over the shares of their bins."""
     n = days["histograms"][:, metric]
     n = n[n.any(axis=1)]
     p = n.sum(axis=0) / max(n.sum(), 1)
     is_used = p > 0
     free = np.count_nonzero(is_used) - 1
     if free < 1:
-        return Spread(), np.zeros((10, 10)), 0.0
+        return Spread()
     of_day = n.sum(axis=1)
     residual = (n - np.outer(of_day, p)) / np.sqrt(np.where(is_used, p, 1))
-    matrix = residual.T @ residual
     size = np.sum(of_day * (1 - of_day / n.sum()))
     pairs = free * np.sum(of_day * (of_day - 1)) * (1 - 1 / len(n))
-    return Spread(np.trace(matrix), free * size, pairs, len(n) - 1), matrix, size
+    return Spread(np.sum(residual**2), free * size, pairs, len(n) - 1)
 
 
 @functools.cache
@@ -135,7 +118,7 @@ def spreads(agent: Agent, t: int, window: Window) -> dict[str, Spread]:
     found = {name: total(rate_spread(*part.rate(name)) for part in parts) for name in RATES}
     found["ece"] = total(map(calibration_spread, parts))
     for k, metric in enumerate(METRICS):
-        found[metric] = total(histogram_spread(part, k)[0] for part in parts)
+        found[metric] = total(histogram_spread(part, k) for part in parts)
     return found
 
 
@@ -172,11 +155,6 @@ def of_fleet(agents: Iterable[Agent], t: int, window: Window) -> tuple[dict[str,
 def fleet_effect(n: np.ndarray, correlation: float) -> float:
     per_day = np.sum(n * n) / n.sum() if n.any() else 0.0
     return max(0.1, 1 + (per_day - 1) * correlation)
-
-
-def design_effect(spread: Spread, n: np.ndarray, correlation: float, least: float) -> float:
-    shrunk = (spread.weight * spread.own + 10 * fleet_effect(n, correlation)) / (spread.weight + 10)
-    return max(least, shrunk)
 
 
 # --- bounds of components --------------------------------------------------------------------------------------------
@@ -243,8 +221,8 @@ class Bounded(NamedTuple):
 def drift_bounds(
     parts: tuple[Days, Days], correlations: Mapping[str, float], p: Any, z_worse: float, z_better: float
 ) -> Bounded | None:
-    """Return drift and its bounds, or None if no metric is measurable. Chance adds a weighted chi-square to the
-    divergence of each metric. The design effect is the mean over the metrics."""
+    """Return drift and its bounds, or None if no metric is measurable. Chance adds a chi-square times the design effect
+    to the divergence of each metric. The published design effect is the mean over the metrics."""
     y = divergences = null = slope = limit_of_slope = 0.0
     corrected, effects = [], []
     for k, metric in enumerate(METRICS):
@@ -255,31 +233,12 @@ def drift_bounds(
         free, half = np.count_nonzero(recent + baseline) - 1, 1 / n_r + 1 / n_b
         one, other = smoothed(recent, baseline, p)
         kl = max(0.0, divergence(one, other))
-        of_parts = [histogram_spread(part, k) for part in parts]
-        spread, size = total(found for found, _, _ in of_parts), sum(size for _, _, size in of_parts)
-        v = sum(matrix for _, matrix, _ in of_parts) / (size or 1)
-        degrees = spread.degrees if spread.binomial > 0 else 0
-        own = spread.found / spread.binomial if degrees else 0.0
-        fleet = fleet_effect(parts[0]["histograms"][:, k].sum(axis=1), correlations[metric])
-        effect = max(1.0, (degrees * own + 4 * fleet) / (degrees + 4))
-        # V is the covariance matrix of the bins. t1 = tr V and t2 = tr V² are the mean and half the variance of the
-        # weighted chi-square. Both are shrunk towards the fleet's values, which weigh as much as 4 days.
-        t1, t2, ratio = effect * free, 0.0, effect
-        if free > 0:
-            shape, trace = 1 / free, np.trace(v)
-            if degrees > 1 and trace > 0:
-                squares = np.sum(v * v) - trace**2 / degrees
-                unbiased = degrees**2 / ((degrees - 1) * (degrees + 2)) * squares
-                shape = min(1.0, max(shape, unbiased / trace**2))
-            of_own = own * free
-            t2 = degrees**2 * shape * of_own**2 + 8 * degrees * fleet * of_own + 16 * fleet**2 * free
-            t2 = min(t1**2, max(t1**2 / free, t2 / (degrees + 4) ** 2))
-            ratio = t2 / t1
+        effect = max(1.0, fleet_effect(parts[0]["histograms"][:, k].sum(axis=1), correlations[metric]))
         variance = (np.sum(one * np.log(one / other) ** 2) - divergence(one, other) ** 2) / n_r
         variance += (np.sum(one**2 / other) - 1) / n_b
-        excess = t1 * half / 2
-        y, divergences, null = y + kl - excess, divergences + kl, null + t2 * half**2 / 2
-        slope, limit_of_slope = slope + ratio * variance, limit_of_slope + ratio * 2 * half
+        excess = effect * free * half / 2
+        y, divergences, null = y + kl - excess, divergences + kl, null + free * (effect * half) ** 2 / 2
+        slope, limit_of_slope = slope + effect * variance, limit_of_slope + effect * 2 * half
         corrected.append(max(0.0, kl - excess))
         effects.append(effect)
     n = len(effects)
@@ -384,7 +343,6 @@ def bounds_at(
     cv: float,
 ) -> dict[str, Any]:
     z_better = 1.96
-    spread = spreads(agent, t, window)
     p, per_day = agent.fleet.p, agent.fleet.per_day
     parts = parts_of(agent, t, window)
     days, part = parts[0], agent.periods[t - window.days * per_day : t]
@@ -394,7 +352,7 @@ def bounds_at(
     rates, effects = {}, {}
     for name in RATES:
         y, trials = days.rate(name)
-        effect = design_effect(spread[name], trials, correlations[name], 0.1 if name == "i_coverage" else 1.0)
+        effect = max(0.1 if name == "i_coverage" else 1.0, fleet_effect(trials, correlations[name]))
         bad, effective = y.sum() / n, n
         if name in score["unmeasured_components"]:
             rates[name] = (1.0, 1.0, 1.0) if name == "s_score" else (0.0, 0.0, 0.0)
@@ -417,7 +375,7 @@ def bounds_at(
     ece = Bounded()
     if "ece" not in score["unmeasured_components"]:
         of_day = days["judged"].sum(axis=1)
-        effects["ece"] = design_effect(spread["ece"], of_day, correlations["ece"], 1.0)
+        effects["ece"] = max(1.0, fleet_effect(of_day, correlations["ece"]))
         ece = calibration_bounds(days, effects["ece"], z_worse, z_better)
     drifted = drift_bounds(parts, correlations, p, z_worse, z_better)
     if drifted:

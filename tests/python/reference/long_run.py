@@ -20,7 +20,7 @@ from reference.scoring import norm
 
 TRACE_WINDOWS = (3, 7, 14, 28, 56, 90, 132)
 EVENT_WINDOWS = (7, 14, 28, 56, 112, 224, 364)
-RECENT, BASE = 42, 90
+RECENT, BASE, EVENT_BASE = 42, 90, 322
 SPREAD = (0.63, 2.2)
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(7)
 Span = Callable[[int, int], float]
@@ -37,8 +37,8 @@ class Events:
             return (end - floor(at, fleet.period) - fleet.period) / DAY
 
         ended = [e for e in agent.episodes if e.recovered is not None and e.recovered < end]
-        self.episodes = [(age(e.recovered), log_hours(e), e.mode) for e in ended]
-        """Age, ln(hours) and failure mode of each episode that has ended, the oldest first."""
+        self.episodes = [(age(e.recovered), log_hours(e)) for e in ended]
+        """Age and ln(hours) of each episode that has ended, the oldest first."""
         self.open = [log_hours(e, end) for e in agent.episodes if e.is_open(end)]
         """ln(hours) of the open episode, if there is one."""
         self.deferrals = [
@@ -129,7 +129,7 @@ def rate(y: np.ndarray, n: np.ndarray, events: float, mean: float, windows: Sequ
 
 def frequency(y: Sequence[float], days: Sequence[float], mean: float) -> Estimate:
     """Estimate the number of episodes or deferrals per day."""
-    a, b = 0.5, 0.5 / mean
+    a, b = 1.0, 1.0 / mean
     y, days = (0, *y), (0, *days)
 
     def evidence(i: int, j: int) -> float:
@@ -163,14 +163,14 @@ def _variance(y: np.ndarray, n: np.ndarray) -> float:
     return float(share * (1 - share))
 
 
-def _shrunk(y: np.ndarray, n: np.ndarray, effect: float, variance: float) -> float:
+def _shrunk(y: np.ndarray, n: np.ndarray, effect: float, variance: float, weight: float = 10) -> float:
     """Return the design effect from differences between consecutive rates, shrunk towards ``effect``."""
     if variance <= 1e-15:
         return effect
     both = (n[1:] > 0) & (n[:-1] > 0)
     y, z, n, m = y[1:][both], y[:-1][both], n[1:][both], n[:-1][both]
     squares = np.sum(n * m / (n + m) * (y / n - z / m) ** 2)
-    return float((squares / 1.5 + 10 * effect * variance) / ((len(n) / 1.5 + 10) * variance))
+    return float((squares / 1.5 + weight * effect * variance) / ((len(n) / 1.5 + weight) * variance))
 
 
 def effect_of(days: Days, name: str, correlations: Any) -> float:
@@ -299,12 +299,10 @@ def _either(one: float, other: float) -> float:
 def _episodes(events: Events, cv: float, w: int, p: Any) -> Estimate:
     """Estimate −ln of the expected R."""
     longest = [e for e in events.episodes if e[0] < EVENT_WINDOWS[-1]]
-    logs = [log for _, log, _ in longest]
+    logs = [log for _, log in longest]
     spread = np.sum((np.array(logs) - np.mean(logs)) ** 2) if logs else 0.0
     variance = (10 * math.log(1 + cv * cv) + spread) / (10 + max(len(logs) - 1, 0))
-    again = sum(a[2] == b[2] for a, b in itertools.pairwise(longest))
-    modes = (max(len(longest) - 1, 0) + 4) / (again + 1)
-    within = [[log for age, log, _ in events.episodes if age < days] + events.open for days in EVENT_WINDOWS]
+    within = [[log for age, log in events.episodes if age < days] + events.open for days in EVENT_WINDOWS]
     often = frequency([len(some) for some in within], _observed(events), 0.03)
     precision = [0.0, *(len(some) / variance for some in within)]
     weighted = [0.0, *(math.fsum(some) / variance for some in within)]
@@ -317,7 +315,7 @@ def _episodes(events: Events, cv: float, w: int, p: Any) -> Estimate:
 
     def loss(i: float, j: float) -> float:
         n = w * often.mean * math.exp(i * s - s * s / 2)
-        return -math.log(expected_r(n, hours.mean + j * math.sqrt(hours.variance), variance, modes, p))
+        return -math.log(expected_r(n, hours.mean + j * math.sqrt(hours.variance), variance, p))
 
     three, middle = math.sqrt(3), loss(0, 0)
     mean, spread = middle, 0.0
@@ -328,14 +326,14 @@ def _episodes(events: Events, cv: float, w: int, p: Any) -> Estimate:
     return Estimate(mean, max(spread, 0.0), _either(often.recent, hours.recent))
 
 
-def expected_r(n: float, log_mean: float, log_variance: float, modes: float, p: Any) -> float:
+def expected_r(n: float, log_mean: float, log_variance: float, p: Any) -> float:
     """Return the expected R of a window whose number of episodes has a Poisson distribution with mean n."""
     chances = [math.exp(-n) * n**k / math.factorial(k) for k in range(20)]
     result = chances[0] * norm(1, p)
     for k, chance in enumerate([*chances[1:], max(1 - sum(chances), 0.0)], 1):
         of_mean = math.log(1 + (math.exp(log_variance) - 1) / k)
         hours = np.exp(log_mean + log_variance / 2 - of_mean / 2 + math.sqrt(of_mean) * NODES)
-        rho = 1 - modes * (1 - (1 - 1 / modes) ** k) / k
+        rho = 1 - 4 * (1 - 0.75**k) / k
         left = (1 - rho) / (1 + hours / p["mttr_scale_hours"])
         result += chance * sum(WEIGHTS * [norm(x, p) for x in left]) / math.sqrt(2 * math.pi)
     return float(result)
@@ -346,7 +344,7 @@ def _deferrals(events: Events, w: int) -> Estimate:
     within = [[1 - value for age, value in events.deferrals if age < days] for days in EVENT_WINDOWS]
     n = [len(lost) for lost in within]
     often = frequency(n, _observed(events), 0.3)
-    lost = rate(np.array(list(map(math.fsum, within))), np.array(n), 1.0, 0.2, EVENT_WINDOWS)
+    lost = rate(np.array(list(map(math.fsum, within))), np.array(n), 0.5, 0.2, EVENT_WINDOWS)
     none = math.exp(-w * often.mean)
     kept = 1 - (1 - none) * lost.mean
     variance = (w * none * lost.mean / kept) ** 2 * often.variance + ((1 - none) / kept) ** 2 * lost.variance
@@ -377,7 +375,7 @@ def behaviour_change(agent: Agent, end: datetime, correlations: dict[str, float]
         bad, trials = y[before_days].sum() / effect, n[before_days].sum() / effect
         before = min((bad + 0.7 * math.sqrt(bad) + 0.5) / trials, 0.9)
         for times in (2, 3, 6):
-            after = min(times * before, 0.95)
+            after = times * before / (1 - before + times * before)
             of_bad, of_good = math.log(after / before), math.log((1 - after) / (1 - before))
             ratios = (growing(y) * of_bad + growing(n - y) * of_good) / effect
             if times == 2:
@@ -426,7 +424,7 @@ def behaviour_change(agent: Agent, end: datetime, correlations: dict[str, float]
 def with_weeks(daily: float, y: np.ndarray, n: np.ndarray) -> float:
     """Return the larger design effect: ``daily``, or that of weekly counts in the 12 weeks before the last 42 days."""
     y, n = (counts[-RECENT - 84 : -RECENT].reshape(12, 7).sum(axis=1) for counts in (y, n))
-    return max(daily, _shrunk(y, n, daily, _variance(y, n)))
+    return max(daily, _shrunk(y, n, daily, _variance(y, n), 0.5))
 
 
 def _term(count: float, expected: float) -> float:
@@ -437,9 +435,9 @@ def events_change(agent: Agent, end: datetime, cv: float) -> dict[str, Any]:
     """certainty.md §4: return the most significant change for the worse of episodes and deferrals."""
     events = Events(agent, end)
     found: dict[str, list[tuple]] = {"longer": [], "more_often": [], "judged_worse": []}
-    for days in (4, 7, 14, 28, 42):
-        logs = [log for age, log, _ in events.episodes if age < days] + events.open
-        logs_before = [log for age, log, _ in events.episodes if days <= age < days + BASE]
+    for days in (7, 28):
+        logs = [log for age, log in events.episodes if age < days] + events.open
+        logs_before = [log for age, log in events.episodes if days <= age < days + EVENT_BASE]
         n, m = len(logs), len(logs_before)
         z = 0.0
         if n and m:
@@ -452,13 +450,13 @@ def events_change(agent: Agent, end: datetime, cv: float) -> dict[str, Any]:
         found["longer"].append((z, days, *typical))
 
         t = min(days, events.days)
-        s = min(days + BASE, events.days) - t
+        s = min(days + EVENT_BASE, events.days) - t
         e, f = (n + m) * t / (t + s), (n + m) * s / (t + s)
         z = math.sqrt(max(2 * (_term(n, e) + _term(m, f)), 0)) if n >= 2 and n > e else 0.0
         found["more_often"].append((z, days, n, m * t / s if s else 0.0))
 
         values = [value for age, value in events.deferrals if age < days]
-        values_before = [value for age, value in events.deferrals if days <= age < days + BASE]
+        values_before = [value for age, value in events.deferrals if days <= age < days + EVENT_BASE]
         y, k = sum(1 - value for value in values), len(values)
         x, j = sum(1 - value for value in values_before) + 0.25, len(values_before) + 0.5
         share = (x + y) / (j + k)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import cache
-from statistics import NormalDist, fmean, median, stdev
+from statistics import fmean, median, stdev
 from typing import Any
 
 from reference import attribution
@@ -166,11 +166,9 @@ class Reference:
             yield "untrusted_key", "critical", untrusted
         is_old = agent.times[0] <= end - (42 + p["warm_up_days"]) * DAY
         drop = changes["change_kept_before"] - changes["change_kept_now"]
-        fall = self._fall(agent, end, window)
-        if is_old and capacity is not None and changes["change_ratio"] >= p["falling_ratio"]:
-            fall = drop if reaches_threshold(drop, p) else fall
-        if fall is not None:
-            yield "falling", "warning", fall
+        is_likely = is_old and capacity is not None and changes["change_ratio"] >= p["falling_ratio"]
+        if is_likely and reaches_threshold(drop, p):
+            yield "falling", "warning", drop
         if changes["episode_z"] > 0 and changes["episode_z"] >= p["episode_z"]:
             yield "episode", "warning", changes["episode_now"]
 
@@ -187,35 +185,6 @@ class Reference:
         e, f = (x + y) * n / (n + m), (x + y) * m / (n + m)
         z = math.sqrt(2 * (x * math.log(x / e) + (y * math.log(y / f) if y else 0))) if x > e else 0.0
         return x > e and z >= p["chain_gap_z"]
-
-    def _fall(self, agent: Agent, end: datetime, window: Window) -> float | None:
-        """certainty.md §4, ``falling``: return the drop D if it is significant, else None."""
-        p, earlier = self.fleet.p, end - window.days * DAY
-        before, now = self.score(agent, earlier, window), self.score(agent, end, window)
-        if before is None or before["score_status"] != "final" or now["capacity_score"] is None:
-            return None
-        good = ("i_chain", "i_coverage", "i_replay", "s_score")
-        parts = {"d_identity", "k_contradiction", *good, "delta_drift", "ece", "u_unsafe"}
-
-        def loss(part: str, value: float) -> float:
-            if part in ("d_identity", "k_contradiction"):
-                return float(p["lambda_c" if part == "d_identity" else "mu_c"] * value)
-            left = norm(1 - value, p) if part == "delta_drift" else value if part in good else 1 - value
-            return -math.log(max(left, 1e-9))
-
-        of_before, of_now = (self.bounds(agent, at, window)["components"] for at in (earlier, end))
-        was = is_now = variance = 0.0
-        alone = False
-        for part in parts - {*before["unmeasured_components"], *now["unmeasured_components"]}:
-            worst, best = (1, 2) if part in good else (2, 1)
-            old, old_worst = (loss(part, of_before[part][i]) for i in (0, worst))
-            new, new_best = (loss(part, of_now[part][i]) for i in (0, best))
-            own = ((old_worst - old) ** 2 + (new - new_best) ** 2) / 1.96**2
-            alone |= round(new - old, 12) > 0.02 and new - old >= p["falling_z_alone"] * math.sqrt(own)
-            was, is_now, variance = was + old, is_now + new, variance + own
-        together = is_now - was >= p["falling_z_together"] * math.sqrt(variance)
-        fall = math.exp(-was) - math.exp(-is_now)
-        return fall if (together or alone) and reaches_threshold(fall, p) else None
 
 
 def reaches_threshold(drop: float, p: Mapping[str, Any]) -> bool:
@@ -235,6 +204,24 @@ def bound_columns(row: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str,
     for factor, column in COLUMNS.items():
         columns[f"{column}_low"], columns[f"{column}_high"] = found["factors"][factor]
     return columns
+
+
+def below(z: float) -> float:
+    """Return the share of Student's distribution with 4 degrees and scale 0.7 below z, by Simpson's rule."""
+    x, n = abs(z) / 0.7, 2000
+    heights = [0.375 * (1 + (x * k / n) ** 2 / 4) ** -2.5 for k in range(n + 1)]
+    area = x / n / 3 * (heights[0] + heights[-1] + 4 * sum(heights[1:-1:2]) + 2 * sum(heights[2:-1:2]))
+    return 0.5 + math.copysign(area, z)
+
+
+@cache
+def quantile(share: float) -> float:
+    """Return the z below which the share lies, by bisection."""
+    low, high = -50.0, 50.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if below(middle) < share else (low, middle)
+    return low
 
 
 def steady(found: LongRun, row: Mapping[str, Any], p: Mapping[str, Any]) -> dict[str, Any]:
@@ -259,15 +246,15 @@ def steady(found: LongRun, row: Mapping[str, Any], p: Mapping[str, Any]) -> dict
     def logged(value: float) -> float:
         return math.log(-math.log(value) - fixed)
 
-    # grant_score and withhold_score are the scores that the long-run score reaches with probability 0.74 and 0.45.
+    # grant_score and withhold_score are the scores that the long-run score reaches with probability 0.8 and 0.45.
     reached = [found.score, found.score]
     columns["probability_at_threshold"] = float(found.score >= 0.6)
     if found.score != found.high:
         at = logged(found.score)
-        sd, normal = (at - logged(found.high)) / 1.96, NormalDist()
-        reached = [math.exp(-fixed - math.exp(at + normal.inv_cdf(chance) * sd)) for chance in (0.74, 0.45)]
+        sd = (at - logged(found.high)) / 1.96
+        reached = [math.exp(-fixed - math.exp(at + quantile(chance) * sd)) for chance in (0.8, 0.45)]
         if math.exp(-fixed) > 0.6:
-            columns["probability_at_threshold"] = normal.cdf((logged(0.6) - at) / sd)
+            columns["probability_at_threshold"] = below((logged(0.6) - at) / sd)
     columns["grant_score"], columns["withhold_score"] = reached
     of_r, of_q = 0.0, found.score - weekly if row["q_deferral"] == 0 else 0.0
     if weekly > 0 and found.score > 0:

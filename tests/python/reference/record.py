@@ -74,10 +74,8 @@ DEFAULTS: dict[str, Any] = {
     "chain_gap_share": 0.01,
     "chain_gap_z": 3.09,
     "falling_least_drop": 0.05,
-    "falling_z_together": 2.8,
-    "falling_z_alone": 3.8,
-    "falling_ratio": 8.5,
-    "episode_z": 3.3,
+    "falling_ratio": 7.5,
+    "episode_z": 3.1,
     "silent_days": 2,
     "silent_min_traces": 30,
 }
