@@ -33,13 +33,12 @@ BY_SQL = {
     "ciris_median_capacity_7d": newest("percentile_cont(0.5) within group (order by capacity_score)"),
     "ciris_min_capacity_7d": newest("min(capacity_score)"),
     "ciris_median_steady_7d": newest("percentile_cont(0.5) within group (order by capacity_score_steady)"),
-    "ciris_agents_at_least_healthy_7d": newest("count(*) filter (where capacity_score_steady_low >= 0.6)"),
-    "ciris_agents_below_healthy_7d": newest("count(*) filter (where capacity_score_steady_high < 0.6)"),
+    "ciris_agents_7d": newest("count(*)"),
+    "ciris_share_high_fragility_7d": newest("avg((category = 'high_fragility')::integer)"),
     **{f"ciris_agents_scored_{days}d": newest("count(capacity_score)", days) for days in (7, 30)},
     **{
-        f"ciris_{name}_{category}_7d": newest(value.format(f"category = '{category}'"))
+        f"ciris_agents_{category}_7d": newest(f"count(*) filter (where category = '{category}')")
         for category in ("high_fragility", "moderate", "healthy", "high_capacity")
-        for name, value in {"agents": "count(*) filter (where {})", "share": "avg(({})::integer)"}.items()
     },
     **{
         f"ciris_mean_{name}_7d": newest(f"avg({name}_score)")
@@ -97,6 +96,15 @@ def test_metrics_equal_plain_sql(query, marts):
     expected = {name: float(marts.execute(sql).fetchone()[0]) for name, sql in BY_SQL.items()}
     assert {name: float(found[name]) for name in BY_SQL} == pytest.approx(expected, abs=1e-9)
     assert expected["ciris_mean_latest_capacity_7d"] != expected["ciris_mean_capacity_7d"]
+
+
+def test_agents_are_counted_by_verdict(query, marts):
+    found = query(["ciris_agents_7d"], "capacity_score__verdict")
+    expected = marts.execute(
+        f"select verdict, count(*)::text from {SCHEMA}.capacity_overview where window_days = 7"
+        f" and as_of = (select max(as_of) from {SCORES}) group by verdict"
+    ).fetchall()
+    assert {row["capacity_score__verdict"]: row["ciris_agents_7d"] for row in found} == dict(expected)
 
 
 def test_a_score_stays_on_its_day_in_a_zone_west_of_greenwich(query, marts):

@@ -10,10 +10,10 @@ from ciris_scoring.basics.connection import has_right
 from ciris_scoring.basics.errors import DatabaseError, InputError, NoRight, shown
 from ciris_scoring.basics.relations import Place
 from ciris_scoring.basics.terminal import plural
-from ciris_scoring.marts.fleet import Score
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.parameters import windows
-from ciris_scoring.marts.verdict import Verdict
+from ciris_scoring.marts.score import Score
+from ciris_scoring.marts.verdict import Verdict, verdict
 
 TABLE = "permissions"
 COLUMNS = ("name", "threshold", "window_days")
@@ -33,6 +33,12 @@ class Permission:
     threshold: float | None
     """Steady score that the permission requires, or None for the threshold of the published verdicts."""
     window_days: int
+
+
+def words(name: str | None, threshold: float, window_days: int) -> str:
+    """Return a permission in words, for example "Standard operation (0.6 in 7 days)", or "0.6 in 7 days"."""
+    said = f"{threshold:g} in {plural(window_days, 'day')}"
+    return f"{name} ({said})" if name else said
 
 
 def permissions(marts: Marts) -> list[Permission]:
@@ -183,5 +189,5 @@ def verdicts(
     judged: dict[str, list[tuple[Permission, Verdict]]] = defaultdict(list)
     for permission in found:
         for score in scores.get(permission.window_days, ()):
-            judged[score.agent_id_hash].append((permission, score.verdict(permission.threshold)))
+            judged[score.agent_id_hash].append((permission, verdict(score, permission.threshold)))
     return judged

@@ -106,8 +106,8 @@ def nearest(as_ofs: Sequence[datetime], wanted: datetime) -> list[datetime]:
 
 
 def window_words(window_days: int) -> str:
-    """Return the name of a window in sentences and headings."""
-    return "this week" if window_days == 7 else f"these {plural(window_days, 'day')}"
+    """Return the name of a window in sentences."""
+    return f"window of {plural(window_days, 'day')}"
 
 
 def widened_by(component: str) -> str:
