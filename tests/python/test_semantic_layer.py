@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from operator import itemgetter
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -53,26 +54,15 @@ BY_SQL = {
 }
 
 
-@pytest.fixture(scope="module")
-def query(sample_copy: Database, tmp_path_factory: pytest.TempPathFactory) -> Query:
-    """Function that returns the rows of `mf query` on the sample.
+def semantic_layer(database: Database, folder: Path) -> Query:
+    """Return a function that returns the rows of `mf query` on a database.
 
-    In the last five days of the sample, one agent first has rows without a score for two days and then no rows.
+    :param folder: empty folder to which the project is copied, because MetricFlow looks for dbt's manifest there.
     """
-    folder = tmp_path_factory.mktemp("project")
     copy_project(REPOSITORY, folder)
-    with sample_copy.connect() as connection:
-        silent = f"agent_id_hash = (select min(agent_id_hash) from {SCORES})"
-        since = [AS_OF - timedelta(days=3)]
-        connection.execute(f"delete from {SCORES} where as_of > %s and {silent}", since)
-        connection.execute(
-            f"update {SCORES} set capacity_score = null where as_of > %s - interval '2 days' and {silent}",
-            since,
-        )
 
     def run(program: str, *arguments: str, **environment: str) -> str:
-        """Run a program in the project's folder, where MetricFlow looks for dbt's manifest."""
-        here = {"DBT_PROFILES_DIR": str(sample_copy.profiles_dir), "DBT_TARGET_PATH": "target", **environment}
+        here = {"DBT_PROFILES_DIR": str(database.profiles_dir), "DBT_TARGET_PATH": "target", **environment}
         return printed(PROGRAMS / program, *arguments, cwd=folder, env={**os.environ, **here})
 
     def query(metrics: Iterable[str], *by: str, **environment: str) -> list[dict[str, str]]:
@@ -83,6 +73,23 @@ def query(sample_copy: Database, tmp_path_factory: pytest.TempPathFactory) -> Qu
 
     assert "time spine" not in run("dbt", "parse"), "dbt warns of the time spine"
     return query
+
+
+@pytest.fixture(scope="module")
+def query(sample_copy: Database, tmp_path_factory: pytest.TempPathFactory) -> Query:
+    """Function that returns the rows of `mf query` on the sample.
+
+    In the last five days of the sample, one agent first has rows without a score for two days and then no rows.
+    """
+    with sample_copy.connect() as connection:
+        silent = f"agent_id_hash = (select min(agent_id_hash) from {SCORES})"
+        since = [AS_OF - timedelta(days=3)]
+        connection.execute(f"delete from {SCORES} where as_of > %s and {silent}", since)
+        connection.execute(
+            f"update {SCORES} set capacity_score = null where as_of > %s - interval '2 days' and {silent}",
+            since,
+        )
+    return semantic_layer(sample_copy, tmp_path_factory.mktemp("project"))
 
 
 @pytest.fixture
