@@ -683,6 +683,15 @@ def test_pages_with_hostile_names_fit_phone_dark_mode_print_and_axe(browser, fil
         assert not page.locator(".tools").first.is_visible()
 
 
+def test_page_of_the_api_fits_a_phone_and_axe(browser, address):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
+    phone = {"width": 390, "height": 844}
+    for scheme in ("light", "dark"):
+        with visited(browser, f"{address}docs", viewport=phone, color_scheme=scheme, bypass_csp=True) as page:
+            assert page.evaluate("document.documentElement.scrollWidth") <= 390
+            assert axe.Axe().run(page).response["violations"] == []
+
+
 def test_chart_shows_labels_on_mouse_touch_and_keyboard(browser, address):
     with visited(browser, f"{address}agent?agent_id=Link", has_touch=True) as page:
         chart = page.get_by_role("slider", name="Capacity score")

@@ -15,8 +15,6 @@ from command_line import command, refused
 from conftest import REPOSITORY, Database
 from serving import SCORING, asking, opened, problem, reader
 
-BESIDE_SEEDS = f"{SCHEMA}_intermediate"
-"""Schema into which dbt loads the seeds of a checkout of the project."""
 TOOL_USE, AUTONOMY = ("Tool use", 0.6, 7), ("Autonomy", 0.85, 30)
 
 
@@ -34,16 +32,15 @@ def connection(sample_copy: Database) -> Iterator[psycopg.Connection]:
     with sample_copy.connect() as connection:
         connection.execute(f"alter table {SCHEMA}.permissions rename to shipped_permissions")
         yield connection
-        for schema in (SCHEMA, BESIDE_SEEDS):
-            connection.execute(f"drop table if exists {schema}.permissions")
+        connection.execute(f"drop table if exists {SCHEMA}.permissions")
         connection.execute(f"alter table {SCHEMA}.shipped_permissions rename to permissions")
 
 
-def seed(connection: psycopg.Connection, *rows: tuple[object, ...], schema: str = SCHEMA) -> None:
+def seed(connection: psycopg.Connection, *rows: tuple[object, ...]) -> None:
     """Create the table permissions with columns of type text, which dbt chooses if a value is not a number."""
-    connection.execute(f"create table {schema}.permissions (name text, threshold text, window_days text)")
+    connection.execute(f"create table {SCHEMA}.permissions (name text, threshold text, window_days text)")
     for row in rows:
-        connection.execute(f"insert into {schema}.permissions values (%s, %s, %s)", row)
+        connection.execute(f"insert into {SCHEMA}.permissions values (%s, %s, %s)", row)
 
 
 def test_the_seed_has_the_guidance_of_the_categories(client, sample_copy):
@@ -137,28 +134,21 @@ def test_wrong_row_does_not_affect_answers_without_a_verdict(client, connection,
         assert client.get(path).status_code == 200
 
 
-def test_another_table_called_permissions_is_not_read(client, connection):
-    connection.execute(f"create table {SCHEMA}.permissions (name text, granted_to text)")
-    assert client.get(f"{SCORING}/permissions").json()["permissions"][0]["name"] is None
-
-
 def test_refusal_of_a_reader_without_right_names_the_grant(connection, sample_copy, tmp_path, caplog):
-    seed(connection, TOOL_USE, schema=BESIDE_SEEDS)
+    seed(connection, TOOL_USE)
     with reader(sample_copy, "onlooker", tmp_path) as onlooker:
+        connection.execute(f"revoke select on {SCHEMA}.permissions from onlooker")
         error, hint = refused(command(onlooker, "fleet"))
-        assert f"no right to read {BESIDE_SEEDS}.permissions" in error
-        assert f"grant select on {BESIDE_SEEDS}.permissions" in hint
+        assert f"no right to read {SCHEMA}.permissions" in error
+        assert f"grant select on {SCHEMA}.permissions" in hint
         project = load_project(REPOSITORY, onlooker.profiles_dir)
         with opened(project) as served, asking(served, Settings(version_seconds=0)) as client:
             refusal = problem(client.get(f"{SCORING}/capacity/fleet"), 403, "no-right")
-            assert f"no right to read {BESIDE_SEEDS}.permissions" in refusal["detail"]
-            assert f"grant select on {BESIDE_SEEDS}.permissions" in caplog.text
+            assert f"no right to read {SCHEMA}.permissions" in refusal["detail"]
+            assert f"grant select on {SCHEMA}.permissions" in caplog.text
             connection.execute(f"revoke select on {SCHEMA}.fct_trace_checks from onlooker")
             problem(client.get(f"{SCORING}/evidence/Link?component=i_chain"), 403, "no-right")
             assert "permission denied for view fct_trace_checks" in caplog.text
             assert "The server may not read this" in client.get("/", headers={"Accept": "text/html"}).text
-        connection.execute(
-            f"grant usage on schema {BESIDE_SEEDS} to onlooker;"
-            f"grant select on {BESIDE_SEEDS}.permissions, {SCHEMA}.fct_trace_checks to onlooker"
-        )
+        connection.execute(f"grant select on {SCHEMA}.permissions, {SCHEMA}.fct_trace_checks to onlooker")
         assert "for Tool use (0.6 in 7 days)" in command(onlooker, "fleet").stdout

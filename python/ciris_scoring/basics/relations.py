@@ -47,7 +47,7 @@ class Relations:
     """Schema of the target, by whose name a run is locked."""
     places: Mapping[str, Place]
     permissions: Place | None = None
-    """Schema and name of the seed permissions.csv, or None if the project has disabled it."""
+    """Relation of the seed permissions.csv, or None if the project has disabled the seed."""
     tables: frozenset[str] = frozenset()
     """Names of the models and seeds that are tables. Empty if the relations were read without dbt."""
 

@@ -520,6 +520,14 @@ def glossary_page(page: _Page) -> str:
     return page.render("part.html", here="Glossary", part="glossary_part.html")
 
 
+def api_page(api: dict[str, Any]) -> str:
+    """Render the description of the API.
+
+    :param api: the OpenAPI document.
+    """
+    return _without_scores("api.html", None, api=api)
+
+
 @_of_scores
 def parameters_page(page: _Page) -> str:
     """Render parameters, windows and categories."""
