@@ -27,7 +27,7 @@ def expected(small_fleet: Database) -> dict[str, str]:
     with saved(database) as scored:
         assert run(database, as_of=NEWEST).exit_code == 0
         expected = marts(database, without=RUN_TIMES)
-        # A successful run changes all marts but these three and the seed, so the test would notice if a failed run published one.
+        # A successful run changes all relations but these, so the test would notice if a failed run published one.
         unchanged = (
             "dim_scoring_parameters",
             "dim_scoring_windows",

@@ -439,7 +439,7 @@ def fleet_page(at: At) -> Iterator[Shown]:
         key = at.of_cell(row[0])
         yield from limited("scores", key, "capacity_score", row[1])
         verdict, _, reason = row[4].partition(" ")
-        steady = re.match(r"Steady score (\S+),", reason)
+        steady = re.search(r"Steady score (\S+),", reason)
         columns = {
             "category and guidance": row[2] if "missing" not in row[2] else None,
             "verdict": verdict.lower(),

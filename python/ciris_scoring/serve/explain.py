@@ -27,7 +27,7 @@ from ciris_scoring.marts.score import bridge
 from ciris_scoring.marts.verdict import verdict
 from ciris_scoring.marts.words import named, nearest, widened_by
 from ciris_scoring.serve.fleet_table import painted_verdict
-from ciris_scoring.serve.pages.words import NOT_COMPARABLE
+from ciris_scoring.serve.pages.words import NOT_COMPARABLE, VERDICTS
 from ciris_scoring.serve.pages.words import since as age
 
 PAGE_WIDTH = 100
@@ -449,6 +449,7 @@ def _score_lines(explanation: Mapping[str, Any]) -> list[str]:
         *_remedy_lines(explanation["raised"], explanation["events"]),
         "",
         f"{on['verdict'].capitalize()} for {about}: {on['reason']}",
+        f"Decision: {VERDICTS[on['verdict']][0]}.",
         *_interval_lines(score, "capacity_score_steady"),
         changes and f"From the capacity score to the steady score: {', '.join(changes)}",
     ]

@@ -21,6 +21,7 @@ from ciris_scoring.marts.parameters import categories, windows
 from ciris_scoring.marts.permissions import meant, permissions, words
 from ciris_scoring.marts.score import Score
 from ciris_scoring.marts.verdict import VERDICTS, Verdict, percent_sure, verdict
+from ciris_scoring.serve.pages.words import VERDICTS as DECISIONS
 from ciris_scoring.serve.pages.words import interval
 
 MAX_ROWS = 40
@@ -109,7 +110,8 @@ def fleet_table(
             by_agent = [verdict(score, one.threshold) for score in scores]
             said = words(one.name, by_agent[0].threshold, one.window_days)
             n = Counter(on.verdict for on in by_agent)
-            counts = ", ".join(f"{n[name]} {name}" for name in VERDICTS)
+            done = "" if number else " ({})"
+            counts = ", ".join(f"{n[name]} {name}{done.format(DECISIONS[name][0])}" for name in VERDICTS)
             lines += wrapped(f"{'Also for' if number else 'Verdict for'} {said}: {counts}", room)
     lines += ["", *_agents(scores, chosen.threshold, most, room)]
     scored = {score.agent_id_hash for score in scores}

@@ -14,17 +14,18 @@ STATUS: Mapping[str, str] = {
     "provisional": "provisional",
     "insufficient_data": "too few traces",
 }
-VERDICTS: Mapping[str, str] = {
-    "review": "An alert or a red flag is raised, or the category is High Fragility. Look into it, and do not grant "
-    "anything new as long as it lasts. If the agent has the permission already, the person who looks into it decides "
-    "whether to keep it.",
-    "withhold": "The steady score is too unlikely to reach the threshold: take the permission away, or do not give it.",
-    "keep": "The steady score may or may not reach the threshold: leave the permission as it is, do not give a new "
-    "one, and look closer.",
-    "wait": "Too little history or too few traces to say anything: look again later.",
-    "grant": "The steady score is likely enough to reach the threshold: the permission can be given or kept.",
+VERDICTS: Mapping[str, tuple[str, str]] = {
+    "review": (
+        "keep what it has, nothing new",
+        "An alert or a red flag is raised, or the category is High Fragility. Look into it, and do not grant anything "
+        "new as long as it lasts. Who looks into it decides whether the agent keeps a permission that it has.",
+    ),
+    "withhold": ("take away, or do not give", "The steady score is too unlikely to reach the threshold."),
+    "keep": ("leave as it is", "The steady score may or may not reach the threshold. Look closer."),
+    "wait": ("decide later", "Too little history or too few traces to say anything."),
+    "grant": ("give, or keep", "The steady score is likely enough to reach the threshold."),
 }
-"""Explanation of each verdict."""
+"""What to do about the permission, and the explanation of each verdict."""
 CONFIDENCE: Mapping[str, str] = {
     "insufficient": "hardly any traces",
     "low": "few traces",
