@@ -52,17 +52,20 @@ def test_the_seed_has_the_guidance_of_the_categories(client, sample_copy):
     agent = client.get("/agent?agent_id=Mire").text
     assert "Review</a> for Standard operation (0.6 in 7 days): steady score 0.701, 92 % sure" in agent
     assert "Also <a" in agent and "Withhold</a> for Expanded autonomy (0.85 in 7 days), " in agent
+    fleet = command(sample_copy, "fleet").stdout
     assert (
-        "Verdict for Standard operation (0.6 in 7 days): 3 review, " in command(sample_copy, "fleet").stdout
+        "\nVerdict for Standard operation (0.6 in 7 days): 3 review (keep what it has, nothing new), "
+        in fleet
     )
-    assert "\nAlso for Expanded autonomy (0.85 in 7 days): " in command(sample_copy, "fleet").stdout
+    assert "\nAlso for Expanded autonomy (0.85 in 7 days): " in fleet
 
 
 def test_without_seed_there_is_one_permission_without_name(client, connection, sample_copy):
     answer = client.get(f"{SCORING}/permissions").json()
     assert answer["permissions"] == [{"name": None, "threshold": 0.6, "window_days": 7}]
     assert "aria-label=Permissions" not in client.get("/").text
-    assert "\nVerdict for 0.6 in 7 days: 3 review, " in command(sample_copy, "fleet").stdout
+    fleet = command(sample_copy, "fleet").stdout
+    assert "\nVerdict for 0.6 in 7 days: 3 review (keep what it has, nothing new), " in fleet
     assert "\nWithhold for 0.6 in 7 days: " in command(sample_copy, "explain", "Link").stdout
     _, hint = refused(command(sample_copy, "fleet", "--permission", "Tool use"), 2)
     assert "docs/deciding.md" in hint
