@@ -6,9 +6,8 @@
   )
 }}
 {#- Mean, median and minimum of capacity_score over the agents of an as-of, and number of agents per category
-    (scoring.md §8). Also the median of capacity_score_steady, and the numbers of agents whose interval of
-    capacity_score_steady is completely in the categories healthy and better, or completely below them (certainty.md
-    §4b). Grain and key: as-of, window. Mean, medians and minimum are null if no agent has enough traces. -#}
+    (scoring.md §8), and the median of capacity_score_steady. Grain and key: as-of, window. Mean, medians and minimum are
+    null if no agent has enough traces. -#}
 with scores as (
 
     select
@@ -36,25 +35,11 @@ certainty as (
 
 ),
 
-verdicts as (
-
-    select
-        agent_id_hash,
-        as_of,
-        window_days,
-        category_steady_low,
-        category_steady_high
-    from {{ rows_after_run('fct_verdicts') }}
-    where {{ in_scored_range('as_of') }}
-
-),
-
 rows_of_fleet as (
 
     select * -- noqa: RF02
     from scores
     inner join certainty using (agent_id_hash, as_of, window_days)
-    inner join verdicts using (agent_id_hash, as_of, window_days)
 
 )
 
@@ -74,9 +59,7 @@ select
     percentile_cont(0.5) within group (order by capacity_score) as median_capacity_score,
     min(capacity_score) as min_capacity_score,
     max(scored_at) as latest_scored_at,
-    percentile_cont(0.5) within group (order by capacity_score_steady) as median_capacity_score_steady,
-    count(*) filter (where category_steady_low in ('healthy', 'high_capacity'))::integer as n_steady_at_least_healthy,
-    count(*) filter (where category_steady_high in ('high_fragility', 'moderate'))::integer as n_steady_below_healthy
+    percentile_cont(0.5) within group (order by capacity_score_steady) as median_capacity_score_steady
 from rows_of_fleet
 group by
     as_of,

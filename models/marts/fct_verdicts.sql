@@ -7,8 +7,8 @@
   )
 }}
 {#- Verdict about a permission with the threshold ciris_verdict_threshold (certainty.md §4b), by the same rule as in
-    ciris_scoring.marts.verdict, and the categories of the score's bounds and of the steady score. Grain and key: agent,
-    as-of, window. Categories are null without a score. -#}
+    ciris_scoring.marts.verdict, and the categories of the capacity score's bounds. Grain and key: agent, as-of, window.
+    Categories are null without a score. -#}
 {#- Kinds of alerts that need a review even if they are not critical. -#}
 {%- set reviewing_alerts = constant('alerts', {}).values() | selectattr('review', 'equalto', 'always')
     | map(attribute='id') | join("', '") -%}
@@ -33,9 +33,6 @@ certainty as (
         window_days,
         capacity_score_low,
         capacity_score_high,
-        capacity_score_steady,
-        capacity_score_steady_low,
-        capacity_score_steady_high,
         grant_score,
         withhold_score,
         verdict_threshold
@@ -97,19 +94,13 @@ classified as (
         certainty.verdict_threshold,
         reviews.review_for,
         of_low.category as category_low,
-        of_high.category as category_high,
-        of_steady.category as category_steady,
-        of_steady_low.category as category_steady_low,
-        of_steady_high.category as category_steady_high
+        of_high.category as category_high
     from scores
     inner join certainty using (agent_id_hash, as_of, window_days)
     left join reviews using (agent_id_hash, as_of, window_days)
     {% for name, score in {
         'of_low': 'capacity_score_low',
         'of_high': 'capacity_score_high',
-        'of_steady': 'capacity_score_steady',
-        'of_steady_low': 'capacity_score_steady_low',
-        'of_steady_high': 'capacity_score_steady_high',
     }.items() %}
     left join {{ ref('capacity_categories') }} as {{ name }} on {{ is_in_category('certainty.' ~ score, name) }}
     {% endfor %}
@@ -125,11 +116,6 @@ select
     category_low,
     category_high,
     {{ category_certainty('category', 'category_low', 'category_high') }} as category_certainty,
-    category_steady,
-    category_steady_low,
-    category_steady_high,
-    {{ category_certainty('category_steady', 'category_steady_low', 'category_steady_high') }}
-    as category_steady_certainty,
     case
         when score_status in ('insufficient_data', 'provisional') or grant_score is null then 'wait'
         when withhold_score < verdict_threshold then 'withhold'

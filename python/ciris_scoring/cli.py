@@ -12,7 +12,7 @@ from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics.errors import INTERRUPTED, CirisError, InputError, one_line
 from ciris_scoring.basics.paths import fault_of_error
 from ciris_scoring.basics.terminal import accept_any_character, coloured, plural, printable, progress
-from ciris_scoring.basics.termination import interrupted_by_sigterm
+from ciris_scoring.basics.termination import interrupted_by_signals
 from ciris_scoring.options import (
     FOLDER,
     Number,
@@ -37,7 +37,7 @@ class Commands(click.Group):
         """Run the command."""
         accept_any_character()
         try:
-            with interrupted_by_sigterm():
+            with interrupted_by_signals():
                 return super().invoke(ctx)
         except KeyboardInterrupt:
             click.echo("Interrupted.", err=True)
@@ -155,6 +155,8 @@ def run(
       ciris-scoring run --from-batches traces/ --keys public_keys.json
       ciris-scoring run --json --notify https://chat.example.org/hook  # for a scheduler
     """
+    if not notify_test:
+        progress("Starting the run. dbt needs some seconds to start.")
     from ciris_scoring.job import notify
     from ciris_scoring.job import run as job
     from ciris_scoring.job.after_run import AfterRun
@@ -282,7 +284,7 @@ def explain(
     from ciris_scoring.serve.explain import page
     from ciris_scoring.serve.spreadsheet import json_text
 
-    project = place.project()
+    project = place.published()
     explanation = read_explanation(project, agent, as_of, window_days, since, threshold, permission)
     click.echo(json_text(explanation) if for_machines else page(explanation))
 
@@ -319,7 +321,7 @@ def fleet(
     """
     from ciris_scoring.serve.tables import show_fleet
 
-    text = show_fleet(place.project(), as_of, window_days, threshold, permission, form)
+    text = show_fleet(place.published(), as_of, window_days, threshold, permission, form)
     click.echo(text, nl=form != "csv")
 
 
@@ -338,7 +340,7 @@ def alerts(as_of: str | None, window_days: int | None, form: str | None, place: 
     """
     from ciris_scoring.serve.tables import show_alerts
 
-    click.echo(show_alerts(place.project(), as_of, window_days, form), nl=form != "csv")
+    click.echo(show_alerts(place.published(), as_of, window_days, form), nl=form != "csv")
 
 
 @main.command()
@@ -387,7 +389,7 @@ def report(output: Path | None, window_days: int | None, for_machines: bool, pla
     file = output or (Path("-") if for_machines else reports.DEFAULT_FILE)
     if str(file) != "-":
         reports.check_place(file)
-    project = place.project()
+    project = place.published()
     text = reports.report(project, window_days, json=for_machines)
     if str(file) == "-":
         click.echo(text.encode())
@@ -574,7 +576,7 @@ def serve(
 
     settings = settings_of(host, port, no_auth, requests_per_minute, origins, cache_mb)
     place.cli_vars()  # refuse invalid variables before --embedded starts PostgreSQL
-    serve_scores(place.project(), settings)
+    serve_scores(place.published(), settings)
 
 
 @main.command()
@@ -638,7 +640,7 @@ def simulate(agents: int, days: int, traces_per_day: float, seed: int, end: str 
             as_events=project.variables.get("source") == "events",
         )
     click.echo(f"{plural(n_traces, 'trace')} of {plural(agents, 'agent')} are in {project.source_schema}.")
-    click.echo(f"Score them with: ciris-scoring run --as-of {as_of_time.text(moment)}")
+    click.echo(f"Score them with: ciris-scoring run --as-of {as_of_time.text(moment)}{place.words()}")
 
 
 if __name__ == "__main__":

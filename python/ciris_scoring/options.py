@@ -4,16 +4,17 @@ import contextlib
 import functools
 import math
 import os
+import shlex
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ciris_scoring.basics import terminal
-from ciris_scoring.basics.errors import InputError
+from ciris_scoring.basics.errors import InputError, NoProfile
 from ciris_scoring.basics.paths import fault_of_path
 
 if TYPE_CHECKING:  # importing dbt takes a second, so only the commands that need it import it
@@ -91,6 +92,13 @@ class Place:
     """Argument of ``--vars``."""
     embedded: bool
 
+    def words(self) -> str:
+        """Return the options as words of a command, each with a space before it."""
+        given = {"target": self.target, "profiles-dir": self.profiles_dir, "project-dir": self.project_dir}
+        given["vars"] = self.variables
+        words = [f" --{name} {shlex.quote(str(value))}" for name, value in given.items() if value is not None]
+        return "".join([*words, " --embedded" if self.embedded else ""])
+
     def cli_vars(self) -> dict[str, Any]:
         """Return the variables of ``--vars``."""
         from ciris_scoring.basics.project import parse_vars
@@ -116,6 +124,20 @@ class Place:
             embedded.write_profile(profiles_dir, embedded.start(profiles_dir))
             return load_project(project_dir, profiles_dir, embedded.TARGET, cli_vars, embedded.PROFILE)
         return load_project(project_dir, profiles_dir, self.target, cli_vars)
+
+    def published(self) -> "Project":
+        """Load the project for a command that only reads scores. Without a profile, it reads the embedded database that
+        `run --embedded` has made in this project."""
+        from ciris_scoring.basics.project import STATE_FOLDER, find_project
+
+        try:
+            return self.project()
+        except NoProfile:
+            state_folder = find_project(self.project_dir) / STATE_FOLDER
+            if self.target or not (state_folder / "profiles.yml").exists():
+                raise
+        terminal.progress(f"Reading the embedded database in {os.path.relpath(state_folder)}.")
+        return replace(self, embedded=True).project()
 
 
 project_dir_option = click.option(

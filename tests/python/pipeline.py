@@ -59,7 +59,7 @@ def relations(schema: str = SCHEMA) -> Relations:
         layer = path.relative_to(REPOSITORY / "models").parts[0]
         suffix = {"marts": "", "staging": "_staging"}.get(layer, "_intermediate")
         places[path.stem] = Place(schema + suffix, path.stem)
-    return Relations(schema, places)
+    return Relations(schema, places, Place(schema, "permissions"))
 
 
 SCORED_MARTS = SCORED.translate(str.maketrans("", "", "{}"))

@@ -132,14 +132,14 @@ def test_api_serves_marts_of_the_root_project(consumer):
 
 @pytest.mark.slow
 def test_permissions_are_a_seed_of_the_root_project(consumer):
-    """The seed is in the schema of the root project's seeds, not in the schema of the marts."""
+    """The seed is in the schema of the root project's seeds, and replaces the seed of the package."""
     file = consumer.folder / "seeds" / "permissions.csv"
     file.parent.mkdir()
     file.write_text("name,threshold,window_days\nTool use,1,7\nAutonomy,0.85,30\n")
     try:
         assert consumer.dbt("seed", "--select", "permissions").success
         schema = "select schemaname from pg_tables where tablename = 'permissions'"
-        assert consumer.database.execute(schema) == [(SCHEMA,)]
+        assert (SCHEMA,) in consumer.database.execute(schema)
         [[agent]] = consumer.database.execute("select min(agent_id_hash) from trust.scored_agents")
         explained = explain(consumer.load(), agent, None, None, None, permission="Tool use")
         assert (explained["permission"], explained["verdict"]["threshold"]) == ("Tool use", 1)
@@ -288,6 +288,7 @@ def test_setting_that_changes_one_node_is_found(manifest):
         ("models", {"+on_schema_change": "fail", "+incremental_strategy": "append", "+unique_key": "id"}),
         ("models", {"+of_another_tool": 1, "consumer": {"+materialized": "table", "+pre-hook": "select 1"}}),
         ("models", {"ciris_scoring": {"marts": {"dim_days": {"+enabled": False}}}}),
+        ("seeds", {"ciris_scoring": {"permissions": {"+enabled": False}}}),
         ("seeds", {"+quote_columns": True, "consumer": {"+delimiter": ";"}}),
         ("data_tests", {"+tags": ["nightly"], "+meta": {"owner": "us"}, "consumer": {"+severity": "warn"}}),
     ],

@@ -10,6 +10,8 @@ import yaml
 
 from ciris_scoring.basics.project import load_project
 from ciris_scoring.basics.source_schema import create_source_tables
+from ciris_scoring.lab import embedded
+from ciris_scoring.project_files import copy_project
 from command_line import command, invoke, refused, succeeded
 from conftest import REPOSITORY, Database
 from test_bad_input import dbt
@@ -41,6 +43,25 @@ def test_missing_profile_error_names_file_and_example(tmp_path, monkeypatch):
     _, hint = refused(invoke("run", "--project-dir", REPOSITORY), 2)
     [batches] = re.findall("--profiles-dir (.*) after", hint)
     assert (tmp_path / batches).resolve() == REPOSITORY / ".ciris/batches"
+
+
+def test_commands_that_read_find_the_embedded_database(scored_sample, tmp_path, monkeypatch):
+    """Without a profile, they read the database of `run --embedded` and say so. Other commands do not."""
+    copy_project(REPOSITORY, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert "There is no dbt profile" in refused(invoke("fleet"), 2)[0]
+    state_folder = tmp_path / ".ciris"
+    state_folder.mkdir()
+    shutil.copy(scored_sample.profiles_dir / "profiles.yml", state_folder)
+    monkeypatch.setattr(embedded, "start", lambda _: scored_sample.server)
+    monkeypatch.setattr(embedded, "write_profile", lambda *_: state_folder / "profiles.yml")
+    for arguments in (["fleet"], ["explain", "Mire"], ["alerts"], ["report", "--output", "-"]):
+        found = succeeded(invoke(*arguments))
+        assert "Mire" in found.stdout and found.stderr == "Reading the embedded database in .ciris.\n"
+    assert "There is no dbt profile" in refused(invoke("check"), 2)[0]
+    for options in (["--target", "dev"], ["--profiles-dir", tmp_path]):
+        assert "There is no dbt profile" in refused(invoke("fleet", *options), 2)[0]
 
 
 @pytest.mark.parametrize(
@@ -211,6 +232,7 @@ def test_run_names_the_event_trigger_that_stops_it(database):
 def test_simulate_fills_the_sources_once(database):
     size = ("--agents", 4, "--days", 9, "--end", "2026-06-15")
     told = succeeded(command(database, "simulate", *size)).stdout
+    assert f"ciris-scoring run --as-of 2026-06-15T00:00:00Z --profiles-dir {database.profiles_dir}" in told
     assert "traces of 4 agents are in cirislens." in told
     assert "ciris-scoring run --as-of 2026-06-15T00:00:00Z" in told
     error, _ = refused(command(database, "simulate"))

@@ -15,7 +15,7 @@ import yaml
 
 from ciris_scoring.basics.terminal import aligned, fitted
 from ciris_scoring.lab.simulation.sample import SAMPLE
-from ciris_scoring.serve.fleet_table import fleet_tables
+from ciris_scoring.serve.fleet_table import fleet_table
 from command_line import command
 from conftest import REPOSITORY
 from pipeline import MARTS, kept_parsed
@@ -44,8 +44,8 @@ def test_readme_says_how_large_the_sample_is(marts):
 
 def test_readme_shows_the_fleet_that_a_run_prints(marts):
     [shown] = [block for block in blocks(README) if block.startswith("Fleet at ")]
-    printed = fleet_tables(marts, MARTS, datetime.fromisoformat(SAMPLE["as_of"]))
-    assert shown.strip() == printed.split("\n\nFleet at ")[0]
+    printed = fleet_table(marts, MARTS, datetime.fromisoformat(SAMPLE["as_of"]))
+    assert shown.strip() == printed
 
 
 def test_readme_shows_the_explanation_that_the_command_prints(scored_sample):

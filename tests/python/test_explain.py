@@ -65,10 +65,15 @@ def assert_fits(text: str) -> None:
 # --- text and messages -----------------------------------------------------------------------------------------------
 
 
-def test_verdict_is_first_and_text_is_as_wide_as_the_terminal(scored_sample, monkeypatch):
+def test_score_is_first_and_text_is_as_wide_as_the_terminal(scored_sample, monkeypatch):
     said = command(scored_sample, "explain", LINK, "--threshold", "0.4").stdout.splitlines()
-    assert said[3] == "Verdict at 0.4: review: at least 99 % sure that it reaches 0.4; broken chain"
-    assert said[4].startswith("The record is not continuous")
+    capacity, cause, verdict = (
+        said.index(next(line for line in said if line.startswith(beginning)))
+        for beginning in ("Capacity score: ", "The record is not continuous", "Review for 0.4 in 7 days: ")
+    )
+    assert (said[3], capacity) == (said[capacity], 3) and capacity < cause < verdict
+    assert said[capacity].endswith("0.538, Moderate Capacity: low-stakes tasks with human review")
+    assert said[verdict].endswith("steady score 0.571, at least 99 % sure to reach 0.4; broken chain")
     wide = command(scored_sample, "explain", LINK).stdout.partition("\n\nPoints lost")[0]
     monkeypatch.setenv("COLUMNS", "44")
     prose = command(scored_sample, "explain", LINK).stdout.partition("\n\nPoints lost")[0]
@@ -157,7 +162,7 @@ def test_overrides_without_a_judgement_are_counted_and_named(project, marts):
 
 
 def test_difference_of_the_steady_score_is_divided_by_factor(project, marts):
-    """Driftwood has drift, no fragile episode and few deferrals, so only R and I_inc differ much from the long run."""
+    """Driftwood has drift, no fragile episode and few deferrals, so its steady score differs mainly in R and I_inc."""
     scores = read(
         marts, f"select * from {SCORED_MARTS} where as_of = %s and capacity_score is not null", AS_OF
     )
@@ -176,7 +181,7 @@ def test_difference_of_the_steady_score_is_divided_by_factor(project, marts):
             assert explanation["steady_difference"] == pytest.approx(points, abs=1e-9)
     told = page(explain(project, "Driftwood", None, 7, None))
     of_r = decimals.change(found["Driftwood", 7]["R"])
-    assert f"Difference from this window's score, by factor: R {of_r}, " in told
+    assert f"From the capacity score to the steady score: R {of_r}, " in told
     assert "slow recovery (mttr_hours)" not in told.partition("Points lost")[0]
 
 
@@ -231,7 +236,7 @@ def test_explanation_without_a_score_lists_traces(project, marts):
     explanation = explain(project, *asked)
     told = page(explanation)
     assert_fits(told)
-    assert f"No capacity score: insufficient_data, {row['n_traces']} traces in the window." in told
+    assert f"window of {row['window_days']} days, {row['n_traces']} traces" in told
     assert "Points lost" not in told and "Traces that lower the largest number of loss components" in told
     assert explanation["loss_components"] == []
     assert {trace["points"] for trace in explanation["traces"]} == {None}

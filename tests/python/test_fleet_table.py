@@ -15,8 +15,8 @@ import wcwidth
 
 from ciris_scoring.basics.terminal import width
 from ciris_scoring.lab.embedded import SCHEMA
-from ciris_scoring.marts.verdict import title
-from ciris_scoring.serve.fleet_table import fleet_tables
+from ciris_scoring.marts.score import title
+from ciris_scoring.serve.fleet_table import fleet_table
 from command_line import command, succeeded
 from conftest import Database
 from pipeline import MARTS
@@ -35,7 +35,7 @@ def rename(connection: psycopg.Connection, agent: str, name: str, new_hash: str)
 
 def table(connection: psycopg.Connection, **options: Any) -> list[str]:
     """Return the lines of the table for the window of 7 days."""
-    return fleet_tables(connection, MARTS, AS_OF, 7, **options).splitlines()
+    return fleet_table(connection, MARTS, AS_OF, 7, **options).splitlines()
 
 
 def test_agents_and_alerts_that_are_not_in_the_table_are_named(marts):
@@ -46,29 +46,33 @@ def test_agents_and_alerts_that_are_not_in_the_table_are_named(marts):
     assert "\nsilent: Hush (3f13792d), without a score in this window. " in "\n".join(lines)
     marts.execute("delete from fct_capacity_alerts")
     assert table(marts) == [
-        "No agent has a trace in a scoring window at 2026-06-15T00:00:00Z: the fleet table is empty."
+        "No agent has a trace in the window at 2026-06-15T00:00:00Z: the fleet table is empty."
     ]
 
 
 @pytest.mark.parametrize(
-    ("columns", "fitting"), [("70", set()), ("", {"alone", "sure"}), ("200", {"alone", "sure", "I_int"})]
+    ("columns", "fitting"),
+    [("80", {"change"}), ("", {"change", "sure", "steady"}), ("200", {"change", "sure", "steady", "I_int"})],
 )
 def test_the_table_fits_the_terminal(marts, monkeypatch, columns, fitting):
-    """Without a terminal the table is at most 140 characters wide."""
+    """Without a terminal the table is at most 140 characters wide. At 80 it has score, category, cause and verdict."""
     rename(marts, "Sprout", "An agent with a name that goes on and on and never ends", "e" * 64)
     monkeypatch.setenv("COLUMNS", columns)
-    _, *lines = table(marts)
+    lines = table(marts)
     assert max(map(width, lines)) <= int(columns or 140)
-    headings = set(lines[1].split())
-    assert {"agent", "verdict", "score", "alerts"} <= headings
-    assert headings & {"I_int", "alone", "sure"} == fitting
+    [heading] = [number for number, line in enumerate(lines) if line.startswith("agent ")]
+    assert re.match("agent +capacity score +category +verdict ", lines[heading])
+    assert set(lines[heading].split()) & {"I_int", "change", "sure", "steady"} == fitting
+    row, cause = lines[heading + 2 : heading + 4]
+    assert re.match(r"Mire \(744f8580\) +0\.072 \[0\.04, 0\.09\] +High Fragility +review ", row)
+    assert cause.startswith("    Stuck in a fragile episode (rigidity)")
 
 
 def test_agents_with_equal_names_and_hash_beginnings_are_distinguished(marts):
     rename(marts, "Link", "Scout", "3f764637717ba9ec")
     rename(marts, "Fable", "Scout", "3f764637aaaaaaaa")
     rename(marts, "Echo", "Other", "3f764637bbbbbbbb")
-    agents = {line.split("  ")[0] for line in table(marts)[4:]}
+    agents = {line.split("  ")[0] for line in table(marts)}
     assert {"(3f764637717ba9ec)", "(3f764637aaaaaaaa)", "Other (3f764637)"} <= agents
 
 
@@ -89,9 +93,10 @@ def test_names_and_hashes_do_not_shift_columns(marts, name):
     lines = table(marts)
     assert len(lines) == len(plain)
     verdicts = [
-        re.search("  (verdict|review|withhold|wait|grant) ", line) for line in (lines[2], *lines[4:18])
+        re.search("  (verdict|review|withhold|wait|grant) ", line) for line in lines if line[:1] != " "
     ]
-    assert len({wcwidth.wcswidth(found.string[: found.start()]) for found in verdicts}) == 1
+    starts = [wcwidth.wcswidth(found.string[: found.start()]) for found in verdicts if found]
+    assert len(starts) == 15 and len(set(starts)) == 1
     marts.execute("delete from fct_capacity_scores where agent_id_hash = %s", [name])
     assert all(line.isprintable() for line in (*lines, *table(marts)))
 

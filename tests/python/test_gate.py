@@ -27,10 +27,15 @@ def expected(small_fleet: Database) -> dict[str, str]:
     with saved(database) as scored:
         assert run(database, as_of=NEWEST).exit_code == 0
         expected = marts(database, without=RUN_TIMES)
-        # A successful run changes all marts but these three, so the test would notice if a failed run published one.
-        unchanged = ("scoring_parameters", "scoring_windows", "capacity_categories")
+        # A successful run changes all relations but these, so the test would notice if a failed run published one.
+        unchanged = (
+            "dim_scoring_parameters",
+            "dim_scoring_windows",
+            "dim_capacity_categories",
+            "permissions",
+        )
         assert {name for name in before if before[name] == expected[name]} == {
-            f"{SCHEMA}.dim_{name}" for name in unchanged
+            f"{SCHEMA}.{name}" for name in unchanged
         }
         # The newest scores are published with a restatement window of 3 days, so older scores are final.
         message = refusal(run(database, as_of=NEWEST, variables={"ciris_lookback_periods": 5}), exit_code=1)

@@ -34,9 +34,11 @@ from ciris_scoring.basics.run_lock import run_lock
 from ciris_scoring.basics.terminal import fitted
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import SAMPLE
+from ciris_scoring.marts.agents import SAMPLE as SAMPLE_AGENT
 from ciris_scoring.marts.evidence import RULES
 from ciris_scoring.marts.marts import Marts
-from ciris_scoring.marts.verdict import Raised, verdict
+from ciris_scoring.marts.score import Raised
+from ciris_scoring.marts.verdict import verdict
 from ciris_scoring.marts.words import COMPONENT_WORDS, LOSS_WORDS
 from ciris_scoring.serve import report
 from ciris_scoring.serve.api.database import Database as ServedDatabase
@@ -85,25 +87,28 @@ def instead(page: Callable[..., str], *asked: Any, **more: Any) -> pages.Instead
 # --- verdicts and causes ---------------------------------------------------------------------------------------------
 
 
-SURE = "91 % sure that it reaches 0.6"
+SURE = "steady score 0.700, 91 % sure to reach 0.6"
+
+
+FINAL = "final from 2026-06-15"
 
 
 @pytest.mark.parametrize(
     ("reached", "status", "raised", "expected", "reason"),
     [
         ((0.6, 0.65), "final", "", "grant", SURE),
-        ((0.5999, 0.6), "final", "", "keep", SURE),
+        ((0.5999, 0.6), "final", "", "keep", f"{SURE}; a grant needs about 1.0 times as many traces"),
         ((0.5, 0.5999), "final", "", "withhold", SURE),
         ((0.6, 0.65), "final", "low_capacity warning", "review", f"{SURE}; low capacity since 2026-05-02"),
         ((0.6, 0.65), "final", "low_capacity critical", "review", f"{SURE}; low capacity since 2026-05-02"),
         ((0.5, 0.65), "final", "falling warning", "review", f"{SURE}; falling since 2026-05-02"),
         ((0.5, 0.65), "final", "shared_key red_flag", "review", f"{SURE}; key of another agent since 2026-05-02"),
         ((0.5, 0.55), "final", "silent warning", "withhold", f"{SURE}; silent since 2026-05-02"),
-        ((0.6, 0.65), "provisional", "", "wait", f"{SURE}, but provisional: too little history"),
+        ((0.6, 0.65), "provisional", "", "wait", f"{SURE}, but provisional: too little history; {FINAL}"),
         (None, "insufficient_data", "episode warning", "wait", "too few traces for a score; episode since 2026-05-02"),
         (None, "final", "", "wait", "no steady score yet: a rescore adds it"),
-        ((0.6, 0.65), "final", "high_fragility", "review", f"{SURE}; category high_fragility"),
-        ((0.5, 0.5999), "final", "high_fragility", "withhold", f"{SURE}; category high_fragility"),
+        ((0.6, 0.65), "final", "high_fragility", "review", f"{SURE}; category high fragility"),
+        ((0.5, 0.5999), "final", "high_fragility", "withhold", f"{SURE}; category high fragility"),
     ],
 )  # fmt: skip
 def test_verdict_follows_from_probability_status_and_alerts(reached, status, raised, expected, reason):
@@ -123,6 +128,8 @@ def test_verdict_follows_from_probability_status_and_alerts(reached, status, rai
         verdict_threshold=0.5,
         probability_at_threshold=0.99,
         score_status=status,
+        final_from=AS_OF if status == "provisional" else None,
+        interval_driver="ece",
         raised=[Raised("a", *raised.split(), since=since, until=AS_OF)] if " " in raised else [],
         category=raised if raised == "high_fragility" else "healthy",
     )
@@ -132,21 +139,25 @@ def test_verdict_follows_from_probability_status_and_alerts(reached, status, rai
 
 
 WHY = {
-    "Mire": "Review: Stuck in a fragile episode (rigidity) since 2026-06-09 09:04, 135 h. … Ask whoever runs the agent",
-    "Link": "Withhold: The record is not continuous: 28 gaps, 5 rewinds and 6 repeated numbers … where the missing",
-    "Sprout": "Wait: New: first trace 2026-06-10 06:40. No large loss; … final from 2026-06-25",
-    "Haven": "Grant: No large loss; … In 30 days: deferrals left open since 2026-06-14.",
-    "Hush": "Review: No trace since 2026-06-11 19:42. … whether it still acts",
+    "Mire": "High Fragility Immediate intervention required: Stuck in a fragile episode (rigidity) since 2026-06-09 "
+    "09:04, 135 h. … Ask whoever runs the agent … Review Keep what it has, nothing new. Steady score 0.701, 92 % sure",
+    "Link": "Moderate Capacity Low-stakes tasks with human review: The record is not continuous: 28 gaps, 5 rewinds "
+    "and 6 repeated numbers … where the missing … Withhold Take away, or do not give. Steady score 0.571, 18 % sure",
+    "Sprout": "New: first trace 2026-06-10 06:40. No large loss; … Wait … final from 2026-06-25",
+    "Haven": "Healthy Capacity Standard autonomous operation: No large loss; … In 30 days: deferrals left open since "
+    "2026-06-14. … Grant",
+    "Hush": "No trace since 2026-06-11 19:42. … whether it still acts … Review",
 }
-"""Excerpts of verdict, cause and remedy by agent. test_documents.py checks the other causes, which README shows."""
+"""Excerpts of category, guidance, cause, remedy and verdict by agent. README shows the other causes, and
+test_documents.py checks them."""
 
 
 def test_fleet_page_gives_cause_and_remedy(marts):
-    rows = {row[0].split()[0]: row for row in cells(pages.fleet_page(marts, MARTS)) if len(row) == 16}
+    rows = {row[0].split()[0]: row for row in cells(pages.fleet_page(marts, MARTS)) if len(row) == 15}
     for name, said in WHY.items():
-        shown = f"{rows[name][1].split()[0]}: {rows[name][2]}"
+        shown = f"{rows[name][2]}: {rows[name][3]} {rows[name][4]}"
         assert all(part in shown for part in said.split(" …")), shown
-    assert rows["Latch"][8].startswith("Low capacity Untrusted key")
+    assert rows["Latch"][7].startswith("Low capacity Untrusted key")
 
 
 # --- unfinished runs and missing data --------------------------------------------------------------------------------
@@ -165,9 +176,15 @@ def test_pages_report_an_unfinished_run(marts, scored_sample):
 
 
 def test_fleet_page_says_how_old_its_verdicts_are(marts):
+    """The age of the sample says nothing, so its pages say that it is the sample."""
+    assert "<p class=old>" not in pages.fleet_page(marts, MARTS) and "sample data" in pages.fleet_page(
+        marts, MARTS
+    )
+    marts.execute("update dim_agents set agent_id_hash = 'other' where agent_id_hash = %s", [SAMPLE_AGENT[1]])
     for hours, is_old in ((3, False), (72, True)):
         page = pages.fleet_page(marts, MARTS, now=AS_OF + timedelta(hours=hours))
-        assert ("class=old>The verdicts below are 3 days old" in page) is is_old
+        assert ("<p class=old>The verdicts below are 3 days old" in page) is is_old
+        assert "sample data" not in page
 
 
 def test_message_page_explains_why_there_is_no_score(marts, database):
@@ -228,12 +245,12 @@ def test_link_can_contain_any_hash():
 
 
 def test_large_report_shows_agents_that_need_the_most_attention(marts, monkeypatch):
-    sections = pages.report_page(marts, MARTS).partition("<details class=")[2].partition("</section>")[0]
+    sections = pages.report_page(marts, MARTS).partition("<details class=panel")[2].partition("</section>")[0]
     assert len(sections.encode()) / 14 < 3_000, "the sections of 500 agents have at most 1.5 megabytes"
     for module in (pages, report):
         monkeypatch.setattr(module, "MAX_AGENTS", 5)
     html = pages.report_page(marts, MARTS)
-    assert html.count("<details class=") == 5 and "9 more agents" in html
+    assert html.count("<details class=panel") == 5 and "9 more agents" in html
     document = json.loads(report.as_json(Marts(marts, MARTS), 7))
     assert (len(document["agents"]), document["agents_not_shown"]) == (5, 9)
 
@@ -310,13 +327,19 @@ def test_evidence_of_a_component_lists_its_traces(client):
     """Follow each link from the agent's page to the pages of traces, and compare the traces with CSV and API."""
     page = client.get("/agent?agent_id=Link").text
     links = [html.unescape(link) for link in re.findall(r'href="(evidence\?[^"]*)"', page)]
-    components = {re.search(r"component=(\w+)", link)[1]: link for link in links}
-    assert components.keys() == (RULES.keys() - {"s_score"}) | {"sigma", "q_deferral"}
+    every = (RULES.keys() - {"s_score"}) | {"sigma", "q_deferral"}
+    linked = {re.search(r"component=(\w+)", link)[1] for link in links}
+    assert {"i_chain", "i_coverage", "q_deferral", "sigma"} <= linked <= every
+    components = {one: re.sub(r"component=\w+", f"component={one}", links[0]) for one in sorted(every)}
     for component, link in components.items():
         answer = client.get(f"/{link.replace('evidence?', 'evidence.csv?')}")
         assert answer.headers["content-disposition"].startswith("attachment; filename=")
         key = "deferral_id" if component == "q_deferral" else "trace_id"
-        listed = [row[key] for row in csv.DictReader(io.StringIO(answer.text))]
+        table = list(csv.DictReader(io.StringIO(answer.text)))
+        listed = [row[key] for row in table]
+        assert {(row["agent_id_hash"], row["as_of"][:10], row["window_days"]) for row in table} <= {
+            (LINK, "2026-06-15", "7")
+        }
         found = []
         while link:
             shown = client.get(f"/{link}").text
@@ -384,14 +407,18 @@ def test_runs_page_shows_error_and_remedy(marts):
 
 def test_quality_page_shows_issues_of_any_year(marts):
     """Python cannot represent the year 20000 or years before 1. Traces of such years do not add columns."""
-    headings, *_ = cells(pages.quality_page(marts, MARTS))
+    _, *headings = (row for row in cells(pages.runs_page(marts, MARTS)) if row[0] in ("Began", "Issue"))
     marts.execute(
         "insert into fct_data_quality (data_quality_id, agent_id_hash, period_start, issue, n) values"
         " ('a', 'a', '20000-01-01', 'future_trace', 1), ('b', 'a', '0044-03-15 BC', 'implausible_timestamp', 1)"
     )
-    again, *rows = cells(pages.quality_page(marts, MARTS))
-    assert again == headings
-    newest = {row[3] for row in rows if "future_trace" in row[0] or "implausible_timestamp" in row[0]}
+    rows = cells(pages.runs_page(marts, MARTS))
+    assert headings == [row for row in rows if row[0] == "Issue"]
+    newest = {
+        row[3]
+        for row in rows
+        if len(row) > 8 and "future_trace" in row[0] or "implausible_timestamp" in row[0]
+    }
     assert newest == {"20000-01-01", "0044-03-15 BC"}
 
 
@@ -402,8 +429,7 @@ def test_page_says_that_the_role_may_not_read_its_mart(marts):
         "revoke select on ciris.fct_scoring_runs, ciris.fct_data_quality from only_scores;"
         "set local role only_scores"
     )
-    for page in (pages.runs_page, pages.quality_page):
-        assert "may not read" in page(marts, MARTS)
+    assert pages.runs_page(marts, MARTS).count("may not read") == 2
 
 
 # --- comparison and texts --------------------------------------------------------------------------------------------
@@ -411,12 +437,16 @@ def test_page_says_that_the_role_may_not_read_its_mart(marts):
 
 def test_compare_page_shows_both_agents(client):
     def beside(page: str) -> dict[str, list[str]]:
-        return {row[0].split()[-1].strip("()"): row[1:] for row in cells(with_names(page)) if row[0]}
+        return {
+            row[0].split()[0] if "score" in row[0] else row[0].split()[-1].strip("()"): row[1:]
+            for row in cells(with_names(page))
+            if row[0]
+        }
 
     assert client.get("/compare?agent_id=Link").text.count("&amp;other_id=") == 10
     rows = beside(client.get("/compare?agent_id=Link&other_id=Latch").text)
-    assert rows["week"] == ["0.538 [0.31, 0.67]", "0.000 [0.00, 0.25]", "−0.538", "apart"]
-    assert rows["run"][:2] == ["0.571 [0.50, 0.62]", "0.105 [0.02, 0.24]"]
+    assert rows["Capacity"] == ["0.538 [0.31, 0.67]", "0.000 [0.00, 0.25]", "−0.538", "apart"]
+    assert rows["Steady"][:2] == ["0.571 [0.50, 0.62]", "0.105 [0.02, 0.24]"]
     assert rows["i_chain"][3] == "apart" and rows["d_identity"][3] == "overlap"
 
 
@@ -463,7 +493,6 @@ PAGES: dict[str, Callable[..., str]] = {
     "alerts": pages.alerts_page,
     "red flags": partial(pages.red_flags_page, window_days=30),
     "runs": pages.runs_page,
-    "quality": pages.quality_page,
     "evidence": partial(pages.evidence_page, agent=LINK, component="i_chain"),
     "deferrals": partial(pages.evidence_page, agent=LINK, component="q_deferral"),
     "two agents": partial(pages.compare_page, agent=LINK, other=HOSTILE[0]),
@@ -506,16 +535,17 @@ def column(page: Any, number: int) -> list[str]:
 def test_table_of_agents_can_be_sorted_filtered_and_folded(browser, files):
     with opened(browser, files["report"]) as page:
         assert "owned" not in page.title()
-        heading = page.get_by_role("columnheader", name="Score")
+        heading = page.get_by_role("columnheader", name="Capacity score").first
         heading.get_by_role("button").click()
-        rising = column(page, 4)
+        page.locator(".filters summary").click()
+        rising = column(page, 2)
         assert len(rising) == 14 and rising == sorted(rising)
         heading.get_by_role("button").focus()
         page.keyboard.press("Enter")
         assert heading.get_attribute("aria-sort") == "descending"
-        assert column(page, 4) == sorted(rising, reverse=True)
+        assert column(page, 2) == sorted(rising, reverse=True)
         page.get_by_label("Search").fill("ALLY")
-        ally = sorted(column(page, 4))
+        ally = sorted(column(page, 2))
         assert len(ally) == 3 and page.locator("#shown").inner_text() == "3 of 14 agents"
         page.get_by_label("group agents of the same name").check()
         [folded] = page.locator("#agents tbody tr:visible").all_inner_texts()
@@ -523,21 +553,18 @@ def test_table_of_agents_can_be_sorted_filtered_and_folded(browser, files):
         lowest, highest, median = re.search(said, folded).groups()
         assert [lowest, median, highest] == ally
         page.get_by_label("Search").fill("")
-        assert len(column(page, 4)) == 12
+        assert len(column(page, 2)) == 12
         page.get_by_label("group agents of the same name").uncheck()
-        page.locator("#alerts").select_option("Broken chain")
-        assert len(column(page, 4)) == 1
-        with page.expect_download() as download:
-            page.locator("#csv").click()
-        headings, row = csv.reader(download.value.path().open(encoding="utf-8"))
-        assert headings[:3] == ["Agent", "Verdict", "Why"] and "The record is not continuous" in row[2]
+        page.locator("#alerts").select_option("broken_chain")
+        assert len(column(page, 2)) == 1
         page.locator("#clear").click()
         page.get_by_label("New since").fill("2026-06-08")
-        assert 0 < len(column(page, 4)) < 14
+        assert 0 < len(column(page, 2)) < 14
         page.get_by_label("Search").fill("nobody at all")
         assert page.locator("#shown").inner_text() == "None of 14 agents matches"
-        page.get_by_role("region", name="Agents per verdict").get_by_role("link").nth(1).click()
-        assert set(column(page, 2)) == {"Withhold"} and page.get_by_label("Search").input_value() == ""
+        page.get_by_role("link", name="5 Withhold").click()
+        assert {said[1:] for said in column(page, 5)} == {"Withhold"} or set(column(page, 5)) == {"Withhold"}
+        assert page.get_by_label("Search").input_value() == ""
 
 
 def test_a_large_fleet_is_shown_page_by_page(browser, marts, tmp_path):
@@ -570,6 +597,7 @@ def test_a_large_fleet_is_shown_page_by_page(browser, marts, tmp_path):
         assert page.locator("#range").inner_text() == "1 to 25 of 84" and len(column(page, 2)) == 25
         page.get_by_role("button", name="next").click()
         assert page.locator("#range").inner_text() == "26 to 50 of 84"
+        page.locator(".filters summary").click()
         page.get_by_label("Search").fill("unit")
         page.get_by_role("columnheader", name="Agent").get_by_role("button").click()
         names = page.locator("#agents tbody tr:visible th bdi").all_inner_texts()
@@ -577,12 +605,48 @@ def test_a_large_fleet_is_shown_page_by_page(browser, marts, tmp_path):
         assert page.locator("#pages").is_hidden()
 
 
+def test_first_agent_is_in_the_upper_third_of_the_screen_and_two_tabs_away(browser, address):
+    for width, height in ((1440, 900), (390, 844)):
+        with visited(browser, address, viewport={"width": width, "height": height}) as page:
+            [row] = page.locator("#agents tbody tr:visible").all()[:1]
+            assert row.bounding_box()["y"] < height / 3
+            page.keyboard.press("Tab")
+            page.keyboard.press("Enter")
+            page.keyboard.press("Tab")
+            assert page.evaluate("document.activeElement.innerText").startswith("Mire")
+
+
+def test_print_repeats_the_headings(browser, files):
+    """Chromium repeats headings on each page only if they have no buttons."""
+    with opened(browser, files["report"]) as page:
+        buttons = page.locator("#agents thead button")
+        n, headings = buttons.count(), page.locator("#agents thead").text_content()
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        assert n and not buttons.count()
+        assert page.locator("#agents thead").text_content() == headings
+        page.evaluate("dispatchEvent(new Event('afterprint'))")
+        assert buttons.count() == n
+
+
+def test_fleet_page_links_the_csv_of_the_api_with_its_filters(browser, address):
+    with visited(browser, f"{address}?verdict=withhold&category=high_fragility&window_days=30") as page:
+        page.locator(".filters summary").click()
+        shown = page.locator("#agents tbody tr:visible th code").all_inner_texts()
+        with page.expect_download() as download:
+            page.locator("#csv").click()
+        rows = list(csv.DictReader(download.value.path().open(encoding="utf-8")))
+    assert [row["agent_id_hash"][:8] for row in rows] == shown and shown
+    assert {(row["as_of"], row["window_days"]) for row in rows} == {("2026-06-15T00:00:00+00:00", "30")}
+    assert {row["category"] for row in rows} == {"high_fragility"}
+    assert all(len(row["agent_id_hash"]) == 16 and len(row["composite_score"]) > 10 for row in rows)
+
+
 def test_a_link_opens_the_section_of_an_agent(browser, files):
     with opened(browser, files["plain"]) as page:
         section = page.locator(f"[id='{LINK}']")
-        assert not section.get_by_text("Loss components of the score").is_visible()
+        assert not section.get_by_text("Loss components").is_visible()
         page.locator("#agents").get_by_role("link", name="Link").click()
-        section.get_by_text("Loss components of the score").wait_for(state="visible")
+        section.get_by_text("Loss components").wait_for(state="visible")
     with opened(browser, files["plain"], java_script_enabled=False) as page:
         assert page.locator("#agents tbody tr:visible").count() == 14
         assert not page.locator(".tools").first.is_visible()
@@ -619,16 +683,25 @@ def test_pages_with_hostile_names_fit_phone_dark_mode_print_and_axe(browser, fil
         assert not page.locator(".tools").first.is_visible()
 
 
+def test_page_of_the_api_fits_a_phone_and_axe(browser, address):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
+    phone = {"width": 390, "height": 844}
+    for scheme in ("light", "dark"):
+        with visited(browser, f"{address}docs", viewport=phone, color_scheme=scheme, bypass_csp=True) as page:
+            assert page.evaluate("document.documentElement.scrollWidth") <= 390
+            assert axe.Axe().run(page).response["violations"] == []
+
+
 def test_chart_shows_labels_on_mouse_touch_and_keyboard(browser, address):
     with visited(browser, f"{address}agent?agent_id=Link", has_touch=True) as page:
-        chart = page.get_by_role("slider", name="Score")
+        chart = page.get_by_role("slider", name="Capacity score")
         chart.scroll_into_view_if_needed()
         box = chart.bounding_box()
         page.mouse.move(box["x"] + box["width"] - 1, box["y"] + 40)
         said = page.locator(".told")
         newest = said.inner_text()
         assert newest == (
-            "2026-06-15 00:00: score 0.571 [0.50, 0.62], this week 0.538 [0.31, 0.67], 162 traces"
+            "2026-06-15 00:00: capacity score 0.538 [0.31, 0.67], steady score 0.571 [0.50, 0.62], 162 traces"
         )
         page.touchscreen.tap(box["x"] + 1, box["y"] + 40)
         assert said.inner_text().startswith("2026-05-02")
@@ -644,7 +717,8 @@ def test_url_restores_the_view(browser, address):
     with visited(browser, f"{address}?as_of=2026-06-10") as page:
         for _ in range(2):
             page.get_by_role("columnheader", name="Traces").get_by_role("button").click()
-        page.locator("#category").select_option("High Fragility")
+        page.locator(".filters summary").click()
+        page.locator("#category").select_option("high_fragility")
         page.get_by_label("Search").fill("r")
         rows = page.locator("#agents tbody tr:visible th").all_inner_texts()
         sent = page.url
@@ -657,4 +731,4 @@ def test_url_restores_the_view(browser, address):
     with visited(browser, sent) as page:
         assert page.locator("#agents tbody tr:visible th").all_inner_texts() == rows
         assert page.get_by_role("columnheader", name="Traces").get_attribute("aria-sort") == "descending"
-        assert page.locator("#category").input_value() == "High Fragility"
+        assert page.locator("#category").input_value() == "high_fragility"

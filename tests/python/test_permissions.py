@@ -1,4 +1,4 @@
-"""Tests of permissions by name: the optional seed permissions.csv, and the verdicts for each permission."""
+"""Tests of permissions by name: the seed permissions.csv, and the verdicts for each permission."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from command_line import command, refused
 from conftest import REPOSITORY, Database
 from serving import SCORING, asking, opened, problem, reader
 
-BESIDE_SEEDS = f"{SCHEMA}_intermediate"
-"""Schema into which dbt loads the seeds of a checkout of the project."""
 TOOL_USE, AUTONOMY = ("Tool use", 0.6, 7), ("Autonomy", 0.85, 30)
 
 
@@ -32,30 +30,49 @@ def client(sample_copy: Database) -> Iterator[TestClient]:
 @pytest.fixture
 def connection(sample_copy: Database) -> Iterator[psycopg.Connection]:
     with sample_copy.connect() as connection:
+        connection.execute(f"alter table {SCHEMA}.permissions rename to shipped_permissions")
         yield connection
-        for schema in (SCHEMA, BESIDE_SEEDS):
-            connection.execute(f"drop table if exists {schema}.permissions")
+        connection.execute(f"drop table if exists {SCHEMA}.permissions")
+        connection.execute(f"alter table {SCHEMA}.shipped_permissions rename to permissions")
 
 
-def seed(connection: psycopg.Connection, *rows: tuple[object, ...], schema: str = SCHEMA) -> None:
+def seed(connection: psycopg.Connection, *rows: tuple[object, ...]) -> None:
     """Create the table permissions with columns of type text, which dbt chooses if a value is not a number."""
-    connection.execute(f"create table {schema}.permissions (name text, threshold text, window_days text)")
+    connection.execute(f"create table {SCHEMA}.permissions (name text, threshold text, window_days text)")
     for row in rows:
-        connection.execute(f"insert into {schema}.permissions values (%s, %s, %s)", row)
+        connection.execute(f"insert into {SCHEMA}.permissions values (%s, %s, %s)", row)
 
 
-def test_without_seed_there_is_one_permission_without_name(client, sample_copy):
+def test_the_seed_has_the_guidance_of_the_categories(client, sample_copy):
+    """Every page, report and command names the permission that a verdict is about."""
+    answer = client.get(f"{SCORING}/permissions").json()["permissions"]
+    operation, autonomy = ("Standard operation", 0.6, 7), ("Expanded autonomy", 0.85, 7)
+    assert [tuple(one.values()) for one in answer] == [operation, autonomy]
+    assert "for Standard operation (0.6 in 7 days)" in client.get("/").text
+    agent = client.get("/agent?agent_id=Mire").text
+    assert "Review</a> for Standard operation (0.6 in 7 days): steady score 0.701, 92 % sure" in agent
+    assert "Also <a" in agent and "Withhold</a> for Expanded autonomy (0.85 in 7 days), " in agent
+    fleet = command(sample_copy, "fleet").stdout
+    assert (
+        "\nVerdict for Standard operation (0.6 in 7 days): 3 review (keep what it has, nothing new), "
+        in fleet
+    )
+    assert "\nAlso for Expanded autonomy (0.85 in 7 days): " in fleet
+
+
+def test_without_seed_there_is_one_permission_without_name(client, connection, sample_copy):
     answer = client.get(f"{SCORING}/permissions").json()
     assert answer["permissions"] == [{"name": None, "threshold": 0.6, "window_days": 7}]
     assert "aria-label=Permissions" not in client.get("/").text
-    assert "14 agents; for a threshold of 0.6: " in command(sample_copy, "fleet").stdout
-    assert "\nVerdict at 0.6: " in command(sample_copy, "explain", "Link").stdout
+    fleet = command(sample_copy, "fleet").stdout
+    assert "\nVerdict for 0.6 in 7 days: 3 review (keep what it has, nothing new), " in fleet
+    assert "\nWithhold for 0.6 in 7 days: " in command(sample_copy, "explain", "Link").stdout
     _, hint = refused(command(sample_copy, "fleet", "--permission", "Tool use"), 2)
     assert "docs/deciding.md" in hint
 
 
 def test_api_pages_and_commands_show_permissions(client, connection, sample_copy):
-    assert "Verdicts for" not in client.get("/").text
+    assert "for 0.6 in 7 days" in client.get("/").text
     seed(connection, AUTONOMY, TOOL_USE)
     answer = client.get(f"{SCORING}/permissions").json()["permissions"]
     names = ("name", "threshold", "window_days")
@@ -72,21 +89,23 @@ def test_api_pages_and_commands_show_permissions(client, connection, sample_copy
         refusal = client.get(f"{SCORING}/capacity/fleet", params=params)
         assert (refusal.status_code, refusal.json()["allowed"]) == (422, ["Tool use", "Autonomy"])
 
-    assert "Verdicts for <b>Tool use</b>:" in client.get("/").text
+    assert "for Tool use (0.6 in 7 days)" in client.get("/").text
     page = client.get("/", params=same).text
-    assert "Verdicts for <b>Autonomy</b>:" in page
+    assert "for Autonomy (0.85 in 30 days)" in page
     assert 'href="./?window_days=7&amp;threshold=0.6">Tool use</a>' in page
     agent = client.get("/agent", params={"agent_id": "Link"}).text
-    for said in ("<b>Withhold</b> for Tool use at", "<p class=facts>Tool use: <b", "· Autonomy: <b"):
+    for said in ("Withhold</a> for Tool use (0.6 in 7 days)", "Withhold</a> for Autonomy (0.85 in 30 days)"):
         assert said in agent
 
     for arguments, said in {
-        ("fleet",): "for Tool use, a threshold of 0.6: ",
-        ("fleet", "--permission", "Autonomy"): "of 30 days, 14 agents; for Autonomy, a threshold of 0.85: ",
-        ("explain", "Link", "--permission", "Autonomy"): "\nVerdict for Autonomy at 0.85: withhold",
+        ("fleet",): "for Tool use (0.6 in 7 days): ",
+        ("fleet", "--permission", "Autonomy"): "\nVerdict for Autonomy (0.85 in 30 days): ",
+        ("explain", "Link", "--permission", "Autonomy"): "\nWithhold for Autonomy (0.85 in 30 days): ",
     }.items():
         assert said in command(sample_copy, *arguments).stdout
-    assert command(sample_copy, "report", "--output", "-").stdout.count("<p class=facts>Tool use: <b") == 14
+    assert (
+        command(sample_copy, "report", "--output", "-").stdout.count(" for Autonomy (0.85 in 30 days)") == 14
+    )
 
 
 @pytest.mark.parametrize(
@@ -118,28 +137,21 @@ def test_wrong_row_does_not_affect_answers_without_a_verdict(client, connection,
         assert client.get(path).status_code == 200
 
 
-def test_another_table_called_permissions_is_not_read(client, connection):
-    connection.execute(f"create table {SCHEMA}.permissions (name text, granted_to text)")
-    assert client.get(f"{SCORING}/permissions").json()["permissions"][0]["name"] is None
-
-
 def test_refusal_of_a_reader_without_right_names_the_grant(connection, sample_copy, tmp_path, caplog):
-    seed(connection, TOOL_USE, schema=BESIDE_SEEDS)
+    seed(connection, TOOL_USE)
     with reader(sample_copy, "onlooker", tmp_path) as onlooker:
+        connection.execute(f"revoke select on {SCHEMA}.permissions from onlooker")
         error, hint = refused(command(onlooker, "fleet"))
-        assert f"no right to read {BESIDE_SEEDS}.permissions" in error
-        assert f"grant select on {BESIDE_SEEDS}.permissions" in hint
+        assert f"no right to read {SCHEMA}.permissions" in error
+        assert f"grant select on {SCHEMA}.permissions" in hint
         project = load_project(REPOSITORY, onlooker.profiles_dir)
         with opened(project) as served, asking(served, Settings(version_seconds=0)) as client:
             refusal = problem(client.get(f"{SCORING}/capacity/fleet"), 403, "no-right")
-            assert f"no right to read {BESIDE_SEEDS}.permissions" in refusal["detail"]
-            assert f"grant select on {BESIDE_SEEDS}.permissions" in caplog.text
+            assert f"no right to read {SCHEMA}.permissions" in refusal["detail"]
+            assert f"grant select on {SCHEMA}.permissions" in caplog.text
             connection.execute(f"revoke select on {SCHEMA}.fct_trace_checks from onlooker")
             problem(client.get(f"{SCORING}/evidence/Link?component=i_chain"), 403, "no-right")
             assert "permission denied for view fct_trace_checks" in caplog.text
             assert "The server may not read this" in client.get("/", headers={"Accept": "text/html"}).text
-        connection.execute(
-            f"grant usage on schema {BESIDE_SEEDS} to onlooker;"
-            f"grant select on {BESIDE_SEEDS}.permissions, {SCHEMA}.fct_trace_checks to onlooker"
-        )
-        assert "for Tool use, " in command(onlooker, "fleet").stdout
+        connection.execute(f"grant select on {SCHEMA}.permissions, {SCHEMA}.fct_trace_checks to onlooker")
+        assert "for Tool use (0.6 in 7 days)" in command(onlooker, "fleet").stdout

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from operator import itemgetter
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -33,13 +34,12 @@ BY_SQL = {
     "ciris_median_capacity_7d": newest("percentile_cont(0.5) within group (order by capacity_score)"),
     "ciris_min_capacity_7d": newest("min(capacity_score)"),
     "ciris_median_steady_7d": newest("percentile_cont(0.5) within group (order by capacity_score_steady)"),
-    "ciris_agents_at_least_healthy_7d": newest("count(*) filter (where capacity_score_steady_low >= 0.6)"),
-    "ciris_agents_below_healthy_7d": newest("count(*) filter (where capacity_score_steady_high < 0.6)"),
+    "ciris_agents_7d": newest("count(*)"),
+    "ciris_share_high_fragility_7d": newest("avg((category = 'high_fragility')::integer)"),
     **{f"ciris_agents_scored_{days}d": newest("count(capacity_score)", days) for days in (7, 30)},
     **{
-        f"ciris_{name}_{category}_7d": newest(value.format(f"category = '{category}'"))
+        f"ciris_agents_{category}_7d": newest(f"count(*) filter (where category = '{category}')")
         for category in ("high_fragility", "moderate", "healthy", "high_capacity")
-        for name, value in {"agents": "count(*) filter (where {})", "share": "avg(({})::integer)"}.items()
     },
     **{
         f"ciris_mean_{name}_7d": newest(f"avg({name}_score)")
@@ -54,26 +54,15 @@ BY_SQL = {
 }
 
 
-@pytest.fixture(scope="module")
-def query(sample_copy: Database, tmp_path_factory: pytest.TempPathFactory) -> Query:
-    """Function that returns the rows of `mf query` on the sample.
+def semantic_layer(database: Database, folder: Path) -> Query:
+    """Return a function that returns the rows of `mf query` on a database.
 
-    In the last five days of the sample, one agent first has rows without a score for two days and then no rows.
+    :param folder: empty folder to which the project is copied, because MetricFlow looks for dbt's manifest there.
     """
-    folder = tmp_path_factory.mktemp("project")
     copy_project(REPOSITORY, folder)
-    with sample_copy.connect() as connection:
-        silent = f"agent_id_hash = (select min(agent_id_hash) from {SCORES})"
-        since = [AS_OF - timedelta(days=3)]
-        connection.execute(f"delete from {SCORES} where as_of > %s and {silent}", since)
-        connection.execute(
-            f"update {SCORES} set capacity_score = null where as_of > %s - interval '2 days' and {silent}",
-            since,
-        )
 
     def run(program: str, *arguments: str, **environment: str) -> str:
-        """Run a program in the project's folder, where MetricFlow looks for dbt's manifest."""
-        here = {"DBT_PROFILES_DIR": str(sample_copy.profiles_dir), "DBT_TARGET_PATH": "target", **environment}
+        here = {"DBT_PROFILES_DIR": str(database.profiles_dir), "DBT_TARGET_PATH": "target", **environment}
         return printed(PROGRAMS / program, *arguments, cwd=folder, env={**os.environ, **here})
 
     def query(metrics: Iterable[str], *by: str, **environment: str) -> list[dict[str, str]]:
@@ -84,6 +73,23 @@ def query(sample_copy: Database, tmp_path_factory: pytest.TempPathFactory) -> Qu
 
     assert "time spine" not in run("dbt", "parse"), "dbt warns of the time spine"
     return query
+
+
+@pytest.fixture(scope="module")
+def query(sample_copy: Database, tmp_path_factory: pytest.TempPathFactory) -> Query:
+    """Function that returns the rows of `mf query` on the sample.
+
+    In the last five days of the sample, one agent first has rows without a score for two days and then no rows.
+    """
+    with sample_copy.connect() as connection:
+        silent = f"agent_id_hash = (select min(agent_id_hash) from {SCORES})"
+        since = [AS_OF - timedelta(days=3)]
+        connection.execute(f"delete from {SCORES} where as_of > %s and {silent}", since)
+        connection.execute(
+            f"update {SCORES} set capacity_score = null where as_of > %s - interval '2 days' and {silent}",
+            since,
+        )
+    return semantic_layer(sample_copy, tmp_path_factory.mktemp("project"))
 
 
 @pytest.fixture
@@ -98,6 +104,15 @@ def test_metrics_equal_plain_sql(query, marts):
     expected = {name: float(marts.execute(sql).fetchone()[0]) for name, sql in BY_SQL.items()}
     assert {name: float(found[name]) for name in BY_SQL} == pytest.approx(expected, abs=1e-9)
     assert expected["ciris_mean_latest_capacity_7d"] != expected["ciris_mean_capacity_7d"]
+
+
+def test_agents_are_counted_by_verdict(query, marts):
+    found = query(["ciris_agents_7d"], "capacity_score__verdict")
+    expected = marts.execute(
+        f"select verdict, count(*)::text from {SCHEMA}.capacity_overview where window_days = 7"
+        f" and as_of = (select max(as_of) from {SCORES}) group by verdict"
+    ).fetchall()
+    assert {row["capacity_score__verdict"]: row["ciris_agents_7d"] for row in found} == dict(expected)
 
 
 @pytest.mark.slow

@@ -26,7 +26,7 @@ from test_source_changes import FOREIGN_CHILD
 SCORED_UNTIL = BEFORE
 INTERMEDIATE = f"{SCHEMA}_intermediate"
 SKIPPED = {
-    *["scoring_windows", "capacity_categories", "deferral_outcomes", "components"],
+    *["scoring_windows", "capacity_categories", "deferral_outcomes", "components", "permissions"],
     *["int_scoring_parameters", "dim_scoring_parameters", "dim_scoring_windows", "dim_capacity_categories"],
     "dim_days",
     *["stg_cirislens__trace_events", "stg_cirislens__event_traces"],

@@ -1,4 +1,5 @@
-"""Tests of SIGTERM, by which schedulers end a command. The command must end soon, with a message and no warning."""
+"""Tests of SIGTERM, by which schedulers end a command, and Ctrl-C. The command must end soon, with a message and no
+warning."""
 
 from __future__ import annotations
 
@@ -8,14 +9,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from ciris_scoring.lab.simulation.sample import SAMPLE
 from command_line import at, invoke
 from conftest import Database, copy_of
 from signed_batches import Agent, batch
 
 
-def ended(command: list[str], after: str, code: str = "") -> tuple[int, str]:
-    """Send SIGTERM to a command after a line of output with the text ``after``. Return its exit code and output.
+def ended(
+    command: list[str], after: str, code: str = "", number: signal.Signals = signal.SIGTERM
+) -> tuple[int, str]:
+    """Send a signal to a command after a line of output with the text ``after``. Return its exit code and output.
 
     :param code: Python code that runs before the command.
     """
@@ -27,7 +32,7 @@ def ended(command: list[str], after: str, code: str = "") -> tuple[int, str]:
         for line in process.stderr:
             said += line
             if after in line:
-                process.send_signal(signal.SIGTERM)
+                process.send_signal(number)
                 break
         said += process.communicate(timeout=300)[1]
     assert after in said, said
@@ -35,11 +40,13 @@ def ended(command: list[str], after: str, code: str = "") -> tuple[int, str]:
     return process.returncode, said
 
 
-def test_a_run_is_interrupted_and_logged(scored_sample: Database, tmp_path: Path):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_run_is_interrupted_and_logged(scored_sample: Database, tmp_path: Path, number: signal.Signals):
     with copy_of(scored_sample, tmp_path) as database:
         run = ["run", *at(database), "--as-of", SAMPLE["as_of"], "--full-refresh", "--allow-rescoring"]
-        code, said = ended(run, "model int_trace_checks")
+        code, said = ended(run, "model int_trace_checks", number=number)
         assert code == 130 and said.endswith("Interrupted.\n"), said
+        assert "ERROR" not in said and "server closed" not in said, said
         with database.connect() as connection:
             log = "select outcome, exit_code from ciris.fct_scoring_runs order by started_at desc limit 1"
             assert connection.execute(log).fetchone() == ("interrupted", 130)

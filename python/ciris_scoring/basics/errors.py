@@ -28,6 +28,10 @@ class ProfileError(CirisError):
     exit_code = 2
 
 
+class NoProfile(ProfileError):
+    """No folder is named for the dbt profile, and it is not where dbt looks for it."""
+
+
 class DatabaseError(CirisError):
     """The database cannot be reached, refuses the login or a statement, or failed during the work."""
 

@@ -401,11 +401,6 @@ order by faults.number, faults.name, message
 """
 
 
-PERMISSIONS = "permissions"
-"""Name of the optional seed of permissions. Commands look for it in every schema of the project
-(marts/permissions.py)."""
-
-
 def ownership_query(places: Iterable[Sequence[str]], trusted: str | None = None) -> str:
     """Return the query that lists the faults of relations and of their schemas.
 
@@ -413,11 +408,10 @@ def ownership_query(places: Iterable[Sequence[str]], trusted: str | None = None)
     :param trusted: role whose code may run, besides superusers and members of the scoring role.
     """
     schemas, names, kinds = map(list, zip(*places, strict=True))
-    of_permissions = sorted(set(schemas)) if trusted is None else []
     query = sql.SQL(_FAULTS).format(
-        schemas=sql.Literal([*schemas, *of_permissions]),
-        names=sql.Literal([*names, *(PERMISSIONS for _ in of_permissions)]),
-        kinds=sql.Literal([*kinds, *("view" for _ in of_permissions)]),
+        schemas=sql.Literal(schemas),
+        names=sql.Literal(names),
+        kinds=sql.Literal(kinds),
         trusted=sql.Literal(trusted),
     )
     return query.as_string(None)

@@ -17,7 +17,7 @@ import yaml
 from psycopg import sql
 
 from ciris_scoring.basics import dbt_patches
-from ciris_scoring.basics.errors import InputError, ProfileError, one_line, shown
+from ciris_scoring.basics.errors import InputError, NoProfile, ProfileError, one_line, shown
 from ciris_scoring.basics.paths import fault_of_path
 from ciris_scoring.basics.profile import Credentials, NeedsDbt, dbt_variable, load_yaml, read_target
 from ciris_scoring.basics.relations import PACKAGE
@@ -156,7 +156,8 @@ def load_project(
     project_dir = find_project(project_dir)
     here = Path.cwd()
     default = here if (here / "profiles.yml").exists() else Path.home() / ".dbt"
-    profiles_dir = profiles_dir or Path(dbt_variable("PROFILES_DIR") or default)
+    named = profiles_dir or dbt_variable("PROFILES_DIR")
+    profiles_dir = Path(named or default)
     if fault := fault_of_path(profiles_dir / "profiles.yml"):
         raise ProfileError(
             f"The profile cannot be looked up: {fault}",
@@ -165,7 +166,7 @@ def load_project(
     profiles_dir = profiles_dir.resolve()
     if not (profiles_dir / "profiles.yml").is_file():
         batches = shlex.quote(os.path.relpath(project_dir / BATCHES_FOLDER))
-        raise ProfileError(
+        raise (ProfileError if named else NoProfile)(
             f"There is no dbt profile: {profiles_dir / 'profiles.yml'} does not exist.",
             f"Copy {_example(project_dir)} to {profiles_dir / 'profiles.yml'} and fill in your PostgreSQL, or add "
             f"--embedded for the sample, or --profiles-dir {batches} after run --from-batches.",

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,7 +47,7 @@ class Relations:
     """Schema of the target, by whose name a run is locked."""
     places: Mapping[str, Place]
     permissions: Place | None = None
-    """Schema and name of the seed permissions.csv, or None if the project does not have this seed."""
+    """Relation of the seed permissions.csv, or None if the project has disabled the seed."""
     tables: frozenset[str] = frozenset()
     """Names of the models and seeds that are tables. Empty if the relations were read without dbt."""
 
@@ -78,7 +79,8 @@ def relations_of(manifest: Any, target_schema: str) -> Relations:
         for node in manifest.nodes.values()
         if node.package_name == PACKAGE and node.resource_type in ("model", "seed")
     ]
-    seeds = (node for node in manifest.nodes.values() if node.resource_type == "seed")
+    seeds = [node for node in manifest.nodes.values() if node.resource_type == "seed"]
+    seeds.sort(key=lambda node: bool(node.package_name == PACKAGE))  # a root project may replace the seed
     return Relations(
         target_schema,
         _Places({node.name: Place(node.schema, node.alias) for node in nodes}),
@@ -140,10 +142,10 @@ def _settings(level: Any, path: Iterable[str]) -> dict[str, Any]:
         level = level if name is None else level.get(name)
         if not isinstance(level, dict):
             break
-        for setting in NAMING:
-            value = level.get(f"+{setting}", level.get(setting))
+        for setting, key in product(NAMING, ("", "+")):
+            value = level.get(f"{key}{setting}", {})  # a dictionary has the settings of a folder of this name
             if isinstance(value, str) and "{" in value:
                 raise NeedsDbt(f"{setting} is a template")
-            if value is not None and not isinstance(value, dict):
+            if not isinstance(value, dict):
                 found[setting] = value
     return found

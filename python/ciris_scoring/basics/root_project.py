@@ -27,8 +27,8 @@ _READ_BUT_UNDECLARED = {"sql_header", "submission_method"}
 """Settings that dbt or an adapter reads, but that dbt's classes do not declare."""
 _META_OF_MACROS = {"range", "package_version"}
 """Keys of ``meta`` that the package's materializations and checks read."""
-_OPTIONAL_MODELS = {"dim_days"}
-"""Models that a root project may disable."""
+_OPTIONAL = {"dim_days", "permissions"}
+"""Model and seed that a root project may disable."""
 
 
 def overrides(config: Any, manifest: Any) -> list[str]:
@@ -116,7 +116,7 @@ def _may_set(setting: str, value: Any, is_scoped: bool, node: Any, config: Any) 
     if setting == "meta":
         return not isinstance(value, Mapping) or value.keys().isdisjoint(_META_OF_MACROS)
     if setting == "enabled":
-        return value is True or node.name in _OPTIONAL_MODELS
+        return value is True or node.name in _OPTIONAL
     if setting == "full_refresh":
         # A full refresh keeps the log of runs. The macro check_full_refresh checks the other nodes.
         return node.name != "int_runs" or value is False

@@ -114,15 +114,3 @@ def _shares(total: Floats, amounts: Floats) -> Floats:
     whole = np.sum(counted, axis=-1, keepdims=True)
     share: Floats = np.divide(counted, whole, out=np.zeros_like(counted), where=whole > 0)
     return total[:, None] * share
-
-
-def logarithmic_mean(a: Floats, b: Floats) -> Floats:
-    """Return the logarithmic mean (a − b)/(ln a − ln b) of positive numbers, element by element; a if a = b.
-
-    It turns differences of losses into points (Ang 2005). If a and b are close, the inverse hyperbolic tangent keeps
-    all digits.
-    """
-    relative = (a - b) / (a + b)
-    near = np.abs(relative) < 0.5
-    logs = np.where(near, 2 * np.arctanh(np.where(near, relative, 0.0)), np.log(a) - np.log(b))
-    return np.divide(a - b, logs, out=np.array(a, dtype=np.float64), where=logs != 0)

@@ -20,7 +20,7 @@ from ciris_scoring.certainty.design_effects import FleetValues, empty_fleet_sums
 from ciris_scoring.certainty.episodes import KINDS, event_changes, excess
 from ciris_scoring.certainty.inputs import Scores
 from ciris_scoring.certainty.intervals import COMPONENTS, Intervals, compute_intervals, sum_fleet
-from ciris_scoring.certainty.losses import logarithmic_mean, losses, r_ceiling_loss
+from ciris_scoring.certainty.losses import losses, r_ceiling_loss
 from ciris_scoring.certainty.residuals import COUNTED
 from ciris_scoring.certainty.steady import EVENT_WINDOWS, LongRun, Present, design_effects, long_run
 from ciris_scoring.marts.factors import FACTORS
@@ -258,27 +258,10 @@ def _steady_columns(steady: LongRun, scores: Scores, parameters: Parameters, set
         ),
         "grant_score": reached(settings.grant_probability),
         "withhold_score": reached(settings.withhold_probability),
-        **_points_of_difference(steady, scores),
     }
     return {
         **{f"{score}_steady": values for score, values in zip(FACTOR_SCORES, steady.factors.T, strict=True)},
         **{name: np.where(is_scored, values, np.nan) for name, values in of_score.items()},
-    }
-
-
-def _points_of_difference(steady: LongRun, scores: Scores) -> Columns:
-    """Return the points of the difference between steady score and capacity score that come from R and from deferrals
-    (certainty.md §4b, "Columns")."""
-    weekly, r_steady = scores.capacity_score, steady.factors[:, FACTOR_SCORES.index("r_score")]
-    positive = np.minimum(np.nan_to_num(weekly), steady.score) > 0
-    per_loss = logarithmic_mean(np.where(positive, weekly, 1.0), np.where(positive, steady.score, 1.0))
-    q, expected_q = scores.q_deferral, steady.q_deferral
-    with np.errstate(divide="ignore", invalid="ignore"):
-        of_r, of_q = np.log(r_steady) - np.log(scores.r_score), np.log(expected_q) - np.log(q)
-    lost_all = np.where((q == 0) != (expected_q == 0), steady.score - weekly, 0.0)
-    return {
-        "resilience_points_vs_steady": np.where(positive, of_r * per_loss, 0.0),
-        "deferral_points_vs_steady": np.where(positive, of_q * per_loss, lost_all),
     }
 
 

@@ -131,8 +131,6 @@ class LongRun(NamedTuple):
 
     factors: Floats
     """(n, 5) C, I_int, R, I_inc and S."""
-    q_deferral: Floats
-    """Expected quality of deferrals in a window. The quality is 1 in a window without a deferral."""
     score: Floats
     """Steady score; 0 without a signal."""
     log_sd: Floats
@@ -242,7 +240,7 @@ def _together(
     log_sd = np.sqrt(np.log1p(variance / beyond**2)) * (SPREAD[0] + SPREAD[1] * recent**2)
     log_sd, beyond = np.where(no_signal, 0.0, log_sd), np.where(no_signal, np.inf, beyond)
     nothing = np.zeros_like(loss)
-    found = LongRun(factors, np.exp(-q.loss), nothing, log_sd, nothing, nothing, beyond)
+    found = LongRun(factors, nothing, log_sd, nothing, nothing, beyond)
     score, low, high = (found.at(z, fixed) for z in (0.0, NORMAL_TO_95, -NORMAL_TO_95))
     return found._replace(score=score, low=low, high=high)
 

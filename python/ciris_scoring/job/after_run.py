@@ -17,7 +17,7 @@ from ciris_scoring.job.run_log import RunRecord
 from ciris_scoring.marts import fleet
 from ciris_scoring.marts.alerts import Alert, alerts
 from ciris_scoring.marts.marts import Marts, read_only
-from ciris_scoring.serve.fleet_table import fleet_tables
+from ciris_scoring.serve.fleet_table import fleet_table
 from ciris_scoring.serve.spreadsheet import json_text
 
 READ_BEFORE = (
@@ -76,17 +76,17 @@ class AfterRun:
                 verdicts = notify.read_verdicts(marts, moment)
                 self.news.changed_verdicts = notify.changes(self._verdicts, verdicts)
             try:
-                tables = None if self.for_machines else fleet_tables(connection, relations, moment)
+                table = None if self.for_machines else fleet_table(connection, relations, moment)
             except DatabaseError as error:
-                tables = f"The fleet table is not shown. {error.message} {error.hint}"
+                table = f"The fleet table is not shown. {error.message} {error.hint}"
         for alert in found:
             before = self._known.get(_key(alert))
             if before is None or (alert.severity == "critical" and before.severity != "critical"):
                 self.news.new_alerts.append(alert)
         raised = {_key(alert) for alert in found}
         self.news.closed_alerts = [alert for key, alert in self._known.items() if key not in raised]
-        if tables is not None:
-            click.echo(tables)
+        if table is not None:
+            click.echo(table)
 
     def write_report(self, connection: psycopg.Connection, relations: Relations) -> None:
         """Write the report if one is requested."""

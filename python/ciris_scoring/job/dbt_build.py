@@ -11,6 +11,7 @@ from ciris_scoring.basics.dbt import core, invoke, parse
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.relations import PACKAGE, relations_of
 from ciris_scoring.basics.terminal import coloured, is_quiet, printable, say
+from ciris_scoring.basics.termination import is_interrupted
 from ciris_scoring.basics.variables import PREFIX
 
 _SHOWN = {"success": "ok", "pass": "ok", "warn": "WARN", "fail": "FAIL", "error": "ERROR"}
@@ -62,6 +63,8 @@ class _Progress:
 
     def __call__(self, event: Any) -> None:
         name, data = event.info.name, event.data
+        if is_interrupted():
+            return
         with self._lock:
             if name in ("LogStartLine", "SkippingDetails"):
                 self._total = data.total

@@ -5,7 +5,7 @@ Pages and reports show an agent as its name at the as-of and the beginning of it
 
 import difflib
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from ciris_scoring.marts.marts import Marts
 
@@ -15,6 +15,8 @@ MOST_FORMER = 3
 """Number of agents that a note about former names lists."""
 WHOLE_HASH = "hash:"
 """Prefix that marks the rest of a text as a complete agent hash."""
+SAMPLE = (datetime(2026, 6, 15, tzinfo=UTC), "744f85804999ee4a")
+"""End of the sample, and an agent of the sample."""
 HASH_SHOWN = 8
 """Number of characters of a hash that are shown next to a name."""
 
@@ -64,6 +66,12 @@ class Found:
         more = f" and {len(self.former) - MOST_FORMER} more" if len(self.former) > MOST_FORMER else ""
         agents = "Another agent" if len(self.former) == 1 else f"{len(self.former)} other agents"
         return f"{agents} once had this name: {hashes}{more}."
+
+
+def is_sample(marts: Marts, newest: datetime) -> bool:
+    """Return whether the scores are those of the sample, whose age says nothing."""
+    end, agent = SAMPLE
+    return newest == end and bool(find(marts, whole_hash(agent)).agents)
 
 
 def all_agents(marts: Marts) -> list[Agent]:

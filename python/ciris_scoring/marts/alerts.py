@@ -9,7 +9,8 @@ from datetime import datetime
 from typing import TypeVar
 
 from ciris_scoring.marts.marts import Marts
-from ciris_scoring.marts.verdict import AS_OF_MEANT, Raised, raised
+from ciris_scoring.marts.score import Raised
+from ciris_scoring.marts.verdict import AS_OF_MEANT, raised
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,5 @@
-"""Main cause of each score in one sentence, from the agent's events and losses, and what makes the steady score differ
-from the score of the window."""
+"""Main cause of each score in one sentence, from the agent's events and losses."""
 
-import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -11,7 +9,6 @@ from ciris_scoring.basics import decimals
 from ciris_scoring.basics.components import LOSS_WORDS
 from ciris_scoring.basics.terminal import fitted, plural
 from ciris_scoring.marts.evidence import episodes
-from ciris_scoring.marts.factors import FACTORS
 from ciris_scoring.marts.marts import Marts
 
 LARGE = 0.05
@@ -39,8 +36,6 @@ class Cause(NamedTuple):
     sentence: str
     chain: str
     """Description of the loss component `i_chain`, which names its largest cause."""
-    steady_difference: Mapping[str, float] | None
-    """See `steady_difference`."""
 
 
 Row = Mapping[str, Any]
@@ -94,27 +89,26 @@ UNTRUSTED = """
     where last_registered_at is null or traced_at > last_registered_at
     group by agent_id_hash
 """
-# Last change of the name in the window.
-LAST_RENAMES = """
-    select distinct on (agent_id_hash) agent_id_hash, traced_at, previous_agent_name, agent_name
+# Counted traces of the window.
+COUNTED = """
     from {fct_trace_checks}
     where
         agent_id_hash = any(%(agents)s)
         and traced_at >= %(window_start)s
         and traced_at < %(as_of)s
         and is_counted
+"""
+# Last change of the name in the window.
+LAST_RENAMES = f"""
+    select distinct on (agent_id_hash) agent_id_hash, traced_at, previous_agent_name, agent_name
+    {COUNTED}
         and is_identity_change
     order by agent_id_hash, traced_at desc
 """
 # Number of overrides of the window without a judgement.
-UNJUDGED_OVERRIDES = """
+UNJUDGED_OVERRIDES = f"""
     select agent_id_hash, count(*) as n
-    from {fct_trace_checks}
-    where
-        agent_id_hash = any(%(agents)s)
-        and traced_at >= %(window_start)s
-        and traced_at < %(as_of)s
-        and is_counted
+    {COUNTED}
         and is_override_without_judgement
     group by agent_id_hash
 """
@@ -170,38 +164,8 @@ def causes(
         if agent in silent and fact["last_traced_at"]:
             sentence = f"No trace since {at(fact['last_traced_at'])}. {sentence}"
         chain = CHAIN_CAUSES.get(chains[agent], LOSS_WORDS["i_chain"])
-        found[agent] = Cause(sentence, chain, steady_difference(fact))
+        found[agent] = Cause(sentence, chain)
     return found
-
-
-def steady_difference(row: Row) -> dict[str, float] | None:
-    """Return the points of each factor in the difference of the steady score from the window's score (certainty.md
-    §4b). They sum to the difference.
-
-    :param row: row of fct_capacity_scores.
-    :returns: None if one of the scores or of the factors is null.
-    """
-    weekly, steady = row["capacity_score"], row["capacity_score_steady"]
-    factors = {name: (row[column], row[f"{column}_steady"]) for name, column in FACTORS.items()}
-    if None in (weekly, steady, *(value for values in factors.values() for value in values)):
-        return None
-    difference = steady - weekly
-    if weekly == 0 or steady == 0:
-        changed = [name for name, (before, now) in factors.items() if (before == 0) != (now == 0)]
-        return {name: difference / len(changed) if name in changed else 0.0 for name in factors}
-    change = math.log1p(difference / weekly)
-    mean = difference / change if change else weekly
-    points = {
-        name: mean * math.log(now / before) for name, (before, now) in factors.items() if name != "I_int"
-    }
-    # I_int gets the rest, because its floor may limit it in one of the two scores.
-    return {name: points.get(name, difference - sum(points.values())) for name in factors}
-
-
-def bridge(difference: Mapping[str, float] | None) -> list[tuple[str, float]]:
-    """Return the factors with 0.001 points or more in the result of `steady_difference`, the largest first."""
-    found = [(factor, points) for factor, points in (difference or {}).items() if abs(points) >= 0.001]
-    return sorted(found, key=lambda one: -abs(one[1]))
 
 
 def _chain_cause(fact: Row) -> str:

@@ -1,140 +1,16 @@
 """Scores of all agents at an as-of, and the capacity of the fleet over time."""
 
-import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from ciris_scoring.basics.components import LOSS_WORDS
-from ciris_scoring.basics.terminal import plural
 from ciris_scoring.marts import verdict as verdicts
 from ciris_scoring.marts.causes import causes
-from ciris_scoring.marts.factors import FACTORS, Estimate
 from ciris_scoring.marts.marts import Marts
-from ciris_scoring.marts.verdict import Raised, Verdict
+from ciris_scoring.marts.score import Score
 
 FALL = 0.3
-"""Fall of a window's score beyond which an agent comes first in the order by attention."""
-
-
-@dataclass(frozen=True, slots=True)
-class Score:
-    """A row of fct_capacity_scores with columns of other marts, with the same units and nulls."""
-
-    agent_id_hash: str
-    agent_name: str | None
-    as_of: datetime
-    window_days: int
-    window_start: datetime
-    n_traces: int
-    capacity_score: float | None
-    capacity_score_low: float | None
-    capacity_score_high: float | None
-    capacity_score_geometric: float | None
-    fragility_index: float | None
-    category: str | None
-    category_low: str | None
-    category_high: str | None
-    category_certainty: str | None
-    interval_driver: str | None
-    score_status: str
-    confidence: str
-    weakest_factor: str
-    unmeasured_components: list[str]
-    c_score: float
-    c_score_low: float | None
-    c_score_high: float | None
-    i_int_score: float
-    i_int_score_low: float | None
-    i_int_score_high: float | None
-    r_score: float
-    r_score_low: float | None
-    r_score_high: float | None
-    i_inc_score: float
-    i_inc_score_low: float | None
-    i_inc_score_high: float | None
-    s_score: float
-    s_score_low: float | None
-    s_score_high: float | None
-    capacity_score_steady: float | None
-    capacity_score_steady_low: float | None
-    capacity_score_steady_high: float | None
-    capacity_score_steady_log_sd: float | None
-    category_steady: str | None
-    category_steady_low: str | None
-    category_steady_high: str | None
-    category_steady_certainty: str | None
-    resilience_points_vs_steady: float | None
-    deferral_points_vs_steady: float | None
-    steady_missing_because: str | None
-    n_steady_deferrals: int | None
-    r_ceiling_loss: float | None
-    grant_score: float | None
-    withhold_score: float | None
-    probability_at_threshold: float | None
-    verdict_threshold: float
-    """Threshold that the published verdict used."""
-    parameter_set_id: str
-    scored_at: datetime
-    missing_traces: int | None
-    """Number of further traces that the agent needs to reach min_traces. Null if the agent has a score."""
-    final_from: datetime | None
-    """First day (UTC) on which the agent's score is final. Null if the score is not provisional."""
-    compared_as_of: datetime | None
-    """The as-of one window before the as-of of the score."""
-    score_before: float | None
-    change: float | None
-    """Score minus the score one window earlier. Null if the two scores are not comparable."""
-    not_comparable_because: str | None
-    last_traced_at: datetime | None
-    """Time of the agent's last trace. Null if it is at or after the as-of."""
-    raised: Sequence[Raised] = ()
-    """Alerts and red flags of the agent, critical alerts first."""
-    cause: str = ""
-    """Main cause of the score, in one sentence."""
-    chain_cause: str = ""
-    """Description of the loss component i_chain, which names its largest cause."""
-    steady_difference: Mapping[str, float] | None = None
-    """Points by factor of the difference of the steady score from the window's score; null if one of them is null."""
-
-    def named(self, loss_component: str) -> str:
-        """Return the description of a loss component of this score."""
-        return self.chain_cause if loss_component == "i_chain" else LOSS_WORDS[loss_component]
-
-    def verdict(self, threshold: float | None = None) -> Verdict:
-        """Return the verdict on a permission.
-
-        :param threshold: steady score that the permission requires, or None for the threshold of the published
-        verdict.
-        """
-        threshold = self.verdict_threshold if threshold is None else threshold
-        found = verdicts.verdict(self, threshold)
-        if found.verdict == "wait" and self.final_from is not None:
-            return replace(found, reason=f"{found.reason}; final from {self.final_from:%Y-%m-%d}")
-        if found.verdict == "keep":
-            return replace(found, reason=f"{found.reason}; {self._missing(threshold)}")
-        return found
-
-    def _missing(self, threshold: float) -> str:
-        """Return a clause that says how much more evidence a grant needs."""
-        times = verdicts.evidence_for_grant(self, threshold)
-        if times is None:
-            return "a grant needs a higher score"
-        if self.interval_driver == "q_deferral" and self.n_steady_deferrals:
-            more = math.ceil((times - 1) * self.n_steady_deferrals)
-            return f"a grant needs about {plural(more, 'judged deferral')} more"
-        return f"a grant needs about {times:.1f} times as many traces"
-
-    @property
-    def new_since(self) -> datetime | None:
-        """As-of of the newest alert or red flag, or None if none began at a known time."""
-        return max((one.since for one in self.raised if one.since is not None), default=None)
-
-    @property
-    def factors(self) -> dict[str, Estimate]:
-        """Values and bounds of the five factors, in the order of `FACTORS`."""
-        return {name: Estimate.of(self, column) for name, column in FACTORS.items()}
+"""Fall of a capacity score beyond which an agent comes first in the order by attention."""
 
 
 def scores(
@@ -181,6 +57,8 @@ def scores(
         described as (
             select
                 chosen.*,
+                categories.label as category_label,
+                categories.guidance,
                 case
                     when chosen.capacity_score is null then greatest(parameters.min_traces - chosen.n_traces, 0)
                 end as missing_traces,
@@ -196,6 +74,7 @@ def scores(
                 case when agents.last_traced_at < chosen.as_of then agents.last_traced_at end as last_traced_at
             from chosen
             cross join parameters
+            left join {dim_capacity_categories} as categories on chosen.category = categories.category
             left join {dim_agents} as agents on chosen.agent_id_hash = agents.agent_id_hash
             left join {fct_score_comparisons} as compared
                 on
@@ -225,7 +104,6 @@ def scores(
             raised=raised[score.agent_id_hash],
             cause=caused[score.agent_id_hash].sentence,
             chain_cause=caused[score.agent_id_hash].chain,
-            steady_difference=caused[score.agent_id_hash].steady_difference,
         )
         for score in found
     ]
@@ -234,14 +112,18 @@ def scores(
 def attention(score: Score, threshold: float | None = None) -> tuple[object, ...]:
     """Return the sort key of a score, so that the agents that need attention most come first.
 
-    The criteria are, in this order: a fall of the window's score by more than `FALL`, the verdict, the number of
-    critical alerts, the number of alerts and red flags, the lower bound of the steady score, and the hash.
+    The criteria are, in this order: a fall of the capacity score by more than `FALL`, the category high_fragility, the
+    verdict, the number of critical alerts, the number of alerts and red flags, the lower bound of the steady score, and
+    the hash.
+
+    :param threshold: see `verdict`.
     """
     critical = sum(one.severity == "critical" for one in score.raised)
     low = score.capacity_score_steady_low
     return (
         score.change is None or score.change >= -FALL,
-        verdicts.VERDICTS.index(score.verdict(threshold).verdict),
+        score.category != verdicts.HIGH_FRAGILITY,
+        verdicts.VERDICTS.index(verdicts.verdict(score, threshold).verdict),
         -critical,
         -len(score.raised),
         1.0 if low is None else low,

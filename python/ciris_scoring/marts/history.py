@@ -23,7 +23,6 @@ class Point:
     capacity_score_steady_high: float | None
     fragility_index: float | None
     category: str | None
-    category_steady: str | None
     verdict: str | None
     score_status: str
     confidence: str
@@ -79,7 +78,7 @@ def histories(
 def capacities(
     marts: Marts, agents: Sequence[str], window_days: int, first: datetime, last: datetime
 ) -> dict[str, list[tuple[datetime, float | None]]]:
-    """Read the steady scores of agents at the as-ofs from first to last that are a whole number of days before last.
+    """Read the capacity scores of agents at the as-ofs from first to last that are a whole number of days before last.
 
     The query returns an array for each agent instead of rows, because a fleet has hundreds of agents.
 
@@ -90,7 +89,7 @@ def capacities(
         select
             agent_id_hash,
             array_agg(as_of order by as_of) as as_ofs,
-            array_agg(capacity_score_steady order by as_of) as capacities
+            array_agg(capacity_score order by as_of) as capacities
         from {scored}
         where
             agent_id_hash = any(%(agents)s)
@@ -114,7 +113,6 @@ class VerdictPeriod:
     last_as_of: datetime
     n_as_ofs: int
     capacity_score_steady: float | None
-    category_steady: str | None
 
 
 def verdict_periods(marts: Marts, agent_id_hash: str, window_days: int) -> list[VerdictPeriod]:
@@ -132,8 +130,7 @@ def verdict_periods(marts: Marts, agent_id_hash: str, window_days: int) -> list[
 
         select
             verdict, min(as_of) as first_as_of, max(as_of) as last_as_of, count(*)::integer as n_as_ofs,
-            (array_agg(capacity_score_steady order by as_of desc))[1] as capacity_score_steady,
-            (array_agg(category_steady order by as_of desc))[1] as category_steady
+            (array_agg(capacity_score_steady order by as_of desc))[1] as capacity_score_steady
         from numbered
         group by verdict, island
         order by last_as_of desc

@@ -37,8 +37,7 @@ SCORED = """{fct_capacity_scores}
     left join {fct_score_certainty} using (agent_id_hash, as_of, window_days)
     left join (
         select
-            agent_id_hash, as_of, window_days, category_low, category_high, category_certainty, category_steady,
-            category_steady_low, category_steady_high, category_steady_certainty, verdict, review_for
+            agent_id_hash, as_of, window_days, category_low, category_high, category_certainty, verdict, review_for
         from {fct_verdicts}
     ) as verdicts using (agent_id_hash, as_of, window_days)"""
 """Scores with their certainty and verdict, which queries name ``{scored}``."""

@@ -38,6 +38,11 @@ class Category:
     upper_bound: float | None
     colour: str
 
+    @property
+    def words(self) -> str:
+        """Label and guidance, for example "High Fragility (immediate intervention required)"."""
+        return f"{self.label} ({self.guidance[:1].lower()}{self.guidance[1:]})"
+
 
 def parameters(marts: Marts) -> list[Parameter]:
     """Read the parameters that are in force, ordered by the section of the specification."""

@@ -1,4 +1,4 @@
-"""Permissions by name: the optional seed permissions.csv, with a threshold and a window for each (deciding.md)."""
+"""Permissions by name: the seed permissions.csv, with a threshold and a window for each (deciding.md)."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -6,16 +6,14 @@ from dataclasses import dataclass
 
 from psycopg import sql
 
-from ciris_scoring.basics.connection import has_right
+from ciris_scoring.basics.connection import has_right, table_exists
 from ciris_scoring.basics.errors import DatabaseError, InputError, NoRight, shown
-from ciris_scoring.basics.relations import Place
 from ciris_scoring.basics.terminal import plural
-from ciris_scoring.marts.fleet import Score
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.parameters import windows
-from ciris_scoring.marts.verdict import Verdict
+from ciris_scoring.marts.score import Score
+from ciris_scoring.marts.verdict import Verdict, verdict
 
-TABLE = "permissions"
 COLUMNS = ("name", "threshold", "window_days")
 LONGEST_NAME = 40
 """Largest number of characters of a name (deciding.md), so that it fits into a column of a table."""
@@ -35,32 +33,29 @@ class Permission:
     window_days: int
 
 
+def words(name: str | None, threshold: float, window_days: int) -> str:
+    """Return a permission in words, for example "Standard operation (0.6 in 7 days)", or "0.6 in 7 days"."""
+    said = f"{threshold:g} in {plural(window_days, 'day')}"
+    return f"{name} ({said})" if name else said
+
+
 def permissions(marts: Marts) -> list[Permission]:
     """Read the permissions of the seed in the order of window, threshold and name; none if there is no seed.
 
-    If the project has the seed, it is read from the relation in which dbt stores it. A reader may not have the file;
-    then the seed is searched in the schema of the marts and in the other schemas of this project.
-
     :raises DatabaseError: a row is wrong, or the role may not read the seed.
     """
-    relations = marts.relations
-    places = [
-        *([relations.permissions] if relations.permissions else []),
-        *(Place(one, TABLE) for one in (relations.marts_schema, *relations.schemas)),
-    ]
-    for place in dict.fromkeys(places):
-        if not _is_seed(marts, place):
-            continue
-        if not has_right(marts.connection, place):
-            raise NoRight(
-                f"The role has no right to read {place}, which names the permissions.",
-                f"Let its owner grant it: grant usage on schema {place.schema} and grant select on {place}.",
-            )
-        query = sql.SQL("select name::text, threshold::text, window_days::text from {}")
-        rows = marts.connection.execute(query.format(sql.Identifier(*place))).fetchall()
-        found = _checked(rows, [window.window_days for window in windows(marts)])
-        return sorted(found, key=lambda one: (one.window_days, one.threshold, one.name))
-    return []
+    place = marts.relations.permissions
+    if place is None or not table_exists(marts.connection, *place):
+        return []
+    if not has_right(marts.connection, place):
+        raise NoRight(
+            f"The role has no right to read {place}, which names the permissions.",
+            f"Let its owner grant it: grant usage on schema {place.schema} and grant select on {place}.",
+        )
+    query = sql.SQL("select name::text, threshold::text, window_days::text from {}")
+    rows = marts.connection.execute(query.format(sql.Identifier(*place))).fetchall()
+    found = _checked(rows, [window.window_days for window in windows(marts)])
+    return sorted(found, key=lambda one: (one.window_days, one.threshold, one.name))
 
 
 def published_permission(marts: Marts, window_days: int) -> Permission:
@@ -68,21 +63,6 @@ def published_permission(marts: Marts, window_days: int) -> Permission:
     query = "select verdict_threshold from {fct_verdicts} order by as_of desc limit 1"
     found = marts.dicts(query, {})
     return Permission(None, found[0]["verdict_threshold"] if found else None, window_days)
-
-
-def _is_seed(marts: Marts, place: Place) -> bool:
-    """Return whether a relation is the seed. A table with the same name but other columns is not."""
-    query = """
-        select count(*)
-        from pg_attribute as a
-        join pg_class as c on a.attrelid = c.oid
-        join pg_namespace as n on c.relnamespace = n.oid
-        where
-            n.nspname = %(schema)s and c.relname = %(table)s and a.attname = any(%(columns)s) and not a.attisdropped
-    """
-    return bool(
-        marts.value(query, schema=place.schema, table=place.identifier, columns=list(COLUMNS)) == len(COLUMNS)
-    )
 
 
 def _checked(rows: Sequence[Sequence[str | None]], published: Sequence[int]) -> list[Permission]:
@@ -183,5 +163,5 @@ def verdicts(
     judged: dict[str, list[tuple[Permission, Verdict]]] = defaultdict(list)
     for permission in found:
         for score in scores.get(permission.window_days, ()):
-            judged[score.agent_id_hash].append((permission, score.verdict(permission.threshold)))
+            judged[score.agent_id_hash].append((permission, verdict(score, permission.threshold)))
     return judged

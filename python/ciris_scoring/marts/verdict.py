@@ -1,19 +1,21 @@
 """Verdict on a permission, and the alerts and red flags that it depends on (certainty.md §4b)."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
-from ciris_scoring.basics.kinds import ALERTS, FLAGS, KINDS
+from ciris_scoring.basics import decimals
+from ciris_scoring.basics.kinds import ALERTS, FLAGS
+from ciris_scoring.basics.terminal import plural
 from ciris_scoring.marts.marts import Marts, grouped
+from ciris_scoring.marts.score import Raised, Score
 
 VerdictName = Literal["review", "withhold", "keep", "wait", "grant"]
 VERDICTS: tuple[VerdictName, ...] = get_args(VerdictName)
 """Verdicts in descending order of urgency."""
 if TYPE_CHECKING:
-    from ciris_scoring.marts.fleet import Score
-
     # Names that the API accepts: kinds of alerts, names of red flags, and names of alerts or red flags.
     AlertKind: TypeAlias = str
     RedFlagName: TypeAlias = str
@@ -45,43 +47,6 @@ AS_OF_MEANT = """
 replaced by the newest as-of with alerts, because a later run that scored no agent can raise alerts too."""
 
 
-def title(name: str) -> str:
-    """Return the title of an alert or a red flag, or the name itself if this version does not know it."""
-    return KINDS[name].title if name in KINDS else name
-
-
-@dataclass(frozen=True, slots=True)
-class Raised:
-    """An alert or a red flag that an agent had at consecutive as-ofs."""
-
-    agent_id_hash: str
-    name: str
-    """Kind of the alert, or name of the red flag."""
-    severity: Literal["critical", "warning", "red_flag"]
-    """Severity at the last as-of."""
-    since: datetime | None
-    """First of the consecutive as-ofs with the alert or red flag. None if the alert or red flag began at or before the
-    oldest as-of that was searched."""
-    until: datetime
-    """Last of the consecutive as-ofs with the alert or red flag."""
-
-    @property
-    def is_red_flag(self) -> bool:
-        """Whether this is a red flag of selective reporting."""
-        return self.severity == "red_flag"
-
-    @property
-    def reviews(self) -> bool:
-        """Whether a person must review the agent before the score decides."""
-        kind = KINDS.get(self.name)
-        return self.severity in ("critical", "red_flag") or (kind is not None and kind.review == "always")
-
-    @property
-    def words(self) -> str:
-        """Title and first date, for example "new identity since 2026-03-03"."""
-        return title(self.name) + ("" if self.since is None else f" since {self.since:%Y-%m-%d}")
-
-
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """Verdict on a permission that requires a score of at least the threshold."""
@@ -94,7 +59,7 @@ class Verdict:
     """Probability that the steady score reaches the threshold, or None without a steady score."""
 
 
-def _probability(score: "Score", threshold: float) -> float | None:
+def _probability(score: Score, threshold: float) -> float | None:
     """Return the probability that the steady score reaches a threshold (certainty.md §4b)."""
     steady, log_sd = score.capacity_score_steady, score.capacity_score_steady_log_sd
     if score.probability_at_threshold is not None and threshold == score.verdict_threshold:
@@ -107,18 +72,22 @@ def _probability(score: "Score", threshold: float) -> float | None:
     return float(probability_reached(threshold, steady, log_sd, score.r_ceiling_loss))
 
 
-def evidence_for_grant(score: "Score", threshold: float) -> float | None:
-    """Return by what factor the evidence (traces or judged deferrals) would have to grow for a grant if the steady
-    score stayed as it is, or None if no amount is enough. The standard error of the logarithm of the loss
-    (certainty.md §4b) falls with the square root of the evidence.
+def _missing_evidence(score: Score, threshold: float) -> str:
+    """Return a clause that says how much more evidence (traces or judged deferrals) a grant needs if the steady score
+    stays as it is. The standard error of the logarithm of the loss (certainty.md §4b) falls with the square root of the
+    evidence.
     """
     steady, fixed_loss = score.capacity_score_steady, score.r_ceiling_loss
     if not steady or steady <= threshold or not score.grant_score or fixed_loss is None or not threshold:
-        return None
+        return "a grant needs a higher score"
     from ciris_scoring.basics.long_run import log_loss  # noqa: PLC0415
 
     at, at_score, at_grant = (log_loss(one, fixed_loss) for one in (threshold, steady, score.grant_score))
-    return float(((at_grant - at_score) / (at - at_score)) ** 2)
+    times = float(((at_grant - at_score) / (at - at_score)) ** 2)
+    if score.interval_driver == "q_deferral" and score.n_steady_deferrals:
+        more = math.ceil((times - 1) * score.n_steady_deferrals)
+        return f"a grant needs about {plural(more, 'judged deferral')} more"
+    return f"a grant needs about {times:.1f} times as many traces"
 
 
 def percent_sure(probability: float) -> int:
@@ -133,19 +102,23 @@ def sure(probability: float) -> str:
     return f"{bound}{percent} % sure"
 
 
-def verdict(score: "Score", threshold: float) -> Verdict:
-    """Return the verdict on a permission that requires a steady score of at least the threshold (deciding.md)."""
+def verdict(score: Score, threshold: float | None = None) -> Verdict:
+    """Return the verdict on a permission that requires a steady score of at least the threshold (deciding.md).
+
+    :param threshold: None for the threshold of the published verdict.
+    """
+    threshold = score.verdict_threshold if threshold is None else threshold
     found: VerdictName
     reviewing = [one.words for one in score.raised if one.reviews]
     if score.category == HIGH_FRAGILITY and all(one.name != "low_capacity" for one in score.raised):
-        reviewing.append(f"category {HIGH_FRAGILITY}")
-    probability = _probability(score, threshold)
+        reviewing.append("category high fragility")
+    probability, steady = _probability(score, threshold), score.capacity_score_steady
     if score.score_status == "insufficient_data":
         found, reason = "wait", "too few traces for a score"
-    elif probability is None or score.grant_score is None or score.withhold_score is None:
+    elif probability is None or steady is None or score.grant_score is None or score.withhold_score is None:
         found, reason = "wait", "no steady score yet: a rescore adds it"
     else:
-        reason = f"{sure(probability)} that it reaches {threshold:g}"
+        reason = f"steady score {decimals.score(steady)}, {sure(probability)} to reach {threshold:g}"
         if score.score_status == "provisional":
             found, reason = "wait", f"{reason}, but provisional: too little history"
         elif score.withhold_score < threshold:
@@ -156,7 +129,12 @@ def verdict(score: "Score", threshold: float) -> Verdict:
             found = "keep"
         if reviewing and found in ("grant", "keep"):
             found = "review"
-    return Verdict(found, "; ".join([reason, *reviewing]), threshold, probability)
+    reasons = [reason, *reviewing]
+    if found == "wait" and score.final_from is not None:
+        reasons.append(f"final from {score.final_from:%Y-%m-%d}")
+    if found == "keep":
+        reasons.append(_missing_evidence(score, threshold))
+    return Verdict(found, "; ".join(reasons), threshold, probability)
 
 
 def raised(

@@ -6,7 +6,6 @@ from datetime import datetime
 
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics.components import COMPONENT_ROWS, LOSS_WORDS
-from ciris_scoring.basics.terminal import plural
 
 
 @dataclass(frozen=True)
@@ -103,11 +102,6 @@ def nearest(as_ofs: Sequence[datetime], wanted: datetime) -> list[datetime]:
     """Return the last as-of before a time and the first as-of after it. The as-ofs are in ascending order."""
     before = [as_of for as_of in as_ofs if as_of < wanted][-1:]
     return before + [as_of for as_of in as_ofs if as_of > wanted][:1]
-
-
-def window_words(window_days: int) -> str:
-    """Return the name of a window in sentences and headings."""
-    return "this week" if window_days == 7 else f"these {plural(window_days, 'day')}"
 
 
 def widened_by(component: str) -> str:

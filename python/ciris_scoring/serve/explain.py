@@ -20,13 +20,14 @@ from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.terminal import aligned, columns, fitted, plural, printable, width, wrapped
 from ciris_scoring.marts import agent as agent_reading
 from ciris_scoring.marts import agents, fleet, history, permissions
-from ciris_scoring.marts.causes import bridge
 from ciris_scoring.marts.evidence import RULES, described, episodes, lowered
 from ciris_scoring.marts.factors import FACTORS
 from ciris_scoring.marts.marts import Marts, read_only
-from ciris_scoring.marts.words import named, nearest, widened_by, window_words
+from ciris_scoring.marts.score import bridge
+from ciris_scoring.marts.verdict import verdict
+from ciris_scoring.marts.words import named, nearest, widened_by
 from ciris_scoring.serve.fleet_table import painted_verdict
-from ciris_scoring.serve.pages.words import NOT_COMPARABLE
+from ciris_scoring.serve.pages.words import NOT_COMPARABLE, VERDICTS
 from ciris_scoring.serve.pages.words import since as age
 
 PAGE_WIDTH = 100
@@ -70,7 +71,7 @@ def explain(
     :param as_of: as-of of the score; None for the agent's newest.
     :param window_days: window of the score; None for the shortest window in which the agent has a score.
     :param since: earlier as-of to compare with.
-    :param threshold: see `Score.verdict`.
+    :param threshold: see `verdict`.
     :param permission: name of a permission, which decides threshold and window.
     :raises InputError: the agent or a score does not exist, or the agent is ambiguous.
     :raises DatabaseError: nothing is published, or the database returns an error.
@@ -364,16 +365,17 @@ def _traces(marts: Marts, score: Row) -> dict[str, Any]:
 
 
 def _verdict(marts: Marts, score: Row, threshold: float | None, *, is_newest: bool) -> Row:
-    """Return main cause and verdict of a score, and the raised alerts and red flags of the agent."""
+    """Return score, main cause and verdict in words, and the raised alerts and red flags of the agent."""
     newest = fleet.newest(marts, score["window_days"])
     at = newest.as_of if newest and is_newest else score["as_of"]
     key = (score["as_of"], score["window_days"])
     [found] = fleet.scores(marts, *key, agent_id_hash=score["agent_id_hash"], raised_at=at)
     return {
+        "words": found.words,
         "cause": found.cause,
         "chain_cause": found.chain_cause,
         "steady_difference": found.steady_difference,
-        "verdict": asdict(found.verdict(threshold)),
+        "verdict": asdict(verdict(found, threshold)),
         "raised": [{**asdict(one), "reviews": one.reviews} for one in found.raised],
     }
 
@@ -409,7 +411,7 @@ def _table(*arguments: Any) -> list[str]:
 def page(explanation: Mapping[str, Any]) -> str:
     """Format an explanation as text without control characters. Sentences are wrapped to the width of the terminal."""
     sections = [
-        [*_score_lines(explanation), *_remedy_lines(explanation["raised"], explanation["events"])],
+        _score_lines(explanation),
         _part_lines(explanation),
         _change_lines(explanation),
         _event_lines(explanation["events"]),
@@ -417,69 +419,55 @@ def page(explanation: Mapping[str, Any]) -> str:
         _red_flag_lines(explanation["red_flags"]),
     ]
     lines = [line for section in sections if section for line in (*section, "")]
-    room, verdict = page_width(), explanation["verdict"]["verdict"]
+    room, title = page_width(), explanation["verdict"]["verdict"].capitalize()
     text = "\n".join(
         line if isinstance(line, TableLine) else "\n".join(wrapped(printable(line), room))
         for line in lines[:-1]
     )
-    before = f"\n{_heading(explanation)}: "
-    return text.replace(f"{before}{verdict}", f"{before}{painted_verdict(verdict)}", 1)
-
-
-def _heading(explanation: Mapping[str, Any]) -> str:
-    name = explanation["permission"]
-    return f"Verdict{f' for {name}' if name else ''} at {explanation['verdict']['threshold']:g}"
+    return text.replace(f"\n{title} for ", f"\n{painted_verdict(title)} for ", 1)
 
 
 def _score_lines(explanation: Mapping[str, Any]) -> list[str]:
-    score, judged, note = (explanation[name] for name in ("score", "verdict", "agent_note"))
-    low, high = score.get("capacity_score_low"), score.get("capacity_score_high")
+    """Return the lines about the capacity score, its cause and what to do, and the permission."""
+    score, on = explanation["score"], explanation["verdict"]
+    about = permissions.words(explanation["permission"], on["threshold"], score["window_days"])
+    factors = ", ".join(f"{name} {decimals.score(score[column])}" for name, column in FACTORS.items())
+    changes = [
+        f"{factor} {decimals.change(points)}" for factor, points in bridge(explanation["steady_difference"])
+    ]
     lines = [
         _agent(score["agent_id_hash"], score["agent_name"]),
         f"as-of {as_of_time.text(score['as_of'])}, window of {plural(score['window_days'], 'day')}, "
         f"{plural(score['n_traces'], 'trace')}",
-        *([note] if note else []),
+        explanation["agent_note"],
         "",
-        f"{_heading(explanation)}: {judged['verdict']}: {judged['reason']}",
+        f"Capacity score: {explanation['words']}",
+        *_interval_lines(score, "capacity_score"),
+        f"Factors: {factors}; weakest {score['weakest_factor']}. Status {score['score_status']}, confidence "
+        f"{score['confidence']}.",
         explanation["cause"],
-        *_steady_lines(explanation),
+        *_remedy_lines(explanation["raised"], explanation["events"]),
+        "",
+        f"{on['verdict'].capitalize()} for {about}: {on['reason']}",
+        f"Decision: {VERDICTS[on['verdict']][0]}.",
+        *_interval_lines(score, "capacity_score_steady"),
+        changes and f"From the capacity score to the steady score: {', '.join(changes)}",
     ]
-    if score["capacity_score"] is None:
-        lines.append(
-            f"No capacity score: {score['score_status']}, {plural(score['n_traces'], 'trace')} in the window."
-        )
-    else:
-        lines.append(
-            f"{window_words(score['window_days']).capitalize()} alone: {decimals.score(score['capacity_score'])}. "
-            f"Status {score['score_status']}, confidence {score['confidence']}."
-        )
-        if low is None or high is None:
-            lines.append("95 % interval: no interval published.")
-        else:
-            lines.append(f"95 % interval: {decimals.bound(low)} to {decimals.bound(high)}.")
-            if driver := score.get("interval_driver"):
-                lines.append(f"The interval is wide mainly because {widened_by(driver)}.")
-    factors = ", ".join(f"{name} {decimals.score(score[column])}" for name, column in FACTORS.items())
-    lines.append(f"Factors: {factors}; weakest {score['weakest_factor']}.")
     if score["unmeasured_components"]:
         lines.append(f"Too little data to measure: {', '.join(map(named, score['unmeasured_components']))}")
-    return lines
+    return [line for line in lines if line or line == ""]
 
 
-def _steady_lines(explanation: Mapping[str, Any]) -> list[str]:
-    """Return the lines about the steady score and its difference from the score of the window."""
-    score, steady = explanation["score"], explanation["score"]["capacity_score_steady"]
-    if steady is None:
+def _interval_lines(score: Row, column: str) -> list[str]:
+    """Return the line with the 95 % interval of a score, and for the capacity score the reason why it is wide."""
+    low, high = score.get(f"{column}_low"), score.get(f"{column}_high")
+    if low is None or high is None:
         return []
-    low, high = (decimals.bound(score[f"capacity_score_steady_{end}"]) for end in ("low", "high"))
-    changes = [
-        f"{factor} {decimals.change(points)}" for factor, points in bridge(explanation["steady_difference"])
-    ]
-    return [
-        f"Steady score, to decide by: {decimals.score(steady)}, {score['category_steady']}, "
-        f"{score['category_steady_certainty']}; 95 % interval: {low} to {high}.",
-        *([f"Difference from this window's score, by factor: {', '.join(changes)}"] if changes else ()),
-    ]
+    of = " of the steady score" if column == "capacity_score_steady" else ""
+    line = f"95 % interval{of}: {decimals.bound(low)} to {decimals.bound(high)}."
+    if column == "capacity_score" and score["interval_driver"]:
+        line += f" It is wide mainly because {widened_by(score['interval_driver'])}."
+    return [line]
 
 
 def _part_lines(explanation: Mapping[str, Any]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Format the fleet as a text table with verdicts, scores, alerts and red flags. Agents that need attention most come
+"""Format the fleet as a text table: capacity score, category, cause and verdict. Agents that need attention most come
 first."""
 
 from collections import Counter
@@ -16,17 +16,18 @@ from ciris_scoring.marts.agents import HASH_SHOWN
 from ciris_scoring.marts.alerts import Alert, RedFlag, alerts
 from ciris_scoring.marts.causes import NOTHING
 from ciris_scoring.marts.factors import FACTORS, Estimate
-from ciris_scoring.marts.fleet import Score
 from ciris_scoring.marts.marts import Marts
-from ciris_scoring.marts.parameters import windows
-from ciris_scoring.marts.permissions import Permission, meant, permissions
-from ciris_scoring.marts.verdict import VERDICTS, Verdict, percent_sure
+from ciris_scoring.marts.parameters import categories, windows
+from ciris_scoring.marts.permissions import meant, permissions, words
+from ciris_scoring.marts.score import Score
+from ciris_scoring.marts.verdict import VERDICTS, Verdict, percent_sure, verdict
+from ciris_scoring.serve.pages.words import VERDICTS as DECISIONS
 from ciris_scoring.serve.pages.words import interval
 
 MAX_ROWS = 40
 """Maximum number of agents in the table that a run prints. The other agents are only counted."""
 MAX_CAUSES = 10
-"""Number of agents at the top of the table whose cause is printed if their verdict is review or withhold."""
+"""Number of agents at the top of the table below which the cause is printed, if the verdict is review or withhold."""
 VERDICT_COLOURS = {"review": "yellow", "withhold": "red", "wait": "cyan", "grant": "green"}
 """Colour of each verdict on a terminal. The verdict `keep` has no colour."""
 
@@ -50,13 +51,8 @@ def _factor(column: str) -> Callable[[Score, Verdict], str]:
     return lambda score, _: decimals.score(getattr(score, column))
 
 
-def _raised(is_red_flag: bool) -> Callable[[Score, Verdict], str]:
-    """Return a function that lists the alerts or the red flags of a score."""
-
-    def cell(score: Score, _: Verdict) -> str:
-        return _listed([one.name for one in score.raised if one.is_red_flag == is_red_flag])
-
-    return cell
+def _change(score: Score, _: Verdict) -> str:
+    return "-" if score.change is None else decimals.change(score.change)
 
 
 def _sure(_: Score, verdict: Verdict) -> str:
@@ -65,24 +61,24 @@ def _sure(_: Score, verdict: Verdict) -> str:
 
 def painted_verdict(text: str) -> str:
     """Return a verdict in its colour if stdout is a terminal."""
-    return painted(text, VERDICT_COLOURS.get(text.strip()))
+    return painted(text, VERDICT_COLOURS.get(text.strip().lower()))
 
 
 COLUMNS = (
+    Column("capacity score", lambda score, _: _limited(score, "capacity_score"), 0),
+    Column("category", lambda score, _: score.category_label or "-", 0),
     Column("verdict", lambda _, verdict: verdict.verdict, 0),
+    Column("change", _change, 7),
     Column("sure", _sure, 6),
-    Column("score", lambda score, _: _limited(score, "capacity_score_steady"), 0),
-    Column("alone", lambda score, _: _limited(score, "capacity_score"), 5),
-    Column("category", lambda score, _: score.category_steady or "-", 4),
+    Column("steady score", lambda score, _: _limited(score, "capacity_score_steady"), 5),
     Column("status", lambda score, _: score.score_status, 3),
     *(Column(name, _factor(column), 1) for name, column in FACTORS.items()),
     Column("weakest", lambda score, _: score.weakest_factor, 2),
-    Column("alerts", _raised(False), 0),
-    Column("red_flags", _raised(True), 0),
+    Column("alerts, red flags", lambda score, _: _listed([one.name for one in score.raised]), 4),
 )
 
 
-def fleet_tables(
+def fleet_table(
     connection: psycopg.Connection,
     relations: Relations,
     moment: datetime,
@@ -90,79 +86,34 @@ def fleet_tables(
     threshold: float | None = None,
     most: int | None = MAX_ROWS,
 ) -> str:
-    """Format the fleet at an as-of as one table per window.
+    """Format the fleet at an as-of in one window, in the width of the terminal.
 
-    :param window_days: format only this window.
-    :param threshold: see `Score.verdict`.
-    :param most: maximum number of agents in a table; None for all.
-    :returns: the tables in the width of the terminal, or one sentence if no agent has a row.
+    :param window_days: None for the window of the first permission. The last line then names the other windows.
+    :param threshold: see `verdict`.
+    :param most: maximum number of agents in the table; None for all.
     """
     marts = Marts(connection, relations)
-    tables = []
-    named = permissions(marts)
-    for window in windows(marts):
-        if window_days not in (None, window.window_days):
-            continue
-        scores = fleet.scores(marts, moment, window.window_days)
-        raised = alerts(marts, moment, window.window_days)
-        if scores or raised:
-            tables.append(_window_table(window.window_days, moment, scores, raised, named, threshold, most))
-    if not tables:
-        return f"No agent has a trace in a scoring window at {as_of.text(moment)}: the fleet table is empty."
-    return "\n\n".join(tables)
-
-
-def _window_table(
-    window: int,
-    moment: datetime,
-    scores: list[Score],
-    raised: list[Alert],
-    named: list[Permission],
-    threshold: float | None,
-    most: int | None,
-) -> str:
-    of_window = [one for one in named if one.window_days == window]
-    chosen = meant(of_window, [window], threshold, window)
-    threshold = chosen.threshold
-    bearers = Counter(map(_outlined, scores))
-    scores = sorted(scores, key=lambda score: fleet.attention(score, threshold))
-    summary = f"Fleet at {as_of.text(moment)}, window of {window} days, {len(scores)} agents"
-    if scores:  # all scores have the same threshold
-        of = f"{chosen.name}, a threshold" if chosen.name else "a threshold"
-        summary += f"; for {of} of {scores[0].verdict(threshold).threshold:g}: {_counted(scores, threshold)}"
-    lines = [summary]
-    for one in of_window:
-        if one != chosen:
-            lines.append(
-                f"For {one.name}, a threshold of {one.threshold:g}: {_counted(scores, one.threshold)}"
-            )
-    lines.append("")
-    shown = [(score, score.verdict(threshold)) for score in scores[:most]]
-    labels = [shown_label(score, is_alone=bearers[_outlined(score)] == 1) for score, _ in shown]
-    cells: list[tuple[str, list[str], int]] = [
-        ("agent", labels, 0),
-        *((column.heading, [column.cell(*one) for one in shown], column.goes) for column in COLUMNS),
-    ]
-    cells = [column for column in cells if column[0] not in ("alerts", "red_flags") or any(column[1])]
+    found, lengths = permissions(marts), [window.window_days for window in windows(marts)]
+    chosen = meant(found, lengths, threshold, window_days)
+    scores = fleet.scores(marts, moment, chosen.window_days)
+    raised = alerts(marts, moment, chosen.window_days)
+    if not scores and not raised:
+        return f"No agent has a trace in the window at {as_of.text(moment)}: the fleet table is empty."
+    lines = [f"Fleet at {as_of.text(moment)}, window of {chosen.window_days} days, {len(scores)} agents"]
     room = columns() or WIDE
-    while sum(max(map(width, (name, *texts))) + 2 for name, texts, _ in cells) - 2 > room:
-        first = min((goes for *_, goes in cells if goes), default=0)
-        if not first:
-            break
-        cells = [column for column in cells if column[2] != first]
-    names = [name for name, *_ in cells]
-    rows = list(zip(*(texts for _, texts, _ in cells), strict=True))
-    table = aligned(names, rows, {*FACTORS, "sure"}, {"verdict": painted_verdict})
-    lines += table if rows else ["No agent has a trace in this window."]
-    if len(scores) > len(shown):
-        lines.append(f"... and {len(scores) - len(shown)} more agents that need less attention.")
-    why = [
-        line
-        for score, verdict in shown[:MAX_CAUSES]
-        if verdict.verdict in ("review", "withhold") and score.cause != NOTHING
-        for line in wrapped(printable(f"{shown_label(score)}: {score.cause}"), room)
-    ]
-    lines += ["", *why] if why else []
+    if scores:
+        counted = Counter(score.category for score in scores)
+        listed = (f"{counted[one.category]} {one.words}" for one in categories(marts))
+        lines += wrapped(f"Category: {', '.join(listed)}", room)
+        of_window = [one for one in found if one.window_days == chosen.window_days and one != chosen]
+        for number, one in enumerate((chosen, *of_window)):
+            by_agent = [verdict(score, one.threshold) for score in scores]
+            said = words(one.name, by_agent[0].threshold, one.window_days)
+            n = Counter(on.verdict for on in by_agent)
+            done = "" if number else " ({})"
+            counts = ", ".join(f"{n[name]} {name}{done.format(DECISIONS[name][0])}" for name in VERDICTS)
+            lines += wrapped(f"{'Also for' if number else 'Verdict for'} {said}: {counts}", room)
+    lines += ["", *_agents(scores, chosen.threshold, most, room)]
     scored = {score.agent_id_hash for score in scores}
     without_row = [alert for alert in raised if alert.agent_id_hash not in scored]
     for alert in without_row[:MAX_ROWS]:
@@ -170,12 +121,40 @@ def _window_table(
         lines.append(f"{alert.kind}: {label}, without a score in this window. {printable(alert.message)}")
     if len(without_row) > MAX_ROWS:
         lines.append(f"... and {len(without_row) - MAX_ROWS} more alerts for agents without a score.")
+    if window_days is None:
+        others = [one for one in lengths if one != chosen.window_days]
+        lines += [f"The window of {one} days: ciris-scoring fleet --window-days {one}" for one in others]
     return "\n".join(lines)
 
 
-def _counted(scores: list[Score], threshold: float | None) -> str:
-    counted = Counter(score.verdict(threshold).verdict for score in scores)
-    return ", ".join(f"{name} {counted[name]}" for name in VERDICTS)
+def _agents(scores: list[Score], threshold: float | None, most: int | None, room: int) -> list[str]:
+    """Return the lines of the table. Below each of the first agents that need attention is the cause of its score."""
+    bearers = Counter(map(_outlined, scores))
+    scores = sorted(scores, key=lambda score: fleet.attention(score, threshold))
+    shown = [(score, verdict(score, threshold)) for score in scores[:most]]
+    if not shown:
+        return ["No agent has a trace in this window."]
+    labels = [shown_label(score, is_alone=bearers[_outlined(score)] == 1) for score, _ in shown]
+    cells: list[tuple[str, list[str], int]] = [
+        ("agent", labels, 0),
+        *((column.heading, [column.cell(*one) for one in shown], column.goes) for column in COLUMNS),
+    ]
+    while sum(max(map(width, (name, *texts))) + 2 for name, texts, _ in cells) - 2 > room:
+        first = min((goes for *_, goes in cells if goes), default=0)
+        if not first:
+            break
+        cells = [column for column in cells if column[2] != first]
+    names = [name for name, *_ in cells]
+    rows = list(zip(*(texts for _, texts, _ in cells), strict=True))
+    table = aligned(names, rows, {*FACTORS, "change", "sure"}, {"verdict": painted_verdict})
+    lines = table[:2]
+    for number, (line, (score, on)) in enumerate(zip(table[2:], shown, strict=True)):
+        lines.append(line)
+        if number < MAX_CAUSES and on.verdict in ("review", "withhold") and score.cause != NOTHING:
+            lines += wrapped(f"    {printable(score.cause)}", room)
+    if len(scores) > len(shown):
+        lines.append(f"... and {len(scores) - len(shown)} more agents that need less attention.")
+    return lines
 
 
 def _listed(items: list[str]) -> str:

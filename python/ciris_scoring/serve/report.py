@@ -23,6 +23,7 @@ from ciris_scoring.marts.alerts import alerts
 from ciris_scoring.marts.marts import Marts, grouped, read_only
 from ciris_scoring.marts.parameters import categories, parameters, windows
 from ciris_scoring.marts.permissions import Permission, meant, permissions, verdicts
+from ciris_scoring.marts.verdict import verdict
 from ciris_scoring.serve.pages.pages import MAX_AGENTS, report_page
 
 DEFAULT_FILE = Path("ciris-report.html")
@@ -106,9 +107,10 @@ def _fleet(
         "agents": [
             {
                 **asdict(score),
-                "verdict": asdict(score.verdict(threshold)),
+                "verdict": asdict(verdict(score, threshold)),
+                "steady_difference": score.steady_difference,
                 "permissions": [
-                    {**asdict(one), **asdict(verdict)} for one, verdict in by_permission[score.agent_id_hash]
+                    {**asdict(one), **asdict(on)} for one, on in by_permission[score.agent_id_hash]
                 ],
                 **{name: _rows(found[score.agent_id_hash]) for name, found in behind.items()},
             }

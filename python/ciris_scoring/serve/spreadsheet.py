@@ -9,7 +9,8 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from ciris_scoring.marts.fleet import Score
+from ciris_scoring.marts.score import Score
+from ciris_scoring.marts.verdict import verdict
 
 _FORMULAS = re.compile("^(?=[\\t\\r\\n])|(^|[;\\t\\r\\n])( *)(?=[=+@\uff1d\uff0b\uff0d\uff20-])")
 """Places in a text where spreadsheets may see a formula: before =, +, - or @, in normal or full width, at the start of
@@ -20,8 +21,6 @@ def csv_cell(value: object) -> object:
     """Format a cell of a CSV. Formulas in a text get a leading apostrophe."""
     if isinstance(value, datetime):
         return value.isoformat()
-    if isinstance(value, Mapping):
-        return "; ".join(f"{name}: {csv_cell(one)}" for name, one in value.items())
     if isinstance(value, Sequence) and not isinstance(value, str):
         value = "; ".join(str(csv_cell(one)) for one in value)
     return _FORMULAS.sub(r"\1\2'", value) if isinstance(value, str) else value
@@ -48,16 +47,16 @@ def json_text(document: object) -> str:
 def fleet_row(score: Score, threshold: float | None = None) -> dict[str, Any]:
     """Return a score as a row: the columns of the marts, the verdict, and the names of alerts and red flags.
 
-    :param threshold: see `Score.verdict`.
+    :param threshold: see `verdict`.
     """
-    verdict = score.verdict(threshold)
+    found = verdict(score, threshold)
     row = asdict(score)
     del row["raised"]
     return row | {
-        "verdict": verdict.verdict,
-        "verdict_reason": verdict.reason,
-        "verdict_threshold": verdict.threshold,
-        "probability_at_threshold": verdict.probability,
+        "verdict": found.verdict,
+        "verdict_reason": found.reason,
+        "verdict_threshold": found.threshold,
+        "probability_at_threshold": found.probability,
         "alerts": [one.name for one in score.raised if not one.is_red_flag],
         "red_flags": [one.name for one in score.raised if one.is_red_flag],
     }

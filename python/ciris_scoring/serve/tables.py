@@ -19,7 +19,7 @@ from ciris_scoring.marts.parameters import windows
 from ciris_scoring.marts.permissions import meant, named, permissions
 from ciris_scoring.marts.quality import why_unscored
 from ciris_scoring.marts.words import published_words
-from ciris_scoring.serve.fleet_table import WIDE, fleet_tables, shown_label
+from ciris_scoring.serve.fleet_table import WIDE, fleet_table, shown_label
 from ciris_scoring.serve.pages.words import since
 from ciris_scoring.serve.spreadsheet import csv_text, fleet_row, json_text
 
@@ -55,8 +55,8 @@ def show_fleet(
         threshold = chosen.threshold
         moment, window = _published(marts, as_of, chosen.window_days)
         if form is None:
-            tables = fleet_tables(connection, marts.relations, moment, window, threshold, most=None)
-            return "\n\n".join(filter(None, [tables, printable(" ".join(why_unscored(marts)))]))
+            table = fleet_table(connection, marts.relations, moment, window, threshold, most=None)
+            return "\n\n".join(filter(None, [table, printable(" ".join(why_unscored(marts)))]))
         scores = fleet.scores(marts, moment, window)
     scores.sort(key=lambda score: fleet.attention(score, threshold))
     rows = [fleet_row(score, threshold) for score in scores]

@@ -182,7 +182,6 @@ def effect_of(days: Days, name: str, correlations: Any) -> float:
 
 class LongRun(NamedTuple):
     factors: dict[str, float]
-    q_deferral: float
     score: float
     low: float
     high: float
@@ -219,15 +218,14 @@ def _with_events(found: dict[str, Estimate], events: Events, w: int, cv: float, 
         "S": ("s_score",),
     }
     factors = {factor: math.exp(-sum(found[name].mean for name in of)) for factor, of in parts.items()}
-    q_deferral = math.exp(-found["q"].mean)
     if math.isinf(found["s_score"].mean):
-        return LongRun(factors, q_deferral, 0.0, 0.0, 0.0)
+        return LongRun(factors, 0.0, 0.0, 0.0)
     fixed = -math.log(norm(1, p))
     beyond = max(loss - fixed, 1e-9)
     y = 1 - math.prod(1 - one.recent for one in found.values())
     sd = math.sqrt(math.log(1 + variance / beyond**2)) * (SPREAD[0] + SPREAD[1] * y * y)
     score, low, high = (math.exp(-fixed - beyond * math.exp(z * sd)) for z in (0, 1.96, -1.96))
-    return LongRun(factors, q_deferral, score, low, high)
+    return LongRun(factors, score, low, high)
 
 
 def _rate(days: Days, name: str, correlations: Any, p: Any) -> Estimate:

@@ -118,20 +118,19 @@ class Reference:
             [row[column] for row in found if row[column] is not None]
             for column in ("capacity_score", "capacity_score_steady")
         )
-        is_healthy = ("healthy", "high_capacity")
-        is_not = ("high_fragility", "moderate")
         rows["fct_fleet_capacity"][end, window.days] = {
             **{
                 f"n_{name}": named[name]
-                for name in ("final", "provisional", "insufficient_data", *is_healthy, *is_not)
+                for name in (
+                    *("final", "provisional", "insufficient_data"),
+                    *("high_fragility", "moderate", "healthy", "high_capacity"),
+                )
             },
             "n_agents": len(found),
             "mean_capacity_score": fmean(scores) if scores else None,
             "median_capacity_score": median(scores) if scores else None,
             "min_capacity_score": min(scores, default=None),
             "median_capacity_score_steady": median(lasting) if lasting else None,
-            "n_steady_at_least_healthy": sum(row["category_steady_low"] in is_healthy for row in found),
-            "n_steady_below_healthy": sum(row["category_steady_high"] in is_not for row in found),
         }
 
     # --- alerts ------------------------------------------------------------------------------------------------------
@@ -226,20 +225,15 @@ def quantile(share: float) -> float:
 
 def steady(found: LongRun, row: Mapping[str, Any], p: Mapping[str, Any]) -> dict[str, Any]:
     """certainty.md §4b: return the columns of the steady score."""
-    names = ("capacity_score_steady", "category_steady")
-    columns: dict[str, Any] = dict.fromkeys(
-        [f"{name}{side}" for name in names for side in ("", "_low", "_high")]
-    )
+    columns: dict[str, Any] = dict.fromkeys(f"capacity_score_steady{side}" for side in ("", "_low", "_high"))
     columns |= dict.fromkeys(("grant_score", "withhold_score", "probability_at_threshold"))
-    columns |= dict.fromkeys(("resilience_points_vs_steady", "deferral_points_vs_steady"))
     columns |= {f"{COLUMNS[factor]}_steady": value for factor, value in found.factors.items()}
     columns["steady_missing_because"] = "too_few_traces"
-    weekly = row["capacity_score"]
-    if weekly is None:
+    if row["capacity_score"] is None:
         return columns
     columns["steady_missing_because"] = None
     for side, value in (("", found.score), ("_low", found.low), ("_high", found.high)):
-        columns[f"capacity_score_steady{side}"], columns[f"category_steady{side}"] = value, category(value)
+        columns[f"capacity_score_steady{side}"] = value
 
     fixed = -math.log(norm(1, p))
 
@@ -256,13 +250,6 @@ def steady(found: LongRun, row: Mapping[str, Any], p: Mapping[str, Any]) -> dict
         if math.exp(-fixed) > 0.6:
             columns["probability_at_threshold"] = below((logged(0.6) - at) / sd)
     columns["grant_score"], columns["withhold_score"] = reached
-    of_r, of_q = 0.0, found.score - weekly if row["q_deferral"] == 0 else 0.0
-    if weekly > 0 and found.score > 0:
-        ratio = math.log(found.score / weekly)
-        points = weekly if abs(ratio) < 1e-12 else (found.score - weekly) / ratio
-        of_r = math.log(found.factors["R"] / row["r_score"]) * points
-        of_q = math.log(found.q_deferral / row["q_deferral"]) * points
-    columns["resilience_points_vs_steady"], columns["deferral_points_vs_steady"] = of_r, of_q
     return columns
 
 

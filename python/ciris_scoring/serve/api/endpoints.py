@@ -20,7 +20,7 @@ from ciris_scoring.marts.agents import WHOLE_HASH, all_agents, find, near, whole
 from ciris_scoring.marts.alerts import alerts as read_alerts
 from ciris_scoring.marts.alerts import red_flags as read_red_flags
 from ciris_scoring.marts.evidence import RULES, Deferral, judged_deferrals, read_evidence
-from ciris_scoring.marts.fleet import Score, attention, capacity_over_time
+from ciris_scoring.marts.fleet import attention, capacity_over_time
 from ciris_scoring.marts.fleet import scores as read_scores
 from ciris_scoring.marts.history import VerdictPeriod, verdict_periods
 from ciris_scoring.marts.history import as_ofs as read_as_ofs
@@ -34,7 +34,9 @@ from ciris_scoring.marts.permissions import permissions as read_permissions
 from ciris_scoring.marts.publication import Publication, read_publication
 from ciris_scoring.marts.quality import Issue, issues
 from ciris_scoring.marts.run_state import run_records
+from ciris_scoring.marts.score import Score
 from ciris_scoring.marts.verdict import VERDICTS, AlertKind, RaisedName, RedFlagName, VerdictName
+from ciris_scoring.marts.verdict import verdict as verdict_on
 from ciris_scoring.marts.words import published_words
 from ciris_scoring.serve.api import models
 from ciris_scoring.serve.api.answers import CSV, JSON, Answers, preferred
@@ -223,13 +225,17 @@ class Asked:
     window_days: int | None
     as_of: datetime | None
 
-    async def answer(self, build: Callable[[Lens], models.Answer], rows: str = "") -> Response:
+    async def answer(
+        self, build: Callable[[Lens], models.Answer], rows: str = "", *, as_csv: bool = False
+    ) -> Response:
         """Return the answer that `build` creates, from the cache if possible.
 
         :param build: function that creates the answer. The publication that it reads may be newer than `publication`.
         :param rows: name of the list that is the answer if `Accept` prefers CSV.
+        :param as_csv: answer with CSV, whatever `Accept` prefers.
         """
-        as_csv = rows and preferred(self.request.headers.get("accept"), (JSON, CSV)) == CSV
+        if rows and preferred(self.request.headers.get("accept"), (JSON, CSV)) == CSV:
+            as_csv = True
 
         def of_one_publication(marts: Marts) -> models.Answer | bytes:
             cache = self.answers.cache()
@@ -369,6 +375,10 @@ async def fleet(
         ),
         WithJsonSchema({"type": "string", "pattern": f"^({ONE_FIELD})(,({ONE_FIELD}))*$"}),
     ] = None,
+    form: Annotated[
+        Literal["json", "csv"] | None,
+        Query(alias="format", description="Format of the answer. By default the header `Accept` decides."),
+    ] = None,
 ) -> Response:
     """Scores and verdicts of all agents at an as-of, and numbers of the whole fleet.
 
@@ -386,7 +396,7 @@ async def fleet(
             score.capacity_score is not None
             and category in (None, score.category)
             and status in (None, score.score_status)
-            and (verdict is None or score.verdict(threshold).verdict == verdict)
+            and (verdict is None or verdict_on(score, threshold).verdict == verdict)
             and (raised is None or any(one.name == raised for one in score.raised))
         )
 
@@ -399,7 +409,7 @@ async def fleet(
         by = sort.removeprefix("-")
         judging: dict[str, Callable[[Score], Any]] = {
             "attention": lambda score: attention(score, lens.threshold),
-            "verdict": lambda score: VERDICTS.index(score.verdict(lens.threshold).verdict),
+            "verdict": lambda score: VERDICTS.index(verdict_on(score, lens.threshold).verdict),
         }
         chosen.sort(key={**SORTED_BY, **judging}[by], reverse=sort.startswith("-"))
         unscored = []
@@ -423,7 +433,7 @@ async def fleet(
             cache=lens.cache,
         )
 
-    return await asked.answer(build, "agents")
+    return await asked.answer(build, "agents", as_csv=form == "csv")
 
 
 @api.get(

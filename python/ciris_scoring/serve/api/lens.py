@@ -11,14 +11,14 @@ from ciris_scoring.basics.components import COMPONENT_ROWS
 from ciris_scoring.basics.errors import InputError
 from ciris_scoring.marts import agent as agent_reading
 from ciris_scoring.marts import agents, fleet
-from ciris_scoring.marts import verdict as verdicts
 from ciris_scoring.marts.factors import FACTORS
-from ciris_scoring.marts.fleet import Score
 from ciris_scoring.marts.history import Point
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.permissions import meant, named, permissions
 from ciris_scoring.marts.publication import Publication
-from ciris_scoring.marts.verdict import VERDICTS
+from ciris_scoring.marts.score import Score
+from ciris_scoring.marts.verdict import VERDICTS, verdict
+from ciris_scoring.marts.verdict import raised as raised_of
 from ciris_scoring.marts.words import FACTOR_WORDS
 from ciris_scoring.serve.api import models
 from ciris_scoring.serve.api.columns import Described
@@ -73,7 +73,7 @@ class Lens:
     as_of: datetime | None
     """Requested as-of; None for the newest."""
     threshold: float | None = None
-    """See `Score.verdict`."""
+    """See `verdict`."""
 
     @property
     def window_days(self) -> int:
@@ -139,7 +139,7 @@ class Lens:
 
     def judged(self, score: Score) -> dict[str, Any]:
         """Return the members of a score with its verdict, without factors and metadata."""
-        found = score.verdict(self.threshold)
+        found = verdict(score, self.threshold)
         return {
             **_members(score, models.ScoreBase),
             "interval_driver": score.interval_driver and lens_name(score.interval_driver),
@@ -156,7 +156,7 @@ class Lens:
         agents that have it."""
         having = None
         if raised is not None and as_of is not None:
-            found = verdicts.raised(self.marts, self.window_days, as_of)
+            found = raised_of(self.marts, self.window_days, as_of)
             having = {agent for agent, of_agent in found.items() if raised in (one.name for one in of_agent)}
         return [
             models.Unscored.model_validate(
@@ -174,7 +174,7 @@ class Lens:
     def summary(self, as_of: datetime | None, scores: Sequence[Score]) -> models.Summary:
         """Return the summary of a fleet with the given scores, without filters."""
         found = None if as_of is None else fleet.capacity(self.marts, as_of, self.window_days)
-        judged_as = Counter(score.verdict(self.threshold).verdict for score in scores)
+        judged_as = Counter(verdict(score, self.threshold).verdict for score in scores)
         means = {name for name in models.Summary.model_fields if name.endswith("_capacity_score")}
         counted = models.Summary.model_fields.keys() - means - {"verdicts"}
         return models.Summary.model_validate(
@@ -235,6 +235,8 @@ def csv_of(answer: models.Answer, rows: str) -> str:
             row[factor] = value["score"] if isinstance(value, dict) else value
         if "raised" in item:
             row["raised"] = [one["name"] for one in item["raised"]]
+        for factor, points in (row.pop("steady_difference", None) or {}).items():
+            row[f"steady_difference_{factor}"] = points
         found.append((shared if rows == "history" else {}) | row | item.get("metadata", {}))
     names = dict.fromkeys(name for row in found for name in row)
     first = [name for name in ("agent_id_hash", "agent_name", "as_of", "window_days") if name in names]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
+from itertools import product
 
 from fastapi import APIRouter, Request
 from prometheus_client import (
@@ -26,6 +27,7 @@ from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.parameters import categories
 from ciris_scoring.marts.publication import read_publication
 from ciris_scoring.marts.run_state import OUTCOMES, last_run
+from ciris_scoring.marts.verdict import VERDICTS
 from ciris_scoring.serve.api.endpoints import TheAnswers
 from ciris_scoring.serve.api.problems import Problem
 
@@ -133,3 +135,14 @@ def _read_fleet(marts: Marts, as_of: datetime, windows: list[int], gauge: Callab
                 if n is not None:  # the mart does not count categories that a user added to the seed
                     agents.labels(name, window_days).set(n)
             agents.labels("none", window_days).set(capacity.n_insufficient_data)
+    verdicts = gauge(
+        "ciris_scoring_verdicts",
+        "Agents at the newest as-of, by published verdict and window.",
+        ["verdict", "window_days"],
+    )
+    query = (
+        "select verdict, window_days, count(*) as n from {fct_verdicts} where as_of = %(as_of)s group by 1, 2"
+    )
+    counted = {(row["verdict"], row["window_days"]): row["n"] for row in marts.dicts(query, {"as_of": as_of})}
+    for key in product(VERDICTS, windows):
+        verdicts.labels(*key).set(counted.get(key, 0))

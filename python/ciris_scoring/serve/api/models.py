@@ -9,7 +9,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from pydantic import ConfigDict, Field, create_model
 
 from ciris_scoring.basics.kinds import ALERTS, FLAGS
-from ciris_scoring.marts import agent, agents, alerts, evidence, fleet, history, run_state
+from ciris_scoring.marts import agent, agents, alerts, evidence, history, run_state, score
 from ciris_scoring.marts import parameters as marts_parameters
 from ciris_scoring.marts.factors import FACTORS
 from ciris_scoring.marts.verdict import VerdictName
@@ -141,28 +141,30 @@ class Raised(Described):
     reviews: bool = Field(description="Whether a person must review the agent before the score decides.")
 
 
-SCORES = ("fct_capacity_scores", "fct_score_certainty", "fct_verdicts", "fct_score_comparisons", "dim_agents")
+SCORES = (
+    *("fct_capacity_scores", "fct_score_certainty", "fct_verdicts", "fct_score_comparisons"),
+    *("dim_agents", "dim_capacity_categories"),
+)
 OF_LENS = (
     "capacity_score",
     "n_traces",
     *("as_of", "window_days", "window_start", "parameter_set_id", "scored_at"),
 )
 """Columns that have another name in the lens API, or are in `metadata` there."""
-OF_FACTORS = tuple(column + end for column in FACTORS.values() for end in ("", "_low", "_high"))
+OF_FACTORS = tuple(column + end for column in FACTORS.values() for end in ("", "_low", "_high", "_steady"))
 CompositeScore = Annotated[
     Share | None,
-    Field(description="Product of the five factors, capacity_score in the marts; null with too few traces."),
+    Field(description="Capacity score, the product of the five factors; null with too few traces."),
 ]
 
 
-@of_row(fleet.Score, *SCORES, without=(*OF_LENS, *OF_FACTORS))
+@of_row(score.Score, *SCORES, without=("category_label", *OF_LENS, *OF_FACTORS))
 class ScoreBase(Described):
     """Base class of a score of an agent at an as-of, with its verdict."""
 
     agent_name: Name
     composite_score: CompositeScore
-    category: Category | None = Field(description="Category of composite_score; null without a score.")
-    category_steady: Category | None = Field(description="Category of the agent, by capacity_score_steady.")
+    category: Category | None = Field(description="Category of the capacity score; null without one.")
     score_status: Status = Field(description="Whether there are enough traces and history for a final score.")
     confidence: Confidence = Field(description="Amount of data, by the number of traces in the window.")
     weakest_factor: FactorName = Field(description="Factor with the smallest value.")
@@ -174,8 +176,8 @@ class ScoreBase(Described):
     cause: str = Field(description="Main cause of the score, in one sentence.")
     chain_cause: str = Field(description="Largest cause of the loss component I_chain, in a few words.")
     steady_difference: ByFactor[float] | None = Field(
-        description="Points of each factor in the difference of capacity_score_steady from composite_score, which they "
-        "sum to; null if one of these is null, and in rows of earlier versions."
+        description="Points of each factor from the capacity score to the steady score, which they sum to; null if one "
+        "of the two is null."
     )
     final_from: Moment | None = Field(
         description="As-of from which the score is final; null if not provisional."
@@ -184,7 +186,7 @@ class ScoreBase(Described):
         description="Steady score that the permission requires: the requested threshold or, by default, the published."
     )
     probability_at_threshold: Share | None = Field(
-        description="Probability that the long-run score reaches the threshold; null without a steady score."
+        description="Probability that the steady score reaches the threshold; null without a steady score."
     )
     missing_traces: int = Field(description="Number of further traces that a score needs, or 0.")
     last_traced_at: Moment | None = Field(description="Last trace; null if it is not before the as-of.")
@@ -228,9 +230,9 @@ class Summary(Described):
     final: int = Field(description="Number of agents with status final.")
     provisional: int = Field(description="Number of agents with status provisional.")
     insufficient_data: int = Field(description="Number of agents with too few traces for a score.")
-    mean_capacity_score: Share | None = Field(description="Mean of the scores; null if there is none.")
-    median_capacity_score: Share | None = Field(description="Median of the scores; null if there is none.")
-    min_capacity_score: Share | None = Field(description="Lowest score; null if no agent has one.")
+    mean_capacity_score: Share | None = Field(description="Mean capacity score; null if there is none.")
+    median_capacity_score: Share | None = Field(description="Median capacity score; null if there is none.")
+    min_capacity_score: Share | None = Field(description="Lowest capacity score; null if no agent has one.")
 
 
 class Fleet(Paged):
@@ -293,8 +295,10 @@ class History(Answer):
         description="daily: as-ofs at midnight UTC; hourly: all published as-ofs, even if they are daily."
     )
     current_as_of: AsOf
-    current_score: Share | None = Field(description="Newest score of the agent; null with too few traces.")
-    current_category: Category | None = Field(description="Category of the newest score.")
+    current_score: Share | None = Field(
+        description="Newest capacity score of the agent; null with too few traces."
+    )
+    current_category: Category | None = Field(description="Category of the newest capacity score.")
     history: list[Point] = Field(description="Scores, the oldest first.")
     note: str = Field(description="Note about as-ofs without a score.")
     next: Next

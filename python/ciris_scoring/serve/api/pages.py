@@ -155,11 +155,6 @@ async def _runs_page(request: Request, answers: TheAnswers) -> Response:
     return await _answer(request, answers, pages.runs_page)
 
 
-@router.get("/quality")
-async def _quality_page(request: Request, answers: TheAnswers) -> Response:
-    return await _answer(request, answers, pages.quality_page)
-
-
 @router.get("/alerts")
 async def _alerts_page(
     request: Request,

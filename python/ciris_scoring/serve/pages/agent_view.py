@@ -5,19 +5,19 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from ciris_scoring.basics.components import COMPONENT_ROWS
 from ciris_scoring.basics.terminal import plural
 from ciris_scoring.marts import agent as reading
 from ciris_scoring.marts.agent import Component, ComponentChange, ComponentLoss
 from ciris_scoring.marts.alerts import Alert, RedFlag, alerts, red_flags
-from ciris_scoring.marts.causes import bridge
-from ciris_scoring.marts.fleet import Score
 from ciris_scoring.marts.history import Event, Point, events, histories
 from ciris_scoring.marts.marts import Marts, grouped
-from ciris_scoring.marts.verdict import Raised, Verdict, raised
-from ciris_scoring.marts.words import window_words
+from ciris_scoring.marts.score import Raised, Score, bridge
+from ciris_scoring.marts.verdict import Verdict, raised, verdict
 from ciris_scoring.serve.pages import charts
 from ciris_scoring.serve.pages.words import interval, shown
 
+HIGHER_IS_BETTER = frozenset(one.component for one in COMPONENT_ROWS if one.better == "higher")
 FEW = 5
 """Number of events below which the page shows how many events a loss component depends on."""
 
@@ -57,11 +57,11 @@ class AgentView:
             (
                 (
                     p.as_of,
-                    p.capacity_score_steady,
-                    f"score {shown(p.capacity_score_steady)} "
-                    f"{interval(p.capacity_score_steady_low, p.capacity_score_steady_high)}, "
-                    f"{window_words(self.score.window_days)} {shown(p.capacity_score)} "
+                    p.capacity_score,
+                    f"capacity score {shown(p.capacity_score)} "
                     f"{interval(p.capacity_score_low, p.capacity_score_high)}, "
+                    f"steady score {shown(p.capacity_score_steady)} "
+                    f"{interval(p.capacity_score_steady_low, p.capacity_score_steady_high)}, "
                     f"{plural(p.n_traces, 'trace')}",
                 )
                 for p in self.points
@@ -70,8 +70,8 @@ class AgentView:
 
     @property
     def interval(self) -> str:
-        """SVG path of the 95 % interval of the steady score over time."""
-        points = [(p.as_of, p.capacity_score_steady_low, p.capacity_score_steady_high) for p in self.points]
+        """SVG path of the 95 % interval of the capacity score over time."""
+        points = [(p.as_of, p.capacity_score_low, p.capacity_score_high) for p in self.points]
         return charts.area(self.frame, points, charts.MEDIUM)
 
     @property
@@ -80,13 +80,8 @@ class AgentView:
         return [part for part in self.loss_components if part.points_lost >= 0.001]
 
     @property
-    def avoidable(self) -> list[ComponentLoss]:
-        """Loss components of 0.001 points or more, without the fixed cost."""
-        return [part for part in self.lost if part.loss_component != "r_ceiling"]
-
-    @property
     def bridge(self) -> list[tuple[str, float]]:
-        """Points by which the steady score differs from the window's score, by factor, the largest first."""
+        """Points from the capacity score to the steady score by factor, the largest first."""
         return bridge(self.score.steady_difference)
 
     def few(self, loss_component: str) -> str:
@@ -121,9 +116,15 @@ class AgentView:
         return {component.component: component.component_value for component in self.components}
 
     def components_of(self, factor: str) -> list[Component]:
-        """Return the components of a factor, those that have an interval first. sigma_max is omitted, because the page
-        shows it beside sigma."""
-        found = (one for one in self.components if one.factor == factor and one.component != "sigma_max")
+        """Return the components of a factor, those that have an interval first. Components without a loss, which are 0
+        and better when lower, are omitted, and sigma_max, which the page shows beside sigma."""
+        found = (
+            one
+            for one in self.components
+            if one.factor == factor
+            and one.component != "sigma_max"
+            and (one.component_value != 0 or one.component in HIGHER_IS_BETTER)
+        )
         return sorted(found, key=lambda one: one.component_low is None)
 
 
@@ -138,7 +139,7 @@ def read_agents(
     """Read the data of agents' pages. The result has the order of the scores.
 
     :param scores: scores of one as-of and window, at least one.
-    :param threshold: see `Score.verdict`.
+    :param threshold: see `verdict`.
     :param raised_at: as-of of the alerts.
     :param frame: time range of the charts, or None for the time range of the agents' histories.
     """
@@ -161,7 +162,7 @@ def read_agents(
     return [
         AgentView(
             score=score,
-            verdict=score.verdict(threshold),
+            verdict=verdict(score, threshold),
             frame=frame,
             **{name: of_agent[score.agent_id_hash] for name, of_agent in lists.items()},
         )

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from ciris_scoring.marts.factors import FACTORS, Estimate
-from ciris_scoring.marts.words import window_words
 from ciris_scoring.serve.pages import charts
 from ciris_scoring.serve.pages.agent_view import AgentView
 
@@ -50,15 +49,14 @@ def compared(left: AgentView, right: AgentView) -> list[Compared]:
     def of_scores(name: str, kind: str, column: str) -> Compared:
         return Compared(name, kind, *(Estimate.of(view.score, column) for view in (left, right)))
 
-    week = window_words(left.score.window_days).capitalize()
     rows = [
-        of_scores("Score (long run)", "score", "capacity_score_steady"),
-        of_scores(week, "score", "capacity_score"),
+        of_scores("Capacity score", "score", "capacity_score"),
+        of_scores("Steady score", "score", "capacity_score_steady"),
     ]
     for factor, column in FACTORS.items():
         rows.append(of_scores(factor, "factor", column))
-        others = {component.component: component for component in right.components_of(factor)}
-        for component in left.components_of(factor):
+        others = {component.component: component for component in right.components}
+        for component in (one for one in left.components if one.factor == factor):
             if component.component in others and component.component_low is not None:
                 values = (
                     Estimate(one.component_value, one.component_low, one.component_high)

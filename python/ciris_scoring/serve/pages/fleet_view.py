@@ -11,10 +11,11 @@ from ciris_scoring.marts import fleet as fleet_reading
 from ciris_scoring.marts import history as history_reading
 from ciris_scoring.marts import verdict as verdicts_reading
 from ciris_scoring.marts.agents import Unscored, unscored
-from ciris_scoring.marts.fleet import FleetCapacity, Score
+from ciris_scoring.marts.fleet import FleetCapacity
 from ciris_scoring.marts.marts import Marts, grouped
 from ciris_scoring.marts.parameters import windows
-from ciris_scoring.marts.verdict import Verdict
+from ciris_scoring.marts.score import Score
+from ciris_scoring.marts.verdict import Verdict, verdict
 from ciris_scoring.serve.pages import charts
 from ciris_scoring.serve.pages.words import shown
 
@@ -33,17 +34,15 @@ class Spread:
 
     agent_name: str
     n_agents: int
-    steady: list[float]
-    """Steady scores of the agents in ascending order, without agents that have no steady score."""
+    scores: list[float]
+    """Capacity scores of the agents in ascending order, without agents that have none."""
 
 
 def spreads_of(scores: Iterable[Score]) -> list[Spread]:
     """Return the names that several agents share, the most frequent first."""
     by_name = grouped((score for score in scores if score.agent_name is not None), "agent_name")
     spreads = (
-        Spread(
-            name, len(of), sorted(s.capacity_score_steady for s in of if s.capacity_score_steady is not None)
-        )
+        Spread(name, len(of), sorted(s.capacity_score for s in of if s.capacity_score is not None))
         for name, of in by_name.items()
         if len(of) > 1
     )
@@ -63,7 +62,7 @@ class FleetView:
     """Verdicts of all agents by hash."""
     spreads: list[Spread]
     categories: Counter[str | None]
-    """Numbers of agents by category of the steady score; None for agents without a steady score."""
+    """Numbers of agents by category; None for agents without a capacity score."""
     elsewhere: Mapping[str, Sequence[str]]
     """Sentences about alerts and red flags that only another window has, by agent hash."""
     new: Sequence[tuple[str, datetime, int]]
@@ -75,7 +74,7 @@ class FleetView:
     """Agents that sent traces before the window, but no trace in the window."""
     over_time: list[FleetCapacity]
     capacities: Mapping[str, list[tuple[datetime, float | None]]]
-    """Steady scores over time by agent hash."""
+    """Capacity scores over time by agent hash."""
     frame: charts.Frame
 
     @property
@@ -86,15 +85,6 @@ class FleetView:
     def n_with(self, verdict: str) -> int:
         """Return the number of agents with the given verdict."""
         return sum(one.verdict == verdict for one in self.verdicts.values())
-
-    @property
-    def nearest(self) -> Score | None:
-        """Score that is most likely to reach the threshold. None if an agent has the verdict `grant`."""
-        if self.n_with("grant"):
-            return None
-        return max(
-            self.scores, key=lambda one: self.verdicts[one.agent_id_hash].probability or 0, default=None
-        )
 
     def to_do(self, score: Score) -> Iterator[str]:
         """Yield sentences on what to do about an agent: the question about its most urgent alert or red flag, and
@@ -127,7 +117,7 @@ class FleetView:
         )
 
     def sparkline(self, agent_id_hash: str) -> str:
-        """Return the SVG path of an agent's steady score over time."""
+        """Return the SVG path of an agent's capacity score over time."""
         return charts.line(self.frame, self.capacities.get(agent_id_hash, []), charts.FINE)
 
 
@@ -142,20 +132,20 @@ def read_fleet(
 ) -> FleetView:
     """Read the fleet at an as-of for which the window has scores.
 
-    :param threshold: see `Score.verdict`.
+    :param threshold: see `verdict`.
     :param limit: maximum number of scores. The scores of the most urgent agents are read.
     """
     first = as_of - timedelta(days=days)
     over_time = fleet_reading.capacity_over_time(marts, window_days, first=first, last=as_of, daily=True)
     scores = fleet_reading.scores(marts, as_of, window_days)
-    verdicts = {score.agent_id_hash: score.verdict(threshold) for score in scores}
+    verdicts = {score.agent_id_hash: verdict(score, threshold) for score in scores}
     every = [one for score in scores for one in score.raised]
     raised = {
         kind: dict(Counter(one.name for one in every if one.is_red_flag == is_red_flag).most_common())
         for kind, is_red_flag in (("alerts", False), ("red_flags", True))
     }
     spreads = spreads_of(scores)
-    categories = Counter(score.category_steady for score in scores)
+    categories = Counter(score.category for score in scores)
     new = [
         (said, since, sum(s.new_since is not None and s.new_since > since for s in scores))
         for said, since in ((said, as_of - timedelta(days=back)) for said, back in NEW_SINCE)
@@ -166,7 +156,7 @@ def read_fleet(
     names = {score.agent_name for score in scores}
     return FleetView(
         capacity=over_time[-1],
-        threshold=next((verdict.threshold for verdict in verdicts.values()), threshold),
+        threshold=next((one.threshold for one in verdicts.values()), threshold),
         scores=scores,
         verdicts=verdicts,
         spreads=[spread for spread in spreads if limit is None or spread.agent_name in names],

@@ -24,7 +24,7 @@ class ServedLinks:
     days: int | None = None
     """Days of history on the linked pages; None for the default."""
     threshold: float | None = None
-    """See `Score.verdict`."""
+    """See `verdict`."""
 
     def at(self, as_of: datetime | None) -> "ServedLinks":
         """Return the links to the same pages at another as-of; None for the newest as-of."""
@@ -48,10 +48,6 @@ class ServedLinks:
     def alerts(self, window_days: int, **more: str | int | date) -> str:
         """Return the link to the alerts, with additional query parameters."""
         return f"alerts?{self._query(window_days=window_days, **more)}"
-
-    def parameters(self, window_days: int) -> str:
-        """Return the link to the parameters."""
-        return f"parameters?{urlencode({'window_days': window_days})}"
 
     def evidence(
         self,
@@ -84,15 +80,20 @@ class ServedLinks:
         """Return the link to a term of the glossary."""
         return f"glossary#g-{place}"
 
-    def served(self, window_days: int) -> Mapping[str, str]:
-        """Return the links to pages that only a server has, by title."""
-        return {
-            "Red flags": self.red_flags(window_days),
-            "Runs": "runs",
-            "Data quality": "quality",
-            "Glossary": "glossary",
-            "API": "docs",
-        }
+    def first(self, window_days: int) -> Mapping[str, str]:
+        """Return the links at the top of a page, by title."""
+        alerts, red_flags = self.alerts(window_days), self.red_flags(window_days)
+        return {"Fleet": self.fleet(window_days), "Alerts": alerts, "Red flags": red_flags}
+
+    def more(self, window_days: int) -> Mapping[str, str]:
+        """Return the links at the end of a page, by title."""
+        parameters = f"parameters?{urlencode({'window_days': window_days})}"
+        return {"Runs and data": "runs", "Parameters": parameters, "Glossary": "glossary", "API": "docs"}
+
+    def csv(self, window_days: int) -> str:
+        """Return the link to the fleet as CSV, which the API makes."""
+        asked = replace(self, days=None)._query(format="csv", sort="attention", window_days=window_days)
+        return f"api/v1/scoring/capacity/fleet?{asked}"
 
 
 @dataclass(frozen=True)
@@ -116,14 +117,6 @@ class ReportLinks:
         """Return the link to an agent's section, or to the fleet if the report has no such section."""
         return f"#{self.places.get(agent_id_hash, 'fleet')}"
 
-    def alerts(self, window_days: int) -> str:
-        """Return the link to the alerts."""
-        return "#raised"
-
-    def parameters(self, window_days: int) -> str:
-        """Return the link to the parameters."""
-        return "#parameters"
-
     def evidence(self, agent_id_hash: str, component: str, as_of: datetime, window_days: int) -> str | None:
         """Return None, because the report does not contain traces."""
         return None
@@ -132,9 +125,13 @@ class ReportLinks:
         """Return the link to a term of the glossary."""
         return f"#g-{place}"
 
-    def served(self, window_days: int) -> Mapping[str, str]:
-        """Return no links, because the report does not contain the pages that only a server has."""
-        return {}
+    def first(self, window_days: int) -> Mapping[str, str]:
+        """Return the links at the top of the report, by title."""
+        return {"Fleet": "#fleet", "Alerts": "#raised"}
+
+    def more(self, window_days: int) -> Mapping[str, str]:
+        """Return the links at the end of the report, by title."""
+        return {"Parameters": "#parameters", "Glossary": "#glossary"}
 
 
 Links = ServedLinks | ReportLinks

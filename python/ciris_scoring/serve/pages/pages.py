@@ -20,12 +20,13 @@ from ciris_scoring.marts import fleet, history
 from ciris_scoring.marts import permissions as permissions_reading
 from ciris_scoring.marts.alerts import Alert, alerts, closed_alerts, red_flags
 from ciris_scoring.marts.evidence import RULES, Deferral, count_evidence, judged_deferrals, read_evidence
-from ciris_scoring.marts.fleet import Neighbours, Score
+from ciris_scoring.marts.fleet import Neighbours
 from ciris_scoring.marts.marts import SCORE_AGAIN, Marts, grouped
 from ciris_scoring.marts.parameters import categories, parameters, windows
 from ciris_scoring.marts.permissions import Permission
 from ciris_scoring.marts.quality import issues
 from ciris_scoring.marts.run_state import RunRecord, run_records, unfinished
+from ciris_scoring.marts.score import Score
 from ciris_scoring.marts.words import nearest, published_words
 from ciris_scoring.serve.pages.agent_view import read_agents
 from ciris_scoring.serve.pages.compare_view import both_told, compared
@@ -44,6 +45,8 @@ NEAREST = 10
 EVIDENCE_ON_A_PAGE = 50
 EVIDENCE_AT_ONCE = 10_000
 """Number of traces that one query reads for a CSV."""
+OF_SCORE = ("agent_id_hash", "agent_name", "as_of", "window_days")
+"""Columns of a CSV of traces or deferrals that say whose score they belong to."""
 EVIDENCE_COLUMNS = (
     *("traced_at", "trace_id", "selected_action", "audit_sequence_number", "recorded", "counts_because"),
     *("lowered_by", "unit"),
@@ -61,7 +64,7 @@ OF_PARTS = {"sigma": "s_score"}
 
 OF_PAGE = ("window_days", "as_of", "days", "threshold", "now")
 """Optional arguments of all pages of scores: the window (default: the window of the first permission, or else the
-shortest), the as-of (default: the newest), the days of history, the threshold (see `Score.verdict`), and the time from
+shortest), the as-of (default: the newest), the days of history, the threshold (see `verdict`), and the time from
 which texts like "2 hours ago" are computed."""
 
 NO_SCORES = "No score is published yet"
@@ -93,7 +96,7 @@ def message_page(heading: str, lines: Sequence[str], links: Links | None = None,
 def _without_scores(template: str, links: Links | None, **values: Any) -> str:
     """Render a page that has no scores."""
     nothing: dict[str, Any] = {
-        **dict.fromkeys(("as_of", "window_days", "unfinished", "frame", "is_old", "age")),
+        **dict.fromkeys(("as_of", "window_days", "unfinished", "frame", "is_old", "is_sample", "age")),
         **{"categories": [], "windows": [], "notes": []},
     }
     return render(template, **{**nothing, "links": links or ServedLinks(), **values})
@@ -121,6 +124,8 @@ class _Page:
     permissions: list[Permission]
     permission: str | None
     """Name of the permission that the verdicts are about; None if the permission has no name."""
+    is_sample: bool
+    """Whether the scores are those of the sample."""
     notes: list[str] = field(default_factory=list)
     """Sentences at the top of the page."""
 
@@ -185,6 +190,7 @@ class _Page:
             neighbours=fleet.neighbours(marts, shown, newest.window_days),
             permissions=named,
             permission=permission,
+            is_sample=agents_reading.is_sample(marts, newest.as_of),
         )
 
     @property
@@ -301,19 +307,12 @@ def agent_page(page: _Page, agent: str) -> str:
         window: fleet.scores(
             page.marts, score.as_of, window, agent_id_hash=score.agent_id_hash, raised_at=page.as_of
         )
-        for window in page.windows
-        if window != page.window_days
+        for window in {one.window_days for one in page.permissions} - {page.window_days}
     }
     return page.render(
         "agent.html",
         view=view,
         threshold=view.verdict.threshold,
-        elsewhere={
-            window: one.verdict(page.asked_threshold)
-            for window, scores in others.items()
-            for one in scores
-            if not page.permissions
-        },
         by_permission=permissions_reading.verdicts(page.permissions, {**others, page.window_days: [score]}),
         permission_link=lambda one: replace(page.served, threshold=one.threshold).agent(
             score.agent_id_hash, one.window_days
@@ -337,8 +336,8 @@ def compare_page(page: _Page, agent: str, other: str | None = None) -> str:
     if other is None:
         others = fleet.scores(page.marts, score.as_of, page.window_days)
         choices = [one for one in others if one.agent_id_hash != score.agent_id_hash]
-        mine = score.capacity_score_steady or 0
-        nearest = sorted(choices, key=lambda one: abs((one.capacity_score_steady or 2) - mine))
+        mine = score.capacity_score or 0
+        nearest = sorted(choices, key=lambda one: abs((one.capacity_score or 2) - mine))
         return page.render(
             "compare_with.html", score=score, choices=choices, nearest=nearest[:NEAREST], link=link
         )
@@ -394,19 +393,22 @@ def evidence_csv(page: _Page, agent: str, component: str) -> str:
     """Return all traces or deferrals that lowered a component as CSV."""
     if component == DEFERRALS:
         score = _score_of(page, agent)
+        of_score = {name: getattr(score, name) for name in OF_SCORE}
         deferrals = judged_deferrals(page.marts, score.agent_id_hash, score.as_of, score.window_start)
-        return csv_text(Deferral.__match_args__, map(asdict, deferrals))
-    _, key = _evidence_of(page, agent, component)
+        return csv_text((*OF_SCORE, *Deferral.__match_args__), (of_score | asdict(one) for one in deferrals))
+    score, key = _evidence_of(page, agent, component)
+    of_score = {name: getattr(score, name) for name in OF_SCORE}
     unit = RULES[key[1]].unit
 
     def rows() -> Iterator[dict[str, Any]]:
         after = None
         while traces := read_evidence(*key, after=after, limit=EVIDENCE_AT_ONCE):
             for one in traces:
-                yield {**asdict(one), "recorded": one.recorded, "counts_because": one.because, "unit": unit}
+                said = {"recorded": one.recorded, "counts_because": one.because, "unit": unit}
+                yield asdict(one) | said | of_score
             after = traces[-1].key
 
-    return csv_text(EVIDENCE_COLUMNS, rows())
+    return csv_text((*OF_SCORE, *EVIDENCE_COLUMNS), rows())
 
 
 def _evidence_of(
@@ -442,21 +444,18 @@ def red_flags_page(page: _Page, agent: str | None = None) -> str:
 
 
 def runs_page(connection: psycopg.Connection, relations: Relations, *, links: Links | None = None) -> str:
-    """Render the run log, also before the first publication."""
-    runs = run_records(Marts(connection, relations), RUNS_SHOWN)
+    """Render the run log, also before the first publication, and the counts of data that was repaired, set aside or
+    refused."""
+    marts = Marts(connection, relations)
+    runs = run_records(marts, RUNS_SHOWN)
     try:
-        return _Page.read(Marts(connection, relations), links).render("runs.html", runs=runs)
+        page = _Page.read(marts, links)
     except Instead as instead:
-        return _without_scores("runs.html", links, runs=runs) if runs else instead.html
-
-
-@_of_scores
-def quality_page(page: _Page) -> str:
-    """Render the counts of data that was repaired, set aside or refused."""
+        return _without_scores("runs.html", links, runs=runs, issue_days=[]) if runs else instead.html
     last_day = (page.neighbours.newest - timedelta(microseconds=1)).date()
-    found = issues(page.marts, last_day, DAYS_OF_ISSUES)
     days = [last_day - timedelta(days=back) for back in range(DAYS_OF_ISSUES)]
-    return page.render("quality.html", issues=found, issue_days=days)
+    found = issues(marts, last_day, DAYS_OF_ISSUES)
+    return page.render("runs.html", runs=runs, issues=found, issue_days=days)
 
 
 @_of_scores
@@ -519,6 +518,14 @@ def alerts_page(
 def glossary_page(page: _Page) -> str:
     """Render the glossary."""
     return page.render("part.html", here="Glossary", part="glossary_part.html")
+
+
+def api_page(api: dict[str, Any]) -> str:
+    """Render the description of the API.
+
+    :param api: the OpenAPI document.
+    """
+    return _without_scores("api.html", None, api=api)
 
 
 @_of_scores

@@ -20,8 +20,9 @@ from ciris_scoring.basics.terminal import fitted, plural
 from ciris_scoring.marts.agents import HASH_SHOWN, whole_hash
 from ciris_scoring.marts.factors import FACTORS
 from ciris_scoring.marts.glossary import glossary
+from ciris_scoring.marts.permissions import words as permission_words
 from ciris_scoring.marts.verdict import sure
-from ciris_scoring.marts.words import COMPONENT_WORDS, FACTOR_NAMES, widened_by, window_words
+from ciris_scoring.marts.words import COMPONENT_WORDS, FACTOR_NAMES, widened_by
 from ciris_scoring.serve.pages import charts, words
 from ciris_scoring.serve.pages.words import NO_NUMBER
 
@@ -118,10 +119,10 @@ def _environment() -> Environment:
         "HASH_SHOWN": HASH_SHOWN,
         "charts": charts,
         "glossary": glossary,
+        "permission_words": permission_words,
         "plural": plural,
         "whole_hash": whole_hash,
         "widened_by": widened_by,
-        "window_words": window_words,
         "words": words,
     }
     return environment

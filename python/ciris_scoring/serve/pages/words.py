@@ -6,7 +6,7 @@ from datetime import datetime
 
 from ciris_scoring.basics import decimals
 from ciris_scoring.basics.terminal import plural
-from ciris_scoring.marts.verdict import title
+from ciris_scoring.marts.score import title
 
 NO_NUMBER = "–"
 STATUS: Mapping[str, str] = {
@@ -16,27 +16,16 @@ STATUS: Mapping[str, str] = {
 }
 VERDICTS: Mapping[str, tuple[str, str]] = {
     "review": (
-        "Review",
-        "An alert or a red flag is raised, or the score of the window is very low. Look into it, and do not grant "
-        "anything new as long as it lasts. If the agent has the permission already, the person who looks into it "
-        "decides whether to keep it.",
+        "keep what it has, nothing new",
+        "An alert or a red flag is raised, or the category is High Fragility. Look into it, and do not grant anything "
+        "new as long as it lasts. Who looks into it decides whether the agent keeps a permission that it has.",
     ),
-    "withhold": (
-        "Withhold",
-        "The score is too unlikely to reach the threshold: take the permission away, or do not give it.",
-    ),
-    "keep": (
-        "Keep",
-        "The score may or may not reach the threshold: leave the permission as it is, do not give a new one, and look "
-        "closer.",
-    ),
-    "wait": ("Wait", "Too little history or too few traces to say anything: look again later."),
-    "grant": (
-        "Grant",
-        "The score is likely enough to reach the threshold: the permission can be given or kept.",
-    ),
+    "withhold": ("take away, or do not give", "The steady score is too unlikely to reach the threshold."),
+    "keep": ("leave as it is", "The steady score may or may not reach the threshold. Look closer."),
+    "wait": ("decide later", "Too little history or too few traces to say anything."),
+    "grant": ("give, or keep", "The steady score is likely enough to reach the threshold."),
 }
-"""Title and explanation of each verdict."""
+"""What to do about the permission, and the explanation of each verdict."""
 CONFIDENCE: Mapping[str, str] = {
     "insufficient": "hardly any traces",
     "low": "few traces",

@@ -35,7 +35,7 @@ function remember(values) {
   try {
     history.replaceState(null, "", (query ? `?${query}` : location.pathname) + location.hash);
   } catch { /* the URL of a local file cannot be changed */ }
-  for (const link of all(".hero .windows a, .ranges a, .when a")) {
+  for (const link of all(".windows a, .when a")) {
     const to = new URL(link.href);
     for (const [name, value] of Object.entries(values)) value ? to.searchParams.set(name, value) : to.searchParams.delete(name);
     link.href = to.href;
@@ -106,9 +106,10 @@ if (table) {
     const numeric = heading.classList.contains("n"), order = orders[at] && [...orders[at].options].map((option) => option.value);
     const sign = falling ? -1 : 1;
     const keyed = rows.map((row, place) => {
-      const cell = row.classList.contains("fold") && at > 3 ? null : row.cells[at];
-      const text = cell ? (cell.querySelector("bdi, b") ?? cell).textContent.trim() : "";
-      return {row, place, key: order ? (text ? order.indexOf(text) : -1) : numeric ? number(text) : text};
+      const cell = row.classList.contains("fold") && at > 1 ? null : row.cells[at];
+      const text = cell ? (cell.querySelector("bdi") ?? cell).textContent.trim() : "";
+      const name = row.dataset[heading.dataset.sort];
+      return {row, place, key: order ? (name ? order.indexOf(name) : -1) : numeric ? number(text) : text};
     });
     const lacks = ({key}) => order ? key < 0 : numeric ? Number.isNaN(key) : key === "";
     keyed.sort((a, b) => lacks(a) - lacks(b)
@@ -131,14 +132,15 @@ if (table) {
     });
   });
 
-  const CELLS = {verdict: "td:nth-child(2) b", category: "td:nth-child(8) b", alerts: ".sev:not(.red_flag)", red_flags: ".sev.red_flag"};
-  const marked = (row, name, wanted) => !wanted || all(CELLS[name], row).some((mark) => wanted === "any" || mark.textContent === wanted);
+  const MARKS = {alerts: ".sev:not(.red_flag)", red_flags: ".sev.red_flag"};
+  const marked = (row, name, wanted) => !wanted || (MARKS[name]
+    ? all(MARKS[name], row).some((mark) => wanted === "any" || mark.dataset.name === wanted) : row.dataset[name] === wanted);
   const agentRows = () => [...body.rows].filter((row) => !row.classList.contains("fold"));
   function chosen() {
     const wanted = search.value.trim().toLocaleLowerCase(), since = inputs.new.value;
     return agentRows().filter((row) => row.cells[0].textContent.toLocaleLowerCase().includes(wanted)
       && (!since || (row.dataset.new ?? "") > since)
-      && Object.keys(CELLS).every((name) => marked(row, name, inputs[name].value)));
+      && ["category", "verdict", "alerts", "red_flags"].every((name) => marked(row, name, inputs[name].value)));
   }
   function filter(printed = false) {
     const members = {}, found = chosen(), agents = agentRows().length;
@@ -155,6 +157,14 @@ if (table) {
     for (const row of rows) if (row.classList.contains("fold")) row.hidden = !members[row.dataset.f];
     for (const link of all("[data-choose]"))
       link.toggleAttribute("aria-current", inputs[link.dataset.choose]?.value === link.dataset.value);
+    // The API makes the CSV. It has filters for a category, a verdict, and an alert or red flag.
+    const csv = byId("csv");
+    if (csv) {
+      const to = new URL(csv.href), of = {category: category.value, verdict: verdict.value,
+        raised: [inputs.alerts.value, inputs.red_flags.value].find((name) => name && name !== "any")};
+      for (const [name, value] of Object.entries(of)) value ? to.searchParams.set(name, value) : to.searchParams.delete(name);
+      csv.href = to.href;
+    }
     byId("clear").hidden = !Object.values(inputs).some(valueOf);
     byId("shown").value = found.length ? `${found.length} of ${agents} agents` : `None of ${agents} agents matches`;
     byId("pages").hidden = shown.length <= PAGE;
@@ -200,21 +210,17 @@ if (table) {
   if (heading) sortBy(heading.cellIndex, heading, sort.startsWith("-"));
   filter();
   remember(Object.fromEntries(["sort", "page", ...names].filter((name) => address.has(name)).map((name) => [name, address.get(name)])));
-  // Download the rows that match the filters, in the order of the table, as CSV. Text that a spreadsheet would take for
-  // a formula gets an apostrophe, also after a semicolon, at which some spreadsheets split cells.
-  byId("csv").addEventListener("click", () => {
-    const columns = headings.map((_, at) => at).filter((at) => headings[at].offsetParent);
-    const text = (cell) => cell.innerText.replace(/\s+/g, " ").replace("−", "-").trim();
-    const quoted = (cell) => `"${text(cell).replace(/(^|;\s*)(?![+-]?\d)(?=[=+@＝＋－＠-])/g, "$1'").replaceAll('"', '""')}"`;
-    const shown = chosen(), hidden = shown.map((row) => row.hidden);
-    for (const row of shown) row.hidden = false;
-    const lines = [table.tHead.rows[0], ...shown].map((row) => columns.map((at) => quoted(row.cells[at])).join(","));
-    shown.forEach((row, at) => { row.hidden = hidden[at]; });
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(new Blob([lines.join("\r\n") + "\r\n"], {type: "text/csv"}));
-    link.download = "fleet.csv";
-    link.click();
+  // Browsers repeat the headings on each printed page only if they have no buttons.
+  const headingButtons = headings.map((heading) => [heading, heading.querySelector("button")]).filter(([, button]) => button);
+  addEventListener("beforeprint", () => {
+    filter(true);
+    for (const [heading, button] of headingButtons) heading.replaceChildren(...button.childNodes);
   });
-  addEventListener("beforeprint", () => filter(true));
-  addEventListener("afterprint", () => filter());
+  addEventListener("afterprint", () => {
+    filter();
+    for (const [heading, button] of headingButtons) {
+      button.append(...heading.childNodes);
+      heading.append(button);
+    }
+  });
 }

@@ -1,0 +1,183 @@
+"""The score of an agent at an as-of in a window, with its certainty and the alerts and red flags of the agent."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from ciris_scoring.basics import decimals
+from ciris_scoring.basics.components import LOSS_WORDS
+from ciris_scoring.basics.kinds import KINDS
+from ciris_scoring.marts.factors import FACTORS, Estimate
+
+
+def title(name: str) -> str:
+    """Return the title of an alert or a red flag, or the name itself if this version does not know it."""
+    return KINDS[name].title if name in KINDS else name
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """An alert or a red flag that an agent had at consecutive as-ofs."""
+
+    agent_id_hash: str
+    name: str
+    """Kind of the alert, or name of the red flag."""
+    severity: Literal["critical", "warning", "red_flag"]
+    """Severity at the last as-of."""
+    since: datetime | None
+    """First of the consecutive as-ofs with the alert or red flag. None if the alert or red flag began at or before the
+    oldest as-of that was searched."""
+    until: datetime
+    """Last of the consecutive as-ofs with the alert or red flag."""
+
+    @property
+    def is_red_flag(self) -> bool:
+        """Whether this is a red flag of selective reporting."""
+        return self.severity == "red_flag"
+
+    @property
+    def reviews(self) -> bool:
+        """Whether a person must review the agent before the score decides."""
+        kind = KINDS.get(self.name)
+        return self.severity in ("critical", "red_flag") or (kind is not None and kind.review == "always")
+
+    @property
+    def words(self) -> str:
+        """Title and first date, for example "new identity since 2026-03-03"."""
+        return title(self.name) + ("" if self.since is None else f" since {self.since:%Y-%m-%d}")
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A row of fct_capacity_scores with columns of other marts, with the same units and nulls."""
+
+    agent_id_hash: str
+    agent_name: str | None
+    as_of: datetime
+    window_days: int
+    window_start: datetime
+    n_traces: int
+    capacity_score: float | None
+    capacity_score_low: float | None
+    capacity_score_high: float | None
+    capacity_score_geometric: float | None
+    fragility_index: float | None
+    category: str | None
+    category_label: str | None
+    guidance: str | None
+    """Guidance of the category."""
+    category_low: str | None
+    category_high: str | None
+    category_certainty: str | None
+    interval_driver: str | None
+    score_status: str
+    confidence: str
+    weakest_factor: str
+    unmeasured_components: list[str]
+    c_score: float
+    c_score_low: float | None
+    c_score_high: float | None
+    c_score_steady: float | None
+    i_int_score: float
+    i_int_score_low: float | None
+    i_int_score_high: float | None
+    i_int_score_steady: float | None
+    r_score: float
+    r_score_low: float | None
+    r_score_high: float | None
+    r_score_steady: float | None
+    i_inc_score: float
+    i_inc_score_low: float | None
+    i_inc_score_high: float | None
+    i_inc_score_steady: float | None
+    s_score: float
+    s_score_low: float | None
+    s_score_high: float | None
+    s_score_steady: float | None
+    capacity_score_steady: float | None
+    capacity_score_steady_low: float | None
+    capacity_score_steady_high: float | None
+    capacity_score_steady_log_sd: float | None
+    steady_missing_because: str | None
+    n_steady_deferrals: int | None
+    r_ceiling_loss: float | None
+    grant_score: float | None
+    withhold_score: float | None
+    probability_at_threshold: float | None
+    verdict_threshold: float
+    """Threshold that the published verdict used."""
+    parameter_set_id: str
+    scored_at: datetime
+    missing_traces: int | None
+    """Number of further traces that the agent needs to reach min_traces. Null if the agent has a score."""
+    final_from: datetime | None
+    """First day (UTC) on which the agent's score is final. Null if the score is not provisional."""
+    compared_as_of: datetime | None
+    """The as-of one window before the as-of of the score."""
+    score_before: float | None
+    change: float | None
+    """Score minus the score one window earlier. Null if the two scores are not comparable."""
+    not_comparable_because: str | None
+    last_traced_at: datetime | None
+    """Time of the agent's last trace. Null if it is at or after the as-of."""
+    raised: Sequence[Raised] = ()
+    """Alerts and red flags of the agent, critical alerts first."""
+    cause: str = ""
+    """Main cause of the score, in one sentence."""
+    chain_cause: str = ""
+    """Description of the loss component i_chain, which names its largest cause."""
+
+    def named(self, loss_component: str) -> str:
+        """Return the description of a loss component of this score."""
+        return self.chain_cause if loss_component == "i_chain" else LOSS_WORDS[loss_component]
+
+    @property
+    def new_since(self) -> datetime | None:
+        """As-of of the newest alert or red flag, or None if none began at a known time."""
+        return max((one.since for one in self.raised if one.since is not None), default=None)
+
+    @property
+    def factors(self) -> dict[str, Estimate]:
+        """Values and bounds of the five factors, in the order of `FACTORS`."""
+        return {name: Estimate.of(self, column) for name, column in FACTORS.items()}
+
+    @property
+    def words(self) -> str:
+        """Score, category and guidance, for example "0.072, High Fragility: immediate intervention required"."""
+        if self.capacity_score is None:
+            return f"too few traces, {self.missing_traces or 0} missing"
+        number, guidance = decimals.score(self.capacity_score), self.guidance or ""
+        return (
+            f"{number}, {self.category_label}: {guidance[:1].lower()}{guidance[1:]}" if guidance else number
+        )
+
+    @property
+    def steady_difference(self) -> dict[str, float] | None:
+        """Points of each factor from the capacity score to the steady score (certainty.md §4b), which they sum to. None
+        if one of the two scores or a factor is missing."""
+        capacity, steady = self.capacity_score, self.capacity_score_steady
+        factors = {
+            name: (getattr(self, column), getattr(self, f"{column}_steady"))
+            for name, column in FACTORS.items()
+        }
+        if capacity is None or steady is None or any(None in values for values in factors.values()):
+            return None
+        difference = steady - capacity
+        if capacity == 0 or steady == 0:
+            changed = [name for name, (before, now) in factors.items() if (before == 0) != (now == 0)]
+            return {name: difference / len(changed) if name in changed else 0.0 for name in factors}
+        change = math.log1p(difference / capacity)
+        mean = difference / change if change else capacity
+        points = {
+            name: mean * math.log(now / before) for name, (before, now) in factors.items() if name != "I_int"
+        }
+        # I_int gets the rest, because its floor may limit it in one of the two scores.
+        return {name: points.get(name, difference - sum(points.values())) for name in factors}
+
+
+def bridge(difference: Mapping[str, float] | None) -> list[tuple[str, float]]:
+    """Return the factors with 0.001 points or more in `Score.steady_difference`, the largest first."""
+    found = [(factor, points) for factor, points in (difference or {}).items() if abs(points) >= 0.001]
+    return sorted(found, key=lambda one: -abs(one[1]))
