@@ -140,7 +140,8 @@ def test_verdict_follows_from_probability_status_and_alerts(reached, status, rai
 
 WHY = {
     "Mire": "High Fragility Immediate intervention required: Stuck in a fragile episode (rigidity) since 2026-06-09 "
-    "09:04, 135 h. … Ask whoever runs the agent … Review Keep what it has, nothing new. Steady score 0.701, 92 % sure",
+    "09:04, 135 h. … Ask whoever runs the agent … Review Keep what it has, nothing new until somebody "
+    "has looked. Steady score 0.701, 92 % sure",
     "Link": "Moderate Capacity Low-stakes tasks with human review: The record is not continuous: 28 gaps, 5 rewinds "
     "and 6 repeated numbers … where the missing … Withhold Take away, or do not give. Steady score 0.571, 18 % sure",
     "Sprout": "New: first trace 2026-06-10 06:40. No large loss; … Wait … final from 2026-06-25",

@@ -53,10 +53,8 @@ def test_the_seed_has_the_guidance_of_the_categories(client, sample_copy):
     assert "Review</a> for Standard operation (0.6 in 7 days): steady score 0.701, 92 % sure" in agent
     assert "Also <a" in agent and "Withhold</a> for Expanded autonomy (0.85 in 7 days), " in agent
     fleet = command(sample_copy, "fleet").stdout
-    assert (
-        "\nVerdict for Standard operation (0.6 in 7 days): 3 review (keep what it has, nothing new), "
-        in fleet
-    )
+    reviewed = "3 review (keep what it has, nothing new until somebody has looked), "
+    assert f"\nVerdict for Standard operation (0.6 in 7 days): {reviewed}" in fleet
     assert "\nAlso for Expanded autonomy (0.85 in 7 days): " in fleet
 
 
@@ -65,7 +63,10 @@ def test_without_seed_there_is_one_permission_without_name(client, connection, s
     assert answer["permissions"] == [{"name": None, "threshold": 0.6, "window_days": 7}]
     assert "aria-label=Permissions" not in client.get("/").text
     fleet = command(sample_copy, "fleet").stdout
-    assert "\nVerdict for 0.6 in 7 days: 3 review (keep what it has, nothing new), " in fleet
+    assert (
+        "\nVerdict for 0.6 in 7 days: 3 review (keep what it has, nothing new until somebody has looked), "
+        in fleet
+    )
     assert "\nWithhold for 0.6 in 7 days: " in command(sample_copy, "explain", "Link").stdout
     _, hint = refused(command(sample_copy, "fleet", "--permission", "Tool use"), 2)
     assert "docs/deciding.md" in hint

@@ -10,7 +10,7 @@ import psycopg
 
 from ciris_scoring.basics import as_of, decimals
 from ciris_scoring.basics.relations import Relations
-from ciris_scoring.basics.terminal import aligned, columns, fitted, painted, printable, width, wrapped
+from ciris_scoring.basics.terminal import aligned, columns, fitted, painted, plural, printable, width, wrapped
 from ciris_scoring.marts import fleet
 from ciris_scoring.marts.agents import HASH_SHOWN
 from ciris_scoring.marts.alerts import Alert, RedFlag, alerts
@@ -99,14 +99,15 @@ def fleet_table(
     raised = alerts(marts, moment, chosen.window_days)
     if not scores and not raised:
         return f"No agent has a trace in the window at {as_of.text(moment)}: the fleet table is empty."
-    lines = [f"Fleet at {as_of.text(moment)}, window of {chosen.window_days} days, {len(scores)} agents"]
+    of_window = f"window of {chosen.window_days} days, {plural(len(scores), 'agent')}, most urgent first"
+    lines = [f"Fleet at {as_of.text(moment)}, {of_window}"]
     room = columns() or WIDE
     if scores:
         counted = Counter(score.category for score in scores)
         listed = (f"{counted[one.category]} {one.words}" for one in categories(marts))
         lines += wrapped(f"Category: {', '.join(listed)}", room)
-        of_window = [one for one in found if one.window_days == chosen.window_days and one != chosen]
-        for number, one in enumerate((chosen, *of_window)):
+        further = [one for one in found if one.window_days == chosen.window_days and one != chosen]
+        for number, one in enumerate((chosen, *further)):
             by_agent = [verdict(score, one.threshold) for score in scores]
             said = words(one.name, by_agent[0].threshold, one.window_days)
             n = Counter(on.verdict for on in by_agent)

@@ -16,7 +16,7 @@ STATUS: Mapping[str, str] = {
 }
 VERDICTS: Mapping[str, tuple[str, str]] = {
     "review": (
-        "keep what it has, nothing new",
+        "keep what it has, nothing new until somebody has looked",
         "An alert or a red flag is raised, or the category is High Fragility. Look into it, and do not grant anything "
         "new as long as it lasts. Who looks into it decides whether the agent keeps a permission that it has.",
     ),
