@@ -60,9 +60,9 @@ LOG_HOURS_MEAN, LOG_HOURS_VARIANCE = -1.0, 2.0
 minutes to 6 hours (certainty.md §4b)."""
 GAP_MEAN, GAP_VARIANCE = 0.03, 0.01
 """Prior of confidence minus success rate of a bin: mean 0.03, standard deviation 0.1 (certainty.md §4b)."""
-FAILURE_MODES = 4.0
-"""Number of failure modes of an agent, all equally likely. Counting them for each agent did not lower the error of the
-steady score in the simulated year (docs/measuring.md, "A year")."""
+SAME_MODE, MODE_PAIRS = 1.0, 4.0
+"""Prior of the share of episodes that repeat the previous episode's failure mode: one repetition in four episodes
+(certainty.md §4b)."""
 
 EFFECT_WINDOW = TRACE_WINDOWS.index(90)
 """Index in ``TRACE_WINDOWS`` of the 90 days over which the design effect is measured (certainty.md §4b, "Design
@@ -174,7 +174,7 @@ def long_run(
     bad, trials, unmeasured = _rate_sums(sums, present, parameters, periods_per_day)
     found = rates(bad, trials, RATE_EVENTS, RATE_MEAN, TRACE_WINDOWS)
     gap = _calibration(sums, present, parameters, periods_per_day)
-    frequency, hours, variance = _episodes(events, present, periods_per_day)
+    frequency, hours, variance, modes = _episodes(events, present, periods_per_day)
     often, lost = _deferrals(events, present, periods_per_day)
 
     at = {rate: index for index, rate in enumerate(RATES)}
@@ -189,7 +189,7 @@ def long_run(
     always = [part("d_identity"), part("k_contradiction"), part("u_unsafe"), part("s_score"), gap]
     of_hours = np.sqrt(hours.variance)
     given_number = {
-        j: resilience_by_number(hours.mean + j * of_hours, variance, parameters)
+        j: resilience_by_number(hours.mean + j * of_hours, variance, modes, parameters)
         for j in (-THREE_POINTS, 0.0, THREE_POINTS)
     }
     hours_changed = 1 - (1 - frequency.recent) * (1 - hours.recent)
@@ -411,6 +411,9 @@ class EpisodeSums(NamedTuple):
     log_hours: Floats
     """Sums of the natural logarithms of the episodes' durations in hours."""
     log_hours_squared: Floats
+    repeats: Integers
+    """Number of episodes that have the failure mode of the agent's previous episode, if both episodes ended in these
+    days."""
 
 
 def episode_sums(
@@ -422,13 +425,20 @@ def episode_sums(
     :param days: numbers of days.
     """
     ended = episodes.ended()
-    order = np.lexsort((ended.recovered, ended.agent))
+    order = np.lexsort((ended.recovered, ended.agent))  # stable: ties keep the order of traces
+    agent, recovered, mode = ended.agent[order], ended.recovered[order], ended.mode[order]
     hours = log_hours(ended.microseconds[order])
-    positions = _positions(ended.agent[order], ended.recovered[order], present, (*days, 0), periods_per_day)
+    again = np.zeros(len(agent) + 1, dtype=np.int64)
+    again[1:-1] = (agent[1:] == agent[:-1]) & (mode[1:] == mode[:-1])
+    positions = _positions(agent, recovered, present, (*days, 0), periods_per_day)
+    n = positions[:, -1:] - positions[:, :-1]
+    # A repetition counts only within a window. So the first episode of a window does not count as a repetition.
+    first_repeats = np.where(n > 0, again[positions[:, :-1]], 0)
     return EpisodeSums(
-        positions[:, -1:] - positions[:, :-1],
+        n,
         _sums_since(positions, np.rint(hours * LOG_UNITS).astype(np.int64)) / LOG_UNITS,
         _sums_since(positions, np.rint(hours * hours * SQUARE_UNITS).astype(np.int64)) / SQUARE_UNITS,
+        _sums_since(positions, again[:-1]) - first_repeats,
     )
 
 
@@ -475,15 +485,16 @@ def variance_of_log_hours(
     return (FLEET_WEIGHT * np.log1p(episode_cv**2) + spread) / degrees, degrees
 
 
-def _episodes(events: Events, present: Present, periods_per_day: int) -> tuple[Estimate, Estimate, Floats]:
-    """Return the frequency of episodes, the mean logarithm of their hours, and the variance of this logarithm between
-    episodes."""
+def _episodes(
+    events: Events, present: Present, periods_per_day: int
+) -> tuple[Estimate, Estimate, Floats, Floats]:
+    """Return the frequency of episodes, the mean logarithm of their hours, the variance of this logarithm between
+    episodes, and the effective number of failure modes."""
     found = episode_sums(events.episodes, present, EVENT_WINDOWS, periods_per_day)
+    longest = found.n[:, -1].astype(np.float64)
+    modes = (np.maximum(longest - 1, 0) + MODE_PAIRS) / (found.repeats[:, -1] + SAME_MODE)
     variance, _ = variance_of_log_hours(
-        found.n[:, -1].astype(np.float64),
-        found.log_hours[:, -1],
-        found.log_hours_squared[:, -1],
-        present.episode_cv,
+        longest, found.log_hours[:, -1], found.log_hours_squared[:, -1], present.episode_cv
     )
     n = (found.n + present.n_open[:, None]).astype(np.float64)
     total = found.log_hours + present.open_log_hours[:, None]
@@ -498,6 +509,7 @@ def _episodes(events: Events, present: Present, periods_per_day: int) -> tuple[E
             EVENT_WINDOWS,
         ),
         variance,
+        modes,
     )
 
 
@@ -548,21 +560,25 @@ def _loss_of_episodes(
     return mean, np.maximum(spread, 0)
 
 
-def resilience_by_number(log_mean: Floats, log_variance: Floats, parameters: Parameters) -> list[Floats]:
+def resilience_by_number(
+    log_mean: Floats, log_variance: Floats, modes: Floats, parameters: Parameters
+) -> list[Floats]:
     """Return the expected R, (n,), of a window with 0, 1, ... ``MOST_EPISODES`` episodes and without drift
     (certainty.md §4b, "R").
 
     The mean duration of k log-normal episodes is taken as log-normal with the same mean and variance (Fenton 1960, IRE
-    Transactions on Communications Systems 8, 57–67). The share of relapses is the expected share of ``FAILURE_MODES``.
+    Transactions on Communications Systems 8, 57–67). The share of relapses is the expected share if the failure modes
+    are equally likely.
 
     :param log_mean: (n,) mean of ln hours of an episode.
     :param log_variance: (n,) variance of ln hours.
+    :param modes: (n,) effective number of failure modes, more than 0.
     """
     result = [np.broadcast_to(norm(1.0, parameters), log_mean.shape)]
     for k in range(1, MOST_EPISODES + 1):
         of_mean = np.log1p(np.expm1(log_variance) / k)
         centre = log_mean + (log_variance - of_mean) / 2 - np.log(parameters.mttr_scale_hours)
-        relapses = 1 - FAILURE_MODES * (1 - (1 - 1 / FAILURE_MODES) ** k) / k
+        relapses = 1 - modes * (1 - (1 - 1 / modes) ** k) / k
         expected = np.zeros_like(log_mean)
         for node, weight in zip(NODES, NODE_WEIGHTS, strict=True):
             x = (1 - relapses) / (1 + np.exp(centre + np.sqrt(of_mean) * node))

@@ -37,8 +37,8 @@ class Events:
             return (end - floor(at, fleet.period) - fleet.period) / DAY
 
         ended = [e for e in agent.episodes if e.recovered is not None and e.recovered < end]
-        self.episodes = [(age(e.recovered), log_hours(e)) for e in ended]
-        """Age and ln(hours) of each episode that has ended, the oldest first."""
+        self.episodes = [(age(e.recovered), log_hours(e), e.mode) for e in ended]
+        """Age, ln(hours) and failure mode of each episode that has ended, the oldest first."""
         self.open = [log_hours(e, end) for e in agent.episodes if e.is_open(end)]
         """ln(hours) of the open episode, if there is one."""
         self.deferrals = [
@@ -297,10 +297,12 @@ def _either(one: float, other: float) -> float:
 def _episodes(events: Events, cv: float, w: int, p: Any) -> Estimate:
     """Estimate −ln of the expected R."""
     longest = [e for e in events.episodes if e[0] < EVENT_WINDOWS[-1]]
-    logs = [log for _, log in longest]
+    logs = [log for _, log, _ in longest]
     spread = np.sum((np.array(logs) - np.mean(logs)) ** 2) if logs else 0.0
     variance = (10 * math.log(1 + cv * cv) + spread) / (10 + max(len(logs) - 1, 0))
-    within = [[log for age, log in events.episodes if age < days] + events.open for days in EVENT_WINDOWS]
+    again = sum(a[2] == b[2] for a, b in itertools.pairwise(longest))
+    modes = (max(len(longest) - 1, 0) + 4) / (again + 1)
+    within = [[log for age, log, _ in events.episodes if age < days] + events.open for days in EVENT_WINDOWS]
     often = frequency([len(some) for some in within], _observed(events), 0.03)
     precision = [0.0, *(len(some) / variance for some in within)]
     weighted = [0.0, *(math.fsum(some) / variance for some in within)]
@@ -313,7 +315,7 @@ def _episodes(events: Events, cv: float, w: int, p: Any) -> Estimate:
 
     def loss(i: float, j: float) -> float:
         n = w * often.mean * math.exp(i * s - s * s / 2)
-        return -math.log(expected_r(n, hours.mean + j * math.sqrt(hours.variance), variance, p))
+        return -math.log(expected_r(n, hours.mean + j * math.sqrt(hours.variance), variance, modes, p))
 
     three, middle = math.sqrt(3), loss(0, 0)
     mean, spread = middle, 0.0
@@ -324,14 +326,14 @@ def _episodes(events: Events, cv: float, w: int, p: Any) -> Estimate:
     return Estimate(mean, max(spread, 0.0), _either(often.recent, hours.recent))
 
 
-def expected_r(n: float, log_mean: float, log_variance: float, p: Any) -> float:
+def expected_r(n: float, log_mean: float, log_variance: float, modes: float, p: Any) -> float:
     """Return the expected R of a window whose number of episodes has a Poisson distribution with mean n."""
     chances = [math.exp(-n) * n**k / math.factorial(k) for k in range(20)]
     result = chances[0] * norm(1, p)
     for k, chance in enumerate([*chances[1:], max(1 - sum(chances), 0.0)], 1):
         of_mean = math.log(1 + (math.exp(log_variance) - 1) / k)
         hours = np.exp(log_mean + log_variance / 2 - of_mean / 2 + math.sqrt(of_mean) * NODES)
-        rho = 1 - 4 * (1 - 0.75**k) / k
+        rho = 1 - modes * (1 - (1 - 1 / modes) ** k) / k
         left = (1 - rho) / (1 + hours / p["mttr_scale_hours"])
         result += chance * sum(WEIGHTS * [norm(x, p) for x in left]) / math.sqrt(2 * math.pi)
     return float(result)
@@ -434,8 +436,8 @@ def events_change(agent: Agent, end: datetime, cv: float) -> dict[str, Any]:
     events = Events(agent, end)
     found: dict[str, list[tuple]] = {"longer": [], "more_often": [], "judged_worse": []}
     for days in (7, 28):
-        logs = [log for age, log in events.episodes if age < days] + events.open
-        logs_before = [log for age, log in events.episodes if days <= age < days + EVENT_BASE]
+        logs = [log for age, log, _ in events.episodes if age < days] + events.open
+        logs_before = [log for age, log, _ in events.episodes if days <= age < days + EVENT_BASE]
         n, m = len(logs), len(logs_before)
         z = 0.0
         if n and m:
