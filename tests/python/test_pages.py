@@ -87,7 +87,7 @@ def instead(page: Callable[..., str], *asked: Any, **more: Any) -> pages.Instead
 # --- verdicts and causes ---------------------------------------------------------------------------------------------
 
 
-SURE = "steady score 0.700, 91 % sure to reach 0.6"
+SURE = "steady score 0.700, 93 % sure to reach 0.6"
 
 
 FINAL = "final from 2026-06-15"
@@ -115,7 +115,7 @@ def test_verdict_follows_from_probability_status_and_alerts(reached, status, rai
     """`reached` is the pair of grant_score and withhold_score, and `raised` an alert or red flag, or the category.
 
     The steady score is 0.7, the standard deviation 0.3346 and the fixed cost 0.0789. For scores of 0.6 and 0.7, the
-    logarithms of the losses beyond 0.0789 are -0.8396 and -1.2809, so z = 0.4413 / 0.3346 = 1.319.
+    logarithms of the losses beyond 0.0789 are -0.8396 and -1.2809, so z = 0.4413 / 0.3346 = 1.319 and t = z / 0.7 = 1.884.
     """
     steady, log_sd, grant, withhold = (0.7, 0.3346, *reached) if reached else [None] * 4
     since = datetime(2026, 5, 2, tzinfo=UTC)
@@ -135,15 +135,15 @@ def test_verdict_follows_from_probability_status_and_alerts(reached, status, rai
     )
     found = verdict(score, 0.6)
     assert (found.verdict, found.reason) == (expected, reason)
-    assert found.probability == (pytest.approx(0.9065, abs=0.00005) if reached else None)
+    assert found.probability == (pytest.approx(0.9337, abs=0.00005) if reached else None)
 
 
 WHY = {
     "Mire": "High Fragility Immediate intervention required: Stuck in a fragile episode (rigidity) since 2026-06-09 "
     "09:04, 135 h. … Ask whoever runs the agent … Review Keep what it has, nothing new until somebody "
-    "has looked. Steady score 0.701, 92 % sure",
+    "has looked. Steady score 0.708, 96 % sure",
     "Link": "Moderate Capacity Low-stakes tasks with human review: The record is not continuous: 28 gaps, 5 rewinds "
-    "and 6 repeated numbers … where the missing … Withhold Take away, or do not give. Steady score 0.571, 18 % sure",
+    "and 6 repeated numbers … where the missing … Withhold Take away, or do not give. Steady score 0.575, 16 % sure",
     "Sprout": "New: first trace 2026-06-10 06:40. No large loss; … Wait … final from 2026-06-25",
     "Haven": "Healthy Capacity Standard autonomous operation: No large loss; … In 30 days: deferrals left open since "
     "2026-06-14. … Grant",
@@ -446,8 +446,8 @@ def test_compare_page_shows_both_agents(client):
 
     assert client.get("/compare?agent_id=Link").text.count("&amp;other_id=") == 10
     rows = beside(client.get("/compare?agent_id=Link&other_id=Latch").text)
-    assert rows["Capacity"] == ["0.538 [0.31, 0.67]", "0.000 [0.00, 0.25]", "−0.538", "apart"]
-    assert rows["Steady"][:2] == ["0.571 [0.50, 0.62]", "0.105 [0.02, 0.24]"]
+    assert rows["Capacity"] == ["0.538 [0.30, 0.68]", "0.000 [0.00, 0.08]", "−0.538", "apart"]
+    assert rows["Steady"][:2] == ["0.575 [0.50, 0.63]", "0.107 [0.02, 0.25]"]
     assert rows["i_chain"][3] == "apart" and rows["d_identity"][3] == "overlap"
 
 
@@ -702,7 +702,7 @@ def test_chart_shows_labels_on_mouse_touch_and_keyboard(browser, address):
         said = page.locator(".told")
         newest = said.inner_text()
         assert newest == (
-            "2026-06-15 00:00: capacity score 0.538 [0.31, 0.67], steady score 0.571 [0.50, 0.62], 162 traces"
+            "2026-06-15 00:00: capacity score 0.538 [0.30, 0.68], steady score 0.575 [0.50, 0.63], 162 traces"
         )
         page.touchscreen.tap(box["x"] + 1, box["y"] + 40)
         assert said.inner_text().startswith("2026-05-02")

@@ -120,7 +120,8 @@ def day_totals(sums: PeriodSums, first: int, periods_per_day: int) -> DayTotals:
     h = day_sums(sums.histograms, periods_per_day)
     n_h = h.sum(axis=-1, keepdims=True)
     of_histograms = np.concatenate([h, n_h * h, h * h, n_h * n_h, n_h > 0], axis=-1)
-    quantities = *(y, n, y * y, y * n, n * n, n > 0), of_histograms.reshape(*n.shape[:2], -1)
+    flat = of_histograms.reshape(*n.shape[:2], len(METRICS) * of_histograms.shape[-1])
+    quantities = *(y, n, y * y, y * n, n * n, n > 0), flat
     return DayTotals(running_totals(np.concatenate(quantities, axis=-1), periods_per_day), first)
 
 
