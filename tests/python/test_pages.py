@@ -115,7 +115,8 @@ def test_verdict_follows_from_probability_status_and_alerts(reached, status, rai
     """`reached` is the pair of grant_score and withhold_score, and `raised` an alert or red flag, or the category.
 
     The steady score is 0.7, the standard deviation 0.3346 and the fixed cost 0.0789. For scores of 0.6 and 0.7, the
-    logarithms of the losses beyond 0.0789 are -0.8396 and -1.2809, so z = 0.4413 / 0.3346 = 1.319 and t = z / 0.7 = 1.884.
+    logarithms of the losses beyond 0.0789 are -0.8396 and -1.2809, so z = 0.4413 / 0.3346 = 1.319 and t = z / 0.7 =
+    1.884.
     """
     steady, log_sd, grant, withhold = (0.7, 0.3346, *reached) if reached else [None] * 4
     since = datetime(2026, 5, 2, tzinfo=UTC)
