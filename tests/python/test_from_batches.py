@@ -89,7 +89,7 @@ def test_run_from_batches_says_why_an_agent_has_no_score(own_server, tmp_path):
 
     write(folder, "real.json", batch(real.trace() for _ in range(12)))
     result = run_from(own_server, folder)
-    assert "window of 7 days, 1 agents" in result.stdout and why in result.stderr
+    assert "window of 7 days, 1 agent," in result.stdout and why in result.stderr
     assert why in succeeded(command(own_server, "fleet")).output
     all_kinds = ("--vars", "{ciris_scored_run_kinds: [production, mock]}")
     refused = run_from(own_server, folder, *all_kinds)
