@@ -55,7 +55,7 @@ stop: $(INSTALLED) ## Stop the embedded PostgreSQL.
 
 test: lint pytest ## Lint, and run the quick tests (about 8 minutes).
 
-test-all: test pytest-slow ## Run everything that CI checks, also the slow tests (about 20 minutes).
+test-all: test pytest-slow ## Run everything that CI checks, also the slow tests (about 12 minutes).
 
 lint: $(FOR_TESTS) ## Check style, types, the workflow and the conventions of the dbt project.
 	$(MAKE) --no-print-directory --jobs 2 lint-files lint-sql lint-dbt
