@@ -127,9 +127,10 @@
       ~ (command_of(continued) ~ "." if not continued['has_ended'] and continued['is_full_refresh']
          else "ciris-scoring run (in plain dbt: dbt build).")) }}
   {%- endif -%}
-  {%- if setting('rescore_from') is not none and time_variable('rescore_from') > as_of -%}
+  {%- set rescore_from = time_variable('rescore_from') if setting('rescore_from') is not none else as_of -%}
+  {%- if rescore_from > as_of -%}
     {{ refuse(
-      "Variable ciris_rescore_from is " ~ time_variable('rescore_from') ~ ", which is after the run's as-of, " ~ as_of
+      "Variable ciris_rescore_from is " ~ rescore_from ~ ", which is after the run's as-of, " ~ as_of
       ~ ". Set an earlier time, or leave the variable out.") }}
   {%- endif -%}
   {%- if published is not none and not is_full_refresh() -%}

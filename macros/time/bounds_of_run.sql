@@ -82,7 +82,7 @@
   {%- set published = last_publication() if is_incremental() else none -%}
   {%- if published is none -%} {{ return(none) }} {%- endif -%}
   {%- set lookback_from = lookback_start(utc_literal(published['newest_published_as_of']), as_of()) -%}
-  {{ return("least(" ~ lookback_from ~ ", " ~ set_back_to('rechecked_from') ~ ")") }}
+  {{ return("least(" ~ lookback_from ~ ", " ~ set_back_to('rechecked_from', last_run() or {}) ~ ")") }}
 {% endmacro %}
 
 {#- First as-of that ciris_rescore_from has scored again; null without the variable, or if nothing is published. -#}
@@ -93,9 +93,8 @@
 
 {#- The cutoff, or the time from which traces are checked again (bound: cutoff or rechecked_from), of ciris_rescore_from
     or of an unfinished last run, whichever is earlier; null without both. Traces are checked again from the lookback
-    horizon before the first as-of that is scored again. -#}
-{% macro set_back_to(bound) %}
-  {%- set last = last_run() or {} -%}
+    horizon before the first as-of that is scored again. last: the last run (last_run), or an empty dictionary. -#}
+{% macro set_back_to(bound, last) %}
   {%- set is_unfinished = last and not last['has_ended'] and last_publication() is not none -%}
   {%- set length = period_length() ~ (" + interval '" ~ last['longest_horizon'] ~ "'" if bound == 'rechecked_from' and last else "") -%}
   {{ return("least(" ~ utc_literal(last[bound] if is_unfinished else none) ~ ", " ~ rescored_from() ~ " - (" ~ length ~ "))") }}

@@ -20,7 +20,6 @@ with windows as (
         agent_id_hash,
         as_of,
         window_days,
-        window_start,
         first_traced_at,
         n_key_registered,
         n_missing_numbers
@@ -52,7 +51,6 @@ certainty as (
         agent_id_hash,
         as_of,
         window_days,
-        capacity_score_low,
         capacity_score_high,
         chain_gap_z,
         change_ratio,

@@ -259,7 +259,7 @@ class Healing(RuleBasedStateMachine):
         hours=st.integers(1, 150),
     )
     def key(self, number: int, edit: str | None, hours: int) -> None:
-        """A key is revoked, expires, is no longer revoked, or is deleted. A run does not report what this changes."""
+        """A key is revoked, expires, loses its revocation, or is deleted. Runs do not report such changes."""
         moment = f"timestamptz '{self.now - timedelta(hours=hours)}'"
         condition = f"where key_id = 'key-{number}'"
         self.database.execute(

@@ -35,7 +35,7 @@ from test_semantic_layer import semantic_layer
 from test_shown_numbers import FLEET_QUERY, expanded
 
 Said = dict[str, str]
-"""What a surface says about an agent, by these words."""
+"""Names of the statements of a surface about an agent."""
 WORDS = ("capacity score", "steady score", "category", "guidance", "verdict")
 LABELS = {
     "high_fragility": "High Fragility",
@@ -207,7 +207,7 @@ def world(scored_sample: Database, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture(scope="module")
 def expected(world: World) -> dict[str, Said]:
-    """What the marts say about each agent at the newest as-of in the window of 7 days."""
+    """Return the values of the marts for each agent at the newest as-of in the window of 7 days."""
     rows = world.marts.execute(
         "select * from capacity_overview join dim_capacity_categories using (category)"
         " where window_days = 7 and as_of = (select max(as_of) from fct_fleet_capacity)"

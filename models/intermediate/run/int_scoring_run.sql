@@ -75,12 +75,12 @@ select
     1 as scoring_run_id,
     moment.as_of,
     moment.newest_published_as_of,
-    least(lookback.lookback_from, {{ set_back_to('cutoff') }}) as cutoff,
+    least(lookback.lookback_from, {{ set_back_to('cutoff', last) }}) as cutoff,
     case
         when isfinite(lookback.lookback_from)
             then least(
                 greatest(lookback.lookback_from, coalesce(first_change.changed_from, moment.as_of)),
-                {{ set_back_to('rechecked_from') }}
+                {{ set_back_to('rechecked_from', last) }}
             )
         else lookback.lookback_from
     end as rechecked_from,

@@ -19,7 +19,7 @@ from typing import Any
 
 FILE = "ciris_templates.marshal"
 MOST_BYTES = 50_000_000
-"""A larger file is replaced: it has templates that are no longer used."""
+"""Largest size of a file that is read. A larger file contains many templates of earlier code, and is replaced."""
 
 _compiled: dict[bytes, Any] = {}
 _known: dict[Path, int] = {}
@@ -40,13 +40,13 @@ def compiled(environment: str, source: str, compile_now: Callable[[], Any]) -> A
 
 def load(folder: Path) -> None:
     """Read the file of a target folder, if there is one that this version of Python, Jinja and dbt wrote."""
-    path = folder / FILE
+    path, header = folder / FILE, _header()
     if path in _known:
         return
     with contextlib.suppress(OSError, ValueError, EOFError, TypeError), path.open("rb") as file:
         about = os.fstat(file.fileno())
         is_private = about.st_uid == os.geteuid() and not about.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-        if is_private and about.st_size <= MOST_BYTES and file.read(len(_header())) == _header():
+        if is_private and about.st_size <= MOST_BYTES and file.read(len(header)) == header:
             for key, code in marshal.loads(file.read()).items():
                 _compiled.setdefault(key, code)
     _known[path] = len(_compiled)

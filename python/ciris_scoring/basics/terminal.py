@@ -63,6 +63,11 @@ def plural(n: int, one: str, many: str | None = None) -> str:
     return f"{n:,} {one if n == 1 else many or one + 's'}"
 
 
+def inside_sentence(text: str) -> str:
+    """Return a text that begins a sentence with a small letter, for the middle of another sentence."""
+    return text[:1].lower() + text[1:]
+
+
 def columns() -> int | None:
     """Return the width of the terminal on stdout; None if stdout is not a terminal and COLUMNS gives no width."""
     if not os.environ.get("COLUMNS") and not sys.stdout.isatty():

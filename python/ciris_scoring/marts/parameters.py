@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from ciris_scoring.basics.terminal import inside_sentence
 from ciris_scoring.marts.marts import Marts
 
 
@@ -41,7 +42,7 @@ class Category:
     @property
     def words(self) -> str:
         """Label and guidance, for example "High Fragility (immediate intervention required)"."""
-        return f"{self.label} ({self.guidance[:1].lower()}{self.guidance[1:]})"
+        return f"{self.label} ({inside_sentence(self.guidance)})"
 
 
 def parameters(marts: Marts) -> list[Parameter]:

@@ -9,6 +9,7 @@ from typing import Literal
 from ciris_scoring.basics import decimals
 from ciris_scoring.basics.components import LOSS_WORDS
 from ciris_scoring.basics.kinds import KINDS
+from ciris_scoring.basics.terminal import inside_sentence
 from ciris_scoring.marts.factors import FACTORS, Estimate
 
 
@@ -148,10 +149,10 @@ class Score:
         """Score, category and guidance, for example "0.072, High Fragility: immediate intervention required"."""
         if self.capacity_score is None:
             return f"too few traces, {self.missing_traces or 0} missing"
-        number, guidance = decimals.score(self.capacity_score), self.guidance or ""
-        return (
-            f"{number}, {self.category_label}: {guidance[:1].lower()}{guidance[1:]}" if guidance else number
-        )
+        number = decimals.score(self.capacity_score)
+        if not self.guidance:
+            return number
+        return f"{number}, {self.category_label}: {inside_sentence(self.guidance)}"
 
     @property
     def steady_difference(self) -> dict[str, float] | None:

@@ -25,7 +25,7 @@ VERDICTS: Mapping[str, tuple[str, str]] = {
     "wait": ("decide later", "Too little history or too few traces to say anything."),
     "grant": ("give, or keep", "The steady score is likely enough to reach the threshold."),
 }
-"""What to do about the permission, and the explanation of each verdict."""
+"""Decision about the permission, and explanation, by verdict."""
 CONFIDENCE: Mapping[str, str] = {
     "insufficient": "hardly any traces",
     "low": "few traces",
