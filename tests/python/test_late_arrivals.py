@@ -15,16 +15,17 @@ from test_bad_input import run
 DAY = timedelta(days=1)
 NOON = timedelta(hours=12)
 ONE_A_DAY = Case("late", traces(ago(44) + NOON, 44, every=DAY))
-LATE = Case("late", [row for days in (36, 20, 5, 4) for row in traces(ago(days) + NOON * 1.5)])
+LATE = Case("late", [row for days in (36, 34, 19.25, 4.25, 4) for row in traces(ago(days))])
 """Traces that arrive after the first run. At the second run (as-of T), the restatement window begins 4 days before T.
-Late traces are counted in the 30 days before this window, so two of the four traces are counted.
+Late traces are counted in the 30 days before this window, in [34 days before T, 4 days before T). These are three of
+the five traces.
 """
 AS_OFS = [T - DAY, T]
 
 NOTE = (
-    f"Note: the scores as of {text(ago(19))} to {text(T)} would be different if they were computed now (traces "
-    "that came late: 2; traces with an outcome or another event that came late: 0). To score these and all later ones "
-    f"again: ciris-scoring run --allow-rescoring --vars 'ciris_rescore_from: {text(ago(19))}'\n"
+    f"Note: the scores as of {text(ago(33))} to {text(T)} would be different if they were computed now (traces "
+    "that came late: 3; traces with an outcome or another event that came late: 0). To score these and all later ones "
+    f"again: ciris-scoring run --allow-rescoring --vars 'ciris_rescore_from: {text(ago(33))}'\n"
 )
 LATE_OF = """
     select period_start, n, first_as_of, last_as_of from {{schema}}.fct_data_quality where issue = '{}' order by 1"""
@@ -33,10 +34,10 @@ RUNS = """
 PUBLICATIONS = """
     select published_until, newest_as_of, final_until from {schema}_intermediate.int_runs order by published_at"""
 EXPECTED = {
-    LATE_OF.format("late_trace"): [(ago(days), 1, ago(days - 1), T) for days in (20, 5)],
+    LATE_OF.format("late_trace"): [(ago(days), 1, ago(days - 1), T) for days in (34, 20, 5)],
     # The first run scores 43 as-ofs in two windows. The second run scores three as-ofs of the restatement window again,
     # and the new as-of.
-    RUNS: [(T - DAY, "published", 86, 0), (T, "published", 8, 2)],
+    RUNS: [(T - DAY, "published", 86, 0), (T, "published", 8, 3)],
     PUBLICATIONS: [(T - DAY, T - DAY, None), (T, T, ago(4))],
 }
 """Expected rows by query."""

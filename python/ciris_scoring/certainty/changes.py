@@ -4,7 +4,7 @@ The method is a window-limited CUSUM (Page 1954, Biometrika 41, 100–115; Lai 1
 Society B 57, 613–658). For each of the last ``RECENT_DAYS``, it computes the log likelihood ratio of a change on that
 day against no change. The behaviour without a change is that of the base: up to ``BASE_DAYS`` before the recent days.
 
-certainty.md §4, "Since a day", defines all constants. Their values are choices; docs/measuring.md, "Alarms", was
+certainty.md §4, "falling", defines all constants. Their values are choices; docs/measuring.md, "Alarms", was
 measured with them.
 """
 

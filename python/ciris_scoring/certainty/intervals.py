@@ -13,17 +13,6 @@ weights of signals over its lookback horizon (:mod:`coherence`). Events of a rat
 traces that are not valid for ``i_chain``, missing fields for ``i_coverage``, incoherent signals for ``s_score``. Counts
 are int64 and are added and subtracted exactly. The few sums of real numbers are added for each window in a fixed order.
 A day is a period of 24 hours that ends at the as-of or a whole number of days before it, also with hourly periods.
-
-**Details** that certainty.md does not fix:
-
-- Days without trials do not count. Degrees of freedom are the number of days less the number of means: one mean for the
-  window and one for the baseline. A window or baseline in which only one outcome occurs says nothing about the
-  variation between days, so its days do not count.
-- The centre of drift on the better side is not truncated at 0, so R may exceed norm(1) at this centre. That compensates
-  the noise of the other components. The bounds of R are limited to norm(0) and norm(1), and the bounds of the score to
-  norm(1).
-- With ``integrity_floor``, the floor also applies to the bounds of I_int from which the score's bounds are computed.
-- A component estimated as 0 is the ``interval_driver``. An unmeasured S is 0, and so are both its bounds.
 """
 
 from typing import NamedTuple
