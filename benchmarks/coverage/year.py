@@ -53,7 +53,7 @@ SHARE_CHANGED = 0.4
 """Probability that a change affects a given property of the agent."""
 
 THRESHOLD = 0.6
-GRANT, WITHHOLD = 0.8, 0.45
+GRANT, WITHHOLD = 0.85, 0.45
 """Defaults of the variables ``ciris_grant_probability`` and ``ciris_withhold_probability``."""
 WINDOWS_DRAWN = 400
 """Number of simulated windows whose mean score is the long run."""

@@ -87,7 +87,7 @@ def instead(page: Callable[..., str], *asked: Any, **more: Any) -> pages.Instead
 # --- verdicts and causes ---------------------------------------------------------------------------------------------
 
 
-SURE = "steady score 0.700, 93 % sure to reach 0.6"
+SURE = "steady score 0.700, 96 % sure to reach 0.6"
 
 
 FINAL = "final from 2026-06-15"
@@ -115,8 +115,8 @@ def test_verdict_follows_from_probability_status_and_alerts(reached, status, rai
     """`reached` is the pair of grant_score and withhold_score, and `raised` an alert or red flag, or the category.
 
     The steady score is 0.7, the standard deviation 0.3346 and the fixed cost 0.0789. For scores of 0.6 and 0.7, the
-    logarithms of the losses beyond 0.0789 are -0.8396 and -1.2809, so z = 0.4413 / 0.3346 = 1.319 and t = z / 0.7 =
-    1.884.
+    logarithms of the losses beyond 0.0789 are -0.8396 and -1.2809, so z = 0.4413 / 0.3346 = 1.319 and t = (z + 0.05)
+    / 0.6 = 2.281.
     """
     steady, log_sd, grant, withhold = (0.7, 0.3346, *reached) if reached else [None] * 4
     since = datetime(2026, 5, 2, tzinfo=UTC)
@@ -136,15 +136,15 @@ def test_verdict_follows_from_probability_status_and_alerts(reached, status, rai
     )
     found = verdict(score, 0.6)
     assert (found.verdict, found.reason) == (expected, reason)
-    assert found.probability == (pytest.approx(0.9337, abs=0.00005) if reached else None)
+    assert found.probability == (pytest.approx(0.9577, abs=0.00005) if reached else None)
 
 
 WHY = {
     "Mire": "High Fragility Immediate intervention required: Stuck in a fragile episode (rigidity) since 2026-06-09 "
     "09:04, 135 h. … Ask whoever runs the agent … Review Keep what it has, nothing new until somebody "
-    "has looked. Steady score 0.708, 96 % sure",
+    "has looked. Steady score 0.708, 98 % sure",
     "Link": "Moderate Capacity Low-stakes tasks with human review: The record is not continuous: 28 gaps, 5 rewinds "
-    "and 6 repeated numbers … where the missing … Withhold Take away, or do not give. Steady score 0.575, 16 % sure",
+    "and 6 repeated numbers … where the missing … Withhold Take away, or do not give. Steady score 0.575, 14 % sure",
     "Sprout": "New: first trace 2026-06-10 06:40. No large loss; … Wait … final from 2026-06-25",
     "Haven": "Healthy Capacity Standard autonomous operation: No large loss; … In 30 days: deferrals left open since "
     "2026-06-14. … Grant",

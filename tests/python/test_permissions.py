@@ -50,7 +50,7 @@ def test_the_seed_has_the_guidance_of_the_categories(client, sample_copy):
     assert [tuple(one.values()) for one in answer] == [operation, autonomy]
     assert "for Standard operation (0.6 in 7 days)" in client.get("/").text
     agent = client.get("/agent?agent_id=Mire").text
-    assert "Review</a> for Standard operation (0.6 in 7 days): steady score 0.708, 96 % sure" in agent
+    assert "Review</a> for Standard operation (0.6 in 7 days): steady score 0.708, 98 % sure" in agent
     assert "Also <a" in agent and "Withhold</a> for Expanded autonomy (0.85 in 7 days), " in agent
     fleet = command(sample_copy, "fleet").stdout
     reviewed = "3 review (keep what it has, nothing new until somebody has looked), "

@@ -101,7 +101,7 @@ def test_a_wrong_value_is_a_fault(name):
 
 def test_withhold_probability_above_grant_probability_is_a_fault():
     [fault] = found(withhold_probability=0.9)
-    assert "ciris_withhold_probability is 0.9, but must be at most ciris_grant_probability (0.8)" in fault
+    assert "ciris_withhold_probability is 0.9, but must be at most ciris_grant_probability (0.85)" in fault
 
 
 @pytest.mark.parametrize(

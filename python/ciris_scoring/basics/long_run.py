@@ -10,14 +10,15 @@ NORMAL_TO_95 = 1.96
 LEAST_LOSS = 1e-9
 """Value to which smaller losses beyond the fixed cost are raised, so that their logarithms are finite."""
 
-SCALE = 0.7
-"""Scale of the distribution of the logarithm of the loss, in units of ``log_sd``. The distribution is Student's, with
-four degrees of freedom. It was chosen by simulation (docs/measuring.md, "A year")."""
+MEDIAN, SCALE = -0.05, 0.6
+"""Median and scale of the distribution of the logarithm of the loss, in units of ``log_sd``. The distribution is
+Student's, with four degrees of freedom. Both numbers were chosen by simulation (docs/measuring.md, "Probabilities")."""
 
 
 def shares_below(z: ArrayLike) -> NDArray[np.float64]:
-    """Return the probability that the logarithm of the loss is less than z times ``log_sd`` above its middle."""
-    t = np.asarray(z) / SCALE
+    """Return the probability that the logarithm of the loss is less than z times ``log_sd`` above that of the steady
+    score."""
+    t = (np.asarray(z) - MEDIAN) / SCALE
     a = t / np.sqrt(1 + t * t / 4)
     result: NDArray[np.float64] = 0.5 + 0.375 * a * (1 - a * a / 12)
     return result
@@ -27,7 +28,7 @@ def quantile(probability: float) -> float:
     """Return the z at which :func:`shares_below` is the probability, which is in (0, 1)."""
     root = math.sqrt(4 * probability * (1 - probability))
     t = 2 * math.sqrt(max(math.cos(math.acos(root) / 3) / root - 1, 0))
-    return math.copysign(SCALE * t, probability - 0.5)
+    return MEDIAN + math.copysign(SCALE * t, probability - 0.5)
 
 
 def log_loss(score: ArrayLike, fixed_loss: ArrayLike) -> NDArray[np.float64]:

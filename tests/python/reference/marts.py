@@ -206,11 +206,11 @@ def bound_columns(row: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str,
 
 
 def below(z: float) -> float:
-    """Return the share of Student's distribution with 4 degrees and scale 0.7 below z, by Simpson's rule."""
-    x, n = abs(z) / 0.7, 2000
+    """Return the share below z of Student's distribution with 4 degrees, median -0.05, scale 0.6 (Simpson's rule)."""
+    x, n = abs(z + 0.05) / 0.6, 2000
     heights = [0.375 * (1 + (x * k / n) ** 2 / 4) ** -2.5 for k in range(n + 1)]
     area = x / n / 3 * (heights[0] + heights[-1] + 4 * sum(heights[1:-1:2]) + 2 * sum(heights[2:-1:2]))
-    return 0.5 + math.copysign(area, z)
+    return 0.5 + math.copysign(area, z + 0.05)
 
 
 @cache
@@ -240,13 +240,13 @@ def steady(found: LongRun, row: Mapping[str, Any], p: Mapping[str, Any]) -> dict
     def logged(value: float) -> float:
         return math.log(-math.log(value) - fixed)
 
-    # grant_score and withhold_score are the scores that the long-run score reaches with probability 0.8 and 0.45.
+    # grant_score and withhold_score are the scores that the long-run score reaches with probability 0.85 and 0.45.
     reached = [found.score, found.score]
     columns["probability_at_threshold"] = float(found.score >= 0.6)
     if found.score != found.high:
         at = logged(found.score)
         sd = (at - logged(found.high)) / 1.96
-        reached = [math.exp(-fixed - math.exp(at + quantile(chance) * sd)) for chance in (0.8, 0.45)]
+        reached = [math.exp(-fixed - math.exp(at + quantile(chance) * sd)) for chance in (0.85, 0.45)]
         if math.exp(-fixed) > 0.6:
             columns["probability_at_threshold"] = below((logged(0.6) - at) / sd)
     columns["grant_score"], columns["withhold_score"] = reached
