@@ -21,8 +21,9 @@ from pipeline import differences_from_reference, load_rows, score
 
 ALL_HOURS = bool(os.environ.get("ALL_HOURS"))
 DAYS = 3 * 365
-BUSY = [(0, DAYS)] if ALL_HOURS else [(0, 40), (500, 530), (1055, DAYS)]
-"""Ranges of days with traces. Few days are enough, because only the age of the first trace matters."""
+BUSY = [(0, DAYS)] if ALL_HOURS else [(0, 40), (500, 530), (780, 800), (1055, DAYS)]
+"""Ranges of days with traces. Few days are enough: the first ones, and some that are 224 to 364 days old
+at the last as-of, as old as only the longest window of episodes reaches."""
 SILENT = (100, DAYS - 100)
 """Range of days in which one agent has no traces."""
 FIRST = datetime.fromisoformat("2021-06-01T00:00:00Z")
