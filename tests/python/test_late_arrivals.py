@@ -15,6 +15,11 @@ from test_bad_input import run
 DAY = timedelta(days=1)
 NOON = timedelta(hours=12)
 ONE_A_DAY = Case("late", traces(ago(44) + NOON, 44, every=DAY))
+MOCK = Case("late", traces(ago(40), 3, agent="B", audit_sequence_number=[1, 2, 3], run_kind="mock"))
+COUNTED = Case("late", traces(ago(0.5), agent="B", audit_sequence_number=5))
+"""Traces of an agent that had no counted trace at the first run. Its chain begins with the traces that are not scored,
+so the number 4 is missing.
+"""
 LATE = Case("late", [row for days in (36, 34, 19.25, 4.25, 4) for row in traces(ago(days))])
 """Traces that arrive after the first run. At the second run (as-of T), the restatement window begins 4 days before T.
 Late traces are counted in the 30 days before this window, in [34 days before T, 4 days before T). These are three of
@@ -27,6 +32,9 @@ NOTE = (
     "that came late: 3; traces with an outcome or another event that came late: 0). To score these and all later ones "
     f"again: ciris-scoring run --allow-rescoring --vars 'ciris_rescore_from: {text(ago(33))}'\n"
 )
+GAPS = """
+    select period_start, previous_audit_sequence_number from {schema}_intermediate.int_trace_checks
+    where is_chain_gap and previous_audit_sequence_number = 3"""
 LATE_OF = """
     select period_start, n, first_as_of, last_as_of from {{schema}}.fct_data_quality where issue = '{}' order by 1"""
 RUNS = """
@@ -36,8 +44,9 @@ PUBLICATIONS = """
 EXPECTED = {
     LATE_OF.format("late_trace"): [(ago(days), 1, ago(days - 1), T) for days in (34, 20, 5)],
     # The first run scores 43 as-ofs in two windows. The second run scores three as-ofs of the restatement window again,
-    # and the new as-of.
-    RUNS: [(T - DAY, "published", 86, 0), (T, "published", 8, 3)],
+    # and the new as-of, also of agent B.
+    RUNS: [(T - DAY, "published", 86, 0), (T, "published", 10, 3)],
+    GAPS: [(ago(1), 3)],
     PUBLICATIONS: [(T - DAY, T - DAY, None), (T, T, ago(4))],
 }
 """Expected rows by query."""
@@ -50,10 +59,11 @@ def wrong(database: Database) -> Iterator[str]:
     """
     with database.connect() as connection:
         create_loose_sources(connection)
-        insert_rows(connection, "covenant_traces", ONE_A_DAY.traces_of_source())
+        for case in (ONE_A_DAY, MOCK):
+            insert_rows(connection, "covenant_traces", case.traces_of_source())
         score(database.profiles_dir, AS_OFS[0])
         rows = [row | {"trace_id": f"late {i}"} for i, row in enumerate(LATE.traces_of_source())]
-        insert_rows(connection, "covenant_traces", rows)
+        insert_rows(connection, "covenant_traces", rows + COUNTED.traces_of_source())
         said = run(database, as_of=AS_OFS[1].isoformat()).output
         if NOTE not in said:
             yield f"not the note: {said[-500:]}"
