@@ -54,6 +54,22 @@ def test_autovacuum_analyzes_only_keys_and_indexed_columns_of_python_models(mart
     assert marts.execute(analyzed).fetchall() == [("fct_score_certainty", keys), ("int_windows", keys)]
 
 
+def test_ingestion_counts_are_the_sums_of_the_batches_of_a_day(marts):
+    of_batches = """
+        select date_trunc('day', batch_timestamp, 'UTC'), kind.issue, sum(kind.n), count(*)
+        from cirislens.covenant_trace_batches
+        cross join lateral (
+            values ('received', traces_received), ('accepted', traces_accepted), ('rejected', traces_rejected)
+        ) as kind (issue, n)
+        group by 1, 2 order by 1, 2"""
+    counted = """
+        select period_start, replace(issue, 'ingestion_', ''), n
+        from fct_data_quality where issue like 'ingestion%' order by 1, 2"""
+    expected = marts.execute(of_batches).fetchall()
+    assert marts.execute(counted).fetchall() == [row[:3] for row in expected]
+    assert max(n_batches for *_, n_batches in expected) > 1
+
+
 WRONG_AGENTS = """
 with sources as (
     select

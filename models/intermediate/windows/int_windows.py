@@ -31,7 +31,7 @@ def model(dbt: Any, session: Any) -> str:
         "agent_events": dbt.ref("int_agent_events"),  # fragile episodes
     }
     types = dict[str, Numbers]()
-    setting, blocks = readers(session, inputs, horizon_of_windows=True)
+    setting, blocks = readers(session, inputs, of_windows=True)
     for reader in blocks:
         add_agents(reader)
         for agents, chunk, scored in reader.chunks(reader.scored):

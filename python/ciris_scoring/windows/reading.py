@@ -111,7 +111,7 @@ class Batch(NamedTuple):
 
     sums: PeriodSums
     counts: Mapping[str, Integers]
-    """Arrays (agents, periods, ...) by the names of ``COUNT_COLUMNS``."""
+    """Arrays (agents, periods, ...) by the names of ``COUNT_COLUMNS``; empty if they are not read."""
     places: Places
 
     def changed(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> "Batch":
@@ -159,7 +159,7 @@ def readers(
     inputs: Mapping[str, str],
     *,
     event_days: int = 0,
-    horizon_of_windows: bool = False,
+    of_windows: bool = False,
     kept_bytes: int = 0,
 ) -> "tuple[Setting, Iterator[BlockReader]]":
     """Return the setting of the run, and a reader for each block of its as-ofs; one without agents if there are none.
@@ -167,8 +167,8 @@ def readers(
     :param connection: dbt's connection, inside the transaction of the materialization.
     :param inputs: names of relations.
     :param event_days: number of days before a window whose deferrals and episodes are read.
-    :param horizon_of_windows: whether only windows, baselines and coherence states are computed, so that arrays need
-        not begin at the longest lookback horizon.
+    :param of_windows: whether the sums of windows are computed, and nothing else: arrays then need not begin at the
+        longest lookback horizon, and the counts of ``COUNT_COLUMNS`` are read, too.
     :param kept_bytes: largest size of the sums that a block keeps for a second pass.
     :raises StepError: a parameter is missing.
     """
@@ -177,7 +177,7 @@ def readers(
     setting = read_setting(
         session, relations["scoring_parameters"], relations["scoring_windows"], relations["scoring_run"]
     )
-    if horizon_of_windows:
+    if of_windows:
         setting = setting._replace(longest_horizon=setting.window_horizon)
     event_days = max(event_days, setting.parameters.steady_days)
     session.avoid_nested_loops()
@@ -188,7 +188,7 @@ def readers(
     nothing = Block(setting.as_of, setting.as_of, setting.as_of - setting.longest_horizon), list[str]()
     firsts = accumulate((len(agents) for _, agents in found), initial=0)
     return setting, (
-        BlockReader(session, relations, setting, block, agents, event_days, first, kept_bytes)
+        BlockReader(session, relations, setting, block, agents, event_days, first, kept_bytes, of_windows)
         for (block, agents), first in zip(found or [nothing], firsts, strict=False)
     )
 
@@ -210,16 +210,19 @@ class BlockReader:
         event_days: int,
         first_number: int,
         kept_bytes: int,
+        with_counts: bool,
     ):
         """Read the events of the block.
 
         :param event_days: number of days before a window whose deferrals and episodes are read.
         :param first_number: number of the block's first agent among the agents of all blocks.
         :param kept_bytes: largest size of the batches that are kept; 0 without a second pass.
+        :param with_counts: whether the counts of ``COUNT_COLUMNS`` are read.
         """
         self.session, self.relations = session, relations
         self.setting, self.block, self.agents, self.first_number = setting, block, agents, first_number
         self._event_days = event_days
+        self._count_columns = COUNT_COLUMNS if with_counts else {}
         self._kept: dict[range, Batch] = {}
         self._room = kept_bytes
         self._times: dict[str, Any] = {
@@ -310,7 +313,7 @@ class BlockReader:
 
     def _sums(self, agents: range) -> tuple[PeriodSums, dict[str, Integers]]:
         """Read the sums per period of a range of agents into arrays (agents, periods, ...)."""
-        read, columns = self.agents[agents.start : agents.stop], {**SUM_COLUMNS, **COUNT_COLUMNS}
+        read, columns = self.agents[agents.start : agents.stop], {**SUM_COLUMNS, **self._count_columns}
         parameters = {"agents": read, "lowest": min(read, default=""), "highest": max(read, default="")}
         # The condition has a range of agents and a range of times, so PostgreSQL can use an index on either.
         query = sql.SQL("""
@@ -339,7 +342,7 @@ class BlockReader:
             values = rows.pop(name)
             found[name] = np.zeros(shape + values.shape[1:], dtype=values.dtype)
             found[name][at] = values
-        counts = {name: found.pop(name) for name in COUNT_COLUMNS}
+        counts = {name: found.pop(name) for name in self._count_columns}
         histograms = np.stack([found.pop(f"{metric}_histogram") for metric in METRICS], axis=2)
         return PeriodSums(
             histograms=histograms, **recovery_sums(self._events.episodes, agents, shape), **found
