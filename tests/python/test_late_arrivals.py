@@ -14,16 +14,17 @@ from test_bad_input import run
 
 DAY = timedelta(days=1)
 NOON = timedelta(hours=12)
-ONE_A_DAY = Case("late", traces(ago(44) + NOON, 44, every=DAY))
-MOCK = Case("late", traces(ago(40), 3, agent="B", audit_sequence_number=[1, 2, 3], run_kind="mock"))
-COUNTED = Case("late", traces(ago(0.5), agent="B", audit_sequence_number=5))
-"""Traces of an agent that had no counted trace at the first run. Its chain begins with the traces that are not scored,
-so the number 4 is missing.
-"""
-LATE = Case("late", [row for days in (36, 34, 19.25, 4.25, 4) for row in traces(ago(days))])
+MOCK = traces(ago(40), 3, agent="B", audit_sequence_number=[1, 2, 3], run_kind="mock")
+EARLY = Case("late", traces(ago(44) + NOON, 44, every=DAY) + MOCK)
+"""Traces that arrive before the first run. Agent B has no counted trace yet."""
+LATE = Case(
+    "late",
+    [row for days in (36, 34, 19.25, 4.25, 4) for row in traces(ago(days))]
+    + traces(ago(0.5), agent="B", audit_sequence_number=5),
+)
 """Traces that arrive after the first run. At the second run (as-of T), the restatement window begins 4 days before T.
 Late traces are counted in the 30 days before this window, in [34 days before T, 4 days before T). These are three of
-the five traces.
+the traces of agent A. The chain of agent B begins with its traces that are not scored, so the number 4 is missing.
 """
 AS_OFS = [T - DAY, T]
 
@@ -59,11 +60,10 @@ def wrong(database: Database) -> Iterator[str]:
     """
     with database.connect() as connection:
         create_loose_sources(connection)
-        for case in (ONE_A_DAY, MOCK):
-            insert_rows(connection, "covenant_traces", case.traces_of_source())
+        insert_rows(connection, "covenant_traces", EARLY.traces_of_source())
         score(database.profiles_dir, AS_OFS[0])
         rows = [row | {"trace_id": f"late {i}"} for i, row in enumerate(LATE.traces_of_source())]
-        insert_rows(connection, "covenant_traces", rows + COUNTED.traces_of_source())
+        insert_rows(connection, "covenant_traces", rows)
         said = run(database, as_of=AS_OFS[1].isoformat()).output
         if NOTE not in said:
             yield f"not the note: {said[-500:]}"

@@ -22,8 +22,8 @@ from pipeline import differences_from_reference, load_rows, score
 ALL_HOURS = bool(os.environ.get("ALL_HOURS"))
 DAYS = 3 * 365
 BUSY = [(0, DAYS)] if ALL_HOURS else [(0, 40), (500, 530), (780, 800), (1055, DAYS)]
-"""Ranges of days with traces. Few days are enough: the first ones, and some that are 224 to 364 days old
-at the last as-of, as old as only the longest window of episodes reaches."""
+"""Ranges of days with traces. Few days are enough. Days 780 to 800 are about 300 days old at the last as-of,
+so only the longest window of episodes (364 days) contains them."""
 SILENT = (100, DAYS - 100)
 """Range of days in which one agent has no traces."""
 FIRST = datetime.fromisoformat("2021-06-01T00:00:00Z")

@@ -40,7 +40,7 @@ WITH_EFFECT = tuple(one.component for one in COMPONENT_ROWS if one.has_design_ef
 """Components whose design effects are published."""
 KEPT_BYTES = 250_000_000
 """Largest size, in bytes, of the sums that are kept between the two passes over a block. The sums of 10,000 agents over
-134 days take about 250 MB."""
+134 days take about 215 MB."""
 GAP_DAYS = 90
 """Days before the window with which the window's gaps in the audit numbers are compared (certainty.md §4,
 "broken_chain")."""
