@@ -23,9 +23,7 @@ with checks as (
 
 ),
 
--- This CTE is not materialized, so that PostgreSQL can compute the sums of an agent and the sums of the fleet
--- separately.
-hours as not materialized (
+hours as (
 
     select
         agent_id_hash,
@@ -40,27 +38,16 @@ hours as not materialized (
 
 ),
 
--- Sums over all agents, one row per hour. This CTE is materialized, so that the sums are computed once.
-fleet_hours as materialized (
-
-    select
-        hour_start,
-        count(mean_coherence_level) as n_agents,
-        sum(mean_coherence_level) as sum_of_means
-    from hours
-    group by hour_start
-
-),
-
 among_others as (
 
     select
-        hours.*,
-        case when hours.mean_coherence_level is not null
-            then (fleet_hours.sum_of_means - hours.mean_coherence_level) / nullif(fleet_hours.n_agents - 1, 0)
+        *,
+        case when mean_coherence_level is not null
+            then (sum(mean_coherence_level) over fleet - mean_coherence_level)
+            / nullif(count(mean_coherence_level) over fleet - 1, 0)
         end as mean_of_others
     from hours
-    inner join fleet_hours on hours.hour_start = fleet_hours.hour_start
+    window fleet as (partition by hour_start)
 
 )
 

@@ -10,36 +10,35 @@
     not scored, its names, its keys, and detections and recoveries of its fragile episodes (scoring.md §5). Grain and
     key: kind, time and agent_event_id. Columns are null if the trace did not send a value or the kind does not use
     them. -#}
-{%- set kinds = {
-  'first_trace': 'is_first_trace',
-  'name': '(is_first_name or is_identity_change)',
-  'detection': 'is_fragility_detected',
-  'recovery': 'is_fragility_recovered',
-} -%}
 {#- Table of agents as the previous run left it. -#}
 {%- set known_agents = relation_as_left('int_agents') if is_incremental() -%}
 with new_events as (
 
-    {% for kind, condition in kinds.items() %}
     select
-        '{{ kind }}' as kind,
-        trace_check_id as agent_event_id,
-        agent_id_hash,
-        traced_at,
-        audit_sequence_number,
-        trace_id,
-        agent_name,
-        coalesce(idma_phase, '{{ constant('unknown_mode') }}') as failure_mode
-    from {{ ref('int_trace_checks') }}
+        kinds.kind,
+        checks.trace_check_id as agent_event_id,
+        checks.agent_id_hash,
+        checks.traced_at,
+        checks.audit_sequence_number,
+        checks.trace_id,
+        checks.agent_name,
+        coalesce(checks.idma_phase, '{{ constant('unknown_mode') }}') as failure_mode
+    from {{ ref('int_trace_checks') }} as checks
+    cross join lateral (
+        values
+        ('first_trace', checks.is_first_trace),
+        ('name', checks.is_first_name or checks.is_identity_change),
+        ('detection', checks.is_fragility_detected),
+        ('recovery', checks.is_fragility_recovered)
+    ) as kinds (kind, is_event)
     where
-        {{ in_checked_range('traced_at') }}
-        and {{ condition }}
-    {% if not loop.last %}
-
-    union all
-
-    {% endif %}
-    {% endfor %}
+        {{ in_checked_range('checks.traced_at') }}
+        -- Most traces are not events. This condition of the table alone is checked while it is read.
+        and (
+            checks.is_first_trace or checks.is_first_name or checks.is_identity_change
+            or checks.is_fragility_detected or checks.is_fragility_recovered
+        )
+        and kinds.is_event
 
 ),
 
@@ -92,57 +91,26 @@ paired as (
 
 ),
 
--- First use of each signing key by an agent.
-key_uses as (
-
-    select
-        agent_id_hash,
-        key_hash,
-        min(traced_at) as traced_at
-    from {{ ref('int_trace_checks') }}
-    where
-        {{ in_checked_range('traced_at') }}
-        and is_counted
-        and key_hash is not null
-    group by
-        agent_id_hash,
-        key_hash
-
-),
-
--- First trace of each agent of a run kind that is not scored. The chain may begin with its audit number.
-unscored as (
-
-    select
-        agent_id_hash,
-        min(traced_at) as traced_at
-    from {{ ref('int_trace_checks') }}
-    where
-        {{ in_checked_range('traced_at') }}
-        and not is_counted
-        and not is_duplicate
-        and agent_id_hash <> ''
-    group by agent_id_hash
-
-),
-
+-- First use of each signing key by an agent, and its first trace of a run kind that is not scored. The chain may begin
+-- with the audit number of that trace.
 firsts as (
 
     select
-        'key' as kind,
+        case when is_counted then 'key' else 'first_unscored' end as kind,
         agent_id_hash,
-        traced_at,
-        key_hash
-    from key_uses
-
-    union all
-
-    select
-        'first_unscored' as kind,
+        min(traced_at) as traced_at,
+        case when is_counted then key_hash end as key_hash
+    from {{ ref('int_trace_checks') }}
+    where
+        {{ in_checked_range('traced_at') }}
+        and (
+            (is_counted and key_hash is not null)
+            or (not is_counted and not is_duplicate and agent_id_hash <> '')
+        )
+    group by
+        kind,
         agent_id_hash,
-        traced_at,
-        null::bigint as key_hash
-    from unscored
+        case when is_counted then key_hash end
 
 )
 

@@ -226,14 +226,23 @@ in_context as (
         *,
         {% for value in state %}
         coalesce(nth_value({{ value }}, {{ value }}_position::integer) over so_far, state_{{ value }})
-        as previous_{{ value }},
+        as previous_{{ value }}{% if not loop.last %},{% endif %}
         {% endfor %}
+    from located
+    window so_far as ({{ agent_order() }} rows between unbounded preceding and current row)
+
+),
+
+-- Ranks come last, because their order differs. Windows before them share the order of an agent's traces.
+ranked as (
+
+    select
+        *,
         row_number() over (
             partition by {{ of_agent() }}, period_start, is_counted
             order by sampling_hash, audit_sequence_number, traced_at, trace_check_id
         ) as sample_rank
-    from located
-    window so_far as ({{ agent_order() }} rows between unbounded preceding and current row)
+    from in_context
 
 )
 
@@ -305,4 +314,4 @@ select
     {{ is_unsafe('entropy_level', 'action_success') }} as is_unsafe,
     coherence_passed is not null as is_signal,
     coherence_passed is true and is_signature_verified as is_coherent_signal
-from in_context
+from ranked
