@@ -7,6 +7,7 @@ confidence bounds of every agent depend. The second pass computes the rows.
 
 from collections.abc import Mapping
 from functools import partial
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -152,8 +153,9 @@ def _read_scores(reader: BlockReader, agents: range) -> Scores:
     }
     keys = dict.fromkeys(("agent", "as_of", "window"), Numbers("int8"))
     found = reader.session.read_numbers(query, parameters, keys | OF_SCORES)
-    order = np.lexsort((found["window"], found["as_of"], found["agent"]))
-    return Scores(**{name: values[order] for name, values in found.items()})
+    places = dict(islice(found, len(keys)))
+    order = np.lexsort((places["window"], places["as_of"], places["agent"]))
+    return Scores(**{name: values[order] for name, values in chain(places.items(), found)})
 
 
 def _compute_rows(

@@ -109,7 +109,7 @@ def _judge(session: Session, relations: Relations, first: datetime, last: dateti
     query = sql.SQL("select fleet, {} from ciris_red_flag_rows order by row_number").format(
         sql.SQL(", ").join(kind.cast(sql.Identifier(name)) for name, kind in COLUMNS.items())
     )
-    found = list(raised_red_flags(session.read_numbers(query, {}, {"fleet": COUNT, **COLUMNS})))
+    found = list(raised_red_flags(dict(session.read_numbers(query, {}, {"fleet": COUNT, **COLUMNS}))))
     if found:
         session.execute(
             sql.SQL("""

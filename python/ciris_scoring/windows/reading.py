@@ -335,13 +335,12 @@ class BlockReader:
         )
         numbers = {"agent": Numbers("int8"), "period": Numbers("int8"), **columns}
         rows = self.session.read_numbers(query, self._times | parameters, numbers)
-        at = rows.pop("agent"), rows.pop("period")
+        (_, agent), (_, period) = next(rows), next(rows)
         shape = (len(agents), self.block.n_periods(self.setting))
         found: dict[str, NDArray[Any]] = {}
-        for name in columns:
-            values = rows.pop(name)
+        for name, values in rows:
             found[name] = np.zeros(shape + values.shape[1:], dtype=values.dtype)
-            found[name][at] = values
+            found[name][agent, period] = values
         counts = {name: found.pop(name) for name in self._count_columns}
         histograms = np.stack([found.pop(f"{metric}_histogram") for metric in METRICS], axis=2)
         return PeriodSums(
@@ -474,7 +473,7 @@ class BlockReader:
         """
         since = self._times["begin"] - timedelta(days=lookback_days)
         parameters = self._times | {"agents": self.agents, "since": since}
-        return self.session.read_numbers(query, parameters, dict.fromkeys(columns, Numbers("int8")))
+        return dict(self.session.read_numbers(query, parameters, dict.fromkeys(columns, Numbers("int8"))))
 
     def _period(self, microseconds: Integers) -> Integers:
         """Return the index of the period of each time. The marker ``NEVER`` is returned unchanged.

@@ -4,7 +4,7 @@ If no value is null and all arrays of a column have the same length, every row o
 bytes. All rows are then read as one numpy array. That is forty times faster than a Python object for each number.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from io import BytesIO
 from typing import Any, NamedTuple
 
@@ -130,11 +130,12 @@ class Session:
 
     def read_numbers(
         self, query: sql.Composable, parameters: Mapping[str, Any], columns: Mapping[str, Numbers]
-    ) -> dict[str, NDArray[Any]]:
+    ) -> Iterator[tuple[str, NDArray[Any]]]:
         """Read the rows of a query whose columns are numbers, or arrays of numbers.
 
         :param columns: types of the columns of the query, in the order of the query, by names for the result.
-        :returns: (n,) for numbers and (n, length) for arrays, int64 or float64, by these names.
+        :returns: each column with its name, one after the other, so that not all columns need be in memory: (n,) for
+            numbers and (n, length) for arrays, int64 or float64.
         :raises StepError: a row has a null, or an array whose length differs from that of its type.
         """
         row = np.dtype([("fields", ">i2"), *((name, column.field) for name, column in columns.items())])
@@ -145,7 +146,7 @@ class Session:
         if len(body) % row.itemsize == 0:
             rows = np.frombuffer(body, row)
             if all(column.is_sound(rows[name]) for name, column in columns.items()):
-                return {name: column.values(rows[name]) for name, column in columns.items()}
+                return ((name, column.values(rows[name])) for name, column in columns.items())
         raise StepError(
             "The sums of windows or periods hold a null, or arrays of another length than this version writes. "
             "Build them again: dbt build --full-refresh --vars 'ciris_allow_rescoring: true'"
@@ -175,8 +176,10 @@ class Session:
         statement = sql.SQL("copy {} ({}) from stdin (format binary)").format(
             sql.Identifier("pg_temp", table), column_list(columns)
         )
-        with self._connection.cursor() as cursor:
-            cursor.copy_expert(_text(statement), BytesIO(HEADER + rows.tobytes() + TRAILER))
+        with self._connection.cursor() as cursor, BytesIO() as data:
+            data.writelines((HEADER, rows.data, TRAILER))
+            data.seek(0)
+            cursor.copy_expert(_text(statement), data)
 
 
 def _text(query: sql.Composable | str) -> str:
