@@ -4,7 +4,6 @@ traces, deferrals and fragile episodes."""
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from itertools import accumulate
-from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -29,7 +28,7 @@ from ciris_scoring.windows.sums import (
 from ciris_scoring.windows.ties import Scored
 
 READ_AGENT_PERIODS = 120_000
-"""Largest number of agents times periods that are read at a time: about 350 MB at the peak. A smaller number needs more
+"""Largest number of agents times periods that are read at a time: about 200 MB at the peak. A smaller number needs more
 queries, and every query reads most pages of ``int_agent_periods``, because the rows of an agent are scattered."""
 
 CHUNK_AGENT_PERIODS = 15_000
@@ -107,17 +106,22 @@ Relations = Mapping[str, sql.SQL]
 
 
 class Batch(NamedTuple):
-    """Sums and scored rows of some agents of a block."""
+    """Sums and scored rows of some agents of a block. Counts have the narrowest integer types."""
 
     sums: PeriodSums
     counts: Mapping[str, Integers]
     """Arrays (agents, periods, ...) by the names of ``COUNT_COLUMNS``; empty if they are not read."""
     places: Places
 
-    def changed(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> "Batch":
-        """Return the batch with a function applied to the arrays of sums and counts."""
-        counts = {name: change(values) for name, values in self.counts.items()}
-        return Batch(PeriodSums._make(map(change, self.sums)), counts, self.places)
+    def part(self, agents: range) -> "Batch":
+        """Return the sums and scored rows of a range of the agents, renumbered from 0, with counts as int64."""
+
+        def cut(values: NDArray[Any]) -> NDArray[Any]:
+            found = values[agents.start : agents.stop]
+            return found.astype(np.int64) if found.dtype.kind == "u" else found
+
+        counts = {name: cut(values) for name, values in self.counts.items()}
+        return Batch(PeriodSums._make(map(cut, self.sums)), counts, of_agents(self.places, agents))
 
 
 Rows = TypeVar("Rows", bound=tuple[NDArray[Any], ...])
@@ -196,8 +200,8 @@ def readers(
 class BlockReader:
     """Reader of the input of a block.
 
-    Batches of agents are kept in memory for a second pass, with counts in the narrowest integer type, until
-    ``kept_bytes`` are used. Further batches are read again.
+    Batches of agents are kept in memory for a second pass, until ``kept_bytes`` are used. Further batches are read
+    again.
     """
 
     def __init__(
@@ -270,17 +274,15 @@ class BlockReader:
         :raises StepError: a sum is null or has the wrong length.
         """
         if agents in self._kept:
-            return self._kept[agents].changed(_widened)
+            return self._kept[agents]
         sums, counts = self._sums(agents)
         setting, first_as_of = self.setting, self.block.first_as_of(self.setting)
-        places = scored_places(sums.n_traces, setting.windows, setting.periods_per_day, first_as_of)
+        n_traces = sums.n_traces.astype(np.int64)
+        places = scored_places(n_traces, setting.windows, setting.periods_per_day, first_as_of)
         batch = Batch(sums, counts, places)
-        if self._room <= 0:
-            return batch
-        narrow = batch.changed(_narrowed)
-        self._room -= sum(values.nbytes for values in (*narrow.sums, *narrow.counts.values(), *places))
+        self._room -= sum(values.nbytes for values in (*sums, *counts.values(), *places))
         if self._room > 0:
-            self._kept[agents] = narrow
+            self._kept[agents] = batch
         return batch
 
     def events(self, agents: range) -> Events:
@@ -339,8 +341,9 @@ class BlockReader:
         shape = (len(agents), self.block.n_periods(self.setting))
         found: dict[str, NDArray[Any]] = {}
         for name, values in rows:
-            found[name] = np.zeros(shape + values.shape[1:], dtype=values.dtype)
-            found[name][agent, period] = values
+            placed = np.zeros(shape + values.shape[1:], dtype=values.dtype)
+            placed[agent, period] = values
+            found[name] = _narrowed(placed)
         counts = {name: found.pop(name) for name in self._count_columns}
         histograms = np.stack([found.pop(f"{metric}_histogram") for metric in METRICS], axis=2)
         return PeriodSums(
@@ -494,15 +497,9 @@ def _narrowed(values: NDArray[Any]) -> NDArray[Any]:
     return values.astype(np.min_scalar_type(values.max(initial=0))) if values.dtype == np.int64 else values
 
 
-def _widened(values: NDArray[Any]) -> NDArray[Any]:
-    return values.astype(np.int64) if values.dtype.kind == "u" else values
-
-
 def batches(batch: Batch, size: int) -> Iterator[tuple[range, Batch]]:
-    """Divide a batch into parts of ``size`` agents. For each part, yield the positions of its agents in the batch, and
-    the part, which shares the memory of the batch."""
+    """Divide a batch into parts of ``size`` agents, and yield the positions of their agents with the parts."""
     n_agents = len(batch.sums.n_traces)
     for first in range(0, max(n_agents, 1), size):
         agents = range(first, min(first + size, n_agents))
-        part = batch.changed(itemgetter(slice(first, first + size)))
-        yield agents, part._replace(places=of_agents(batch.places, agents))
+        yield agents, batch.part(agents)
