@@ -24,12 +24,13 @@
   )
 {%- endmacro %}
 
-{#- Lateral subquery that returns the row of `rows` for an agent, as-of and window. Without the optimization barrier
-    PostgreSQL would join the whole history, because it applies a range of as-ofs to only one side of a join. -#}
+{#- Lateral subquery that returns the row of `rows` for an agent, as-of and window. rows: a relation with the alias
+    looked_up. Without the optimization barrier PostgreSQL would join the whole history, because it applies a range of
+    as-ofs to only one side of a join. -#}
 {% macro scored_row(rows, agent_id_hash, as_of, window_days) -%}
   (
         select looked_up.*
-        from {{ rows }} as looked_up
+        from {{ rows }}
         where
             looked_up.agent_id_hash = {{ agent_id_hash }}
             and looked_up.as_of = {{ as_of }}

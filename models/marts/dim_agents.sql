@@ -85,24 +85,11 @@ left join lateral (
     order by scores.as_of desc
     limit 1
 ) as latest_scores on true
--- Optimization barriers let PostgreSQL look up one row per agent, instead of reading the history of all scores.
-left join lateral (
-    select
-        certainty.capacity_score_low,
-        certainty.capacity_score_high
-    from {{ rows_after_run('fct_score_certainty', 'certainty') }}
-    where
-        certainty.agent_id_hash = agents.agent_id_hash
-        and certainty.as_of = latest_scores.as_of
-        and certainty.window_days = latest_scores.window_days
-    {{ optimization_barrier() }} -- noqa: AM09
-) as certainty on true
-left join lateral (
-    select verdicts.category_certainty
-    from {{ rows_after_run('fct_verdicts', 'verdicts') }}
-    where
-        verdicts.agent_id_hash = agents.agent_id_hash
-        and verdicts.as_of = latest_scores.as_of
-        and verdicts.window_days = latest_scores.window_days
-    {{ optimization_barrier() }} -- noqa: AM09
-) as verdicts on true
+left join lateral {{ scored_row(
+    rows_after_run('fct_score_certainty', 'looked_up'),
+    'agents.agent_id_hash', 'latest_scores.as_of', 'latest_scores.window_days',
+) }} as certainty on true
+left join lateral {{ scored_row(
+    rows_after_run('fct_verdicts', 'looked_up'),
+    'agents.agent_id_hash', 'latest_scores.as_of', 'latest_scores.window_days',
+) }} as verdicts on true

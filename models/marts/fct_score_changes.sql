@@ -73,7 +73,7 @@ cross join lateral {{ earlier_as_ofs('later.as_of', 'later.window_days') }} as c
     compared_with, compared_as_of
 )
 cross join lateral {{ scored_row(
-    'published', 'later.agent_id_hash', 'comparisons.compared_as_of', 'later.window_days'
+    'published as looked_up', 'later.agent_id_hash', 'comparisons.compared_as_of', 'later.window_days'
 ) }} as earlier
 cross join lateral (
     select

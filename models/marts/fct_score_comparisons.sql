@@ -34,7 +34,7 @@ compared as (
         compared_with, compared_as_of
     )
     left join lateral {{ scored_row(
-        'scores', 'scores.agent_id_hash', 'comparisons.compared_as_of', 'scores.window_days'
+        'scores as looked_up', 'scores.agent_id_hash', 'comparisons.compared_as_of', 'scores.window_days'
     ) }} as earlier on true
 
 )
