@@ -33,7 +33,7 @@ with new_events as (
     ) as kinds (kind, is_event)
     where
         {{ in_checked_range('checks.traced_at') }}
-        -- Most traces are not events. This condition of the table alone is checked while it is read.
+        -- Most traces are not events. PostgreSQL checks this condition while it reads the table.
         and (
             checks.is_first_trace or checks.is_first_name or checks.is_identity_change
             or checks.is_fragility_detected or checks.is_fragility_recovered
