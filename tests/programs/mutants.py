@@ -29,9 +29,10 @@ from ciris_scoring.lab import embedded
 from ciris_scoring.lab.embedded import Server
 from conftest import Database, fresh_database
 from mutation_rules import PROJECT, Mutant, mutants_by_rule
+from pipeline import score_sample
 from test_cases import wrong as wrong_cases
 from test_dbt_unit_tests import wrong as wrong_unit_tests
-from test_equals_reference import OTHER_PARAMETERS
+from test_equals_reference import OTHER_PARAMETERS, wrong_sample
 from test_equals_reference import wrong as wrong_fleet
 from test_healing import wrong as wrong_histories
 from test_late_arrivals import wrong as wrong_late_arrivals
@@ -111,11 +112,18 @@ def applied(copy: Path, mutant: Mutant | None) -> Iterator[None]:
 # --- run in the copy of the project ----------------------------------------------------------------------------------
 
 
+def scored_and_wrong_sample(database: Database) -> list[str]:
+    """Score the sample and return its differences from the reference implementation."""
+    score_sample(database)
+    return wrong_sample(database)
+
+
 CHECKS: dict[str, Callable[[Database], Iterable[str]]] = {
     "red flags": lambda _: wrong_red_flags(),
     "cases by day": wrong_cases,
     "reference": lambda database: wrong_fleet(database, 4, OTHER_PARAMETERS, days=12),
     "cases by hour": lambda database: wrong_cases(database, by_hour=True),
+    "sample": scored_and_wrong_sample,
     "unit tests": wrong_unit_tests,
     "late and logged": wrong_late_arrivals,
     "late outcomes": wrong_late_outcomes,

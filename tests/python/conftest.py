@@ -181,14 +181,10 @@ def _system_programs() -> Path | None:
 @pytest.fixture(scope="session")
 def scored_sample(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     """The scored sample, shared by all tests. Tests that change data use sample_copy instead."""
-    from ciris_scoring.lab.simulation.sample import SAMPLE, load_sample
-    from pipeline import score
+    from pipeline import score_sample
 
-    folder = tmp_path_factory.mktemp("sample")
-    with fresh_database(embedded_postgres, folder) as database:
-        with database.connect() as connection:
-            load_sample(connection)
-        score(database.profiles_dir, SAMPLE["as_of"])
+    with fresh_database(embedded_postgres, tmp_path_factory.mktemp("sample")) as database:
+        score_sample(database)
         yield database
 
 

@@ -30,7 +30,9 @@ from ciris_scoring.basics.source_schema import SOURCE_TABLES, create_source_tabl
 from ciris_scoring.basics.variables import PARSED_VARIABLES
 from ciris_scoring.job.run import run
 from ciris_scoring.lab.embedded import SCHEMA
+from ciris_scoring.lab.simulation.sample import SAMPLE, load_sample
 from ciris_scoring.marts.marts import SCORED
+from conftest import Database
 from nasty_fleet import oversized
 from reference.attribution import PARTS
 from reference.marts import KEYS, Reference, Rows, attribution_rows
@@ -151,6 +153,13 @@ def score(
     moment = as_of if isinstance(as_of, str) else as_of.isoformat()
     with kept_parsed(profiles_dir, cli_vars):
         run(project, moment, full_refresh=full_refresh, allow_rescoring=full_refresh)
+
+
+def score_sample(database: Database) -> None:
+    """Load and score the sample."""
+    with database.connect() as connection:
+        load_sample(connection)
+    score(database.profiles_dir, SAMPLE["as_of"])
 
 
 @contextmanager

@@ -130,11 +130,16 @@ def wrong(
         )
 
 
-def test_sample_equals_reference(scored_sample: Database) -> None:
+def wrong_sample(scored_sample: Database) -> list[str]:
+    """Return the differences of the scored sample from the reference implementation, at some as-ofs."""
     as_of = datetime.fromisoformat(SAMPLE["as_of"])
     as_ofs = [as_of - timedelta(days=days) for days in (0, 1, 7, 20, 31, 40, 44)]
     with scored_sample.connect() as connection:
-        assert differences_from_reference(connection, as_of, as_ofs=as_ofs) == []
+        return differences_from_reference(connection, as_of, as_ofs=as_ofs)
+
+
+def test_sample_equals_reference(scored_sample: Database) -> None:
+    assert wrong_sample(scored_sample) == []
 
 
 def test_random_fleet_by_day_equals_reference(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
