@@ -242,8 +242,8 @@ class BlockReader:
     def sums(self) -> Iterator[Batch]:
         """Yield the sums of the agents in chunks that are computed at a time; one empty chunk without agents."""
         for agents in self._ranges():
-            for _, chunk in batches(self.batch(agents), self._chunk_size):
-                yield chunk
+            batch = self.batch(agents)
+            yield from map(batch.part, divided(len(agents), self._chunk_size))
 
     def chunks(self, read: Callable[[range], Rows]) -> Iterator[tuple[range, Batch, Rows]]:
         """Yield the chunks of :meth:`sums` with further rows.
@@ -252,20 +252,19 @@ class BlockReader:
         :returns: positions in the list of the block's agents, their sums, and the rows of ``read``.
         """
         for agents in self._ranges():
-            rows = read(agents)
-            for part, chunk in batches(self.batch(agents), self._chunk_size):
-                yield range(agents.start + part.start, agents.start + part.stop), chunk, of_agents(rows, part)
+            rows, batch = read(agents), self.batch(agents)
+            for part in divided(len(agents), self._chunk_size):
+                positions = range(agents.start + part.start, agents.start + part.stop)
+                yield positions, batch.part(part), of_agents(rows, part)
 
     @property
     def _chunk_size(self) -> int:
         return agents_at_a_time(self.block.n_periods(self.setting), CHUNK_AGENT_PERIODS)
 
     def _ranges(self) -> Iterator[range]:
-        """Yield the ranges of the block's agents that are read at a time; one empty range without agents."""
-        n_agents = len(self.agents)
+        """Return the ranges of the block's agents that are read at a time; one empty range without agents."""
         step = agents_at_a_time(self.block.n_periods(self.setting), READ_AGENT_PERIODS)
-        for first in range(0, max(n_agents, 1), step):
-            yield range(first, min(first + step, n_agents))
+        return divided(len(self.agents), step)
 
     def batch(self, agents: range) -> Batch:
         """Return the sums and the scored rows of a range of agents, renumbered from 0.
@@ -346,9 +345,9 @@ class BlockReader:
             found[name] = _narrowed(placed)
         counts = {name: found.pop(name) for name in self._count_columns}
         histograms = np.stack([found.pop(f"{metric}_histogram") for metric in METRICS], axis=2)
-        return PeriodSums(
-            histograms=histograms, **recovery_sums(self._events.episodes, agents, shape), **found
-        ), counts
+        for name, values in recovery_sums(self._events.episodes, agents, shape).items():
+            found[name] = _narrowed(values)
+        return PeriodSums(histograms=histograms, **found), counts
 
     def _deferrals(self) -> Deferrals:
         """Read the deferrals that count at an as-of of the block (scoring.md §6).
@@ -497,9 +496,7 @@ def _narrowed(values: NDArray[Any]) -> NDArray[Any]:
     return values.astype(np.min_scalar_type(values.max(initial=0))) if values.dtype == np.int64 else values
 
 
-def batches(batch: Batch, size: int) -> Iterator[tuple[range, Batch]]:
-    """Divide a batch into parts of ``size`` agents, and yield the positions of their agents with the parts."""
-    n_agents = len(batch.sums.n_traces)
+def divided(n_agents: int, size: int) -> Iterator[range]:
+    """Yield the ranges of ``size`` agents, the last one shorter; one empty range without agents."""
     for first in range(0, max(n_agents, 1), size):
-        agents = range(first, min(first + size, n_agents))
-        yield agents, batch.part(agents)
+        yield range(first, min(first + size, n_agents))
