@@ -5,8 +5,7 @@
   {{ return(bound_of_run('cutoff')) }}
 {% endmacro %}
 
-{#- Time from which traces are checked again. It is before the cutoff if as-ofs are scored again. In other runs it is the
-    cutoff or later, because traces before the first change in the sources are not checked again. -#}
+{#- Time from which traces are checked again: the cutoff, or earlier if as-ofs are scored again. -#}
 {% macro rechecked_from() %}
   {{ return(bound_of_run('rechecked_from')) }}
 {% endmacro %}
@@ -32,8 +31,8 @@
   {%- if not execute or load_cached_relation(scoring_run) is none -%} {{ return({}) }} {%- endif -%}
   {%- if graph.get('bounds_of_run', {}).get('invocation_id') != invocation_id -%}
     {%- set moments = {
-        'as_of': 'as_of', 'cutoff': 'cutoff', 'rechecked_from': 'rechecked_from', 'counted_from': 'least(cutoff, rechecked_from)',
-        'lookback_from': 'lookback_from', 'windows_from': '(cutoff - longest_window)',
+        'as_of': 'as_of', 'cutoff': 'cutoff', 'rechecked_from': 'rechecked_from', 'lookback_from': 'lookback_from',
+        'windows_from': '(cutoff - longest_window)',
     } -%}
     {%- set texts = [] -%}
     {%- for name, moment in moments.items() -%}

@@ -52,7 +52,7 @@
     {%- set time = "(run.state ->> '" ~ name ~ "')::timestamptz" -%}
     {%- do columns.append("case when isfinite(" ~ time ~ ") then " ~ utc_text(time) ~ " end as " ~ name) -%}
   {%- endfor -%}
-  {%- for name in ['checking_code', 'parameter_set_id', 'run_id', 'sources_read_by', 'newest_event_id', 'longest_horizon'] -%}
+  {%- for name in ['parameter_set_id', 'run_id', 'newest_event_id', 'longest_horizon'] -%}
     {%- do columns.append("run.state ->> '" ~ name ~ "' as " ~ name) -%}
   {%- endfor -%}
   {%- set rows = run_query("

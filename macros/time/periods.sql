@@ -42,3 +42,8 @@
 {% macro nth_period(first, n) -%}
   {{ first }} + {{ n }} * {{ period_length() }}
 {%- endmacro %}
+
+{#- Start of the restatement window (scoring.md §9). -#}
+{% macro lookback_start(newest_published_as_of, as_of) -%}
+  least({{ newest_published_as_of }}, {{ as_of }}) - {{ lookback_periods() }} * {{ period_length() }}
+{%- endmacro %}

@@ -44,7 +44,7 @@ def change_view(database: Database) -> None:
 def test_message_names_the_session_that_locks_a_relation(restored: Database) -> None:
     """A changed view and a full refresh of a table need a lock that excludes readers."""
     change_view(restored)
-    table = f"{SCHEMA}_intermediate.int_source_periods"
+    table = f"{SCHEMA}_intermediate.int_scoring_run"
     last = f"select count(*) from {VIEW}"
     variables = {"ciris_as_of": NEWEST, "ciris_lock_wait_seconds": 1, "ciris_allow_rescoring": True}
     with open_transaction(restored, f"select count(*) from {table}", last) as (_, pid):

@@ -146,7 +146,7 @@ def test_batches_that_the_engine_stores_give_the_rows_that_the_loader_stores(
         connection.execute("drop schema cirislens cascade")
     refused = real_engine.store(database, tmp_path, [*sorted(REAL.glob("*/batches.jsonl.gz")), made], keys)
     assert len(refused) == 1 and "wbd_deferral" in refused[0]
-    outcome = dbt(database, "run", "--select", "+int_source_periods", variables={"ciris_as_of": NEWEST})
+    outcome = dbt(database, "run", "--select", "+int_scoring_run", variables={"ciris_as_of": NEWEST})
     assert outcome.succeeded, outcome.said
     with database.connect() as connection:
         put_together = columns_of(connection, PUT_TOGETHER)

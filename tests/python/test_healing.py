@@ -46,7 +46,7 @@ PERIODS = {"day": (timedelta(days=1), 3), "hour": (timedelta(hours=1), 48)}
 SOURCES = {"traces": ("covenant_traces", '"timestamp"'), "events": ("trace_events", "ts")}
 """Table of each source format, and its column of times."""
 REFRESH = ("--full-refresh", "--allow-rescoring")
-PARTS = ("int_source_periods", "int_trace_checks", "int_windows+", "fct_capacity_scores", "int_runs")
+PARTS = ("int_scoring_run", "int_trace_checks", "int_windows+", "fct_capacity_scores", "int_runs")
 
 # All rows wait in a table until they arrive. A fifth of the traces, and a tenth of all rows, arrive up to 2 days late,
 # that is, within the restatement window. Another tenth of the rows are latecomers, which arrive only by the rule

@@ -18,8 +18,8 @@ REPLACED_WHOLE = {
     *["int_scoring_parameters", "dim_scoring_parameters", "dim_scoring_windows", "dim_capacity_categories"],
     # Tables in which a run can change the row of any agent or deferral.
     *["int_agents", "dim_agents", "fct_data_quality", "int_deferral_values"],
-    # Tables that describe a single run.
-    *["int_scoring_run", "int_source_periods"],
+    # Table that describes a single run.
+    "int_scoring_run",
 }
 
 

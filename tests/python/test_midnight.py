@@ -49,8 +49,7 @@ def last_log_row(database: Database) -> tuple:
 def test_models_built_after_midnight_use_the_as_of_of_their_run(small_fleet):
     """In the evening all models except the alerts are built. A build of the alerts with another as-of is refused. Next
     morning, a build of the alerts without an as-of fails on a full disk, and a retry succeeds. Then all models after
-    int_source_periods are built with the new as-of. int_source_periods still lacks the traces of the last day. In the
-    end the marts equal those of a full refresh."""
+    int_scoring_run are built with the new as-of. In the end the marts equal those of a full refresh."""
     moment, alerts = datetime.fromisoformat(BEFORE), "fct_capacity_alerts+"
     assert at(EVENING, small_fleet, "build", "--exclude", alerts).succeeded
     before = marts(small_fleet)

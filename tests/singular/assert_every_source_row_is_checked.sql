@@ -18,7 +18,7 @@ source_counts as (
         count(*) as n_source
     from {{ ref('stg_cirislens__covenant_traces') }}
     where
-        traced_at >= {{ bound_of_run('counted_from') }}
+        traced_at >= {{ rechecked_from() }}
         and traced_at >= {{ traces_from() }}
         and traced_at < (select run.as_of from run)
     group by 1
@@ -32,7 +32,7 @@ check_counts as (
         count(*) as n_checked
     from {{ ref('int_trace_checks') }}
     where
-        traced_at >= {{ bound_of_run('counted_from') }}
+        traced_at >= {{ rechecked_from() }}
         and traced_at < (select run.as_of from run)
     group by period_start
 

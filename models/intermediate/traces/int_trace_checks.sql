@@ -3,10 +3,7 @@
     materialized='replace_range',
     meta={'range': 'traced_at'},
     indexes=[{'columns': ['agent_id_hash', 'traced_at']}, {'columns': ['delivery_hash', 'traced_at']}],
-    pre_hook=[
-      "delete from {{ ref('int_source_periods') }} where run_id <> '{{ build_id() }}'",
-      "{{ set_for_heavy_work(costly_rows=true) }}",
-    ],
+    pre_hook="{{ set_for_heavy_work(costly_rows=true) }}",
   )
 }}
 {#- Checks of source rows, from which scores are computed; int_replays has the replay checks. Rows that do not count are

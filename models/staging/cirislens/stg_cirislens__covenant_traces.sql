@@ -71,7 +71,6 @@ select
     coherence_passed::boolean as coherence_passed,
     action_success::boolean as action_success,
     {{ 'run_kind' if whole is none else run_kind_of_row(action_result) ~ ' as run_kind' }},
-    {{ 'row_version' if whole is none else row_version(whole) ~ ' as row_version' }},
     {{ 'n_events' if whole is none else 'null::integer as n_events' }},
     -- Nothing was repaired if cleaning left as many values as were sent.
     case

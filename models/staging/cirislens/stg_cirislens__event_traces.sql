@@ -26,7 +26,6 @@ select
     null::{{ field.type }} as {{ adapter.quote(name) }},
     {% endfor %}
     null::text as run_kind,
-    null::bigint as row_version,
     null::integer as n_events,
     null::text[] as event_issues
 where false
@@ -42,7 +41,6 @@ select
     {% endif %}
     {% endfor %}
     {{ run_kind('is_mock', 'is_test') }} as run_kind,
-    row_version,
     n_events,
     nullif(array_remove(array[
         case when n_outcomes = 0 then 'no_action_result' end,
@@ -62,7 +60,6 @@ from (
         ts,
         is_mock,
         is_test,
-        row_version,
         n_events,
         n_outcomes,
         is_shared,
@@ -96,7 +93,6 @@ from (
             {% endfor %}
             is_mock,
             is_test,
-            row_version,
             signature_verified,
             n_events,
             n_outcomes,
@@ -128,7 +124,6 @@ from (
                 marks.is_mock,
                 marks.is_test,
                 marks.n_events,
-                versions.row_version,
                 parts.signature_verified,
                 parts.n_outcomes,
                 parts.is_shared,
@@ -198,13 +193,6 @@ from (
                     part.trace_id = head.trace_id
                     and {{ is_part_of_trace('part') }}
             ) as parts on true
-            left join lateral (
-                select bit_xor({{ row_version(events, 'part') }}) as row_version
-                from {{ events }} as part
-                where
-                    part.trace_id = head.trace_id
-                    and {{ is_event_of_trace('part') }}
-            ) as versions on true
             left join lateral (
                 {{ marks_of_events(events, 'head') }}
             ) as marks on true
