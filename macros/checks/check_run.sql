@@ -50,7 +50,7 @@
   {%- for name, definition in scoring_parameter_definitions().items() if not definition.get('secret') -%}
     {%- do parameters.update({name: scoring_parameter(name)}) -%}
   {%- endfor -%}
-  {{ return({'source_shape': source_shape(), 'sources': source_report(), 'remarks': source_remarks() + function_remarks(),
+  {{ return({'source_shape': source_shape(), 'sources': source_report(), 'remarks': source_remarks(),
              'parameters': parameters, 'run_kinds_query': run_kinds_query()}) }}
 {% endmacro %}
 

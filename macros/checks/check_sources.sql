@@ -31,54 +31,9 @@
   {{ return(remarks) }}
 {% endmacro %}
 
-{#- Remarks about functions that views among the sources or event triggers call. A run has the search path pg_catalog, so
-    a function that uses names without their schema may fail. -#}
-{% macro function_remarks() %}
-  {%- set remarks = [] -%}
-  {%- for node in graph.sources.values() if node.unique_id.startswith('source.ciris_scoring.')
-      and node.name in tables_of_shape(source_shape()) -%}
-    {%- for row in run_query("
-      " ~ relations_read([node]) ~ "
-      select distinct p.oid::regprocedure::text as function, quote_ident(n.nspname) as schema
-      from relations_read
-      inner join pg_rewrite as r on relations_read.relid = r.ev_class
-      inner join pg_depend as d
-        on d.classid = 'pg_rewrite'::regclass and d.objid = r.oid and d.refclassid = 'pg_proc'::regclass
-      inner join pg_proc as p on d.refobjid = p.oid
-      inner join pg_namespace as n on p.pronamespace = n.oid
-      where " ~ looks_names_up() ~ "
-      order by 1") -%}
-      {%- do remarks.append(
-          "Source " ~ node.schema ~ "." ~ node.identifier ~ " is a view that calls " ~ row['function'] ~ ", and a run looks names up "
-          ~ "in pg_catalog alone. If the function uses names without their schema, give it its own search path: alter "
-          ~ "function " ~ row['function'] ~ " set search_path = " ~ row['schema'] ~ ", pg_temp;") -%}
-    {%- endfor -%}
-  {%- endfor -%}
-  {%- for row in run_query("
-    select quote_ident(t.evtname) as trigger, p.oid::regprocedure::text as function, quote_ident(n.nspname) as schema
-    from pg_event_trigger as t
-    inner join pg_proc as p on t.evtfoid = p.oid
-    inner join pg_namespace as n on p.pronamespace = n.oid
-    where t.evtenabled <> 'D' and t.evtevent <> 'login' and " ~ looks_names_up() ~ "
-    order by 1") -%}
-    {%- do remarks.append(
-        "The event trigger " ~ row['trigger'] ~ " calls " ~ row['function'] ~ " in every run, and a run looks names up in pg_catalog "
-        ~ "alone. If the function uses names without their schema, give it its own search path: alter function "
-        ~ row['function'] ~ " set search_path = " ~ row['schema'] ~ ", pg_temp;") -%}
-  {%- endfor -%}
-  {{ return(remarks) }}
-{% endmacro %}
-
-{#- Condition that a function p looks up names in the search path of its caller. -#}
-{% macro looks_names_up() -%}
-  p.pronamespace <> 'pg_catalog'::regnamespace and p.prosqlbody is null
-  and p.prolang in (select l.oid from pg_language as l where l.lanname not in ('c', 'internal'))
-  and not coalesce(array_to_string(p.proconfig, ',') like '%search_path=%', false)
-{%- endmacro %}
-
 {#- Report of each source table that is read: its columns, their types, and one sentence with all faults. -#}
 {% macro source_report() %}
-  {%- set report, faults_of_security = [], faults_of_row_security() -%}
+  {%- set report = [] -%}
   {#- Kinds of column types that the models can read, by the data_type of the column in production. -#}
   {%- set readable_kinds = {
     'text': ['text', 'uuid'],
@@ -130,8 +85,6 @@
         ~ ("table or view that has these columns" if mistyped | length == 0 else "view that selects them in this way")
         ~ (", or the scoring parameter replay_enabled to false" if missing and missing[0] in trace_columns().components else "")
         ~ "." -%}
-    {%- else -%}
-      {%- set fault = faults_of_security.get(table) -%}
     {%- endif -%}
     {%- do report.append({'name': node.name, 'table': table, 'columns': columns, 'fault': fault}) -%}
     {%- endif -%}
@@ -171,73 +124,3 @@
   {%- set through_text = '' if kind == 'text' or is_number else '::text' -%}
   {{ return(column ~ through_text ~ '::' ~ wanted) }}
 {% endmacro %}
-
-{#- For each source of which row-level security hides rows, by its name: one sentence. The policies of a table apply to
-    the role that reads it. A partition that is read through its parent follows the parent's policies. -#}
-{% macro faults_of_row_security() %}
-  {%- set nodes, faults = graph.sources.values() | selectattr('package_name', 'equalto', 'ciris_scoring') | list, {} -%}
-  {%- set rows = run_query("
-    " ~ relations_read(nodes) ~ "
-    select
-      relations_read.source_name,
-      c.oid::regclass::text as table_name,
-      quote_ident(readers.rolname) as reader,
-      pg_has_role(readers.oid, c.relowner, 'usage') as reads_as_owner,
-      (
-        select string_agg(quote_ident(p.polname), ', ' order by p.polname) from pg_policy as p where p.polrelid = c.oid
-      ) as policies
-    from relations_read
-    inner join pg_class as c on relations_read.relid = c.oid
-    inner join pg_roles as readers on relations_read.reader = readers.oid
-    where
-      c.relrowsecurity and not readers.rolsuper and not readers.rolbypassrls
-      and not (pg_has_role(readers.oid, c.relowner, 'usage') and not c.relforcerowsecurity)
-    order by 1, 2, 3") -%}
-  {%- for row in rows if row['source_name'] not in faults -%}
-    {%- do faults.update({row['source_name']:
-    "Source table " ~ row['source_name'] ~ " is subject to row-level security: "
-    ~ ("the policy " ~ row['policies'] if row['policies'] else "without any policy, security")
-    ~ " of table " ~ row['table_name'] ~ " decides which rows role " ~ row['reader'] ~ " sees, and scores need all rows. "
-    ~ ("As a superuser: alter table " ~ row['table_name'] ~ " no force row level security; or"
-       if row['reads_as_owner'] else "As a superuser:")
-    ~ " alter role " ~ row['reader'] ~ " bypassrls; or read a view of the table that belongs to the owner of the table, who is exempt."}) -%}
-  {%- endfor -%}
-  {{ return(faults) }}
-{% endmacro %}
-
-{#- CTE with sources and all relations that their views read, each with the role that reads it. A relation behind a view
-    is read by the view's owner, unless the view is a security_invoker. All other relations are read by the scoring
-    role. -#}
-{% macro relations_read(nodes) -%}
-    {%- set names = [] -%}
-    {%- for node in nodes -%}
-      {%- do names.append('(' ~ literal(node.schema ~ '.' ~ node.identifier) ~ ', '
-          ~ literal(adapter.quote(node.schema) ~ '.' ~ adapter.quote(node.identifier)) ~ ')') -%}
-    {%- endfor %}
-    with recursive me as (
-      select oid from pg_roles where rolname = current_user
-    ),
-    relations_read (source_name, relid, reader) as (
-      select sources.name, to_regclass(sources.relation)::oid, me.oid
-      from me
-      cross join (values {{ names | join(', ') }}) as sources (name, relation)
-      union
-      select
-        relations_read.source_name,
-        d.refobjid,
-        case
-          when exists (
-            select 1
-            from pg_options_to_table(v.reloptions) as o
-            where o.option_name = 'security_invoker' and o.option_value::boolean
-          ) then me.oid
-          else v.relowner
-        end
-      from relations_read
-      cross join me
-      inner join pg_class as v on relations_read.relid = v.oid and v.relkind in ('v', 'm')
-      inner join pg_rewrite as r on v.oid = r.ev_class
-      inner join pg_depend as d
-        on d.classid = 'pg_rewrite'::regclass and d.objid = r.oid and d.refclassid = 'pg_class'::regclass and d.refobjid <> v.oid
-    )
-{%- endmacro %}

@@ -491,10 +491,7 @@ def test_an_encoding_other_than_utf8_is_refused(embedded_postgres, tmp_path):
 
 CHANGED = {"ciris_scoring_parameters": {"lambda_c": 6}}
 REMEDIES = ["Go back to those", "--full-refresh", "--allow-rescoring", "'ciris_allow_rescoring: true'"]
-OF_THE_RUN = {
-    f"{SCHEMA}_intermediate.{name}"
-    for name in ("int_scoring_run", "int_scoring_parameters")
-}
+OF_THE_RUN = {f"{SCHEMA}_intermediate.{name}" for name in ("int_scoring_run", "int_scoring_parameters")}
 """Relations that describe the refused run. The next run replaces them."""
 
 

@@ -10,7 +10,6 @@ from ciris_scoring.job.check import Fitness, page
 from ciris_scoring.lab.embedded import SCHEMA
 from command_line import command, refused, succeeded
 from conftest import Database
-from pipeline import create_loose_sources
 
 
 def relations_of(database: Database) -> list[tuple]:
@@ -76,27 +75,3 @@ def test_check_fails_if_a_run_would_be_refused(scored_sample: Database) -> None:
     assert earlier.exit_code == 1 and "is before the newest published as-of" in earlier.stdout
     unknown = command(scored_sample, "check", "--vars", "{ciris_source_shema: x}")
     assert "ciris_source_shema" in refused(unknown, 2)[0]
-
-
-def test_check_names_functions_of_source_views_without_search_path(database: Database) -> None:
-    with database.connect() as connection:
-        create_loose_sources(connection)
-        connection.execute(
-            """
-            create function cirislens.cleaned(varchar) returns varchar language sql stable as 'select $1';
-            create function cirislens.with_path(varchar) returns varchar language sql stable
-                set search_path = cirislens, pg_temp as 'select $1';
-            create function cirislens.parsed(value varchar) returns varchar language sql return value;
-            alter table cirislens.wbd_deferrals rename to kept;
-            create view cirislens.wbd_deferrals as
-            select
-                deferral_id, agent_id, cirislens.cleaned(agent_name) as agent_name, cirislens.parsed(status) as status,
-                cirislens.with_path(resolution_summary::varchar) as resolution_summary, resolved_at, created_at
-            from cirislens.kept
-            """
-        )
-    remarks = " ".join(json.loads(command(database, "check", "--json").stdout)["remarks"])
-    assert (
-        "alter function cirislens.cleaned(character varying) set search_path = cirislens, pg_temp;" in remarks
-    )
-    assert "with_path" not in remarks and "parsed" not in remarks

@@ -32,13 +32,6 @@ grant insert on public.ran_as to public;
 create function public.planted() returns trigger language plpgsql as
 $$ begin insert into public.ran_as values (current_user); return new; end $$;
 alter function public.planted owner to {mallory};
-create domain public.planted_domain as text check (value <> 'mine');
-alter domain public.planted_domain owner to {mallory};
-create function public.planted_text(text) returns text language sql immutable as 'select $1';
-alter function public.planted_text owner to {mallory};
-create function public.planted_value() returns uuid language plpgsql as
-$$ begin insert into public.ran_as values (current_user); return gen_random_uuid(); end $$;
-alter function public.planted_value owner to {mallory};
 grant pg_read_all_settings to {mallory};
 grant pg_monitor to {scorer};
 """
@@ -48,7 +41,6 @@ EMPTY = "create table {t} ();"
 TABLE = "create table {t} (run_id uuid primary key, command text);" + OF_SCORER
 LOG = "ciris_intermediate.int_runs"
 OWNED = "Table {t} is owned by {mallory}."
-OF_OTHER_KIND = "{t} has the name of a table or view that a run makes."
 TRIGGER = "create trigger mine before insert or update or delete on {t} execute function public.planted();"
 IN_PLACE_OF_TABLE = "create view {t} as select * from (values (1)) as original (a);" + OF_SCORER
 
@@ -56,49 +48,20 @@ CASES = [
     ("alter schema ciris_staging owner to {mallory}", "Schema ciris_staging is owned by {mallory}."),
     ("alter schema ciris_intermediate owner to pg_read_all_settings",
      "Schema ciris_intermediate is owned by pg_read_all_settings, as which role {mallory} can act."),
-    ("grant create on schema ciris to {mallory}", "Role {mallory} has the privilege create on schema ciris."),
-    ("grant create on schema ciris to public", "Role PUBLIC has the privilege create on schema ciris."),
+    ("grant create on schema ciris to {mallory}", "Role {mallory} has the privilege CREATE on schema ciris."),
+    ("grant create on schema ciris to public", "Role PUBLIC has the privilege CREATE on schema ciris."),
     (EMPTY + OF_MALLORY, OWNED),
     (EMPTY, "Table {t} is owned by postgres, as which role {scorer} cannot act."),
     (EMPTY + "alter table {t} owner to pg_monitor", ""),
-    ((EMPTY + OF_MALLORY).replace("{t}", "{t}__dbt_backup"), OWNED.replace("{t}", "{t}__dbt_backup")),
     ((EMPTY + OF_MALLORY).replace("{t}", "ciris_intermediate.dim_agents__next"),
      OWNED.replace("{t}", "ciris_intermediate.dim_agents__next")),
     ("create view {t} as select 1 as a;" + OF_MALLORY, "View {t} is owned by {mallory}."),
-    ("create view {t} as select public.planted_value() as a;" + OF_SCORER,
-     "View {t} uses the function public.planted_value(), which is owned by {mallory}."),
-    (TABLE + TRIGGER, "Table {t} uses the function public.planted(), which is owned by {mallory}, in trigger mine."),
-    (TABLE + "alter table {t} add constraint mine check (public.planted_value() is not null)",
-     "Table {t} uses the function public.planted_value(), which is owned by {mallory}, in constraint mine."),
-    (TABLE + "alter table {t} alter run_id set default planted_value()",
-     "Table {t} uses the function public.planted_value(), which is owned by {mallory}, in the default of column "),
-    (TABLE + "create index mine on {t} (public.planted_text(command))",
-     "Table {t} uses the function public.planted_text(pg_catalog.text), which is owned by {mallory}, in index ciris"),
-    (TABLE + "alter table {t} alter command type public.planted_domain",
-     "Table {t} uses the type public.planted_domain, which is owned by {mallory}."),
-    (TABLE + "grant trigger on {t} to {mallory}", "Role {mallory} has the privilege trigger on table {t}."),
-    (TABLE + "grant references (run_id) on {t} to {mallory}",
-     "Role {mallory} has the privilege references (run_id) on table {t}."),
+    (TABLE + TRIGGER, "The trigger mine of {t} calls public.planted(), which is owned by {mallory}."),
+    (TABLE + "grant trigger on {t} to {mallory}", "Role {mallory} has the privilege TRIGGER on table {t}."),
     (TABLE + "grant select on {t} to {mallory}", ""),
-    (TABLE + "create rule mine as on insert to {t} do nothing", "Table {t} has the rule mine."),
-    (TABLE + "alter table {t} enable row level security", "Table {t} has row-level security"),
-    (TABLE + "create table public.child () inherits ({t})", "Table public.child is a child of table {t}, and"),
-    (TABLE + "create table public.parent (command text); alter table {t} inherit public.parent",
-     "Table {t} is a child of table public.parent, and"),
-    (TABLE + "create table public.refers (run_id uuid references {t}); alter table public.refers owner to {mallory}",
-     "Table public.refers, which is owned by {mallory}, refers to {t} by a foreign key."),
     ("create view ciris.permissions as select 1 as a; alter view ciris.permissions owner to {mallory}",
      "View ciris.permissions is owned by {mallory}."),
     (IN_PLACE_OF_TABLE, "View {t} has the name of a table, and rows written into a view go into the tables"),
-    ("create sequence {t};" + OF_SCORER, "The sequence " + OF_OTHER_KIND),
-    ("create type {t} as enum ('a')", "The type " + OF_OTHER_KIND),
-    ("create type {t} as (a integer);" + OF_SCORER.replace("table", "type"), "The composite type " + OF_OTHER_KIND),
-    ("create function {t}() returns integer language sql as 'select 1'", "The function {t}() has the name of"),
-    ("alter default privileges for role {scorer} in schema ciris grant trigger on tables to {mallory}",
-     "Role {mallory} has the privilege trigger on new tables of {scorer} in schema ciris."),
-    ("alter default privileges for role {scorer} grant references on tables to public",
-     "Role PUBLIC has the privilege references on new tables of {scorer}."),
-    ("alter default privileges for role {scorer} in schema ciris grant select on tables to {mallory}", ""),
 ]  # fmt: skip
 """Statements of a superuser that change the relation {t} of a model, and the message of the refusal, or "" for none."""
 
@@ -176,18 +139,13 @@ def test_load_and_simulation_refuse_planted_tables(roles: Roles, tmp_path: Path)
             change(OF_MALLORY, t=place)
             error, hint = refused(command(database, *load))
             assert roles.filled(OWNED, t=place) in error
-            remedy = "alter table {t} owner to {scorer};"
-            if place != verification:
-                remedy += " or, if {mallory} may act as that role: grant {scorer} to {mallory};"
-            assert hint.endswith(roles.filled(remedy, t=place))
+            assert hint.endswith(roles.filled("alter table {t} owner to {scorer};", t=place))
             if place != verification:
                 assert roles.filled(OWNED, t=place) in refused(command(database, *simulate))[0]
             change(OF_SCORER, t=place)
         change(TRIGGER, t=verification)
         error, hint = refused(command(database, *load))
-        assert (
-            f"{verification} uses the function public.planted(), which is owned by {roles.mallory}" in error
-        )
+        assert f"of {verification} calls public.planted(), which is owned by {roles.mallory}" in error
         owner.execute(hint.split(": ", 2)[2])
         change("alter table {t} rename to kept", IN_PLACE_OF_TABLE, t=verification)
         error, hint = refused(command(database, *load))

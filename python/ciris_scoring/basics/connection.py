@@ -271,6 +271,10 @@ _TEMP_FILE_HINT = (
     "A superuser can raise the limit for the role: alter role ROLE set temp_file_limit = -1; or grant set on parameter "
     "temp_file_limit to ROLE; then run again."
 )
+_ROW_SECURITY_HINT = (
+    "Scores need all rows, so row-level security must not apply to the role. As a superuser: alter role ROLE "
+    "bypassrls; or let the run read a view that the owner of the table created."
+)
 # Texts in error messages of the server, each with the setting that caused the error.
 _LIMITS = {
     "statement timeout": "statement_timeout",
@@ -289,6 +293,7 @@ _HINTS_BY_TEXT = {
         _CONNECTIONS_HINT,
     ),
     "temp_file_limit": _TEMP_FILE_HINT,
+    "row-level security policy": _ROW_SECURITY_HINT,
     "query_wait_timeout": "The pooler has no free server connection: raise its default_pool_size (pool_size) to the "
     "number of threads plus 4 or more, then run again.",
     "query_timeout": "The pooler's setting query_timeout limits queries: raise it, then run again.",
@@ -304,10 +309,6 @@ _HINTS_BY_STATE = {
     "57014": "Somebody cancelled the statement, or a pooler did (query_timeout): run again.",
     "40001": "Something else wrote to the same tables meanwhile: run again.",
 }
-_ROW_SECURITY_HINT = (
-    "Scores need all rows, so row-level security must not apply to the role. As a superuser: alter role ROLE "
-    "bypassrls; or let the run read a view that the owner of the table created."
-)
 LOST_HINT = "The server was stopped, or the connection to it was cut. Run again when it is back."
 
 
@@ -359,5 +360,4 @@ def _database_error(project: Project, error: psycopg.Error) -> DatabaseError:
     state = error.sqlstate or ""
     lost = isinstance(error, psycopg.OperationalError) and (not state or state[:3] in ("57P", "08"))
     other = LOST_HINT if lost else _HINTS_BY_STATE.get(state, "Nothing was changed by the failed step.")
-    hint = _ROW_SECURITY_HINT if "row-level security policy" in str(error) else hint_of(str(error))
-    return DatabaseError(f"{where(project)} failed: {one_line(error)}", hint or other)
+    return DatabaseError(f"{where(project)} failed: {one_line(error)}", hint_of(str(error)) or other)

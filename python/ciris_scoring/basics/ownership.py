@@ -1,8 +1,8 @@
 """Find objects that would let another role run code as the scoring role, or write its rows into another schema.
 
-PostgreSQL runs triggers, rules and functions of views as the role that reads or writes a relation. So every relation
-that a run uses, and its schema, must belong to the scoring role or to a role that may act as the scoring role anyway.
-A command that writes source tables trusts the owner of their schema too.
+PostgreSQL runs triggers and functions of views as the role that reads or writes a relation. So every schema and
+relation that a run uses must belong to the scoring role or to a role that may act as the scoring role anyway, and no
+other role may create objects there. A command that writes source tables trusts the owner of their schema too.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,247 +17,59 @@ from ciris_scoring.basics.relations import Relations
 # The kind of a wanted relation is table, view (whatever the database has) or source (a source table, also of a lens).
 # Stranger: a role that can log in, is not a superuser, and cannot become the scoring role or the trusted role. The
 # trusted role is the owner of the schema of source tables; it is null for a run.
-# Exposed: a role that owns something or has a right to it, if a stranger can act as this role.
+# Exposed: a role as which a stranger can act. Only owners can add constraints, defaults, indexes and rules, and only
+# they and holders of the right can add triggers. So it suffices to check owners, rights, and the triggers that remain
+# after a right was revoked.
 _FAULTS = """
-with me as (
+with strangers as (
 
     select oid, rolname
     from pg_roles
-    where rolname = current_user
-
-),
-
-strangers as (
-
-    select roles.oid, roles.rolname
-    from pg_roles as roles
-    cross join me
     where
-        roles.rolcanlogin and not roles.rolsuper and not pg_has_role(roles.oid, me.oid, 'member')
-        and pg_has_role(roles.oid, {trusted}::name, 'member') is not true
-
-),
-
-wanted as (
-
-    select wanted.schema_name, wanted.name, wanted.kind, n.oid as schema_oid
-    from unnest({schemas}::text[], {names}::text[], {kinds}::text[]) as wanted (schema_name, name, kind)
-    inner join pg_namespace as n on wanted.schema_name = n.nspname
-
-),
-
-schemas as (
-
-    select n.oid, n.nspowner as owner, quote_ident(n.nspname) as name, n.nspacl as acl
-    from pg_namespace as n
-    where n.oid in (select wanted.schema_oid from wanted)
-
-),
-
--- dbt makes a relation beside the old one, under a name with a suffix. A mart has a staging table in another schema
--- (macros/materialization/publication.sql), whose comment a run executes.
-relations as (
-
-    select distinct on (c.oid)
-        c.oid,
-        c.relowner as owner,
-        format('%I.%I', n.nspname, c.relname) as name,
-        c.relacl as acl,
-        c.relkind as kind,
-        wanted.kind as wanted_kind,
-        c.relrowsecurity as has_row_security,
-        c.relname = wanted.name as is_model,
-        -- pg_identify_object calls a composite type "composite type", but SQL calls it "type".
-        replace((pg_identify_object('pg_class'::regclass, c.oid, 0)).type, 'composite ', '') as word
-    from wanted
-    inner join pg_class as c
-        on
-            wanted.schema_oid = c.relnamespace
-            and (wanted.name = c.relname or starts_with(c.relname, wanted.name || '__dbt_'))
-            or wanted.name || '__next' = c.relname
-            and c.relnamespace in (select schemas.oid from schemas)
-    inner join pg_namespace as n on c.relnamespace = n.oid
-    order by c.oid, wanted.name <> c.relname, wanted.kind
-
-),
-
-owned as (
-
-    select 'schema' as word, schemas.name, schemas.owner, '' as alternative
-    from schemas
-    union all
-    select
-        relations.word,
-        relations.name,
-        relations.owner,
-        case
-            when relations.wanted_kind <> 'source' then
-                format('drop %s %s; or, if you know where it comes from: ', relations.word, relations.name)
-        end as alternative
-    from relations
-
-),
-
--- Lists of access rights. The statement that revokes rights to future tables begins with the words in altered.
-rights as (
-
-    select schemas.name, 'schema ' || schemas.name as place, '' as altered, '' as of_column, schemas.acl
-    from schemas
-    union all
-    select relations.name, 'table ' || relations.name as place, '' as altered, '' as of_column, relations.acl
-    from relations
-    union all
-    select
-        relations.name, 'table ' || relations.name as place, '' as altered, format(' (%I)', a.attname) as of_column,
-        a.attacl as acl
-    from relations
-    inner join pg_attribute as a on relations.oid = a.attrelid
-    union all
-    select
-        coalesce(n.nspname, '') as name,
-        format('new tables of %I%s', me.rolname, ' in schema ' || quote_ident(n.nspname)) as place,
-        format('alter default privileges for role %I%s ', me.rolname, ' in schema ' || quote_ident(n.nspname)),
-        '' as of_column,
-        d.defaclacl as acl
-    from pg_default_acl as d
-    inner join me on d.defaclrole = me.oid
-    left join pg_namespace as n on d.defaclnamespace = n.oid
-    where
-        d.defaclobjtype = 'r'
-        and (d.defaclnamespace = 0 or d.defaclnamespace in (select schemas.oid from schemas))
-
-),
-
-grants as (
-
-    select
-        rights.name,
-        rights.place,
-        rights.altered,
-        granted.grantee,
-        lower(granted.privilege_type collate "C") || rights.of_column as privilege
-    from rights
-    cross join lateral aclexplode(rights.acl) as granted
-    where
-        granted.privilege_type in ('TRIGGER', 'REFERENCES')
-        or granted.privilege_type = 'CREATE' and {trusted}::name is null
-
-),
-
--- Objects that are evaluated when a run writes a relation.
-evaluated as (
-
-    select relations.name, relations.word, parts.*
-    from relations
-    cross join lateral (
-        select
-            'pg_trigger'::regclass as catalog, t.oid, format(', in trigger %I', t.tgname) as place,
-            format('drop trigger %I on %s;', t.tgname, relations.name) as remedy
-        from pg_trigger as t
-        where relations.oid = t.tgrelid and not t.tgisinternal
-        union all
-        select
-            'pg_constraint'::regclass as catalog, k.oid, format(', in constraint %I', k.conname) as place,
-            format('alter table %s drop constraint %I;', relations.name, k.conname) as remedy
-        from pg_constraint as k
-        where relations.oid = k.conrelid
-        union all
-        select
-            'pg_attrdef'::regclass as catalog, d.oid, format(', in the default of column %I', a.attname) as place,
-            format('alter table %s drop column %I;', relations.name, a.attname) as remedy
-        from pg_attrdef as d
-        inner join pg_attribute as a on d.adrelid = a.attrelid and d.adnum = a.attnum
-        where relations.oid = d.adrelid
-        union all
-        select
-            'pg_class'::regclass as catalog, i.indexrelid as oid, format(', in index %s', i.indexrelid::regclass),
-            format('drop index %s;', i.indexrelid::regclass) as remedy
-        from pg_index as i
-        where relations.oid = i.indrelid
-        union all
-        select itself.catalog, itself.oid, '' as place, format('drop %s %s;', relations.word, relations.name) as remedy
-        from (
-            select 'pg_class'::regclass as catalog, relations.oid
-            union all
-            select 'pg_rewrite'::regclass as catalog, r.oid
-            from pg_rewrite as r
-            where relations.oid = r.ev_class
-        ) as itself
-    ) as parts
-
-),
-
-code as (
-
-    select 'pg_proc'::regclass as catalog, oid, proowner as owner from pg_proc
-    union all
-    select 'pg_operator'::regclass as catalog, oid, oprowner as owner from pg_operator
-    union all
-    select 'pg_opclass'::regclass as catalog, oid, opcowner as owner from pg_opclass
-    union all
-    select 'pg_type'::regclass as catalog, oid, typowner as owner from pg_type
-
-),
-
-uses as (
-
-    select evaluated.*, code.owner, format('%s %s', used.type, used.identity) as used
-    from evaluated
-    inner join pg_depend as d on evaluated.catalog = d.classid and evaluated.oid = d.objid
-    inner join code on d.refclassid = code.catalog and d.refobjid = code.oid
-    cross join lateral pg_identify_object(code.catalog, code.oid, 0) as used
-
-),
-
-foreign_keys as (
-
-    select relations.name, k.conrelid, k.conname, c.relowner as owner
-    from relations
-    inner join pg_constraint as k on relations.oid = k.confrelid
-    inner join pg_class as c on k.conrelid = c.oid
-    where k.contype = 'f' and k.conparentid = 0
+        rolcanlogin and not rolsuper and not pg_has_role(oid, current_user, 'member')
+        and pg_has_role(oid, {trusted}::name, 'member') is not true
 
 ),
 
 exposed as (
 
-    select roles.oid, quote_ident(roles.rolname) as role, found.stranger
-    from (
-        select owned.owner from owned
-        union
-        select uses.owner from uses
-        union
-        select foreign_keys.owner from foreign_keys
-        union
-        select grants.grantee from grants
-    ) as named (oid)
-    inner join pg_roles as roles on named.oid = roles.oid
-    cross join lateral (
-        select quote_ident(strangers.rolname) as stranger
-        from strangers
-        where pg_has_role(strangers.oid, roles.oid, 'member')
-        order by strangers.oid = roles.oid desc, strangers.rolname
-        limit 1
-    ) as found
+    select roles.oid, quote_ident(roles.rolname) as role, min(quote_ident(strangers.rolname)) as stranger
+    from pg_roles as roles
+    inner join strangers on pg_has_role(strangers.oid, roles.oid, 'member')
+    group by roles.oid, roles.rolname
     union all
-    select 0 as oid, 'PUBLIC' as role, 'PUBLIC' as stranger
+    select 0, 'PUBLIC', 'PUBLIC'
 
 ),
 
-others as (
+wanted as (
 
-    select 'pg_class'::regclass as catalog, relations.oid
-    from relations
-    where relations.is_model and relations.kind not in ('r', 'v', 'm') and relations.wanted_kind <> 'source'
+    select n.oid as schema_oid, n.nspname as schema_name, wanted.name, wanted.kind
+    from unnest({schemas}::text[], {names}::text[], {kinds}::text[]) as wanted (schema_name, name, kind)
+    inner join pg_namespace as n on wanted.schema_name = n.nspname
+
+),
+
+-- A mart has a staging table (macros/materialization/publication.sql), whose comment a run executes.
+places as (
+
+    select n.oid, 'schema' as word, quote_ident(n.nspname) as name, n.nspowner as owner, n.nspacl as acl, '' as kind
+    from pg_namespace as n
+    where n.oid in (select wanted.schema_oid from wanted)
     union all
-    select 'pg_type'::regclass as catalog, t.oid
+    select
+        c.oid,
+        case c.relkind when 'v' then 'view' when 'm' then 'materialized view' else 'table' end,
+        format('%I.%I', n.nspname, c.relname),
+        c.relowner,
+        c.relacl,
+        case when c.relkind in ('v', 'm') and bool_or(wanted.kind = 'table') then 'misplaced' else min(wanted.kind) end
     from wanted
-    inner join pg_type as t on wanted.schema_oid = t.typnamespace and wanted.name = t.typname
-    where t.typrelid = 0
-    union all
-    select 'pg_proc'::regclass as catalog, p.oid
-    from wanted
-    inner join pg_proc as p on wanted.schema_oid = p.pronamespace and wanted.name = p.proname
+    inner join pg_class as c
+        on c.relname in (wanted.name, wanted.name || '__next') and c.relkind in ('r', 'p', 'v', 'm', 'f')
+    inner join pg_namespace as n on c.relnamespace = n.oid
+    where n.oid = wanted.schema_oid or c.relname <> wanted.name and n.oid in (select w.schema_oid from wanted as w)
+    group by c.oid, n.nspname
 
 ),
 
@@ -265,133 +77,70 @@ faults as (
 
     select
         1 as number,
-        owned.name,
-        format('%s %s is owned by %s', initcap(owned.word collate "C"), owned.name, quote_ident(roles.rolname))
-        || case
-            when exposed.stranger is null then format(', as which role %I cannot act', me.rolname)
-            when exposed.role <> exposed.stranger then format(', as which role %s can act', exposed.stranger)
-            else ''
-        end as message,
-        format('%salter %s %s owner to %I;', owned.alternative, owned.word, owned.name, me.rolname)
-        || case
-            when owned.alternative is null then
-                format(' or, if %s may act as that role: grant %I to %1$s;', quote_ident(roles.rolname), me.rolname)
-            else ''
-        end as remedy
-    from owned
-    inner join pg_roles as roles on owned.owner = roles.oid
-    cross join me
-    left join exposed on owned.owner = exposed.oid
+        places.name,
+        format(
+            '%s %s is owned by %s%s', initcap(places.word collate "C"), places.name, quote_ident(owners.rolname),
+            case
+                when exposed.oid is null then format(', as which role %I cannot act', current_user)
+                when exposed.role <> exposed.stranger then format(', as which role %s can act', exposed.stranger)
+            end
+        ) as message,
+        format('alter %s %s owner to %I;', places.word, places.name, current_user) as remedy
+    from places
+    inner join pg_roles as owners on places.owner = owners.oid
+    left join exposed on places.owner = exposed.oid
     where
         exposed.oid is not null
-        or owned.word <> 'schema' and {trusted}::name is null and not pg_has_role(me.oid, owned.owner, 'usage')
+        or places.word <> 'schema' and {trusted}::name is null and not pg_has_role(current_user, places.owner, 'usage')
 
     union all
 
     select
-        2 as number,
-        grants.name,
-        format('Role %s has the privilege %s on %s', exposed.role, grants.privilege, grants.place) as message,
+        2,
+        places.name,
+        format('Role %s has the privilege %s on %s %s', exposed.role, granted.privilege_type, places.word, places.name),
         format(
-            '%srevoke %s on %s from %s;', grants.altered, grants.privilege,
-            case grants.altered when '' then grants.place else 'tables' end, exposed.role
-        ) as remedy
-    from grants
-    inner join exposed on grants.grantee = exposed.oid
+            'revoke %s on %s %s from %s;', granted.privilege_type,
+            case places.word when 'schema' then 'schema' else 'table' end, places.name, exposed.role
+        )
+    from places
+    cross join lateral aclexplode(places.acl) as granted
+    inner join exposed on granted.grantee = exposed.oid
+    where
+        granted.privilege_type in ('TRIGGER', 'REFERENCES')
+        or granted.privilege_type = 'CREATE' and {trusted}::name is null
 
     union all
 
     select
-        3 as number,
-        uses.name,
+        3,
+        places.name,
         format(
-            '%s %s uses the %s, which is owned by %s%s',
-            initcap(uses.word collate "C"), uses.name, uses.used, exposed.role, uses.place
-        ) as message,
-        uses.remedy
-    from uses
-    inner join exposed on uses.owner = exposed.oid
+            'The trigger %I of %s calls %s, which is owned by %s',
+            t.tgname, places.name, p.oid::regprocedure, exposed.role
+        ),
+        format('drop trigger %I on %s;', t.tgname, places.name)
+    from places
+    inner join pg_trigger as t on places.oid = t.tgrelid and not t.tgisinternal
+    inner join pg_proc as p on t.tgfoid = p.oid
+    inner join exposed on p.proowner = exposed.oid
 
     union all
 
     select
-        4 as number,
-        relations.name,
-        format('%s %s has the rule %I', initcap(relations.word collate "C"), relations.name, r.rulename) as message,
-        format('drop rule %I on %s;', r.rulename, relations.name) as remedy
-    from relations
-    inner join pg_rewrite as r on relations.oid = r.ev_class
-    where r.rulename <> '_RETURN' and relations.wanted_kind <> 'source'
-
-    union all
-
-    select
-        5 as number,
-        relations.name,
-        format(
-            'Table %s has row-level security, which a full refresh would lose and which hides rows from readers',
-            relations.name
-        ) as message,
-        format(
-            'alter table %s disable row level security; and put the policy on a view of your own.', relations.name
-        ) as remedy
-    from relations
-    where relations.has_row_security and relations.wanted_kind <> 'source'
-
-    union all
-
-    select
-        6 as number,
-        relations.name,
-        format(
-            'Table %s is a child of table %s, and a query of the parent reads the rows of both',
-            i.inhrelid::regclass, i.inhparent::regclass
-        ) as message,
-        format('alter table %s no inherit %s;', i.inhrelid::regclass, i.inhparent::regclass) as remedy
-    from relations
-    inner join pg_inherits as i on relations.oid in (i.inhparent, i.inhrelid)
-    where relations.kind = 'r' and relations.wanted_kind <> 'source'
-
-    union all
-
-    select
-        7 as number,
-        foreign_keys.name,
-        format(
-            'Table %s, which is owned by %s, refers to %s by a foreign key',
-            foreign_keys.conrelid::regclass, exposed.role, foreign_keys.name
-        ) as message,
-        format('alter table %s drop constraint %I;', foreign_keys.conrelid::regclass, foreign_keys.conname) as remedy
-    from foreign_keys
-    inner join exposed on foreign_keys.owner = exposed.oid
-
-    union all
-
-    select
-        8 as number,
-        found.identity as name,
-        format('The %s %s has the name of a table or view that a run makes', found.type, found.identity) as message,
-        format('drop %s %s; or rename it.', replace(found.type, 'composite ', ''), found.identity) as remedy
-    from others
-    cross join lateral pg_identify_object(others.catalog, others.oid, 0) as found
-
-    union all
-
-    select
-        9 as number,
-        relations.name,
+        4,
+        places.name,
         format(
             '%s %s has the name of a table, and rows written into a view go into the tables that the view reads, '
-            'such as the original of a dbt clone',
-            initcap(relations.word collate "C"), relations.name
-        ) as message,
-        format('drop %s %s;', relations.word, relations.name) as remedy
-    from relations
-    where relations.kind in ('v', 'm') and relations.wanted_kind = 'table'
+            'such as the original of a dbt clone', initcap(places.word collate "C"), places.name
+        ),
+        format('drop %s %s;', places.word, places.name)
+    from places
+    where places.kind = 'misplaced'
 
 )
 
-select distinct
+select
     faults.number,
     faults.name,
     faults.message || '.' as message,
