@@ -67,7 +67,6 @@ select
     null::bigint as n_scores,
     null::bigint as n_late_traces,
     entered.version,
-    null::text as state_digest,
     now() as published_at,
     scoring_run.as_of as published_until,
     scores.newest_as_of,

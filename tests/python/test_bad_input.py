@@ -350,7 +350,7 @@ def test_missing_column_is_added_to_a_mart_a_seed_and_the_log(published):
         f"""
         alter table {SCHEMA}.fct_capacity_alerts rename agent_name to called;
         alter table {SCHEMA}_intermediate.capacity_categories rename guidance to meaning;
-        alter table {SCHEMA}_intermediate.int_runs rename state_digest to digest
+        alter table {SCHEMA}_intermediate.int_runs rename remedy to remedies
         """
     )
     assert "there is no fct_capacity_alerts.agent_name" in refusal(command(published, "alerts"))

@@ -100,7 +100,6 @@ class AfterRun:
         """Return a JSON object of the run: the known columns of ``fct_scoring_runs``, and the new alerts."""
         run = asdict(self.record)
         run["scoring_run_id"] = run.pop("run_id")
-        del run["state_digest"]
         return json_text(run | {"new_alerts": [asdict(alert) for alert in self.news.new_alerts]})
 
 

@@ -1,7 +1,7 @@
 """Build a parsed project by dbt, and print a line of progress for each finished node."""
 
 import gc
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from threading import Lock
 from typing import Any
 
@@ -30,18 +30,14 @@ class DbtBuild:
         gc.freeze()
         gc.set_threshold(20_000)
 
-    def build(
-        self, run_variables: Mapping[str, Any], full_refresh: bool = False, skipped: Sequence[str] = ()
-    ) -> None:
+    def build(self, run_variables: Mapping[str, Any], full_refresh: bool = False) -> None:
         """Build and test the project. Unit tests are skipped, because their results do not depend on data.
 
         :param run_variables: dbt variables of this run, without their prefix, in addition to those of the command line.
-        :param skipped: nodes to skip, in dbt's selection syntax.
         """
         command = [
             *("build", "--select", f"package:{PACKAGE}"),
-            *(("--exclude", *skipped) if skipped else ()),
-            # Run all tests of this package, also of skipped nodes, but no other project's tests of the marts.
+            # Run all tests of this package, but no other project's tests of the marts.
             *("--indirect-selection", "empty"),
             *("--exclude-resource-type", "unit_test", "--exclude-resource-type", "exposure"),
             *(["--full-refresh"] if full_refresh else ()),

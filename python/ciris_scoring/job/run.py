@@ -27,7 +27,6 @@ from ciris_scoring.job.after_run import AfterRun
 from ciris_scoring.job.dbt_build import DbtBuild
 from ciris_scoring.job.rights import missing_rights
 from ciris_scoring.job.run_log import RunRecord, logged
-from ciris_scoring.job.static import SELECTION, digest_to_skip_by, stamped_digest
 from ciris_scoring.job.waits import waits_are_said
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.quality import why_unscored
@@ -62,7 +61,7 @@ def run(
                 variables = run_variables(moment, pid, record)
                 if allow_rescoring:
                     variables["allow_rescoring"] = True
-                _build(connection, build, variables, record, full_refresh)
+                _build(connection, build, variables, full_refresh)
         after_run.show_fleet(connection, relations, moment)
         remarks = [*why_unscored(Marts(connection, relations)), *empty_sources(connection, project, moment)]
         for line in remarks + _late_remarks(connection, relations):
@@ -79,17 +78,11 @@ def run_variables(moment: datetime, pid: int, record: RunRecord) -> dict[str, An
 
 
 def _build(
-    connection: psycopg.Connection,
-    build: DbtBuild,
-    variables: dict[str, Any],
-    record: RunRecord,
-    full_refresh: bool,
+    connection: psycopg.Connection, build: DbtBuild, variables: dict[str, Any], full_refresh: bool
 ) -> None:
-    """Run dbt once and skip unchanged static nodes. If the server closed the connection or an event trigger failed, the
-    error's hint says so."""
-    before = None if full_refresh else digest_to_skip_by(connection, build, record)
+    """Run dbt once. If the server closed the connection or an event trigger failed, the error's hint says so."""
     try:
-        build.build(variables, full_refresh, SELECTION if before else ())
+        build.build(variables, full_refresh)
     except DbtFailed as error:
         try:
             connection.execute("select")
@@ -98,7 +91,6 @@ def _build(
         if of_trigger := hint_of_event_trigger(connection, error.message):
             raise DbtFailed(error.message, of_trigger) from error
         raise
-    record.state_digest = stamped_digest(connection, build, record, before)
 
 
 def resolve_as_of(project: Project, given: str | None) -> datetime:

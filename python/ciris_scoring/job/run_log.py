@@ -46,7 +46,6 @@ class RunRecord:
     remedy: str | None = None
     n_scores: int | None = None
     n_late_traces: int | None = None
-    state_digest: str | None = None
     version: str = field(default_factory=lambda: version("ciris-scoring"))
 
     def end_with(self, error: BaseException) -> None:
