@@ -25,7 +25,7 @@
       "Database " ~ target.dbname ~ " at " ~ target.host ~ " is a standby, which can only be read. Connect to the primary: "
       ~ "correct host and port of the target " ~ target.name ~ ".") }}
   {%- endif -%}
-  {%- if setting('lock_holder_pid') is none and adapter.ciris_scoring_pooler is defined -%}
+  {%- if not setting('run_record') and adapter.ciris_scoring_pooler is defined -%}
     {%- set fault = adapter.ciris_scoring_pooler() -%}
     {%- if fault -%} {{ exceptions.raise_compiler_error(fault) }} {%- endif -%}
   {%- endif -%}

@@ -4,6 +4,7 @@
   {%- if is_run_of_ours() -%}
     {%- do check_options() -%}
     {%- do check_run_of(selected_models()) -%}
+    {%- do run_in_progress() -%}
     {%- do graph.update({'run_checked': invocation_id}) -%}
     {%- if continued_run(selected_models()) is not none -%} {%- do note_parts([], [], begun=selected_resources) -%} {%- endif -%}
   {%- endif -%}
@@ -29,7 +30,7 @@
   {%- do check_database() -%}
   {%- do check_variables() -%}
   {%- do check_as_of(models) -%}
-  {%- set others = other_lock_holders() -%}
+  {%- set others = [] if setting('run_record') else lock_holders() -%}
   {%- if others | length > 0 -%}
     {{ refuse(
       "Another run holds the lock on schema " ~ target.schema ~ " (database process " ~ others[0]

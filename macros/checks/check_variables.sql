@@ -2,7 +2,7 @@
     value is an error. -#}
 {% macro valid_setting(name) %}
   {%- if adapter.ciris_scoring_variable_fault is defined -%}
-    {%- set fault = adapter.ciris_scoring_variable_fault(name, setting(name), setting('lock_holder_pid')) -%}
+    {%- set fault = adapter.ciris_scoring_variable_fault(name, setting(name)) -%}
     {%- if fault is not none -%} {{ exceptions.raise_compiler_error(fault) }} {%- endif -%}
   {%- endif -%}
   {{ return(setting(name)) }}

@@ -48,7 +48,7 @@
   {%- endfor -%}
   {%- if additions -%}
     {%- do start_run_record() -%}
-    {%- do run_query(in_short_attempts(log, 'alter table ' ~ log ~ ' ' ~ additions | join(', ') ~ ';') ~ ' commit; begin') -%}
+    {%- do run_query('alter table ' ~ log ~ ' ' ~ additions | join(', ') ~ '; commit; begin') -%}
   {%- endif -%}
   {%- if is_new or additions or not setting('run_record') -%}
     {%- set row = {
@@ -115,12 +115,7 @@
   {%- for result in failed if result.node.resource_type == 'test' -%}
     {%- do failed_tests.append(literal(result.node.unique_id)) -%}
   {%- endfor -%}
-  {#- A run that lost its lock does not write here: write_under_lock would raise an error, which would hide the error
-      that stopped the run. -#}
-  {%- set holder = setting('lock_holder_pid') -%}
-  {%- set holders = run_query(run_lock_holders()).columns[0].values() | list -%}
-  {%- if (other_lock_holders() if holder is none else holder not in holders) -%} {{ return('') }} {%- endif -%}
-  {%- do write_under_lock() -%}
+  {%- do start_run_record() -%}
   {%- do run_query("
     update " ~ scoring_run ~ "
     set
@@ -131,7 +126,8 @@
         select test from unnest(failed_tests) as test where test <> all (array[" ~ names | join(', ') ~ "]::text[])
         union
         select unnest(array[" ~ failed_tests | join(', ') ~ "]::text[])
-      );
+      )
+    where run_id = " ~ literal(run_in_progress()) ~ ";
     commit;
     begin") -%}
 {% endmacro %}

@@ -18,7 +18,7 @@
 {#- Lock the schema until the transaction ends, so that processes that share a run enter it in the log one after the
     other. -#}
 {% macro in_turn() %}
-  {%- do run_query(take_lock(lock_key('start_lock'))) -%}
+  {%- do run_query("select pg_advisory_xact_lock(hashtext('ciris_scoring_start'), hashtext(" ~ literal(target.schema) ~ "))") -%}
 {% endmacro %}
 
 {#- Enter the run in the log. If another process of the run has entered it already, use the as-of of that entry. If the
@@ -41,20 +41,6 @@
         ~ "variable CIRIS_RUN) has begun as of " ~ begun ~ ". Give all processes of a run the same as-of, or none.") -%}
     {%- endif -%}
   {%- endif -%}
-{% endmacro %}
-
-{#- Key of the lock that marks the transactions of this shared run. -#}
-{% macro shared_run_key() -%}
-  hashtext('ciris_scoring_shared_run'), hashtext('{{ run_id() }}')
-{%- endmacro %}
-
-{#- Database processes that hold the run's lock on the target schema, except processes of this run. -#}
-{% macro other_lock_holders() %}
-  {%- set query = run_lock_holders() -%}
-  {%- if shared_run() -%}
-    {%- set query = query ~ " and l.pid not in (" ~ lock_holders(shared_run_key()) ~ ")" -%}
-  {%- endif -%}
-  {{ return(run_query(query).columns[0].values() | reject('equalto', setting('lock_holder_pid')) | list) }}
 {% endmacro %}
 
 {#- Whether a test can run. In a shared run, the scheduler starts a test after each model that the test reads. The test

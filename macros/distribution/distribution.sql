@@ -37,7 +37,7 @@
     such transactions would block each other. -#}
 {% macro wait_for_other_tables() %}
   {%- if is_distributed() -%}
-    {%- do run_query(take_lock("hashtext('ciris_scoring_reference_tables'), 0")) -%}
+    {%- do run_query("select pg_advisory_xact_lock(hashtext('ciris_scoring_reference_tables'), 0)") -%}
   {%- endif -%}
 {% endmacro %}
 

@@ -1,60 +1,36 @@
-{#- Key of a lock on the target schema (basics/run_lock.py). lock: run_lock, writers_lock or start_lock. -#}
-{% macro lock_key(lock) -%}
-  hashtext('{{ constant(lock) }}'), hashtext('{{ target.schema | replace("'", "''") }}')
+{#- Only one run writes at a time. The row of int_scoring_run names the run. Each transaction that writes a node after it
+    locks that row in shared mode, and stops if the row names another run. So a run that begins waits until the last
+    transaction of an earlier run has ended, and the earlier run writes nothing any more. In addition ciris-scoring holds
+    an advisory lock (basics/run_lock.py), so that a second run is refused instead of taking over. -#}
+
+{#- Key of the advisory lock of a target schema. -#}
+{% macro lock_key() -%}
+  hashtext('{{ constant('run_lock') }}'), hashtext('{{ target.schema | replace("'", "''") }}')
 {%- endmacro %}
 
-{#- Database processes that hold the run's lock on the target schema. -#}
-{% macro run_lock_holders() -%}
-  {{ lock_holders(lock_key('run_lock')) }}
-{%- endmacro %}
+{#- Database processes that hold the advisory lock of the target schema. -#}
+{% macro lock_holders() %}
+  {{ return(run_query("
+    select l.pid
+    from pg_locks as l
+    where
+      l.locktype = 'advisory' and l.granted and l.objsubid = 2
+      and l.database = (select d.oid from pg_database as d where d.datname = current_database())
+      and (l.classid, l.objid) = (select keys.a::oid, keys.b::oid from (select " ~ lock_key() ~ ") as keys (a, b))
+    ").columns[0].values() | list) }}
+{% endmacro %}
 
-{#- SQL that takes an advisory lock until the transaction ends. After ciris_lock_wait_seconds it fails and names the
-    session that holds the lock, because any role that may connect can hold it. -#}
-{% macro take_lock(key, function='pg_advisory_xact_lock') -%}
-  do $lock$
-  declare
-    lock_timeout_before constant text := current_setting('lock_timeout');
-  begin
-    perform set_config('lock_timeout', '{{ [(setting('lock_wait_seconds') * 1000) | round | int, 1] | max }}ms', true);
-    perform {{ function }}({{ key }});
-    perform set_config('lock_timeout', lock_timeout_before, true);
-  exception
-    when lock_not_available then
-      raise lock_not_available using message = coalesce(
-        (
-          select format(
-            'Database process %s of user %s holds a lock that this run needs. Wait until it has ended, or end it: select '
-            'pg_terminate_backend(%1$s); then run again.', activity.pid, activity.usename
-          )
-          from pg_stat_activity as activity
-          where activity.pid in ({{ lock_holders(key) }})
-          limit 1
-        ), 'The session that held a lock of this run has ended meanwhile. Run again.'
-      );
-  end
-  $lock$;
-{%- endmacro %}
+{#- run_id that int_scoring_run must have when this invocation writes a node after it: that of the run that it continues,
+    read at its start, or its own as soon as it has built int_scoring_run (begun). -#}
+{% macro run_in_progress(begun=none) %}
+  {%- if begun or 'run_in_progress ' ~ invocation_id not in graph -%}
+    {%- do graph.update({'run_in_progress ' ~ invocation_id: begun or (last_run() or {'run_id': ''})['run_id']}) -%}
+  {%- endif -%}
+  {{ return(graph['run_in_progress ' ~ invocation_id]) }}
+{% endmacro %}
 
-{#- Database processes that hold an advisory lock with a key of two parts. -#}
-{% macro lock_holders(key) -%}
-  select l.pid
-  from pg_locks as l
-  where
-    l.locktype = 'advisory'
-    and l.granted
-    and l.database = (select d.oid from pg_database as d where d.datname = current_database())
-    and l.objsubid = 2
-    and (l.classid::bigint, l.objid::bigint) = (
-      select keys.class_key::bigint & 4294967295, keys.object_key::bigint & 4294967295
-      from (select {{ key }}) as keys (class_key, object_key)
-    )
-{%- endmacro %}
-
-{#- Pre-hook of every node that writes: requires the checks of the run (check_run.sql), and takes a lock, so that only
-    one run writes at a time. ciris-scoring holds the run's lock on another connection. If that connection breaks, no
-    further model begins. A model that is still being built holds the writers' lock. By this lock the next run finds the
-    session and ends it. Each transaction of plain dbt takes the run's lock in shared mode. The pre-hook restarts the
-    transaction, because the first query of a transaction fixes its isolation level. -#}
+{#- Pre-hook of every node that writes: requires the checks of the run (check_run.sql) and the row of the run. It restarts
+    the transaction, because the first query of a transaction fixes its isolation level. -#}
 {% macro write_under_lock() %}
   {%- if execute and flags.WHICH == 'clone' -%}
     {{ exceptions.raise_compiler_error(
@@ -64,27 +40,21 @@
   {%- endif -%}
   {%- if execute -%}
     {%- do require_checks() -%}
-    {%- set holder = setting('lock_holder_pid') -%}
+    {%- set is_in_run = model.unique_id != 'model.ciris_scoring.int_scoring_run' and that_follow_run([model.unique_id]) -%}
     {%- call statement('write_under_lock', fetch_result=True, auto_begin=True) -%}
       commit;
       begin isolation level read committed read write;
       {{ session_settings() }}
-      {% if shared_run() %}
-      {{ take_lock(shared_run_key(), 'pg_advisory_xact_lock_shared') }}
-      {% endif %}
-      {% if holder is none %}
-      select pg_try_advisory_xact_lock_shared({{ lock_key('run_lock') }})
+      {% if is_in_run %}
+      select 1 as n from {{ relation_as_left('int_scoring_run') }} where run_id = {{ literal(run_in_progress()) }} for share
       {% else %}
-      {{ take_lock(lock_key('writers_lock'), 'pg_advisory_xact_lock_shared') }}
-      select {{ holder }} in ({{ run_lock_holders() }})
+      select 1 as n
       {% endif %}
     {%- endcall -%}
-    {%- if not load_result('write_under_lock')['data'][0][0] -%}
+    {%- if not load_result('write_under_lock')['data'] -%}
       {{ exceptions.raise_compiler_error(
-        "Another run holds the lock on schema " ~ target.schema ~ ". Wait until it has ended, then run again."
-        if holder is none else
-        "This run has lost its lock on schema " ~ target.schema ~ ": database process " ~ holder ~ " has ended. Another "
-        ~ "run may be in progress; when it has ended, run again.") }}
+        "Another run has begun on schema " ~ target.schema ~ ", so this run stops. When the other run has ended, run again if "
+        ~ "necessary.") }}
     {%- endif -%}
     {{ set_on_workers() }}
   {%- endif -%}

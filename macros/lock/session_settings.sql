@@ -7,6 +7,7 @@
       {%- endfor %}
       {{ distribution_settings() }}
       {{ constant('lift_limits') or 'select' }};
+      set lock_timeout to '{{ [(setting('lock_wait_seconds') | float(60) * 1000) | round | int, 1] | max }}ms';
       set search_path to {{ constant('search_path', 'pg_catalog, pg_temp') }};
 {%- endmacro %}
 

@@ -5,13 +5,13 @@
     {{ return(dbt.default__reset_csv_table(model, full_refresh, old_relation, agate_table)) }}
   {%- elif full_refresh -%}
     {%- do wait_for_other_tables() -%}
-    {%- do drop_in_short_attempts(old_relation) -%}
+    {%- do drop_with_views(old_relation) -%}
     {{ return(create_csv_table(model, agate_table)) }}
   {%- endif -%}
   {#- Changes the replica identity of a seed that an earlier version created. -#}
-  {%- do run_query(in_short_attempts(
-      old_relation, replica_identity(old_relation),
-      unless="(select c.relreplident = 'f' from pg_class as c where c.oid = to_regclass(" ~ literal(old_relation) ~ "))")) -%}
+  {%- if run_query("select c.relreplident <> 'f' from pg_class as c where c.oid = to_regclass(" ~ literal(old_relation) ~ ")")[0][0] -%}
+    {%- do run_query(replica_identity(old_relation)) -%}
+  {%- endif -%}
   {%- do run_query('delete from ' ~ old_relation) -%}
   {%- set found, changes = {}, [] -%}
   {%- for row in run_query("
@@ -27,7 +27,7 @@
     {%- do changes.append('alter ' ~ adapter.quote(name) ~ ' drop not null') -%}
   {%- endfor -%}
   {%- if changes -%}
-    {%- do run_query(in_short_attempts(old_relation, 'alter table ' ~ old_relation ~ ' ' ~ changes | join(', ') ~ ';')) -%}
+    {%- do run_query('alter table ' ~ old_relation ~ ' ' ~ changes | join(', ')) -%}
   {%- endif -%}
   {{ return('delete from ' ~ old_relation) }}
 {% endmacro %}

@@ -21,14 +21,14 @@
 {% endmacro %}
 
 {#- Comment on the staging table of a mart as a dictionary, or none. is_current says whether the staged rows are of the
-    last run. One query reads the comments of all marts. While ciris-scoring holds the lock and this invocation has built
-    int_scoring_run, only this invocation changes the staging tables. dbt's graph then keeps the comments, because a run
-    needs them a hundred times: note_staged and publish keep them up to date. -#}
+    last run. One query reads the comments of all marts. If this invocation has built int_scoring_run, only this
+    invocation changes the staging tables. dbt's graph then keeps the comments, because a run needs them a hundred times:
+    note_staged and publish keep them up to date. -#}
 {% macro staged(node) %}
   {%- set known = graph.get('staged ' ~ invocation_id) -%}
   {%- if known is none -%}
     {%- set known = staged_now(none) -%}
-    {%- if known['run'] == invocation_id and setting('lock_holder_pid') is not none and 'staged ' ~ invocation_id not in graph -%}
+    {%- if known['run'] == invocation_id and 'staged ' ~ invocation_id not in graph -%}
       {#- Another thread may have kept them since, and noted its staging table: setdefault returns what is kept. -#}
       {%- set known = graph.setdefault('staged ' ~ invocation_id, known) or known -%}
     {%- endif -%}
@@ -101,7 +101,7 @@
   {%- set staging = staging_table(model) -%}
   {%- set known = graph.get('staged ' ~ invocation_id) -%}
   {%- set run = run_query("select invocation_id from " ~ relation_as_left('int_scoring_run'))[0][0] if known is none else known['run'] -%}
-  {{ in_short_attempts(staging, 'drop table if exists ' ~ staging ~ ';') }}
+  drop table if exists {{ staging }};
   {{ make_table(staging, select, is_staging=true) }}
   {%- for index in config.get('indexes', []) if index.get('unique') %}
   alter table {{ staging }} add unique ({{ index['columns'] | join(', ') }});
@@ -135,7 +135,7 @@
       {%- if is_full_refresh() -%} {%- do statements.append(drop_old_columns(node, mart)) -%} {%- endif -%}
       {%- do statements.append(replace_rows(node, mart, comment['rows'], staging)) -%}
       {%- do statements.append(update_statistics(node, mart, comment['rows'] != 'true')) -%}
-      {%- do statements.append(in_short_attempts(staging, 'drop table ' ~ staging ~ ';')) -%}
+      {%- do statements.append('drop table ' ~ staging ~ ';') -%}
     {%- elif 'ciris_static' not in node.tags -%}
       {%- do missing.append(node.name) -%}
     {%- endif -%}
@@ -173,7 +173,7 @@
 {% macro drop_old_columns(node, mart) %}
   {%- set dropped = [] -%}
   {%- for column in old_columns([node]) -%} {%- do dropped.append('drop column ' ~ adapter.quote(column['name'])) -%} {%- endfor -%}
-  {{ return(in_short_attempts(mart, 'alter table ' ~ mart ~ ' ' ~ dropped | join(', ') ~ ';') if dropped else '') }}
+  {{ return('alter table ' ~ mart ~ ' ' ~ dropped | join(', ') ~ ';' if dropped else '') }}
 {% endmacro %}
 
 {#- Columns of marts that their models no longer have: mart, name, and the views, functions or other objects that read

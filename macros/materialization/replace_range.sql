@@ -44,7 +44,7 @@ dbtObj.settings = {{ verdict_settings() | tojson }}
   {%- if not in_place -%}
     {%- do create_indexes(new) -%}
     {%- if old is not none -%}
-      {%- do drop_in_short_attempts(old) -%}
+      {%- do drop_with_views(old) -%}
       {%- do adapter.rename_relation(new, table) -%}
     {%- endif -%}
   {%- endif -%}
@@ -298,6 +298,6 @@ dbtObj.settings = {{ verdict_settings() | tojson }}
     {%- do changes.append('replica identity full') -%}
   {%- endif -%}
   {%- if changes %}
-  {{ in_short_attempts(table, 'alter table ' ~ table ~ ' ' ~ changes | join(', ') ~ ';') }}
+  alter table {{ table }} {{ changes | join(', ') }};
   {%- endif %}
 {% endmacro %}

@@ -6,11 +6,11 @@
   {%- set old = load_cached_relation(this) -%}
   {{ run_hooks(pre_hooks, inside_transaction=False) }}
   {{ run_hooks(pre_hooks, inside_transaction=True) }}
-  {%- if old is not none and old.type != 'view' -%} {%- do drop_in_short_attempts(old) -%} {%- endif -%}
+  {%- if old is not none and old.type != 'view' -%} {%- do drop_with_views(old) -%} {%- endif -%}
   {%- if config.get('contract').enforced -%} {{ get_assert_columns_equivalent(sql) }} {%- endif -%}
   {%- set is_unchanged = old is not none and old.type == 'view' and is_same_view(view, sql) -%}
   {%- call statement('main') %}
-    {%- if is_unchanged %} select {% else %} {{ in_short_attempts(view, replacing(view, sql)) }} {% endif %}
+    {%- if is_unchanged %} select {% else %} {{ replacing(view, sql) }} {% endif %}
   {%- endcall -%}
   {%- do update_grants(view) -%}
   {%- do describe(view) -%}
@@ -20,15 +20,17 @@
   {{ return({'relations': [view]}) }}
 {% endmaterialization %}
 
-{#- PL/pgSQL that creates or replaces a view. -#}
+{#- SQL that creates or replaces a view. -#}
 {% macro replacing(view, sql) %}
+        do $view$
         begin
           execute 'create or replace view {{ view }} as ' || {{ literal(sql) }};
         exception
           when invalid_table_definition then
             drop view {{ view }} cascade;
             execute 'create view {{ view }} as ' || {{ literal(sql) }};
-        end;
+        end
+        $view$;
 {% endmacro %}
 
 {#- Whether a view has this SQL. The server's definition of a temporary view with the SQL is compared, because a stored
@@ -57,3 +59,9 @@
     where c.oid = to_regclass({{ literal(view) }})
   )
 {%- endmacro %}
+
+{#- Drop a table or view and the views on it, also in dbt's cache. -#}
+{% macro drop_with_views(relation) %}
+  {%- do run_query("drop " ~ relation.type ~ " if exists " ~ relation ~ " cascade") -%}
+  {%- do adapter.drop_relation(relation) -%}
+{% endmacro %}

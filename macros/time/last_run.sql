@@ -37,8 +37,7 @@
       ~ "p.published_at desc
     limit 1") -%}
   {%- set row = rows[0] if rows | length > 0 else none -%}
-  {#- No other run can publish while ciris-scoring holds the lock. -#}
-  {%- if setting('lock_holder_pid') is not none -%} {%- do graph.update({'last_publication': {'invocation_id': invocation_id, 'row': row}}) -%} {%- endif -%}
+  {%- do graph.update({'last_publication': {'invocation_id': invocation_id, 'row': row}}) -%}
   {{ return(row) }}
 {% endmacro %}
 

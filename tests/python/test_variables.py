@@ -47,7 +47,6 @@ WRONG: dict[str, tuple[str, list[Any]]] = {
     "ciris_distribution": ("none or citus", ["", None, False, "Citus"]),
     "ciris_time_spine": BOOLEAN,
     "ciris_run_record": ("set by ciris-scoring alone", [False, {"id": "x"}]),
-    "ciris_lock_holder_pid": ("set by ciris-scoring alone", ["", False, "123", ["x"]]),
 }
 REFUSED_ALONE = {
     "ciris_as_of": "yesterday",

@@ -1,7 +1,7 @@
 {{
   config(
     materialized='replace_range',
-    post_hook="{{ refuse_rescoring(this) }}",
+    post_hook=["{{ refuse_rescoring(this) }}", "{% if execute %}{% do run_in_progress(build_id()) %}{% endif %}"],
   )
 }}
 {#- Settings of the current or last run. All incremental models depend on this model, so one as-of and one cutoff apply

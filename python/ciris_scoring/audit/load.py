@@ -21,7 +21,6 @@ from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.source_schema import RUN_KINDS
 from ciris_scoring.basics.terminal import aligned, plural, printable, say
 from ciris_scoring.basics.terminal import progress as show_progress
-from ciris_scoring.job.waits import waits_are_said
 
 CHUNK_SIZE = 2**20
 """Size of a chunk in bytes: documents that one process verifies and one transaction writes. No document is split."""
@@ -134,7 +133,7 @@ def load(
     summary = Summary(most_problems=most_problems)
     keys, problems = read_keys(keys_files)
     summary.add_problems(problems)
-    with waits_are_said(project), connect(project, writes=True) as connection:
+    with connect(project, writes=True) as connection:
         store = Store(connection, project)
         store.create()
         summary.new_keys, problems = store.register(keys.values())

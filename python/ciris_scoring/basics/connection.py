@@ -278,7 +278,6 @@ _ROW_SECURITY_HINT = (
 # Texts in error messages of the server, each with the setting that caused the error.
 _LIMITS = {
     "statement timeout": "statement_timeout",
-    "lock timeout": "lock_timeout",
     "idle-in-transaction timeout": "idle_in_transaction_session_timeout",
     "idle-session timeout": "idle_session_timeout",
     "transaction timeout": "transaction_timeout",
@@ -292,6 +291,8 @@ _HINTS_BY_TEXT = {
         ("too many connections for", "too many clients already", "remaining connection slots are reserved"),
         _CONNECTIONS_HINT,
     ),
+    "lock timeout": "Another session has locked a relation of the project for longer than ciris_lock_wait_seconds. "
+    "pg_stat_activity shows sessions with an open transaction (xact_start): end it, then run again.",
     "temp_file_limit": _TEMP_FILE_HINT,
     "row-level security policy": _ROW_SECURITY_HINT,
     "query_wait_timeout": "The pooler has no free server connection: raise its default_pool_size (pool_size) to the "

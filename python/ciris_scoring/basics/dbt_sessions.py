@@ -16,7 +16,6 @@ from ciris_scoring.basics.connection import (
     session_statement,
 )
 from ciris_scoring.basics.dbt_patches import is_applied
-from ciris_scoring.basics.sessions import add_session
 
 
 class DbtSessions:
@@ -93,11 +92,9 @@ class DbtSessions:
             handle.autocommit = True
         # Otherwise dbt has sent the text "commit". psycopg2 does not know that, and will not send "begin" itself.
         with handle.cursor() as cursor:
-            cursor.execute(f"{begin}{statement}; {role_statement}select pg_catalog.pg_backend_pid()")
-            [pid] = cursor.fetchone()
+            cursor.execute(f"{begin}{statement}; {role_statement}")
         if handle.autocommit != before:
             handle.autocommit = before
-        add_session(pid, handle)
 
 
 def _end_transaction(handle: Any) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Callable
 import psycopg
 
 from ciris_scoring.basics.errors import DatabaseError
-from ciris_scoring.basics.sessions import add_session
 
 TRIALS = 20
 """Number of transactions of a second connection whose server processes are compared with the server process of the
@@ -38,7 +37,6 @@ def refuse_shared_sessions(
     :raises DatabaseError: the pooler is in transaction or statement mode.
     """
     pid = backend_pid(connection)
-    add_session(pid, connection)
     if pid == connection.info.backend_pid:
         return False
     connection.prepare_threshold = None

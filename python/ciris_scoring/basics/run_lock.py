@@ -1,27 +1,22 @@
 """Lock of a run: one run at a time per target schema.
 
-The lock belongs to the session and ends with the process. Models, in dbt's sessions, check it before they write, and
-hold a second lock in shared mode while they write (macros/lock/run_lock.sql).
+The lock belongs to the session and ends with the process. It only refuses a second run at its start. The row of
+int_scoring_run ensures that two runs never write at the same time (macros/lock/run_lock.sql).
 """
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import psycopg
 from psycopg.rows import TupleRow
 
 from ciris_scoring.basics.connection import one_row
 from ciris_scoring.basics.errors import RunInProgress
-from ciris_scoring.basics.pooler import backend_pid
 
 RUN_LOCK = "ciris_scoring"
-WRITERS_LOCK = "ciris_scoring_writers"
-START_LOCK = "ciris_scoring_start"
 LOAD_LOCK = "ciris_scoring_load"
-"""Names of advisory locks: the lock of a run; the lock that models hold in shared mode while they write; the lock under
-which processes join one run, one after the other (macros/checks/shared_run.sql); and the lock of a transaction that
-loads batches."""
+"""Names of advisory locks: the lock of a run, and the lock of a transaction that loads batches."""
 LOCK_KEY = "hashtext(%(lock)s), hashtext(%(schema)s)"
 """SQL of the two parts of a lock's key: its name, and the target schema or, of a load, the schema of the sources."""
 HELD = """
@@ -37,16 +32,10 @@ LOCK_SECONDS = 5
 
 
 @contextlib.contextmanager
-def run_lock(
-    connection: psycopg.Connection, schema: str, report: Callable[[str], None] = lambda line: None
-) -> Iterator[int]:
-    """Hold the lock of a target schema during the block, and yield the backend pid that holds it.
+def run_lock(connection: psycopg.Connection, schema: str) -> Iterator[None]:
+    """Hold the lock of a target schema during the block.
 
-    First end the sessions of an earlier run that lost the lock but still writes.
-
-    :param report: gets a line for each database process that was ended.
-    :raises RunInProgress: another session holds the lock for longer than ``LOCK_SECONDS``, or a run that has lost the
-        lock still writes.
+    :raises RunInProgress: another session holds the lock for longer than ``LOCK_SECONDS``.
     """
     deadline = time.monotonic() + LOCK_SECONDS
     while not _execute_on_lock(connection, "pg_try_advisory_lock", RUN_LOCK, schema):
@@ -54,8 +43,7 @@ def run_lock(
             raise _held_by_another(connection, RUN_LOCK, schema)
         time.sleep(0.25)
     try:
-        _end_writers(connection, schema, report)
-        yield backend_pid(connection)
+        yield
     finally:
         with contextlib.suppress(psycopg.Error):  # a closed connection has released the lock
             _execute_on_lock(connection, "pg_advisory_unlock", RUN_LOCK, schema)
@@ -80,7 +68,7 @@ def take_in_turn(connection: psycopg.Connection, lock: str, schema: str, seconds
 def is_held(connection: psycopg.Connection, lock: str, schema: str) -> bool:
     """Return whether a session holds a lock of a target schema.
 
-    :param lock: ``RUN_LOCK``, ``WRITERS_LOCK`` or ``START_LOCK``.
+    :param lock: ``RUN_LOCK`` or ``LOAD_LOCK``.
     """
     # pg_stat_activity cannot be used, because its content does not change within a transaction.
     query = f"select exists (select 1 from pg_locks as locks where {HELD})"
@@ -90,27 +78,6 @@ def is_held(connection: psycopg.Connection, lock: str, schema: str) -> bool:
 def _execute_on_lock(connection: psycopg.Connection, function: str, lock: str, schema: str) -> bool:
     query = f"select {function}({LOCK_KEY})"
     return bool(one_row(connection.execute(query, {"lock": lock, "schema": schema}))[0])
-
-
-def _end_writers(connection: psycopg.Connection, schema: str, report: Callable[[str], None]) -> None:
-    """End the sessions of a run that lost the lock. The run cannot start new sessions, because this session holds the
-    lock."""
-    deadline = time.monotonic() + LOCK_SECONDS
-    while not _execute_on_lock(connection, "pg_try_advisory_lock", WRITERS_LOCK, schema):
-        for pid, user, _ in _holders(connection, WRITERS_LOCK, schema):
-            if time.monotonic() > deadline:
-                raise RunInProgress(
-                    f"A run that has lost its lock still writes in schema {schema!r}: backend pid {pid} of {user}.",
-                    f"End it in the database, as {user} or a superuser: select pg_terminate_backend({pid});",
-                )
-            # A session of another role cannot be ended here, but may end by itself.
-            with contextlib.suppress(psycopg.errors.InsufficientPrivilege):
-                if one_row(connection.execute("select pg_terminate_backend(%s, 1000)", [pid]))[0]:
-                    report(
-                        f"Ended database process {pid}, which worked for a run that has lost its lock on {schema}."
-                    )
-        time.sleep(0.05)
-    _execute_on_lock(connection, "pg_advisory_unlock", WRITERS_LOCK, schema)
 
 
 def _holders(connection: psycopg.Connection, lock: str, schema: str) -> list[TupleRow]:

@@ -1,6 +1,5 @@
 """Allowed values of dbt variables and scoring parameters. The macros check them by this module."""
 
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
@@ -18,7 +17,7 @@ PARSED_VARIABLES = frozenset(
     for name in ("source_schema", "time_spine", *(f"{name}_table" for name in SOURCE_TABLES))
 )
 """Variables that change how dbt parses the project. All other variables only change the SQL of the project."""
-SET_BY_US = frozenset(f"{PREFIX}{name}" for name in ("run_record", "lock_holder_pid"))
+SET_BY_US = frozenset(f"{PREFIX}{name}" for name in ("run_record",))
 """Variables that only the command line sets."""
 
 Check = Callable[[Any], bool]
@@ -110,15 +109,14 @@ VARIABLES = (
 """All variables of the project, without their prefix."""
 
 
-def variable_fault(name: str, value: Any, lock_holder_pid: Any = None) -> str | None:
+def variable_fault(name: str, value: Any) -> str | None:
     """Return the fault of a variable's value, or None.
 
     :param name: name without the prefix.
-    :param lock_holder_pid: variable ``ciris_lock_holder_pid``. The command line sets all variables of SET_BY_US.
     """
     given = f"Variable {PREFIX}{name} is {shown(value)}, but"
     if f"{PREFIX}{name}" in SET_BY_US:
-        if value is None or number(0, math.inf, int)(lock_holder_pid):
+        if value is None or (isinstance(value, Mapping) and value.keys() == {"id", "command"}):
             return None
         return f"{given} it is set by ciris-scoring alone. Leave it out."
     check, allowed = CHECKS.get(name, (lambda _: True, ""))
@@ -146,7 +144,7 @@ def faults(
     :param settings: value of each variable, by its name without the prefix.
     :param definitions: result of the macro scoring_parameter_definitions.
     """
-    found = [variable_fault(name, value, settings["lock_holder_pid"]) for name, value in settings.items()]
+    found = [variable_fault(name, value) for name, value in settings.items()]
     yield from filter(None, found)
     withhold, grant = settings["withhold_probability"], settings["grant_probability"]
     if not any(found) and withhold > grant:

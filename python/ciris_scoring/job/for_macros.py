@@ -19,8 +19,6 @@ CONSTANTS: Mapping[str, Any] = {
     "lift_limits": connection.LIFT_LIMITS,
     "search_path": connection.SEARCH_PATH,
     "run_lock": run_lock.RUN_LOCK,
-    "writers_lock": run_lock.WRITERS_LOCK,
-    "start_lock": run_lock.START_LOCK,
     "variables": variables.VARIABLES,
     # Sources
     "engine_tables": source_schema.ENGINE_TABLES,

@@ -27,7 +27,6 @@ from ciris_scoring.job.after_run import AfterRun
 from ciris_scoring.job.dbt_build import DbtBuild
 from ciris_scoring.job.rights import missing_rights
 from ciris_scoring.job.run_log import RunRecord, logged
-from ciris_scoring.job.waits import waits_are_said
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.quality import why_unscored
 
@@ -50,15 +49,15 @@ def run(
     record.as_of = moment
     build = DbtBuild(project)
     relations = build.relations
-    with waits_are_said(project), connect(project, writes=True) as connection:
+    with connect(project, writes=True) as connection:
         with logged(connection, project, relations, record):
             after_run.read_alerts(connection, relations)
             for missing in missing_rights(connection, project, relations):
                 raise missing
-            with run_lock(connection, project.schema, report) as pid:
+            with run_lock(connection, project.schema):
                 place = relations.marts_schema
                 report(f"Scoring {project.source_schema} into {place} as of {as_of_time.text(moment)}.")
-                variables = run_variables(moment, pid, record)
+                variables = run_variables(moment, record)
                 if allow_rescoring:
                     variables["allow_rescoring"] = True
                 _build(connection, build, variables, full_refresh)
@@ -71,10 +70,10 @@ def run(
     return moment
 
 
-def run_variables(moment: datetime, pid: int, record: RunRecord) -> dict[str, Any]:
+def run_variables(moment: datetime, record: RunRecord) -> dict[str, Any]:
     """Return the dbt variables of a single run, without their prefix."""
     row = {"id": str(record.run_id), "command": record.command}
-    return {"as_of": as_of_time.text(moment), "lock_holder_pid": pid, "run_record": row}
+    return {"as_of": as_of_time.text(moment), "run_record": row}
 
 
 def _build(
