@@ -89,7 +89,6 @@ METHODS_FOR_MACROS = {
     "ciris_scoring_constants": _calling("job.for_macros.constants"),
     "ciris_scoring_ownership_query": _calling("basics.ownership.ownership_query"),
     "ciris_scoring_log_entry": _calling("job.run_log.entry_text"),
-    "ciris_scoring_overrides": _calling("basics.root_project.overrides", "config", "_macro_resolver"),
     "ciris_scoring_variable_fault": _calling("basics.variables.variable_fault"),
     "ciris_scoring_faults_of_variables": _calling("basics.variables.faults", "config"),
     "ciris_scoring_time": _calling("basics.variables.time_of"),

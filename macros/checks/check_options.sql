@@ -38,12 +38,28 @@
   {%- endif -%}
 {% endmacro %}
 
-{#- Refuses settings of a root project that change which rows the package's tables keep, or that disable the package's
-    checks. Runs before the first entry in the log of runs, because a refused setting may have moved the log. -#}
+{#- Refuses settings of a root project that change which rows the package's tables keep, or that let a test pass. A setting
+    without a package's name (models: +materialized: table) applies to the nodes of all packages. -#}
 {% macro check_overrides() %}
-  {%- set faults = adapter.ciris_scoring_overrides() -%}
+  {%- set faults = [] -%}
+  {%- for node in graph.nodes.values() if node.package_name == 'ciris_scoring' -%}
+    {%- set config = node.config -%}
+    {%- set wrong = {} -%}
+    {%- if node.resource_type == 'test' -%}
+      {%- set blocks = not node.name.startswith('warn_') -%}
+      {%- do wrong.update({'severity': config.severity if blocks and config.severity | upper != 'ERROR' else none,
+                           'where': config.where, 'limit': config.limit}) -%}
+    {%- elif node.resource_type == 'model' -%}
+      {%- do wrong.update({'materialized': none if config.materialized in ['replace_range', 'replace_view', 'ephemeral'] else config.materialized,
+                           'contract': 'not enforced' if 'marts' in node.fqn and node.language == 'sql' and not config.contract.enforced else none}) -%}
+    {%- endif -%}
+    {%- for setting, value in wrong.items() if value is not none -%}
+      {%- do faults.append("+" ~ setting ~ " of " ~ node.resource_type ~ " " ~ node.name ~ " is " ~ shown(value)) -%}
+    {%- endfor -%}
+  {%- endfor -%}
   {%- if faults -%}
-    {{ refuse("Settings that would change the stored rows or the checks of ciris_scoring: " ~ faults | join(' ')
-      ~ " docs/package.md says what a root project may set.") }}
+    {{ refuse("The root project changes settings of ciris_scoring that decide which rows are stored or whether a test stops a "
+      ~ "run: " ~ faults[0] ~ (" (and " ~ (faults | length - 1) ~ " more)" if faults | length > 1 else "")
+      ~ ". Write the setting below the root project's own name in dbt_project.yml.") }}
   {%- endif -%}
 {% endmacro %}

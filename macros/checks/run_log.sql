@@ -23,8 +23,7 @@
     {%- do check_ownership() -%}
   {%- endif -%}
   {%- if not is_run_of_ours() or graph.get('ownership_checked') != invocation_id -%} {{ return('') }} {%- endif -%}
-  {#- If the Python package is missing, this check is skipped, and check_package reports and logs that later. -#}
-  {%- if adapter.ciris_scoring_overrides is defined -%} {%- do check_overrides() -%} {%- endif -%}
+  {%- do check_overrides() -%}
   {%- do valid_setting('run_record') -%}
   {%- set continued = continued_run(selected_models()) -%}
   {%- set node = graph.nodes['model.ciris_scoring.int_runs'] -%}

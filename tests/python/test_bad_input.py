@@ -278,8 +278,9 @@ def test_run_with_bad_options_or_sources_stops_before_building(published):
         said = refusal(dbt(published, "build", *options, variables=variables))
         assert [text for text in expected if text not in said] == [], said
     with published.connect() as other, run_lock(other, SCHEMA):
+        pid = other.info.backend_pid
         said = refusal(dbt(published, "build", variables={"ciris_as_of": NEWEST}))
-    assert f"Another run holds the lock on schema ciris (database process {other.info.backend_pid})" in said
+    assert f"Another run holds the lock on schema ciris (database process {pid})" in said
     assert "Wait until it has ended." in said
     published.execute("alter table cirislens.covenant_traces rename agent_name to elsewhere")
     missing = "cirislens.covenant_traces has no column agent_name"

@@ -11,9 +11,8 @@ import yaml
 
 from ciris_scoring.basics.errors import InputError, shown
 from ciris_scoring.basics.project import _check_names, vars_text
-from ciris_scoring.basics.root_project import unknown_variables
 from ciris_scoring.basics.variables import VARIABLES as CHECKED
-from ciris_scoring.basics.variables import faults
+from ciris_scoring.basics.variables import faults, unknown_variables
 from conftest import REPOSITORY
 from test_bad_input import NEWEST, built, dbt, marts
 

@@ -1,13 +1,14 @@
 """Allowed values of dbt variables and scoring parameters. The macros check them by this module."""
 
+import difflib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
 from ciris_scoring.basics.as_of import PERIODS, parse_time, traces_from
 from ciris_scoring.basics.errors import shown
-from ciris_scoring.basics.root_project import unknown_variables
+from ciris_scoring.basics.relations import PACKAGE
 from ciris_scoring.basics.source_schema import RUN_KINDS, SOURCE_TABLES, TABLES_OF_SHAPE
 
 PREFIX = "ciris_"
@@ -188,3 +189,19 @@ def _parameter_faults(
     total = sum(values[name] for name in WEIGHTS) if not faults else 1
     if abs(total - 1) > 1e-9:
         yield f"The weights {', '.join(WEIGHTS)} sum to {total}, but must sum to 1 (tolerance 1e-9)."
+
+
+def unknown_variables(config: Any, known: Collection[str]) -> dict[str, str | None]:
+    """Return given variables that look like the package's but do not exist, each with the most similar known name."""
+    variables = config.vars.to_dict()
+    scoped = variables.get(PACKAGE)
+    given = [*variables, *(scoped if isinstance(scoped, Mapping) else ()), *config.cli_vars]
+    return {
+        name: next(iter(difflib.get_close_matches(_as_ours(name), known, n=1)), None)
+        for name in dict.fromkeys(map(str, given))
+        if name not in known and _as_ours(name).startswith("ciris_") and name != PACKAGE
+    }
+
+
+def _as_ours(name: str) -> str:
+    return name.strip().lower().replace("-", "_")
