@@ -197,7 +197,7 @@ def test_message_page_explains_why_there_is_no_score(marts, database):
         marts.execute("alter table fct_verdicts rename to elsewhere")
         page = pages.fleet_page(marts, MARTS)
         assert "Another version of the project built the marts" in page and "no fct_verdicts." in page
-    assert "Published: 7 and 30 days" in instead(pages.fleet_page, marts, MARTS, window_days=8).html
+    assert "there are 7 and 30." in instead(pages.fleet_page, marts, MARTS, window_days=8).html
     marts.execute("delete from fct_capacity_scores; delete from fct_fleet_capacity")
     assert "No agent has sent a trace" in pages.fleet_page(marts, MARTS)
     assert json.loads(report.as_json(Marts(marts, MARTS), None))["agents"] == []
@@ -305,7 +305,7 @@ def test_links_identify_an_agent_whose_hash_is_the_name_of_another_agent(marts):
     """Fable takes the hash of Link as its name. The links to Link must still lead to Link."""
     marts.execute("update dim_agents set agent_name = %s where agent_name = 'Fable'", [LINK])
     several = instead(pages.agent_page, marts, MARTS, LINK)
-    assert several.status == 409 and "2 agents have or had this name" in several.html
+    assert several.status == 409 and "2 agents are or were called" in several.html
     agent = f"hash:{LINK}"
     for page in (
         *(several.html, pages.fleet_page(marts, MARTS), pages.alerts_page(marts, MARTS)),

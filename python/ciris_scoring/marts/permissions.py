@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from psycopg import sql
 
 from ciris_scoring.basics.connection import has_right, table_exists
-from ciris_scoring.basics.errors import DatabaseError, InputError, NoRight, shown
+from ciris_scoring.basics.errors import DatabaseError, NoRight, shown
 from ciris_scoring.basics.terminal import plural
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.parameters import windows
@@ -99,32 +99,6 @@ def _number(text: str | None) -> float | None:
         return None if text is None else float(text)
     except ValueError:
         return None
-
-
-def named(
-    found: Sequence[Permission], name: str, threshold: float | None = None, window_days: int | None = None
-) -> Permission:
-    """Return the permission with a name.
-
-    :param found: permissions of the seed.
-    :param threshold: threshold that the user gave besides the name, or None.
-    :param window_days: window in days that the user gave besides the name, or None.
-    :raises InputError: the name is unknown, or the permission has another threshold or window than the given one.
-    """
-    for one in found:
-        if one.name == name:
-            if threshold not in (None, one.threshold) or window_days not in (None, one.window_days):
-                raise InputError(
-                    f"Permission {shown(name)} has threshold {one.threshold:g}, {plural(one.window_days, 'day')}, but "
-                    "another threshold or window is given too.",
-                    "Leave out threshold and window, which the permission decides.",
-                )
-            return one
-    known = ", ".join(str(permission.name) for permission in found)
-    raise InputError(
-        f"No permission is named {shown(name)}.",
-        f"There are {known}." if known else "permissions.csv names none; docs/deciding.md describes it.",
-    )
 
 
 def meant(

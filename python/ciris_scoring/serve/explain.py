@@ -14,18 +14,18 @@ from ciris_scoring.basics import decimals
 from ciris_scoring.basics.components import LOSS_WORDS
 from ciris_scoring.basics.connection import connect
 from ciris_scoring.basics.dbt import read_relations
-from ciris_scoring.basics.errors import InputError, shown
+from ciris_scoring.basics.errors import InputError
 from ciris_scoring.basics.kinds import KINDS
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.terminal import aligned, columns, fitted, plural, printable, width, wrapped
 from ciris_scoring.marts import agent as agent_reading
-from ciris_scoring.marts import agents, fleet, history, permissions
+from ciris_scoring.marts import agents, asking, fleet, permissions
 from ciris_scoring.marts.evidence import RULES, described, episodes, lowered
 from ciris_scoring.marts.factors import FACTORS
 from ciris_scoring.marts.marts import Marts, read_only
 from ciris_scoring.marts.score import bridge
 from ciris_scoring.marts.verdict import verdict
-from ciris_scoring.marts.words import named, nearest, widened_by
+from ciris_scoring.marts.words import named, widened_by
 from ciris_scoring.serve.fleet_table import painted_verdict
 from ciris_scoring.serve.pages.words import NOT_COMPARABLE, VERDICTS
 from ciris_scoring.serve.pages.words import since as age
@@ -41,8 +41,6 @@ REASONS = "what lowered the score"
 MIN_TRACE_ID_WIDTH = 12
 BESIDE_TRACE_ID = 32
 """Number of characters in the line of a trace besides its id: points, time and spaces."""
-MAX_AGENTS = 10
-"""Maximum number of agents that an error message lists."""
 
 COMPARED = {"window": "one window before", "as_of": "the as-of before", "since": "as requested"}
 RULE = (
@@ -81,23 +79,20 @@ def explain(
     with connect(project) as connection, read_only(connection):
         marts = Marts(connection, read_relations(project))
         marts.require()
-        of_seed = permissions.permissions(marts)
         if permission is not None:
-            chosen = permissions.named(of_seed, permission, threshold, window_days)
-            threshold, window_days = chosen.threshold, chosen.window_days
-        agent_id_hash, note = find_agent(marts, agent)
-        as_ofs = history.as_ofs(marts, agent_id_hash)
-        score = _find_score(marts, agent_id_hash, as_ofs, moment, window_days)
-        of_window = as_ofs[score["window_days"]]
-        chosen = permissions.meant(of_seed, [], threshold, score["window_days"])
+            window_days = asking.permission(marts, permission, threshold, window_days).window_days
+        found, note = asking.agent(marts, agent)
+        window_days, as_ofs, at = asking.score_as_of(marts, found, window_days, moment)
+        chosen = asking.permission(marts, permission, threshold, window_days)
+        score = _score_at(marts, found.agent_id_hash, at, window_days)
         return {
             "permission": chosen.name,
-            **_verdict(marts, score, chosen.threshold, is_newest=score["as_of"] == of_window[-1]),
+            **_verdict(marts, score, chosen.threshold, is_newest=at == as_ofs[-1]),
             "score": score,
             "agent_note": note,
             "loss_components": _loss_components(marts, score),
             "comparisons": _comparisons(marts, score),
-            "since": None if earlier is None else _since(marts, score, earlier, of_window),
+            "since": None if earlier is None else _since(marts, found, score, earlier),
             "events": _events(marts, score),
             **_traces(marts, score),
             "red_flags": _red_flags(marts, score),
@@ -142,78 +137,15 @@ costs as (
 """.replace("{TRACE}", TRACE)
 
 
-def find_agent(marts: Marts, agent: str) -> tuple[str, str | None]:
-    """Return the hash of the agent that a text identifies, and a note about agents that had its name before."""
-    if not agents.is_possible(agent):
-        raise InputError(f"{shown(agent)} is not an agent.", "Give a hash, the beginning of one, or a name.")
-    matches = agents.find(marts, agent)
-    found = matches.agents
-    if len(found) == 1:
-        return found[0].agent_id_hash, matches.note
-    if found:
-        named_agents = [_agent(row.agent_id_hash, row.agent_name) for row in found[:MAX_AGENTS]]
-        more = [f"and {len(found) - MAX_AGENTS} more"] if len(found) > MAX_AGENTS else []
-        raise InputError(
-            f"{len(found)} agents are or were called {shown(agent)}, or have a hash that begins with it: "
-            f"{', '.join([*named_agents, *more])}.",
-            f"Give more of the hash, or the whole hash after {agents.WHOLE_HASH!r}, "
-            f"for example {agents.whole_hash(found[0].agent_id_hash)}.",
-        )
-    nearest = agents.near(marts, agent)
-    raise InputError(
-        f"No agent is named {shown(agent)}, and no agent hash starts with it.",
-        f"The nearest names are {', '.join(map(shown, nearest))}."
-        if nearest
-        else "No name is similar; `ciris-scoring fleet` lists the agents.",
-    )
-
-
-def _find_score(
-    marts: Marts,
-    agent_id_hash: str,
-    as_ofs: Mapping[int, Sequence[datetime]],
-    moment: datetime | None,
-    window_days: int | None,
-) -> Row:
-    """Return the requested row of fct_capacity_scores.
-
-    :param as_ofs: the agent's as-ofs by window.
-    """
-    if not as_ofs:
-        raise InputError(
-            f"Agent {agent_id_hash} has no score yet: it has no trace in a window that was scored.",
-            "Score the fleet with ciris-scoring run, or name another agent.",
-        )
-    window = min(as_ofs) if window_days is None else window_days
-    if window not in as_ofs:
-        raise InputError(
-            f"--window-days is {window}, but agent {agent_id_hash} has no score in a window of this length.",
-            f"It has scores in windows of {' and '.join(map(str, as_ofs))} days.",
-        )
-    key = {"agent_id_hash": agent_id_hash, "window_days": window, "as_of": moment or as_ofs[window][-1]}
-    return _score_at(marts, key, as_ofs[window], "--as-of")
-
-
-def _score_at(marts: Marts, key: Row, as_ofs: Sequence[datetime], option: str) -> Row:
-    """Return the row of fct_capacity_scores with a key.
-
-    :raises InputError: no row has the key. The error gives the nearest as-ofs.
-    """
-    found = marts.dicts(
-        """
+def _score_at(marts: Marts, agent_id_hash: str, as_of: datetime, window_days: int) -> Row:
+    """Return a row of fct_capacity_scores with its certainty and verdict."""
+    key = {"agent_id_hash": agent_id_hash, "as_of": as_of, "window_days": window_days}
+    query = """
         select *
         from {scored}
         where agent_id_hash = %(agent_id_hash)s and window_days = %(window_days)s and as_of = %(as_of)s
-        """,
-        key,
-    )
-    if not found:
-        raise InputError(
-            f"{option} is {as_of_time.text(key['as_of'])}, but agent {key['agent_id_hash']} has no row at this as-of "
-            f"with a window of {key['window_days']} days.",
-            f"Its nearest as-ofs are: {' and '.join(map(as_of_time.text, nearest(as_ofs, key['as_of'])))}.",
-        )
-    return found[0]
+    """
+    return marts.dicts(query, key)[0]
 
 
 def _key(score: Row) -> tuple[list[str], datetime, int]:
@@ -266,14 +198,15 @@ def _comparisons(marts: Marts, score: Row) -> list[Row]:
     ]
 
 
-def _since(marts: Marts, score: Row, earlier: datetime, as_ofs: Sequence[datetime]) -> Row:
+def _since(marts: Marts, agent: agents.Agent, score: Row, earlier: datetime) -> Row:
     """Compare a score with the score of an earlier as-of. Changes by component that are not published are null."""
     if earlier >= score["as_of"]:
         raise InputError(
             f"--since is {as_of_time.text(earlier)}, which is not before the as-of {as_of_time.text(score['as_of'])}.",
             "Give an earlier as-of.",
         )
-    before = _score_at(marts, {**score, "as_of": earlier}, as_ofs, "--since")
+    asking.score_as_of(marts, agent, score["window_days"], earlier)
+    before = _score_at(marts, agent.agent_id_hash, earlier, score["window_days"])
     is_alike = before["parameter_set_id"] == score["parameter_set_id"]
     has_scores = None not in (before["capacity_score"], score["capacity_score"])
     reason = None if is_alike and has_scores else "no_score" if is_alike else "other_parameter_set"
@@ -436,7 +369,7 @@ def _score_lines(explanation: Mapping[str, Any]) -> list[str]:
         f"{factor} {decimals.change(points)}" for factor, points in bridge(explanation["steady_difference"])
     ]
     lines = [
-        _agent(score["agent_id_hash"], score["agent_name"]),
+        asking.label(score["agent_id_hash"], score["agent_name"]),
         f"as-of {as_of_time.text(score['as_of'])}, window of {plural(score['window_days'], 'day')}, "
         f"{plural(score['n_traces'], 'trace')}",
         explanation["agent_note"],
@@ -614,11 +547,6 @@ def _remedy_lines(raised: Sequence[Row], events: Mapping[str, Any]) -> list[str]
             if kind.id in ("low_capacity", "falling") and events["overrides"]["n_without_judgement"]:
                 lines.append(f"A possible innocent cause: {_without_judgement(events['overrides'])}.")
     return lines
-
-
-def _agent(agent_id_hash: str, name: str | None) -> str:
-    label = fitted(printable(agent_id_hash), 64)
-    return f"{_name(name, 30)} ({label})" if name else f"({label})"
 
 
 def _name(name: str | None, columns: int) -> str:

@@ -18,11 +18,11 @@ from ciris_scoring.basics.dbt import read_relations
 from ciris_scoring.basics.errors import CirisError, InputError
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.relations import Relations
-from ciris_scoring.marts import agent, fleet, history
+from ciris_scoring.marts import agent, asking, fleet, history
 from ciris_scoring.marts.alerts import alerts
 from ciris_scoring.marts.marts import Marts, grouped, read_only
 from ciris_scoring.marts.parameters import categories, parameters, windows
-from ciris_scoring.marts.permissions import Permission, meant, permissions, verdicts
+from ciris_scoring.marts.permissions import Permission, permissions, verdicts
 from ciris_scoring.marts.verdict import verdict
 from ciris_scoring.serve.pages.pages import MAX_AGENTS, report_page
 
@@ -45,31 +45,17 @@ def read_report(
     """Create the report over an open connection. The parameters are those of `report`."""
     with read_only(connection):
         marts = Marts(connection, relations)
-        _check_published(marts, window_days)
+        marts.require()
         if json:
             return as_json(marts, window_days)
         return report_page(connection, relations, window_days=window_days)
 
 
-def _check_published(marts: Marts, window_days: int | None) -> None:
-    marts.require()
-    if fleet.newest(marts, window_days) is None and fleet.newest(marts) is not None:
-        published = " and ".join(str(window.window_days) for window in windows(marts))
-        raise InputError(
-            f"--window-days is {window_days}, but no score is published for a window of this length.",
-            f"Scores are published for windows of {published} days.",
-        )
-
-
 def as_json(marts: Marts, window_days: int | None) -> str:
     """Create the report as a JSON object with full precision. docs/serving.md describes its structure."""
-    named = permissions(marts)
-    threshold = None
-    if named:
-        chosen = meant(named, [one.window_days for one in windows(marts)], None, window_days)
-        window_days, threshold = chosen.window_days, chosen.threshold
-    newest = fleet.newest(marts, window_days)
-    as_of, window = newest or (None, window_days)
+    asking.window([one.window_days for one in windows(marts)], window_days)
+    chosen = asking.permission(marts, None, None, window_days)
+    window, as_of = chosen.window_days, asking.fleet_as_of(marts, chosen.window_days, None)
     document: dict[str, Any] = {
         "as_of": as_of,
         "window_days": window,
@@ -81,8 +67,8 @@ def as_json(marts: Marts, window_days: int | None) -> str:
         "parameters": [asdict(parameter) for parameter in parameters(marts)],
         "windows": [asdict(published) for published in windows(marts)],
     }
-    if newest is not None:
-        document |= _fleet(marts, *newest, named, threshold)
+    if as_of is not None:
+        document |= _fleet(marts, as_of, window, permissions(marts), chosen.threshold)
     return json.dumps(document, default=_text, allow_nan=False)
 
 

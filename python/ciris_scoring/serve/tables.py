@@ -8,17 +8,15 @@ from typing import Any
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics.connection import connect
 from ciris_scoring.basics.dbt import read_relations
-from ciris_scoring.basics.errors import DatabaseError, InputError
+from ciris_scoring.basics.errors import DatabaseError
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.terminal import aligned, columns, plural, printable, wrapped
-from ciris_scoring.marts import fleet
+from ciris_scoring.marts import asking, fleet
 from ciris_scoring.marts.alerts import Alert, RedFlag, red_flags
 from ciris_scoring.marts.alerts import alerts as read_alerts
 from ciris_scoring.marts.marts import Marts, read_only
 from ciris_scoring.marts.parameters import windows
-from ciris_scoring.marts.permissions import meant, named, permissions
 from ciris_scoring.marts.quality import why_unscored
-from ciris_scoring.marts.words import published_words
 from ciris_scoring.serve.fleet_table import WIDE, fleet_table, shown_label
 from ciris_scoring.serve.pages.words import since
 from ciris_scoring.serve.spreadsheet import csv_text, fleet_row, json_text
@@ -46,12 +44,7 @@ def show_fleet(
     with connect(project) as connection, read_only(connection):
         marts = Marts(connection, read_relations(project))
         marts.require()
-        found = permissions(marts)
-        if permission is None:
-            published = [window.window_days for window in windows(marts)]
-            chosen = meant(found, published, threshold, window_days)
-        else:
-            chosen = named(found, permission, threshold, window_days)
+        chosen = asking.permission(marts, permission, threshold, window_days)
         threshold = chosen.threshold
         moment, window = _published(marts, as_of, chosen.window_days)
         if form is None:
@@ -116,27 +109,17 @@ def _table(rows: Sequence[Alert | RedFlag], moment: datetime, window: int, other
 def _published(marts: Marts, as_of: str | None, window_days: int | None) -> tuple[datetime, int]:
     """Return the as-of and the window to show: by default the newest as-of and the shortest window.
 
-    :raises InputError: there is no score at the as-of, or for the window.
+    :raises NotThere: there is no score at the as-of, or for the window.
     """
     marts.require()
-    lengths = [window.window_days for window in windows(marts)]
-    window = lengths[0] if window_days is None else window_days
-    if window not in lengths:
-        raise InputError(
-            f"--window-days is {window}, which is not a published window.",
-            f"Give one of {', '.join(map(str, lengths))}.",
-        )
-    as_ofs = [row.as_of for row in fleet.capacity_over_time(marts, window)]
-    if not as_ofs:
+    window = asking.window([one.window_days for one in windows(marts)], window_days)
+    moment = asking.fleet_as_of(
+        marts, window, None if as_of is None else as_of_time.parse_time(as_of, "--as-of")
+    )
+    if moment is None:
         why = why_unscored(marts)
         raise DatabaseError(
             " ".join(["No score is published yet.", *why]),
             None if why else "Score the fleet first with ciris-scoring run.",
-        )
-    moment = as_ofs[-1] if as_of is None else as_of_time.parse_time(as_of, "--as-of")
-    if moment not in as_ofs:
-        raise InputError(
-            f"--as-of is {as_of_time.text(moment)}, for which no score is published.",
-            published_words(as_ofs, moment),
         )
     return moment, window

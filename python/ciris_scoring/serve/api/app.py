@@ -11,13 +11,14 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 
+from ciris_scoring.marts.asking import NotThere
 from ciris_scoring.serve.api import docs, metrics, models, pages
 from ciris_scoring.serve.api.answers import Answers
 from ciris_scoring.serve.api.database import Database
 from ciris_scoring.serve.api.endpoints import known_parameters, router
 from ciris_scoring.serve.api.guard import SECURITY_HEADERS, Guard, PlainRequests, SecurityHeaders
 from ciris_scoring.serve.api.pages import written
-from ciris_scoring.serve.api.problems import Problem, shown
+from ciris_scoring.serve.api.problems import Problem, not_there, shown
 from ciris_scoring.serve.api.settings import Settings
 
 DESCRIPTION = """
@@ -69,6 +70,7 @@ def create_app(database: Database, settings: Settings) -> FastAPI:
         middleware=middleware,
         exception_handlers={
             Problem: _answer_problem,
+            NotThere: _answer_not_there,
             RequestValidationError: _answer_validation,
             HTTPException: _answer_http,
             Exception: _answer_bug,
@@ -85,6 +87,11 @@ def create_app(database: Database, settings: Settings) -> FastAPI:
 async def _answer_problem(request: Request, error: Exception) -> Response:
     assert isinstance(error, Problem)
     return written(request, error)
+
+
+async def _answer_not_there(request: Request, error: Exception) -> Response:
+    assert isinstance(error, NotThere)
+    return written(request, not_there(error))
 
 
 async def _answer_validation(request: Request, error: Exception) -> Response:

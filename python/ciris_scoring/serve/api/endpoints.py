@@ -15,15 +15,15 @@ from starlette.responses import Response
 
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics.errors import InputError
+from ciris_scoring.marts import asking
 from ciris_scoring.marts.agent import EXEMPT_ACTIONS, NON_EXEMPT_ACTIONS, attribution
-from ciris_scoring.marts.agents import WHOLE_HASH, all_agents, find, near, whole_hash
+from ciris_scoring.marts.agents import all_agents
 from ciris_scoring.marts.alerts import alerts as read_alerts
 from ciris_scoring.marts.alerts import red_flags as read_red_flags
 from ciris_scoring.marts.evidence import RULES, Deferral, judged_deferrals, read_evidence
-from ciris_scoring.marts.fleet import attention, capacity_over_time
+from ciris_scoring.marts.fleet import attention
 from ciris_scoring.marts.fleet import scores as read_scores
 from ciris_scoring.marts.history import VerdictPeriod, verdict_periods
-from ciris_scoring.marts.history import as_ofs as read_as_ofs
 from ciris_scoring.marts.history import histories as read_histories
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.parameters import categories as read_categories
@@ -37,7 +37,6 @@ from ciris_scoring.marts.run_state import run_records
 from ciris_scoring.marts.score import Score
 from ciris_scoring.marts.verdict import VERDICTS, AlertKind, RaisedName, RedFlagName, VerdictName
 from ciris_scoring.marts.verdict import verdict as verdict_on
-from ciris_scoring.marts.words import published_words
 from ciris_scoring.serve.api import models
 from ciris_scoring.serve.api.answers import CSV, JSON, Answers, preferred
 from ciris_scoring.serve.api.columns import Described
@@ -48,10 +47,6 @@ from ciris_scoring.serve.api.problems import LONGEST_SHOWN, Problem, bad_paramet
 MOST_DAYS = 400
 DEFAULT_DAYS = 30
 MOST_UNKNOWN = 10
-MOST_NAMED = 1_000
-"""Maximum number of agents that are listed if a name is ambiguous."""
-MOST_NEAR = 10
-"""Maximum number of as-ofs that are listed if the requested as-of does not exist."""
 DEEPEST = 10_000_000
 MIDNIGHT = datetime(1970, 1, 1, tzinfo=UTC)
 EARLIEST = datetime.min.replace(tzinfo=UTC)
@@ -281,59 +276,15 @@ async def _asked(
 TheAsked = Annotated[Asked, Depends(_asked)]
 
 
-def _one_agent(lens: Lens, asked: str) -> tuple[str, str, str | None]:
-    """Return hash and name of the agent that a text identifies, and a note about agents that had its name before."""
-    matches = find(lens.marts, asked)
-    found = matches.agents
-    if not found:
-        detail = f"No agent is named {shown(asked)}, and no agent hash starts with it."
-        nearest = near(lens.marts, asked)
-        if not nearest:
-            raise Problem("unknown-agent", detail)
-        detail += f" The nearest names are {', '.join(map(shown, nearest))}."
-        raise Problem("unknown-agent", detail, agents=list(nearest.values()))
-    if len(found) > 1:
-        raise Problem(
-            "ambiguous-agent",
-            f"{len(found)} agents are or were called {shown(asked)}, or have a hash that begins with it. Give the "
-            f"whole agent_id_hash of one after {WHOLE_HASH!r}, such as {shown(whole_hash(found[0].agent_id_hash))}.",
-            agents=found[:MOST_NAMED],
-            agents_not_shown=max(0, len(found) - MOST_NAMED),
-        )
-    return found[0].agent_id_hash, name_of(found[0]), matches.note
-
-
 def _score(lens: Lens, asked: str) -> tuple[Score, str | None]:
     """Return a score of the agent that a text identifies, and a note about agents that had its name before. The as-of
     is the requested one or, by default, the agent's newest."""
-    agent_id_hash, name, note = _one_agent(lens, asked)
-    window_days = lens.window_days
-    has_none = f"{shown(name)} has no score with a window of {window_days} days"
-    as_ofs = read_as_ofs(lens.marts, agent_id_hash).get(window_days)
-    if not as_ofs:
-        raise Problem("no-score", f"{has_none}.")
-    at = lens.as_of or as_ofs[-1]
-    found = read_scores(lens.marts, at, window_days, agent_id_hash=agent_id_hash, raised_at=lens.shown_as_of)
-    if not found:
-        raise _not_then(has_none, at, as_ofs)
-    return found[0], note
-
-
-def _fleet_as_of(lens: Lens) -> datetime | None:
-    """Return the requested as-of of the fleet: the newest by default, None if no score is published."""
-    if lens.as_of is None:
-        return lens.publication.as_of
-    published = [row.as_of for row in capacity_over_time(lens.marts, lens.window_days)]
-    if lens.as_of not in published:
-        has_none = f"No score with a window of {lens.window_days} days is published"
-        raise _not_then(has_none, lens.as_of, published)
-    return lens.as_of
-
-
-def _not_then(has_none: str, as_of: datetime, published: list[datetime]) -> Problem:
-    near = sorted(sorted(published, key=lambda other: abs(other - as_of))[:MOST_NEAR])
-    detail = f"{has_none} at {as_of_time.text(as_of)}. {published_words(published, as_of)}"
-    return Problem("no-score", detail, as_ofs=near)
+    agent, note = asking.agent(lens.marts, asked)
+    window_days, _, at = asking.score_as_of(lens.marts, agent, lens.window_days, lens.as_of)
+    [found] = read_scores(
+        lens.marts, at, window_days, agent_id_hash=agent.agent_id_hash, raised_at=lens.shown_as_of
+    )
+    return found, note
 
 
 # --- scores -----------------------------------------------------------------------------------------------------------
@@ -402,7 +353,7 @@ async def fleet(
 
     def build(lens: Lens) -> models.Fleet:
         lens = lens.deciding(threshold, permission)
-        at = _fleet_as_of(lens)
+        at = lens.fleet_as_of
         scores = read_scores(lens.marts, at, lens.window_days) if at else []
         fitting = [score for score in scores if fits(score, lens.threshold)]
         chosen = sorted(fitting, key=lambda score: score.agent_id_hash)
@@ -602,7 +553,7 @@ async def alerts(
     def build(lens: Lens) -> models.Alerts:
         most = lens.publication.low_capacity_threshold if threshold is None else threshold
         lens = lens.deciding(verdict_threshold, permission)
-        at = _fleet_as_of(lens)
+        at = lens.fleet_as_of
         below = lens.below(most, at)
         found = [
             alert
@@ -647,7 +598,7 @@ async def red_flags(
     """Red flags of selective reporting at an as-of. They are reasons to look and do not change a score."""
 
     def read(lens: Lens) -> list[Any]:
-        at = _fleet_as_of(lens)
+        at = lens.fleet_as_of
         return [
             {**asdict(one), "agent_name": name_of(one)}
             for one in (read_red_flags(lens.marts, at, lens.window_days) if at else [])
@@ -697,8 +648,8 @@ async def verdict_history(agent_id: AgentId, asked: TheAsked, page: ThePage) -> 
     """Verdicts of an agent with the time ranges in which each was published, the newest first."""
 
     def read(lens: Lens) -> list[VerdictPeriod]:
-        agent_id_hash, _, _ = _one_agent(lens, agent_id)
-        return verdict_periods(lens.marts, agent_id_hash, lens.window_days)
+        agent, _ = asking.agent(lens.marts, agent_id)
+        return verdict_periods(lens.marts, agent.agent_id_hash, lens.window_days)
 
     return await asked.listing(models.VerdictHistory, read, page)
 

@@ -8,13 +8,11 @@ from operator import attrgetter
 from typing import Any
 
 from ciris_scoring.basics.components import COMPONENT_ROWS
-from ciris_scoring.basics.errors import InputError
 from ciris_scoring.marts import agent as agent_reading
-from ciris_scoring.marts import agents, fleet
+from ciris_scoring.marts import agents, asking, fleet
 from ciris_scoring.marts.factors import FACTORS
 from ciris_scoring.marts.history import Point
 from ciris_scoring.marts.marts import Marts
-from ciris_scoring.marts.permissions import meant, named, permissions
 from ciris_scoring.marts.publication import Publication
 from ciris_scoring.marts.score import Score
 from ciris_scoring.marts.verdict import VERDICTS, verdict
@@ -22,7 +20,6 @@ from ciris_scoring.marts.verdict import raised as raised_of
 from ciris_scoring.marts.words import FACTOR_WORDS
 from ciris_scoring.serve.api import models
 from ciris_scoring.serve.api.columns import Described
-from ciris_scoring.serve.api.problems import bad_parameter
 from ciris_scoring.serve.spreadsheet import csv_text
 
 LENS_NAMES = {one.component: one.lens_name for one in COMPONENT_ROWS if one.lens_name}
@@ -77,31 +74,24 @@ class Lens:
 
     @property
     def window_days(self) -> int:
-        """The requested window, by default the shortest one. Raises a Problem if the window is not published."""
-        published = self.publication.window_days
-        if self.asked_window not in (None, *published):
-            windows = " and ".join(map(str, published))
-            message = f"is {self.asked_window}, which is not a published window; there are {windows}."
-            raise bad_parameter("window_days", message, allowed=published)
-        return self.asked_window or published[0]
+        """The requested window, by default the shortest one."""
+        return asking.window(self.publication.window_days, self.asked_window)
 
     @property
     def shown_as_of(self) -> datetime | None:
         """The requested as-of, by default the newest; None if no score is published."""
         return self.as_of or self.publication.as_of
 
+    @property
+    def fleet_as_of(self) -> datetime | None:
+        """The requested as-of of the fleet, by default the newest; None if no score is published."""
+        return asking.fleet_as_of(self.marts, self.window_days, self.as_of)
+
     def deciding(self, threshold: float | None, permission: str | None) -> "Lens":
         """Return a copy with threshold and window of the permission that has a name. If the name is None, use the
         permission that has the requested threshold and window."""
-        window_days, found = self.window_days, permissions(self.marts)
-        if permission is None:
-            chosen = meant(found, [], threshold, window_days)
-        else:
-            try:
-                chosen = named(found, permission, threshold, self.asked_window)
-            except InputError as error:
-                message = f"is not acceptable. {error.message} {error.hint}"
-                raise bad_parameter("permission", message, allowed=[one.name for one in found]) from None
+        window_days = self.window_days if permission is None else self.asked_window
+        chosen = asking.permission(self.marts, permission, threshold, window_days)
         return replace(self, asked_window=chosen.window_days, threshold=chosen.threshold)
 
     def members(self, scores: Sequence[Score]) -> Iterator[dict[str, Any]]:

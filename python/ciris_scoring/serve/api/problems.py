@@ -5,25 +5,29 @@ from typing import Any
 
 from starlette.responses import Response
 
+from ciris_scoring.marts.asking import TITLES as NOT_THERE
+from ciris_scoring.marts.asking import NotThere
 from ciris_scoring.serve.api.models import ProblemDocument
 
 MEDIA_TYPE = "application/problem+json"
 TYPE = "urn:ciris-scoring:problem:"
 RETRY_SECONDS = 2
 LONGEST_SHOWN = 80
+MOST_NAMED, MOST_NEAR = 1_000, 10
+"""Maximum numbers of agents and as-ofs that a problem lists."""
 
 TITLES: Mapping[str, tuple[int, str]] = {
     "contradictory-request": (400, "The request contradicts itself"),
     "key-required": (401, "An API key is needed"),
     "not-found": (404, "There is nothing under this path"),
-    "unknown-agent": (404, "No such agent"),
-    "no-score": (404, "The agent has no such score"),
+    "unknown-agent": (404, NOT_THERE["unknown-agent"]),
+    "no-score": (404, NOT_THERE["no-score"]),
     "no-right": (403, "The server may not read this"),
     "method-not-allowed": (405, "The server is read-only"),
     "not-acceptable": (406, "The answer has no such media type"),
-    "ambiguous-agent": (409, "Several agents may be meant"),
+    "ambiguous-agent": (409, NOT_THERE["ambiguous-agent"]),
     "host-not-served": (421, "This server answers under local names only"),
-    "bad-parameter": (422, "A parameter is not acceptable"),
+    "bad-parameter": (422, NOT_THERE["bad-parameter"]),
     "too-many-requests": (429, "Too many requests"),
     "internal": (500, "An error of the server"),
     "database-away": (503, "The database is away"),
@@ -60,6 +64,24 @@ class Problem(Exception):
         )
         headers = {"Cache-Control": "no-store", **self.headers}
         return Response(document.body(), self.status, headers, MEDIA_TYPE)
+
+
+def not_there(missing: NotThere) -> Problem:
+    """Return the problem for something that was asked for and does not exist."""
+    detail = f"{missing.message} {missing.hint}"
+    members: dict[str, Any] = {}
+    if missing.parameter:
+        of = {"parameter": missing.parameter, "message": detail}
+        return Problem(
+            missing.kind, f"{missing.parameter}: {detail}", errors=[of], allowed=list(missing.allowed)
+        )
+    if missing.agents:
+        members["agents"] = missing.agents[:MOST_NAMED]
+    if missing.kind == "ambiguous-agent":
+        members["agents_not_shown"] = max(0, len(missing.agents) - MOST_NAMED)
+    if missing.as_ofs:
+        members["as_ofs"] = sorted(missing.as_ofs[:MOST_NEAR])
+    return Problem(missing.kind, detail, **members)
 
 
 def bad_parameter(name: str, message: str, **members: Any) -> Problem:

@@ -16,9 +16,10 @@ import psycopg
 from ciris_scoring.basics.relations import Relations
 from ciris_scoring.basics.terminal import plural
 from ciris_scoring.marts import agents as agents_reading
-from ciris_scoring.marts import fleet, history
+from ciris_scoring.marts import asking, fleet
 from ciris_scoring.marts import permissions as permissions_reading
 from ciris_scoring.marts.alerts import Alert, alerts, closed_alerts, red_flags
+from ciris_scoring.marts.asking import NotThere
 from ciris_scoring.marts.evidence import RULES, Deferral, count_evidence, judged_deferrals, read_evidence
 from ciris_scoring.marts.fleet import Neighbours
 from ciris_scoring.marts.marts import SCORE_AGAIN, Marts, grouped
@@ -27,7 +28,6 @@ from ciris_scoring.marts.permissions import Permission
 from ciris_scoring.marts.quality import issues
 from ciris_scoring.marts.run_state import RunRecord, run_records, unfinished
 from ciris_scoring.marts.score import Score
-from ciris_scoring.marts.words import nearest, published_words
 from ciris_scoring.serve.pages.agent_view import read_agents
 from ciris_scoring.serve.pages.compare_view import both_told, compared
 from ciris_scoring.serve.pages.fleet_view import HISTORY_DAYS, NEW_SINCE, RANGES, read_fleet
@@ -38,8 +38,8 @@ from ciris_scoring.serve.spreadsheet import csv_text
 
 MAX_AGENTS = 500
 """Maximum number of agents in a report. The agents that need attention most are chosen."""
-MAX_CHOICES = 50
-"""Maximum number of links if a text matches several agents."""
+MAX_CHOICES, MAX_WAYS = 50, 2
+"""Maximum numbers of links to agents and as-ofs that may be meant."""
 NEAREST = 10
 """Maximum number of links to agents for a comparison."""
 EVIDENCE_ON_A_PAGE = 50
@@ -69,7 +69,6 @@ which texts like "2 hours ago" are computed."""
 
 NO_SCORES = "No score is published yet"
 ANOTHER_VERSION = "Another version of the project built the marts"
-NO_SCORE_THEN = "No score was published at this time"
 NO_TRACES = "No agent has sent a trace"
 
 
@@ -142,7 +141,8 @@ class _Page:
     ) -> "_Page":
         """Read the shared data of a page.
 
-        :raises Instead: nothing is published, or the requested window or as-of does not exist.
+        :raises Instead: nothing is published.
+        :raises NotThere: the requested window or as-of does not exist.
         """
         missing = marts.missing()
         if missing and marts.is_published():
@@ -151,34 +151,18 @@ class _Page:
         if missing:
             raise Instead(message_page(NO_SCORES, _unpublished(unfinished(marts)), links=links))
         lengths = [window.window_days for window in windows(marts)]
-        named = permissions_reading.permissions(marts)
-        permission = None
-        if named:
-            meant = permissions_reading.meant(named, lengths, threshold, window_days)
-            permission, threshold, window_days = meant.name, meant.threshold, meant.window_days
-        newest = fleet.newest(marts, window_days)
-        if newest is None and window_days is not None and fleet.newest(marts) is not None:
-            lines = [f"Published: {' and '.join(map(str, lengths))} days."]
-            title = f"No {window_days}-day scores"
-            raise Instead(message_page(title, lines, links=links, way_back="./"), 404)
-        if newest is None:
+        asking.window(lengths, window_days)
+        chosen = asking.permission(marts, None, threshold, window_days)
+        shown = asking.fleet_as_of(marts, chosen.window_days, as_of)
+        if shown is None:
             begun = unfinished(marts)
             lines = ["The last run found no trace to score.", *(_unpublished(begun) if begun else [])]
             raise Instead(message_page(NO_TRACES, lines, links=links))
-        if as_of is not None and fleet.capacity(marts, as_of, newest.window_days) is None:
-            as_ofs = [row.as_of for row in fleet.capacity_over_time(marts, newest.window_days)]
-            to = links if isinstance(links, ServedLinks) else ServedLinks()
-            lines = [published_words(as_ofs, as_of)]
-            ways = {
-                f"The fleet as of {near:%Y-%m-%d %H:%M} UTC": to.at(near).fleet(newest.window_days)
-                for near in nearest(as_ofs, as_of)
-            }
-            raise Instead(message_page(NO_SCORE_THEN, lines, ways=ways, links=links, way_back="./"), 404)
-        shown = as_of or newest.as_of
+        neighbours = fleet.neighbours(marts, shown, chosen.window_days)
         return cls(
             marts,
             shown,
-            newest.window_days,
+            chosen.window_days,
             windows=lengths,
             categories=categories(marts),
             unfinished=unfinished(marts),
@@ -186,11 +170,11 @@ class _Page:
             now=now or datetime.now(UTC),
             days=days or HISTORY_DAYS,
             asked=as_of,
-            asked_threshold=threshold,
-            neighbours=fleet.neighbours(marts, shown, newest.window_days),
-            permissions=named,
-            permission=permission,
-            is_sample=agents_reading.is_sample(marts, newest.as_of),
+            asked_threshold=chosen.threshold,
+            neighbours=neighbours,
+            permissions=permissions_reading.permissions(marts),
+            permission=chosen.name,
+            is_sample=agents_reading.is_sample(marts, neighbours.newest),
         )
 
     @property
@@ -230,9 +214,12 @@ def _of_scores(show: Callable[..., str], own_links: Links | None = None) -> Call
         **asked: Any,
     ) -> str:
         of_page = {name: asked.pop(name) for name in OF_PAGE if name in asked}
+        links = links or own_links or ServedLinks()
         try:
-            found = _Page.read(Marts(connection, relations), links or own_links, **of_page)
+            found = _Page.read(Marts(connection, relations), links, **of_page)
             return show(found, *arguments, **asked)
+        except NotThere as missing:
+            raise _page_instead(missing, links, of_page.get("window_days")) from missing
         except Instead as instead:
             if instead.status != 200:
                 raise
@@ -256,46 +243,42 @@ def fleet_page(page: _Page) -> str:
     )
 
 
+def _page_instead(missing: NotThere, links: Links, window_days: int | None) -> Instead:
+    """Return the page that says what does not exist, with links to what may be meant."""
+    lines = [missing.message, missing.hint or ""]
+    if len(missing.agents) > MAX_CHOICES:
+        lines.append(f"These are the first {MAX_CHOICES}.")
+    to, of = links if isinstance(links, ServedLinks) else ServedLinks(), missing.of
+    ways = {}
+    for near in sorted(missing.as_ofs[:MAX_WAYS]):
+        way = (
+            to.at(near).agent(of.agent_id_hash, missing.window_days)
+            if of
+            else to.at(near).fleet(missing.window_days)
+        )
+        ways[f"As of {near:%Y-%m-%d %H:%M} UTC"] = way
+    more = {
+        "choices": missing.agents[:MAX_CHOICES],
+        "ways": ways,
+        "window_days": window_days,
+        "way_back": "./",
+    }
+    status = 409 if missing.kind == "ambiguous-agent" else 404
+    return Instead(message_page(asking.TITLES[missing.kind], lines, links, **more), status)
+
+
 def _score_of(page: _Page, asked: str) -> Score:
     """Return the score of the agent that a text identifies, at the requested as-of or the agent's newest as-of. The
     page gets a note if other agents had the text as their name before.
 
-    :raises Instead: the agent is ambiguous or does not exist, or it has no score at the as-of.
+    :raises NotThere: the agent is ambiguous or does not exist, or it has no score at the as-of.
     """
-    matches = agents_reading.find(page.marts, asked)
-    found = matches.agents
-    if not found:
-        near = agents_reading.near(page.marts, asked)
-        lines = ["No agent has this name, and no agent hash starts with it.", *(["Nearest:"] if near else [])]
-        raise page.instead("There is no such agent", lines, 404, choices=list(near.values()))
-    if len(found) > 1:
-        lines = [f"{len(found)} agents have or had this name, or have a hash that begins with it. Which one?"]
-        if len(found) > MAX_CHOICES:
-            lines.append(f"These are the first {MAX_CHOICES}.")
-        title = f"{len(found)} agents match “{asked}”"
-        raise page.instead(title, lines, 409, choices=found[:MAX_CHOICES])
-    [chosen] = found
-    agent_id_hash = chosen.agent_id_hash
-    as_ofs = history.as_ofs(page.marts, agent_id_hash).get(page.window_days)
-    if not as_ofs:
-        last = f"Its last trace has the time {chosen.last_traced_at:%Y-%m-%d %H:%M} UTC."
-        lines = [f"The agent has no score in a window of {page.window_days} days.", last]
-        raise page.instead("No score in this window", lines, 404)
-    as_of = page.asked or as_ofs[-1]
-    scores = fleet.scores(
-        page.marts, as_of, page.window_days, agent_id_hash=agent_id_hash, raised_at=page.as_of
-    )
-    if not scores:
-        ways = {
-            f"The agent as of {near:%Y-%m-%d %H:%M} UTC": page.served.at(near).agent(
-                agent_id_hash, page.window_days
-            )
-            for near in nearest(as_ofs, as_of)
-        }
-        raise page.instead(NO_SCORE_THEN, [published_words(as_ofs, as_of)], 404, ways=ways)
-    if matches.note:
-        page.notes.append(matches.note)
-    return scores[0]
+    agent, note = asking.agent(page.marts, asked)
+    *_, as_of = asking.score_as_of(page.marts, agent, page.window_days, page.asked)
+    page.notes.extend([note] if note else [])
+    return fleet.scores(
+        page.marts, as_of, page.window_days, agent_id_hash=agent.agent_id_hash, raised_at=page.as_of
+    )[0]
 
 
 @_of_scores
