@@ -35,9 +35,7 @@ class WithProject(build_py):
 
 def version() -> str:
     """Return the version of the dbt project."""
-    return re.findall(
-        r'^version: &version "(.*)"$', (HERE / "dbt_project.yml").read_text("utf-8"), re.MULTILINE
-    )[0]
+    return re.findall(r'^version: &version "(.*)"$', (HERE / "dbt_project.yml").read_text("utf-8"), re.MULTILINE)[0]
 
 
 def addresses() -> dict[str, str]:

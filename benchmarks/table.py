@@ -21,9 +21,7 @@ def show(rows: Sequence[Mapping[str, object]] | pd.DataFrame) -> None:
 
 def show_speed(one: Measurements) -> None:
     """Print the table of the speed benchmark."""
-    click.echo(
-        f"Benchmark of {one.agents:,} agents, {one.days} days and {one.n_traces:,} traces (seed {one.seed})\n"
-    )
+    click.echo(f"Benchmark of {one.agents:,} agents, {one.days} days and {one.n_traces:,} traces (seed {one.seed})\n")
     costs = pd.DataFrame(_costs(one), columns=["what", "seconds", "note"])
     costs.insert(2, "x (b)", costs["seconds"] / one.specification_seconds)
     show(costs)

@@ -21,9 +21,7 @@ class Verdict(NamedTuple):
     met: bool
 
 
-def compared(
-    what: str, measured: float | None, least: float = -inf, most: float = inf, unit: str = ""
-) -> Verdict:
+def compared(what: str, measured: float | None, least: float = -inf, most: float = inf, unit: str = "") -> Verdict:
     """Compare a measured value with a minimum, a maximum, or both.
 
     :param measured: value in ``unit``, or None if it could not be measured.

@@ -102,9 +102,7 @@ def _extend(adapter: Any) -> None:
         lambda self: {METHOD: lambda model, credentials: InProcess(self, model)}
     )
     adapter.default_python_submission_method = property(lambda self: METHOD)
-    adapter.generate_python_submission_response = lambda self, query: QueryResponse(
-        _message="PYTHON", query=query
-    )
+    adapter.generate_python_submission_response = lambda self, query: QueryResponse(_message="PYTHON", query=query)
     for name, method in METHODS_FOR_MACROS.items():
         setattr(adapter, name, method)
     adapter._available_ = adapter._available_ | METHODS_FOR_MACROS.keys()
@@ -113,9 +111,7 @@ def _extend(adapter: Any) -> None:
 def _has_safe_path(session: str) -> bool:
     """Return whether a session runs only statements of this project or of dbt itself, by dbt's name of the session."""
     kind, _, rest = session.partition(".")
-    return (
-        rest.startswith("ciris_scoring.") or rest == "information_schema" or kind.startswith(CATALOG_SESSIONS)
-    )
+    return rest.startswith("ciris_scoring.") or rest == "information_schema" or kind.startswith(CATALOG_SESSIONS)
 
 
 def _is_shared(connection: Connection) -> bool:

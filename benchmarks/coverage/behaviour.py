@@ -154,9 +154,7 @@ def draw(real: Behaviour, facts: Facts, effects: DayEffects, rng: np.random.Gene
     rate = dict(zip(RATES, np.moveaxis(real.rates, -1, 0), strict=True))
     sampled = np.minimum(n, REPLAY_SAMPLE)
     poor = thinned(n, rate["poor"])
-    missing = POOR_TRACE_FIELDS * poor + rng.binomial(
-        FIELDS * n - POOR_TRACE_FIELDS * poor, rate["field_missing"]
-    )
+    missing = POOR_TRACE_FIELDS * poor + rng.binomial(FIELDS * n - POOR_TRACE_FIELDS * poor, rate["field_missing"])
     uncorroborated = n - facts.n_corroborated
     histograms = np.stack([binned(n, real.histograms[:, :, m]) for m in range(len(METRICS))], axis=2)
     judged = histograms[:, :, 0]

@@ -113,11 +113,7 @@ def measure_alarms(rows: int, seed: int) -> list[Verdict]:
     calm = [watch.unchanged(kind, n, agents, seed) for kind in watch.KINDS for n in watch.SIZES]
     verdicts = list(judged(calm, UNCHANGED))
     say("Watching agents that change.")
-    found = [
-        watch.seen(planted, differ, agents // 2, seed)
-        for planted in watch.PLANTED
-        for differ in (False, True)
-    ]
+    found = [watch.seen(planted, differ, agents // 2, seed) for planted in watch.PLANTED for differ in (False, True)]
     bound = [soonest(max(agents // 2, 1), seed)]
     return [*verdicts, *judged(found, CHANGED), *judged(bound, ())]
 

@@ -55,9 +55,7 @@ def draw_events(rates: EventRates, rng: np.random.Generator) -> Events:
     mode = rng.integers(0, MODES, len(agent))
     half = (1 - rates.good) * 2 / 3
     outcomes = rng.multinomial(rng.poisson(rates.deferrals), np.stack([1 - 2 * half, half, half], axis=-1))
-    of_agent, of_day, outcome = (
-        np.repeat(at, outcomes.ravel()) for at in np.indices(outcomes.shape).reshape(3, -1)
-    )
+    of_agent, of_day, outcome = (np.repeat(at, outcomes.ravel()) for at in np.indices(outcomes.shape).reshape(3, -1))
     microseconds = np.rint(hours * MICROSECONDS_PER_HOUR).astype(np.int64)
     return Events(
         Deferrals(

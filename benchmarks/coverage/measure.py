@@ -32,9 +32,7 @@ def measure(case: Case, rows: int, seed: int) -> dict[str, Any]:
     on_days = good_and_bad_days(behaviour, rng) if case.change is bad_days else behaviour
     real = realised(on_days, effects, rng)
     sums = draw(real, facts, effects, rng)
-    expected, of_days = (
-        truth(doing, facts, case.window, facts.n_traces.shape[1]) for doing in (behaviour, real)
-    )
+    expected, of_days = (truth(doing, facts, case.window, facts.n_traces.shape[1]) for doing in (behaviour, real))
     of_case = {"case": case.name, "traces": case.n, "days": case.window.window_days}
     return of_case | _compare(*_limits(sums, facts, case, rng), expected, of_days)
 
@@ -53,9 +51,7 @@ def _limits(sums: PeriodSums, facts: Facts, case: Case, rng: np.random.Generator
         "log_recovery_hours": np.where(happened, logs, 0).sum(axis=1),
         "log_recovery_hours_squared": np.where(happened, logs**2, 0).sum(axis=1),
     }
-    sums = sums._replace(
-        **{name: np.pad(of[:, None], ((0, 0), (days - 1, 0))) for name, of in on_the_last_day.items()}
-    )
+    sums = sums._replace(**{name: np.pad(of[:, None], ((0, 0), (days - 1, 0))) for name, of in on_the_last_day.items()})
     given = mttr_hours, facts.n_episodes, facts.rho_regression, q_deferral, facts.n_deferrals
     results, capacities = [], []
     for first in range(0, agents, case.fleet):

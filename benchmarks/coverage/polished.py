@@ -176,9 +176,7 @@ def _with_copies(
     copies = copies.reset_index(drop=True)
     copies["timestamp"] += pd.to_timedelta(nth * seconds, unit="s")
     again = nth > 0
-    copies.loc[again, "trace_id"] = [
-        f"{t}-{n}" for t, n in zip(copies["trace_id"][again], nth[again], strict=True)
-    ]
+    copies.loc[again, "trace_id"] = [f"{t}-{n}" for t, n in zip(copies["trace_id"][again], nth[again], strict=True)]
     in_time = (copies["timestamp"] <= traces["timestamp"].max()).to_numpy()
     others = traces.drop(mine.index)
     together = pd.concat([others, copies[in_time]], ignore_index=True)
@@ -257,12 +255,8 @@ def withhold(fleet: Fleet, agent: str, since: datetime) -> Fleet:
 
 
 MANIPULATIONS = (
-    Manipulation(
-        "override nulled", "contradictory", partial(null, "action_was_overridden"), "contradicted_null"
-    ),
-    Manipulation(
-        "override scrubbed", "contradictory", partial(omit, "action_was_overridden", True, 1), "unreported"
-    ),
+    Manipulation("override nulled", "contradictory", partial(null, "action_was_overridden"), "contradicted_null"),
+    Manipulation("override scrubbed", "contradictory", partial(omit, "action_was_overridden", True, 1), "unreported"),
     Manipulation("fragility nulled", "relapsing", partial(null, "idma_fragility_flag"), "unreported"),
     Manipulation("bad deferrals left open", "overconfident", leave_deferrals_open, "deferrals_left_open"),
     Manipulation("restart, same key", "drifting", restart, "shared_key", lasts=False),
@@ -280,17 +274,11 @@ MANIPULATIONS = (
 )
 
 SCRUBBED = (
-    Manipulation(
-        "overrides", "contradictory", partial(omit, "action_was_overridden", True, 0.6), "unreported"
-    ),
+    Manipulation("overrides", "contradictory", partial(omit, "action_was_overridden", True, 0.6), "unreported"),
     Manipulation("fragility", "relapsing", partial(omit, "idma_fragility_flag", True, 0.6), "unreported"),
-    Manipulation(
-        "failed actions", "overconfident", partial(omit, "action_success", False, 0.6), "unreported"
-    ),
+    Manipulation("failed actions", "overconfident", partial(omit, "action_success", False, 0.6), "unreported"),
     Manipulation("coherence", "out_of_tune", partial(omit, "coherence_passed", None, 0.6), "unreported"),
-    Manipulation(
-        "plausibility", "drifting", partial(omit, "csdma_plausibility_score", None, 0.6), "unreported"
-    ),
+    Manipulation("plausibility", "drifting", partial(omit, "csdma_plausibility_score", None, 0.6), "unreported"),
     Manipulation("conscience", "stuck_fragile", partial(omit, "conscience_passed", None, 0.6), "unreported"),
     Manipulation("copies of one record", "unreplayable", copy_record, "repeated_records"),
     Manipulation("good traces twice", "renamed", partial(send_again, 2), "repeated_records"),

@@ -58,9 +58,7 @@ def published(
     }
     part = components.__getitem__
     factors = {
-        "c_score": np.exp(
-            -parameters.lambda_c * part("d_identity") - parameters.mu_c * part("k_contradiction")
-        ),
+        "c_score": np.exp(-parameters.lambda_c * part("d_identity") - parameters.mu_c * part("k_contradiction")),
         "i_int_score": part("i_chain") * part("i_coverage") * part("i_replay"),
         "r_score": resilience_score(delta, mttr_hours, rho_regression, parameters),
         "i_inc_score": (1 - part("ece")) * q_deferral * (1 - part("u_unsafe")),

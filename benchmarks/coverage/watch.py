@@ -116,9 +116,7 @@ Change = Callable[[Agents, Floats], Agents]
 
 def rate(name: str, before: float, after: float) -> Change:
     """Return a change of the rate ``name`` from ``before`` to ``after``."""
-    return lambda of, extent: of._replace(
-        behaviour=of.behaviour.with_rate(name, before + (after - before) * extent)
-    )
+    return lambda of, extent: of._replace(behaviour=of.behaviour.with_rate(name, before + (after - before) * extent))
 
 
 def more_confident(of: Agents, extent: Floats) -> Agents:

@@ -149,8 +149,7 @@ def long_run(lives: Lives, around: Surroundings, window: Window, rng: np.random.
     usual = truth(every_day, facts, window, days).factors
 
     followers, outages, outage_hours = (
-        np.repeat(values, shape[1])[:, None]
-        for values in (around.followers, around.outages, around.outage_hours)
+        np.repeat(values, shape[1])[:, None] for values in (around.followers, around.outages, around.outage_hours)
     )
     first = rng.poisson(rates.episodes[:, None] * window.window_days, (n, WINDOWS_DRAWN))
     own = first + rng.poisson(followers * first)
@@ -228,9 +227,7 @@ def _since_worse_events(lives: Lives) -> tuple[Integers, Integers]:
     least, most = (times * episodes[:, :-1] for times in OFTENER)
     oftener[:, 1:] = (least > 0) & (least <= episodes[:, 1:]) & (episodes[:, 1:] <= most)
     since, agent = _days_since_change(lives.segment), np.arange(len(good))[:, None]
-    by_poorer, by_oftener = (
-        np.where(of[agent, lives.segment], since, NEVER_CHANGED) for of in (poorer, oftener)
-    )
+    by_poorer, by_oftener = (np.where(of[agent, lives.segment], since, NEVER_CHANGED) for of in (poorer, oftener))
     return by_poorer, by_oftener
 
 
@@ -249,9 +246,7 @@ def _critical_gaps(n_traces: Integers, window_days: int, rng: np.random.Generato
     gaps = rng.binomial(n_traces, share[:, None])
     as_ofs = np.arange(1, days + 1)
     x, n = (within(values, as_ofs, window_days).ravel() for values in (gaps, n_traces))
-    y, m = (
-        within(values, as_ofs, window_days + GAP_DAYS, window_days).ravel() for values in (gaps, n_traces)
-    )
+    y, m = (within(values, as_ofs, window_days + GAP_DAYS, window_days).ravel() for values in (gaps, n_traces))
     critical: Booleans = (x > GAP_SHARE * n) & (excess(x, n * 1.0, y, m * 1.0) >= GAP_Z)
     return critical.reshape(agents, days)
 
@@ -272,8 +267,7 @@ def probability(of: Standing, threshold: float) -> Floats:
 def together(years: Sequence[dict[str, Standing]]) -> dict[str, Standing]:
     """Concatenate the results of several fleets, separately for each kind of score."""
     return {
-        name: Standing(*map(np.concatenate, zip(*(year[name] for year in years), strict=True)))
-        for name in years[0]
+        name: Standing(*map(np.concatenate, zip(*(year[name] for year in years), strict=True))) for name in years[0]
     }
 
 

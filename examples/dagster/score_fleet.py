@@ -11,9 +11,7 @@ from pathlib import Path
 from dagster import AssetExecutionContext, AssetSelection, Definitions, ScheduleDefinition, define_asset_job
 from dagster_dbt import DbtCliResource, DbtProject, dbt_assets
 
-project = DbtProject(
-    Path(os.environ.get("CIRIS_PROJECT", "/srv/ciris-scoring")), target=os.environ.get("CIRIS_TARGET")
-)
+project = DbtProject(Path(os.environ.get("CIRIS_PROJECT", "/srv/ciris-scoring")), target=os.environ.get("CIRIS_TARGET"))
 project.prepare_if_dev()
 
 

@@ -183,9 +183,7 @@ def run(
                 )
             check_place(report_file)
         if keys and not batches:
-            raise InputError(
-                "--keys is only used with --from-batches.", "Leave it out, or give --from-batches."
-            )
+            raise InputError("--keys is only used with --from-batches.", "Leave it out, or give --from-batches.")
         if batches:
             if place.embedded or place.target or place.profiles_dir:
                 raise InputError(
@@ -292,9 +290,7 @@ def explain(
 json_option = click.option(
     "--json", "form", flag_value="json", help="Print a JSON object with full precision instead of a table."
 )
-csv_option = click.option(
-    "--csv", "form", flag_value="csv", help="Print CSV with full precision instead of a table."
-)
+csv_option = click.option("--csv", "form", flag_value="csv", help="Print CSV with full precision instead of a table.")
 
 
 @main.command()
@@ -440,9 +436,7 @@ def load(
 
 
 @main.command("init-db")
-@click.option(
-    "--print", "print_only", is_flag=True, help="Print the statements without connecting to a database."
-)
+@click.option("--print", "print_only", is_flag=True, help="Print the statements without connecting to a database.")
 @database_options
 def init_db(print_only: bool, place: Place) -> None:
     """Create the source tables that do not exist.
@@ -601,9 +595,7 @@ def stop(delete: bool, project_dir: Path | None) -> None:
     stopped = embedded.stop(state_folder)
     if delete:
         data_folder.delete(state_folder)
-    click.echo(
-        "The embedded PostgreSQL has stopped." if stopped else "No embedded PostgreSQL is running here."
-    )
+    click.echo("The embedded PostgreSQL has stopped." if stopped else "No embedded PostgreSQL is running here.")
 
 
 @main.command()

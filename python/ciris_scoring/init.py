@@ -21,10 +21,7 @@ OPEN_FOLDERS = ("/dev/shm", "/run/user", "/usr/local")
 """Folders inside ``SYSTEM_FOLDERS`` in which users may create folders."""
 SHARED_FOLDERS = (
     *("/dev/shm", "/home", "/media", "/mnt", "/opt", "/run/user", "/srv", "/tmp", "/usr/local"),
-    *(
-        f"/usr/local/{name}"
-        for name in ("bin", "etc", "games", "include", "lib", "man", "sbin", "share", "src")
-    ),
+    *(f"/usr/local/{name}" for name in ("bin", "etc", "games", "include", "lib", "man", "sbin", "share", "src")),
     *("/var", "/var/lib", "/var/opt", "/var/tmp", "/Users", "/private", "/private/tmp", "/private/var"),
 )
 """Folders that several users or programs share. A project may be in a folder inside them, but not directly in them."""
@@ -93,9 +90,7 @@ def _write(folder: Path) -> None:
     source = own_project()
     copy_project(source, folder)
     # Only the user may read the profile, which is going to contain a password.
-    with open(
-        folder / "profiles.yml", "xb", opener=lambda path, flags: os.open(path, flags, 0o600)
-    ) as profile:
+    with open(folder / "profiles.yml", "xb", opener=lambda path, flags: os.open(path, flags, 0o600)) as profile:
         profile.write((source / "profiles.yml.example").read_bytes())
     program = Path(sys.executable).parent / "ciris-scoring"
     # In a crontab, a per cent sign ends the command.

@@ -146,9 +146,7 @@ project_dir_option = click.option(
     help="Folder of dbt_project.yml. [default: $DBT_PROJECT_DIR, this folder or one above it]",
 )
 _PLACE_OPTIONS = with_options(
-    click.option(
-        "--target", help="Target in the profile. [default: $DBT_TARGET, the profile's default target]"
-    ),
+    click.option("--target", help="Target in the profile. [default: $DBT_TARGET, the profile's default target]"),
     click.option(
         "--profiles-dir",
         type=FOLDER,
@@ -187,9 +185,7 @@ def fleet_options(*, agents: int, days: int, traces_per_day: float) -> Callable[
     """Add the options that describe a simulated fleet, with the given default values."""
     at_least_one = click.IntRange(min=1)
     return with_options(
-        click.option(
-            "--agents", type=at_least_one, default=agents, show_default=True, help="Number of agents."
-        ),
+        click.option("--agents", type=at_least_one, default=agents, show_default=True, help="Number of agents."),
         click.option("--days", type=at_least_one, default=days, show_default=True, help="Days of traces."),
         click.option(
             "--traces-per-day",

@@ -90,9 +90,7 @@ CASES = [
             for agent, missing in (("0.03", 180), ("0.1", 600))
             for row in [
                 *traces(ago(49), 600, agent=agent, every=SECONDS),
-                *traces(
-                    ago(1), 600, agent=agent, every=SECONDS, thought_id=some(missing, 600, None, "thought")
-                ),
+                *traces(ago(1), 600, agent=agent, every=SECONDS, thought_id=some(missing, 600, None, "thought")),
             ]
         ],
         # Coverage falls from 0.9 to 0.87 or 0.8. Both falls are significant, because there are 6,000 fields.

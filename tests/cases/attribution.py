@@ -50,9 +50,7 @@ CASES = [
         "2 a change of the score is divided in proportion to the changes of the losses",
         [
             *traces(ago(10), 100, every=timedelta(seconds=30)),
-            *traces(
-                ago(3), 100, every=timedelta(seconds=30), action_was_overridden=[True] * 10 + [False] * 90
-            ),
+            *traces(ago(3), 100, every=timedelta(seconds=30), action_was_overridden=[True] * 10 + [False] * 90),
         ],
         # The loss of K rises from 0 to 1, and the loss of Q from 0 to ln 2.
         {

@@ -70,9 +70,7 @@ CASES = [
         "2 if traces tie in time, the previous state is that of the highest audit number",
         [
             *traces(ago(5), audit_sequence_number=2, agent_name="Bea", trace_id="a"),
-            *traces(
-                ago(5), audit_sequence_number=1, agent_name="Ann", trace_id="b", idma_fragility_flag=True
-            ),
+            *traces(ago(5), audit_sequence_number=1, agent_name="Ann", trace_id="b", idma_fragility_flag=True),
             *traces(ago(1), audit_sequence_number=3, agent_name="Cleo", trace_id="c"),
         ],
         # By the hour, the third trace is scored by an incremental run, which has only the agent's previous state.

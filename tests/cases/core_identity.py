@@ -10,9 +10,7 @@ NOT_RUN = {"action_was_overridden": True, "conscience_override_reason": "Coheren
 CASES = [
     Case(
         "3 C is exp(-5 D_identity) exp(-10 K_contradiction)",
-        traces(
-            ago(1), 20, agent_name=["Ann"] * 19 + ["Bea"], action_was_overridden=[True] * 3 + [False] * 17
-        ),
+        traces(ago(1), 20, agent_name=["Ann"] * 19 + ["Bea"], action_was_overridden=[True] * 3 + [False] * 17),
         {"d_identity": 1 / 20, "k_contradiction": 3 / 20, "c_score": exp(-5 / 20) * exp(-10 * 3 / 20)},
     ),
     Case(
@@ -34,15 +32,9 @@ CASES = [
                 agent="judged",
                 action_was_overridden=[True] * 9 + [False],
                 conscience_result=[
-                    *(
-                        SKIPPED | {key: False}
-                        for key in ("optimization_veto_passed", "epistemic_humility_passed")
-                    ),
+                    *(SKIPPED | {key: False} for key in ("optimization_veto_passed", "epistemic_humility_passed")),
                     *(NOT_RUN | {key: False} for key in ("entropy_passed", "coherence_passed")),
-                    *(
-                        SKIPPED | {key: True}
-                        for key in ("thought_depth_triggered", "updated_status_detected")
-                    ),
+                    *(SKIPPED | {key: True} for key in ("thought_depth_triggered", "updated_status_detected")),
                     SKIPPED | {"action_was_overridden": False},
                     {"action_was_overridden": True, "conscience_override_reason": ["DID NOT"]},
                     None,

@@ -45,9 +45,7 @@ CASES = [
         "4 the first audit number needs an entry hash, but no previous number",
         [
             *traces(ago(1), 2, agent="hash", audit_sequence_number=[500, 501]),
-            *traces(
-                ago(1), 2, agent="null", audit_sequence_number=[500, 501], audit_entry_hash=[None, "hash"]
-            ),
+            *traces(ago(1), 2, agent="null", audit_sequence_number=[500, 501], audit_entry_hash=[None, "hash"]),
         ],
         agents={"hash": {"link_rate": 1}, "null": {"link_rate": 1 / 2}},
     ),

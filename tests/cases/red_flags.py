@@ -113,9 +113,7 @@ CASES = [
                 action_was_overridden=None,
                 conscience_result={"action_was_overridden": True},
             ),
-            *notation.traces(
-                ago(1), 2, agent="copy", signature_key_id=["key of restarted", "another key of copy"]
-            ),
+            *notation.traces(ago(1), 2, agent="copy", signature_key_id=["key of restarted", "another key of copy"]),
         ],
         agents={
             "restarted": red_flags(renumbered=1),

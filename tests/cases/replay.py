@@ -9,9 +9,7 @@ NOTHING = {"action_result": None}
 HASH = {"action_result": {"audit_entry_hash": "hash"}}
 
 
-def comparison(
-    name: str, holds: list[dict[str, Any]], fails: list[dict[str, Any]], failed: list[str]
-) -> Case:
+def comparison(name: str, holds: list[dict[str, Any]], fails: list[dict[str, Any]], failed: list[str]) -> Case:
     """Return a case with two agents: all 30 traces of the first agent are replayable, and no trace of the second.
 
     :param holds: columns of the first agent's traces, used in turn. Only these columns are compared.
@@ -198,9 +196,7 @@ CASES = [
         "4 the 30 traces of a period with the smallest MD5 are sampled",
         [
             *traces(ago(3), 40, agent="last ten fail", trace_id=FORTY, thought_start=[None] * 10 + [{}] * 30),
-            *traces(
-                ago(3), 40, agent="30th fails", trace_id=FORTY, thought_start=[{}] * 10 + [None] + [{}] * 29
-            ),
+            *traces(ago(3), 40, agent="30th fails", trace_id=FORTY, thought_start=[{}] * 10 + [None] + [{}] * 29),
         ],
         agents={
             "last ten fail": {"i_replay": 1, "n_replayed": 30},

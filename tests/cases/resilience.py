@@ -11,9 +11,7 @@ TWO_BINS = [1] * 20 + [0] * 20
 # The window has 40 traces in the last bin, the baseline 20 in the first bin and 20 in the last. Together the bins have
 # 20 and 60 of 80, so the 10 alpha = 5 pseudo-counts are 1.25 and 3.75. Two bins have values, so
 # m = 2.
-MOVED = 1 - exp(
-    -(43.75 / 45 * log(43.75 / 23.75) + 1.25 / 45 * log(1.25 / 21.25) - (2 - 1) / 2 * (1 / 40 + 1 / 40))
-)
+MOVED = 1 - exp(-(43.75 / 45 * log(43.75 / 23.75) + 1.25 / 45 * log(1.25 / 21.25) - (2 - 1) / 2 * (1 / 40 + 1 / 40)))
 
 SHUFFLED = [5, 12, 1, 16, 9, 3, 14, 7, 2, 11, 6, 15, 4, 13, 8, 10]
 """Numbers from 1 to 16 in random order."""

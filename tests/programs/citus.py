@@ -180,9 +180,7 @@ def plan_of(connection: psycopg.Connection, query: str) -> str:
 def test_rows_of_traces_and_scores_stay_on_the_workers(fleet, connection, model):
     node = fleet.cluster.compiled(model)
     columns = ", ".join(node.columns)
-    query = (
-        f"insert into {node.schema}.{model} ({columns}) select {columns} from ({node.compiled_code}) as rows"
-    )
+    query = f"insert into {node.schema}.{model} ({columns}) select {columns} from ({node.compiled_code}) as rows"
     plan = plan_of(connection, query)
     assert plan.startswith("Custom Scan (Citus Adaptive)") and "Subplan" not in plan, plan
 
@@ -213,9 +211,7 @@ def test_checked_traces_are_looked_up_on_workers(fleet, connection, condition):
 
 def test_a_full_refresh_equals_plain_postgresql_and_keeps_views_and_grants(fleet, connection, monkeypatch):
     connection.execute("create schema of_others")
-    connection.execute(
-        f"create view of_others.scores as select count(*) as n from {CLUSTER}.fct_capacity_scores"
-    )
+    connection.execute(f"create view of_others.scores as select count(*) as n from {CLUSTER}.fct_capacity_scores")
     newest = connection.execute(f"select max(as_of) from {CLUSTER}.fct_capacity_scores").fetchone()[0]
     connection.execute(f"drop role if exists {READER}")
     connection.execute(f"create role {READER}")
@@ -266,8 +262,4 @@ def statements_of_scaling() -> str:
     """Return the SQL statements of docs/scaling.md for the schemas of the cluster."""
     blocks = (REPOSITORY / "docs" / "scaling.md").read_text().split("```")
     [statements] = [block for block in blocks if "create_distributed_table('" in block]
-    return (
-        statements.removeprefix("sql")
-        .replace("ciris_", f"{CLUSTER}_")
-        .replace("cirislens.", f"{CLUSTER}_lens.")
-    )
+    return statements.removeprefix("sql").replace("ciris_", f"{CLUSTER}_").replace("cirislens.", f"{CLUSTER}_lens.")

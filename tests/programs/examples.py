@@ -115,9 +115,7 @@ def with_cron(place: Place, name: str, programs: Path) -> None:
         (units / unit.name).write_text(text, "utf-8")
         if shutil.which("systemd-analyze"):
             printed("systemd-analyze", "verify", units / unit.name)
-    [command] = [
-        line for line in text_lines(units / "ciris-scoring.service") if line.startswith("ExecStart=")
-    ]
+    [command] = [line for line in text_lines(units / "ciris-scoring.service") if line.startswith("ExecStart=")]
     printed(*command.removeprefix("ExecStart=").split(), cwd=project, env=place.variables(name))
     place.check(name)
 
@@ -146,9 +144,7 @@ def main() -> None:
     ):
         place = Place(Path(name), server, connection)
         for example in PACKAGES:
-            programs = environment(
-                place.folder / example / "environment", str(place.wheel), *PACKAGES[example]
-            )
+            programs = environment(place.folder / example / "environment", str(place.wheel), *PACKAGES[example])
             run = {"cron": with_cron, "github-actions": with_github_actions}.get(example, with_scheduler)
             run(place, example, programs)
             print(f"{example}: all marts equal those of a single dbt build", flush=True)

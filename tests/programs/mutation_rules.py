@@ -45,9 +45,7 @@ def _swaps(pairs: str) -> dict[str, str]:
 OPERATORS = _swaps("< <=, > >=, == !=, = <>, + -, * /, & |, and or, true false, asc desc")
 OPERATORS |= {"//": "*", "%": "//", "**": "*", "not": "", "distinct": "", "left": "inner"}
 SQL_FUNCTIONS = {"sum": "max"} | _swaps("min max, least greatest, floor ceil, bool_and bool_or, lag lead")
-FUNCTIONS = {"sum": "max", "log1p": "log", "expm1": "exp"} | _swaps(
-    "minimum maximum, min max, any all, floor ceil"
-)
+FUNCTIONS = {"sum": "max", "log1p": "log", "expm1": "exp"} | _swaps("minimum maximum, min max, any all, floor ceil")
 
 Edit = tuple[int, int, str]
 """Start and end of a span of text, and its replacement."""
@@ -59,9 +57,7 @@ def mutants_by_rule() -> Iterator[Mutant]:
         for path in sorted(path for pattern in patterns for path in PROJECT.glob(pattern)):
             text, file = path.read_text(), str(path.relative_to(PROJECT))
             for start, end, new in sorted(set(rules(text))):
-                words = " -> ".join(
-                    " ".join(part.split())[:50] or "nothing" for part in (text[start:end], new)
-                )
+                words = " -> ".join(" ".join(part.split())[:50] or "nothing" for part in (text[start:end], new))
                 line = text.count("\n", 0, start) + 1
                 yield Mutant(f"{file}:{line} {words} ({start})", file, text, start, end, new)
 

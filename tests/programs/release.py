@@ -27,9 +27,7 @@ def printed(*command: str | Path, **options: object) -> str:
     """Run a command and return its output. If the command fails, end the program."""
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, **options)  # type: ignore[call-overload]
     if done.returncode:
-        sys.exit(
-            f"{' '.join(map(str, command))} ended with exit code {done.returncode}\n{done.stdout}{done.stderr}"
-        )
+        sys.exit(f"{' '.join(map(str, command))} ended with exit code {done.returncode}\n{done.stdout}{done.stderr}")
     return f"{done.stdout}{done.stderr}"
 
 
@@ -41,9 +39,7 @@ def demand(holds: object, message: str) -> None:
 
 def notes() -> tuple[str, str]:
     """Return the newest version in CHANGELOG.md, and the notes of this version."""
-    _, version, text, *_ = re.split(
-        r"^## (.*)$", (REPOSITORY / "CHANGELOG.md").read_text("utf-8"), flags=re.MULTILINE
-    )
+    _, version, text, *_ = re.split(r"^## (.*)$", (REPOSITORY / "CHANGELOG.md").read_text("utf-8"), flags=re.MULTILINE)
     return version, text.strip()
 
 
@@ -83,9 +79,7 @@ def check_metadata(wheel: Path) -> None:
         [metadata] = [name for name in names if name.endswith(".dist-info/METADATA")]
         fields: email.message.Message = email.message_from_bytes(archive.read(metadata))
     version = notes()[0]
-    demand(
-        fields["Version"] == version, f"The wheel has version {fields['Version']}, CHANGELOG.md {version}."
-    )
+    demand(fields["Version"] == version, f"The wheel has version {fields['Version']}, CHANGELOG.md {version}.")
     tag = os.environ.get("GITHUB_REF_NAME", "")
     if os.environ.get("GITHUB_REF_TYPE") == "tag":
         demand(tag == f"v{version}", f"The tag is {tag}, the version {version}.")

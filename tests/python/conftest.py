@@ -204,9 +204,7 @@ def sample_copy(scored_sample: Database, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture(scope="module")
-def module_database(
-    embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Database]:
+def module_database(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     """A new database on the embedded server for all tests of a module."""
     with fresh_database(embedded_postgres, tmp_path_factory.mktemp("database")) as database:
         yield database

@@ -80,8 +80,6 @@ def write_as_events(connection: psycopg.Connection) -> None:
     index_events(connection)
     connection.execute("alter table cirislens.trace_events add run_kind text")
     unfold = sql.SQL(_MARKED)
-    connection.execute(
-        sql.SQL(_TRIGGERS).format(unfold=unfold.format(schema=schema, traces=sql.SQL(_NEW))).as_string()
-    )
+    connection.execute(sql.SQL(_TRIGGERS).format(unfold=unfold.format(schema=schema, traces=sql.SQL(_NEW))).as_string())
     connection.execute("update cirislens.covenant_traces set trace_id = trace_id")
     connection.execute("analyze cirislens.trace_events")

@@ -38,9 +38,7 @@ def component_value(rng: random.Random, right: Any) -> Any:
     roll = rng.random()
     if roll < 0.90:
         return right
-    return rng.choice(
-        [None, "absent", "true", 3, not right if isinstance(right, bool) else 0.123, [1], {"a": 1}]
-    )
+    return rng.choice([None, "absent", "true", 3, not right if isinstance(right, bool) else 0.123, [1], {"a": 1}])
 
 
 def components(rng: random.Random, row: Row) -> Row:
@@ -179,8 +177,7 @@ def nasty_fleet(
         first = start + timedelta(days=0 if n % 3 else rng.random() * days / 2)
         moments = sorted(
             # Times are whole minutes for most agents, so that some traces have equal times or the time of a period end.
-            first
-            + timedelta(minutes=rng.randrange(int((days * 1440) - (first - start).total_seconds() // 60)))
+            first + timedelta(minutes=rng.randrange(int((days * 1440) - (first - start).total_seconds() // 60)))
             for _ in range(rng.randrange(traces_per_day * days // 3, traces_per_day * days))
         )
         if n == 1:
@@ -201,9 +198,7 @@ def nasty_fleet(
                 "agent_id_hash": agent if rng.random() < 0.995 else " ",
                 "agent_name": name,
                 "timestamp": moment,
-                "signature": rng.choice(["", None, "\t"])
-                if rng.random() < 0.1
-                else "sig" + str(rng.random()),
+                "signature": rng.choice(["", None, "\t"]) if rng.random() < 0.1 else "sig" + str(rng.random()),
                 "signature_verified": rng.choice([True] * 12 + [False, None]),
                 "signature_key_id": rng.choice(["key-0"] * 8 + ["key-1", "key-2", "key-9", "", None]),
                 "audit_entry_hash": rng.choice(["hash"] * 20 + ["", None]),
@@ -234,16 +229,12 @@ def nasty_fleet(
             row |= components(rng, row)
             traces.append(row)
             if rng.random() < 0.03:
-                traces.append(
-                    {**row, "timestamp": moment + timedelta(hours=rng.random() * 40), "signature": "again"}
-                )
+                traces.append({**row, "timestamp": moment + timedelta(hours=rng.random() * 40), "signature": "again"})
             if rng.random() < 0.02 and row["audit_sequence_number"] is not None:
                 traces.append({**row, "audit_sequence_number": row["audit_sequence_number"] + 1})
     mark(random.Random(-seed), ids[-1][1], traces)
     for row in rng.sample(traces, 3):
-        traces.append(
-            {**row, "trace_id": f"future-{rng.random()}", "timestamp": start + timedelta(days=days + 40)}
-        )
+        traces.append({**row, "trace_id": f"future-{rng.random()}", "timestamp": start + timedelta(days=days + 40)})
     deferrals: list[Row] = []
     for d in range(60):
         identity, agent = rng.choice(ids)

@@ -168,9 +168,7 @@ def kept_parsed(profiles_dir: Path, cli_vars: Mapping[str, Any] | None = None) -
     folder, dbt would parse the project again at each change, and parsing takes longer than many tests.
     """
     key = parsed_for(profiles_dir, cli_vars)
-    folder = Path(
-        os.environ.get("DBT_TARGET_PATH", REPOSITORY / "target"), hashlib.md5(key.encode()).hexdigest()[:12]
-    )
+    folder = Path(os.environ.get("DBT_TARGET_PATH", REPOSITORY / "target"), hashlib.md5(key.encode()).hexdigest()[:12])
     with patch.dict(os.environ, {"DBT_TARGET_PATH": str(folder)}):
         yield
 
@@ -213,16 +211,12 @@ def read_sources(
 
     def load_json(text: str | bytes) -> Any:
         # Python's int() raises an error for a text with more than 4300 digits.
-        return json.loads(
-            text, parse_float=Decimal, parse_int=lambda n: int(n) if len(n) < 4000 else Decimal(n)
-        )
+        return json.loads(text, parse_float=Decimal, parse_int=lambda n: int(n) if len(n) < 4000 else Decimal(n))
 
     set_json_loads(load_json, connection)
     with connection.cursor(row_factory=dict_row) as cursor:
         traces, deferrals, keys = (
-            cursor.execute(
-                sql.SQL("select * from {}").format(sql.Identifier(source_schema, table))
-            ).fetchall()
+            cursor.execute(sql.SQL("select * from {}").format(sql.Identifier(source_schema, table))).fetchall()
             for table in SOURCES
         )
     return traces, deferrals, keys
@@ -369,13 +363,9 @@ def wrong_counts(
     return _wrong_counts(connection, fleet.data_quality(), relations(schema))
 
 
-def _wrong_counts(
-    connection: psycopg.Connection, expected: Mapping[tuple, int], marts: Relations = MARTS
-) -> list[str]:
+def _wrong_counts(connection: psycopg.Connection, expected: Mapping[tuple, int], marts: Relations = MARTS) -> list[str]:
     found: Counter = Counter()
-    query = (
-        "select * from {fct_data_quality} where issue not like 'ingestion%' and issue not like '%traces\\_%'"
-    )
+    query = "select * from {fct_data_quality} where issue not like 'ingestion%' and issue not like '%traces\\_%'"
     for row in _query(connection, query, marts=marts):
         found[row["agent_id_hash"], row["period_start"], row["issue"]] += row["n"]
     return [
@@ -385,16 +375,12 @@ def _wrong_counts(
     ]
 
 
-def _query(
-    connection: psycopg.Connection, query: str, values: Any = None, marts: Relations = MARTS
-) -> list[dict]:
+def _query(connection: psycopg.Connection, query: str, values: Any = None, marts: Relations = MARTS) -> list[dict]:
     with connection.cursor(row_factory=dict_row) as cursor:
         return cursor.execute(sql.SQL(query).format(**marts), values).fetchall()
 
 
-def _unequal(
-    expected: Mapping[str, Any], found: Mapping[str, Any], tolerance: float = TOLERANCE
-) -> list[str]:
+def _unequal(expected: Mapping[str, Any], found: Mapping[str, Any], tolerance: float = TOLERANCE) -> list[str]:
     wrong = []
     for name, value in expected.items():
         other = found[name]
@@ -426,9 +412,7 @@ def table_differences(connection: psycopg.Connection, schema: str, other: str) -
     wrong = relation_differences(connection, schema, other, ATTRIBUTION)
     for layer in ("", "_intermediate"):
         query = "select tablename from pg_tables where schemaname = %s"
-        ours, theirs = (
-            {name for (name,) in connection.execute(query, [target + layer])} for target in (schema, other)
-        )
+        ours, theirs = ({name for (name,) in connection.execute(query, [target + layer])} for target in (schema, other))
         assert ours == theirs
         wrong += relation_differences(connection, schema + layer, other + layer, ours)
     return wrong

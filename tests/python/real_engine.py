@@ -42,9 +42,7 @@ def store(database: Database, home: Path, files: list[Path], keys: Mapping[str, 
     return _called(home, "_store", f"postgresql://{place}", dict(keys), list(map(str, files)))
 
 
-def refusals(
-    home: Path, key_records: Sequence[Mapping[str, Any]], batches: Sequence[Any]
-) -> list[str | None]:
+def refusals(home: Path, key_records: Sequence[Mapping[str, Any]], batches: Sequence[Any]) -> list[str | None]:
     """Return for each batch the engine's reason to refuse it, or None if the engine verifies it.
 
     :param key_records: rows of the engine's key directory, as `key_record` returns them.

@@ -106,9 +106,7 @@ def visited(browser: Any, address: str, **options: Any) -> Iterator[Any]:
     page.on("console", lambda message: complaints.append(message.text))
     page.on("pageerror", lambda error: complaints.append(str(error)))
     ours = (urlsplit(address)[:2], ("data", ""))
-    page.on(
-        "request", lambda asked: complaints.extend([asked.url] if urlsplit(asked.url)[:2] not in ours else [])
-    )
+    page.on("request", lambda asked: complaints.extend([asked.url] if urlsplit(asked.url)[:2] not in ours else []))
     page.goto(address)
     yield page
     context.close()

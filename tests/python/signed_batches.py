@@ -158,9 +158,7 @@ class Agent:
         trace["signature_key_id"] = self.key_id
         return trace
 
-    def trace(
-        self, *, text: str = "Grüße, 世界", at: datetime | None = None, **scores: Any
-    ) -> dict[str, Any]:
+    def trace(self, *, text: str = "Grüße, 世界", at: datetime | None = None, **scores: Any) -> dict[str, Any]:
         """Return the next signed trace, five minutes after the previous one.
 
         :param scores: values of fields of the trace's JSON components, in place of the defaults.

@@ -132,9 +132,7 @@ def enter(marts: psycopg.Connection, outcome: str | None) -> str:
 
 
 @contextlib.contextmanager
-def changed(
-    marts: psycopg.Connection, table: str, statement: str, values: Sequence[Any] = ()
-) -> Iterator[None]:
+def changed(marts: psycopg.Connection, table: str, statement: str, values: Sequence[Any] = ()) -> Iterator[None]:
     """Change a mart and log a publication. Restore the mart afterwards."""
     marts.execute(f"create table {table}_before as select * from {table}")
     try:
@@ -171,9 +169,7 @@ def test_fleet_is_filtered_sorted_and_limited_to_the_requested_fields(client, ma
     for name in SORTED_BY:
         for order in (name, f"-{name}"):
             values = [
-                one["factors"][name]["score"]
-                if name in one["factors"]
-                else {**one, **one["metadata"]}[name] or 0
+                one["factors"][name]["score"] if name in one["factors"] else {**one, **one["metadata"]}[name] or 0
                 for one in fleet(sort=order)
             ]
             assert values == sorted(values, reverse=order.startswith("-")) and len(values) == 14, order
@@ -187,9 +183,7 @@ def test_fleet_is_filtered_sorted_and_limited_to_the_requested_fields(client, ma
 def test_agents_without_a_score_are_listed_as_unscored(client, marts):
     """On 11 June, Sprout has too few traces. Link's rows are deleted, as if Link had no trace in the window."""
     as_of = datetime(2026, 6, 11, tzinfo=UTC)
-    query = (
-        "select * from fct_capacity_scores where as_of = %s and window_days = 7 and capacity_score is null"
-    )
+    query = "select * from fct_capacity_scores where as_of = %s and window_days = 7 and capacity_score is null"
     [row] = marts.execute(query, [as_of]).fetchall()
     sprout = (row["agent_id_hash"], "insufficient_data", 30 - row["n_traces"])
     link = (LINK, "no_traces", 30)
@@ -260,9 +254,7 @@ def table(client: TestClient, path: str) -> list[dict[str, str]]:
 
 
 def test_pages_of_history_have_all_requested_days(client, marts):
-    published = [
-        row["as_of"] for row in marts.execute("select distinct as_of from fct_fleet_capacity order by 1")
-    ]
+    published = [row["as_of"] for row in marts.execute("select distinct as_of from fct_fleet_capacity order by 1")]
 
     def check(first: datetime, last: datetime, **asked: Any) -> list[dict[str, Any]]:
         pages = list(all_pages(client, "/history/Link", **asked))
@@ -584,9 +576,7 @@ def test_key_is_required_except_for_probes(served):
     with asking(served, Settings(key=KEY)) as client:
         path = f"{SCORING}/capacity/Link"
         wrong: list[dict[str, str]] = [{}, {"X-API-Key": KEY[:-1]}, {"X-API-Key": "ü"}]
-        wrong += [
-            {"Authorization": value} for value in (f"Bearer {KEY}x", "Basic !", "Basic /w==", "Basic é", KEY)
-        ]
+        wrong += [{"Authorization": value} for value in (f"Bearer {KEY}x", "Basic !", "Basic /w==", "Basic é", KEY)]
         for headers in wrong:
             response = client.get(path, headers={k: v.encode() for k, v in headers.items()})
             problem(response, 401, "key-required")
@@ -818,9 +808,7 @@ def metrics(client: TestClient) -> dict[str, dict[tuple[str, ...], float]]:
 def test_metrics_have_age_outcome_version_and_requests_by_route_and_status(served, marts):
     """test_shown_numbers.py compares the numbers of agents and alerts with the marts."""
     capacity = f"{SCORING}/capacity/{{agent_id:path}}"
-    [newest] = marts.execute(
-        "select max(scored_at) as publication, max(as_of) as data from fct_capacity_scores"
-    )
+    [newest] = marts.execute("select max(scored_at) as publication, max(as_of) as data from fct_capacity_scores")
     with asking(served) as client:
         for path in ("capacity/Link", "capacity/Echo", "capacity/nobody", "alerts?x=1"):
             client.get(f"{SCORING}/{path}")

@@ -80,14 +80,8 @@ def answer_to(port: int, request: bytes) -> bytes:
         (b"http://localhost?days=7", b"elsewhere.example", 200),
         (b"http://elsewhere.example/healthz", b"localhost", 421),
         (b"http://127.0.0.1:80@elsewhere.example/healthz", b"localhost", 421),
-        *(
-            (b"/healthz", host, 421)
-            for host in (b"[::1]elsewhere.example", b"[::1%elsewhere.example]", b"[::1")
-        ),
-        *(
-            (b"/healthz", host, 421)
-            for host in (b"localhost:elsewhere.example", b"localhost:80:80", b"[localhost]")
-        ),
+        *((b"/healthz", host, 421) for host in (b"[::1]elsewhere.example", b"[::1%elsewhere.example]", b"[::1")),
+        *((b"/healthz", host, 421) for host in (b"localhost:elsewhere.example", b"localhost:80:80", b"[localhost]")),
         *((b"/healthz", host, 200) for host in (b"[::1]", b"[::1]:80", b"LocalHost:8000", b"127.8.8.8:")),
         (b"/healthz", b"localhost\r\nUpgrade: websocket\r\nConnection: Upgrade", 200),
         (b"/healthz", b"localhost\r\nContent-Length: 4\r\nTransfer-Encoding: chunked", 400),
@@ -103,9 +97,7 @@ def test_unusual_request_gets_one_answer_and_is_not_logged(app, capsys, target, 
     assert capsys.readouterr().err == ""
 
 
-@pytest.mark.parametrize(
-    ("path", "is_in_one_packet"), [(b"/healthz", True), (b"/healthz", False), (b"/slow", False)]
-)
+@pytest.mark.parametrize(("path", "is_in_one_packet"), [(b"/healthz", True), (b"/healthz", False), (b"/slow", False)])
 @pytest.mark.parametrize("chunk", [b"zz\r\n\r\n", b"5\r\nhelloworld\r\n0\r\n\r\n", b"0\r\n: x\r\n\r\n"])
 def test_malformed_chunk_closes_the_connection_after_at_most_one_answer(
     served, capsys, caplog, path, is_in_one_packet, chunk

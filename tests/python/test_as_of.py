@@ -31,9 +31,7 @@ def test_as_of_is_rounded_down_to_the_end_of_a_period(given, period, expected):
     assert text(resolve(given, period, NOW)) == expected
 
 
-@pytest.mark.parametrize(
-    "value", ["", "now()", "2026-02-30", "15.06.2026", "2026-06-15T25:00", 20260615.5, True]
-)
+@pytest.mark.parametrize("value", ["", "now()", "2026-02-30", "15.06.2026", "2026-06-15T25:00", 20260615.5, True])
 def test_message_has_the_invalid_time(value):
     with pytest.raises(InputError) as caught:
         resolve(value, "day", NOW)

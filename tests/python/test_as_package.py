@@ -54,9 +54,7 @@ class Consumer:
 def consumer(embedded_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consumer]:
     """The project, scored as of FIRST by plain dbt in an empty database. dbt must not warn."""
     folder = tmp_path_factory.mktemp("theirs") / "consumer"
-    shutil.copytree(
-        REPOSITORY / "integration_tests", folder, ignore=shutil.ignore_patterns("target", "dbt_packages")
-    )
+    shutil.copytree(REPOSITORY / "integration_tests", folder, ignore=shutil.ignore_patterns("target", "dbt_packages"))
     other = folder.with_name("audit")
     other.mkdir()
     (other / "dbt_project.yml").write_text(ANOTHER_PACKAGE)
@@ -150,9 +148,7 @@ def test_permissions_are_a_seed_of_the_root_project(consumer):
 def test_models_of_the_root_project_build_when_the_package_is_refused(consumer):
     """A build of the package is refused: the as-of is older than the published as-of, and the sources are missing."""
     theirs = ("--select", "package:consumer")
-    built = consumer.dbt(
-        "build", *theirs, "--vars", "{ciris_as_of: 2021-01-01, ciris_source_schema: nowhere}"
-    )
+    built = consumer.dbt("build", *theirs, "--vars", "{ciris_as_of: 2021-01-01, ciris_source_schema: nowhere}")
     assert built.success, built.exception
     consumer.database.execute("insert into reports.visits values ('by hand')")
     assert consumer.dbt("build", *theirs).success
@@ -188,9 +184,7 @@ def test_nothing_is_written_after_a_failed_hook_of_another_package(consumer, mon
 
 @pytest.mark.slow
 def test_message_of_a_failed_hook_says_whether_the_run_published(consumer, monkeypatch):
-    log = (
-        "select outcome, published_at is not null from intermediate.int_runs order by started_at desc limit 1"
-    )
+    log = "select outcome, published_at is not null from intermediate.int_runs order by started_at desc limit 1"
 
     def message(full_refresh: bool) -> DbtFailed:
         with pytest.raises(DbtFailed, match="division by zero") as failed:
@@ -253,15 +247,11 @@ def test_settings_of_the_root_are_refused_before_anything_is_written(build_with,
 @pytest.mark.parametrize(("value", "options"), [(True, []), (False, ["--full-refresh"])])
 def test_a_full_refresh_of_some_nodes_is_refused(build_with, value, options):
     """If only some nodes have a full refresh, the other nodes are built incrementally."""
-    said = build_with(
-        {"models": {"ciris_scoring": {"marts": {"+schema": "trust", "+full_refresh": value}}}}, *options
-    )
+    said = build_with({"models": {"ciris_scoring": {"marts": {"+schema": "trust", "+full_refresh": value}}}}, *options)
     assert f"is {str(value).lower()}, but this run is" in said
     assert "full_refresh" in said and "dbt_project.yml" in said
 
 
 def test_root_project_without_full_refresh_may_not_refresh(build_with):
-    said = build_with(
-        {"models": {"+full_refresh": False}, "seeds": {"+full_refresh": False}}, "--full-refresh"
-    )
+    said = build_with({"models": {"+full_refresh": False}, "seeds": {"+full_refresh": False}}, "--full-refresh")
     assert "Option --full-refresh is set, but the setting full_refresh" in said

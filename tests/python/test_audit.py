@@ -54,11 +54,7 @@ def test_what_was_not_compared_is_said(loaded, folder, tmp_path):
     """The database revokes a key, and the file of keys does not state when the key ends. The score changes, and nothing
     in the files says whether it is right."""
     stated = tmp_path / "stated.json"
-    rows = [
-        {"key_id": name, "public_key_base64": text}
-        for one in (AGENT, *OTHERS)
-        for name, text in one.keys.items()
-    ]
+    rows = [{"key_id": name, "public_key_base64": text} for one in (AGENT, *OTHERS) for name, text in one.keys.items()]
     with copy_of(loaded, tmp_path) as copy:
         for end, said in (
             ("2026-06-01", "2026-06-01T00:00:00+00:00"),
@@ -84,9 +80,7 @@ def test_what_was_not_compared_is_said(loaded, folder, tmp_path):
                 row["revoked_at"] = said if said and row["key_id"] == AGENT.key_id else None
             write(tmp_path, "stated.json", rows)
             result = command(copy, "audit", folder, "--keys", stated, "--json")
-            assert result.exit_code == (1 if said and said.startswith("0001") else 0), (
-                end
-            )  # no file can state year 1
+            assert result.exit_code == (1 if said and said.startswith("0001") else 0), end  # no file can state year 1
         succeeded(command(copy, "load", folder, "--keys", stated))
         copy.execute(
             """

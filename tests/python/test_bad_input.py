@@ -472,9 +472,7 @@ def test_a_schema_that_cannot_be_used_is_refused(small_fleet, tmp_path, schema):
 def test_an_encoding_other_than_utf8_is_refused(embedded_postgres, tmp_path):
     database = Database(embedded_postgres, "test_latin1", tmp_path)
     write_profile(tmp_path, embedded_postgres, database=database.name)
-    administer(
-        embedded_postgres, "create database test_latin1 template template0 encoding 'LATIN1' locale 'C'"
-    )
+    administer(embedded_postgres, "create database test_latin1 template template0 encoding 'LATIN1' locale 'C'")
     try:
         with database.connect() as connection:
             create_source_tables(connection)

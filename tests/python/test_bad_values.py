@@ -182,9 +182,7 @@ def client(served: ServedDatabase) -> TestClient:
     return asking(served, follow_redirects=False, raise_server_exceptions=False)
 
 
-@pytest.mark.parametrize(
-    ("path", "queries", "parameter"), API, ids=lambda one: one if isinstance(one, str) else ""
-)
+@pytest.mark.parametrize(("path", "queries", "parameter"), API, ids=lambda one: one if isinstance(one, str) else "")
 def test_api_names_the_wrong_parameter(client, path, queries, parameter):
     for query in queries:
         document = problem(client.get(f"{SCORING}/{path}?{query}"), 422)

@@ -136,9 +136,7 @@ def wrong(database: Database, by_hour: bool = False) -> Iterator[str]:
             yield f"{case.name}: {line}"
 
 
-def test_cases_by_day_hold_for_pipeline_and_reference(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cases_by_day_hold_for_pipeline_and_reference(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(wrong(database)) == []
     monkeypatch.setattr(record, "TRACES_FROM", TRACES_FROM)
     with database.connect() as connection:

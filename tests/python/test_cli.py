@@ -167,10 +167,7 @@ def test_connection_limit_below_the_need_of_a_run_is_refused(database, role):
             assert "Unknown scoring parameter" in refused(command(database, "run", *options))[0]
         connection.execute(f"alter role {role} connection limit 0")
         error, hint = refused(command(database, "run"))
-        assert (
-            "too many connections" in error
-            and "as many connections as the target has threads, plus 3" in hint
-        )
+        assert "too many connections" in error and "as many connections as the target has threads, plus 3" in hint
 
 
 @pytest.mark.slow

@@ -59,8 +59,7 @@ def drift_of_samples(recent, baseline, sizes):
     """Return the drift of 2,000 pairs of windows with values from two given distributions."""
     rng = np.random.default_rng(SEED)
     counts = [
-        rng.multinomial(n, shape, (2000, 1)).astype(float)
-        for n, shape in zip(sizes, (recent, baseline), strict=True)
+        rng.multinomial(n, shape, (2000, 1)).astype(float) for n, shape in zip(sizes, (recent, baseline), strict=True)
     ]
     return drift(*counts, PARAMETERS.drift_pseudo_count, PARAMETERS.drift_min_sample).mean
 

@@ -80,8 +80,6 @@ def test_start_is_refused_if_no_folder_is_usable(place: Path, monkeypatch: pytes
 def test_user_without_an_entry_in_passwd_is_refused(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """PostgreSQL cannot create its data for such a user, but can start on data that exist."""
     monkeypatch.setattr(embedded.os, "geteuid", lambda: 2**31 - 2)
-    with pytest.raises(
-        DatabaseError, match="the user with the id 2147483646 has no entry in /etc/passwd"
-    ) as caught:
+    with pytest.raises(DatabaseError, match="the user with the id 2147483646 has no entry in /etc/passwd") as caught:
         embedded.start(place / ".ciris")
     assert "useradd --uid 2147483646" in str(caught.value.hint) and "log" not in str(caught.value.hint)

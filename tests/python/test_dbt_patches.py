@@ -34,9 +34,7 @@ TEMPLATE = "{% set n = 21 %}{{ n * 2 }}"
 @pytest.mark.slow
 def test_run_without_patches_writes_the_same_rows(sample_copy: Database) -> None:
     """The sample was scored with all patches, in the process of the tests."""
-    embedded.write_profile(
-        sample_copy.profiles_dir, sample_copy.server, database=sample_copy.name, schema="unpatched"
-    )
+    embedded.write_profile(sample_copy.profiles_dir, sample_copy.server, database=sample_copy.name, schema="unpatched")
     printed(
         *(PROGRAMS / "ciris-scoring", "run", *at(sample_copy), "--as-of", SAMPLE["as_of"]),
         env={**os.environ, dbt_patches.SWITCH: "none"},
@@ -45,25 +43,19 @@ def test_run_without_patches_writes_the_same_rows(sample_copy: Database) -> None
         assert table_differences(connection, MARTS.marts_schema, "unpatched") == []
 
 
-def test_increment_opens_few_sessions_and_sends_few_statements(
-    scored_sample: Database, tmp_path: Path
-) -> None:
+def test_increment_opens_few_sessions_and_sends_few_statements(scored_sample: Database, tmp_path: Path) -> None:
     """The limits are those of docs/measuring.md. Each query for what the run waits for depends on the time it takes."""
     day = datetime.fromisoformat(SAMPLE["as_of"])
     with copy_of(scored_sample, tmp_path) as database:
         [(folder,)] = database.execute("show data_directory")
         log = Path(folder, "log")
-        score(
-            database.profiles_dir, day + timedelta(days=1)
-        )  # builds the static nodes for the name of the copy
+        score(database.profiles_dir, day + timedelta(days=1))  # builds the static nodes for the name of the copy
         before = log.stat().st_size
         database.execute(f"alter database {database.name} set log_statement = 'all'")
         score(database.profiles_dir, day + timedelta(days=2))
     with log.open() as file:
         file.seek(before)
-        sent = re.findall(
-            r"^.* \[(\d+)\] LOG:  (?:statement|execute [^:]*): (.*\n.*)", file.read(), re.MULTILINE
-        )
+        sent = re.findall(r"^.* \[(\d+)\] LOG:  (?:statement|execute [^:]*): (.*\n.*)", file.read(), re.MULTILINE)
     statements = [text for _, text in sent if "waiting.pid" not in text]
     assert 200 < len(statements) <= 350
     assert 5 < len({pid for pid, _ in sent}) <= 20

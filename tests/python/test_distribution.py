@@ -72,8 +72,7 @@ STEPS = [
         NOT_BY_AGENT,
     ),
     (
-        "delete from stand_in_tables; "
-        "select create_distributed_table('cirislens.covenant_traces', 'agent_id_hash')",
+        "delete from stand_in_tables; select create_distributed_table('cirislens.covenant_traces', 'agent_id_hash')",
         NOT_BY_AGENT,
     ),
     (

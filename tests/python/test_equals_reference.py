@@ -86,9 +86,7 @@ MOST: dict[str, Any] = {
 """Parameters at the ends of their ranges, which give extreme confidence bounds."""
 
 
-def wrong(
-    database: Database, seed: int, parameters: Mapping[str, Any], period: str = "day", **size: int
-) -> list[str]:
+def wrong(database: Database, seed: int, parameters: Mapping[str, Any], period: str = "day", **size: int) -> list[str]:
     """Score a random fleet and return its differences from the reference implementation. Hourly scores are compared
     only at some as-ofs."""
     with database.connect() as connection:
@@ -125,9 +123,7 @@ def wrong(
     variables = {"ciris_scoring_parameters": parameters, "ciris_scoring_period": period}
     score(database.profiles_dir, as_of, variables)
     with database.connect() as connection:
-        return differences_from_reference(
-            connection, as_of, period=period, as_ofs=as_ofs, parameters=parameters
-        )
+        return differences_from_reference(connection, as_of, period=period, as_ofs=as_ofs, parameters=parameters)
 
 
 def wrong_sample(scored_sample: Database) -> list[str]:
@@ -193,7 +189,5 @@ def test_scores_of_other_windows_equal_reference_in_increments(
             variables = {"ciris_scoring_parameters": parameters}
             score(database.profiles_dir, as_of, variables, project_dir=tmp_path / "project")
         as_ofs = [end - timedelta(days=days) for days in (*range(26), 109, 167)]
-        wrong = differences_from_reference(
-            connection, end, as_ofs=as_ofs, parameters=parameters, windows=windows
-        )
+        wrong = differences_from_reference(connection, end, as_ofs=as_ofs, parameters=parameters, windows=windows)
     assert wrong == []

@@ -64,9 +64,7 @@ def in_old_places(data: dict[str, dict[str, Any]]) -> None:
     (name)."""
     data["DMA_RESULTS"]["idma"] = data.pop("IDMA_RESULT")
     conscience = data["CONSCIENCE_RESULT"]
-    conscience["epistemic_data"] = {
-        name: conscience.pop(name) for name in ("entropy_level", "coherence_level")
-    }
+    conscience["epistemic_data"] = {name: conscience.pop(name) for name in ("entropy_level", "coherence_level")}
     name = data["SNAPSHOT_AND_CONTEXT"].get("agent_name")
     identity = {"agent_id": name} if name else {"agent_id": "x", "agent_name": "Probe"}
     data["SNAPSHOT_AND_CONTEXT"] |= {"agent_name": "", "system_snapshot": {"agent_identity": identity}}
@@ -152,9 +150,7 @@ def test_batches_that_the_engine_stores_give_the_rows_that_the_loader_stores(
         put_together = columns_of(connection, PUT_TOGETHER)
         columns, indexes = structure(connection)
     assert len(loaded) == 318 + 4 + len(ATTEMPTS) and loaded.keys() == put_together.keys()
-    several = sorted(key for key in loaded if key[0] == new.hash)[
-        1:-1
-    ]  # the engine keeps one of two equal attempts
+    several = sorted(key for key in loaded if key[0] == new.hash)[1:-1]  # the engine keeps one of two equal attempts
     for key, row in loaded.items():
         # The loader removes HandlerActionType. from actions. In events, stg_cirislens__covenant_traces removes it.
         action = put_together[key]["selected_action"].removeprefix("HandlerActionType.")
@@ -240,9 +236,7 @@ def test_malformed_events_are_counted_and_do_not_stop_a_run(database: Database) 
             DMA_RESULTS=[{"csdma_plausibility_score": 0.1}, {"csdma_plausibility_score": 0.456}],
         )  # fmt: skip
         write(connection, "shared", 5)
-        write(
-            connection, "shared", 5, OTHER, ACTION_RESULT=None, THOUGHT_START=None, LLM_CALL={"model": "mock"}
-        )
+        write(connection, "shared", 5, OTHER, ACTION_RESULT=None, THOUGHT_START=None, LLM_CALL={"model": "mock"})
         write(connection, "nobody", 6, None)
         write(connection, "entropy not measured", 7, CONSCIENCE_RESULT={"entropy_level": 0.0})
         write(connection, "of other types", 8, **dict.fromkeys(WHOLE), VERB_SECOND_PASS_RESULT={})

@@ -148,9 +148,7 @@ def test_overrides_without_a_judgement_are_counted_and_named(project, marts):
     assert explanation["events"]["overrides"] == {"n": 13, "n_without_judgement": 12}
     told = page(explanation)
     assert_fits(told)
-    assert (
-        "13 of 141 traces were overridden by the conscience, 12 of them without a judgement, because" in told
-    )
+    assert "13 of 141 traces were overridden by the conscience, 12 of them without a judgement, because" in told
     assert "\nA possible innocent cause: 12 of 13 overrides had no judgement.\n" in told
     assert "12 of 13 overrides had no judgement, because a check of the conscience did not run." in told
     where = [explanation["score"][name] for name in ("agent_id_hash", "as_of", "window_start")]
@@ -163,9 +161,7 @@ def test_overrides_without_a_judgement_are_counted_and_named(project, marts):
 
 def test_difference_of_the_steady_score_is_divided_by_factor(project, marts):
     """Driftwood has drift, no fragile episode and few deferrals, so its steady score differs mainly in R and I_inc."""
-    scores = read(
-        marts, f"select * from {SCORED_MARTS} where as_of = %s and capacity_score is not null", AS_OF
-    )
+    scores = read(marts, f"select * from {SCORED_MARTS} where as_of = %s and capacity_score is not null", AS_OF)
     found = {}
     for row in scores:
         explanation = explain(project, row["agent_id_hash"], None, row["window_days"], None)
@@ -175,8 +171,7 @@ def test_difference_of_the_steady_score_is_divided_by_factor(project, marts):
         if row["capacity_score"]:
             mean = difference / math.log(row["capacity_score_steady"] / row["capacity_score"])
             points = {
-                factor: mean * math.log(row[f"{column}_steady"] / row[column])
-                for factor, column in FACTORS.items()
+                factor: mean * math.log(row[f"{column}_steady"] / row[column]) for factor, column in FACTORS.items()
             }
             assert explanation["steady_difference"] == pytest.approx(points, abs=1e-9)
     told = page(explain(project, "Driftwood", None, 7, None))
@@ -192,8 +187,7 @@ def test_trace_costs_its_share_of_each_loss_component(project, marts, monkeypatc
     lost = {row["loss_component"]: row["points_lost"] for row in explanation["loss_components"]}
     verdicts = read(
         marts,
-        "select * from fct_trace_checks "
-        "where is_counted and agent_id_hash = %s and traced_at >= %s and traced_at < %s",
+        "select * from fct_trace_checks where is_counted and agent_id_hash = %s and traced_at >= %s and traced_at < %s",
         *(explanation["score"][name] for name in ("agent_id_hash", "window_start", "as_of")),
     )
     amounts = {
@@ -220,9 +214,7 @@ def test_since_lists_components_for_stored_comparisons_and_else_factors(scored_s
     told = command(scored_sample, "explain", "Paradox", "--since", "2026-06-01").stdout
     assert "Since 2026-06-01T00:00:00Z, as requested: 0.279 -> 0.262, -0.016" in told
     assert "by factor: C -0.043, I_int -0.006, R +0.002, I_inc +0.018, S +0.025" in told
-    marts.execute(
-        "update fct_capacity_scores set parameter_set_id = 'other' where as_of = '2026-06-01T00:00:00Z'"
-    )
+    marts.execute("update fct_capacity_scores set parameter_set_id = 'other' where as_of = '2026-06-01T00:00:00Z'")
     told = command(scored_sample, "explain", "Paradox", "--since", "2026-06-01").stdout
     assert "as requested: not comparable, other parameters then." in told
 

@@ -45,9 +45,7 @@ def test_agents_and_alerts_that_are_not_in_the_table_are_named(marts):
     assert "No agent has a trace in this window." in lines
     assert "\nsilent: Hush (3f13792d), without a score in this window. " in "\n".join(lines)
     marts.execute("delete from fct_capacity_alerts")
-    assert table(marts) == [
-        "No agent has a trace in the window at 2026-06-15T00:00:00Z: the fleet table is empty."
-    ]
+    assert table(marts) == ["No agent has a trace in the window at 2026-06-15T00:00:00Z: the fleet table is empty."]
 
 
 @pytest.mark.parametrize(
@@ -92,9 +90,7 @@ def test_names_and_hashes_do_not_shift_columns(marts, name):
     rename(marts, "Hush", name, name)
     lines = table(marts)
     assert len(lines) == len(plain)
-    verdicts = [
-        re.search("  (verdict|review|withhold|wait|grant) ", line) for line in lines if line[:1] != " "
-    ]
+    verdicts = [re.search("  (verdict|review|withhold|wait|grant) ", line) for line in lines if line[:1] != " "]
     starts = [wcwidth.wcswidth(found.string[: found.start()]) for found in verdicts if found]
     assert len(starts) == 15 and len(set(starts)) == 1
     marts.execute("delete from fct_capacity_scores where agent_id_hash = %s", [name])

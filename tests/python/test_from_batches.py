@@ -27,9 +27,7 @@ VERIFIED = {("no schema", "components"): 37, ("2.7.9", "sorted_json"): 620, ("3.
 
 
 @pytest.fixture
-def own_server(
-    embedded_postgres: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Database]:
+def own_server(embedded_postgres: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
     """Database on the tests' server into which the command loads, in place of one on the project's server."""
     monkeypatch.setattr(embedded, "start", lambda state_folder: embedded_postgres)
     monkeypatch.setattr(from_batches, "BATCHES_FOLDER", tmp_path / "profiles")

@@ -34,9 +34,7 @@ def expected(small_fleet: Database) -> dict[str, str]:
             "dim_capacity_categories",
             "permissions",
         )
-        assert {name for name in before if before[name] == expected[name]} == {
-            f"{SCHEMA}.{name}" for name in unchanged
-        }
+        assert {name for name in before if before[name] == expected[name]} == {f"{SCHEMA}.{name}" for name in unchanged}
         # The newest scores are published with a restatement window of 3 days, so older scores are final.
         message = refusal(run(database, as_of=NEWEST, variables={"ciris_lookback_periods": 5}), exit_code=1)
         assert "final up to 2026-06-11" in message and "--allow-rescoring" in message
@@ -126,9 +124,7 @@ def test_failures_change_no_mart_and_name_the_cause(small_fleet, expected, monke
             assert message.endswith(", then run again."), f"{name}: {message}"
             assert published(marts(database)) == before, name
             connection.execute(NO_TRIGGER)
-    staged = (
-        "select relpersistence, reloptions from pg_class where relname like '%\\_\\_next' and relkind = 'r'"
-    )
+    staged = "select relpersistence, reloptions from pg_class where relname like '%\\_\\_next' and relkind = 'r'"
     kinds = {(kind, *sorted(options)) for kind, options in database.execute(staged)}
     assert kinds == {("u", "autovacuum_enabled=false")}
     # A crash of the server empties the staging tables, because they are unlogged.
@@ -139,9 +135,7 @@ def test_failures_change_no_mart_and_name_the_cause(small_fleet, expected, monke
     with monkeypatch.context() as patch:
         patch.setattr("dbt.task.run.RunTask.after_run", lambda *_: None)
         assert dbt(database, "run", "--select", "int_trace_checks").succeeded
-    assert "int_trace_checks is from an earlier run" in refusal(
-        dbt(database, "build", "--select", "int_runs")
-    )
+    assert "int_trace_checks is from an earlier run" in refusal(dbt(database, "build", "--select", "int_runs"))
     for options, said in (
         (
             ("--exclude", "fct_red_flags"),

@@ -230,9 +230,7 @@ class Healing(RuleBasedStateMachine):
         columns = ", ".join(self.columns)
         values = ", ".join(changed.get(column.replace('"ts"', "ts"), column) for column in self.columns)
         row = self.one_row(self.source, f"{self.at} < '{self.now - self.period}'", place)
-        self.database.execute(
-            f"insert into {self.source} ({columns}) select {values} from {self.source} where {row}"
-        )
+        self.database.execute(f"insert into {self.source} ({columns}) select {values} from {self.source} where {row}")
         self.late_data_came()
 
     def late_data_came(self) -> None:
@@ -248,9 +246,7 @@ class Healing(RuleBasedStateMachine):
         row = self.one_row(self.source, self.in_window(), place)
         if whole_period:
             start = f"date_bin('{self.period}', {self.at}, timestamptz '{START}')"
-            row = (
-                f"(agent_id_hash, {start}) in (select agent_id_hash, {start} from {self.source} where {row})"
-            )
+            row = f"(agent_id_hash, {start}) in (select agent_id_hash, {start} from {self.source} where {row})"
         self.database.execute(f"delete from {self.source} where {row} and {self.in_window()}")
 
     @rule(
@@ -327,9 +323,7 @@ class Healing(RuleBasedStateMachine):
         if self.advice and not self.has_changed_key:
             moment = self.advice
         as_of = max(self.publication()[0] or START, self.now)
-        self.execute(
-            "run", "--allow-rescoring", "--as-of", as_of.isoformat(), death=death, ciris_rescore_from=moment
-        )
+        self.execute("run", "--allow-rescoring", "--as-of", as_of.isoformat(), death=death, ciris_rescore_from=moment)
 
     @rule(death=DEATHS)
     def refresh(self, death: Death = None) -> None:

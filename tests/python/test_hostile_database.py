@@ -116,9 +116,7 @@ def inherit(connection: psycopg.Connection, role: str) -> None:
             setting = sql.SQL(value) if name in LISTS else sql.Literal(value)
             statement = sql.SQL("alter role {} in database {} set {} to {}")
             connection.execute(
-                statement.format(
-                    *map(sql.Identifier, (role, connection.info.dbname)), sql.Identifier(name), setting
-                )
+                statement.format(*map(sql.Identifier, (role, connection.info.dbname)), sql.Identifier(name), setting)
             )
 
 
@@ -138,9 +136,7 @@ def turkish(system_postgres: Server) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def hostile(
-    system_postgres: Server, turkish: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Roles]:
+def hostile(system_postgres: Server, turkish: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Roles]:
     """The hostile database with the fleet, scored by the command and then by plain dbt.
 
     Because all tables are published for logical replication, PostgreSQL refuses to delete from a table that has neither
@@ -264,10 +260,7 @@ def test_column_with_a_nondeterministic_collation_is_refused(hostile: Roles) -> 
     said = " ".join(refused.output.split())
     expected = r'agent_name is \S+ collate \S+ and must be text: "agent_name"::text collate "C"'
     assert re.search(expected, said), said
-    assert (
-        'deployment_type is integer and must be text: "deployment_type"::text' in said
-        and "; model is" not in said
-    )
+    assert 'deployment_type is integer and must be text: "deployment_type"::text' in said and "; model is" not in said
 
 
 def test_run_lifts_limits_and_names_a_limit_that_it_may_not_lift(hostile: Roles, tmp_path: Path) -> None:
@@ -276,9 +269,7 @@ def test_run_lifts_limits_and_names_a_limit_that_it_may_not_lift(hostile: Roles,
     with hostile.database.connect() as connection:
         inherit(connection, hostile.mallory)
     project = load_project(REPOSITORY, tmp_path)
-    many_rows = (
-        "select count(*) from (select n from generate_series(1, 100000) as n order by -n offset 1) as rows"
-    )
+    many_rows = "select count(*) from (select n from generate_series(1, 100000) as n order by -n offset 1) as rows"
     with pytest.raises(DatabaseError, match="temp_file_limit") as failed, connect(project) as connection:
         for name in LIMITS_NOT_TO_INHERIT:
             if name.endswith("timeout"):

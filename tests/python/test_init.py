@@ -93,9 +93,7 @@ def test_a_folder_of_the_system_is_refused(folder, tmp_path, monkeypatch):
     assert "Hint: Name one of your own folders" in failed.stderr
 
 
-@pytest.mark.parametrize(
-    "folder", ["/usr/local/ciris", "/usr/local/src/ciris", "/dev/shm/ciris", "/run/user/ciris"]
-)
+@pytest.mark.parametrize("folder", ["/usr/local/ciris", "/usr/local/src/ciris", "/dev/shm/ciris", "/run/user/ciris"])
 def test_exceptions_below_folders_of_the_system_are_accepted(folder, monkeypatch):
     written = []
     monkeypatch.setattr(init_module, "_write", written.append)

@@ -19,8 +19,7 @@ TABLES = {"signs.md": ("red flag", FLAGS), "deciding.md": ("alert", ALERTS)}
 def table(name: str, kinds: Mapping[str, Kind]) -> str:
     """Return the table of alerts or red flags that a document must have."""
     rows = [
-        (f"`{kind.id}`", kind.meaning, kind.innocent_causes, f"{kind.ask} {kind.look_at}")
-        for kind in kinds.values()
+        (f"`{kind.id}`", kind.meaning, kind.innocent_causes, f"{kind.ask} {kind.look_at}") for kind in kinds.values()
     ]
     head = f"| {name} | raised when | innocent causes | what to do |\n|---|---|---|---|\n"
     return head + "".join(f"| {' | '.join(row)} |\n" for row in rows)
@@ -48,9 +47,7 @@ def test_marts_accept_exactly_the_alerts_and_red_flags_with_a_file(
     """The check constraints of the marts list the kinds that have a file in kinds/."""
     models = yaml.safe_load((REPOSITORY / "models/marts/_marts__models.yml").read_text())["models"]
     [constraints] = [model["constraints"] for model in models if model["name"] == mart]
-    [listed] = [
-        one["expression"] for one in constraints if one["type"] == "check" and one.get("columns") == [column]
-    ]
+    [listed] = [one["expression"] for one in constraints if one["type"] == "check" and one.get("columns") == [column]]
     assert sorted(re.findall(r"'(\w+)'", listed)) == list(kinds)
 
 

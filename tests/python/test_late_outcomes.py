@@ -40,9 +40,7 @@ class Lens:
         with database.connect() as connection:
             create_engine_tables(connection)
             index_events(connection)
-            connection.execute(
-                "insert into cirislens.accord_public_keys (key_id, public_key_base64) values ('k', '-')"
-            )
+            connection.execute("insert into cirislens.accord_public_keys (key_id, public_key_base64) values ('k', '-')")
 
     def add(
         self, agent: str | None, trace_id: str, step: str, at: datetime, arrives_at: Time = None,

@@ -40,10 +40,7 @@ def test_tables_of_a_lens_are_read_by_their_older_and_newer_names(sample_copy: D
             "alter table cirislens.accord_traces add memory_count integer, add signature_key_id varchar(64);"
             "update cirislens.accord_traces set signature_key_id = signer_key_id, signer_key_id = 'other'"
         )
-        assert (
-            staged(sample_copy, **{f"ciris_{older}_table": newer for older, newer in NEWER.items()})
-            == expected
-        )
+        assert staged(sample_copy, **{f"ciris_{older}_table": newer for older, newer in NEWER.items()}) == expected
         for older in RENAMED:
             connection.execute(f"drop view cirislens.{older}")
     error, _ = refused(command(sample_copy, "run"))

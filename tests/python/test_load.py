@@ -192,9 +192,7 @@ def test_counts_of_a_load_cover_every_trace(database, tmp_path):
         assert f"1 file, 1 batch: {said}" in output
 
 
-def other_adapter(
-    agent: Agent, trace: Json, name: str | None, *, level: str = "generic", **fields: Any
-) -> Json:
+def other_adapter(agent: Agent, trace: Json, name: str | None, *, level: str = "generic", **fields: Any) -> Json:
     """Return a trace as another adapter of the agent sends it: with other settings, another name or level.
 
     :param fields: changed fields of ACTION_RESULT.
@@ -269,9 +267,7 @@ def test_events_that_are_not_complete_traces_are_counted(database, tmp_path):
     path = write(tmp_path, "a.json", document)
     result = command(database, "load", path, "--keys", write_keys(tmp_path, agent))
     assert "2 traces: 1 new, 1 rejected." in result.output
-    assert (
-        "Other events: 1 connectivity_shutdown, 1 connectivity_startup; 0 deferrals loaded." in result.output
-    )
+    assert "Other events: 1 connectivity_shutdown, 1 connectivity_startup; 0 deferrals loaded." in result.output
     assert "event 4: wrong_type: the event has no event_type" in result.output
     assert len(traces(database)) == 1
 
@@ -441,9 +437,7 @@ def test_run_kind_of_a_trace_is_loaded(database, tmp_path):
     assert run_kinds(database) == {trace["trace_id"]: kind for kind, some in sent.items() for trace in some}
     assert "Not of production: 2 mock, 1 test." in said
     assert command(database, "audit", path, "--keys", tmp_path / "keys.json").exit_code == 0
-    database.execute(
-        "update cirislens.covenant_traces set run_kind = null where run_kind in ('production', 'test')"
-    )
+    database.execute("update cirislens.covenant_traces set run_kind = null where run_kind in ('production', 'test')")
     told = json.loads(command(database, "audit", path, "--keys", tmp_path / "keys.json", "--json").stdout)
     [found] = told["discrepancies"]
     assert found["differences"] == {"run_kind": {"database": "production", "recomputed": "test"}}
@@ -500,9 +494,7 @@ def test_table_without_column_for_the_run_kind_gets_only_traces_of_production(da
     assert re.search(r"2\.7\.9 +mock_trace +2\n.*\n.* test_trace +1\n", result.output)
     remedy = "alter table cirislens.covenant_traces add run_kind text"
     assert "has no column for the run kind" in result.output
-    assert {row["trace_id"] for row in traces(database)} == {
-        trace["trace_id"] for trace in sent["production"]
-    }
+    assert {row["trace_id"] for row in traces(database)} == {trace["trace_id"] for trace in sent["production"]}
     assert json.loads(command(database, "audit", *arguments, "--json").stdout)["discrepancies"] == []
     assert (
         "1 batch loaded before: 5 traces, 0 of them not verified, 3 rejected."
@@ -599,10 +591,7 @@ def deep(n: int) -> bytes:
 NOTE = "THOUGHT_START note"
 ABSENT = object()
 VALUES: list[tuple[str, Any, str | None]] = [
-    *(
-        (name, ABSENT, "missing_field")
-        for name in ("trace_id", "agent_id_hash", "completed_at", "components")
-    ),
+    *((name, ABSENT, "missing_field") for name in ("trace_id", "agent_id_hash", "completed_at", "components")),
     ("components", {}, "wrong_type"),
     ("trace_id", "", "missing_field"),
     ("trace_id", 5, "wrong_type"),

@@ -61,6 +61,4 @@ def test_three_years_equal_reference(system_postgres: Server, tmp_path: Path, pe
         load_rows(connection, fleet | {"covenant_traces": filter(arrives, traces)})
         for as_of in (LAST - 3 * length, LAST):
             score(database.profiles_dir, as_of, variables)
-        assert (
-            differences_from_reference(connection, LAST, period=period, as_ofs=compared_as_ofs(length)) == []
-        )
+        assert differences_from_reference(connection, LAST, period=period, as_ofs=compared_as_ofs(length)) == []

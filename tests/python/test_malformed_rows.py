@@ -150,9 +150,7 @@ def widest(kind: str) -> str:
     return wider.get(kind, kind)
 
 
-TYPES = {
-    name: {column: widest(kind) for column, kind in table.columns} for name, table in SOURCE_TABLES.items()
-}
+TYPES = {name: {column: widest(kind) for column, kind in table.columns} for name, table in SOURCE_TABLES.items()}
 TYPES["covenant_traces"] |= {
     "idma_k_eff": "double precision",
     "run_kind": "text",

@@ -23,9 +23,7 @@ from signed_batches import NEW, Agent, batch
 from test_bad_input import dbt
 from test_load import write, write_keys
 
-SCHEMAS = (
-    "create schema ciris authorization {scorer}; create schema ciris_intermediate authorization {scorer};"
-)
+SCHEMAS = "create schema ciris authorization {scorer}; create schema ciris_intermediate authorization {scorer};"
 CODE = """
 create table public.ran_as (role text);
 grant insert on public.ran_as to public;

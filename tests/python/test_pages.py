@@ -179,9 +179,7 @@ def test_pages_report_an_unfinished_run(marts, scored_sample):
 
 def test_fleet_page_says_how_old_its_verdicts_are(marts):
     """The age of the sample says nothing, so its pages say that it is the sample."""
-    assert "<p class=old>" not in pages.fleet_page(marts, MARTS) and "sample data" in pages.fleet_page(
-        marts, MARTS
-    )
+    assert "<p class=old>" not in pages.fleet_page(marts, MARTS) and "sample data" in pages.fleet_page(marts, MARTS)
     marts.execute("update dim_agents set agent_id_hash = 'other' where agent_id_hash = %s", [SAMPLE_AGENT[1]])
     for hours, is_old in ((3, False), (72, True)):
         page = pages.fleet_page(marts, MARTS, now=AS_OF + timedelta(hours=hours))
@@ -397,9 +395,7 @@ def test_agent_pages_name_earlier_agents_with_the_same_name(client):
 
 
 def test_runs_page_shows_error_and_remedy(marts):
-    marts.execute(
-        "update int_runs set outcome = 'failed', message = 'the disk is full', remedy = 'Make room.'"
-    )
+    marts.execute("update int_runs set outcome = 'failed', message = 'the disk is full', remedy = 'Make room.'")
     [failed, *_] = cells(pages.runs_page(marts, MARTS))[1:]
     assert failed[2] == "failed" and failed[-1] == "the disk is full Make room."
     marts.execute("drop table fct_capacity_scores cascade")
@@ -416,11 +412,7 @@ def test_quality_page_shows_issues_of_any_year(marts):
     )
     rows = cells(pages.runs_page(marts, MARTS))
     assert headings == [row for row in rows if row[0] == "Issue"]
-    newest = {
-        row[3]
-        for row in rows
-        if len(row) > 8 and "future_trace" in row[0] or "implausible_timestamp" in row[0]
-    }
+    newest = {row[3] for row in rows if len(row) > 8 and "future_trace" in row[0] or "implausible_timestamp" in row[0]}
     assert newest == {"20000-01-01", "0044-03-15 BC"}
 
 
@@ -572,9 +564,7 @@ def test_table_of_agents_can_be_sorted_filtered_and_folded(browser, files):
 def test_a_large_fleet_is_shown_page_by_page(browser, marts, tmp_path):
     """Numbers in names are compared as numbers, so "Unit 9" is before "Unit 10"."""
     for name, new_name in (("Echo", "Unit 10"), ("Fable", "Unit 9")):
-        marts.execute(
-            "update fct_capacity_scores set agent_name = %s where agent_name = %s", [new_name, name]
-        )
+        marts.execute("update fct_capacity_scores set agent_name = %s where agent_name = %s", [new_name, name])
     ids = {
         "fct_capacity_scores": "capacity_score_id",
         "fct_score_certainty": "score_certainty_id",
@@ -670,9 +660,7 @@ def test_pages_with_hostile_names_fit_phone_dark_mode_print_and_axe(browser, fil
         ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert max(map(int, re.findall(r"\d+", ground))) < 60
         assert width() <= 360
-        page.evaluate(
-            "[...document.querySelectorAll('details')].slice(0, 3).forEach(one => { one.open = true })"
-        )
+        page.evaluate("[...document.querySelectorAll('details')].slice(0, 3).forEach(one => { one.open = true })")
         assert width() <= 360
         page.set_viewport_size({"width": 1280, "height": 900})
         assert width() <= 1280

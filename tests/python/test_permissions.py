@@ -63,10 +63,7 @@ def test_without_seed_there_is_one_permission_without_name(client, connection, s
     assert answer["permissions"] == [{"name": None, "threshold": 0.6, "window_days": 7}]
     assert "aria-label=Permissions" not in client.get("/").text
     fleet = command(sample_copy, "fleet").stdout
-    assert (
-        "\nVerdict for 0.6 in 7 days: 3 review (keep what it has, nothing new until somebody has looked), "
-        in fleet
-    )
+    assert "\nVerdict for 0.6 in 7 days: 3 review (keep what it has, nothing new until somebody has looked), " in fleet
     assert "\nWithhold for 0.6 in 7 days: " in command(sample_copy, "explain", "Link").stdout
     _, hint = refused(command(sample_copy, "fleet", "--permission", "Tool use"), 2)
     assert "docs/deciding.md" in hint
@@ -104,9 +101,7 @@ def test_api_pages_and_commands_show_permissions(client, connection, sample_copy
         ("explain", "Link", "--permission", "Autonomy"): "\nWithhold for Autonomy (0.85 in 30 days): ",
     }.items():
         assert said in command(sample_copy, *arguments).stdout
-    assert (
-        command(sample_copy, "report", "--output", "-").stdout.count(" for Autonomy (0.85 in 30 days)") == 14
-    )
+    assert command(sample_copy, "report", "--output", "-").stdout.count(" for Autonomy (0.85 in 30 days)") == 14
 
 
 @pytest.mark.parametrize(

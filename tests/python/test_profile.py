@@ -115,9 +115,7 @@ def test_environment_names_project_profile_and_target_as_in_dbt(tmp_path, monkey
 def test_embedded_server_ignores_target_of_the_environment(tmp_path, monkeypatch):
     monkeypatch.setenv("DBT_TARGET", "prod")
     monkeypatch.setenv("DBT_PROFILE", "mine")
-    monkeypatch.setattr(
-        embedded, "start", lambda folder: embedded.Server("/nowhere", 5432, "postgres", tmp_path)
-    )
+    monkeypatch.setattr(embedded, "start", lambda folder: embedded.Server("/nowhere", 5432, "postgres", tmp_path))
     folder = tmp_path / "project"
     copy_project(REPOSITORY, folder)
     (folder / ".ciris").mkdir()
@@ -130,9 +128,7 @@ def test_relations_read_from_files_equal_those_of_dbt(database: Database, tmp_pa
     folder = tmp_path / "project"
     copy_project(REPOSITORY, folder)
     file = folder / "dbt_project.yml"
-    text = file.read_text().replace(
-        "    marts:\n", "    marts:\n      dim_agents: {+alias: agents, +schema: null}\n"
-    )
+    text = file.read_text().replace("    marts:\n", "    marts:\n      dim_agents: {+alias: agents, +schema: null}\n")
     file.write_text(text.replace("+schema: intermediate", "+schema: middle"))
     project = load_project(folder, database.profiles_dir)
     expected = relations_of(parse(project), project.schema)

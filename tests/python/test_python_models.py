@@ -34,9 +34,7 @@ def test_build_without_the_package_or_with_another_version_changes_nothing(small
     missing = "The Python package ciris-scoring is missing in the environment that this dbt runs in"
     target = str(small_fleet.profiles_dir / "target")
     build = ["build", *at(small_fleet), "--target-path", target]
-    done = subprocess.run(
-        [sys.executable, "-c", DBT_ALONE, *build], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", DBT_ALONE, *build], capture_output=True, text=True, check=False)
     said = " ".join(done.stdout.split())
     assert done.returncode != 0 and missing in said, said
     assert "in a checkout of the repository at version" in said

@@ -66,15 +66,11 @@ def test_a_reader_may_read_only_the_marts(small_fleet, roles, monkeypatch) -> No
     assert {schema for _, schema, *_ in relations} == {
         SCHEMA, f"{SCHEMA}_intermediate", f"{SCHEMA}_staging", "cirislens",
     }  # fmt: skip
-    assert [
-        name for name, schema, reads, writes in relations if (reads, writes) != (schema == SCHEMA, False)
-    ] == []
+    assert [name for name, schema, reads, writes in relations if (reads, writes) != (schema == SCHEMA, False)] == []
 
 
 @pytest.mark.slow
-def test_listed_roles_gain_and_all_other_roles_lose_the_right_to_read(
-    small_fleet, roles, monkeypatch
-) -> None:
+def test_listed_roles_gain_and_all_other_roles_lose_the_right_to_read(small_fleet, roles, monkeypatch) -> None:
     for names, expected in (
         (f" {' , '.join(roles.values())},,{roles['bi']},", roles.values()),
         (" , ,", roles.values()),  # entries without a name do not change rights

@@ -223,9 +223,7 @@ def test_audit_confirms_every_row_that_load_wrote(by_loader, database, tmp_path,
         assert told["discrepancies"] == [] and exit_code in (0, 2)
         assert told["traces_in_files"] == told["traces_in_database"]
     verified = Counter(
-        (row["agent_id_hash"], row["audit_sequence_number"])
-        for row in traces(database)
-        if row["signature_verified"]
+        (row["agent_id_hash"], row["audit_sequence_number"]) for row in traces(database) if row["signature_verified"]
     )
     n_of_thief = sum(n for (agent, _), n in verified.items() if agent == thief.hash)
     assert n_of_thief == n_stolen and verified.total() == n_stolen + len(agents) * 3

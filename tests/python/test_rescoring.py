@@ -38,9 +38,7 @@ def test_scores_from_a_time_on_equal_those_of_a_full_refresh(database: Database)
         before = score_rows(connection)
         refused = refusal(run(database, *again(text(FIRST)), as_of=text(NEWEST)))
         assert f"from {text(FIRST)} on again, but the scores" in refused and "--allow-rescoring" in refused
-        after_now = refusal(
-            run(database, *again(text(NEWEST + DAY)), "--allow-rescoring", as_of=text(NEWEST))
-        )
+        after_now = refusal(run(database, *again(text(NEWEST + DAY)), "--allow-rescoring", as_of=text(NEWEST)))
         assert "ciris_rescore_from" in after_now and "is after the run's as-of" in after_now
         assert score_rows(connection) == before
 

@@ -60,18 +60,14 @@ def test_concurrent_run_is_refused_and_a_run_that_another_has_replaced_stops(sma
         [holder] = one_row(blocker.execute(query))
         second = run(small_fleet, as_of=NEWEST)
         assert second.exit_code == 1
-        assert (
-            f"Another run is in progress on schema 'ciris': backend pid {holder} of postgres" in second.output
-        )
+        assert f"Another run is in progress on schema 'ciris': backend pid {holder} of postgres" in second.output
         plain = dbt(small_fleet, "run", "--select", "int_windows")
         assert "Another run holds the lock on schema ciris" in plain.said
         assert published_marts(small_fleet) == before
 
         blocker.execute("select pg_terminate_backend(%s)", [holder])
         with real_run(small_fleet) as third:
-            of_third = (
-                "select 1 from pg_stat_activity where query ~ 'int_scoring_run' and wait_event_type = 'Lock'"
-            )
+            of_third = "select 1 from pg_stat_activity where query ~ 'int_scoring_run' and wait_event_type = 'Lock'"
             wait_until(lambda: small_fleet.execute(of_third))
             blocker.execute("rollback")
             assert first.wait() == 1

@@ -42,9 +42,7 @@ from test_bad_input import dbt
 from test_gate import NO_TRIGGER, trigger
 
 AS_OF = SCORED_UNTIL = SAMPLE["as_of"]
-CLOSED = json.dumps(
-    {"capacity_alert_id": "closed", "kind": "falling", "agent_name": None, "agent_id_hash": "gone"}
-)
+CLOSED = json.dumps({"capacity_alert_id": "closed", "kind": "falling", "agent_name": None, "agent_id_hash": "gone"})
 
 
 @pytest.fixture
@@ -220,9 +218,7 @@ def test_new_and_closed_alerts_and_changed_verdicts_are_sent(sample_copy, monkey
         assert address not in done.output
     [message] = received
     found = {(alert["agent_id_hash"], alert["window_days"], alert["kind"]) for alert in message["new_alerts"]}
-    assert found == {
-        (alert["agent_id_hash"], alert["window_days"], alert["kind"]) for alert in (added, risen)
-    }
+    assert found == {(alert["agent_id_hash"], alert["window_days"], alert["kind"]) for alert in (added, risen)}
     assert [alert["kind"] for alert in message["closed_alerts"]] == ["falling"]
     [change] = message["changed_verdicts"]
     assert (change["window_days"], change["before"], change["now"]) == (7, "wait", "grant")
@@ -262,9 +258,7 @@ def test_notifications_are_sent_only_for_changes_and_failures(small_fleet, monke
 def test_text_of_a_message_mentions_nobody_and_links_nowhere(monkeypatch):
     """Names and messages of alerts come from agents. A mail is HTML, and chats turn parts of a text into mentions."""
     name = "<b>@everyone</b> <!channel> !here> <@&12> [a](https://evil.example) https://evil.example|b>"
-    news = notify.News(
-        [Alert("f" * 64, name, datetime(2026, 6, 15, tzinfo=UTC), 7, "falling", "warning", 1, 1, name)]
-    )
+    news = notify.News([Alert("f" * 64, name, datetime(2026, 6, 15, tzinfo=UTC), 7, "falling", "warning", 1, 1, name)])
     message = notify.message_of(RunRecord("run"), news)
     assert not re.search("@[a-z&]|<[b/!@]|![ch]|]\\(|://", message["text"])
     assert message["text"].replace("\u200b", "").count(name) == 2
@@ -274,9 +268,7 @@ def test_text_of_a_message_mentions_nobody_and_links_nowhere(monkeypatch):
     monkeypatch.setattr("smtplib.SMTP", MagicMock())
     smtplib.SMTP.return_value.sendmail = lambda _from, _to, mail: mails.append(mail)
     for options in ("", "&format=html"):
-        assert notify.send(
-            [notify.channel(f"mailto://me:secret@localhost?smtp=localhost{options}", 1)], message
-        )
+        assert notify.send([notify.channel(f"mailto://me:secret@localhost?smtp=localhost{options}", 1)], message)
     for mail in mails:
         for part in email.message_from_string(mail).walk():
             said = (part.get_payload(decode=True) or b"").decode().replace("\u200b", "")

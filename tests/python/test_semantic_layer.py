@@ -41,10 +41,7 @@ BY_SQL = {
         f"ciris_agents_{category}_7d": newest(f"count(*) filter (where category = '{category}')")
         for category in ("high_fragility", "moderate", "healthy", "high_capacity")
     },
-    **{
-        f"ciris_mean_{name}_7d": newest(f"avg({name}_score)")
-        for name in ("capacity", "c", "i_int", "r", "i_inc", "s")
-    },
+    **{f"ciris_mean_{name}_7d": newest(f"avg({name}_score)") for name in ("capacity", "c", "i_int", "r", "i_inc", "s")},
     "ciris_mean_latest_capacity_7d": "select avg(capacity_score) from ("
     f"select distinct on (agent_id_hash) capacity_score from {SCORES}"
     " where window_days = 7 and capacity_score is not null order by agent_id_hash, as_of desc) as newest",

@@ -70,9 +70,7 @@ PANELS = {panel["title"]: panel for panel in DASHBOARD["panels"] if panel["type"
 def expanded(query: str, window_days: int = 7) -> str:
     """Return a query as Grafana sends it, with values in place of its variables."""
     values = {"schema": SCHEMA, "window_days:sqlstring": f"'{window_days}'", "agent:sqlstring": f"'{LINK}'"}
-    query = re.sub(
-        r"\$__timeFilter\((\w+|coalesce\(.*?\))\)", r"\1 between '2026-04-01Z' and '9999-12-31Z'", query
-    )
+    query = re.sub(r"\$__timeFilter\((\w+|coalesce\(.*?\))\)", r"\1 between '2026-04-01Z' and '9999-12-31Z'", query)
     query = re.sub(r"\$\{([^}]+)\}", lambda found: values[found[1]], query)
     assert "$" not in query, query
     return query
@@ -219,9 +217,7 @@ class At:
     @cached_property
     def agents(self) -> list[str]:
         """The agents that have a row in fct_capacity_scores."""
-        query = (
-            f"select agent_id_hash from {SCHEMA}.fct_capacity_scores where as_of = %s and window_days = %s"
-        )
+        query = f"select agent_id_hash from {SCHEMA}.fct_capacity_scores where as_of = %s and window_days = %s"
         return [agent for [agent] in self.connection.execute(query, [self.as_of, self.window_days])]
 
     def of(self, agent: str, **more: Any) -> Row:

@@ -191,9 +191,7 @@ UNSIGNED_CHANGES: list[Callable[[random.Random, dict[str, Any]], object]] = [
 """Changes of a signed trace after which it still verifies by at least one rule."""
 ALTERATIONS: list[Callable[[random.Random, dict[str, Any]], object]] = [
     lambda source, trace: anywhere(source, trace)["data"].update(attempt_index=source.randrange(9)),
-    lambda source, trace: anywhere(source, trace)["data"].update(
-        added=source.choice([0, False, "a", [None, 1]])
-    ),
+    lambda source, trace: anywhere(source, trace)["data"].update(added=source.choice([0, False, "a", [None, 1]])),
     lambda source, trace: with_fewer(anywhere(source, trace)["data"], "attempt_index"),
     lambda source, trace: trace.update(trace_level="full_traces"),
     lambda source, trace: trace.update(trace_id=trace["trace_id"] + "0"),

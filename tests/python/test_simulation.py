@@ -47,7 +47,5 @@ DIGESTS = {
 def test_the_sample_never_changes() -> None:
     """The documents show the scores of the sample. Simulator and numpy must give the same bytes in every version."""
     fleet = sample_fleet()
-    found = {
-        table: sha256("".join(copy_text([getattr(fleet, table)])).encode()).hexdigest() for table in DIGESTS
-    }
+    found = {table: sha256("".join(copy_text([getattr(fleet, table)])).encode()).hexdigest() for table in DIGESTS}
     assert found == DIGESTS

@@ -31,9 +31,7 @@ def corrected_clock(connection: psycopg.Connection) -> None:
 def test_unfinished_run_is_finished_after_a_correction_of_the_clock(restored):
     with restored.connect() as connection:
         corrected_clock(connection)
-        assert dbt(
-            restored, "run", "--select", "int_scoring_run", variables={"ciris_as_of": NEWEST}
-        ).succeeded
+        assert dbt(restored, "run", "--select", "int_scoring_run", variables={"ciris_as_of": NEWEST}).succeeded
         corrected_clock(connection)
         assert run(restored).exit_code == 0
     older = refusal(run(restored, as_of=PUBLISHED))

@@ -43,9 +43,7 @@ LABELS = {
     "healthy": "Healthy Capacity",
     "high_capacity": "High Capacity",
 }
-BANNED = re.compile(
-    r"long[- ]run|to decide by|\balone\b|this week|steady category|category_steady", re.IGNORECASE
-)
+BANNED = re.compile(r"long[- ]run|to decide by|\balone\b|this week|steady category|category_steady", re.IGNORECASE)
 """Words that surfaces must not use for the two scores."""
 
 
@@ -67,15 +65,11 @@ class World:
     @property
     def agents(self) -> dict[str, str]:
         """Beginning of the hash of each agent, by name."""
-        rows = self.marts.execute(
-            "select agent_name, left(agent_id_hash, 8) as hash from dim_agents"
-        ).fetchall()
+        rows = self.marts.execute("select agent_name, left(agent_id_hash, 8) as hash from dim_agents").fetchall()
         return {row["agent_name"]: row["hash"] for row in rows}
 
 
-def of_row(
-    row: dict[str, Any], capacity: str = "capacity_score", steady: str = "capacity_score_steady"
-) -> Said:
+def of_row(row: dict[str, Any], capacity: str = "capacity_score", steady: str = "capacity_score_steady") -> Said:
     """Return what a row of data says. Numbers are in full, and the category has the name of the marts."""
     said = {"capacity score": cut(float(row[capacity]), 3), "category": LABELS[row["category"]]}
     said |= {"steady score": cut(float(row[steady]), 3), "verdict": row["verdict"]}
@@ -247,15 +241,9 @@ def test_every_surface_counts_the_same_agents(world, expected):
 
 def test_no_surface_has_another_word_for_a_score(world):
     said = {
-        **{
-            path: world.page(path)
-            for path in ("/", "/agent?agent_id=Mire", "/compare?agent_id=Mire&other_id=Link")
-        },
+        **{path: world.page(path) for path in ("/", "/agent?agent_id=Mire", "/compare?agent_id=Mire&other_id=Link")},
         **{path: world.page(path) for path in ("/alerts", "/red-flags", "/glossary", "/parameters")},
-        **{
-            " ".join(one): world.stdout(*one)
-            for one in (["fleet"], ["explain", "Mire"], ["report", "--output", "-"])
-        },
+        **{" ".join(one): world.stdout(*one) for one in (["fleet"], ["explain", "Mire"], ["report", "--output", "-"])},
         "openapi": world.client.get("/openapi.json").text,
         "metrics": world.client.get("/metrics").text,
         "grafana": (REPOSITORY / "dashboards/grafana/ciris_capacity.json").read_text(),

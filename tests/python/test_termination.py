@@ -17,9 +17,7 @@ from conftest import Database, copy_of
 from signed_batches import Agent, batch
 
 
-def ended(
-    command: list[str], after: str, code: str = "", number: signal.Signals = signal.SIGTERM
-) -> tuple[int, str]:
+def ended(command: list[str], after: str, code: str = "", number: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
     """Send a signal to a command after a line of output with the text ``after``. Return its exit code and output.
 
     :param code: Python code that runs before the command.

@@ -20,9 +20,7 @@ REMEDY = "Score everything again: ciris-scoring run --full-refresh --allow-resco
 
 
 @pytest.mark.parametrize("dump", sorted(FOLDER.glob("*.sql.xz")), ids=lambda dump: dump.name)
-def test_tables_of_an_earlier_state_are_built_again(
-    scored_sample: Database, tmp_path: Path, dump: Path
-) -> None:
+def test_tables_of_an_earlier_state_are_built_again(scored_sample: Database, tmp_path: Path, dump: Path) -> None:
     """A run names the remedy and changes nothing. The remedy changes nothing while a view reads a column that it
     drops. Then it leaves the marts that a run from scratch writes, with the same columns.
     """
@@ -55,9 +53,7 @@ def test_tables_of_an_earlier_state_are_built_again(
             for reader in (f"view {TARGET}.bounds_of_others", f"function {TARGET}.lowest_of_others()"):
                 assert f"{reader} reads {TARGET}.fct_capacity_scores.capacity_score_low" in said, said
             assert connection.execute(scores).fetchone() == before
-            connection.execute(
-                f"drop view {TARGET}.bounds_of_others; drop function {TARGET}.lowest_of_others()"
-            )
+            connection.execute(f"drop view {TARGET}.bounds_of_others; drop function {TARGET}.lowest_of_others()")
             connection.commit()
             succeeded(command(*run, "--full-refresh", "--allow-rescoring"))
             marts = connection.execute(

@@ -88,9 +88,7 @@ def rebuild(database: Database) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("chunk_agents", "read_agents", "block_periods"), [(1, 2, 4000), (2, 3, 3), (100, 1, 1)]
-)
+@pytest.mark.parametrize(("chunk_agents", "read_agents", "block_periods"), [(1, 2, 4000), (2, 3, 3), (100, 1, 1)])
 def test_chunks_and_blocks_do_not_change_results(
     database, connection, chunk_agents, read_agents, block_periods, monkeypatch
 ):

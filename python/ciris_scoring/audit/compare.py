@@ -286,9 +286,7 @@ def _set_side_by_side(
 ) -> None:
     """Create two temporary tables with the traces to compare: ``raw`` from the files, ``claimed`` from the database."""
     _name_contents(connection)
-    compared = (
-        sql.SQL(_COMPARED.get(name, "{0}") + " as {0}").format(sql.Identifier(name)) for name in columns
-    )
+    compared = (sql.SQL(_COMPARED.get(name, "{0}") + " as {0}").format(sql.Identifier(name)) for name in columns)
     names = {
         "traces": traces,
         "compared": sql.SQL(", ").join(compared),
@@ -342,9 +340,7 @@ def _set_side_by_side(
         select {{compared}}, {{previous}}, row_number() over () as number from {{traces}} where {among}
     """
     connection.execute(sql.SQL(query).format(**names), values, prepare=False)
-    connection.execute(
-        "create temporary table pairs (raw_number bigint, claimed_number bigint) on commit drop"
-    )
+    connection.execute("create temporary table pairs (raw_number bigint, claimed_number bigint) on commit drop")
     connection.execute("analyze raw")
     connection.execute("analyze claimed")
 
@@ -449,9 +445,7 @@ def _differing(connection: psycopg.Connection, columns: Sequence[str]) -> Iterat
         order by claimed.agent_id_hash collate "C", claimed."timestamp", claimed.trace_id collate "C"
     """
     at = sql.SQL(READABLE_TIME.replace('"timestamp"', 'claimed."timestamp"'))
-    statement = sql.SQL(query).format(
-        claimed=column_list(names, "claimed"), raw=column_list(names, "raw"), at=at
-    )
+    statement = sql.SQL(query).format(claimed=column_list(names, "claimed"), raw=column_list(names, "raw"), at=at)
     with connection.cursor(row_factory=dict_row) as cursor:
         for row in cursor.stream(statement):
             claimed, raw = row["claimed"], row["raw"]
@@ -480,9 +474,7 @@ def _alone(connection: psycopg.Connection, table: str, kind: str) -> Iterator[Di
         yield Discrepancy(kind, agent, trace_id, timestamp, {})
 
 
-def _not_compared(
-    connection: psycopg.Connection, project: Project, result: Audit, agent: str | None
-) -> Iterator[str]:
+def _not_compared(connection: psycopg.Connection, project: Project, result: Audit, agent: str | None) -> Iterator[str]:
     """Yield sentences on what the scores are computed from and the files cannot confirm."""
     yield DEFERRALS
     for one in result.unstated_key_ends[:SHOWN_ENDS]:
@@ -562,9 +554,7 @@ def as_json(result: Audit) -> str:
 def page(result: Audit) -> list[str]:
     """Return the result of a comparison as lines of text."""
     first, last = (f"{moment:%Y-%m-%d %H:%M:%S} UTC" if moment else None for moment in result.window)
-    window = (
-        "whole history" if not (first or last) else f"from {first or 'the first'} to {last or 'the last'}"
-    )
+    window = "whole history" if not (first or last) else f"from {first or 'the first'} to {last or 'the last'}"
     breaks = ", ".join(f"{n:,} {kind}" for kind, n in result.chain.items())
     lines = [
         f"{plural(len(result.agents), 'agent')}, {window}: {', '.join(map(printable, result.agents[:10]))}",
@@ -576,9 +566,7 @@ def page(result: Audit) -> list[str]:
     if result.is_confirmed:
         lines.append("Confirmed: the traces and keys in the database agree with the files.")
     elif not result.counts:
-        lines.append(
-            "The traces agree, but a key ends in the database at a time that the files do not state."
-        )
+        lines.append("The traces agree, but a key ends in the database at a time that the files do not state.")
     else:
         lines.append(f"{plural(result.counts.total(), 'discrepancy', 'discrepancies')}:")
         lines += [f"  {n:,} {kind}: {MEANINGS[kind]}" for kind, n in result.counts.items()]
@@ -608,9 +596,7 @@ def _table(found: Sequence[Discrepancy]) -> list[str]:
 def _difference(name: str, values: dict[str, Any]) -> str:
     database, recomputed = values["database"], values["recomputed"]
     if isinstance(database, dict) and isinstance(recomputed, dict):
-        keys = sorted(
-            key for key in {*database, *recomputed} if not _same(database.get(key), recomputed.get(key))
-        )
+        keys = sorted(key for key in {*database, *recomputed} if not _same(database.get(key), recomputed.get(key)))
         return printable(f"{name}: {', '.join(keys)}")
     reason = f" ({values['reason']})" if "reason" in values else ""
     return f"{name} {_short(database)}, recomputed {_short(recomputed)}{reason}"

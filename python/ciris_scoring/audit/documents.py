@@ -147,9 +147,7 @@ def _read_events(batch: Batch, head: dict[str, Any], events: Iterable[Any], veri
             batch.received += 1
             batch.rejected[TOO_LARGE] += 1
             batch.outcomes[NOT_UNDERSTOOD, TOO_LARGE] += 1
-            batch.add_problem(
-                batch.origin, TOO_LARGE, f"more than {EVENTS_LIMIT:,} events; the rest is not read"
-            )
+            batch.add_problem(batch.origin, TOO_LARGE, f"more than {EVENTS_LIMIT:,} events; the rest is not read")
             break
         _read_event(batch, f"{batch.origin}, event {number:,}", event, verifier)
 

@@ -167,9 +167,7 @@ def _lines(file: IO[bytes], origin: str, first: Iterable[bytes] = ()) -> Iterato
         yield Problem(origin, TRUNCATED, f"the compressed file is cut off or damaged: {error}")
 
 
-def _document(
-    file: IO[bytes], origin: str, first: Iterable[bytes] = (), *, is_on_disk: bool
-) -> Iterator[Found]:
+def _document(file: IO[bytes], origin: str, first: Iterable[bytes] = (), *, is_on_disk: bool) -> Iterator[Found]:
     with contextlib.ExitStack() as stack:
         kept = file
         if not is_on_disk:

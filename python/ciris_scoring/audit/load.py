@@ -231,9 +231,7 @@ class Progress:
 
 def report(summary: Summary) -> list[str]:
     """Return the result of a load as lines of text."""
-    lines = [
-        f"{plural(summary.files, 'file')}, {plural(summary.batches, 'batch', 'batches')}: {_traces(summary)}."
-    ]
+    lines = [f"{plural(summary.files, 'file')}, {plural(summary.batches, 'batch', 'batches')}: {_traces(summary)}."]
     if summary.received:
         rate = summary.received / summary.seconds
         lines.append(f"{summary.seconds:,.1f} s, {rate:,.0f} traces a second.")
@@ -315,7 +313,5 @@ def _outcomes(outcomes: Counter[tuple[str, str]], n_deferrals: int) -> list[str]
         if of == schema and n
     ]
     if n_deferrals:
-        rows.append(
-            ("deferrals", "not signed: anybody could have written them, for any agent", f"{n_deferrals:,}")
-        )
+        rows.append(("deferrals", "not signed: anybody could have written them, for any agent", f"{n_deferrals:,}"))
     return aligned(["schema", "outcome", "traces"], rows, right=["traces"])

@@ -180,16 +180,13 @@ class Verifier:
         self._keys = keys
         self._opened: dict[str, Ed25519PublicKey] = {}
         # Newer agents use the beginning of their key's SHA-256 hash as their agent_id_hash.
-        self._fingerprints = {
-            key_id: hashlib.sha256(content).hexdigest()[:16] for key_id, content in keys.items()
-        }
+        self._fingerprints = {key_id: hashlib.sha256(content).hexdigest()[:16] for key_id, content in keys.items()}
         self._agents_of_keys = set(self._fingerprints.values())
 
     def has(self, keys: Mapping[str, str]) -> bool:
         """Return whether the registry has all keys of a mapping from key ids to base64 texts."""
         return all(
-            key_id in self._keys and base64_text.means(text, self._keys[key_id])
-            for key_id, text in keys.items()
+            key_id in self._keys and base64_text.means(text, self._keys[key_id]) for key_id, text in keys.items()
         )
 
     def verify(self, trace: Trace) -> Verdict:
@@ -297,9 +294,7 @@ def _second_signature_holds(trace: Trace, message: bytes) -> bool:
     if not isinstance(key, str) or not isinstance(signature, str):
         return False
     try:
-        MLDSA65PublicKey.from_public_bytes(base64_text.decode(key)).verify(
-            base64_text.decode(signature), message
-        )
+        MLDSA65PublicKey.from_public_bytes(base64_text.decode(key)).verify(base64_text.decode(signature), message)
     except UnsupportedAlgorithm:  # this build of the library lacks ML-DSA-65, so Ed25519 decides alone
         return True
     except (InvalidSignature, ValueError):

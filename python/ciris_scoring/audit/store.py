@@ -188,9 +188,7 @@ class Store:
         narrow = sorted(key for key, columns in keys.items() if set(columns) < set(LOADED_KEY))
         if not narrow and any(set(columns) == set(LOADED_KEY) for columns in keys.values()):
             return
-        dropped = "".join(
-            f" drop constraint {sql.Identifier(key).as_string(self._connection)}," for key in narrow
-        )
+        dropped = "".join(f" drop constraint {sql.Identifier(key).as_string(self._connection)}," for key in narrow)
         columns_ = column_list(LOADED_KEY).as_string(self._connection)
         raise InputError(
             f"Traces are loaded by the key (trace_id, timestamp, agent_id_hash), which {name} does not have"

@@ -277,6 +277,4 @@ def _converter(column: str, type_: str) -> Converter:
     raise AssertionError(f"no converter for {type_}")
 
 
-_CONVERTERS = {
-    column: _converter(column, type_) for column, type_ in SOURCE_TABLES["covenant_traces"].columns
-}
+_CONVERTERS = {column: _converter(column, type_) for column, type_ in SOURCE_TABLES["covenant_traces"].columns}

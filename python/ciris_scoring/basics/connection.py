@@ -221,10 +221,7 @@ def prepare_session(
 
 def session_statement(settings: Mapping[str, str]) -> sql.Composed:
     """Return statements that remove inherited limits and apply settings."""
-    calls = [
-        sql.SQL("pg_catalog.set_config({}, {}, false)").format(name, value)
-        for name, value in settings.items()
-    ]
+    calls = [sql.SQL("pg_catalog.set_config({}, {}, false)").format(name, value) for name, value in settings.items()]
     return sql.SQL("{}; select {}").format(sql.SQL(LIFT_LIMITS), sql.SQL(", ").join(calls))
 
 
@@ -346,9 +343,7 @@ def hint_of_event_trigger(connection: psycopg.Connection, message: str) -> str |
         where triggers.evtenabled <> 'D' and position(triggers.evtfoid::regprocedure::text in %s) > 0
     """
     with contextlib.suppress(psycopg.Error):
-        for trigger, function, schema in (
-            connection.cursor(row_factory=tuple_row).execute(query, [message]).fetchall()
-        ):
+        for trigger, function, schema in connection.cursor(row_factory=tuple_row).execute(query, [message]).fetchall():
             return (
                 f"The event trigger {trigger} calls {function}, which failed. If the function uses names without their "
                 f"schema, give it a search path: alter function {function} set search_path = {schema}, pg_temp;"

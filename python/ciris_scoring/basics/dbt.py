@@ -29,9 +29,7 @@ _HINTS = {
 }
 _PUBLICATION = "int_runs"
 """Model whose success means that the marts have the results of the run."""
-_FOLDERS_HINT = (
-    "dbt writes to target/ and logs/ in the project; DBT_TARGET_PATH and DBT_LOG_PATH name other folders."
-)
+_FOLDERS_HINT = "dbt writes to target/ and logs/ in the project; DBT_TARGET_PATH and DBT_LOG_PATH name other folders."
 _OTHER_HINT = "{marts} `{sql}` is the code of the node; correct the cause, then run again."
 
 
@@ -138,9 +136,7 @@ def _failure(project: Project, results: list[Any]) -> DbtFailed:
     # A compilation error of a node is a message of this project, which already contains the remedy.
     speaks = "Compilation Error" in str(first.message) and first.status == "error"
     of_setting = hint_of(str(first.message))
-    built = {
-        r.node.name for r in results if r.node.resource_type in ("model", "seed") and r.status == "success"
-    }
+    built = {r.node.name for r in results if r.node.resource_type in ("model", "seed") and r.status == "success"}
     # dbt builds the nodes even if a hook at the start of the run failed.
     stopped_at_hook = node.resource_type == "operation" and not built
     hint = (

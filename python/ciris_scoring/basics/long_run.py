@@ -45,9 +45,7 @@ def probability_reached(
     :param log_sd: standard deviation of the logarithm of the loss beyond the fixed cost; 0 without a signal.
     :param fixed_loss: loss that no agent avoids, −ln of the highest possible R.
     """
-    score, log_sd, fixed_loss = np.broadcast_arrays(
-        *(np.asarray(x, np.float64) for x in (score, log_sd, fixed_loss))
-    )
+    score, log_sd, fixed_loss = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (score, log_sd, fixed_loss)))
     if threshold <= 0:
         certain = np.ones(score.shape)
     else:

@@ -169,9 +169,7 @@ def ownership_query(places: Iterable[Sequence[str]], trusted: str | None = None)
 def ownership_faults(connection: psycopg.Connection, relations: Relations) -> Iterator[DatabaseError]:
     """Yield an error for each object that would let another role run code as the scoring role, and for each view in
     place of a table."""
-    places = [
-        (*place, "table" if name in relations.tables else "view") for name, place in relations.places.items()
-    ]
+    places = [(*place, "table" if name in relations.tables else "view") for name, place in relations.places.items()]
     if relations.permissions is not None:
         places.append((*relations.permissions, "view"))
     return _faults(connection, ownership_query(places))

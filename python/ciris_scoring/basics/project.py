@@ -184,9 +184,7 @@ def load_project(
     is_schema, allowed = SCHEMA
     faults = [variable_fault(name, variables[name]) for name in READ_BY_PYTHON if name in variables]
     if not is_schema(found.credentials.schema):
-        faults.append(
-            f"The schema of the profile is {shown(found.credentials.schema)}, but must be {allowed}."
-        )
+        faults.append(f"The schema of the profile is {shown(found.credentials.schema)}, but must be {allowed}.")
     for fault in filter(None, faults):
         raise InputError(fault, "Correct it in the profile, in dbt_project.yml or in --vars.")
     return Project(

@@ -14,8 +14,7 @@ from ciris_scoring.basics.source_schema import RUN_KINDS, SOURCE_TABLES, TABLES_
 PREFIX = "ciris_"
 """Prefix of this project's variables, which distinguishes them from those of other projects."""
 PARSED_VARIABLES = frozenset(
-    f"{PREFIX}{name}"
-    for name in ("source_schema", "time_spine", *(f"{name}_table" for name in SOURCE_TABLES))
+    f"{PREFIX}{name}" for name in ("source_schema", "time_spine", *(f"{name}_table" for name in SOURCE_TABLES))
 )
 """Variables that change how dbt parses the project. All other variables only change the SQL of the project."""
 SET_BY_US = frozenset(f"{PREFIX}{name}" for name in ("run_record",))
@@ -37,9 +36,7 @@ KINDS: Mapping[str, tuple[Any, str]] = {
 
 def number(minimum: float, maximum: float, kind: Any = int | float) -> Check:
     """Return a check that a value is a number from minimum to maximum."""
-    return lambda value: (
-        isinstance(value, kind) and not isinstance(value, bool) and bool(minimum <= value <= maximum)
-    )
+    return lambda value: isinstance(value, kind) and not isinstance(value, bool) and bool(minimum <= value <= maximum)
 
 
 def size(value: Any) -> bool:
@@ -131,14 +128,10 @@ def time_of(name: str, value: Any) -> datetime:
 
     :raises InputError: the value is not a time; for traces_from also if it lies before 1970.
     """
-    return (
-        traces_from({name: value}) if name == "traces_from" else parse_time(value, f"Variable {PREFIX}{name}")
-    )
+    return traces_from({name: value}) if name == "traces_from" else parse_time(value, f"Variable {PREFIX}{name}")
 
 
-def faults(
-    config: Any, settings: Mapping[str, Any], definitions: Mapping[str, Mapping[str, Any]]
-) -> Iterator[str]:
+def faults(config: Any, settings: Mapping[str, Any], definitions: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """Yield the faults of all variables and scoring parameters.
 
     :param config: dbt's RuntimeConfig of the root project.
@@ -167,9 +160,7 @@ def faults(
         yield f"Variable ciris_scoring_parameters is {shown(given)}, but must be a dictionary, such as {{lambda_c: 5}}."
 
 
-def _parameter_faults(
-    given: Mapping[str, Any], definitions: Mapping[str, Mapping[str, Any]]
-) -> Iterator[str]:
+def _parameter_faults(given: Mapping[str, Any], definitions: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     known = ", ".join(sorted(definitions))
     faults = [
         f"Unknown scoring parameter {shown(name)} (value {shown(value)}). Known are: {known}."

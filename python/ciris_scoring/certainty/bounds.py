@@ -190,9 +190,7 @@ class Divergence(NamedTuple):
     """Limit of ``slope_variance``/KL as KL approaches 0."""
 
 
-def divergence(
-    recent: Floats, baseline: Floats, effect: Floats, pseudo_count: float, min_sample: int
-) -> Divergence:
+def divergence(recent: Floats, baseline: Floats, effect: Floats, pseudo_count: float, min_sample: int) -> Divergence:
     """Compute KL divergences of the metrics' histograms, with their bias and variance (certainty.md §3, "delta_drift").
 
     Without drift, 2 n_h · KL is the design effect times a chi-square, where n_h = 1/(1/n_recent + 1/n_baseline) (Rao

@@ -75,9 +75,7 @@ def rates(bad: Floats, trials: Floats, events: float, mean: float, windows: tupl
     return _estimate(value, value * (1 - value) / (total + 1), evidence, (bad, trials), windows)
 
 
-def frequencies(
-    events: Floats, days: Floats, weight: float, mean: float, windows: tuple[int, ...]
-) -> Estimate:
+def frequencies(events: Floats, days: Floats, weight: float, mean: float, windows: tuple[int, ...]) -> Estimate:
     """Estimate events per day with a gamma prior (certainty.md §4b).
 
     :param events: (n, windows) numbers of events in the nested windows, shortest window first.
@@ -96,9 +94,7 @@ def frequencies(
     return _estimate(value, value / (b + days), evidence, (events, days), windows)
 
 
-def means(
-    precision: Floats, weighted: Floats, mean: float, variance: float, windows: tuple[int, ...]
-) -> Estimate:
+def means(precision: Floats, weighted: Floats, mean: float, variance: float, windows: tuple[int, ...]) -> Estimate:
     """Estimate means of normal values with a normal prior (certainty.md §4b). The values along a third axis change at
     the same times.
 
@@ -154,9 +150,7 @@ def _estimate(
     )
 
 
-def _weights(
-    of_span: dict[tuple[int, int], Floats], bounds: tuple[int, ...], change_per_day: float
-) -> Floats:
+def _weights(of_span: dict[tuple[int, int], Floats], bounds: tuple[int, ...], change_per_day: float) -> Floats:
     """Return the probability that the present behaviour began at the start of each nested window, (n, windows, ...).
 
     A change between the starts of two windows counts as a change at the older start. Behaviour that began before the

@@ -62,9 +62,7 @@ class Change(NamedTuple):
     """Index in ``COUNTED`` of the component whose loss grew most."""
 
 
-def behaviour_changes(
-    sums: PeriodSums, present: Present, parameters: Parameters, periods_per_day: int
-) -> Change:
+def behaviour_changes(sums: PeriodSums, present: Present, parameters: Parameters, periods_per_day: int) -> Change:
     """Find the most likely change for the worse in the last ``RECENT_DAYS`` before the as-of of each pair in
     ``present``.
 
@@ -74,9 +72,7 @@ def behaviour_changes(
     confidence = confidence_in_units(sums).sum(axis=-1, keepdims=True)
     per_period = np.concatenate([*daily_counts(sums), confidence], axis=-1)
     weeks = range(RECENT_DAYS, RECENT_DAYS + BASE_DAYS + 1, 7)
-    since = nested(
-        per_period, present, (*range(1, RECENT_DAYS), *weeks, RECENT_DAYS + BASE_DAYS), periods_per_day
-    )
+    since = nested(per_period, present, (*range(1, RECENT_DAYS), *weeks, RECENT_DAYS + BASE_DAYS), periods_per_day)
     counts = Sides(since[:, :RECENT_DAYS], since[:, -1] - since[:, RECENT_DAYS - 1])
     width, both = len(RATES), len(COUNTED)
     bad = Sides(*(values[..., :width] * EVENT_UNITS[:width] for values in counts))
@@ -99,9 +95,7 @@ def behaviour_changes(
     pair = np.arange(len(day))
 
     before = _losses(bad.before, trials.before, excess.before, checked.before, parameters)
-    bad_now, trials_now, excess_now, checked_now = (
-        of.now[pair, day] for of in (bad, trials, excess, checked)
-    )
+    bad_now, trials_now, excess_now, checked_now = (of.now[pair, day] for of in (bad, trials, excess, checked))
     now = _losses(bad_now, trials_now, excess_now, checked_now, parameters)
     measured = np.column_stack([trials.before, checked.before]) > 0
     measured &= np.column_stack([trials_now, checked_now]) > 0
@@ -148,9 +142,7 @@ def _of_rates(bad: Sides, trials: Sides, effect: Floats, weights: Floats) -> tup
     return largest, all_rates
 
 
-def _of_gaps(
-    excess: Sides, checked: Sides, good_before: Floats, effect: Floats
-) -> Iterator[tuple[float, Floats]]:
+def _of_gaps(excess: Sides, checked: Sides, good_before: Floats, effect: Floats) -> Iterator[tuple[float, Floats]]:
     """Yield each size of ``GAPS``, once per direction, with the log likelihood ratio of a gap that changed by this size
     on each day, (n, days). The ratio is 0 where the change would not make the gap larger by ``LEAST_GROWTH``."""
     n = checked.before

@@ -52,9 +52,7 @@ def retention_loss(*components: tuple[Floats, Floats, Floats, Floats]) -> Loss:
     :param components: four arrays, (n,), for each component: its value in [0, 1] at the centre for a worse score, its
         value at the centre for a better score, its lower bound, and its upper bound.
     """
-    centre, better_centre, lower, upper = (
-        np.stack(values, axis=-1) for values in zip(*components, strict=True)
-    )
+    centre, better_centre, lower, upper = (np.stack(values, axis=-1) for values in zip(*components, strict=True))
     zero: Booleans = (centre <= 0) | (better_centre <= 0)
 
     def of(value: Floats) -> Floats:

@@ -97,9 +97,7 @@ def add_correlations(sums: FleetSums, rows: Places, residuals: Residuals) -> Non
     np.add.at(sums.icc, (rows.window, rows.as_of), np.rint(weighted / UNIT).astype(np.int64))
 
 
-def add_episodes(
-    sums: FleetSums, rows: Places, n: Floats, log_hours: Floats, log_hours_squared: Floats
-) -> None:
+def add_episodes(sums: FleetSums, rows: Places, n: Floats, log_hours: Floats, log_hours_squared: Floats) -> None:
     """Add the variation of the episode durations of n rows to the fleet's sums, in place.
 
     The variation is the variance of the logarithms within agents, which is unbiased however few episodes an agent has.

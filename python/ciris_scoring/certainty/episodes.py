@@ -70,14 +70,10 @@ def event_changes(events: Events, present: Present, periods_per_day: int) -> Eve
     n, logs = sides(found.n, present.n_open), sides(found.log_hours, present.open_log_hours)
     squares, none = sides(found.log_hours_squared, np.zeros(1)), np.zeros(1)
     observed = sides(days_observed(events.first_period, present, starts, periods_per_day), none)
-    judged, value = (
-        sides(of, none) for of in deferral_sums(events.deferrals, present, starts, periods_per_day)
-    )
+    judged, value = (sides(of, none) for of in deferral_sums(events.deferrals, present, starts, periods_per_day))
     lost = Sides(judged.now - value.now, judged.before - value.before)
 
-    rose = share_rose(
-        *(lost.now, judged.now), *(lost.before + WORSE_BEFORE, judged.before + DEFERRALS_BEFORE)
-    )
+    rose = share_rose(*(lost.now, judged.now), *(lost.before + WORSE_BEFORE, judged.before + DEFERRALS_BEFORE))
     z = np.stack(
         [
             longer(n, logs, squares.before, present.episode_cv[:, None]),

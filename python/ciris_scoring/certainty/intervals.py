@@ -139,9 +139,7 @@ def sum_fleet(
     """
     fleet = others or empty_fleet_sums(len(windows), sums.n_traces.shape[1])
     totals = day_totals(sums, _first_period(rows, windows, periods_per_day), periods_per_day)
-    episodes = np.stack(
-        [sums.n_recoveries, sums.log_recovery_hours, sums.log_recovery_hours_squared], axis=-1
-    )
+    episodes = np.stack([sums.n_recoveries, sums.log_recovery_hours, sums.log_recovery_hours_squared], axis=-1)
     for index, window in enumerate(windows):
         memory = (window.window_days + window.baseline_days) * periods_per_day
         in_memory = decayed_sum(episodes.astype(np.float64), memory)
@@ -306,9 +304,7 @@ def _bounds(
     misled = gap.centre + WORSE_SIDE_OF_ECE * (gap.upper - gap.centre)
     own_effects = np.where(unmeasured, np.nan, effects[:, :n_rates])
     n_measured = np.count_nonzero(divergences.measured, axis=-1)
-    mean_effect = np.sum(np.where(divergences.measured, of_histograms, 0.0), axis=-1) / np.maximum(
-        n_measured, 1
-    )
+    mean_effect = np.sum(np.where(divergences.measured, of_histograms, 0.0), axis=-1) / np.maximum(n_measured, 1)
     no_effect = np.full(len(n_traces), np.nan)
     components = {
         **{

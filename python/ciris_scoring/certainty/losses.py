@@ -74,10 +74,7 @@ def losses(score: Scores, parameters: Parameters) -> dict[str, Floats]:
     beyond_ceiling = np.log1p(np.expm1(k * fall_of_x) / (1 + np.exp(k * (1 - x0))))
     resilience = _shares(beyond_ceiling, amounts)
     return {
-        **{
-            rate: loss_of_rate(rate, getattr(score, rate), parameters)
-            for rate in ("d_identity", "k_contradiction")
-        },
+        **{rate: loss_of_rate(rate, getattr(score, rate), parameters) for rate in ("d_identity", "k_contradiction")},
         **dict(zip(("i_chain", "i_coverage", "i_replay"), integrity.T, strict=True)),
         "r_ceiling": np.full(len(amounts), r_ceiling_loss(parameters)),
         **dict(zip(("delta_drift", "mttr_hours", "rho_regression"), resilience.T, strict=True)),

@@ -229,11 +229,7 @@ def _of_pairs(
     }
     return {
         **_steady_columns(_of_rows(steady, window, pair), scores, parameters, settings),
-        **{
-            f"{prefix}_{name}": values[pair]
-            for prefix, change in changes.items()
-            for name, values in change.items()
-        },
+        **{f"{prefix}_{name}": values[pair] for prefix, change in changes.items() for name, values in change.items()},
     }
 
 

@@ -152,8 +152,7 @@ def variation(window: DaySums, baseline: DaySums) -> Residuals:
     """Compute the variation between days of n rows, (n, 11), added over window and baseline. The window's variation is
     around the window's mean, the baseline's variation around the baseline's mean."""
     counts, histograms = (
-        map(np.add, of_part(window), of_part(baseline))
-        for of_part in (_count_residuals, _histogram_residuals)
+        map(np.add, of_part(window), of_part(baseline)) for of_part in (_count_residuals, _histogram_residuals)
     )
     return Residuals(*(np.concatenate(both, axis=-1) for both in zip(counts, histograms, strict=True)))
 

@@ -88,9 +88,7 @@ score of the long run on 92 to 97 % of agent-days, and on 88 % or more in the 14
 MOST_EPISODES = 20
 """Largest number of episodes in a window for which R is computed. A larger number counts as this number (certainty.md
 §4b, "R")."""
-NODES, NODE_WEIGHTS = (
-    values / scale for values, scale in zip(hermegauss(7), (1.0, np.sqrt(2 * np.pi)), strict=True)
-)
+NODES, NODE_WEIGHTS = (values / scale for values, scale in zip(hermegauss(7), (1.0, np.sqrt(2 * np.pi)), strict=True))
 """Gauss-Hermite quadrature for a standard normal distribution, with seven nodes (certainty.md §4b, "R")."""
 THREE_POINTS = np.sqrt(3.0)
 """Distance of the two outer points from the middle point in three-point Gauss-Hermite quadrature, in standard
@@ -289,9 +287,7 @@ def _rate_sums(
     return bad / effect[:, None], trials / effect[:, None], unmeasured
 
 
-def design_effects(
-    sums: PeriodSums, agent: Integers, as_of: Integers, icc: Floats, periods_per_day: int
-) -> Floats:
+def design_effects(sums: PeriodSums, agent: Integers, as_of: Integers, icc: Floats, periods_per_day: int) -> Floats:
     """Return the design effects of the rates and of successes over 90 days, (n, 8) (certainty.md §4b).
 
     Design effects are computed from differences of neighbouring days, so that a lasting change of a rate counts once.
@@ -308,9 +304,7 @@ def design_effects(
     variation = np.zeros((2, *days_n.shape), dtype=np.int64)
     variation[0, :, periods_per_day:] = np.rint(squares * VARIATION_UNITS)
     variation[1, :, periods_per_day:] = both
-    totals = running_totals(
-        np.concatenate([*variation, days_n * days_n, days_y, days_n], axis=-1), periods_per_day
-    )
+    totals = running_totals(np.concatenate([*variation, days_n * days_n, days_y, days_n], axis=-1), periods_per_day)
     start = np.maximum(as_of - TRACE_WINDOWS[EFFECT_WINDOW] * periods_per_day, 0)
     in_window = (totals[agent, as_of] - totals[agent, start]).astype(np.float64)
     observed, pairs, squared, bad, trials = np.split(in_window, 5, axis=-1)
@@ -357,9 +351,7 @@ def effect_of_steps(
 
 def _calibration(sums: PeriodSums, present: Present, parameters: Parameters, periods_per_day: int) -> _Part:
     """Return the loss by ECE, the expected sum of absolute gaps, for normally distributed gaps."""
-    per_period = np.concatenate(
-        [sums.judged_by_bin, sums.successes_by_bin, confidence_in_units(sums)], axis=-1
-    )
+    per_period = np.concatenate([sums.judged_by_bin, sums.successes_by_bin, confidence_in_units(sums)], axis=-1)
     found = nested(per_period, present, TRACE_WINDOWS, periods_per_day)
     judged, successes, confident = np.split(found, 3, axis=-1)
     excess = confident / CONFIDENCE_UNITS - successes
@@ -455,9 +447,7 @@ def deferral_sums(
     return n, _sums_since(positions, deferrals.value[order]) / VALUE_UNITS
 
 
-def days_observed(
-    first_period: Integers, present: Present, days: tuple[int, ...], periods_per_day: int
-) -> Floats:
+def days_observed(first_period: Integers, present: Present, days: tuple[int, ...], periods_per_day: int) -> Floats:
     """Return the number of observed days in each given number of days before the as-of, (n, days). An agent is observed
     from the start of the period with its first trace.
 
@@ -467,9 +457,7 @@ def days_observed(
     return np.minimum(np.array(days, dtype=np.float64), age[:, None])
 
 
-def variance_of_log_hours(
-    n: Floats, log_hours: Floats, squares: Floats, episode_cv: Floats
-) -> tuple[Floats, Floats]:
+def variance_of_log_hours(n: Floats, log_hours: Floats, squares: Floats, episode_cv: Floats) -> tuple[Floats, Floats]:
     """Return the variance of the logarithms of the hours of episodes, and its degrees of freedom (certainty.md §4b).
 
     The variance of the agent is shrunk towards the variance of the fleet with the weight of ``FLEET_WEIGHT`` degrees of
@@ -485,9 +473,7 @@ def variance_of_log_hours(
     return (FLEET_WEIGHT * np.log1p(episode_cv**2) + spread) / degrees, degrees
 
 
-def _episodes(
-    events: Events, present: Present, periods_per_day: int
-) -> tuple[Estimate, Estimate, Floats, Floats]:
+def _episodes(events: Events, present: Present, periods_per_day: int) -> tuple[Estimate, Estimate, Floats, Floats]:
     """Return the frequency of episodes, the mean logarithm of their hours, the variance of this logarithm between
     episodes, and the effective number of failure modes."""
     found = episode_sums(events.episodes, present, EVENT_WINDOWS, periods_per_day)
@@ -560,9 +546,7 @@ def _loss_of_episodes(
     return mean, np.maximum(spread, 0)
 
 
-def resilience_by_number(
-    log_mean: Floats, log_variance: Floats, modes: Floats, parameters: Parameters
-) -> list[Floats]:
+def resilience_by_number(log_mean: Floats, log_variance: Floats, modes: Floats, parameters: Parameters) -> list[Floats]:
     """Return the expected R, (n,), of a window with 0, 1, ... ``MOST_EPISODES`` episodes and without drift
     (certainty.md §4b, "R").
 

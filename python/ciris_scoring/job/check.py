@@ -178,9 +178,7 @@ def _seconds_of_last_increment(connection: psycopg.Connection, relations: Relati
 
 def as_json(fitness: Fitness) -> str:
     """Return facts and exit code as a JSON object."""
-    return json.dumps(
-        {"exit_code": int(bool(fitness.faults)), **asdict(fitness)}, indent=2, ensure_ascii=False
-    )
+    return json.dumps({"exit_code": int(bool(fitness.faults)), **asdict(fitness)}, indent=2, ensure_ascii=False)
 
 
 def page(fitness: Fitness) -> str:
@@ -224,9 +222,7 @@ def _of_run(run: Mapping[str, Any], silent_days: int) -> str:
     said = f"{what}, as of {run['as_of']}, in about {run['seconds']:,} s."
     skipped = [f"{n:,} {kind}" for kind, n in run["not_scored"].items() if n]
     if skipped:
-        said += (
-            f" It would not score traces of other run kinds (ciris_scored_run_kinds): {', '.join(skipped)}."
-        )
+        said += f" It would not score traces of other run kinds (ciris_scored_run_kinds): {', '.join(skipped)}."
     days = run["newest_trace_days"]
     if days is not None and days >= silent_days:
         age = plural(round(days), "day")

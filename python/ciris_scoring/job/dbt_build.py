@@ -80,6 +80,4 @@ class _Progress:
         label = coloured(f"{status:<7}", fg=_COLOURS.get(status))
         note = f"  {printable(core(result.message))}" if status in ("WARN", "FAIL", "ERROR") else ""
         if note or not is_quiet():
-            click.echo(
-                f"  {count}  {label}  {result.execution_time:6.1f} s  {kind} {node.node_name}{note}", err=True
-            )
+            click.echo(f"  {count}  {label}  {result.execution_time:6.1f} s  {kind} {node.node_name}{note}", err=True)

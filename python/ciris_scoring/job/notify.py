@@ -161,9 +161,7 @@ def message_of(record: RunRecord, news: News) -> Message | None:
     if not has_failed and not counts:
         return None
     if has_failed:
-        counts.insert(
-            0, "run published, with an error" if record.outcome == "published" else f"run {record.outcome}"
-        )
+        counts.insert(0, "run published, with an error" if record.outcome == "published" else f"run {record.outcome}")
     as_of = f" as of {time_text(record.as_of)}" if record.as_of else ""
     title = f"CIRIS scores{as_of}: {', '.join(counts)}"
     lines = [title, *(part for part in (record.message, record.remedy) if part)]

@@ -12,9 +12,7 @@ from ciris_scoring.basics.relations import Relations
 from ciris_scoring.basics.source_shape import tables_read
 
 
-def missing_rights(
-    connection: psycopg.Connection, project: Project, relations: Relations
-) -> Iterator[DatabaseError]:
+def missing_rights(connection: psycopg.Connection, project: Project, relations: Relations) -> Iterator[DatabaseError]:
     """Yield an error for each right that the role lacks to read the sources, to write the project's schemas or to open
     connections. Macros report source tables that do not exist."""
     role, database = one_row(connection.execute("select current_user, current_database()"))

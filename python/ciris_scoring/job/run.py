@@ -76,9 +76,7 @@ def run_variables(moment: datetime, record: RunRecord) -> dict[str, Any]:
     return {"as_of": as_of_time.text(moment), "run_record": row}
 
 
-def _build(
-    connection: psycopg.Connection, build: DbtBuild, variables: dict[str, Any], full_refresh: bool
-) -> None:
+def _build(connection: psycopg.Connection, build: DbtBuild, variables: dict[str, Any], full_refresh: bool) -> None:
     """Run dbt once. If the server closed the connection or an event trigger failed, the error's hint says so."""
     try:
         build.build(variables, full_refresh)
@@ -115,9 +113,7 @@ def empty_sources(connection: psycopg.Connection, project: Project, moment: date
     traces = query.format(traced_times(connection, project), sql.Literal(moment))
     if one_row(connection.execute(traces)) == (False,):
         place = f"{schema}.{next(iter(tables.values()))}"
-        remarks.append(
-            f"Note: {place} holds no trace before {as_of_time.text(moment)}, so there is nothing to score."
-        )
+        remarks.append(f"Note: {place} holds no trace before {as_of_time.text(moment)}, so there is nothing to score.")
     empty = {
         "wbd_deferrals": "no deferral, so the quality of deferrals counts as 1",
         "covenant_public_keys": "no key, so no signature counts as made with a registered key",

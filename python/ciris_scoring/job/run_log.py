@@ -62,9 +62,7 @@ class RunRecord:
 
 
 @contextlib.contextmanager
-def logged(
-    connection: psycopg.Connection, project: Project, relations: Relations, record: RunRecord
-) -> Iterator[None]:
+def logged(connection: psycopg.Connection, project: Project, relations: Relations, record: RunRecord) -> Iterator[None]:
     """Log the start of the run in the block, and at the end its outcome.
 
     The run continues without a log if the table of the log does not exist yet, or if the role may not write it.
@@ -121,9 +119,7 @@ def _columns_to_write(connection: psycopg.Connection, relations: Relations) -> s
     return {name for (name,) in connection.execute(query, relations.places["int_runs"])}
 
 
-def entry(
-    row: Mapping[str, Any], log: sql.Composable, scores: sql.Composable, quality: sql.Composable
-) -> sql.Composed:
+def entry(row: Mapping[str, Any], log: sql.Composable, scores: sql.Composable, quality: sql.Composable) -> sql.Composed:
     """Return the statement that writes the known columns of a run record, unless the record already has an outcome.
 
     For a published run it also sets and returns the number of scores written, and the number of traces that arrived, or

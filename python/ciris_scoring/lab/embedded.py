@@ -66,9 +66,7 @@ class Server:
 
     def conninfo(self, database: str = DATABASE) -> str:
         """Return the connection string for psycopg."""
-        return psycopg.conninfo.make_conninfo(
-            host=self.socket_folder, port=self.port, user=self.user, dbname=database
-        )
+        return psycopg.conninfo.make_conninfo(host=self.socket_folder, port=self.port, user=self.user, dbname=database)
 
     def psql_command(self, database: str = DATABASE) -> str:
         """Return a command line that opens psql on the database."""
@@ -161,11 +159,7 @@ def _start(folder: Path, cleanup_mode: str | None) -> tuple[Server, PostgresServ
     except (OSError, RuntimeError, AssertionError, subprocess.SubprocessError) as error:
         raise DatabaseError(
             f"The embedded PostgreSQL in {folder} does not start: {error}",
-            (
-                f"Read its log, {folder / 'log'}. "
-                if (folder / "log").exists()
-                else "The lines above say why. "
-            )
+            (f"Read its log, {folder / 'log'}. " if (folder / "log").exists() else "The lines above say why. ")
             + f"To start with an empty server, delete {folder}.",
         ) from error
     info = handle.get_postmaster_info()

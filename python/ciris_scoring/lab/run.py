@@ -51,9 +51,7 @@ def run_embedded(
             report(f"Loaded the sample: {plural(n_traces, 'trace')} in {project.source_schema}.")
         except TargetHoldsTraces as held:
             report(f"Using the {plural(held.n, 'trace')} in {held.table}.")
-    moment = run(
-        project, as_of, full_refresh=full_refresh, allow_rescoring=allow_rescoring, after_run=after_run
-    )
+    moment = run(project, as_of, full_refresh=full_refresh, allow_rescoring=allow_rescoring, after_run=after_run)
     if after_run.for_machines:
         return
     server = embedded.start(project.profiles_dir)

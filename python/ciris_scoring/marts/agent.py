@@ -57,9 +57,7 @@ EXEMPT_ACTIONS = ("OBSERVE", "PONDER", "DEFER", "REJECT", "RECALL", "TASK_COMPLE
 """Actions that affect neither others nor the agent's memory. The endpoint /scoring/parameters publishes the list."""
 
 
-def non_exempt_traces(
-    marts: Marts, agents: Sequence[str], as_of: datetime, window_days: int
-) -> dict[str, int]:
+def non_exempt_traces(marts: Marts, agents: Sequence[str], as_of: datetime, window_days: int) -> dict[str, int]:
     """Count the traces with a non-exempt action in a window, by agent hash. Agents without such a trace are not in the
     result.
     """
@@ -103,9 +101,7 @@ def components(marts: Marts, agents: Sequence[str], as_of: datetime, window_days
     )
 
 
-def attribution(
-    marts: Marts, agents: Sequence[str], as_of: datetime, window_days: int
-) -> list[ComponentLoss]:
+def attribution(marts: Marts, agents: Sequence[str], as_of: datetime, window_days: int) -> list[ComponentLoss]:
     """Read the loss components of agents' scores at an as-of, for each agent the largest loss first."""
     return marts.rows(
         ComponentLoss,

@@ -133,9 +133,7 @@ def find(marts: Marts, text: str) -> Found:
     if not any(one.is_exact or one.is_name for one in matches):
         return Found(list(matches), [])
     is_beginning_enough = not any(one.is_exact for one in matches)
-    meant = [
-        one for one in matches if one.is_exact or one.is_name or (is_beginning_enough and one.is_beginning)
-    ]
+    meant = [one for one in matches if one.is_exact or one.is_name or (is_beginning_enough and one.is_beginning)]
     # A text that only matches the beginning of an agent's hash is not a former name of that agent.
     former = [one for one in matches if one not in meant and text in one.former_names]
     return Found(list(meant), list(former))

@@ -80,9 +80,7 @@ def alerts(
     return [_dated(row, spans.get((row.window_days, row.agent_id_hash, row.kind))) for row in found]
 
 
-def red_flags(
-    marts: Marts, as_of: datetime, window_days: int, *, agents: Sequence[str] | None = None
-) -> list[RedFlag]:
+def red_flags(marts: Marts, as_of: datetime, window_days: int, *, agents: Sequence[str] | None = None) -> list[RedFlag]:
     """Read the red flags that are raised at an as-of, ordered by agent."""
     found = marts.rows(
         RedFlag,

@@ -94,15 +94,11 @@ def window(published: Sequence[int], asked: int | None) -> int:
     if asked not in (None, *published):
         message = f"A window of {plural(asked or 0, 'day')} is not published."
         there_are = f"there are {' and '.join(map(str, published))}"
-        raise NotThere(
-            "bad-parameter", message, f"In days, {there_are}.", parameter="window_days", allowed=published
-        )
+        raise NotThere("bad-parameter", message, f"In days, {there_are}.", parameter="window_days", allowed=published)
     return asked or published[0]
 
 
-def permission(
-    marts: Marts, name: str | None, threshold: float | None, window_days: int | None
-) -> Permission:
+def permission(marts: Marts, name: str | None, threshold: float | None, window_days: int | None) -> Permission:
     """Return the permission with a name, or else with a threshold and a window (see `meant`)."""
     found = permissions(marts)
     if name is None:
@@ -112,9 +108,7 @@ def permission(
     known = [str(one.name) for one in found]
     if chosen is None:
         hint = (
-            f"There are {', '.join(known)}."
-            if known
-            else "permissions.csv names none; docs/deciding.md describes it."
+            f"There are {', '.join(known)}." if known else "permissions.csv names none; docs/deciding.md describes it."
         )
         raise NotThere(
             "bad-parameter",
@@ -162,9 +156,7 @@ def score_as_of(
     return window_days, of_window, _chosen(of_window, asked, window_days, of)
 
 
-def _chosen(
-    as_ofs: Sequence[datetime], asked: datetime | None, window_days: int, of: Agent | None
-) -> datetime:
+def _chosen(as_ofs: Sequence[datetime], asked: datetime | None, window_days: int, of: Agent | None) -> datetime:
     if as_ofs and asked in (None, *as_ofs):
         return asked or as_ofs[-1]
     said = f"{_none(of)} with a window of {plural(window_days, 'day')}"

@@ -230,9 +230,7 @@ def _chain(fact: Row, untrusted: Row) -> str:
         if not untrusted:
             return f"{_traces(fact, 1 - fact['key_rate'], 'has', 'have')} an untrusted signing key."
         n = plural(untrusted["n"], "trace")
-        return (
-            f"Signs with a key that is unknown, revoked or expired, since {at(untrusted['first_at'])} ({n})."
-        )
+        return f"Signs with a key that is unknown, revoked or expired, since {at(untrusted['first_at'])} ({n})."
     if cause == "signature":
         return f"{_traces(fact, 1 - fact['signature_rate'], 'has', 'have')} no valid signature."
     if cause == "link":
@@ -265,9 +263,7 @@ def _renamed(fact: Row, renamed: Row) -> str:
 
 
 def _overridden(fact: Row, unjudged: Row) -> str:
-    without = (
-        f", {unjudged['n']:,} of them without a judgement, because a check did not run" if unjudged else ""
-    )
+    without = f", {unjudged['n']:,} of them without a judgement, because a check did not run" if unjudged else ""
     return f"{_traces(fact, fact['k_contradiction'], 'was', 'were')} overridden by the conscience{without}."
 
 
@@ -302,9 +298,7 @@ SENTENCES: Mapping[str, Callable[[Row, Row], str]] = {
     "delta_drift": _drift,
     "mttr_hours": _slow_recovery,
     "rho_regression": _relapses,
-    "ece": lambda fact, _: (
-        f"Its confidence differs from its success by {decimals.score(fact['ece'])} on average."
-    ),
+    "ece": lambda fact, _: f"Its confidence differs from its success by {decimals.score(fact['ece'])} on average.",
     "u_unsafe": lambda fact, _: f"{_traces(fact, fact['u_unsafe'], 'acted', 'acted')} unsafely.",
     "q_deferral": _deferrals,
     "s_score": lambda fact, _: (

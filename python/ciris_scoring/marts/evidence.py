@@ -37,9 +37,7 @@ RULES: Mapping[str, Rule] = {
     "i_replay": Rule("(is_replay_sampled and is_replayable is false)::integer", "traces", "not replayable"),
     "u_unsafe": Rule("is_unsafe::integer", "traces", "unsafe"),
     "s_score": Rule("(is_signal and not is_coherent_signal)::integer", "traces", "incoherent signal"),
-    "mttr_hours": Rule(
-        "hours", "hours the episode lasted, up to now if still open", "a fragile episode began", True
-    ),
+    "mttr_hours": Rule("hours", "hours the episode lasted, up to now if still open", "a fragile episode began", True),
     # The amount is 1 for an episode if the agent recovered from its failure mode earlier in the window, else 0.
     "rho_regression": Rule("(mode_recovered_before >= %(window_start)s)::integer", "traces", "relapse", True),
 }
@@ -278,9 +276,7 @@ class Deferral:
     deferral_value: float
 
 
-def judged_deferrals(
-    marts: Marts, agent_id_hash: str, as_of: datetime, window_start: datetime
-) -> list[Deferral]:
+def judged_deferrals(marts: Marts, agent_id_hash: str, as_of: datetime, window_start: datetime) -> list[Deferral]:
     """Read the deferrals of a window whose value was known by the end of the window, the lowest value first."""
     return marts.rows(
         Deferral,

@@ -31,6 +31,4 @@ def glossary() -> tuple[Term, ...]:
     """Read the glossary, in alphabetical order."""
     page = own_project().joinpath("docs/glossary.md").read_text(encoding="utf-8")
     entries = (ENTRY.fullmatch(paragraph.strip()) for paragraph in page.split("\n\n"))
-    return tuple(
-        Term(entry[1], " ".join(LINK.sub(r"\1", entry[2]).split())) for entry in entries if entry is not None
-    )
+    return tuple(Term(entry[1], " ".join(LINK.sub(r"\1", entry[2]).split())) for entry in entries if entry is not None)

@@ -29,9 +29,7 @@ MARTS = (
     *("fct_trace_checks", "fct_deferral_values"),
 )
 """Marts that this package requires."""
-SCORE_AGAIN = (
-    "Score the fleet with this version: ciris-scoring run. It says if everything must be scored again."
-)
+SCORE_AGAIN = "Score the fleet with this version: ciris-scoring run. It says if everything must be scored again."
 """Remedy for marts of another version."""
 SCORED = """{fct_capacity_scores}
     left join {fct_score_certainty} using (agent_id_hash, as_of, window_days)
@@ -129,8 +127,7 @@ class Marts:
             f"{mart['name']}.{column['name']}"
             for mart in described_marts()
             for column in mart["columns"]
-            if mart["name"] in places
-            and column["name"] not in found.get(places[mart["name"]], [column["name"]])
+            if mart["name"] in places and column["name"] not in found.get(places[mart["name"]], [column["name"]])
         ]
 
     def require(self) -> None:

@@ -62,9 +62,7 @@ class UnscoredAgent:
         counted = f"All {n:,} traces of {name} are" if n > 1 else f"The only trace of {name} is"
         if len(kinds) == 1:
             return f"{counted} {next(iter(kinds))}, so it has no score."
-        return (
-            f"{counted} {' or '.join(f'{words} ({n:,})' for words, n in kinds.items())}, so it has no score."
-        )
+        return f"{counted} {' or '.join(f'{words} ({n:,})' for words, n in kinds.items())}, so it has no score."
 
 
 def why_unscored(marts: Marts) -> list[str]:
@@ -105,9 +103,7 @@ def why_unscored(marts: Marts) -> list[str]:
     )
     lines = [agent.why for agent in found[:MOST_UNSCORED]]
     if len(found) > MOST_UNSCORED:
-        lines.append(
-            "Further agents have no score for this reason; see mock_trace and test_trace in fct_data_quality."
-        )
+        lines.append("Further agents have no score for this reason; see mock_trace and test_trace in fct_data_quality.")
     if lines:
         lines.append("The variable ciris_scored_run_kinds decides which traces are scored.")
     return lines

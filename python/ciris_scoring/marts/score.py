@@ -159,10 +159,7 @@ class Score:
         """Points of each factor from the capacity score to the steady score (certainty.md §4b), which they sum to. None
         if one of the two scores or a factor is missing."""
         capacity, steady = self.capacity_score, self.capacity_score_steady
-        factors = {
-            name: (getattr(self, column), getattr(self, f"{column}_steady"))
-            for name, column in FACTORS.items()
-        }
+        factors = {name: (getattr(self, column), getattr(self, f"{column}_steady")) for name, column in FACTORS.items()}
         if capacity is None or steady is None or any(None in values for values in factors.values()):
             return None
         difference = steady - capacity
@@ -171,9 +168,7 @@ class Score:
             return {name: difference / len(changed) if name in changed else 0.0 for name in factors}
         change = math.log1p(difference / capacity)
         mean = difference / change if change else capacity
-        points = {
-            name: mean * math.log(now / before) for name, (before, now) in factors.items() if name != "I_int"
-        }
+        points = {name: mean * math.log(now / before) for name, (before, now) in factors.items() if name != "I_int"}
         # I_int gets the rest, because its floor may limit it in one of the two scores.
         return {name: points.get(name, difference - sum(points.values())) for name in factors}
 

@@ -71,9 +71,7 @@ def red_flags(dbt: Any, connection: Any, inputs: Mapping[str, str]) -> str:
         """
 
 
-def _blocks(
-    session: Session, relations: Relations, rewritten_range: str
-) -> Iterator[tuple[datetime, datetime]]:
+def _blocks(session: Session, relations: Relations, rewritten_range: str) -> Iterator[tuple[datetime, datetime]]:
     """Yield the first and last as-of of each block of rows that are read together. The rows of an as-of are in one
     block, because red flags compare agents with the median of all agents."""
     as_ofs = session.rows(

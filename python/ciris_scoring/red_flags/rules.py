@@ -294,11 +294,7 @@ def _repeated_records(inputs: Inputs) -> Iterator[Raised]:
     least = flag.thresholds
     n, pairs = inputs["n_triples"], inputs["equal_pairs"]
     of_all = (n * (n - 1) // 2).astype(object)
-    product = (
-        inputs["equal_plausibilities"].astype(object)
-        * inputs["equal_alignments"]
-        * inputs["equal_coherences"]
-    )
+    product = inputs["equal_plausibilities"].astype(object) * inputs["equal_alignments"] * inputs["equal_coherences"]
     known = n >= least["of"]
     over_chance = Shares(pairs * of_all**2, product)
     medians = _fleet_medians(over_chance, known, inputs["fleet"])

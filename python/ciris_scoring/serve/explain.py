@@ -189,9 +189,7 @@ def _comparisons(marts: Marts, score: Row) -> list[Row]:
             **comparison,
             "loss_components": [
                 _of_row(one, "factor", "loss_component", "loss_change", "points", "rank")
-                for one in agent_reading.changes(
-                    marts, *_key(score), compared_with=comparison["compared_with"]
-                )
+                for one in agent_reading.changes(marts, *_key(score), compared_with=comparison["compared_with"])
             ],
         }
         for comparison in comparisons
@@ -218,9 +216,7 @@ def _since(marts: Marts, agent: agents.Agent, score: Row, earlier: datetime) -> 
         "score_now": score["capacity_score"],
         "change": None if reason else score["capacity_score"] - before["capacity_score"],
         "not_comparable_because": reason,
-        "factors": {column: score[column] - before[column] for column in FACTORS.values()}
-        if is_alike
-        else None,
+        "factors": {column: score[column] - before[column] for column in FACTORS.values()} if is_alike else None,
         "loss_components": published[0]["loss_components"] if published else None,
     }
 
@@ -354,8 +350,7 @@ def page(explanation: Mapping[str, Any]) -> str:
     lines = [line for section in sections if section for line in (*section, "")]
     room, title = page_width(), explanation["verdict"]["verdict"].capitalize()
     text = "\n".join(
-        line if isinstance(line, TableLine) else "\n".join(wrapped(printable(line), room))
-        for line in lines[:-1]
+        line if isinstance(line, TableLine) else "\n".join(wrapped(printable(line), room)) for line in lines[:-1]
     )
     return text.replace(f"\n{title} for ", f"\n{painted_verdict(title)} for ", 1)
 
@@ -365,9 +360,7 @@ def _score_lines(explanation: Mapping[str, Any]) -> list[str]:
     score, on = explanation["score"], explanation["verdict"]
     about = permissions.words(explanation["permission"], on["threshold"], score["window_days"])
     factors = ", ".join(f"{name} {decimals.score(score[column])}" for name, column in FACTORS.items())
-    changes = [
-        f"{factor} {decimals.change(points)}" for factor, points in bridge(explanation["steady_difference"])
-    ]
+    changes = [f"{factor} {decimals.change(points)}" for factor, points in bridge(explanation["steady_difference"])]
     lines = [
         asking.label(score["agent_id_hash"], score["agent_name"]),
         f"as-of {as_of_time.text(score['as_of'])}, window of {plural(score['window_days'], 'day')}, "
@@ -472,9 +465,7 @@ def _event_lines(events: Mapping[str, Any]) -> list[str]:
     if (overrides := events["overrides"])["n_without_judgement"]:
         lines.append(f"  {_without_judgement(overrides)}, because a check of the conscience did not run.")
     if keys["n"]:
-        lines.append(
-            f"  {plural(keys['n'], 'trace')} with a key that was unknown, revoked or expired at their time,"
-        )
+        lines.append(f"  {plural(keys['n'], 'trace')} with a key that was unknown, revoked or expired at their time,")
         lines.append(f"    {_range(keys)}")
     if links["n"]:
         lines.append(
@@ -486,9 +477,7 @@ def _event_lines(events: Mapping[str, Any]) -> list[str]:
     for row in episodes[-MAX_LISTED:]:
         end = "still open" if row["recovered_at"] is None else f"to {as_of_time.text(row['recovered_at'])}"
         mode = fitted(printable(row["failure_mode"]), 24)
-        lines.append(
-            f"  {as_of_time.text(row['detected_at'])} fragile ({mode}) {end}, {row['hours']:,.2f} hours"
-        )
+        lines.append(f"  {as_of_time.text(row['detected_at'])} fragile ({mode}) {end}, {row['hours']:,.2f} hours")
     if len(episodes) > MAX_LISTED:
         lines.append(f"  ... and {len(episodes) - MAX_LISTED:,} fragile episodes before.")
     return lines if len(lines) > 1 else [*lines, "  None."]
@@ -498,10 +487,7 @@ def _trace_lines(explanation: Mapping[str, Any]) -> list[str]:
     traces, n = explanation["traces"], explanation["n_costly_traces"]
     if not traces:
         return ["No single trace lowered the score."]
-    reasons = [
-        ", ".join(described(row, loss_component) for loss_component in row["loss_components"])
-        for row in traces
-    ]
+    reasons = [", ".join(described(row, loss_component) for loss_component in row["loss_components"]) for row in traces]
     reasons_width = max(map(width, (REASONS, *reasons)))
     room = max(page_width(), NARROWEST_TABLE) - BESIDE_TRACE_ID - reasons_width
     id_width = max(MIN_TRACE_ID_WIDTH, room)

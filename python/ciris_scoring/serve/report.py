@@ -39,9 +39,7 @@ def report(project: Project, window_days: int | None, *, json: bool) -> str:
         return read_report(connection, read_relations(project), window_days, json=json)
 
 
-def read_report(
-    connection: psycopg.Connection, relations: Relations, window_days: int | None, *, json: bool
-) -> str:
+def read_report(connection: psycopg.Connection, relations: Relations, window_days: int | None, *, json: bool) -> str:
     """Create the report over an open connection. The parameters are those of `report`."""
     with read_only(connection):
         marts = Marts(connection, relations)
@@ -85,9 +83,7 @@ def _fleet(
         "components": grouped(agent.components(*key)),
         "history": history.histories(marts, hashes, window_days, last=as_of),
     }
-    by_permission = verdicts(
-        named, {one.window_days: fleet.scores(marts, as_of, one.window_days) for one in named}
-    )
+    by_permission = verdicts(named, {one.window_days: fleet.scores(marts, as_of, one.window_days) for one in named})
     return {
         "fleet": capacity and asdict(capacity),
         "agents": [
@@ -95,9 +91,7 @@ def _fleet(
                 **asdict(score),
                 "verdict": asdict(verdict(score, threshold)),
                 "steady_difference": score.steady_difference,
-                "permissions": [
-                    {**asdict(one), **asdict(on)} for one, on in by_permission[score.agent_id_hash]
-                ],
+                "permissions": [{**asdict(one), **asdict(on)} for one, on in by_permission[score.agent_id_hash]],
                 **{name: _rows(found[score.agent_id_hash]) for name, found in behind.items()},
             }
             for score in scores

@@ -113,9 +113,7 @@ def _published(marts: Marts, as_of: str | None, window_days: int | None) -> tupl
     """
     marts.require()
     window = asking.window([one.window_days for one in windows(marts)], window_days)
-    moment = asking.fleet_as_of(
-        marts, window, None if as_of is None else as_of_time.parse_time(as_of, "--as-of")
-    )
+    moment = asking.fleet_as_of(marts, window, None if as_of is None else as_of_time.parse_time(as_of, "--as-of"))
     if moment is None:
         why = why_unscored(marts)
         raise DatabaseError(

@@ -33,9 +33,7 @@ class States(NamedTuple):
         keep = 1 - parameters.decay_per_day / periods_per_day
         memory = window.coherence_days * periods_per_day
         corroborated, uncorroborated = parameters.w_corroborated, parameters.w_uncorroborated
-        coherent = (
-            corroborated * sums.n_coherent_corroborated + uncorroborated * sums.n_coherent_uncorroborated
-        )
+        coherent = corroborated * sums.n_coherent_corroborated + uncorroborated * sums.n_coherent_uncorroborated
         every = corroborated * sums.n_signals_corroborated + uncorroborated * sums.n_signals_uncorroborated
         return cls(decayed_sum(coherent, memory, keep), decayed_sum(every, memory, keep))
 

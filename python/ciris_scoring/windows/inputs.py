@@ -38,9 +38,7 @@ LEAST_LOG_HOURS = float(np.log(LEAST_HOURS))
 """Natural logarithm of ``LEAST_HOURS``."""
 
 
-def ratio(
-    numerator: Floats | Integers, denominator: Floats | Integers, otherwise: Floats | float = 0.0
-) -> Floats:
+def ratio(numerator: Floats | Integers, denominator: Floats | Integers, otherwise: Floats | float = 0.0) -> Floats:
     """Return numerator / denominator, broadcast; ``otherwise`` where the denominator is not above 0, or is NaN."""
     shape = np.broadcast(numerator, denominator).shape
     result = np.array(np.broadcast_to(otherwise, shape), dtype=np.float64)

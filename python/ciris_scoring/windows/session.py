@@ -92,9 +92,7 @@ def types_of(columns: Mapping[str, NDArray[Any]]) -> dict[str, Numbers]:
     :param columns: (n,) or (n, length) arrays by column name.
     """
     return {
-        name: Numbers(
-            "int8" if values.dtype == np.int64 else "float8", values.shape[1] if values.ndim > 1 else None
-        )
+        name: Numbers("int8" if values.dtype == np.int64 else "float8", values.shape[1] if values.ndim > 1 else None)
         for name, values in columns.items()
     }
 
@@ -162,8 +160,7 @@ class Session:
             sql.SQL("create temporary table if not exists {} ({}) on commit drop").format(
                 sql.Identifier(table),
                 sql.SQL(", ").join(
-                    sql.SQL("{} {}").format(sql.Identifier(name), kind.sql_type)
-                    for name, kind in types.items()
+                    sql.SQL("{} {}").format(sql.Identifier(name), kind.sql_type) for name, kind in types.items()
                 ),
             )
         )

@@ -31,9 +31,7 @@ class Setting(NamedTuple):
     @property
     def window_horizon(self) -> timedelta:
         """Longest time before an as-of that any window with its baseline, or its coherence states, covers."""
-        return timedelta(
-            days=max(one.window_days + max(one.baseline_days, one.coherence_days) for one in self.windows)
-        )
+        return timedelta(days=max(one.window_days + max(one.baseline_days, one.coherence_days) for one in self.windows))
 
     @property
     def periods_per_day(self) -> int:
@@ -60,9 +58,7 @@ def read_setting(session: Session, parameters: sql.SQL, windows: sql.SQL, run: s
                 "use. Build it again: dbt build --select int_scoring_parameters"
             ) from error
     rows = session.rows(
-        sql.SQL("select window_days, baseline_days, coherence_days from {} order by window_days").format(
-            windows
-        )
+        sql.SQL("select window_days, baseline_days, coherence_days from {} order by window_days").format(windows)
     )
     [(scoring_period, *times)] = session.rows(
         sql.SQL(

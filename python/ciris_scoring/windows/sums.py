@@ -95,9 +95,7 @@ class Events(NamedTuple):
     """(agents,) period of each agent's first trace; it may be negative."""
 
 
-def scored_places(
-    n_traces: Integers, windows: tuple[Window, ...], periods_per_day: int, first_as_of: int
-) -> Places:
+def scored_places(n_traces: Integers, windows: tuple[Window, ...], periods_per_day: int, first_as_of: int) -> Places:
     """Return the rows to score, ordered by agent, as-of and window. A row is scored if its window contains a trace
     (scoring.md §1).
 
@@ -271,9 +269,7 @@ def deferral_columns(
     }
 
 
-def episode_columns(
-    episodes: FragileEpisodes, length: int, steady: int, shape: tuple[int, int]
-) -> dict[str, Integers]:
+def episode_columns(episodes: FragileEpisodes, length: int, steady: int, shape: tuple[int, int]) -> dict[str, Integers]:
     """Return counts and durations of the fragile episodes of ``int_agent_events`` at each as-of (scoring.md §5).
 
     A recovery relapsed if another episode of the same failure mode followed. Of the recoveries of a mode, all but the

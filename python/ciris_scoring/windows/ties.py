@@ -67,10 +67,7 @@ def count_ties(scored: Scored, rows: Places, windows: tuple[Window, ...], period
     triples, number = np.unique(agent * BASE**3 + scored.triple[complete], return_inverse=True)
     kinds = [
         _Values(period, number, np.searchsorted(triples, np.arange(n_agents + 1) * BASE**3)),
-        *(
-            _of_one_score(agent, period, score[complete], n_agents)
-            for score in (plausibility, alignment, coherence)
-        ),
+        *(_of_one_score(agent, period, score[complete], n_agents) for score in (plausibility, alignment, coherence)),
     ]
     result = Ties(*np.zeros((len(Ties._fields), len(rows.agent)), dtype=np.int64))
     for window, as_of in sorted(set(zip(rows.window.tolist(), rows.as_of.tolist(), strict=True))):

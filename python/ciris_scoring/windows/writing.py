@@ -67,14 +67,10 @@ def values_of(types: Mapping[str, Numbers], names: Mapping[str, Sequence[str]]) 
     def value(name: str, kind: Numbers) -> sql.Composed:
         column = sql.Identifier("finished", name)
         if name in names:
-            return sql.SQL("({}::text[])[{} + 1]").format(
-                sql.Literal("{" + ",".join(names[name]) + "}"), column
-            )
+            return sql.SQL("({}::text[])[{} + 1]").format(sql.Literal("{" + ",".join(names[name]) + "}"), column)
         if kind.type == "int8":
             return sql.SQL("{}").format(column)
-        return sql.SQL(
-            "nullif({}, 'NaN')" if kind.length is None else "array_replace({}, 'NaN', null)"
-        ).format(column)
+        return sql.SQL("nullif({}, 'NaN')" if kind.length is None else "array_replace({}, 'NaN', null)").format(column)
 
     return sql.SQL(", ").join(
         sql.SQL("{} as {}").format(value(name, kind), sql.Identifier(name)) for name, kind in types.items()

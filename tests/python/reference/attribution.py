@@ -86,10 +86,7 @@ def change(earlier: Level, later: Level) -> tuple[Losses, Losses]:
             losses[name] = Decimal(0) if old == new else new - old
         dh = later.of_r(later.u) - earlier.of_r(earlier.u)
         if earlier.u.is_infinite() or later.u.is_infinite():
-            turned = [
-                one.is_infinite() != other.is_infinite()
-                for one, other in zip(earlier.a, later.a, strict=True)
-            ]
+            turned = [one.is_infinite() != other.is_infinite() for one, other in zip(earlier.a, later.a, strict=True)]
             within = share(dh, list(map(Decimal, turned)))
         else:
             du = later.u - earlier.u

@@ -141,11 +141,7 @@ def of_fleet(agents: Iterable[Agent], t: int, window: Window) -> tuple[dict[str,
     squares, degrees = 10 * math.log(1 + 1.8**2), 10
     for agent in agents:
         first = t - (window.days + window.baseline_days) * agent.fleet.per_day
-        logs = [
-            log_hours(e)
-            for e in agent.episodes
-            if e.recovered and first <= agent.fleet.index(e.recovered) < t
-        ]
+        logs = [log_hours(e) for e in agent.episodes if e.recovered and first <= agent.fleet.index(e.recovered) < t]
         if len(logs) >= 3:
             weight = min(len(logs), 1000) - 1
             squares, degrees = squares + weight * np.var(logs, ddof=1), degrees + weight
@@ -407,9 +403,7 @@ def bounds_at(
         "I_int": {name: kept(name) for name in ("i_chain", "i_coverage", "i_replay")},
         "R": {
             "delta_drift": Sum(l_r, resilience(d.high, hours) - l_r, b_r, b_r - resilience(d.low, hours)),
-            "mttr_hours": Sum(
-                0.0, resilience(d.centre, hours_high) - l_r, 0.0, b_r - resilience(d.raw, hours_low)
-            ),
+            "mttr_hours": Sum(0.0, resilience(d.centre, hours_high) - l_r, 0.0, b_r - resilience(d.raw, hours_low)),
         },
         "I_inc": {
             "ece": lost(1 - ece.centre, 1 - ece.high, 1 - ece.raw, 1 - ece.low),
@@ -437,9 +431,7 @@ def bounds_at(
     if p["integrity_floor"] > 0:
         one, most = sums["I_int"], loss(p["integrity_floor"])
         low, high = (max(limit, p["integrity_floor"]) for limit in one.limits())
-        worse, better = (
-            (most, most) if one.zero is not None else (min(one.worse, most), min(one.better, most))
-        )
+        worse, better = (most, most) if one.zero is not None else (min(one.worse, most), min(one.better, most))
         sums["I_int"] = Sum(worse, loss(low) - worse, better, max(0.0, better - loss(high)))
         shrink = sums["I_int"].to_worst / one.to_worst if 0 < one.to_worst < math.inf else 1.0
         for name in of_components["I_int"]:
@@ -462,7 +454,6 @@ def bounds_at(
     of_name["mttr_hours"] = (hours_low, hours_high)
     of_name["ece"] = (min(1.0, max(0.0, ece.low)), min(1.0, wide))
     result["components"] = {
-        name: (score[name], min(low, score[name]), max(high, score[name]))
-        for name, (low, high) in of_name.items()
+        name: (score[name], min(low, score[name]), max(high, score[name])) for name, (low, high) in of_name.items()
     }
     return result

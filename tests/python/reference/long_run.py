@@ -92,9 +92,7 @@ def weights(windows: Sequence[int], evidence: Span, per_day: float) -> np.ndarra
     return np.array([chances[began == k].sum() for k in range(1, len(windows) + 1)]) / chances.sum()
 
 
-def estimate(
-    windows: Sequence[int], evidence: Span, present: Callable[[int], tuple[float, float]]
-) -> Estimate:
+def estimate(windows: Sequence[int], evidence: Span, present: Callable[[int], tuple[float, float]]) -> Estimate:
     """Estimate the present value of a quantity as a mean over the windows, weighted by :func:`weights`.
 
     :param present: function that returns mean and variance if the present behaviour began at the start of window k.
@@ -136,9 +134,7 @@ def frequency(y: Sequence[float], days: Sequence[float], mean: float) -> Estimat
         k, t = y[j] - y[i], days[j] - days[i]
         return math.lgamma(a + k) - math.lgamma(a) + a * math.log(b) - (a + k) * math.log(b + t)
 
-    return estimate(
-        EVENT_WINDOWS, evidence, lambda k: ((a + y[k]) / (b + days[k]), (a + y[k]) / (b + days[k]) ** 2)
-    )
+    return estimate(EVENT_WINDOWS, evidence, lambda k: ((a + y[k]) / (b + days[k]), (a + y[k]) / (b + days[k]) ** 2))
 
 
 def log_normal(p: Any, h: Any, m: float, v: float) -> Any:
@@ -187,9 +183,7 @@ class LongRun(NamedTuple):
     high: float
 
 
-def long_runs(
-    agent: Agent, end: datetime, correlations: dict[str, float], cv: float
-) -> dict[Window, LongRun]:
+def long_runs(agent: Agent, end: datetime, correlations: dict[str, float], cv: float) -> dict[Window, LongRun]:
     """certainty.md §4b: return the steady score for each window length."""
     p, t = agent.fleet.p, agent.fleet.index(end)
     days = Days(agent.periods, t, MEMORY_DAYS, agent.fleet.per_day)

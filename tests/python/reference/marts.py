@@ -107,9 +107,7 @@ class Reference:
     def _of_fleet(self, rows: Rows, end: datetime, window: Window) -> None:
         """Add the row of fct_fleet_capacity."""
         found = [
-            row
-            for (_, as_of, days), row in rows["fct_capacity_scores"].items()
-            if (as_of, days) == (end, window.days)
+            row for (_, as_of, days), row in rows["fct_capacity_scores"].items() if (as_of, days) == (end, window.days)
         ]
         if not found:
             return
@@ -141,10 +139,7 @@ class Reference:
         """certainty.md §4: yield kind, severity and value of the alerts of an agent."""
         p, length = self.fleet.p, window.days * DAY
         silence = end - p["silent_days"] * DAY
-        if (
-            not agent.n_between(silence, end)
-            and agent.n_between(silence - length, silence) >= p["silent_min_traces"]
-        ):
+        if not agent.n_between(silence, end) and agent.n_between(silence - length, silence) >= p["silent_min_traces"]:
             yield "silent", "warning", (end - max(at for at in agent.times if at < end)) / DAY
         row = self.score(agent, end, window)
         if row is None:
@@ -276,9 +271,7 @@ def attribution_rows(
         """Add the rows of the loss components. An infinite loss is null."""
         for part in attribution.PARTS:
             found = {column: float(of[part]) for column, of in values.items()}
-            rows[mart][*key, part] = {
-                column: None if math.isinf(value) else value for column, value in found.items()
-            }
+            rows[mart][*key, part] = {column: None if math.isinf(value) else value for column, value in found.items()}
 
     for key, row in scores.items():
         agent, as_of, window = key

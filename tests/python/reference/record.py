@@ -139,9 +139,7 @@ def is_storable(value: Any) -> bool:
                 waiting += found
             case str() as found if re.search("[\0\ud800-\udfff]", found):
                 return False
-            case Decimal() as found if (
-                found.as_tuple().exponent < -16383 or found and found.adjusted() >= 131072
-            ):
+            case Decimal() as found if found.as_tuple().exponent < -16383 or found and found.adjusted() >= 131072:
                 return False
     return True
 
@@ -269,9 +267,7 @@ def replay(trace: Row) -> Iterator[bool]:
     """scoring.md §4: yield the results of those comparisons 1 to 3 of a replay that have recorded inputs."""
     conscience, action = trace["conscience_result"], trace["action_result"]
     for name in ("entropy", "coherence"):
-        passed, score, threshold = (
-            key_of(conscience, f"{name}_{of}") for of in ("passed", "score", "threshold")
-        )
+        passed, score, threshold = (key_of(conscience, f"{name}_{of}") for of in ("passed", "score", "threshold"))
         if None not in (passed, score, threshold):
             is_typed = isinstance(passed, bool) and is_number(score) and is_number(threshold)
             yield is_typed and passed == (score <= threshold if name == "entropy" else score >= threshold)
@@ -279,8 +275,7 @@ def replay(trace: Row) -> Iterator[bool]:
     checks = ("entropy_passed", "coherence_passed", "optimization_veto_passed", "epistemic_humility_passed")
     guardrails = ("thought_depth_triggered", "updated_status_detected")
     recorded, fired = (
-        [value for name in names if (value := key_of(conscience, name)) is not None]
-        for names in (checks, guardrails)
+        [value for name in names if (value := key_of(conscience, name)) is not None] for names in (checks, guardrails)
     )
     passed = key_of(conscience, "conscience_passed")
     if recorded and passed is not None:
@@ -543,9 +538,7 @@ class Fleet:
             if prefixes:
                 return max(prefixes, key=len)
         named = [
-            agent
-            for agent in candidates
-            if any(at < created and name == used for at, used in self.agents[agent].names)
+            agent for agent in candidates if any(at < created and name == used for at, used in self.agents[agent].names)
         ]
         return named[0] if len(named) == 1 else None
 

@@ -54,9 +54,7 @@ def dma_results(lives: Lives, newer: Flags, inconsistent: Flags) -> Texts:
     ).format
     once = '{{"csdma":{{"plausibility_score":{0}}},"dsdma":{{"domain_alignment":{1}}}}}'.format
     values = zip(text(plausibility), text(lives.alignment), strict=True)
-    return np.array(
-        [(twice if n else once)(*v) for n, v in zip(newer.tolist(), values, strict=True)], dtype=object
-    )
+    return np.array([(twice if n else once)(*v) for n, v in zip(newer.tolist(), values, strict=True)], dtype=object)
 
 
 _CONSCIENCE_KEYS = {

@@ -188,9 +188,7 @@ def index_events(connection: psycopg.Connection, schema: str = DEFAULT_SCHEMA) -
     connection.execute(sql.SQL(_INDEXES).format(schema=sql.Identifier(schema)))
 
 
-def write_events(
-    connection: psycopg.Connection, frames: Iterable[pd.DataFrame], schema: str = DEFAULT_SCHEMA
-) -> int:
+def write_events(connection: psycopg.Connection, frames: Iterable[pd.DataFrame], schema: str = DEFAULT_SCHEMA) -> int:
     """Write the events of traces in the current transaction; return the number of traces."""
     columns = sql.SQL(", ").join(
         sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(type_.removesuffix(" not null")))

@@ -123,9 +123,7 @@ def _units(score: Floats, scale: int) -> Ints:
 def _fragility(plan: Plan, rows: Rows, knob: Knobs) -> tuple[Flags, Ints]:
     """Return for each row the fragility flag, and the failure mode of its episode as an index of MODES."""
     block = Draws.of(plan.agent_keys[rows.agent], Stream.BLOCK, rows.index // _BLOCK)
-    happens = block.chance(
-        Draw.EPISODE, np.minimum(knob["episodes_per_day"] * _BLOCK / plan.traces_per_day, 0.9)
-    )
+    happens = block.chance(Draw.EPISODE, np.minimum(knob["episodes_per_day"] * _BLOCK / plan.traces_per_day, 0.9))
     begin = block.below(Draw.START, 2) * THOUGHTS_PER_TASK
     length = 1 + block.below(Draw.EPISODE_SHAPE, knob["episode_traces"])
     into = rows.index % _BLOCK - begin

@@ -100,9 +100,7 @@ def load_fleet(
     return written["covenant_traces"]
 
 
-def _counted(
-    frames: Iterable[pd.DataFrame], expected: int, progress: Progress | None
-) -> Iterator[pd.DataFrame]:
+def _counted(frames: Iterable[pd.DataFrame], expected: int, progress: Progress | None) -> Iterator[pd.DataFrame]:
     done = 0
     for frame in frames:
         yield frame

@@ -71,9 +71,7 @@ class Plan:
         Parameters and errors are those of `simulate_fleet`.
         """
         if agents < 1 or days < 1 or not 0 < traces_per_day <= 10_000:
-            raise _refused(
-                "it needs at least 1 agent, 1 day, and more than 0 and at most 10,000 traces per day."
-            )
+            raise _refused("it needs at least 1 agent, 1 day, and more than 0 and at most 10,000 traces per day.")
         if seed < 0:
             raise _refused(f"the seed must not be negative, got {seed}.")
         if end.tzinfo is None or end.timestamp() % 3600 != 0:
@@ -142,9 +140,7 @@ class Plan:
         return hour * HOUR + into
 
 
-def _daily_traces(
-    agent_keys: Bits, days: int, traces_per_day: float, first_day: Ints, last_day: Ints
-) -> Ints:
+def _daily_traces(agent_keys: Bits, days: int, traces_per_day: float, first_day: Ints, last_day: Ints) -> Ints:
     """Return numbers of traces, (agents, days): multiples of `THOUGHTS_PER_TASK`, within about 30 % of the mean."""
     day = np.arange(days)
     draws = Draws.of(agent_keys[:, None], Stream.DAY, day)

@@ -30,9 +30,7 @@ def schedule(plan: Plan, first_day: int, last_day: int) -> Rows:
     counts = plan.n_traces[:, first_day:last_day].T.ravel()
     group = np.repeat(np.arange(counts.size), counts)
     day, agent = first_day + group // len(plan.agent_keys), group % len(plan.agent_keys)
-    index = (
-        plan.first_index[agent, day] + np.arange(group.size) - np.repeat(np.cumsum(counts) - counts, counts)
-    )
+    index = plan.first_index[agent, day] + np.arange(group.size) - np.repeat(np.cumsum(counts) - counts, counts)
     draws = Draws.of(plan.agent_keys[agent], Stream.TRACE, index)
 
     # A task takes up to 8 minutes. It starts at least 10 minutes before the day ends.
@@ -56,6 +54,4 @@ def schedule(plan: Plan, first_day: int, last_day: int) -> Rows:
     duplicate = np.arange(pick.size) >= index.size
     order = np.lexsort((index[pick], agent[pick], delivered, day[pick]))
     pick = pick[order]
-    return Rows(
-        agent[pick], index[pick], time[pick], delivered[order], duplicate[order], Draws(draws.keys[pick])
-    )
+    return Rows(agent[pick], index[pick], time[pick], delivered[order], duplicate[order], Draws(draws.keys[pick]))

@@ -66,10 +66,7 @@ def batches(plan: Plan) -> pd.DataFrame:
         "traces_accepted": pd.array(accepted, dtype="Int64"),
         "traces_rejected": pd.array(rejected, dtype="Int64"),
         "rejection_reasons": np.array(
-            [
-                f'{{"{r}":{n}}}' if n else "{}"
-                for r, n in zip(reason.tolist(), rejected.tolist(), strict=True)
-            ],
+            [f'{{"{r}":{n}}}' if n else "{}" for r, n in zip(reason.tolist(), rejected.tolist(), strict=True)],
             dtype=object,
         ),
     }
@@ -82,9 +79,7 @@ def public_keys(plan: Plan) -> pd.DataFrame:
     agents = len(plan.agent_keys)
     columns: dict[str, Column] = {
         "key_id": plan.roster.key_id,
-        "public_key_base64": np.array(
-            [base64.b64encode(k).decode() for k in plan.roster.public_key], dtype=object
-        ),
+        "public_key_base64": np.array([base64.b64encode(k).decode() for k in plan.roster.public_key], dtype=object),
         "algorithm": np.array(["ed25519"] * agents, dtype=object),
         "created_at": times(np.full(agents, plan.start - 30 * DAY)),
         "expires_at": times(np.where(np.arange(agents) % 3 == 0, plan.end + 365 * DAY, NEVER)),

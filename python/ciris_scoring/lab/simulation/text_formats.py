@@ -38,9 +38,7 @@ def copy_frames(
 def copy_text(frames: Iterable[pd.DataFrame]) -> Iterator[str]:
     """Yield blocks of rows in the text format of COPY. Unlike CSV, this format does not double the quotes in JSON."""
     for frame in frames:
-        columns = [
-            ["\\N" if value is None else value for value in _escaped(_text(frame[name]))] for name in frame
-        ]
+        columns = [["\\N" if value is None else value for value in _escaped(_text(frame[name]))] for name in frame]
         rows = list(map("\t".join, zip(*columns, strict=True)))
         for first in range(0, len(rows), _ROWS_PER_BLOCK):
             yield "\n".join(rows[first : first + _ROWS_PER_BLOCK]) + "\n"

@@ -100,10 +100,7 @@ def render(plan: Plan, rows: Rows, lives: Lives) -> pd.DataFrame:
 def _identifiers(plan: Plan, rows: Rows, newer: Flags) -> tuple[Texts, Texts]:
     """Return trace ids and thought ids. Newer agents sometimes process a thought again under its old id."""
     reprocessed = (
-        newer
-        & ~plan.knobs["batch_clock"][rows.agent]
-        & (rows.index > 0)
-        & rows.draws.chance(Draw.REPROCESSED, 0.002)
+        newer & ~plan.knobs["batch_clock"][rows.agent] & (rows.index > 0) & rows.draws.chance(Draw.REPROCESSED, 0.002)
     )
     thought = rows.index - reprocessed
     agent_keys = plan.agent_keys[rows.agent]

@@ -97,8 +97,7 @@ async def _answer_not_there(request: Request, error: Exception) -> Response:
 async def _answer_validation(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     errors = [
-        {"parameter": ".".join(map(str, found["loc"][1:])), "message": _message(found)}
-        for found in error.errors()
+        {"parameter": ".".join(map(str, found["loc"][1:])), "message": _message(found)} for found in error.errors()
     ]
     detail = "; ".join(f"{found['parameter']}: {found['message']}" for found in errors)
     return written(request, Problem("bad-parameter", detail, errors=errors))

@@ -31,9 +31,7 @@ def descriptions() -> dict[str, dict[str, str]]:
     docs = {name: text for file in models.glob("*.md") for name, text in DOC.findall(file.read_text("utf-8"))}
     return {
         mart["name"]: {
-            column["name"]: " ".join(
-                REFERENCE.sub(lambda found: docs[found[1]], column["description"]).split()
-            )
+            column["name"]: " ".join(REFERENCE.sub(lambda found: docs[found[1]], column["description"]).split())
             for column in mart["columns"]
         }
         for mart in described_marts()
@@ -72,15 +70,11 @@ def of_row(row: type, *marts: str, without: Iterable[str] = ()) -> Callable[[typ
 
     def add(model: type[Model]) -> type[Model]:
         hints = get_type_hints(row)
-        columns = [
-            one.name for one in dataclass_fields(row) if one.name not in {*model.model_fields, *without}
-        ]
+        columns = [one.name for one in dataclass_fields(row) if one.name not in {*model.model_fields, *without}]
         added: dict[str, Any] = {
             column: (TIMES.get(hints[column], hints[column]), Field(description=description(marts, column)))
             for column in columns
         }
-        return create_model(
-            model.__name__, __base__=model, __doc__=model.__doc__, __module__=model.__module__, **added
-        )
+        return create_model(model.__name__, __base__=model, __doc__=model.__doc__, __module__=model.__module__, **added)
 
     return add

@@ -142,9 +142,7 @@ class NotAgain(logging.Filter):
             self._said[said] = (at, n_kept_back + 1)
             return False
         if n_kept_back:
-            record.msg = (
-                f"{record.getMessage().rstrip()} ({n_kept_back:,} more like this since it was last written)"
-            )
+            record.msg = f"{record.getMessage().rstrip()} ({n_kept_back:,} more like this since it was last written)"
             record.args = None
         if len(self._said) > 1_000:
             self._said.clear()

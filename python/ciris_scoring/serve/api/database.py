@@ -190,7 +190,5 @@ def _refusal(error: psycopg.Error) -> Problem:
     if error.sqlstate == NO_RIGHT_STATE:
         return Problem("no-right", f"The role of the server may not read what the answer needs. {NAMED}")
     if error.sqlstate in NOT_PUBLISHED_STATES:
-        return Problem(
-            "not-published", "The marts do not exist or are of another version: score the fleet first."
-        )
+        return Problem("not-published", "The marts do not exist or are of another version: score the fleet first.")
     return Problem("database-away", "The database refuses the query; the server's log says why.")

@@ -88,9 +88,7 @@ AgentId = Annotated[
 A_TIME = {"anyOf": [{"type": "string", "format": "date"}, {"type": "string", "format": "date-time"}]}
 AskedAsOf = Annotated[
     str | None,
-    Query(
-        description="As-of in ISO 8601, a day or a time. The default is the newest.", examples=["2026-06-15"]
-    ),
+    Query(description="As-of in ISO 8601, a day or a time. The default is the newest.", examples=["2026-06-15"]),
     WithJsonSchema(A_TIME),
 ]
 After = Annotated[
@@ -103,9 +101,7 @@ After = Annotated[
 ]
 AskedWindow = Annotated[
     int | None,
-    Query(
-        ge=1, le=10_000, description="Published window in days. The default is the shortest.", examples=[7]
-    ),
+    Query(ge=1, le=10_000, description="Published window in days. The default is the shortest.", examples=[7]),
 ]
 AskedThreshold = Annotated[
     float | None,
@@ -156,9 +152,7 @@ async def known_parameters(request: Request) -> None:
         raise Problem(
             "bad-parameter",
             f"{', '.join(map(shown, unknown[:MOST_UNKNOWN]))} {message}",
-            errors=[
-                {"parameter": name[:LONGEST_SHOWN], "message": message} for name in unknown[:MOST_UNKNOWN]
-            ],
+            errors=[{"parameter": name[:LONGEST_SHOWN], "message": message} for name in unknown[:MOST_UNKNOWN]],
             allowed=known,
         )
 
@@ -220,9 +214,7 @@ class Asked:
     window_days: int | None
     as_of: datetime | None
 
-    async def answer(
-        self, build: Callable[[Lens], models.Answer], rows: str = "", *, as_csv: bool = False
-    ) -> Response:
+    async def answer(self, build: Callable[[Lens], models.Answer], rows: str = "", *, as_csv: bool = False) -> Response:
         """Return the answer that `build` creates, from the cache if possible.
 
         :param build: function that creates the answer. The publication that it reads may be newer than `publication`.
@@ -281,9 +273,7 @@ def _score(lens: Lens, asked: str) -> tuple[Score, str | None]:
     is the requested one or, by default, the agent's newest."""
     agent, note = asking.agent(lens.marts, asked)
     window_days, _, at = asking.score_as_of(lens.marts, agent, lens.window_days, lens.as_of)
-    [found] = read_scores(
-        lens.marts, at, window_days, agent_id_hash=agent.agent_id_hash, raised_at=lens.shown_as_of
-    )
+    [found] = read_scores(lens.marts, at, window_days, agent_id_hash=agent.agent_id_hash, raised_at=lens.shown_as_of)
     return found, note
 
 
@@ -298,16 +288,12 @@ def _score(lens: Lens, asked: str) -> tuple[Score, str | None]:
 async def fleet(
     asked: TheAsked,
     page: ThePage,
-    category: Annotated[
-        models.Category | None, Query(description="Return only agents of this category.")
-    ] = None,
+    category: Annotated[models.Category | None, Query(description="Return only agents of this category.")] = None,
     status: Annotated[
         Literal[models.Status, "no_traces"] | None, Query(description="Return only agents with this status.")
     ] = None,
     verdict: Annotated[VerdictName | None, Query(description="Return only agents with this verdict.")] = None,
-    raised: Annotated[
-        RaisedName | None, Query(description="Return only agents with this alert or red flag.")
-    ] = None,
+    raised: Annotated[RaisedName | None, Query(description="Return only agents with this alert or red flag.")] = None,
     threshold: AskedThreshold = None,
     permission: AskedPermission = None,
     sort: Annotated[
@@ -482,9 +468,7 @@ async def history(
     ] = None,
     last: Annotated[
         str | None,
-        Query(
-            alias="to", description="Last as-of, included. By default the newest.", examples=["2026-06-15"]
-        ),
+        Query(alias="to", description="Last as-of, included. By default the newest.", examples=["2026-06-15"]),
         WithJsonSchema(A_TIME),
     ] = None,
     interval: Annotated[
@@ -572,8 +556,7 @@ async def alerts(
             total_alert_count=len(found),
             **page.members(asked.request, below, found),
             alerts=[
-                models.Alert.model_validate({**asdict(alert), "agent_name": name_of(alert)})
-                for alert in page.of(found)
+                models.Alert.model_validate({**asdict(alert), "agent_name": name_of(alert)}) for alert in page.of(found)
             ],
             cache=lens.cache,
         )
@@ -584,9 +567,7 @@ async def alerts(
 def _listed(path: str, name: str, model: type[models.Answer], *statuses: int) -> Callable[[Handler], Handler]:
     """Return the decorator of an endpoint that lists rows, also as CSV."""
     summary = name.replace("_", " ").capitalize()
-    return api.get(
-        f"/scoring/{path}", summary=summary, **described(name, model, problems(*statuses), csv=True)
-    )
+    return api.get(f"/scoring/{path}", summary=summary, **described(name, model, problems(*statuses), csv=True))
 
 
 @_listed("red-flags", "red_flags", models.RedFlags, 404)
@@ -665,9 +646,7 @@ async def deferrals(agent_id: AgentId, asked: TheAsked, page: ThePage) -> Respon
     return await asked.listing(models.Deferrals, read, page)
 
 
-@api.get(
-    "/scoring/parameters", summary="Parameters", **described("parameters", models.Parameters, problems())
-)
+@api.get("/scoring/parameters", summary="Parameters", **described("parameters", models.Parameters, problems()))
 async def parameters(request: Request, answers: TheAnswers) -> Response:
     """Parameters, categories and windows that scores are computed with."""
 
@@ -754,9 +733,7 @@ async def evidence(
 # --- the server itself ------------------------------------------------------------------------------------------------
 
 
-@router.get(
-    "/healthz", summary="Is the process up?", tags=["server"], **described("healthz", models.Health, {})
-)
+@router.get("/healthz", summary="Is the process up?", tags=["server"], **described("healthz", models.Health, {}))
 async def healthz() -> Response:
     """Whether the process runs. The endpoint does not need a key."""
     return _unkept(models.Health(status="ok"))

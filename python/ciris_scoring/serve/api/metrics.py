@@ -140,9 +140,7 @@ def _read_fleet(marts: Marts, as_of: datetime, windows: list[int], gauge: Callab
         "Agents at the newest as-of, by published verdict and window.",
         ["verdict", "window_days"],
     )
-    query = (
-        "select verdict, window_days, count(*) as n from {fct_verdicts} where as_of = %(as_of)s group by 1, 2"
-    )
+    query = "select verdict, window_days, count(*) as n from {fct_verdicts} where as_of = %(as_of)s group by 1, 2"
     counted = {(row["verdict"], row["window_days"]): row["n"] for row in marts.dicts(query, {"as_of": as_of})}
     for key in product(VERDICTS, windows):
         verdicts.labels(*key).set(counted.get(key, 0))

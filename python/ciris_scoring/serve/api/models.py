@@ -22,9 +22,7 @@ Status = Literal["final", "provisional", "insufficient_data"]
 Severity = Literal["critical", "warning", "red_flag"]
 Confidence = Literal["insufficient", "low", "medium", "high"]
 
-Hash = Annotated[
-    str, Field(description="Id of the agent; changes with its key.", examples=["4107c26fee8baae4"])
-]
+Hash = Annotated[str, Field(description="Id of the agent; changes with its key.", examples=["4107c26fee8baae4"])]
 Name = Annotated[str, Field(description="Name, or the hash of an unnamed agent.", examples=["Link"])]
 Note = Annotated[str | None, Field(description="Agents that once had the requested name; null if none.")]
 Share = Annotated[float, Field(ge=0, le=1, examples=[0.538])]
@@ -179,9 +177,7 @@ class ScoreBase(Described):
         description="Points of each factor from the capacity score to the steady score, which they sum to; null if one "
         "of the two is null."
     )
-    final_from: Moment | None = Field(
-        description="As-of from which the score is final; null if not provisional."
-    )
+    final_from: Moment | None = Field(description="As-of from which the score is final; null if not provisional.")
     verdict_threshold: Share = Field(
         description="Steady score that the permission requires: the requested threshold or, by default, the published."
     )
@@ -295,9 +291,7 @@ class History(Answer):
         description="daily: as-ofs at midnight UTC; hourly: all published as-ofs, even if they are daily."
     )
     current_as_of: AsOf
-    current_score: Share | None = Field(
-        description="Newest capacity score of the agent; null with too few traces."
-    )
+    current_score: Share | None = Field(description="Newest capacity score of the agent; null with too few traces.")
     current_category: Category | None = Field(description="Category of the newest capacity score.")
     history: list[Point] = Field(description="Scores, the oldest first.")
     note: str = Field(description="Note about as-ofs without a score.")
@@ -540,8 +534,6 @@ class ProblemDocument(Described):
     agents: list[MeantAgent] | None = Field(
         default=None, description="With 404: agents with a similar name. With 409: agents that match."
     )
-    agents_not_shown: int | None = Field(
-        default=None, description="With 409: number of agents that are not listed."
-    )
+    agents_not_shown: int | None = Field(default=None, description="With 409: number of agents that are not listed.")
     limit: int | None = Field(default=None, description="With 429: requests per minute.")
     retry_after: int | None = Field(default=None, description="With 429: seconds to wait.")

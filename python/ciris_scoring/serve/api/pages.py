@@ -132,9 +132,7 @@ async def _evidence_page(
 
 
 @router.get("/evidence.csv")
-async def _evidence_csv(
-    request: Request, answers: TheAnswers, agent_id: str, component: str, at: At
-) -> Response:
+async def _evidence_csv(request: Request, answers: TheAnswers, agent_id: str, component: str, at: At) -> Response:
     asked = {"agent": agent_id, "component": component, **at}
     media_type = f"{CSV}; charset=utf-8"
     response = await _answer(request, answers, pages.evidence_csv, media_type, **asked)
@@ -144,9 +142,7 @@ async def _evidence_csv(
 
 
 @router.get("/red-flags")
-async def _red_flags_page(
-    request: Request, answers: TheAnswers, at: At, agent_id: str | None = None
-) -> Response:
+async def _red_flags_page(request: Request, answers: TheAnswers, at: At, agent_id: str | None = None) -> Response:
     return await _answer(request, answers, pages.red_flags_page, agent=agent_id, **at)
 
 

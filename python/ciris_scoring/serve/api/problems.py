@@ -45,9 +45,7 @@ class Problem(Exception):
     :param members: additional members of the document.
     """
 
-    def __init__(
-        self, kind: str, detail: str, headers: Mapping[str, str] | None = None, **members: Any
-    ) -> None:
+    def __init__(self, kind: str, detail: str, headers: Mapping[str, str] | None = None, **members: Any) -> None:
         super().__init__(detail)
         self.kind = kind
         self.detail = detail
@@ -72,9 +70,7 @@ def not_there(missing: NotThere) -> Problem:
     members: dict[str, Any] = {}
     if missing.parameter:
         of = {"parameter": missing.parameter, "message": detail}
-        return Problem(
-            missing.kind, f"{missing.parameter}: {detail}", errors=[of], allowed=list(missing.allowed)
-        )
+        return Problem(missing.kind, f"{missing.parameter}: {detail}", errors=[of], allowed=list(missing.allowed))
     if missing.agents:
         members["agents"] = missing.agents[:MOST_NAMED]
     if missing.kind == "ambiguous-agent":
@@ -89,9 +85,7 @@ def bad_parameter(name: str, message: str, **members: Any) -> Problem:
 
     :param message: rest of the sentence that begins with the parameter's name.
     """
-    return Problem(
-        "bad-parameter", f"{name} {message}", errors=[{"parameter": name, "message": message}], **members
-    )
+    return Problem("bad-parameter", f"{name} {message}", errors=[{"parameter": name, "message": message}], **members)
 
 
 def shown(value: object) -> str:

@@ -102,9 +102,7 @@ class AgentView:
     @property
     def moved(self) -> list[ComponentChange]:
         """Loss components that changed the score by 0.001 or more in one window, the largest change first."""
-        return sorted(
-            (part for part in self.changes if abs(part.points) >= 0.001), key=lambda part: -abs(part.points)
-        )
+        return sorted((part for part in self.changes if abs(part.points) >= 0.001), key=lambda part: -abs(part.points))
 
     @property
     def sigma_max(self) -> float | None:

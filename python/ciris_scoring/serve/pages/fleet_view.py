@@ -171,9 +171,7 @@ def read_fleet(
     )
 
 
-def _elsewhere(
-    marts: Marts, as_of: datetime, window_days: int, scores: Iterable[Score]
-) -> Mapping[str, list[str]]:
+def _elsewhere(marts: Marts, as_of: datetime, window_days: int, scores: Iterable[Score]) -> Mapping[str, list[str]]:
     """Return sentences about alerts and red flags that agents have only in another window, by agent hash."""
     here = {score.agent_id_hash: {one.name for one in score.raised} for score in scores}
     found: dict[str, list[str]] = {}

@@ -41,9 +41,7 @@ class ServedLinks:
     def _query(self, **values: str | int | date) -> str:
         as_of = {} if self.as_of is None else {"as_of": as_of_time.text(self.as_of)}
         more = {"days": self.days, "threshold": self.threshold}
-        return urlencode(
-            {**values, **as_of, **{name: value for name, value in more.items() if value is not None}}
-        )
+        return urlencode({**values, **as_of, **{name: value for name, value in more.items() if value is not None}})
 
     def alerts(self, window_days: int, **more: str | int | date) -> str:
         """Return the link to the alerts, with additional query parameters."""

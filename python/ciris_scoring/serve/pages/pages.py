@@ -251,11 +251,7 @@ def _page_instead(missing: NotThere, links: Links, window_days: int | None) -> I
     to, of = links if isinstance(links, ServedLinks) else ServedLinks(), missing.of
     ways = {}
     for near in sorted(missing.as_ofs[:MAX_WAYS]):
-        way = (
-            to.at(near).agent(of.agent_id_hash, missing.window_days)
-            if of
-            else to.at(near).fleet(missing.window_days)
-        )
+        way = to.at(near).agent(of.agent_id_hash, missing.window_days) if of else to.at(near).fleet(missing.window_days)
         ways[f"As of {near:%Y-%m-%d %H:%M} UTC"] = way
     more = {
         "choices": missing.agents[:MAX_CHOICES],
@@ -276,9 +272,7 @@ def _score_of(page: _Page, asked: str) -> Score:
     agent, note = asking.agent(page.marts, asked)
     *_, as_of = asking.score_as_of(page.marts, agent, page.window_days, page.asked)
     page.notes.extend([note] if note else [])
-    return fleet.scores(
-        page.marts, as_of, page.window_days, agent_id_hash=agent.agent_id_hash, raised_at=page.as_of
-    )[0]
+    return fleet.scores(page.marts, as_of, page.window_days, agent_id_hash=agent.agent_id_hash, raised_at=page.as_of)[0]
 
 
 @_of_scores
@@ -287,9 +281,7 @@ def agent_page(page: _Page, agent: str) -> str:
     score = _score_of(page, agent)
     [view] = read_agents(page.marts, [score], page.asked_threshold, page.as_of, page.days)
     others = {
-        window: fleet.scores(
-            page.marts, score.as_of, window, agent_id_hash=score.agent_id_hash, raised_at=page.as_of
-        )
+        window: fleet.scores(page.marts, score.as_of, window, agent_id_hash=score.agent_id_hash, raised_at=page.as_of)
         for window in {one.window_days for one in page.permissions} - {page.window_days}
     }
     return page.render(
@@ -321,9 +313,7 @@ def compare_page(page: _Page, agent: str, other: str | None = None) -> str:
         choices = [one for one in others if one.agent_id_hash != score.agent_id_hash]
         mine = score.capacity_score or 0
         nearest = sorted(choices, key=lambda one: abs((one.capacity_score or 2) - mine))
-        return page.render(
-            "compare_with.html", score=score, choices=choices, nearest=nearest[:NEAREST], link=link
-        )
+        return page.render("compare_with.html", score=score, choices=choices, nearest=nearest[:NEAREST], link=link)
     beside = _score_of(page, other)
     views = read_agents(page.marts, [score, beside], page.asked_threshold, page.as_of, page.days)
     return page.render(
@@ -394,9 +384,7 @@ def evidence_csv(page: _Page, agent: str, component: str) -> str:
     return csv_text((*OF_SCORE, *EVIDENCE_COLUMNS), rows())
 
 
-def _evidence_of(
-    page: _Page, agent: str, component: str
-) -> tuple[Score, tuple[Marts, str, str, datetime, datetime]]:
+def _evidence_of(page: _Page, agent: str, component: str) -> tuple[Score, tuple[Marts, str, str, datetime, datetime]]:
     """Return a score, and the arguments of `read_evidence` for the traces that lowered a component."""
     part = OF_PARTS.get(component, component)
     if part not in RULES:
@@ -412,9 +400,7 @@ def red_flags_page(page: _Page, agent: str | None = None) -> str:
     score = None if agent is None else _score_of(page, agent)
     as_of = page.as_of if score is None else score.as_of
     agent_id_hash = None if score is None else score.agent_id_hash
-    found = red_flags(
-        page.marts, as_of, page.window_days, agents=None if score is None else [score.agent_id_hash]
-    )
+    found = red_flags(page.marts, as_of, page.window_days, agents=None if score is None else [score.agent_id_hash])
     link = partial(page.served.red_flags, agent_id_hash=agent_id_hash)
     return page.render(
         "red_flags.html",
@@ -484,9 +470,7 @@ def alerts_page(
         n_alerts=len(found),
         chips=[(said, of, len(counted(**of)), of == asked) for said, of in chips.items()],
         chosen=grouped(chosen, "kind"),
-        closed=closed_alerts(
-            page.marts, page.as_of, page.window_days, page.as_of - timedelta(days=DAYS_OF_CLOSED)
-        ),
+        closed=closed_alerts(page.marts, page.as_of, page.window_days, page.as_of - timedelta(days=DAYS_OF_CLOSED)),
         asked=asked,
         offset=offset,
         most=ALERTS_OF_A_KIND if kind is None else ALERTS_ON_A_PAGE,

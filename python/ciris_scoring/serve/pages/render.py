@@ -150,8 +150,7 @@ def _coded(text: str) -> Markup:
 def _plain(text: str) -> str:
     """Replace invisible characters in a text from outside by a mark."""
     return "".join(
-        "\N{REPLACEMENT CHARACTER}" if unicodedata.category(c) in UNSEEN and c not in JOINERS else c
-        for c in text
+        "\N{REPLACEMENT CHARACTER}" if unicodedata.category(c) in UNSEEN and c not in JOINERS else c for c in text
     )
 
 
