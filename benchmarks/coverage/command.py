@@ -11,8 +11,8 @@ from benchmarks.coverage.measure import measure
 from benchmarks.coverage.year import a_year, accuracy, calibration, outcomes, reviewed, together
 from benchmarks.table import show
 from benchmarks.verdicts import Verdict, compared
+from ciris_scoring.basics.names import FACTORS
 from ciris_scoring.basics.terminal import say
-from ciris_scoring.marts.factors import FACTORS
 
 Row = dict[str, Any]
 """A row of a table: values by heading."""

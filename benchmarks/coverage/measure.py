@@ -9,10 +9,10 @@ from benchmarks.coverage.cases import Case, bad_days, good_and_bad_days, simulat
 from benchmarks.coverage.events import WORTH, durations
 from benchmarks.coverage.published import published
 from benchmarks.coverage.truth import PARAMETERS, Truth, truth
+from ciris_scoring.basics.names import FACTORS
 from ciris_scoring.certainty.design_effects import fleet_values
 from ciris_scoring.certainty.intervals import COMPONENTS, Intervals, compute_intervals, sum_fleet
 from ciris_scoring.certainty.losses import norm
-from ciris_scoring.marts.factors import FACTORS
 from ciris_scoring.windows.inputs import LEAST_LOG_HOURS, Booleans, Floats, PeriodSums, Places
 
 ROUNDING = 1e-9

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from ciris_scoring.basics.errors import InputError
-from ciris_scoring.basics.project import own_project
+from ciris_scoring.basics.paths import own_project
 from ciris_scoring.project_files import PARTS, copy_project
 
 SYSTEM_FOLDERS = (

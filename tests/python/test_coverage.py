@@ -6,9 +6,9 @@ import pytest
 from benchmarks.coverage.cases import PERFECT, cells, special_cases
 from benchmarks.coverage.measure import measure
 from benchmarks.coverage.truth import PARAMETERS
+from ciris_scoring.basics.names import FACTORS
 from ciris_scoring.certainty.bounds import wilson
 from ciris_scoring.certainty.inputs import PUBLISHED_LEVEL
-from ciris_scoring.marts.factors import FACTORS
 from ciris_scoring.windows.drift import drift
 
 ROWS = 400

@@ -17,12 +17,12 @@ import psycopg
 import pytest
 
 from ciris_scoring.basics import decimals
+from ciris_scoring.basics.names import FACTORS
 from ciris_scoring.basics.project import Project, load_project
 from ciris_scoring.basics.terminal import width
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import SAMPLE
 from ciris_scoring.marts.evidence import RULES, read_evidence
-from ciris_scoring.marts.factors import FACTORS
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.serve import explain as explain_module
 from ciris_scoring.serve.explain import PAGE_WIDTH, explain, page

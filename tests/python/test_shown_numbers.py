@@ -28,10 +28,10 @@ from starlette.testclient import TestClient
 
 from ciris_scoring.basics.decimals import cut
 from ciris_scoring.basics.kinds import ALERTS
+from ciris_scoring.basics.names import FACTORS
 from ciris_scoring.basics.project import Project, load_project
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import SAMPLE
-from ciris_scoring.marts.factors import FACTORS
 from ciris_scoring.marts.verdict import VERDICTS
 from ciris_scoring.serve import explain as explain_module
 from ciris_scoring.serve.pages import words as page_words

@@ -13,7 +13,7 @@ import yaml
 from ciris_scoring.audit import reasons, times
 from ciris_scoring.audit.reasons import Rejected
 from ciris_scoring.audit.signatures import RULES, Verdict
-from ciris_scoring.basics.project import own_project
+from ciris_scoring.basics.paths import own_project
 from ciris_scoring.basics.source_schema import DEPLOYMENT_TYPES, SOURCE_TABLES, TRACE_COLUMNS
 
 REQUIRED = ("trace_id", "agent_id_hash", "timestamp")

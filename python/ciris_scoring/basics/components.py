@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ciris_scoring.basics.project import own_project
+from ciris_scoring.basics.paths import own_project
 
 
 @dataclass(frozen=True, slots=True)

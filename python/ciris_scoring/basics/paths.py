@@ -1,10 +1,17 @@
-"""Messages for paths that the system cannot look up."""
+"""The folder of the dbt project in this package, and messages for paths that the system cannot look up."""
 
 import errno
 import os
+from pathlib import Path
 
 LONGEST_SHOWN = 60
 """Largest number of characters of a path in a message."""
+
+
+def own_project() -> Path:
+    """Return the folder of the dbt project in this package, or of the checkout that the package was installed from."""
+    package = Path(__file__).parents[1]
+    return package / "dbt_project" if (package / "dbt_project").is_dir() else package.parents[1]
 
 
 def fault_of_path(path: str | os.PathLike[str]) -> str | None:

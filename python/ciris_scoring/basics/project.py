@@ -94,12 +94,6 @@ def vars_text(variables: Mapping[str, Any]) -> str:
     return str(yaml.safe_dump(plain, default_flow_style=True, allow_unicode=True, width=math.inf))
 
 
-def own_project() -> Path:
-    """Return the folder of the dbt project in this package, or of the checkout that the package was installed from."""
-    package = Path(__file__).parents[1]
-    return package / "dbt_project" if (package / "dbt_project").is_dir() else package.parents[1]
-
-
 def find_project(project_dir: Path | None = None) -> Path:
     """Return the folder of dbt_project.yml: the given folder, or DBT_PROJECT_DIR, or the nearest folder with the file
     among the current folder and the folders above it.

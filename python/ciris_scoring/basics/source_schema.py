@@ -140,12 +140,6 @@ TABLES_OF_SHAPE: Mapping[str, Mapping[str, bool]] = {
 }
 """Source tables of each format (traces or events), by name: whether a run requires the table."""
 
-REQUIRED_FIELDS = (
-    *("thought_id", "csdma_plausibility_score", "dsdma_domain_alignment", "idma_k_eff", "conscience_passed"),
-    *("coherence_level", "entropy_level", "selected_action", "action_success", "signature"),
-)
-"""Fields of a trace that I_coverage counts (scoring.md §4)."""
-
 RUN_KINDS = ("production", "mock", "test")
 """Run kinds of traces (scoring.md §2). A trace without a mark is of production."""
 DEPLOYMENT_TYPES: Mapping[str, tuple[str, ...]] = {

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ciris_scoring.basics.components import COMPONENT_ROWS
+from ciris_scoring.basics.names import FACTORS
 from ciris_scoring.certainty.bounds import (
     Bounds,
     TwoCentred,
@@ -59,7 +60,6 @@ from ciris_scoring.certainty.residuals import (
     variation,
 )
 from ciris_scoring.certainty.signals import effective_signals
-from ciris_scoring.marts.factors import FACTORS
 from ciris_scoring.windows.inputs import (
     METRICS,
     Booleans,
@@ -94,7 +94,7 @@ class Intervals(NamedTuple):
     """(n,) null without a score, like ``capacity_score_high``."""
     capacity_score_high: Floats
     factor_low: Floats
-    """(n, 5) in the order of ``marts.factors.FACTORS``, like ``factor_high``."""
+    """(n, 5) in the order of ``basics.names.FACTORS``, like ``factor_high``."""
     factor_high: Floats
     component: Floats
     """(n, 11) published components in the order of ``COMPONENTS``, each in its unit; neutral where unmeasured."""
@@ -355,7 +355,7 @@ def _kept(bounds: Bounds) -> Bounds:
 
 
 def _losses(bad: Floats, bounds: _ComponentBounds, rows: Scores, parameters: Parameters) -> list[Loss]:
-    """Return the losses of each factor's components, in the order of ``marts.factors.FACTORS``."""
+    """Return the losses of each factor's components, in the order of ``basics.names.FACTORS``."""
 
     rates, gap, deferrals, drifted, recovery = bounds
     lower, upper = _kept(rates)

@@ -16,6 +16,7 @@ from psycopg import sql
 from ciris_scoring.basics.components import COMPONENT_ROWS
 from ciris_scoring.basics.errors import StepError
 from ciris_scoring.basics.long_run import probability_reached, quantile
+from ciris_scoring.basics.names import FACTORS
 from ciris_scoring.certainty.changes import behaviour_changes
 from ciris_scoring.certainty.design_effects import FleetValues, empty_fleet_sums, fleet_values
 from ciris_scoring.certainty.episodes import KINDS, event_changes, excess
@@ -24,7 +25,6 @@ from ciris_scoring.certainty.intervals import COMPONENTS, Intervals, compute_int
 from ciris_scoring.certainty.losses import losses, r_ceiling_loss
 from ciris_scoring.certainty.residuals import COUNTED
 from ciris_scoring.certainty.steady import EVENT_WINDOWS, LongRun, Present, design_effects, long_run
-from ciris_scoring.marts.factors import FACTORS
 from ciris_scoring.windows.inputs import Columns, Floats, Integers, Parameters, PeriodSums, Window
 from ciris_scoring.windows.reading import NUMBERED_AGENTS, Batch, BlockReader, readers
 from ciris_scoring.windows.rolling import between, running_total

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ciris_scoring.basics.components import COMPONENT_ROWS
-from ciris_scoring.basics.source_schema import REQUIRED_FIELDS
+from ciris_scoring.basics.names import REQUIRED_FIELDS
 from ciris_scoring.windows.drift import N_BINS
 from ciris_scoring.windows.inputs import METRICS, Booleans, Floats, Integers, PeriodSums, ratio
 from ciris_scoring.windows.rolling import day_sums, running_totals

@@ -5,11 +5,10 @@ from datetime import timedelta
 from importlib.metadata import version
 from typing import Any
 
-from ciris_scoring.basics import as_of, connection, decimals, run_lock, source_schema, variables
+from ciris_scoring.basics import as_of, connection, decimals, names, run_lock, source_schema, variables
 from ciris_scoring.basics.components import COMPONENT_ROWS
 from ciris_scoring.basics.kinds import ALERTS
 from ciris_scoring.certainty import changes, model, steady
-from ciris_scoring.marts import agent, agents, evidence
 from ciris_scoring.windows import drift, inputs, reading, ties
 
 CONSTANTS: Mapping[str, Any] = {
@@ -23,12 +22,12 @@ CONSTANTS: Mapping[str, Any] = {
     # Sources
     "engine_tables": source_schema.ENGINE_TABLES,
     "tables_of_shape": source_schema.TABLES_OF_SHAPE,
-    "required_fields": source_schema.REQUIRED_FIELDS,
+    "required_fields": names.REQUIRED_FIELDS,
     "run_kinds": source_schema.RUN_KINDS,
     "deployment_types": source_schema.DEPLOYMENT_TYPES,
-    "actions": (*agent.NON_EXEMPT_ACTIONS, *agent.EXEMPT_ACTIONS),
-    "unknown_mode": evidence.UNKNOWN_MODE,
-    "label_characters": agents.HASH_SHOWN,
+    "actions": (*names.NON_EXEMPT_ACTIONS, *names.EXEMPT_ACTIONS),
+    "unknown_mode": names.UNKNOWN_MODE,
+    "label_characters": names.HASH_SHOWN,
     # Scores and statistics
     "components": COMPONENT_ROWS,
     "period_hours": {name: length // timedelta(hours=1) for name, length in as_of.PERIODS.items()},

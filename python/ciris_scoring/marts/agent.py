@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from ciris_scoring.basics.names import NON_EXEMPT_ACTIONS
 from ciris_scoring.marts.marts import Marts
 
 
@@ -49,12 +50,6 @@ class ComponentChange:
     loss_change: float | None
     points: float
     rank: int
-
-
-NON_EXEMPT_ACTIONS = ("SPEAK", "TOOL", "MEMORIZE", "FORGET")
-"""Actions that affect others or the agent's memory."""
-EXEMPT_ACTIONS = ("OBSERVE", "PONDER", "DEFER", "REJECT", "RECALL", "TASK_COMPLETE")
-"""Actions that affect neither others nor the agent's memory. The endpoint /scoring/parameters publishes the list."""
 
 
 def non_exempt_traces(marts: Marts, agents: Sequence[str], as_of: datetime, window_days: int) -> dict[str, int]:

@@ -7,6 +7,7 @@ import difflib
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from ciris_scoring.basics.names import HASH_SHOWN
 from ciris_scoring.marts.marts import Marts
 
 LONGEST_NAME = 200
@@ -17,8 +18,6 @@ WHOLE_HASH = "hash:"
 """Prefix that marks the rest of a text as a complete agent hash."""
 SAMPLE = (datetime(2026, 6, 15, tzinfo=UTC), "744f85804999ee4a")
 """End of the sample, and an agent of the sample."""
-HASH_SHOWN = 8
-"""Number of characters of a hash that are shown next to a name."""
 
 
 @dataclass(frozen=True, slots=True)

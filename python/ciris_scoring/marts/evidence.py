@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from ciris_scoring.basics.names import UNKNOWN_MODE
 from ciris_scoring.marts.marts import Marts
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -50,8 +51,6 @@ _TRACE = """
     is_key_registered, is_link_valid, n_fields_present, missing_fields, failed_comparisons,
     entropy_level, action_success, is_override_without_judgement
 """
-UNKNOWN_MODE = "unknown"
-"""Failure mode of an episode if its first trace does not name one."""
 _MODE = f"case when is_fragility_detected then coalesce(idma_phase, '{UNKNOWN_MODE}') end as failure_mode"
 
 

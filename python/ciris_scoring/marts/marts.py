@@ -16,7 +16,7 @@ from psycopg.rows import class_row, dict_row, tuple_row
 
 from ciris_scoring.basics.connection import has_right, one_row
 from ciris_scoring.basics.errors import DatabaseError
-from ciris_scoring.basics.project import own_project
+from ciris_scoring.basics.paths import own_project
 from ciris_scoring.basics.relations import Relations
 
 Kind = TypeVar("Kind")

@@ -9,8 +9,8 @@ from typing import Literal
 from ciris_scoring.basics import decimals
 from ciris_scoring.basics.components import LOSS_WORDS
 from ciris_scoring.basics.kinds import KINDS
+from ciris_scoring.basics.names import FACTORS, Estimate
 from ciris_scoring.basics.terminal import inside_sentence
-from ciris_scoring.marts.factors import FACTORS, Estimate
 
 
 def title(name: str) -> str:

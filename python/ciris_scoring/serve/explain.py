@@ -16,12 +16,12 @@ from ciris_scoring.basics.connection import connect
 from ciris_scoring.basics.dbt import read_relations
 from ciris_scoring.basics.errors import InputError
 from ciris_scoring.basics.kinds import KINDS
+from ciris_scoring.basics.names import FACTORS
 from ciris_scoring.basics.project import Project
 from ciris_scoring.basics.terminal import aligned, columns, fitted, plural, printable, width, wrapped
 from ciris_scoring.marts import agent as agent_reading
 from ciris_scoring.marts import agents, asking, fleet, permissions
 from ciris_scoring.marts.evidence import RULES, described, episodes, lowered
-from ciris_scoring.marts.factors import FACTORS
 from ciris_scoring.marts.marts import Marts, read_only
 from ciris_scoring.marts.score import bridge
 from ciris_scoring.marts.verdict import verdict

@@ -9,13 +9,12 @@ from typing import NamedTuple
 import psycopg
 
 from ciris_scoring.basics import as_of, decimals
+from ciris_scoring.basics.names import FACTORS, HASH_SHOWN, Estimate
 from ciris_scoring.basics.relations import Relations
 from ciris_scoring.basics.terminal import aligned, columns, fitted, painted, plural, printable, width, wrapped
 from ciris_scoring.marts import fleet
-from ciris_scoring.marts.agents import HASH_SHOWN
 from ciris_scoring.marts.alerts import Alert, RedFlag, alerts
 from ciris_scoring.marts.causes import NOTHING
-from ciris_scoring.marts.factors import FACTORS, Estimate
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.parameters import categories, windows
 from ciris_scoring.marts.permissions import meant, permissions, words

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema, create_model
 
-from ciris_scoring.basics.project import own_project
+from ciris_scoring.basics.paths import own_project
 from ciris_scoring.marts.marts import described_marts
 
 Moment = Annotated[

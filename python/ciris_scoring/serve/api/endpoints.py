@@ -15,8 +15,9 @@ from starlette.responses import Response
 
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics.errors import InputError
+from ciris_scoring.basics.names import EXEMPT_ACTIONS, NON_EXEMPT_ACTIONS
 from ciris_scoring.marts import asking
-from ciris_scoring.marts.agent import EXEMPT_ACTIONS, NON_EXEMPT_ACTIONS, attribution
+from ciris_scoring.marts.agent import attribution
 from ciris_scoring.marts.agents import all_agents
 from ciris_scoring.marts.alerts import alerts as read_alerts
 from ciris_scoring.marts.alerts import red_flags as read_red_flags

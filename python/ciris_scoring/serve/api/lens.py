@@ -8,9 +8,9 @@ from operator import attrgetter
 from typing import Any
 
 from ciris_scoring.basics.components import COMPONENT_ROWS
+from ciris_scoring.basics.names import FACTORS, NON_EXEMPT_ACTIONS
 from ciris_scoring.marts import agent as agent_reading
 from ciris_scoring.marts import agents, asking, fleet
-from ciris_scoring.marts.factors import FACTORS
 from ciris_scoring.marts.history import Point
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.publication import Publication
@@ -196,7 +196,7 @@ def explained(score: dict[str, Any]) -> dict[str, Any]:
         said = {"name": words.name, "formula": words.formula, "description": words.description}
         notes = {"notes": list(words.notes)} if words.notes else {}
         factors[name] = {**score["factors"][name], **said, **notes}
-    metadata = {**score["metadata"], "non_exempt_actions": agent_reading.NON_EXEMPT_ACTIONS}
+    metadata = {**score["metadata"], "non_exempt_actions": NON_EXEMPT_ACTIONS}
     return {**score, "factors": factors, "metadata": metadata}
 
 

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from pydantic import ConfigDict, Field, create_model
 
 from ciris_scoring.basics.kinds import ALERTS, FLAGS
+from ciris_scoring.basics.names import FACTORS
 from ciris_scoring.marts import agent, agents, alerts, evidence, history, run_state, score
 from ciris_scoring.marts import parameters as marts_parameters
-from ciris_scoring.marts.factors import FACTORS
 from ciris_scoring.marts.verdict import VerdictName
 from ciris_scoring.serve.api.columns import Described, Moment, of_row
 

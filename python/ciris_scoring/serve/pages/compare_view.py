@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ciris_scoring.marts.factors import FACTORS, Estimate
+from ciris_scoring.basics.names import FACTORS, Estimate
 from ciris_scoring.serve.pages import charts
 from ciris_scoring.serve.pages.agent_view import AgentView
 

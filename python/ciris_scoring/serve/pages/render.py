@@ -16,9 +16,9 @@ from markupsafe import Markup, escape
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics import decimals
 from ciris_scoring.basics.kinds import ALERTS, FLAGS, KINDS
+from ciris_scoring.basics.names import FACTORS, HASH_SHOWN
 from ciris_scoring.basics.terminal import fitted, plural
-from ciris_scoring.marts.agents import HASH_SHOWN, whole_hash
-from ciris_scoring.marts.factors import FACTORS
+from ciris_scoring.marts.agents import whole_hash
 from ciris_scoring.marts.glossary import glossary
 from ciris_scoring.marts.permissions import words as permission_words
 from ciris_scoring.marts.verdict import sure

@@ -1,0 +1,33 @@
+"""Names that the whole project shares: factors, fields of a trace, actions. Imports nothing of the project."""
+
+from typing import Any, NamedTuple
+
+FACTORS = {"C": "c_score", "I_int": "i_int_score", "R": "r_score", "I_inc": "i_inc_score", "S": "s_score"}
+"""Column of each factor in fct_capacity_scores. With the suffixes _low and _high, it is the column of its bounds in
+fct_score_certainty."""
+REQUIRED_FIELDS = (
+    *("thought_id", "csdma_plausibility_score", "dsdma_domain_alignment", "idma_k_eff", "conscience_passed"),
+    *("coherence_level", "entropy_level", "selected_action", "action_success", "signature"),
+)
+"""Fields of a trace that I_coverage counts (scoring.md §4)."""
+NON_EXEMPT_ACTIONS = ("SPEAK", "TOOL", "MEMORIZE", "FORGET")
+"""Actions that affect others or the agent's memory."""
+EXEMPT_ACTIONS = ("OBSERVE", "PONDER", "DEFER", "REJECT", "RECALL", "TASK_COMPLETE")
+"""Actions that affect neither others nor the agent's memory. The endpoint /scoring/parameters publishes the list."""
+UNKNOWN_MODE = "unknown"
+"""Failure mode of an episode if its first trace does not name one."""
+HASH_SHOWN = 8
+"""Number of characters of a hash that are shown next to a name."""
+
+
+class Estimate(NamedTuple):
+    """A value of a mart with the bounds of its 95 % interval. The value and each bound can be null."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+    @classmethod
+    def of(cls, row: Any, column: str) -> "Estimate":
+        """Return the value in a column of a row, with its bounds from the columns suffixed _low and _high."""
+        return cls(*(getattr(row, column + end) for end in ("", "_low", "_high")))
