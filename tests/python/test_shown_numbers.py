@@ -1,4 +1,5 @@
-"""Compare the numbers that are shown with the marts: API, pages, JSON of the report, `explain` and Grafana.
+"""Compare what all surfaces show with the marts: API, pages, report, terminal, `explain`, CSV, metrics, Grafana and the
+semantic layer. Each must give an agent the same scores, category and verdict under the same words.
 
 Each reader below is a function that yields the shown values as `Shown`: mart, key of the row, column and value. One
 test compares them with the marts. The sample is scored with the threshold 0.6 and then again with 0.8, so the newest
@@ -16,6 +17,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache, cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -34,6 +37,9 @@ from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import SAMPLE
 from ciris_scoring.marts.verdict import VERDICTS
 from ciris_scoring.serve import explain as explain_module
+from ciris_scoring.serve import tables
+from ciris_scoring.serve.api.models import ScoreBase
+from ciris_scoring.serve.fleet_table import fleet_table
 from ciris_scoring.serve.pages import words as page_words
 from ciris_scoring.serve.report import read_report
 from ciris_scoring.serve.spreadsheet import json_text
@@ -41,6 +47,7 @@ from conftest import REPOSITORY, Database
 from html_text import cells, text_of, with_names
 from pipeline import MARTS, SCORED_MARTS, score
 from serving import LINK, SCORING, asking, opened
+from test_semantic_layer import semantic_layer
 
 Row = dict[str, Any]
 NEWEST = datetime.fromisoformat(SAMPLE["as_of"])
@@ -209,6 +216,7 @@ class At:
     connection: psycopg.Connection
     as_of: datetime
     window_days: int
+    database: Database
 
     @property
     def key(self) -> Row:
@@ -352,6 +360,7 @@ def limited(mart: str, key: Mapping[str, Any], column: str, text: str) -> Iterat
 
 
 def api_fleet(at: At) -> Iterator[Shown]:
+    assert "Capacity score" in ScoreBase.model_fields["composite_score"].description
     answer = at.get("/capacity/fleet")
     for one in answer["agents"]:
         assert at.get(f"/capacity/{one['agent_id_hash']}") == {**one, "agent_note": None}
@@ -428,8 +437,17 @@ def metrics(at: At) -> Iterator[Shown]:
 
 
 def fleet_page(at: At) -> Iterator[Shown]:
-    page = at.page("/")
-    rows = [row for row in cells(page) if len(row) == 15 and row[0] != "Agent"]
+    yield from fleet_of(at.page("/"), at)
+
+
+def report_page(at: At) -> Iterator[Shown]:
+    yield from fleet_of(read_report(at.connection, MARTS, at.window_days, json=False), at)
+
+
+def fleet_of(page: str, at: At) -> Iterator[Shown]:
+    """Yield the values of the table of agents, and the counts above it."""
+    headings, *rows = [row for row in cells(page) if len(row) == 15]
+    assert headings[1:5] == ["Capacity score", "Category", "Why, and what to do", "Verdict"]
     reasons = {said: name for name, said in page_words.NOT_COMPARABLE.items()}
     for row in rows:
         key = at.of_cell(row[0])
@@ -487,6 +505,25 @@ def agent_page(page: str, key: Mapping[str, Any]) -> Iterator[Shown]:
                 yield Shown("nonzero components", sigma_max, "component_value", most)
 
 
+VERDICT_WORDS = rf"\b({'|'.join(VERDICTS)}) for [^\n:]*?:\s+(?:steady score (\S+),)?"
+"""Verdict on a permission and steady score, in the reason of the verdict."""
+
+
+def told(text: str, pattern: str, key: Mapping[str, Any]) -> Iterator[Shown]:
+    """Yield the two scores, category, guidance and verdict in a text about an agent.
+
+    :param pattern: pattern of the words about the capacity score, its category and the guidance.
+    """
+    verdict, steady = re.search(VERDICT_WORDS, text, re.IGNORECASE).groups()
+    found = re.search(pattern, text)
+    assert found or "too few traces" in text
+    capacity, category, guidance = found.groups() if found else (None, None, None)
+    columns = {"capacity_score": capacity, "category_label": category, "verdict": verdict.lower()}
+    columns |= {"guidance": guidance and guidance.strip().capitalize(), "capacity_score_steady": steady}
+    for column, value in columns.items():
+        yield Shown("scores", key, column, value)
+
+
 def part_of(words: str) -> str | None:
     """Return the name in the marts from a text such as "slow recovery (mttr_hours)"."""
     found = re.search(r"\((\w+)\)", words)
@@ -497,6 +534,7 @@ def agent_pages(at: At) -> Iterator[Shown]:
     for agent in at.agents:
         page = at.page("/agent", agent_id=f"hash:{agent}", days=365)
         key = at.of(agent)
+        yield from told(text_of(page), r"(\S+) capacity score \[.*?\]\s+(\w+ \w+)\s+([^\n]*?)(?: could[^\n]*)?\n", key)
         shown = list(agent_page(page, key))
         yield from shown
         if parts := [one.key["loss_component"] for one in shown if one.mart == "fct_score_attribution"]:
@@ -568,9 +606,63 @@ def report_json(at: At) -> Iterator[Shown]:
 def explanations(at: At) -> Iterator[Shown]:
     for agent in at.agents:
         explanation = explain_module.explain(at.project, agent, at.as_of.isoformat(), at.window_days, None)
+        text = " ".join(explain_module.page(explanation).split())
+        pattern = r"Capacity score: (\S+), ([\w ]+): ([\w -]*?) (?:95 %|Factors)"
+        yield from told(text, pattern, at.of(agent))
         found = json.loads(json_text(explanation))
         assert (found.pop("since"), found.pop("n_costly_traces") > 0) == (None, bool(found["traces"]))
         yield from walked(found, "scores", at.of(agent))
+
+
+def terminal(at: At) -> Iterator[Shown]:
+    text = fleet_table(at.connection, MARTS, at.as_of, at.window_days, most=None)
+    lines = text.splitlines()
+    [heading] = [line for line in lines if line.startswith("agent ")]
+    columns = {"capacity score": "capacity_score", "category": "category_label", "verdict": "verdict"}
+    columns["steady score"] = "capacity_score_steady"
+    for line in lines:
+        if found := re.match(r"\w+ \((\w{8})\) ", line):
+            for name, column in columns.items():
+                value = re.split("  +", line[heading.index(name) :])[0]
+                value = value.split()[0] if name.endswith("score") else value
+                yield Shown("scores", at.of_cell(found[1]), column, None if value == "-" else value)
+    above = " ".join(text.partition("\n\n")[0].split())
+    for label in ("High Fragility", "Moderate Capacity", "Healthy Capacity", "High Capacity"):
+        name = f"n_{label.replace('Capacity', '').strip().lower().replace(' ', '_')}"
+        name = {"n_high": "n_high_capacity"}.get(name, name)
+        yield Shown("fct_fleet_capacity", at.key, name, re.search(rf"(\d+) {label} \(", above)[1])
+    for verdict in VERDICTS:
+        if (n := re.search(rf"(\d+) {verdict} ", above)[1]) != "0":
+            yield Shown("verdicts", {**at.key, "verdict": verdict}, "n", n)
+
+
+def csv_files(at: At) -> Iterator[Shown]:
+    """Yield the values in CSV of the command and of the API."""
+    asked = {"as_of": at.as_of.isoformat(), "window_days": at.window_days, "format": "csv"}
+    of_api = at.client.get(f"{SCORING}/capacity/fleet", params=asked, headers={"Accept": "text/html, */*"}).text
+    of_command = tables.show_fleet(at.project, at.as_of.isoformat(), at.window_days, None, None, "csv")
+    for text, capacity in ((of_api, "composite_score"), (of_command, "capacity_score")):
+        for row in csv.DictReader(io.StringIO(text)):
+            key = at.of(row["agent_id_hash"])
+            for name in (capacity, "capacity_score_steady"):
+                value = float(row[name]) if row[name] else None
+                yield Shown("scores", key, OF_SCORES.get(name, name), value)
+            for name in ("category", "guidance", "verdict"):
+                yield Shown("scores", key, name, row[name] or None)
+
+
+def layer(at: At) -> Iterator[Shown]:
+    """Yield the scores that MetricFlow returns for the window of 7 days."""
+    by = [f"capacity_score__{name}" for name in ("agent_label", "category", "verdict")]
+    with TemporaryDirectory() as folder:
+        query = semantic_layer(at.database, Path(folder))
+        rows = query(["ciris_mean_capacity_7d", "ciris_median_steady_7d"], *by)
+    for row in rows:
+        key = at.of_cell(row[by[0]][-9:-1])
+        yield Shown("scores", key, "capacity_score", float(row["ciris_mean_capacity_7d"]))
+        yield Shown("scores", key, "capacity_score_steady", float(row["ciris_median_steady_7d"]))
+        for column, name in zip(("category", "verdict"), by[1:], strict=True):
+            yield Shown("scores", key, column, row[name])
 
 
 def fleet_panel(at: At) -> Iterator[Shown]:
@@ -597,16 +689,18 @@ Read = Callable[[At], Iterator[Shown]]
 OF_ANY_AS_OF: dict[Read, str] = {
     api_fleet: "scores", api_factors: "fct_factor_components", api_history: "fct_capacity_scores",
     api_alerts: "fct_capacity_alerts", api_red_flags: "fct_red_flags",
-    fleet_page: "scores", agent_pages: "nonzero components", alerts_page: "fct_capacity_alerts",
+    terminal: "scores", csv_files: "scores", fleet_page: "scores", agent_pages: "nonzero components",
+    alerts_page: "fct_capacity_alerts",
     red_flags_page: "fct_red_flags", explanations: "fct_score_attribution",
 }  # fmt: skip
 OF_NEWEST: dict[Read, str] = {
-    report_json: "fct_factor_components", fleet_panel: "scores", metrics: "alert counts",
+    report_json: "fct_factor_components", report_page: "scores", fleet_panel: "scores", metrics: "alert counts",
 }  # fmt: skip
 WITHOUT_AS_OF: dict[Read, str] = {
     api_parameters: "dim_scoring_parameters", runs_page: "runs", quality_page: "issues",
 }  # fmt: skip
-READERS = {**OF_ANY_AS_OF, **OF_NEWEST, **WITHOUT_AS_OF}
+OF_ONE_WINDOW: dict[Read, str] = {layer: "scores"}
+READERS = {**OF_ANY_AS_OF, **OF_NEWEST, **OF_ONE_WINDOW, **WITHOUT_AS_OF}
 """Mart of which each reader must show all rows. A reader for one as-of must show all rows of this as-of and window.
 """
 
@@ -621,10 +715,11 @@ def world(sample_copy: Database) -> Iterator[tuple[At, Expected]]:
         opened(project) as served,
         asking(served) as client,
         patch.object(explain_module, "read_relations", return_value=MARTS),
+        patch.object(tables, "read_relations", return_value=MARTS),
     ):
         marts.row_factory = dict_row
         marts.execute(f"set search_path to {SCHEMA}; drop table permissions")
-        yield At(project, client, connection, NEWEST, 7), Expected(marts)
+        yield At(project, client, connection, NEWEST, 7, sample_copy), Expected(marts)
 
 
 def wrong(reader: Read, at: At, expected: Expected) -> Iterator[str]:
@@ -687,6 +782,41 @@ def test_requested_threshold_applies_to_every_as_of(world):
     page = at.page("/", threshold="")
     assert "for 0.8 in 7 days" in page and "name=threshold placeholder=0.8" in page
     assert "threshold=" not in page.split("<form")[0]
+
+
+# --- words -----------------------------------------------------------------------------------------------------------
+
+BANNED = re.compile(r"long[- ]run|to decide by|\balone\b|this week|steady category|category_steady", re.IGNORECASE)
+"""Words that surfaces must not use for the two scores."""
+
+
+def test_no_surface_has_another_word_for_a_score(world):
+    at, _ = world
+    said = {
+        **{path: at.page(path) for path in ("/", "/alerts", "/red-flags")},
+        **{path: at.client.get(path, headers={"Accept": "text/html"}).text for path in ("/glossary", "/parameters")},
+        "agent": at.page("/agent", agent_id="Mire"),
+        "compare": at.page("/compare", agent_id="Mire", other_id="Link"),
+        "fleet": fleet_table(at.connection, MARTS, at.as_of, 7),
+        "explain": explain_module.page(explain_module.explain(at.project, "Mire", None, None, None)),
+        "report": read_report(at.connection, MARTS, 7, json=False),
+        "openapi": at.client.get("/openapi.json").text,
+        "metrics": at.client.get("/metrics").text,
+        "grafana": (REPOSITORY / "dashboards/grafana/ciris_capacity.json").read_text(),
+        **{
+            name: (REPOSITORY / name).read_text()
+            for name in (
+                *("README.md", "docs/deciding.md", "docs/serving.md", "docs/glossary.md", "docs/queries.md"),
+                *("models/marts/_semantic_layer.yml", "models/marts/_marts__models.yml", "models/columns.md"),
+            )
+        },
+    }
+    found = {
+        (name, match[0])
+        for name, text in said.items()
+        for match in BANNED.finditer(re.sub(r"(chance|component) alone", "", text))
+    }
+    assert found == set()
 
 
 # --- the dashboard of Grafana ----------------------------------------------------------------------------------------
