@@ -43,7 +43,7 @@
     'numeric': ['numeric', 'int2', 'int4', 'int8', 'float4', 'float8'],
     'bigint': ['int8', 'int4', 'int2', 'numeric'],
     'integer': ['int4', 'int2', 'int8', 'numeric'],
-    'jsonb': ['jsonb', 'json'],
+    'jsonb': ['jsonb'],
     'uuid': ['uuid', 'text', 'int2', 'int4', 'int8'],
   } -%}
   {%- for node in graph.sources.values() if node.unique_id.startswith('source.ciris_scoring.') -%}
@@ -53,9 +53,9 @@
     {%- set is_needed = tables_of_shape(source_shape()).get(node.name) -%}
     {%- if is_needed is not none and (is_needed or types) %}
     {%- set columns, missing, mistyped = [], [], [] -%}
-    {%- for column in node.columns.values() if (scoring_parameter('replay_enabled') or column.name not in trace_columns().components)
+    {%- for column in node.columns.values() if (scoring_parameter('replay_enabled') or column.data_type != 'jsonb' or node.name != 'covenant_traces')
         and (column.name in types or not column.config.meta.get('is_mark')) -%}
-      {%- set name = signing_key_column(types) if column.name == 'signature_key_id' else column.name -%}
+      {%- set name = signing_key_column() if column.name == 'signature_key_id' else column.name -%}
       {%- set type = types.get(name) -%}
       {%- do columns.append({
         'column': name, 'type': type.declared if type else none, 'read_as': column.name, 'as_type': column.data_type}) -%}
@@ -83,7 +83,7 @@
     {%- elif faults | length > 0 -%}
       {%- set fault = "Source table " ~ table ~ " " ~ faults | join(', and it ') ~ ". Set the variable " ~ variable ~ " to a "
         ~ ("table or view that has these columns" if mistyped | length == 0 else "view that selects them in this way")
-        ~ (", or the scoring parameter replay_enabled to false" if missing and missing[0] in trace_columns().components else "")
+        ~ (", or the scoring parameter replay_enabled to false" if missing and node.columns[missing[0]].data_type == 'jsonb' else "")
         ~ "." -%}
     {%- endif -%}
     {%- do report.append({'name': node.name, 'table': table, 'columns': columns, 'fault': fault}) -%}
@@ -119,6 +119,8 @@
   {%- elif wanted in ['numeric', 'bigint', 'integer'] and kind == 'bool' -%} {{ return(column ~ "::integer") }}
   {%- elif wanted in ['bigint', 'integer'] -%} {%- set wanted = 'numeric' -%}
   {%- elif wanted == 'jsonb' and kind == 'bytea' -%} {{ return("convert_from(" ~ column ~ ", 'UTF8')::jsonb") }}
+  {%- elif wanted == 'jsonb' and kind == 'json' -%}
+    {{ return("case when pg_input_is_valid(" ~ column ~ "::text, 'jsonb') then " ~ column ~ "::jsonb end, in PostgreSQL 15 " ~ column ~ "::jsonb") }}
   {%- elif wanted == 'jsonb' and kind != 'text' -%} {{ return("to_jsonb(" ~ column ~ ")") }}
   {%- endif -%}
   {%- set through_text = '' if kind == 'text' or is_number else '::text' -%}

@@ -1,85 +1,67 @@
 {#- Run kind of a trace (scoring.md §2): mock, test or production. A trace is not of production only if it says so
     itself, in one of its marks. -#}
 
-{#- Columns of a source table that mark traces. Installations may lack them. The definition is the meta of the YAML. -#}
-{% macro mark_columns(table) %}
-  {%- set found = [] -%}
-  {%- if not execute -%} {{ return(found) }} {%- endif -%}
-  {%- for name in graph.sources['source.ciris_scoring.cirislens.' ~ table].columns.values()
-      | selectattr('config.meta.is_mark', 'defined') | map(attribute='name') if name in source_types(table) -%}
-    {%- do found.append(name) -%}
-  {%- endfor -%}
-  {{ return(found) }}
-{% endmacro %}
-
-{#- Condition that a row is marked as mock or as test. columns: names of its mark columns. models: SQL expressions of
-    jsonb values that contain names of models. row: prefix of the columns. -#}
-{% macro is_marked(kind, columns, models, row='') -%}
+{#- Whether a row says that a mock model was used. models: jsonb with names of models. names: names of models as text. -#}
+{% macro is_mock(run_kind, deployment_type, models, names=[]) -%}
   (
-    false
-    {%- for column in columns %}
-    {%- set word = upper_case('btrim(left(' ~ row ~ column ~ '::text, 1000000), ' ~ white_space() ~ ')') %}
-    {%- if column in ['models_used', 'model'] and kind == 'mock' %}
-    or coalesce((left({{ row }}{{ column }}::text, 1000000) collate "C") ~ '[mM][oO][cC][kK]', false)
-    {%- elif column == 'deployment_type' %}
-    or coalesce({{ word }} in ('{{ constant('deployment_types', {}).get(kind, []) | join("', '") | upper }}'), false)
-    {%- elif column == 'run_kind' %}
-    or coalesce({{ word ~ " = 'MOCK'" if kind == 'mock' else word ~ " not in ('', 'PRODUCTION')" }}, false)
-    {%- endif %}
-    {%- endfor %}
-    {%- for model in models if kind == 'mock' %}
-    or coalesce(jsonb_path_exists({{ model }}, '$.**{0 to 3} ? (@ like_regex "[mM][oO][cC][kK]")'), false)
+    {{ clean_word(run_kind) }} = 'MOCK'
+    or {{ clean_word(deployment_type) }} = 'MOCK'
+    or jsonb_path_exists({{ models }}, '$.**{0 to 3} ? (@ like_regex "[mM][oO][cC][kK]")')
+    {%- for name in names %}
+    or left({{ name }}, 1000000) collate "C" ~ '[mM][oO][cC][kK]'
     {%- endfor %}
   )
 {%- endmacro %}
 
-{#- Run kind by the two conditions. -#}
+{#- Whether a row says that it is of a test. -#}
+{% macro is_test(run_kind, deployment_type) -%}
+  (
+    {{ clean_word(run_kind) }} <> 'PRODUCTION'
+    or {{ clean_word(deployment_type) }} in ('{{ constant('deployment_types', {}).get('test', []) | join("', '") | upper }}')
+  )
+{%- endmacro %}
+
+{#- Run kind by the two conditions, which are null if there are no marks. -#}
 {% macro run_kind(is_mock, is_test) -%}
   case when {{ is_mock }} then 'mock' when {{ is_test }} then 'test' else 'production' end
 {%- endmacro %}
 
-{#- Run kind of a row of covenant_traces. action_result: SQL expression of the JSON component as jsonb; none if there is
-    none. -#}
-{% macro run_kind_of_row(action_result) -%}
-  {%- set marks = mark_columns('covenant_traces') -%}
-  {%- set models = [] if action_result is none else [action_result ~ " -> 'models_used'"] -%}
-  {{ run_kind(is_marked('mock', marks, models), is_marked('test', marks, models)) }}
+{#- Run kind of a row of covenant_traces. -#}
+{% macro run_kind_of_row() -%}
+  {%- set marks = {} -%}
+  {%- for column in ['run_kind', 'deployment_type', 'model', 'models_used'] -%}
+    {%- do marks.update({column: column_if_there('covenant_traces', column, 'text')}) -%}
+  {%- endfor -%}
+  {%- set models_of_result = column_if_there('covenant_traces', 'action_result', 'jsonb') ~ " -> 'models_used'" -%}
+  {{ run_kind(
+    is_mock(marks.run_kind, marks.deployment_type, models_of_result, [marks.model, marks.models_used]),
+    is_test(marks.run_kind, marks.deployment_type)
+  ) }}
 {%- endmacro %}
 
-{#- Subquery with the marks of a trace in all its events, and their number. head: an event of the trace. -#}
-{% macro marks_of_events(events, head) -%}
-  {%- set marks = mark_columns('trace_events') -%}
-  {%- set models = [
-    "case part.event_type when " ~ outcome_event() ~ " then part.payload -> 'models_used'
-    when 'LLM_CALL' then part.payload -> 'model' end",
-  ] -%}
-  select
-      bool_or({{ is_marked('mock', marks, models, 'part.') }}) as is_mock,
-      bool_or({{ is_marked('test', marks, models, 'part.') }}) as is_test,
-      count(*) as n_events
-  from {{ events }} as part
-  where
-      part.trace_id = {{ head }}.trace_id
-      and part.agent_id_hash is not distinct from {{ head }}.agent_id_hash
-      and {{ is_event_of_trace('part') }}
+{#- Run kind of the events of a trace, as an aggregate. -#}
+{% macro run_kind_of_events() -%}
+  {%- set run_kind_sent = column_if_there('trace_events', 'run_kind', 'text') -%}
+  {%- set deployment_type = column_if_there('trace_events', 'deployment_type', 'text') -%}
+  {%- set models = "case event_type when 'ACTION_RESULT' then payload -> 'models_used' when 'LLM_CALL' then payload -> 'model' end" -%}
+  {{ run_kind(
+    'bool_or(' ~ is_mock(run_kind_sent, deployment_type, models) ~ ')',
+    'bool_or(' ~ is_test(run_kind_sent, deployment_type) ~ ')'
+  ) }}
 {%- endmacro %}
 
 {#- Query of time and run kind of the traces in the source, for `ciris-scoring check`. The few traces of events without
     an outcome are skipped. -#}
 {% macro run_kinds_query() -%}
   {%- set events = source_if_there('trace_events', source_shape()) -%}
-  {%- if events is none -%}
-  {%- set kind = source_types('covenant_traces').get('action_result', {}).kind -%}
-  {%- set readable = {
-    'jsonb': 'action_result', 'json': '(case when ' ~ is_readable_json('action_result::text') ~ ' then action_result::jsonb end)',
-  } %}
-  select "timestamp"::timestamptz as traced_at, {{ run_kind_of_row(readable.get(kind)) }} as run_kind
+  {%- if events is none %}
+  select "timestamp"::timestamptz as traced_at, {{ run_kind_of_row() }} as run_kind
   from {{ source('cirislens', 'covenant_traces') }}
   {%- else %}
-  select head.ts as traced_at, {{ run_kind('marks.is_mock', 'marks.is_test') }} as run_kind
-  from {{ events }} as head
-  cross join lateral ({{ marks_of_events(events, 'head') }}) as marks
-  where head.event_type = {{ outcome_event() }}
+  select max(ts) filter (where event_type = 'ACTION_RESULT') as traced_at, {{ run_kind_of_events() }} as run_kind
+  from {{ events }}
+  group by trace_id, agent_id_hash
+  having bool_or(event_type = 'ACTION_RESULT')
   {%- endif -%}
 {%- endmacro %}
 

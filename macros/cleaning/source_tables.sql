@@ -95,8 +95,14 @@
   {{ return(types) }}
 {% endmacro %}
 
+{#- A column that some installations lack, cast to a type; null if the table does not have it. -#}
+{% macro column_if_there(table, column, type) -%}
+  {{ column if column in source_types(table) else 'null' }}::{{ type }}
+{%- endmacro %}
+
 {#- Name of the column with the signing key. The lens's migrations call it signer_key_id, the lens's code
     signature_key_id. -#}
-{% macro signing_key_column(types) %}
+{% macro signing_key_column() %}
+  {%- set types = source_types('covenant_traces') -%}
   {{ return('signer_key_id' if 'signer_key_id' in types and 'signature_key_id' not in types else 'signature_key_id') }}
 {% endmacro %}

@@ -3,13 +3,18 @@
   E'\t\n\x0b\f\r \u001c\u001d\u001e\u001f\u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000'
 {%- endmacro %}
 
-{#- Text that holds only white space becomes null (scoring.md §2). The first condition is a shortcut for most values.
-    Only a million characters are trimmed, because trimming needs several times the text's size in memory. -#}
-{% macro blank_to_null(column) -%}
+{#- Text; null if it holds only white space (scoring.md §2). The first condition is a shortcut for most values. Only a
+    million characters are trimmed, because trimming needs several times the text's size in memory. -#}
+{% macro clean_text(column) -%}
   case
-    when ascii({{ column }}) between 33 and 126 then {{ column }}
-    when btrim(left({{ column }}, 1000000), {{ white_space() }}) <> '' then {{ column }}
+    when ascii({{ column }}::text) between 33 and 126 then {{ column }}::text
+    when {{ trimmed(column) }} <> '' then {{ column }}::text
   end
+{%- endmacro %}
+
+{#- The first million characters of a text, without white space at both ends. -#}
+{% macro trimmed(column) -%}
+  btrim(left({{ column }}::text, 1000000), {{ white_space() }})
 {%- endmacro %}
 
 {#- Text in upper case (scoring.md §2). Only the letters a to z change, so that the result does not depend on the
@@ -18,17 +23,20 @@
   upper({{ text }} collate "C")
 {%- endmacro %}
 
+{#- A word that is compared with a list: trimmed, in upper case. -#}
+{% macro clean_word(column) -%}
+  nullif(left({{ upper_case(trimmed(column)) }}, 200), '')
+{%- endmacro %}
+
 {#- Name of an action (scoring.md §2): trimmed, in upper case, without the prefix HANDLERACTIONTYPE. The first two
-    conditions are shortcuts for the values that CIRIS agents send. At most a million characters are read (see
-    blank_to_null) and 200 kept. -#}
+    conditions are shortcuts for the values that CIRIS agents send. -#}
 {% macro clean_action(column) -%}
   {%- set actions = constant('actions') -%}
   case
-    when {{ column }} in ('{{ actions | join("', '") }}') then {{ column }}
-    when {{ column }} in ('HandlerActionType.{{ actions | join("', 'HandlerActionType.") }}') then substr({{ column }}, 19)
+    when {{ column }} in ('{{ actions | join("', '") }}') then {{ column }}::text
+    when {{ column }} in ('HandlerActionType.{{ actions | join("', 'HandlerActionType.") }}') then substr({{ column }}::text, 19)
     else nullif(left(btrim(
-      regexp_replace({{ upper_case('btrim(left(' ~ column ~ ', 1000000), ' ~ white_space() ~ ')') }}, '^HANDLERACTIONTYPE[.]', ''),
-      {{ white_space() }}
+      regexp_replace({{ upper_case(trimmed(column)) }}, '^HANDLERACTIONTYPE[.]', ''), {{ white_space() }}
     ), 200), '')
   end
 {%- endmacro %}
@@ -38,34 +46,25 @@
 
 {#- An identifier; null if it is blank or too long for an index (scoring.md §2). -#}
 {% macro clean_id(column) -%}
-  case when octet_length({{ column }}) <= {{ longest_text() }} then {{ blank_to_null(column) }} end
+  case when octet_length({{ column }}::text) <= {{ longest_text() }} then {{ clean_text(column) }} end
 {%- endmacro %}
 
-{#- Whether an identifier is null because of its length. False for white space of any length, which is blank. -#}
+{#- Whether an identifier is too long for an index. A long blank text is blank. -#}
 {% macro is_oversized_id(column) -%}
-  case
-    when octet_length({{ column }}) > {{ longest_text() }} then {{ blank_to_null(column) }} is not null
-    else false
-  end
-{%- endmacro %}
-
-{#- Text that is only compared and shown. A long text is replaced by its beginning and its MD5, because later tables
-    store it again. -#}
-{% macro shorten(column) -%}
-  case when octet_length({{ column }}) > {{ longest_text() }} then {{ stand_in(column) }} else {{ column }} end
+  (octet_length({{ column }}::text) > {{ longest_text() }} and {{ clean_text(column) }} is not null)
 {%- endmacro %}
 
 {#- A name; null if it is blank, shortened if it is longer than 1,024 bytes. Production allows 255 characters, which
     have at most 1,020 bytes. -#}
 {% macro clean_name(column) -%}
-  case
-    when octet_length({{ column }}) > 1024
-      then case when {{ blank_to_null(column) }} is not null then {{ stand_in(column) }} end
-    else {{ blank_to_null(column) }}
-  end
+  {{ shorten(clean_text(column), 1024) }}
 {%- endmacro %}
 
-{#- Beginning and MD5 of a long text. -#}
-{% macro stand_in(column) -%}
-  left({{ column }}, 100) || '... (MD5 ' || md5({{ column }}) || ')'
+{#- Text that is only compared and shown. A long text is replaced by its beginning and its MD5, because later tables
+    store it again. -#}
+{% macro shorten(text, longest=longest_text()) -%}
+  case
+    when octet_length({{ text }}) > {{ longest }} then left({{ text }}, 100) || '... (MD5 ' || md5({{ text }}) || ')'
+    else {{ text }}
+  end
 {%- endmacro %}

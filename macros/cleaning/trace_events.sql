@@ -1,52 +1,49 @@
-{#- Type of each column of a trace, and the paths of its value in events. Types and paths are defined in the YAML of the
-    source covenant_traces, which audit/traces.py reads too. -#}
-{% macro trace_fields() %}
-  {%- set fields = {} -%}
-  {%- if not execute -%} {{ return(fields) }} {%- endif -%}
-  {%- for node in graph.sources.values() if node.unique_id == 'source.ciris_scoring.cirislens.covenant_traces' -%}
-    {%- for column in node.columns.values() if not column.config.meta.get('is_mark') -%}
-      {%- set meta = column.config.meta -%}
-      {%- set places = [] -%}
-      {%- for place in meta.get('places', []) if not place.startswith('trace.') -%}
-        {%- do places.append(place.split('.')) -%}
-      {%- endfor -%}
-      {%- do fields.update({column.name: {
-          'type': column.data_type, 'places': places, 'event_column': meta.get('event_column'),
-          'decimals': meta.get('decimals'), 'zero_needs': (meta.get('zero_needs') or '').split('.'),
-          'any_attempt': meta.get('any_attempt', false),
-      }}) -%}
-    {%- endfor -%}
-  {%- endfor -%}
-  {{ return(fields) }}
-{% endmacro %}
-
-{#- Event types that are part of a trace. Of other event types only the marks of LLM_CALL are read. -#}
-{% macro trace_event_types() %}
-  {%- set types = [] -%}
-  {%- for field in trace_fields().values() -%}
-    {%- for place in field.places if place[0] not in types -%} {%- do types.append(place[0]) -%} {%- endfor -%}
-  {%- endfor -%}
-  {{ return(types | sort) }}
-{% endmacro %}
-
-{#- Whether an event is part of a trace. -#}
-{% macro is_part_of_trace(event) -%}
-  {{ event }}.event_type in ('{{ trace_event_types() | join("', '") }}')
+{#- Whether an event of this type is part of a trace. Of other events only the marks of the run kind are read. -#}
+{% macro is_part_of_trace(event_type) -%}
+  {{ event_type }} in (
+    'THOUGHT_START', 'SNAPSHOT_AND_CONTEXT', 'DMA_RESULTS', 'IDMA_RESULT', 'ASPDMA_RESULT', 'CONSCIENCE_RESULT',
+    'ACTION_RESULT'
+  )
 {%- endmacro %}
 
-{#- Whether an event belongs to a trace: it is part of the trace, or may mark its run kind. -#}
-{% macro is_event_of_trace(event) -%}
-  {{ event }}.event_type in ('{{ trace_event_types() | join("', '") }}', 'LLM_CALL')
+{#- Value of the last event of a trace that meets a condition: the outcome before other types, then the greatest
+    attempt_index, then the latest. All calls have the same order, which PostgreSQL 16 and later sort only once. -#}
+{% macro last_event(column, condition) -%}
+  (
+    array_agg({{ column }} order by event_type = 'ACTION_RESULT' desc, attempt_index desc, ts desc, event_id desc)
+    filter (where {{ condition }})
+  )[1]
 {%- endmacro %}
 
-{#- Type of the event that ends a trace. The time of this event is the time of the trace. -#}
-{% macro outcome_event() -%} 'ACTION_RESULT' {%- endmacro %}
+{#- First value that was sent, as jsonb, of several places in payloads: 'dma_results.csdma.plausibility_score'. A JSON
+    null and an empty text were not sent. -#}
+{% macro first_sent(places) -%}
+  coalesce(
+    {%- for place in places %}
+    {%- set path = place.split('.') %}
+    nullif(nullif({{ path[0] }} #> '{ {{- path[1:] | join(',') -}} }', 'null'), '""'){{ ',' if not loop.last }}
+    {%- endfor %}
+  )
+{%- endmacro %}
 
-{#- Order of a trace's events. The first event in this order gives the time of the trace. It is the last ACTION_RESULT
-    by attempt_index and then by time or, if there is none, the latest event. event: alias of the relation. -#}
-{% macro head_first(event) -%}
-  {{ event }}.event_type = {{ outcome_event() }} desc,
-  case when {{ event }}.event_type = {{ outcome_event() }} then {{ event }}.attempt_index end desc,
-  {{ event }}.ts desc,
-  {{ event }}.event_id desc
+{#- A jsonb value as text, boolean or numeric; null if it has another JSON type. -#}
+{% macro as_text(value) -%} case when jsonb_typeof({{ value }}) = 'string' then {{ value }} #>> '{}' end {%- endmacro %}
+{% macro as_boolean(value) -%} case when jsonb_typeof({{ value }}) = 'boolean' then {{ value }}::boolean end {%- endmacro %}
+{% macro as_number(value) -%} case when jsonb_typeof({{ value }}) = 'number' then {{ value }}::numeric end {%- endmacro %}
+{% macro as_object(value) -%} case when jsonb_typeof({{ value }}) = 'object' then {{ value }} end {%- endmacro %}
+
+{#- Name of an issue if a value was sent with another JSON type than expected. -#}
+{% macro unreadable(name, value, type) -%}
+  case when jsonb_typeof({{ value }}) <> '{{ type }}' then 'unreadable_{{ name }}' end
+{%- endmacro %}
+
+{#- Members of a payload, as an object; null if the payload is not an object. -#}
+{% macro values_of(payload, members) -%}
+  case
+    when jsonb_typeof({{ payload }}) = 'object' then (
+      select coalesce(jsonb_object_agg(members.name, {{ payload }} -> members.name), '{}')
+      from unnest(array['{{ members | join("', '") }}']) as members (name)
+      where {{ payload }} ? members.name
+    )
+  end
 {%- endmacro %}

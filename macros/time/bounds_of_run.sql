@@ -63,25 +63,22 @@
   ({{ column }} >= {{ rechecked_from() }} and {{ column }} < {{ run_as_of() }})
 {%- endmacro %}
 
-{#- Condition of the rows that a run rewrites. column: meta.range of the model, which is as_of, run_id, last_event_at or
-    a time of traces. The condition on last_event_at uses events_from, because int_scoring_run is not built yet. Rows
-    after the as-of are left from an unfinished run and are deleted. -#}
+{#- Condition of the rows that a run rewrites. column: meta.range of the model, which is all, as_of, run_id or a time of
+    traces. Rows after the as-of are left from an unfinished run and are deleted. -#}
 {% macro in_rewritten_range(column) -%}
-  {%- if column == 'run_id' -%}
+  {%- if column == 'all' -%}
+    true
+  {%- elif column == 'run_id' -%}
     run_id = '{{ run_id() }}'
-  {%- elif column == 'last_event_at' -%}
-    {{ 'true' if events_from() is none else column ~ ' >= ' ~ events_from() }}
   {%- else -%}
     {{ column ~ ' > ' ~ cutoff() if column == 'as_of' else column ~ ' >= ' ~ rechecked_from() }}
   {%- endif -%}
 {%- endmacro %}
 
-{#- Time from which a run searches events; none if it searches all events. -#}
-{% macro events_from() %}
-  {%- set published = last_publication() if is_incremental() else none -%}
-  {%- if published is none -%} {{ return(none) }} {%- endif -%}
-  {%- set lookback_from = lookback_start(utc_literal(published['newest_published_as_of']), as_of()) -%}
-  {{ return("least(" ~ lookback_from ~ ", " ~ set_back_to('rechecked_from', last_run() or {}) ~ ")") }}
+{#- Time from which late arrivals are reported. -#}
+{% macro late_from() %}
+  {%- set lookback_from = bounds_of_run().get('lookback_from', "timestamptz '-infinity'") -%}
+  {{ return("(" ~ lookback_from ~ " - " ~ setting('late_detection_periods') ~ " * " ~ period_length() ~ ")") }}
 {% endmacro %}
 
 {#- First as-of that ciris_rescore_from has scored again; null without the variable, or if nothing is published. -#}
@@ -97,4 +94,15 @@
   {%- set is_unfinished = last and not last['has_ended'] and last_publication() is not none -%}
   {%- set length = period_length() ~ (" + interval '" ~ last['longest_horizon'] ~ "'" if bound == 'rechecked_from' and last else "") -%}
   {{ return("least(" ~ utc_literal(last[bound] if is_unfinished else none) ~ ", " ~ rescored_from() ~ " - (" ~ length ~ "))") }}
+{% endmacro %}
+
+{#- The checks of earlier runs; none if the run checks everything. -#}
+{% macro earlier_checks() %}
+  {{ return(none if is_full_refresh() else relation_as_left('int_trace_checks')) }}
+{% endmacro %}
+
+{#- Time from which traces are checked again: -infinity without checks of earlier runs. -#}
+{% macro checked_from() %}
+  {%- set bounds = bounds_of_run() -%}
+  {{ return(bounds.get('rechecked_from', "timestamptz '-infinity'") if earlier_checks() else "timestamptz '-infinity'") }}
 {% endmacro %}

@@ -51,7 +51,7 @@
     {%- set time = "(run.state ->> '" ~ name ~ "')::timestamptz" -%}
     {%- do columns.append("case when isfinite(" ~ time ~ ") then " ~ utc_text(time) ~ " end as " ~ name) -%}
   {%- endfor -%}
-  {%- for name in ['parameter_set_id', 'run_id', 'newest_event_id', 'longest_horizon'] -%}
+  {%- for name in ['parameter_set_id', 'run_id', 'newest_event_id', 'earlier_event_id', 'known_event_id', 'longest_horizon'] -%}
     {%- do columns.append("run.state ->> '" ~ name ~ "' as " ~ name) -%}
   {%- endfor -%}
   {%- set rows = run_query("

@@ -83,10 +83,12 @@ batches as (
 
     select
         case when isfinite(batch_timestamp) then {{ period_start('batch_timestamp') }} end as period_start,
-        {% for column in batch_counts() %}
-        {{ column }},
-        is_out_of_range_{{ column }}{% if not loop.last %},{% endif %}
-        {% endfor %}
+        traces_received,
+        traces_accepted,
+        traces_rejected,
+        is_out_of_range_traces_received,
+        is_out_of_range_traces_accepted,
+        is_out_of_range_traces_rejected
     from {{ ref('stg_cirislens__covenant_trace_batches') }}
     where
         batch_timestamp is null
@@ -109,12 +111,12 @@ ingestion as (
         ('ingestion_received', batches.traces_received),
         ('ingestion_accepted', batches.traces_accepted),
         ('ingestion_rejected', batches.traces_rejected),
-        {% for column in batch_counts() %}
-        ('out_of_range_{{ column }}', case when batches.is_out_of_range_{{ column }} then 1 end)
-        {%- if not loop.last %},{% endif %}
-        {% endfor %}
+        ('out_of_range_traces_received', batches.is_out_of_range_traces_received::integer),
+        ('out_of_range_traces_accepted', batches.is_out_of_range_traces_accepted::integer),
+        ('out_of_range_traces_rejected', batches.is_out_of_range_traces_rejected::integer)
     ) as counted (issue, n)
     where counted.n is not null
+        and (counted.n > 0 or counted.issue not like 'out_of_range%')
     group by
         batches.period_start,
         counted.issue

@@ -19,6 +19,7 @@ from command_line import invoke
 from conftest import REPOSITORY, Database
 from event_lens import insert_events
 from pipeline import score, table_differences
+from test_bad_input import dbt
 from test_event_lens import WHOLE
 
 START = datetime(2026, 6, 1, tzinfo=UTC)
@@ -180,3 +181,51 @@ def wrong(database: Database) -> Iterator[str]:
 @pytest.mark.slow
 def test_late_outcome_counts_once_and_is_reported(database: Database) -> None:
     assert list(wrong(database)) == []
+
+
+LATE = "select issue, agent_id_hash, period_start, n from {schema}.fct_data_quality where issue ~ '^late_' order by 1"
+ASSEMBLED = f"{SCHEMA}_staging.stg_cirislens__event_traces"
+
+
+def lens_with_late_arrivals(database: Database) -> Lens:
+    """Return a lens whose agent A has a trace a day, scored on day 7. Then an outcome and a trace of day 1 arrive."""
+    lens = Lens(database)
+    for day in range(7):
+        lens.add_trace(A, f"{day}", START + day * DAY + HOUR)
+    lens.run(START + 7 * DAY)
+    lens.add(A, "1", "ACTION_RESULT", START + DAY + 2 * HOUR, arrives_at=START + 7 * DAY)
+    lens.add_trace(A, "late", START + DAY + 3 * HOUR, arrives_at=START + 7 * DAY)
+    return lens
+
+
+def test_late_events_are_found_after_two_runs_that_died(database: Database) -> None:
+    lens = lens_with_late_arrivals(database)
+    with database.connect() as connection:
+        insert_events(connection, [event for _, event in lens.events])
+    lens.events = []
+    as_of = START + 8 * DAY
+    for _ in range(2):
+        assert dbt(
+            database, "run", "--select", "int_scoring_run", variables={"ciris_as_of": as_of.isoformat()}
+        ).succeeded
+    lens.run(as_of)
+    expected = [("late_outcome", A, START + DAY, 1), ("late_trace", A, START + DAY, 1)]
+    assert lens.rows(LATE) == expected
+    lens.run(as_of + DAY)
+    assert lens.rows(LATE) == expected
+
+
+def test_what_the_lens_erases_or_deletes_is_not_kept(database: Database) -> None:
+    """No text of a payload is stored, no trace before the restatement window is kept, and a late trace that is deleted
+    is not reported any more."""
+    lens = lens_with_late_arrivals(database)
+    lens.add_trace(A, "7", START + 7 * DAY + HOUR)
+    lens.run(START + 8 * DAY)
+    kept = f"select trace_id from {ASSEMBLED} order by 1"
+    assert lens.rows(kept) == [("1",), ("4",), ("5",), ("6",), ("7",), ("late",)]
+    [stored] = lens.rows(f"select string_agg(assembled::text, '') from {ASSEMBLED} as assembled")
+    assert "standard" not in stored[0] and "Kim" in stored[0]
+    database.execute("delete from cirislens.trace_events where trace_id in ('late', '2', '6') returning 1")
+    lens.run(START + 8 * DAY)
+    assert lens.rows(kept) == [("1",), ("5",), ("7",)]
+    assert lens.rows(LATE) == [("late_outcome", A, START + DAY, 1)]

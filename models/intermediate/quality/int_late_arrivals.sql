@@ -6,7 +6,7 @@
     trace_id_of_two_agents: another agent has used the trace_id since; this does not change a score. Grain: agent (null
     if the row has none), period and issue. -#}
 {%- set late_until = bounds_of_run().get('lookback_from', "timestamptz '-infinity'") -%}
-{%- set late_from = late_until ~ ' - ' ~ setting('late_detection_periods') ~ ' * ' ~ period_length() -%}
+{%- set late_from = late_from() -%}
 with scoring_run as (
 
     select
@@ -16,23 +16,24 @@ with scoring_run as (
 
 ),
 
--- Traces with final scores that got events later: their scored state, and their present state in the source.
-final_traces as (
+-- Late traces of events, each with the row that is scored in its place, if any.
+late_event_traces as (
 
     select
-        scored.agent_id_hash,
-        scored.period_start,
-        case
-            when present.traced_at >= {{ traces_from() }} then {{ period_start('present.traced_at') }}
-        end as present_period_start,
-        scored.is_counted
-        and (scored.traced_at <> present.traced_at or scored.n_events <> present.n_events) as is_changed,
-        scored.traced_at <> present.traced_at as is_moved,
+        coalesce(scored.agent_id_hash, {{ clean_id('present.agent_id_hash') }}) as agent_id_hash,
         present.last_event_at,
-        present.is_shared
+        case
+            when present."timestamp" >= {{ traces_from() }} then {{ period_start('present."timestamp"') }}
+        end as present_period_start,
+        scored.period_start,
+        scored.agent_id_hash is null as is_unscored,
+        scored.is_counted
+        and (scored.traced_at <> present."timestamp" or scored.n_events <> present.n_events) as is_changed,
+        scored.agent_id_hash <> ''
+        and 'trace_id_of_two_agents' = any(present.event_issues)
         and 'trace_id_of_two_agents' <> all(coalesce(scored.repairs, array[]::text[])) as is_shared_since
-    from (select distinct trace_id from {{ ref('stg_cirislens__incomplete_event_traces') }}) as found
-    cross join lateral (
+    from {{ ref('stg_cirislens__event_traces') }} as present
+    left join lateral (
         select
             checks.agent_id_hash,
             checks.period_start,
@@ -42,28 +43,18 @@ final_traces as (
             checks.repairs
         from {{ ref('int_trace_checks') }} as checks
         where
-            checks.delivery_hash = {{ delivery_hash('found.trace_id', 'null') }}
-            and coalesce(checks.trace_id, found.trace_id) = found.trace_id
-            and checks.agent_id_hash <> ''
+            checks.delivery_hash = {{ delivery_hash('present.trace_id', 'null') }}
+            and coalesce(checks.trace_id, present.trace_id) = present.trace_id
+            and checks.agent_id_hash = coalesce({{ clean_id('present.agent_id_hash') }}, '')
             and checks.traced_at < {{ late_until }}
             and not checks.is_duplicate
         {{ optimization_barrier() }} -- noqa: AM09
-    ) as scored
-    cross join lateral (
-        select
-            (
-                array_agg(part.ts order by {{ head_first('part') }})
-                filter (where part.agent_id_hash = scored.agent_id_hash and {{ is_part_of_trace('part') }})
-            )[1] as traced_at,
-            count(*) filter (where part.agent_id_hash = scored.agent_id_hash) as n_events,
-            max(part.ts) filter (where part.agent_id_hash = scored.agent_id_hash) as last_event_at,
-            bool_or(part.agent_id_hash is distinct from scored.agent_id_hash) as is_shared
-        from {{ ref('stg_cirislens__trace_events') }} as part
-        where part.trace_id = found.trace_id
-    ) as present
+    ) as scored on true
+    where present.is_late
 
 ),
 
+{% if not is_trace_one_row() %}
 -- Number of source rows minus number of checked rows. Checked rows are counted traces, duplicates, traces of a run kind
 -- that is not scored, and rows without an agent.
 differences as (
@@ -115,30 +106,26 @@ differences as (
         and traced_at >= {{ late_from }}
         and traced_at < {{ late_until }}
 
-    union all
-
-    -- A moved trace is a late outcome. It is added to its old period and subtracted from its new period, so that
-    -- neither period counts it as a late trace.
-    select
-        final_traces.agent_id_hash,
-        moved.period_start,
-        moved.n_more
-    from final_traces
-    cross join lateral (
-        values
-        (final_traces.period_start, 1),
-        (final_traces.present_period_start, -1)
-    ) as moved (period_start, n_more)
-    where
-        final_traces.is_moved
-        and moved.period_start >= {{ late_from }}
-        and moved.period_start < {{ late_until }}
-
 ),
 
+{% endif %}
 -- Rows of the source that were not checked before the scores became final (scoring.md, section 9).
 late_traces as (
 
+    {% if is_trace_one_row() %}
+    select
+        agent_id_hash,
+        present_period_start as period_start,
+        count(*) as n
+    from late_event_traces
+    where
+        is_unscored
+        and present_period_start >= {{ late_from }}
+        and present_period_start < {{ late_until }}
+    group by
+        agent_id_hash,
+        present_period_start
+    {% else %}
     select
         agent_id_hash,
         period_start,
@@ -148,6 +135,7 @@ late_traces as (
         agent_id_hash,
         period_start
     having sum(n_more) > 0
+    {% endif %}
 
 ),
 
@@ -172,7 +160,7 @@ arrivals as (
         count(*) as n,
         least(period_start, min(present_period_start)) as first_period_start,
         greatest(period_start, max(present_period_start)) as last_period_start
-    from final_traces
+    from late_event_traces
     where
         is_changed
         and last_event_at >= {{ late_from }}
@@ -201,7 +189,7 @@ select
     count(*) as n,
     null::timestamptz as first_as_of,
     null::timestamptz as last_as_of
-from final_traces
+from late_event_traces
 where is_shared_since
 group by
     agent_id_hash,

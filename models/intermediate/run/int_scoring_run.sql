@@ -8,6 +8,11 @@
     to the whole run. A refused run leaves the row of the previous run. Grain: one row. -#}
 {%- set published = last_publication() or {} -%}
 {%- set last = last_run() or {} -%}
+{#- newest_event_id of the last two published runs. A run that was not published keeps the ids of the run before it. -#}
+{%- set published_event_ids = {
+  'newest': last.get('newest_event_id' if last.get('has_ended') else 'earlier_event_id'),
+  'before': last.get('earlier_event_id' if last.get('has_ended') else 'known_event_id'),
+} -%}
 with scoring_windows as (
 
     select
@@ -76,7 +81,8 @@ select
     '{{ invocation_id }}' as invocation_id,
     '{{ build_id() }}' as run_id,
     (select max(events.event_id) from {{ ref('stg_cirislens__trace_events') }} as events) as newest_event_id,
-    {{ last.get('newest_event_id') or 'null' }}::bigint as earlier_event_id,
+    {{ published_event_ids.get('newest') or 'null' }}::bigint as earlier_event_id,
+    {{ published_event_ids.get('before') or 'null' }}::bigint as known_event_id,
     array[]::text[] as built_nodes,
     array[]::text[] as failed_tests,
     {{ "'" ~ published['run_id'] ~ "'" if published else 'null' }}::uuid as published_before,

@@ -31,7 +31,7 @@ with source as (
 )
 
 select
-    {{ blank_to_null('key_id::text') }} as key_id,
+    {{ clean_text('key_id') }} as key_id,
     expires_at::timestamptz as expires_at,
     revoked_at::timestamptz as revoked_at
 from source

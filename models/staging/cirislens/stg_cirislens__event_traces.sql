@@ -1,218 +1,247 @@
-{#- Traces of today's lens, assembled from their events in the columns and types of covenant_traces. For each event type
-    the last event by attempt_index, then time, is used; but an override in any event counts. A trace without an
-    outcome counts too, because otherwise decisions that failed before their outcome would be missing. A trace is
-    verified if all its events are verified. Scores are rounded as the columns of covenant_traces round them, so
-    that a change of lens does not move a score into another bin. Each step is a subquery that selects the volatile
-    clock_timestamp(). PostgreSQL does not merge such a subquery, but pushes filters into it, which it does not do
-    with a CTE or a subquery with an offset. So a filter on timestamp uses the index (event_type, ts) of the events,
-    and unused columns cost nothing. The other events of a trace (of all types for marks of the run kind) are read
-    by left joins, which PostgreSQL removes if they are unused; each returns one row by the index (trace_id, ts).
-    Grain and key: agent and trace_id. Empty if the source holds whole traces. -#}
-{%- set fields = trace_fields() -%}
-{%- set json_types = {
-  'text': 'string', 'boolean': 'boolean', 'numeric': 'number', 'bigint': 'number', 'jsonb': 'object',
-} -%}
-{%- set sent, of_head = [], [] -%}
-{%- for name, field in fields.items() -%}
-  {%- if field.places -%} {%- do sent.append(name) -%} {%- endif -%}
-  {%- set column = field.event_column -%}
-  {%- if column not in [none, 'signature_verified'] -%} {%- do of_head.append(column) -%} {%- endif -%}
-{%- endfor -%}
-{%- set incomplete_traces = ref('stg_cirislens__incomplete_event_traces') -%}
+{{
+  config(
+    materialized='replace_range',
+    meta={'range': 'all'},
+    pre_hook="{{ set_for_heavy_work() }}",
+  )
+}}
+{#- Traces of today's lens that the run reads, assembled from their events in the columns of covenant_traces: traces
+    with an event in the checked range, and late ones. Earlier traces are not kept, so nothing lives on here that the lens
+    erases or deletes. Of each event type the last event counts, but an override in any event counts. A trace without an
+    outcome counts too, because otherwise decisions that failed before their outcome would be missing. Scores are rounded
+    as the columns of covenant_traces round them. Grain and key: agent and trace_id. Empty if the source holds whole
+    traces. -#}
+-- depends_on: {{ ref('int_scoring_run') }}
 {%- set events = source_if_there('trace_events', source_shape()) -%}
-{%- if events is none -%}
+{%- set known_events = ref('stg_cirislens__trace_events') -%}
+{%- set checks = relation_as_left('int_trace_checks') if is_incremental() else none %}
+{% if events is none %}
 select
-    {% for name, field in fields.items() %}
-    null::{{ field.type }} as {{ adapter.quote(name) }},
+    {% for name, column in model.columns.items() %}
+    null::{{ column.data_type }} as {{ adapter.quote(name) }}{% if not loop.last %},{% endif %}
     {% endfor %}
-    null::text as run_kind,
-    null::integer as n_events,
-    null::text[] as event_issues
 where false
 {%- else -%}
-select
-    {% for name, field in fields.items() %}
-    {% if name == 'timestamp' %}
-    ts as "timestamp",
-    {% elif field.zero_needs[1:] %}
-    case when {{ name }} <> 0 or {{ name }}_is_measured then {{ name }} end as {{ name }},
-    {% else %}
-    {{ name }},
+with {% if is_incremental() %}changed as (
+
+    select trace_id
+    from {{ known_events }}
+    where ts >= {{ rechecked_from() }}
+
+    union
+
+    -- events that arrived since the last published run
+    select trace_id
+    from {{ known_events }}
+    where event_id > (select coalesce(run.known_event_id, run.earlier_event_id) from {{ ref('int_scoring_run') }} as run)
+
+    union
+
+    -- late traces, as long as they are reported, and traces that are dated too early to be used
+    select trace_id
+    from {{ this }}
+    where
+        (is_late and last_event_at >= {{ late_from() }})
+        or "timestamp" < {{ traces_from() }}
+
+),
+
+{% endif -%}
+events as (
+
+    select
+        *,
+        {{ is_part_of_trace('event_type') }} as is_part
+    from {{ events }}
+    {% if is_incremental() %}
+    where trace_id in (select changed.trace_id from changed)
     {% endif %}
-    {% endfor %}
-    {{ run_kind('is_mock', 'is_test') }} as run_kind,
+
+),
+
+-- One row per trace, with the payload of its last event of each type.
+traces as (
+
+    select
+        trace_id,
+        agent_id_hash,
+
+        -- events
+        count(*) as n_events,
+        count(*) filter (where event_type = 'ACTION_RESULT') as n_outcomes,
+        bool_and(signature_verified) filter (where is_part) as signature_verified,
+        {{ run_kind_of_events() }} as run_kind,
+        max(ts) as last_event_at,
+
+        -- time: of the outcome or, without an outcome, of the latest step
+        coalesce({{ last_event('ts', "event_type = 'ACTION_RESULT'") }}, max(ts) filter (where is_part)) as "timestamp",
+
+        -- columns that the lens repeats in each event of a trace
+        {{ last_event('thought_id', 'is_part') }} as thought_id,
+        {{ last_event('agent_name', 'is_part') }} as agent_name,
+        {{ last_event('signature', 'is_part') }} as signature,
+        {{ last_event('signing_key_id', 'is_part') }} as signature_key_id,
+        {{ last_event('audit_entry_hash', 'is_part') }} as audit_entry_hash,
+        {{ last_event('audit_sequence_number', 'is_part') }} as audit_sequence_number,
+
+        -- payloads
+        {{ last_event('payload', "event_type = 'THOUGHT_START'") }} as thought_start,
+        {{ last_event('payload', "event_type = 'SNAPSHOT_AND_CONTEXT'") }} as context,
+        {{ last_event('payload', "event_type = 'DMA_RESULTS'") }} as dma,
+        {{ last_event('payload', "event_type = 'IDMA_RESULT'") }} as idma,
+        {{ last_event('payload', "event_type = 'ASPDMA_RESULT'") }} as aspdma,
+        {{ last_event('payload', "event_type = 'CONSCIENCE_RESULT'") }} as last_conscience,
+        {{ last_event('payload', "event_type = 'ACTION_RESULT'") }} as action,
+        bool_or(event_type = 'CONSCIENCE_RESULT' and payload -> 'action_was_overridden' = 'true') as was_overridden
+    from events
+    group by
+        trace_id,
+        agent_id_hash
+    having bool_or(is_part)
+
+),
+
+-- An override in any attempt counts, so it is written into the last one.
+overridden as (
+
+    select
+        *,
+        case
+            when was_overridden
+                then coalesce({{ as_object('last_conscience') }}, '{}') || '{"action_was_overridden": true}'
+            else last_conscience
+        end as conscience,
+        count(*) over (partition by trace_id) > 1 as is_shared
+    from traces
+
+),
+
+-- Values as they were sent, as jsonb. Agents of different versions send a value in different places. The CTE is
+-- materialized, so that each value is looked up once.
+sent as materialized (
+
+    select
+        *,
+        {{ first_sent(['context.agent_name', 'context.system_snapshot.agent_identity.agent_name',
+                       'context.system_snapshot.agent_identity.agent_id']) }} as sent_name,
+        {{ first_sent(['action.audit_entry_hash']) }} as sent_hash,
+        {{ first_sent(['action.audit_sequence_number']) }} as sent_number,
+        {{ first_sent(['dma.csdma.plausibility_score', 'dma.csdma_plausibility_score']) }} as sent_csdma,
+        {{ first_sent(['dma.dsdma.domain_alignment', 'dma.dsdma_domain_alignment']) }} as sent_dsdma,
+        {{ first_sent(['idma.k_eff', 'idma.idma_k_eff', 'dma.idma.k_eff']) }} as sent_k_eff,
+        {{ first_sent(['idma.fragility_flag', 'idma.idma_fragility_flag', 'dma.idma.fragility_flag']) }} as sent_fragility,
+        {{ first_sent(['idma.phase', 'idma.idma_phase', 'dma.idma.phase']) }} as sent_phase,
+        {{ first_sent(['conscience.conscience_passed']) }} as sent_conscience_passed,
+        {{ first_sent(['conscience.action_was_overridden']) }} as sent_overridden,
+        {{ first_sent(['conscience.entropy_level', 'conscience.epistemic_data.entropy_level']) }} as sent_entropy,
+        {{ first_sent(['conscience.coherence_level', 'conscience.epistemic_data.coherence_level']) }} as sent_coherence,
+        {{ first_sent(['conscience.coherence_passed']) }} as sent_coherence_passed,
+        {{ first_sent(['aspdma.selected_action', 'action.action_executed']) }} as sent_action,
+        {{ first_sent(['action.execution_success', 'action.success']) }} as sent_success
+    from overridden
+
+)
+
+select
+    -- ids
+    trace_id,
+    thought_id,
+    agent_id_hash,
+    coalesce(nullif(agent_name, ''), {{ as_text('sent_name') }}) as agent_name,
+
+    -- time
+    "timestamp",
+
+    -- signature and audit log
+    signature,
+    signature_verified,
+    signature_key_id,
+    coalesce(nullif(audit_entry_hash, ''), {{ as_text('sent_hash') }}) as audit_entry_hash,
+    coalesce(audit_sequence_number, {{ as_number('sent_number') }}) as audit_sequence_number,
+
+    -- judgements
+    round({{ as_number('sent_csdma') }}, 2) as csdma_plausibility_score,
+    round({{ as_number('sent_dsdma') }}, 2) as dsdma_domain_alignment,
+    {{ as_number('sent_k_eff') }} as idma_k_eff,
+    {{ as_boolean('sent_fragility') }} as idma_fragility_flag,
+    {{ as_text('sent_phase') }} as idma_phase,
+
+    -- conscience; an entropy of 0 without an entropy_score was not measured
+    {{ as_boolean('sent_conscience_passed') }} as conscience_passed,
+    {{ as_boolean('sent_overridden') }} as action_was_overridden,
+    case
+        when {{ first_sent(['conscience.entropy_score']) }} is not null then round({{ as_number('sent_entropy') }}, 4)
+        else nullif(round({{ as_number('sent_entropy') }}, 4), 0)
+    end as entropy_level,
+    round({{ as_number('sent_coherence') }}, 4) as coherence_level,
+    {{ as_boolean('sent_coherence_passed') }} as coherence_passed,
+
+    -- action
+    {{ as_text('sent_action') }} as selected_action,
+    {{ as_boolean('sent_success') }} as action_success,
+
+    -- JSON components: only the values that replays compare
+    case when jsonb_typeof(thought_start) = 'object' then jsonb '{}' end as thought_start,
+    case
+        when jsonb_typeof(dma) = 'object'
+            then jsonb_build_object('csdma_plausibility_score', sent_csdma, 'dsdma_domain_alignment', sent_dsdma)
+    end as dma_results,
+    {{ values_of('conscience', [
+        'conscience_passed', 'action_was_overridden', 'entropy_level', 'entropy_score', 'entropy_threshold',
+        'entropy_passed', 'coherence_level', 'coherence_score', 'coherence_threshold', 'coherence_passed',
+        'optimization_veto_passed', 'epistemic_humility_passed', 'thought_depth_triggered', 'updated_status_detected',
+        'ethical_faculties_skipped']) }}
+    || case
+        when conscience ->> 'conscience_override_reason' like '%DID NOT RUN%'
+            then jsonb '{"conscience_override_reason": "DID NOT RUN"}'
+        else '{}'
+    end as conscience_result,
+    {{ values_of('action', ['execution_success', 'success', 'audit_sequence_number', 'audit_entry_hash']) }} as action_result,
+
+    -- about the row
+    run_kind,
     n_events,
+    last_event_at,
+    "timestamp" < {{ rechecked_from() }}
+    {%- if checks %}
+    -- This is a scalar subquery, because PostgreSQL would hash all older rows for `exists`.
+    or coalesce((
+        select true
+        from {{ checks }} as final
+        where
+            final.delivery_hash = {{ delivery_hash('sent.trace_id', 'null') }}
+            and coalesce(final.trace_id, sent.trace_id) = sent.trace_id
+            and final.agent_id_hash <> ''
+            and final.traced_at < {{ rechecked_from() }}
+        limit 1
+    ), false)
+    {%- endif %} as is_late,
     nullif(array_remove(array[
         case when n_outcomes = 0 then 'no_action_result' end,
         case when n_outcomes > 1 then 'several_action_results' end,
         case when is_shared then 'trace_id_of_two_agents' end,
-        {% for type in trace_event_types() if type | lower not in sent %}
-        case when {{ type | lower }}_type <> 'object' then 'unreadable_{{ type | lower }}' end,
-        {% endfor %}
-        {% for name in sent %}
-        case when {{ name }}_type <> '{{ json_types[fields[name].type] }}' then 'unreadable_{{ name }}' end
-        {%- if not loop.last %},{% endif %}
-        {% endfor %}
+        {{ unreadable('aspdma_result', 'aspdma', 'object') }},
+        {{ unreadable('idma_result', 'idma', 'object') }},
+        {{ unreadable('snapshot_and_context', 'context', 'object') }},
+        {{ unreadable('agent_name', 'sent_name', 'string') }},
+        {{ unreadable('audit_entry_hash', 'sent_hash', 'string') }},
+        {{ unreadable('audit_sequence_number', 'sent_number', 'number') }},
+        {{ unreadable('csdma_plausibility_score', 'sent_csdma', 'number') }},
+        {{ unreadable('dsdma_domain_alignment', 'sent_dsdma', 'number') }},
+        {{ unreadable('idma_k_eff', 'sent_k_eff', 'number') }},
+        {{ unreadable('idma_fragility_flag', 'sent_fragility', 'boolean') }},
+        {{ unreadable('idma_phase', 'sent_phase', 'string') }},
+        {{ unreadable('conscience_passed', 'sent_conscience_passed', 'boolean') }},
+        {{ unreadable('action_was_overridden', 'sent_overridden', 'boolean') }},
+        {{ unreadable('entropy_level', 'sent_entropy', 'number') }},
+        {{ unreadable('coherence_level', 'sent_coherence', 'number') }},
+        {{ unreadable('coherence_passed', 'sent_coherence_passed', 'boolean') }},
+        {{ unreadable('selected_action', 'sent_action', 'string') }},
+        {{ unreadable('action_success', 'sent_success', 'boolean') }},
+        {{ unreadable('thought_start', 'thought_start', 'object') }},
+        {{ unreadable('dma_results', 'dma', 'object') }},
+        {{ unreadable('conscience_result', 'conscience', 'object') }},
+        {{ unreadable('action_result', 'action', 'object') }}
     ], null), '{}') as event_issues
-from (
-    select
-        clock_timestamp() as typed_at,
-        ts,
-        is_mock,
-        is_test,
-        n_events,
-        n_outcomes,
-        is_shared,
-        {% for type in trace_event_types() if type | lower not in sent %}
-        {{ type | lower }}_type,
-        {% endfor %}
-        {% for name, field in fields.items() if name != 'timestamp' %}
-        {% set column = field.event_column -%}
-        {% if not field.places %}
-        {{ column }} as {{ name }}
-        {%- else %}
-        {% if column %}coalesce({{ "nullif(" ~ column ~ ", '')" if field.type == 'text' else column }}, {% endif -%}
-        case when jsonb_typeof({{ name }}_sent) = '{{ json_types[field.type] }}' then
-        {%- if field.type == 'jsonb' %} {{ name }}_sent
-        {%- elif field.type == 'text' %} {{ name }}_sent #>> '{}'
-        {%- elif field.decimals is not none %} round({{ name }}_sent::numeric, {{ field.decimals }})
-        {%- else %} {{ name }}_sent::{{ 'numeric' if field.type == 'bigint' else field.type }}
-        {%- endif %} end{% if column %}){% endif %} as {{ name }},
-        jsonb_typeof({{ name }}_sent) as {{ name }}_type
-        {%- endif %}
-        {%- if field.zero_needs[1:] %},
-        {{ name }}_is_measured
-        {%- endif %}
-        {%- if not loop.last %},{% endif %}
-        {% endfor %}
-    from (
-        select
-            clock_timestamp() as looked_up_at,
-            {% for column in of_head %}
-            {{ column }},
-            {% endfor %}
-            is_mock,
-            is_test,
-            signature_verified,
-            n_events,
-            n_outcomes,
-            is_shared,
-            {% for type in trace_event_types() if type | lower not in sent %}
-            jsonb_typeof({{ type | lower }}_payload) as {{ type | lower }}_type,
-            {% endfor %}
-            {% for name in sent %}
-            coalesce(
-                {% for place in fields[name].places %}
-                nullif(nullif({{ place[0] | lower }}_payload #> '{ {{- place[1:] | join(",") -}} }', 'null'), '""')
-                {%- if not loop.last %},{% endif %}
-                {% endfor %}
-            ) as {{ name }}_sent
-            {%- if fields[name].zero_needs[1:] %},
-            {% set needed = fields[name].zero_needs -%}
-            coalesce({{ needed[0] | lower }}_payload #> '{ {{- needed[1:] | join(",") -}} }', 'null') <> 'null'
-            as {{ name }}_is_measured
-            {%- endif %}
-            {%- if not loop.last %},{% endif %}
-            {% endfor %}
-        from (
-            {% for arm in ['plain', 'incomplete'] %}
-            select
-                clock_timestamp() as collected_at,
-                {% for column in of_head %}
-                head.{{ column }},
-                {% endfor %}
-                marks.is_mock,
-                marks.is_test,
-                marks.n_events,
-                parts.signature_verified,
-                parts.n_outcomes,
-                parts.is_shared,
-                {% for type in trace_event_types() %}
-                {%- for name in sent if fields[name].any_attempt and fields[name].places[0][0] == type %}
-                case
-                    when parts.{{ name }}_in_any_attempt
-                        then
-                            case when jsonb_typeof(parts.{{ type | lower }}_payload) = 'object'
-                                then parts.{{ type | lower }}_payload else '{}' end
-                            || jsonb_build_object('{{ fields[name].places[0][1] }}', true)
-                    else parts.{{ type | lower }}_payload
-                end as {{ type | lower }}_payload
-                {%- else %}
-                parts.{{ type | lower }}_payload
-                {%- endfor %}
-                {%- if not loop.last %},{% endif %}
-                {% endfor %}
-            {% if arm == 'plain' %}
-            from {{ events }} as head
-            {% else %}
-            from (
-                select distinct
-                    agent_id_hash,
-                    trace_id
-                from {{ incomplete_traces }}
-                where is_complete is not true
-            ) as incomplete
-            cross join lateral (
-                select part.*
-                from {{ events }} as part
-                where
-                    part.trace_id = incomplete.trace_id
-                    and part.agent_id_hash is not distinct from incomplete.agent_id_hash
-                    and {{ is_part_of_trace('part') }}
-                order by {{ head_first('part') }}
-                limit 1
-            ) as head
-            {% endif %}
-            left join lateral (
-                select
-                    {% for type in trace_event_types() %}
-                    (
-                        array_agg(part.payload order by part.attempt_index desc, part.ts desc, part.event_id desc)
-                        filter (
-                            where part.agent_id_hash is not distinct from head.agent_id_hash
-                            and part.event_type = '{{ type }}'
-                        )
-                    )[1] as {{ type | lower }}_payload,
-                    {% endfor %}
-                    {% for name in sent if fields[name].any_attempt %}
-                    {% set place = fields[name].places[0] -%}
-                    bool_or(part.payload #> '{ {{- place[1:] | join(",") -}} }' = 'true') filter (
-                        where part.agent_id_hash is not distinct from head.agent_id_hash
-                        and part.event_type = '{{ place[0] }}'
-                    ) as {{ name }}_in_any_attempt,
-                    {% endfor %}
-                    bool_and(part.signature_verified)
-                    filter (where part.agent_id_hash is not distinct from head.agent_id_hash) as signature_verified,
-                    count(*) filter (
-                        where part.agent_id_hash is not distinct from head.agent_id_hash
-                        and part.event_type = {{ outcome_event() }}
-                    ) as n_outcomes,
-                    bool_or(part.agent_id_hash is distinct from head.agent_id_hash) as is_shared
-                from {{ events }} as part
-                where
-                    part.trace_id = head.trace_id
-                    and {{ is_part_of_trace('part') }}
-            ) as parts on true
-            left join lateral (
-                {{ marks_of_events(events, 'head') }}
-            ) as marks on true
-            {% if arm == 'plain' %}
-            where
-                head.event_type = {{ outcome_event() }}
-                and not exists (
-                    select 1
-                    from {{ incomplete_traces }} as incomplete
-                    where
-                        incomplete.trace_id = head.trace_id
-                        and incomplete.agent_id_hash is not distinct from head.agent_id_hash
-                        and incomplete.is_complete is not true
-                )
-
-            union all
-
-            {% endif %}
-            {% endfor %}
-        ) as collected
-    ) as looked_up
-) as typed
+from sent
 {%- endif %}

@@ -1,8 +1,7 @@
 {#- Deferrals. Empty if a lens that stores events has no such table. Grain: source row. -#}
-{%- set table = source_if_there('wbd_deferrals', source_shape()) -%}
 with source as (
 
-    {{ rows_if_there(table, {
+    {{ rows_if_there(source_if_there('wbd_deferrals', source_shape()), {
       'deferral_id': 'text', 'agent_id': 'text', 'agent_name': 'text', 'status': 'text', 'resolution_summary': 'text',
       'resolved_at': 'timestamptz', 'created_at': 'timestamptz',
     }) }}
@@ -10,11 +9,16 @@ with source as (
 )
 
 select
+    -- ids
     {{ shorten('deferral_id::text') }} as deferral_id,
-    {{ blank_to_null('agent_id::text') }} as agent_id,
-    {{ clean_name('agent_name::text') }} as agent_name,
-    nullif(left({{ upper_case('btrim(left(status::text, 1000000), ' ~ white_space() ~ ')') }}, 200), '') as status,
-    {{ blank_to_null('resolution_summary::text') }} is not null as has_resolution_summary,
+    {{ clean_text('agent_id') }} as agent_id,
+    {{ clean_name('agent_name') }} as agent_name,
+
+    -- answer of the authority
+    {{ clean_word('status') }} as status,
+    {{ clean_text('resolution_summary') }} is not null as has_resolution_summary,
+
+    -- times
     resolved_at::timestamptz as resolved_at,
     created_at::timestamptz as created_at
 from source

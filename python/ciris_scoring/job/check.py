@@ -22,6 +22,7 @@ from ciris_scoring.basics.terminal import aligned, plural, printable
 from ciris_scoring.job.rights import missing_rights
 from ciris_scoring.job.run import empty_sources, resolve_as_of
 
+READ_ONLY = {"default_transaction_read_only": "on"}
 TIME_COLUMNS = {
     "covenant_traces": "timestamp",
     "wbd_deferrals": "created_at",
@@ -113,9 +114,9 @@ def _look(
 
 def _asked(project: Project, expression: str) -> Any:
     """Evaluate a Jinja expression that gives JSON, with the project's macros in a read-only session."""
-    settings = f"set default_transaction_read_only to on; set search_path to {SEARCH_PATH}; commit; begin"
-    inline = "{% if execute %}{% do run_query('" + settings + "') %}{{ " + expression + " }}{% endif %}"
-    outcome = invoke(project, ["compile", "--inline", inline], project.cli_vars)
+    safe_path = "{% do run_query('set search_path to " + SEARCH_PATH + "') %}"
+    inline = "{% if execute %}" + safe_path + "{{ " + expression + " }}{% endif %}"
+    outcome = invoke(project, ["compile", "--inline", inline], project.cli_vars, settings=READ_ONLY)
     return json.loads(outcome.results[0].node.compiled_code)
 
 
