@@ -146,7 +146,8 @@ def write_profile(folder: Path, server: Server, *, database: str = DATABASE, sch
     }
     path = folder / "profiles.yml"
     profile = yaml.safe_dump({PROFILE: {"target": TARGET, "outputs": {TARGET: output}}}, sort_keys=False)
-    path.write_text(profile, "utf-8")
+    if not path.is_file() or path.read_text("utf-8") != profile:  # a note about an unchanged profile still holds
+        path.write_text(profile, "utf-8")
     return path
 
 
