@@ -44,15 +44,14 @@
   {%- do check_readers() -%}
 {% endmacro %}
 
-{#- Sources, remarks and parameters that `ciris-scoring check` shows, and a query of the run kinds of traces. Secret
-    parameters are not included. -#}
+{#- Sources, remarks and parameters that `ciris-scoring check` shows. Secret parameters are not included. -#}
 {% macro fitness() %}
   {%- set parameters = {} -%}
   {%- for name, definition in scoring_parameter_definitions().items() if not definition.get('secret') -%}
     {%- do parameters.update({name: scoring_parameter(name)}) -%}
   {%- endfor -%}
   {{ return({'source_shape': source_shape(), 'sources': source_report(), 'remarks': source_remarks(),
-             'parameters': parameters, 'run_kinds_query': run_kinds_query()}) }}
+             'parameters': parameters}) }}
 {% endmacro %}
 
 {#- The Python package must be installed where dbt runs, in the version of the project: Python models need it, and it

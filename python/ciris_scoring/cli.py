@@ -212,10 +212,9 @@ def run(
 def check(for_machines: bool, place: Place) -> None:
     """Check whether the database is ready for a run.
 
-    The answer has the rights, the server and its encoding; each source column with its type and the type as which it is
-    read; numbers of rows with their first and last time; the scoring parameters; the number of traces that a run would
-    score, and an estimate of the time that it would take. Nothing is written to the database. The exit code is 1 if
-    something would stop a run.
+    The answer has the faults that would stop a run; each source column with its type and the type as which it is read;
+    numbers of rows with their first and last time; the scoring parameters; and the number of traces of each run kind
+    that a run would read. Nothing is written to the database. The exit code is 1 if something would stop a run.
 
     \b
     Examples:

@@ -281,7 +281,7 @@ def test_malformed_events_are_counted_and_do_not_stop_a_run(database: Database) 
         )
         as_of = ("--vars", "{ciris_as_of: 2026-06-11}")
         checked = json.loads(command(database, "check", "--json", *as_of).stdout)["run"]
-        assert (checked["traces"], checked["not_scored"]) == (8, {"mock": 2, "test": 1})
+        assert checked["traces"] == {"production": 8, "mock": 2, "test": 1}
         score(database.profiles_dir, START.replace(day=11, hour=0))
         traces = columns_of(connection, PUT_TOGETHER)
         kinds = {key: row["run_kind"] for key, row in traces.items() if row["run_kind"] != "production"}
@@ -336,7 +336,7 @@ def test_variable_chooses_between_two_source_formats(database: Database) -> None
         create_loose_sources(connection)
         write_as_events(connection)
         said = command(database, "check").output
-        assert "The lens stores traces." in said
+        assert "The source has traces." in said
         assert "Both cirislens.covenant_traces and cirislens.trace_events exist" in said
         of_events = command(database, "check", "--json", "--vars", json.dumps(AS_EVENTS))
         assert '"source_shape": "events"' in of_events.output
@@ -346,5 +346,5 @@ def test_variable_chooses_between_two_source_formats(database: Database) -> None
         )
         result = command(database, "check")
         assert result.exit_code == 1 and "trace_events has no column payload" in result.output
-        assert "The lens stores events." in result.output
+        assert "The source has events." in result.output
         assert "There is no cirislens.wbd_deferrals, so no deferral is known" in result.output

@@ -82,8 +82,8 @@ def test_run_from_batches_says_why_an_agent_has_no_score(own_server, tmp_path):
     shown = command(own_server, "fleet")
     assert shown.exit_code == 1 and f"No score is published yet. {why}" in shown.output
     found = json.loads(command(own_server, "check", "--json").stdout)["run"]
-    assert (found["traces"], found["not_scored"]) == (0, {"mock": 12, "test": 0})
-    assert "would not score traces of other run kinds" in command(own_server, "check").output
+    assert found["traces"] == {"mock": 12}
+    assert "whole history: 12 mock" in command(own_server, "check").output
 
     write(folder, "real.json", batch(real.trace() for _ in range(12)))
     result = run_from(own_server, folder)

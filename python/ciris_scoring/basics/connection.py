@@ -279,7 +279,12 @@ _LIMITS = {
     "idle-session timeout": "idle_session_timeout",
     "transaction timeout": "transaction_timeout",
 }
+_RIGHTS_HINT = (
+    "The role needs usage of the source schema and select on its tables, create on the database or on the schemas of "
+    "the project, and temporary on the database: grant it, then run again."
+)
 _HINTS_BY_TEXT = {
+    "permission denied for": _RIGHTS_HINT,
     **{
         text: f"The setting {name} ended this session or statement: raise it for the role, then run again."
         for text, name in _LIMITS.items()
@@ -300,7 +305,7 @@ _HINTS_BY_TEXT = {
     "hot_standby_feedback = on there, then try again.",
 }
 _HINTS_BY_STATE = {
-    "42501": "Grant the right to the role.",
+    "42501": _RIGHTS_HINT,
     "53100": "Make room on the database's disk, then run again.",
     "53200": "The server is out of memory: lower the variable ciris_scoring_work_mem, then run again.",
     "53400": _TEMP_FILE_HINT,

@@ -218,3 +218,16 @@ def add_keys(
         name = sql.Identifier(schema, tables.get(logical_name, logical_name))
         for statement in table.add_keys(name):
             connection.execute(statement)
+
+
+TIME_COLUMNS = {
+    "covenant_traces": "timestamp",
+    "wbd_deferrals": "created_at",
+    "covenant_public_keys": "created_at",
+    "covenant_trace_batches": "batch_timestamp",
+    "trace_events": "ts",
+    "federation_keys": "valid_from",
+    "federation_revocations": "effective_at",
+    "accord_public_keys": "created_at",
+}
+"""Time column of each source table."""

@@ -25,7 +25,6 @@ from ciris_scoring.basics.terminal import say
 from ciris_scoring.basics.variables import PREFIX
 from ciris_scoring.job.after_run import AfterRun
 from ciris_scoring.job.dbt_build import DbtBuild
-from ciris_scoring.job.rights import missing_rights
 from ciris_scoring.job.run_log import RunRecord, logged
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.quality import why_unscored
@@ -52,8 +51,6 @@ def run(
     with connect(project, writes=True) as connection:
         with logged(connection, project, relations, record):
             after_run.read_alerts(connection, relations)
-            for missing in missing_rights(connection, project, relations):
-                raise missing
             with run_lock(connection, project.schema):
                 place = relations.marts_schema
                 report(f"Scoring {project.source_schema} into {place} as of {as_of_time.text(moment)}.")
