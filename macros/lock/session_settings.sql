@@ -9,6 +9,7 @@
       {{ constant('lift_limits') or 'select' }};
       set lock_timeout to '{{ [(setting('lock_wait_seconds') | float(60) * 1000) | round | int, 1] | max }}ms';
       set search_path to {{ constant('search_path', 'pg_catalog, pg_temp') }};
+      {%- if target.get('role') %} set role {{ target.role }};{% endif %} {#- dbt sets it in a transaction that a rollback undoes -#}
 {%- endmacro %}
 
 {#- SQL at the end of a hook. Hooks of other projects share the session and get their search path back. -#}

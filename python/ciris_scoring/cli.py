@@ -122,7 +122,7 @@ def main() -> None:
     metavar="URL",
     envvar="CIRIS_NOTIFY",
     help="Send the news since the last run to this address: new and closed alerts, changed verdicts, a failed or "
-    "refused run. An https address gets JSON; other addresses (slack://, mailto://) need the extra notify. May be "
+    "refused run. The address of a webhook gets JSON with a member `text`, as Slack and Mattermost read it. May be "
     "repeated. [default: the addresses in $CIRIS_NOTIFY, separated by spaces]",
 )
 @click.option("--notify-test", is_flag=True, help="Send a test message to --notify, and do nothing else.")
@@ -162,14 +162,14 @@ def run(
     from ciris_scoring.job.after_run import AfterRun
     from ciris_scoring.job.run_log import RunRecord
 
-    with extra("notify"):
-        channels = [notify.channel(address, number) for number, address in enumerate(addresses, 1)]
+    for number, address in enumerate(addresses, 1):
+        notify.check_address(address, number)
     if notify_test:
-        if not channels:
+        if not addresses:
             raise InputError("--notify-test has no address.", "Give --notify URL, or set CIRIS_NOTIFY.")
-        sys.exit(0 if notify.send(channels, notify.TEST) else 1)
+        sys.exit(0 if notify.send(addresses, notify.TEST) else 1)
     record = RunRecord("full_refresh" if full_refresh else "run")
-    after_run = AfterRun(record, report_file, for_machines, channels)
+    after_run = AfterRun(record, report_file, for_machines, addresses)
     options: dict[str, Any] = {"allow_rescoring": allow_rescoring, "after_run": after_run}
     with after_run.summed_up():
         cli_vars = place.cli_vars()

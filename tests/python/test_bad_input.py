@@ -20,8 +20,6 @@ import pytest
 from click.testing import Result
 from psycopg import sql
 
-from ciris_scoring.basics.dbt import forget_compiled
-from ciris_scoring.basics.dbt_patches import leave_out_debug_messages
 from ciris_scoring.basics.run_lock import run_lock
 from ciris_scoring.basics.source_schema import SOURCE_TABLES, create_source_tables
 from ciris_scoring.lab.embedded import SCHEMA, Server, write_profile
@@ -173,7 +171,10 @@ def parsed(database: Database, variables: Any) -> Any:
         outcome = dbtRunner().invoke(["parse", *options])
         assert outcome.success, outcome.exception
         PARSED[key] = outcome.result
-    forget_compiled(PARSED[key])
+    for node in PARSED[key].nodes.values():  # dbt would use the compiled code of the previous command
+        if node.resource_type != "seed" and node.compiled:
+            node.compiled = node.extra_ctes_injected = False
+            node.extra_ctes = []
     return PARSED[key]
 
 
@@ -199,7 +200,6 @@ def dbt(database: Database, *command: str, variables: Any = None) -> Dbt:
     with kept_parsed(database.profiles_dir, variables):
         # Without the parsed project, dbt would parse it again, which takes longer than most tests of this file.
         manifest = None if command[0] == "parse" else parsed(database, variables)
-        leave_out_debug_messages()
         # dbt keeps the selection of a command for the process, and a later dbt retry would use it.
         selected_resources.set_selected_resources([])
         outcome = dbtRunner(manifest, callbacks=[listen]).invoke([*command, *options])

@@ -181,29 +181,6 @@ def test_role_of_the_target_is_set_as_dbt_sets_it(database, role):
             connection.execute(f'drop owned by "{name}"; drop role "{name}"')
 
 
-def test_run_names_the_event_trigger_that_stops_it(database):
-    """The function of the trigger uses a name without its schema, which is not in the search path of a run."""
-    with database.connect() as connection:
-        create_source_tables(connection)
-        connection.execute(
-            """
-            create table public.changes (tag text);
-            create function public.log_change() returns event_trigger language plpgsql
-            as 'begin insert into changes values (tg_tag); end';
-            create event trigger "Log changes" on ddl_command_end execute function public.log_change()
-            """
-        )
-    remedy = "alter function public.log_change() set search_path = public, pg_temp;"
-    [remark] = json.loads(command(database, "check", "--json").stdout)["remarks"][:1]
-    error, hint = refused(command(database, "run", "--as-of", "2026-06-15"))
-    assert 'relation "changes" does not exist' in error
-    of_other_command = refused(command(database, "simulate", "--vars", "{ciris_source_schema: new}"))[1]
-    for said in (remark, hint, of_other_command):
-        assert 'event trigger "Log changes" calls public.log_change()' in said and remedy in said
-    database.execute(remedy)
-    succeeded(command(database, "run", "--as-of", "2026-06-15"))
-
-
 def test_simulate_fills_the_sources_once(database):
     size = ("--agents", 4, "--days", 9, "--end", "2026-06-15")
     told = succeeded(command(database, "simulate", *size)).stdout

@@ -22,7 +22,7 @@ BY_NAME = re.compile(
 )
 # A line of a requirements file.
 REQUIREMENT = re.compile(r"(?<![\w/])ciris[-_.]scoring\s*(?:\[|[=~<>!]=)", re.IGNORECASE)
-OWN_EXTRAS = '"ciris-scoring[api,audit,embedded,metrics,notify]",'
+OWN_EXTRAS = '"ciris-scoring[api,audit,embedded,metrics]",'
 """Permitted text of pyproject.toml: the extra `dev` includes the other extras."""
 
 

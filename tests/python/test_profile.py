@@ -1,4 +1,4 @@
-"""Tests of reading project and profile without dbt: the result equals dbt's result, or the reader raises NeedsDbt."""
+"""Tests of reading project and profile by dbt, and of the note that later commands read."""
 
 from __future__ import annotations
 
@@ -9,17 +9,13 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
-from dbt.config.renderer import ProfileRenderer
 from dbt_common.context import set_invocation_context
 
-from ciris_scoring.basics import project as projects
 from ciris_scoring.basics.dbt import parse
-from ciris_scoring.basics.profile import NeedsDbt, rendered
-from ciris_scoring.basics.project import load_project
-from ciris_scoring.basics.relations import relations_of, relations_of_files
+from ciris_scoring.basics.project import Project, load_project
+from ciris_scoring.basics.relations import Place, Relations
 from ciris_scoring.lab import embedded
-from ciris_scoring.lab.embedded import SCHEMA
-from ciris_scoring.options import Place
+from ciris_scoring.options import Place as PlaceOptions
 from ciris_scoring.project_files import copy_project
 from conftest import REPOSITORY, Database
 
@@ -39,51 +35,61 @@ def environment(monkeypatch):
     set_invocation_context(dict(ENVIRONMENT))
 
 
-RENDERED = [
-    *("plain", 5, None, "", "a # b", '{{env_var( "PORT" )}}', "{{ env_var('EMPTY') }}"),
-    *("{{ env_var('NONE', '5432') }}", "{{ env_var('DBT_ENV_SECRET_A') }}"),
-    *("{{ env_var('PORT') | as_number }}", "{{ env_var('PORT') | int }}"),
-]
-LEFT_TO_DBT = [
-    *("{{ env_var('NONE') }}", "{{ var('other') }}", "{{ open", "{# note #}b", "x-{{ env_var('HOST') }}"),
-    *("{{ env_var('HOST') | as_number }}", "{{ env_var('HOST') | as_bool }}", "{{ env_var('HOST') + 'a' }}"),
-    "{{ env_var('NONE', 'a\\nb') }}",
-]
-
-
-@pytest.mark.parametrize("template", RENDERED)
-def test_template_is_rendered_as_by_dbt(template):
-    expected, found = ProfileRenderer({}).render_value(template), rendered(template)
-    assert (type(found), found) == (type(expected), expected)
-
-
-@pytest.mark.parametrize("template", LEFT_TO_DBT)
-def test_template_that_needs_dbt_is_not_rendered_without_dbt(template):
-    with pytest.raises(NeedsDbt):
-        rendered(template)
-
-
-@pytest.mark.parametrize(
-    ("changed", "is_left_to_dbt"),
-    [
-        ({}, False),
-        ({"role": "r", "sslmode": "require", "keepalives_idle": 5, "retries": 2}, False),
-        *(({"port": port}, True) for port in (70_000, "5432")),
-        *((wrong, True) for wrong in ({"user": 5}, {"host": None}, {"threads": "many"}, {"type": "oracle"})),
-        ({"password": "given as pass and as password"}, True),
-    ],
-    ids=str,
-)
-def test_profile_is_read_as_by_dbt_or_left_to_dbt(tmp_path, changed, is_left_to_dbt):
-    outputs = {"dev": OUTPUT | changed, "other": {"type": "{{ broken"}}
-    profile = {"ciris_scoring": {"target": "{{ env_var('WHICH', 'dev') }}", "outputs": outputs}}
+@pytest.fixture
+def profiles_dir(tmp_path: Path) -> Path:
+    """Folder with a profile whose host and password are environment variables."""
+    output = OUTPUT | {"pass": "{{ env_var('PASSWORD') }}"}
+    profile = {"ciris_scoring": {"target": "dev", "outputs": {"dev": output, "prod": output | {"schema": "p"}}}}
     (tmp_path / "profiles.yml").write_text(yaml.safe_dump(profile))
-    arguments = (REPOSITORY, tmp_path, None, None)
-    if is_left_to_dbt:
-        with pytest.raises(NeedsDbt):
-            projects._read(*arguments)
+    return tmp_path
+
+
+def noted(project: Project) -> Project | None:
+    """Write a note about a project, and return the project of the note."""
+    project.note.write(project, Relations("s", {"dim_agents": Place("s", "agents")}))
+    found = project.note.read()
+    return found and found[0]
+
+
+def test_note_gives_what_dbt_read_without_the_password(profiles_dir, monkeypatch):
+    monkeypatch.setenv("DBT_TARGET_PATH", str(profiles_dir / "target"))
+    monkeypatch.setenv("PASSWORD", "se{{cret")
+    found = load_project(REPOSITORY, profiles_dir)
+    assert not found.note.file.exists()
+    assert noted(found) == found == load_project(REPOSITORY, profiles_dir)
+    assert found.credentials.password == "se{{cret"
+    assert "se{{cret" not in found.note.file.read_text()
+    monkeypatch.setenv("PASSWORD", "other")
+    assert load_project(REPOSITORY, profiles_dir).credentials.password == "other"
+    assert load_project(REPOSITORY, profiles_dir, "prod").schema == "p"
+
+
+@pytest.mark.parametrize("changed", ["profile", "environment", "password is unset", "note is cut off"])
+def test_note_no_longer_holds_after_a_change(profiles_dir, monkeypatch, changed):
+    monkeypatch.setenv("DBT_TARGET_PATH", str(profiles_dir / "target"))
+    monkeypatch.setenv("PASSWORD", "secret")
+    project = load_project(REPOSITORY, profiles_dir)
+    assert noted(project) is not None
+    if changed == "profile":
+        file = profiles_dir / "profiles.yml"
+        file.write_text(file.read_text() + "\n")
+    elif changed == "environment":
+        monkeypatch.setenv("HOST", "elsewhere")
+    elif changed == "password is unset":
+        monkeypatch.delenv("PASSWORD")
     else:
-        assert projects._read(*arguments) == projects._read_by_dbt(*arguments, {})
+        project.note.file.write_text(project.note.file.read_text()[:40])
+    assert project.note.read() is None
+
+
+def test_nothing_is_noted_if_the_profile_has_other_secrets(tmp_path, monkeypatch):
+    monkeypatch.setenv("DBT_TARGET_PATH", str(tmp_path / "target"))
+    output = OUTPUT | {"user": "{{ env_var('DBT_ENV_SECRET_A') }}", "pass": "p"}
+    profile = {"ciris_scoring": {"target": "dev", "outputs": {"dev": output}}}
+    (tmp_path / "profiles.yml").write_text(yaml.safe_dump(profile))
+    project = load_project(REPOSITORY, tmp_path)
+    assert noted(project) is None
+    assert not project.note.file.exists()
 
 
 def test_environment_names_project_profile_and_target_as_in_dbt(tmp_path, monkeypatch):
@@ -108,6 +114,7 @@ def test_environment_names_project_profile_and_target_as_in_dbt(tmp_path, monkey
     given = set()
     with monkeypatch.context() as patch:
         patch.setattr("dbt.cli.main.dbtRunner.invoke", lambda self, words: given.update(words) or OUTCOME)
+        patch.setattr("ciris_scoring.basics.dbt.relations_of", lambda *_: Relations("new", {}))
         parse(found)
     assert {"--profile", "ciris_scoring", "--target", "new"} <= given
 
@@ -119,37 +126,31 @@ def test_embedded_server_ignores_target_of_the_environment(tmp_path, monkeypatch
     folder = tmp_path / "project"
     copy_project(REPOSITORY, folder)
     (folder / ".ciris").mkdir()
-    project = Place(None, None, folder, None, True).project()
+    project = PlaceOptions(None, None, folder, None, True).project()
     assert (project.profile_name, project.target_name) == ("ciris_scoring", "dev")
 
 
-def test_relations_read_from_files_equal_those_of_dbt(database: Database, tmp_path: Path):
-    """Only dbt can evaluate a macro that names models."""
-    folder = tmp_path / "project"
-    copy_project(REPOSITORY, folder)
-    file = folder / "dbt_project.yml"
-    text = file.read_text().replace("    marts:\n", "    marts:\n      dim_agents: {+alias: agents, +schema: null}\n")
-    file.write_text(text.replace("+schema: intermediate", "+schema: middle"))
-    project = load_project(folder, database.profiles_dir)
-    expected = relations_of(parse(project), project.schema)
-    found = relations_of_files(folder, project.schema)
-    assert dict(found.places) == dict(expected.places)
-    assert found.places["dim_agents"].identifier == "agents"
-    assert found.places["int_runs"].schema == f"{SCHEMA}_middle"
-    (folder / "macros/names.sql").write_text("{% macro generate_alias_name(a, b) %}x{% endmacro %}")
-    with pytest.raises(NeedsDbt):
-        relations_of_files(folder, project.schema)
+@pytest.fixture(scope="module")
+def noted_sample(scored_sample: Database) -> Database:
+    """The scored sample, after a first command, which notes what dbt found."""
+    place = ["--profiles-dir", scored_sample.profiles_dir, "--project-dir", REPOSITORY]
+    subprocess.run(
+        [sys.executable, "-c", "from ciris_scoring.cli import main; main()", "fleet", *map(str, place)],
+        capture_output=True,
+        check=True,
+    )
+    return scored_sample
 
 
 @pytest.mark.parametrize("command", ["explain Link", "report --output -", "fleet", "alerts --json"])
-def test_command_starts_without_importing_dbt(scored_sample: Database, command):
+def test_command_starts_without_importing_dbt(noted_sample: Database, command):
     """A verdict for another threshold than the published one needs numpy, which takes a tenth of a second."""
     program = (
         "import sys; from ciris_scoring.cli import main; main(sys.argv[1:], standalone_mode=False);"
         "heavy = {'dbt', 'dbt_common', 'pandas', 'psycopg2', 'fastapi'} & sys.modules.keys();"
         "sys.exit(f'imported {heavy}' if heavy else 0)"
     )
-    place = ["--profiles-dir", scored_sample.profiles_dir, "--project-dir", REPOSITORY]
+    place = ["--profiles-dir", noted_sample.profiles_dir, "--project-dir", REPOSITORY]
     done = subprocess.run(
         [sys.executable, "-c", program, *command.split(), *map(str, place)],
         capture_output=True, text=True, check=False,

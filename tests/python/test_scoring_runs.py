@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import email
 import json
 import re
-import smtplib
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import version
-from socketserver import StreamRequestHandler, ThreadingTCPServer
 from typing import Any
-from unittest.mock import MagicMock
 
 import psycopg
 import pytest
@@ -214,7 +208,7 @@ def test_new_and_closed_alerts_and_changed_verdicts_are_sent(sample_copy, monkey
     with receiver() as (address, received):
         refused = f"http://{address}/404"
         done = invoke(sample_copy, "--notify", f"http://{address}/hook", "--notify", refused)
-        assert done.exit_code == 0 and "notification 2 (http) was not sent: HTTP Error 404" in done.stderr
+        assert done.exit_code == 0 and "notification 2 was not sent: HTTP Error 404" in done.stderr
         assert address not in done.output
     [message] = received
     found = {(alert["agent_id_hash"], alert["window_days"], alert["kind"]) for alert in message["new_alerts"]}
@@ -244,19 +238,18 @@ def test_report_that_cannot_be_written_leaves_the_scores_published(sample_copy, 
 
 def test_notifications_are_sent_only_for_changes_and_failures(small_fleet, monkeypatch, nothing_to_build):
     with receiver() as (address, received):
-        addresses = f"http://{address}/hook jsons://no-such-host.invalid json://{address}/x"
+        addresses = f"http://{address}/hook https://no-such-host.invalid/"
         monkeypatch.setenv("CIRIS_NOTIFY", addresses)
         assert invoke(small_fleet).exit_code == 0 and received == []
         failed = invoke(small_fleet, "--vars", "{ciris_scoring_period: week}")
-        assert failed.exit_code == 2 and "notification 2 (jsons) was not sent" in failed.stderr
+        assert failed.exit_code == 2 and "notification 2 was not sent" in failed.stderr
         assert received[0]["outcome"] == "refused" and "week" in received[0]["text"]
-        assert "week" in received[1]["message"] and received[1]["type"] == "failure"  # by Apprise
         tested = invoke(small_fleet, "--notify-test")
-        assert tested.exit_code == 1 and len(received) == 4 and "arrive here" in received[2]["text"]
+        assert tested.exit_code == 1 and len(received) == 2 and "arrive here" in received[1]["text"]
 
 
-def test_text_of_a_message_mentions_nobody_and_links_nowhere(monkeypatch):
-    """Names and messages of alerts come from agents. A mail is HTML, and chats turn parts of a text into mentions."""
+def test_text_of_a_message_mentions_nobody_and_links_nowhere():
+    """Names and messages of alerts come from agents. Chats turn parts of a text into mentions."""
     name = "<b>@everyone</b> <!channel> !here> <@&12> [a](https://evil.example) https://evil.example|b>"
     news = notify.News([Alert("f" * 64, name, datetime(2026, 6, 15, tzinfo=UTC), 7, "falling", "warning", 1, 1, name)])
     message = notify.message_of(RunRecord("run"), news)
@@ -264,44 +257,10 @@ def test_text_of_a_message_mentions_nobody_and_links_nowhere(monkeypatch):
     assert message["text"].replace("\u200b", "").count(name) == 2
     assert message["new_alerts"][0]["agent_name"] == name
 
-    mails: list[str] = []
-    monkeypatch.setattr("smtplib.SMTP", MagicMock())
-    smtplib.SMTP.return_value.sendmail = lambda _from, _to, mail: mails.append(mail)
-    for options in ("", "&format=html"):
-        assert notify.send([notify.channel(f"mailto://me:secret@localhost?smtp=localhost{options}", 1)], message)
-    for mail in mails:
-        for part in email.message_from_string(mail).walk():
-            said = (part.get_payload(decode=True) or b"").decode().replace("\u200b", "")
-            assert "everyone" in said or part.is_multipart()
-            assert ("<b>" in said) is (part.get_content_type() == "text/plain")
-
-
-@pytest.mark.parametrize("scheme", ["http", "json"])
-def test_receiver_that_drips_its_answer_has_one_deadline(monkeypatch, capsys, scheme):
-    monkeypatch.setattr(notify, "TIMEOUT_SECONDS", 0.5)
-    ended = threading.Event()
-
-    class Dripping(StreamRequestHandler):
-        def handle(self) -> None:
-            self.wfile.write(b"HTTP/1.1 200 OK\r\nX-Long: ")
-            with contextlib.suppress(OSError):
-                while not ended.wait(0.05):
-                    self.wfile.write(b"x")
-
-    with ThreadingTCPServer(("127.0.0.1", 0), Dripping) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        channel = notify.channel(f"{scheme}://127.0.0.1:{server.server_address[1]}/", 1)
-        begun = time.monotonic()
-        assert not notify.send([channel], notify.TEST)
-        assert time.monotonic() - begun < 5
-        ended.set()
-        server.shutdown()
-    assert f"notification 1 ({scheme}) was not sent: no answer within 0.5 s" in capsys.readouterr().err
-
 
 @pytest.mark.parametrize(
     "address",
-    ["json://localhost/a,json://localhost/b", "", "x", "ftp://example.org", "http://[::1", "slack://"],
+    ["json://localhost/a", "", "x", "ftp://example.org", "http://[::1", "https://", "http://localhost:0/"],
 )
 def test_unusable_address_is_refused_before_the_run(small_fleet, marts, address):
     before = newest(marts)

@@ -144,8 +144,7 @@ def connect(project: Project, *, writes: bool = False) -> Iterator[psycopg.Conne
         if writes:
             _refuse_standby(connection, project)
         _check_encoding(connection, project)
-        with errors_in_words(project, connection):
-            yield connection
+        yield connection
 
 
 def _open(credentials: Any) -> psycopg.Connection:
@@ -153,19 +152,15 @@ def _open(credentials: Any) -> psycopg.Connection:
 
 
 @contextlib.contextmanager
-def errors_in_words(project: Project, connection: psycopg.Connection | None = None) -> Iterator[None]:
+def errors_in_words(project: Project) -> Iterator[None]:
     """Turn each psycopg.Error inside the block into a DatabaseError with a hint.
 
-    :param connection: prepared session that can look up the event trigger that failed.
     :raises DatabaseError: a statement in the block fails.
     """
     try:
         yield
     except psycopg.Error as error:
-        found = _database_error(project, error)
-        if connection is not None and (hint := hint_of_event_trigger(connection, found.message)):
-            found = DatabaseError(found.message, hint)
-        raise found from error
+        raise _database_error(project, error) from error
 
 
 def connection_options(credentials: Any) -> dict[str, Any]:
@@ -335,25 +330,6 @@ def _login_error(project: Project, error: psycopg.OperationalError) -> DatabaseE
 def hint_of(message: str) -> str | None:
     """Return the remedy if a message names a setting of the server or of a pooler, else None."""
     return next((hint for text, hint in _HINTS_BY_TEXT.items() if text in message), None)
-
-
-def hint_of_event_trigger(connection: psycopg.Connection, message: str) -> str | None:
-    """Return the remedy if a message names the function of an event trigger, as PostgreSQL does in the context of an
-    error. Return None if no event trigger failed, or if the connection is lost."""
-    query = """
-        select quote_ident(triggers.evtname), triggers.evtfoid::regprocedure::text, quote_ident(n.nspname)
-        from pg_event_trigger as triggers
-        inner join pg_proc as p on triggers.evtfoid = p.oid
-        inner join pg_namespace as n on p.pronamespace = n.oid
-        where triggers.evtenabled <> 'D' and position(triggers.evtfoid::regprocedure::text in %s) > 0
-    """
-    with contextlib.suppress(psycopg.Error):
-        for trigger, function, schema in connection.cursor(row_factory=tuple_row).execute(query, [message]).fetchall():
-            return (
-                f"The event trigger {trigger} calls {function}, which failed. If the function uses names without their "
-                f"schema, give it a search path: alter function {function} set search_path = {schema}, pg_temp;"
-            )
-    return None
 
 
 def _database_error(project: Project, error: psycopg.Error) -> DatabaseError:

@@ -5,16 +5,12 @@ Importing dbt takes a second, so it is imported inside the functions, and `--hel
 
 import re
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
-from ciris_scoring.basics import dbt_patches
 from ciris_scoring.basics.connection import hint_of
-from ciris_scoring.basics.dbt_sessions import prepared_sessions
 from ciris_scoring.basics.errors import DbtFailed, RunRefused
-from ciris_scoring.basics.profile import NeedsDbt, dbt_variable
-from ciris_scoring.basics.project import Project, vars_text, without_garbage_collection
-from ciris_scoring.basics.relations import Relations, relations_of, relations_of_files
+from ciris_scoring.basics.project import Project, dbt_variable, vars_text
+from ciris_scoring.basics.relations import Relations, relations_of
 from ciris_scoring.basics.variables import PARSED_VARIABLES, PREFIX
 
 _LONG_ROW = re.compile(r"(Failing row contains \(.{160})[^$]*\)")
@@ -33,9 +29,8 @@ _FOLDERS_HINT = "dbt writes to target/ and logs/ in the project; DBT_TARGET_PATH
 _OTHER_HINT = "{marts} `{sql}` is the code of the node; correct the cause, then run again."
 
 
-@without_garbage_collection()
 def parse(project: Project) -> Any:
-    """Parse a project and return dbt's manifest.
+    """Parse a project, note its relations for later commands, and return dbt's manifest.
 
     dbt parses again, for seconds, whenever a variable has changed. Therefore variables of this project that only change
     SQL are not passed to dbt. Variables of other projects are passed, because they may affect parsing.
@@ -47,57 +42,35 @@ def parse(project: Project) -> Any:
         for name, value in project.cli_vars.items()
         if name in PARSED_VARIABLES or not str(name).startswith(PREFIX)
     }
-    return invoke(project, ["parse"], parsed)
+    manifest = invoke(project, ["parse"], parsed)
+    project.note.write(project, relations_of(manifest, project.schema))
+    return manifest
 
 
 def read_relations(project: Project) -> Relations:
-    """Return the relations of a project's models. dbt parses the project only if another project uses the package, or
-    if the project changes dbt's rule for names of relations.
+    """Return the relations of a project's models, from the note of an earlier command or from dbt.
 
     :raises DbtFailed: dbt cannot parse the project.
     """
-    try:
-        return relations_of_files(project.project_dir, project.schema)
-    except NeedsDbt:
-        return relations_of(parse(project), project.schema)
-
-
-def forget_compiled(manifest: Any) -> None:
-    """Make dbt compile a parsed project again. Otherwise it would use the ephemeral models of the previous run, with
-    its times."""
-    for node in manifest.nodes.values():
-        if node.resource_type != "seed" and getattr(node, "compiled", False):
-            node.compiled = node.extra_ctes_injected = False
-            node.extra_ctes = []
+    noted = project.note.read()
+    return relations_of(parse(project), project.schema) if noted is None else noted[1]
 
 
 def invoke(
     project: Project,
     command: list[str],
     variables: Mapping[str, Any],
-    *,
-    settings: Mapping[str, str] = MappingProxyType({}),
     **runner: Any,
 ) -> Any:
     """Run a dbt command in this process and return its result.
 
-    :param settings: settings of dbt's sessions, in addition to the usual ones.
     :param runner: arguments of dbtRunner.
     :raises DbtFailed: dbt stopped, or a node failed.
     :raises RunRefused: the checks at the start of a run refused it.
     """
-    dbt_patches.before_import()
     from dbt.cli.main import dbtRunner
     from dbt_common.exceptions import CompilationError
 
-    dbt_patches.leave_out_debug_messages()
-    dbt_patches.leave_out_origins()
-    dbt_patches.keep_calendars()
-    dbt_patches.keep_templates()
-    target_folder = project.project_dir / (dbt_variable("TARGET_PATH") or "target")
-    dbt_patches.load_templates(target_folder)
-    if "manifest" in runner:
-        forget_compiled(runner["manifest"])
     options = [
         *("--project-dir", str(project.project_dir)),
         *("--profiles-dir", str(project.profiles_dir)),
@@ -108,9 +81,7 @@ def invoke(
         # Do not write dbt's JSON artefacts, because that takes a tenth of the time of a run.
         *([] if dbt_variable("WRITE_JSON") else ["--no-write-json"]),
     ]
-    with prepared_sessions(settings):
-        outcome: Any = dbtRunner(**runner).invoke([*command, *options])
-    dbt_patches.save_templates(target_folder)
+    outcome: Any = dbtRunner(**runner).invoke([*command, *options])
     if isinstance(outcome.exception, KeyboardInterrupt | SystemExit):
         raise outcome.exception
     if outcome.exception is not None:

@@ -1,26 +1,30 @@
-"""The dbt project and its profile, read without dbt if possible, because importing dbt takes seconds."""
+"""The dbt project and its profile.
+
+dbt reads both. Importing dbt takes a second, so a command that has used dbt notes in the target folder what it found,
+without the password, and later commands read the note while the files and the environment are the same.
+"""
 
 import contextlib
 import difflib
-import gc
 import json
 import math
 import os
+import re
 import shlex
 from argparse import Namespace
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import jinja2
 import yaml
 from psycopg import sql
 
-from ciris_scoring.basics import dbt_patches
 from ciris_scoring.basics.errors import InputError, NoProfile, ProfileError, one_line, shown
 from ciris_scoring.basics.paths import fault_of_path
-from ciris_scoring.basics.profile import Credentials, NeedsDbt, dbt_variable, load_yaml, read_target
-from ciris_scoring.basics.relations import PACKAGE
+from ciris_scoring.basics.relations import PACKAGE, Relations, relations_as_json, relations_of_json
 from ciris_scoring.basics.source_schema import DEFAULT_SCHEMA, SOURCE_TABLES
 from ciris_scoring.basics.variables import PREFIX, SCHEMA, SET_BY_US, variable_fault
 
@@ -36,6 +40,27 @@ READ_BY_PYTHON = (
 
 
 @dataclass(frozen=True)
+class Credentials:
+    """Settings of a target of type postgres, with dbt's names. dbt has more settings, which this package does not
+    need."""
+
+    host: str
+    port: int
+    user: str
+    password: str = field(repr=False)
+    database: str
+    schema: str
+    connect_timeout: int
+    role: str | None
+    keepalives_idle: int
+    sslmode: str | None
+    sslcert: str | None
+    sslkey: str | None
+    sslrootcert: str | None
+    threads: int
+
+
+@dataclass(frozen=True)
 class Project:
     """A dbt project and a target, according to its files and the command line."""
 
@@ -48,6 +73,8 @@ class Project:
     """Variables given on the command line, by their full names."""
     variables: Mapping[str, Any]
     """Variables in force, as dbt resolves them, by their names without the prefix."""
+    note: "Note"
+    """Note of what dbt found in the project and in the profile."""
 
     @property
     def schema(self) -> str:
@@ -67,6 +94,125 @@ class Project:
     def source_table(self, name: str) -> sql.Identifier:
         """Return the quoted relation of a source table."""
         return sql.Identifier(self.source_schema, self.source_tables.get(name, name))
+
+
+def dbt_variable(name: str) -> str | None:
+    """Return one of dbt's environment variables; None if it is not set or empty.
+
+    :param name: name without the prefix. As in dbt, ``DBT_ENGINE_NAME`` takes precedence over ``DBT_NAME``.
+    """
+    return os.environ.get(f"DBT_ENGINE_{name}") or os.environ.get(f"DBT_{name}") or None
+
+
+@dataclass(frozen=True)
+class Note:
+    """Note of what dbt found in a project and in a profile: target without password, variables, and relations.
+
+    It holds while size and time of the files, and the environment variables that they name, are the same.
+    """
+
+    project_dir: Path
+    profiles_dir: Path
+    names: tuple[str | None, str | None]
+    """Profile and target, as given by options and environment."""
+    cli_vars: Mapping[str, Any]
+
+    @property
+    def file(self) -> Path:
+        """File of the note, one for each combination of folders, profile, target and variables."""
+        key = repr((str(self.profiles_dir), self.names, vars_text(self.cli_vars)))
+        return self._target_folder / f"ciris_scoring_{sha256(key.encode()).hexdigest()[:16]}.json"
+
+    def read(self) -> tuple[Project, Relations] | None:
+        """Return project and relations of the note; None if there is no note, or if it no longer holds."""
+        try:
+            noted = json.loads(self.file.read_text("utf-8"))
+            if noted["files"] != self._files() or noted["environment"] != _environment(noted["environment"]):
+                return None
+            password = _RENDERING.from_string(self._password(noted["profile_name"], noted["target_name"])).render()
+            project = Project(
+                project_dir=self.project_dir,
+                profiles_dir=self.profiles_dir,
+                profile_name=noted["profile_name"],
+                target_name=noted["target_name"],
+                credentials=Credentials(**noted["credentials"], password=password),
+                cli_vars=self.cli_vars,
+                variables=noted["variables"],
+                note=self,
+            )
+            return project, relations_of_json(noted["relations"])
+        except (OSError, ValueError, KeyError, TypeError, StopIteration, yaml.YAMLError, jinja2.TemplateError):
+            return None
+
+    def write(self, project: Project, relations: Relations) -> None:
+        """Write the note. It is not written if a template names an environment variable that dbt keeps secret, except
+        that of the password."""
+        profile = _yaml(self.profiles_dir / "profiles.yml")[project.profile_name]
+        output = profile["outputs"][project.target_name]
+        shown = {name: value for name, value in output.items() if name not in _PASSWORDS}
+        names = set(_named_variables([_yaml(self.project_dir / "dbt_project.yml"), profile.get("target"), shown]))
+        if any(name.startswith("DBT_ENV_SECRET_") for name in names):
+            return
+        credentials = asdict(project.credentials)
+        del credentials["password"]
+        noted = {
+            "files": self._files(),
+            "environment": _environment(names),
+            "profile_name": project.profile_name,
+            "target_name": project.target_name,
+            "credentials": credentials,
+            "variables": dict(project.variables),
+            "relations": relations_as_json(relations),
+        }
+        # The new file replaces the old one at once, because another command may read it.
+        with contextlib.suppress(OSError):
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            temporary = self.file.with_suffix(f".{os.getpid()}")
+            temporary.write_text(json.dumps(noted, default=str), "utf-8")
+            temporary.replace(self.file)
+
+    @property
+    def _target_folder(self) -> Path:
+        return self.project_dir / (dbt_variable("TARGET_PATH") or "target")
+
+    def _paths(self) -> list[Path]:
+        of_package = self.project_dir / "dbt_packages" / PACKAGE / "dbt_project.yml"
+        of_dbt = self._target_folder / "partial_parse.msgpack"  # dbt writes it when it has parsed changed files
+        return [self.project_dir / "dbt_project.yml", self.profiles_dir / "profiles.yml", of_package, of_dbt]
+
+    def _files(self) -> dict[str, list[int]]:
+        return {str(file): [file.stat().st_mtime_ns, file.stat().st_size] for file in self._paths() if file.is_file()}
+
+    def _password(self, profile_name: str, target_name: str) -> str:
+        """Return the password of a target as it stands in the profile: text or template."""
+        output = _yaml(self.profiles_dir / "profiles.yml")[profile_name]["outputs"][target_name]
+        return str(next(output[name] for name in _PASSWORDS if name in output))
+
+
+_PASSWORDS = ("password", "pass")
+"""Names of the setting of a target that has the password."""
+_ENVIRONMENT_VARIABLE = re.compile(r"""env_var\(\s*['"](\w+)""")
+_RENDERING = jinja2.Environment(undefined=jinja2.StrictUndefined)
+_RENDERING.globals["env_var"] = lambda name, *default: (
+    os.environ[name] if not default else os.environ.get(name, *default)
+)
+
+
+def _yaml(file: Path) -> Any:
+    return yaml.load(file.read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
+def _named_variables(value: Any) -> Iterator[str]:
+    """Yield the environment variables that templates in a value of YAML name."""
+    if isinstance(value, str):
+        yield from _ENVIRONMENT_VARIABLE.findall(value)
+    elif isinstance(value, Mapping | list):
+        for one in value.values() if isinstance(value, Mapping) else value:
+            yield from _named_variables(one)
+
+
+def _environment(names: Iterable[str]) -> dict[str, str | None]:
+    return {name: os.environ.get(name) for name in sorted(names)}
 
 
 def parse_vars(text: str | None) -> dict[str, Any]:
@@ -118,16 +264,6 @@ def project_option(project_dir: Path) -> str:
     return f" --project-dir {shlex.quote(str(project_dir))}"
 
 
-@contextlib.contextmanager
-def without_garbage_collection() -> Iterator[None]:
-    """Disable garbage collection in the block, because dbt creates a million objects there and frees none."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-
-
 def load_project(
     project_dir: Path | None = None,
     profiles_dir: Path | None = None,
@@ -166,10 +302,10 @@ def load_project(
             f"--embedded for the sample, or --profiles-dir {batches} after run --from-batches.",
         )
     names = (profile or dbt_variable("PROFILE"), target or dbt_variable("TARGET"))
-    try:
-        found = _read(project_dir, profiles_dir, *names)
-    except NeedsDbt:
-        found = _read_by_dbt(project_dir, profiles_dir, *names, cli_vars)
+    note = Note(project_dir, profiles_dir, names, cli_vars)
+    if noted := note.read():
+        return noted[0]
+    found = _read_by_dbt(project_dir, profiles_dir, *names, cli_vars)
     own = {name: value for name, value in _scoped(found.own_vars).items() if name.startswith(PREFIX)}
     set_there = _scoped(found.vars)
     _check_names(cli_vars, own, set_there, is_root=found.is_root)
@@ -189,6 +325,7 @@ def load_project(
         credentials=found.credentials,
         cli_vars=cli_vars,
         variables=variables,
+        note=note,
     )
 
 
@@ -205,17 +342,6 @@ class _Files:
     """Whether the root project is the package."""
 
 
-def _read(project_dir: Path, profiles_dir: Path, profile: str | None, target: str | None) -> _Files:
-    """Read project and profile without dbt, or raise NeedsDbt."""
-    project = load_yaml(project_dir / "dbt_project.yml")
-    variables = project.get("vars", {})
-    if project.get("name") != PACKAGE or not isinstance(variables, dict):
-        raise NeedsDbt("another project uses the package")
-    names = read_target(profiles_dir / "profiles.yml", profile or project.get("profile"), target)
-    return _Files(*names, variables, variables, is_root=True)
-
-
-@without_garbage_collection()
 def _read_by_dbt(
     project_dir: Path,
     profiles_dir: Path,
@@ -223,7 +349,6 @@ def _read_by_dbt(
     target: str | None,
     cli_vars: dict[str, Any],
 ) -> _Files:
-    dbt_patches.before_import()
     from dbt.config.runtime import load_profile
     from dbt.config.runtime import load_project as load_dbt_project
     from dbt.flags import set_from_args

@@ -1,16 +1,12 @@
-"""Schema and name of each model in the database, from the project's files or from dbt's manifest."""
+"""Schema and name of each model in the database, from dbt's manifest or from the note of an earlier command."""
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import product
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from psycopg import sql
 
 from ciris_scoring.basics.errors import ProfileError
-from ciris_scoring.basics.profile import NeedsDbt, load_yaml
 
 PACKAGE = "ciris_scoring"
 """Name of this dbt project, also where another project uses it as a package."""
@@ -49,7 +45,7 @@ class Relations:
     permissions: Place | None = None
     """Relation of the seed permissions.csv, or None if the project has disabled the seed."""
     tables: frozenset[str] = frozenset()
-    """Names of the models and seeds that are tables. Empty if the relations were read without dbt."""
+    """Names of the models and seeds that are tables."""
 
     def __getitem__(self, name: str) -> sql.Identifier:
         return sql.Identifier(*self.places[name])
@@ -89,63 +85,21 @@ def relations_of(manifest: Any, target_schema: str) -> Relations:
     )
 
 
-OWN_NAMES = re.compile(r"macro\s+\w*generate_(schema|alias|database)_name")
-"""Pattern of the definition of a macro with which a project replaces dbt's rule for names of relations."""
-PACKAGE_FILES = ("packages.yml", "dependencies.yml")
-"""Files that name the packages of a project. A package may change dbt's rule for names of relations."""
-NAMING = ("schema", "alias")
-"""Settings of dbt_project.yml that name relations. No model of the package sets them in its SQL file."""
+def relations_as_json(relations: Relations) -> dict[str, Any]:
+    """Return relations as JSON values, for a note."""
+    return {
+        "target_schema": relations.target_schema,
+        "places": relations.places,
+        "permissions": relations.permissions,
+        "tables": sorted(relations.tables),
+    }
 
 
-def relations_of_files(project_dir: Path, target_schema: str) -> Relations:
-    """Return the relations, also of disabled models, by dbt's own rule: the setting `schema` is a suffix of the
-    target's schema.
-
-    :raises NeedsDbt: another project uses the package, or the project changes dbt's rule for names of relations.
-    """
-    project = load_yaml(project_dir / "dbt_project.yml")
-    has_packages = any((project_dir / name).exists() for name in PACKAGE_FILES)
-    macros = _files(project_dir, project.get("macro-paths", ["macros"]), {".sql"})
-    try:
-        has_own_names = any(OWN_NAMES.search(file.read_text("utf-8")) for _, file in macros)
-    except (OSError, ValueError) as error:
-        raise NeedsDbt("a macro cannot be read") from error
-    if project.get("name") != PACKAGE or has_packages or has_own_names:
-        raise NeedsDbt("relations may have other names than dbt's own")
-    places = _Places()
-    for section, folders, suffixes in (
-        ("models", "model-paths", {".sql", ".py"}),
-        ("seeds", "seed-paths", {".csv"}),
-    ):
-        for folder, file in _files(project_dir, project.get(folders, [section]), suffixes):
-            path = (PACKAGE, *file.relative_to(folder).parent.parts, file.stem)
-            settings = _settings(project.get(section, {}), path)
-            schema = f"{target_schema}_{settings['schema'].strip()}" if settings["schema"] else target_schema
-            places[file.stem] = Place(schema, settings["alias"] or file.stem)
-    return Relations(target_schema, places, places.get("permissions"))
-
-
-def _files(project_dir: Path, folders: Any, suffixes: set[str]) -> Iterator[tuple[Path, Path]]:
-    """Yield each file with one of the suffixes, together with its folder in ``folders``."""
-    if not isinstance(folders, list) or not all(isinstance(folder, str) for folder in folders):
-        raise NeedsDbt("the folders of the project are not a list")
-    for folder in folders:
-        for file in sorted((project_dir / folder).rglob("*")):
-            if file.suffix in suffixes:
-                yield project_dir / folder, file
-
-
-def _settings(level: Any, path: Iterable[str]) -> dict[str, Any]:
-    """Return the settings of `NAMING` for a node. A deeper level of the path overrides the levels above it."""
-    found: dict[str, Any] = dict.fromkeys(NAMING)
-    for name in (None, *path):
-        level = level if name is None else level.get(name)
-        if not isinstance(level, dict):
-            break
-        for setting, key in product(NAMING, ("", "+")):
-            value = level.get(f"{key}{setting}", {})  # a dictionary has the settings of a folder of this name
-            if isinstance(value, str) and "{" in value:
-                raise NeedsDbt(f"{setting} is a template")
-            if not isinstance(value, dict):
-                found[setting] = value
-    return found
+def relations_of_json(noted: Mapping[str, Any]) -> Relations:
+    """Return the relations of a note."""
+    return Relations(
+        noted["target_schema"],
+        _Places({name: Place(*place) for name, place in noted["places"].items()}),
+        noted["permissions"] and Place(*noted["permissions"]),
+        frozenset(noted["tables"]),
+    )

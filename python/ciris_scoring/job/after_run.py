@@ -35,8 +35,8 @@ class AfterRun:
     report_file: Path | None = None
     for_machines: bool = False
     """Whether stdout gets only one JSON object, both if the run succeeds and if it fails."""
-    channels: Sequence[notify.Channel] = ()
-    """Channels to which the message about the run is sent."""
+    addresses: Sequence[str] = ()
+    """Addresses to which the message about the run is posted."""
     news: notify.News = field(default_factory=notify.News)
     _known: dict[tuple[str, int, str], Alert] = field(default_factory=dict)
     _verdicts: notify.Verdicts = field(default_factory=dict)
@@ -52,7 +52,7 @@ class AfterRun:
         finally:
             if self.for_machines:
                 click.echo(self._summary())
-            notify.send(self.channels, notify.message_of(self.record, self.news))
+            notify.send(self.addresses, notify.message_of(self.record, self.news))
 
     def read_alerts(self, connection: psycopg.Connection, relations: Relations) -> None:
         """Read the alerts and verdicts that were published before the run. Marts of another version of the project,
@@ -63,7 +63,7 @@ class AfterRun:
         newest = fleet.newest(marts)
         if newest is not None:
             self._known = {_key(alert): alert for alert in alerts(marts, newest.as_of)}
-            if self.channels:
+            if self.addresses:
                 self._verdicts = notify.read_verdicts(marts, newest.as_of)
 
     def show_fleet(self, connection: psycopg.Connection, relations: Relations, moment: datetime) -> None:
@@ -72,7 +72,7 @@ class AfterRun:
         with read_only(connection):
             marts = Marts(connection, relations)
             found = alerts(marts, moment)
-            if self.channels:
+            if self.addresses:
                 verdicts = notify.read_verdicts(marts, moment)
                 self.news.changed_verdicts = notify.changes(self._verdicts, verdicts)
             try:

@@ -1,13 +1,12 @@
 """Notify people of news since the previous run: alerts, verdicts, and runs that failed or were refused.
 
-A run sends at most one message to each channel. An http or https address gets the message as JSON. Any other address is
-an address of the library Apprise (extra `notify`). An address may contain a secret, so only its scheme is ever shown.
+A run posts at most one message to each address: JSON with a member `text`, as Slack, Mattermost and relays read it. An
+address may contain a secret, so it is never shown.
 """
 
 import re
-import threading
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
@@ -22,7 +21,7 @@ from ciris_scoring.marts.marts import Marts
 from ciris_scoring.serve.spreadsheet import json_text
 
 TIMEOUT_SECONDS = 10
-"""Seconds within which a channel must have accepted a message, from the start of the request to its end."""
+"""Seconds without an answer after which a message counts as not sent."""
 MOST_LINES = 20
 """Maximum number of lines in the text of a message. The JSON of a message has all alerts and verdicts."""
 Verdicts = Mapping[tuple[str, int], tuple[str, str | None]]
@@ -45,86 +44,39 @@ class News:
     changed_verdicts: list[dict[str, Any]] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class Channel:
-    """A service or address to which messages are sent."""
+def check_address(address: str, number: int) -> None:
+    """Refuse an address to which nothing can be posted. Messages name its number, because it may contain a secret.
 
-    name: str
-    send: Callable[[Message], None]
-    """Function that sends a message. It raises an exception if the message was not delivered."""
-
-
-def channel(address: str, number: int) -> Channel:
-    """Return the channel of an address. Warnings show its number, because the address may contain a secret."""
-    scheme, _, rest = address.partition("://")
-    name = f"notification {number} ({scheme if rest else 'without a scheme'})"
-    if scheme in ("http", "https"):
-        try:
-            has_host = bool(urlsplit(address).hostname and urlsplit(address).port != 0)
-        except ValueError:
-            has_host = False
-        if has_host:
-            return Channel(name, lambda message: _post(address, message))
-    elif rest:
-        from apprise import Apprise
-
-        service = Apprise()
-        if service.add(address) and len(service) == 1:
-            return Channel(name, lambda message: _by_apprise(service, message))
-    raise InputError(
-        f"The address of {name} is not that of a known service.",
-        "Give an https address, which gets JSON, or an Apprise URL, such as slack://, mailto:// or pagerduty://",
-    )
+    :raises InputError: the address is not an http or https address.
+    """
+    try:
+        parts = urlsplit(address)
+        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_usable = False
+    if not is_usable:
+        raise InputError(
+            f"The address of notification {number} is not an http or https address.",
+            "Give the address of a webhook, which gets JSON with a member `text`, as Slack and Mattermost read it.",
+        )
 
 
-def _post(address: str, message: Message) -> None:
-    request = urllib.request.Request(
-        address,
-        json_text(message).encode(),
-        {"Content-Type": "application/json", "User-Agent": "ciris-scoring"},
-    )
-    with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS):
-        pass
-
-
-def _by_apprise(service: Any, message: Message) -> None:
-    kind = "failure" if message["message"] else "info"
-    body = message["text"].partition("\n")[2] or message["text"]
-    # "text" lets Apprise escape the body for services that take HTML or Markdown.
-    if not service.notify(title=message["title"], body=body, notify_type=kind, body_format="text"):
-        raise OSError("the service did not accept it")
-
-
-def _within_deadline(channel: Channel, message: Message) -> None:
-    """Send a message, and raise an exception if it is not delivered in time. A receiver that answers one byte at a time
-    never exceeds the timeout of a socket."""
-    ended: list[Exception | None] = []
-
-    def work() -> None:
-        try:
-            channel.send(message)
-            ended.append(None)
-        except Exception as error:
-            ended.append(error)
-
-    worker = threading.Thread(target=work, daemon=True)  # a daemon does not delay the end of the process
-    worker.start()
-    worker.join(TIMEOUT_SECONDS)
-    error = ended[0] if ended else TimeoutError(f"no answer within {TIMEOUT_SECONDS} s")
-    if error is not None:
-        raise error
-
-
-def send(channels: Sequence[Channel], message: Message | None) -> bool:
-    """Send a message to all channels. Warn of each channel that fails, and return whether none failed."""
+def send(addresses: Sequence[str], message: Message | None) -> bool:
+    """Post a message to all addresses. Warn of each address that fails, and return whether none failed."""
     failed = 0
-    for one in channels if message is not None else ():
+    for number, address in enumerate(addresses if message is not None else (), 1):
         try:
-            _within_deadline(one, message or {})
+            request = urllib.request.Request(
+                address,
+                json_text(message).encode(),
+                {"Content-Type": "application/json", "User-Agent": "ciris-scoring"},
+            )
+            with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS):
+                pass
         except Exception as error:  # a failing service must not change the result of the run
             failed += 1
             reason = str(error) if isinstance(error, OSError) else type(error).__name__
-            say(f"Warning: {one.name} was not sent: {one_line(reason)}")
+            say(f"Warning: notification {number} was not sent: {one_line(reason)}")
     return not failed
 
 

@@ -11,7 +11,6 @@ from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics.connection import (
     LOST_HINT,
     connect,
-    hint_of_event_trigger,
     one_row,
     table_exists,
 )
@@ -74,7 +73,7 @@ def run_variables(moment: datetime, record: RunRecord) -> dict[str, Any]:
 
 
 def _build(connection: psycopg.Connection, build: DbtBuild, variables: dict[str, Any], full_refresh: bool) -> None:
-    """Run dbt once. If the server closed the connection or an event trigger failed, the error's hint says so."""
+    """Run dbt once. If the server closed the connection, the error's hint says so."""
     try:
         build.build(variables, full_refresh)
     except DbtFailed as error:
@@ -82,8 +81,6 @@ def _build(connection: psycopg.Connection, build: DbtBuild, variables: dict[str,
             connection.execute("select")
         except psycopg.OperationalError:
             raise DbtFailed(error.message, LOST_HINT) from error
-        if of_trigger := hint_of_event_trigger(connection, error.message):
-            raise DbtFailed(error.message, of_trigger) from error
         raise
 
 

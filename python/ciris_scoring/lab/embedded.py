@@ -146,8 +146,7 @@ def write_profile(folder: Path, server: Server, *, database: str = DATABASE, sch
     }
     path = folder / "profiles.yml"
     profile = yaml.safe_dump({PROFILE: {"target": TARGET, "outputs": {TARGET: output}}}, sort_keys=False)
-    if not path.is_file() or path.read_text("utf-8") != profile:  # a note about an unchanged profile still holds
-        path.write_text(profile, "utf-8")
+    path.write_text(profile, "utf-8")
     return path
 
 
