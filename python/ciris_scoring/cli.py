@@ -1,6 +1,7 @@
 """The command line `ciris-scoring`."""
 
 import errno
+import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -64,6 +65,15 @@ PATH = UsablePath(allow_dash=True)
 json_flag = click.option(
     "--json", "for_machines", is_flag=True, help="Print a JSON object with full precision instead of text."
 )
+nodes_option = click.option(
+    "--from-node",
+    "nodes",
+    type=UsablePath(),
+    multiple=True,
+    metavar="FILE",
+    help="Copy the new events of a node's own store first, a SQLite file such as ciris_engine.db. The node may be "
+    "running. May be repeated: several nodes are one fleet.",
+)
 keys_option = click.option(
     "--keys",
     type=UsablePath(dir_okay=False),
@@ -107,6 +117,7 @@ def main() -> None:
     help="Load this file or folder of raw batches into the PostgreSQL that comes with the package, and score them "
     "there. May be repeated.",
 )
+@nodes_option
 @keys_option
 @click.option(
     "--report",
@@ -133,6 +144,7 @@ def run(
     full_refresh: bool,
     allow_rescoring: bool,
     batches: tuple[Path, ...],
+    nodes: tuple[Path, ...],
     keys: tuple[Path, ...],
     report_file: Path | None,
     addresses: tuple[str, ...],
@@ -152,6 +164,7 @@ def run(
       ciris-scoring run --as-of 2026-06-15           # reproducible: only traces before this time
       ciris-scoring run --target prod --vars '{ciris_source_schema: lens, ciris_scoring_period: hour}'
       ciris-scoring run --allow-rescoring --vars 'ciris_rescore_from: 2026-05-01'
+      ciris-scoring run --from-node /var/lib/ciris/data/ciris_engine.db
       ciris-scoring run --from-batches traces/ --keys public_keys.json
       ciris-scoring run --json --notify https://chat.example.org/hook  # for a scheduler
     """
@@ -184,19 +197,33 @@ def run(
             check_place(report_file)
         if keys and not batches:
             raise InputError("--keys is only used with --from-batches.", "Leave it out, or give --from-batches.")
+        if batches and nodes:
+            raise InputError("--from-batches and --from-node are two sources.", "Leave out one of them.")
+        if (batches or nodes) and (place.embedded or place.target or place.profiles_dir):
+            raise InputError(
+                "--from-batches and --from-node bring their own database, so they cannot be combined with "
+                "--embedded, --target or --profiles-dir.",
+                "Leave these options out, or load into the target: ciris-scoring load.",
+            )
         if batches:
-            if place.embedded or place.target or place.profiles_dir:
-                raise InputError(
-                    "--from-batches brings its own database, so it cannot be combined with --embedded, --target or "
-                    "--profiles-dir.",
-                    "Leave these options out, or load the batches into the target: ciris-scoring load.",
-                )
             with extra("audit,embedded"):
                 from ciris_scoring.audit.from_batches import run_from_batches
             if not run_from_batches(
                 batches, keys, place.project_dir, cli_vars, as_of, full_refresh=full_refresh, **options
             ):
                 sys.exit(2)
+        elif nodes:
+            from ciris_scoring.audit.node import copy_nodes
+            from ciris_scoring.basics.project import NODES_FOLDER
+
+            with extra("embedded"):
+                from ciris_scoring.lab import embedded
+            project, _ = embedded.own_project(place.project_dir, NODES_FOLDER, embedded.NODES_DATABASE, cli_vars)
+            for copied in copy_nodes(project, nodes):
+                progress(str(copied))
+            job.run(project, as_of, full_refresh=full_refresh, **options)
+            if not for_machines:
+                click.echo(f"To read the scores, add --profiles-dir {os.path.relpath(project.profiles_dir)}")
         elif place.embedded:
             project = place.project()
             from ciris_scoring.lab.run import run_embedded
@@ -394,7 +421,8 @@ def report(output: Path | None, window_days: int | None, for_machines: bool, pla
 
 
 @main.command()
-@click.argument("paths", type=PATH, nargs=-1, required=True)
+@click.argument("paths", type=PATH, nargs=-1)
+@nodes_option
 @keys_option
 @click.option(
     "--all",
@@ -406,12 +434,13 @@ def report(output: Path | None, window_days: int | None, for_machines: bool, pla
 @database_options
 def load(
     paths: tuple[Path, ...],
+    nodes: tuple[Path, ...],
     keys: tuple[Path, ...],
     every_problem: bool,
     for_machines: bool,
     place: Place,
 ) -> None:
-    """Verify raw trace batches and load them.
+    """Verify raw trace batches and load them, or copy the events of nodes.
 
     The batches are loaded into the source tables; missing tables are created. PATHS are files (.json or .jsonl, also
     with .gz), folders, or - for standard input. Traces that are already loaded are skipped, so an interrupted load can
@@ -423,7 +452,16 @@ def load(
     Examples:
       ciris-scoring load traces/ --keys public_keys.json
       zcat old/*.jsonl.gz | ciris-scoring load - --target prod
+      ciris-scoring load --from-node /var/lib/ciris/data/ciris_engine.db --target prod
     """
+    if bool(paths) == bool(nodes):
+        raise InputError("load needs either PATHS or --from-node.", "See: ciris-scoring load --help")
+    if nodes:
+        from ciris_scoring.audit.node import as_json, copy_nodes
+
+        copied = copy_nodes(place.project(), nodes)
+        click.echo(as_json(copied) if for_machines else "\n".join(map(str, copied)))
+        return
     with extra("audit"):
         from ciris_scoring.audit import load as loading
 

@@ -39,7 +39,12 @@ def store(database: Database, home: Path, files: list[Path], keys: Mapping[str, 
     """
     server = database.server
     place = f"{server.user}@{quote(server.socket_folder, safe='')}:{server.port}/{database.name}"
-    return _called(home, "_store", f"postgresql://{place}", dict(keys), list(map(str, files)))
+    return store_in(f"postgresql://{place}", home, files, keys)
+
+
+def store_in(url: str, home: Path, files: list[Path], keys: Mapping[str, str]) -> list[str]:
+    """Store batches in a database by its URL, as :func:`store` does. A file of SQLite is created if it is missing."""
+    return _called(home, "_store", url, dict(keys), list(map(str, files)))
 
 
 def refusals(home: Path, key_records: Sequence[Mapping[str, Any]], batches: Sequence[Any]) -> list[str | None]:

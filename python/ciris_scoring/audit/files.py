@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from ciris_scoring.audit.documents import Document
+from ciris_scoring.audit.node import is_store
 from ciris_scoring.audit.reasons import TOO_LARGE, TRUNCATED, UNREADABLE, Problem, Rejected
 from ciris_scoring.audit.strict_json import parse, take_apart
 
@@ -67,7 +68,7 @@ def _walk(folder: Path, above: set[tuple[int, int]], seen: set[tuple[int, int]])
         path = folder / name
         if os.path.isdir(path):
             yield from _walk(path, above, seen)
-        elif name.lower().endswith(ENDINGS):
+        elif name.lower().endswith(ENDINGS) or is_store(path):
             yield path
 
 
@@ -87,6 +88,9 @@ def documents(path: Path) -> Iterator[Found]:
             return
         if not stat.S_ISREG(os.stat(path).st_mode):
             yield Problem(str(path), UNREADABLE, "not a regular file")
+            return
+        if is_store(path):
+            yield Problem(str(path), UNREADABLE, f"a SQLite file, the store of a node: give it as --from-node {path}")
             return
         name = path.name.lower()
         is_packed = name.endswith(".gz")

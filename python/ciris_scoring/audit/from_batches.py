@@ -15,14 +15,7 @@ from ciris_scoring.audit.load import load, report
 from ciris_scoring.basics import as_of as as_of_time
 from ciris_scoring.basics.connection import connect, one_row
 from ciris_scoring.basics.errors import InputError
-from ciris_scoring.basics.project import (
-    BATCHES_FOLDER,
-    STATE_FOLDER,
-    Project,
-    find_project,
-    load_project,
-    project_option,
-)
+from ciris_scoring.basics.project import BATCHES_FOLDER, Project, project_option
 from ciris_scoring.basics.terminal import say
 from ciris_scoring.job.after_run import AfterRun
 from ciris_scoring.job.run import run
@@ -53,13 +46,7 @@ def run_from_batches(
     The default as-of is the end of the period of the newest trace of a scored run kind, or the start of this period
     while it is not over.
     """
-    project_dir = find_project(project_dir)
-    server = embedded.start(project_dir / STATE_FOLDER)
-    embedded.create_database(server, DATABASE)
-    profiles = project_dir / BATCHES_FOLDER
-    profiles.mkdir(exist_ok=True)
-    embedded.write_profile(profiles, server, database=DATABASE)
-    project = load_project(project_dir, profiles, embedded.TARGET, cli_vars, embedded.PROFILE)
+    project, server = embedded.own_project(project_dir, BATCHES_FOLDER, DATABASE, cli_vars)
     summary = load(project, paths, keys_files)
     for line in report(summary):
         click.echo(line, err=True)
@@ -73,7 +60,7 @@ def run_from_batches(
         as_of = _end_of_period(newest, project)
     run(project, as_of, full_refresh=full_refresh, allow_rescoring=allow_rescoring, after_run=after_run)
     if not after_run.for_machines:
-        place = shlex.quote(os.path.relpath(profiles)) + project_option(project_dir)
+        place = shlex.quote(os.path.relpath(project.profiles_dir)) + project_option(project.project_dir)
         click.echo(NEXT_STEPS.format(database=DATABASE, place=place, psql=server.psql_command(DATABASE)))
     return summary.is_clean
 

@@ -32,6 +32,8 @@ STATE_FOLDER = Path(".ciris")
 """Folder in the project for the embedded PostgreSQL and the profile for its sample."""
 BATCHES_FOLDER = STATE_FOLDER / "batches"
 """Folder of the profile for raw batches."""
+NODES_FOLDER = STATE_FOLDER / "nodes"
+"""Folder of the profile for events that are copied from nodes."""
 READ_BY_PYTHON = (
     *("source", "source_schema", "scoring_period", "scored_run_kinds", "lock_wait_seconds"),
     *(f"{name}_table" for name in SOURCE_TABLES),

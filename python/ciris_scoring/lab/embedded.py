@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 import psycopg
@@ -30,6 +31,7 @@ from psycopg import sql
 
 from ciris_scoring.basics.connection import SEARCH_PATH
 from ciris_scoring.basics.errors import DatabaseError
+from ciris_scoring.basics.project import STATE_FOLDER, Project, find_project, load_project
 from ciris_scoring.lab import data_folder
 
 with warnings.catch_warnings():
@@ -46,6 +48,8 @@ if PostgresServer.runtime_path == Path(tempfile.gettempdir()):
     PostgresServer._lock = type(PostgresServer._lock)(PostgresServer.lock_path)
 
 DATABASE = "ciris"
+NODES_DATABASE = "ciris_nodes"
+"""Database for events copied from nodes. It is separate from the others, so that their traces are not mixed."""
 SCHEMA = "ciris"
 PROFILE = "ciris_scoring"
 TARGET = "dev"
@@ -148,6 +152,22 @@ def write_profile(folder: Path, server: Server, *, database: str = DATABASE, sch
     profile = yaml.safe_dump({PROFILE: {"target": TARGET, "outputs": {TARGET: output}}}, sort_keys=False)
     path.write_text(profile, "utf-8")
     return path
+
+
+def own_project(
+    project_dir: Path | None, profiles_folder: Path, database: str, cli_vars: dict[str, Any]
+) -> tuple[Project, Server]:
+    """Start the server of a project, create a database and its profile, and load the project with this profile.
+
+    :param profiles_folder: folder of the profile, relative to the project.
+    """
+    project_dir = find_project(project_dir)
+    server = start(project_dir / STATE_FOLDER)
+    create_database(server, database)
+    profiles = project_dir / profiles_folder
+    profiles.mkdir(exist_ok=True)
+    write_profile(profiles, server, database=database)
+    return load_project(project_dir, profiles, TARGET, cli_vars, PROFILE), server
 
 
 def _start(folder: Path, cleanup_mode: str | None) -> tuple[Server, PostgresServer]:
