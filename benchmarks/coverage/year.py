@@ -53,6 +53,8 @@ SHARE_CHANGED = 0.4
 """Probability that a change affects a given property of the agent."""
 
 THRESHOLD = 0.6
+FRAGILE = 0.3
+"""Upper end of the category high_fragility."""
 GRANT, WITHHOLD = 0.85, 0.45
 """Defaults of the variables ``ciris_grant_probability`` and ``ciris_withhold_probability``."""
 WINDOWS_DRAWN = 400
@@ -90,6 +92,11 @@ class Standing(NamedTuple):
     at the start of the segment."""
     oftener: Integers
     """Days since episodes became ``OFTENER`` times as frequent, or ``NEVER_CHANGED``."""
+    capacity: Floats
+    """Capacity score of the window."""
+    fragile_high: Floats
+    """Smallest upper bound of the capacity score in the window or a shorter one in which the category is
+    high_fragility; infinite if none is."""
 
 
 def live(agents: int, days: int, rng: np.random.Generator, shared: bool = False) -> Lives:
@@ -198,9 +205,13 @@ def a_year(seed: int, number: int, shared: bool = False) -> dict[str, Standing]:
     steady, unknown = _steady(sums, events, present), np.full(segment.shape, np.nan)
     poorer, oftener = (since[:, BEFORE:] for since in _since_worse_events(lives))
 
+    fragile = [np.where(score < FRAGILE, high, np.inf) for score, _, high in (week, month)]
+    fragile_high = fragile[0], np.minimum(*fragile)
+
     def standing(at: int, score: Floats, low: Floats, high: Floats, log_sd: Floats) -> Standing:
         given = expected[at], segment, alarms[at]
-        return Standing(score, low, high, *given, log_sd, lost[at], poorer, oftener)
+        capacity = (week, month)[at][0]
+        return Standing(score, low, high, *given, log_sd, lost[at], poorer, oftener, capacity, fragile_high[at])
 
     return {
         "7 days": standing(0, *week, unknown),
@@ -357,9 +368,15 @@ def outcomes(name: str, of: Standing) -> Iterator[dict[str, Any]]:
         return
     found = probability(of, THRESHOLD)
     grant, withhold = found >= GRANT, found < WITHHOLD
-    review = of.alarm | of.lost
+    is_fragile = np.isfinite(of.fragile_high)
+    review = of.alarm | of.lost | is_fragile
+    before = held(grant & ~(of.alarm | of.lost), withhold)
+    permitted = held(grant & ~review & (of.capacity >= THRESHOLD), withhold)
     yield _outcome(f"{name}, without reviews", held(grant, withhold), of.long_run)
-    yield _outcome(f"{name}, verdict", held(grant & ~review, withhold), of.long_run)
+    yield _outcome(f"{name}, rule before", before, of.long_run)
+    yield _outcome(f"{name}, without suspend", permitted, of.long_run)
+    yield _outcome(f"{name}, verdict", permitted, of.long_run, suspended=of.fragile_high < THRESHOLD)
+    yield _outcome(f"{name}, suspended by any High Fragility", permitted, of.long_run, suspended=is_fragile)
     yield _outcome(f"{name}, revoked by a review", held(grant & ~review, withhold | review), of.long_run)
 
 
@@ -372,8 +389,12 @@ def held(grant: Booleans, withhold: Booleans) -> Booleans:
     return result
 
 
-def _outcome(policy: str, held: Booleans, expected: Floats) -> dict[str, Any]:
+def _outcome(policy: str, held: Booleans, expected: Floats, suspended: Booleans | None = None) -> dict[str, Any]:
+    """Return the wrong grants and denials of a policy. A suspension is a pause: when it ends, the permission is what it
+    was."""
     deserved = expected >= THRESHOLD
+    paused = np.zeros(held.shape, dtype=bool) if suspended is None else held & suspended
+    held = held & ~paused
     agent = np.broadcast_to(np.arange(len(held))[:, None], held.shape).ravel()
     days = []
     for who, day in np.argwhere(deserved[:, :-1] & ~deserved[:, 1:]):
@@ -389,4 +410,6 @@ def _outcome(policy: str, held: Booleans, expected: Floats) -> dict[str, Any]:
         "± denials": error_of_share(denied.ravel(), agent),
         "changes a year": np.mean(np.sum(held[:, 1:] != held[:, :-1], axis=1)) * 365 / held.shape[1],
         "days to take away": np.median(days) if days else np.nan,
+        "suspended": np.mean(paused),
+        "of these undeserved": np.mean(deserved[paused]) if paused.any() else np.nan,
     }

@@ -72,6 +72,8 @@
       'meaning': 'Alert silent: days without a trace.'},
     'silent_min_traces': {'kind': 'integer', 'default': 30, 'minimum': 1, 'maximum': 1000000, 'section': '8',
       'meaning': 'Alert silent: smallest number of traces in the window before the silent days.'},
+    'silent_forget_days': {'kind': 'integer', 'default': 90, 'minimum': 1, 'maximum': 3650, 'section': '1',
+      'meaning': 'Days after its last trace from which a silent agent has no row and no alert any more.'},
   }) }}
 {% endmacro %}
 

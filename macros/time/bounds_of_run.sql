@@ -32,7 +32,6 @@
   {%- if graph.get('bounds_of_run', {}).get('invocation_id') != invocation_id -%}
     {%- set moments = {
         'as_of': 'as_of', 'cutoff': 'cutoff', 'rechecked_from': 'rechecked_from', 'lookback_from': 'lookback_from',
-        'windows_from': '(cutoff - longest_window)',
     } -%}
     {%- set texts = [] -%}
     {%- for name, moment in moments.items() -%}
@@ -46,11 +45,6 @@
     {%- do graph.update({'bounds_of_run': bounds}) -%}
   {%- endif -%}
   {{ return(graph['bounds_of_run']) }}
-{% endmacro %}
-
-{#- Earliest start of a scoring window of this run. -#}
-{% macro windows_from() %}
-  {{ return(bound_of_run('windows_from')) }}
 {% endmacro %}
 
 {#- Condition of the as-ofs that a run scores. -#}

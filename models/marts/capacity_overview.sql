@@ -37,7 +37,11 @@ select
     verdicts.review_for,
     verdicts.verdict_threshold,
     scores.parameter_set_id,
-    scores.scored_at
+    scores.scored_at,
+    scores.last_traced_at,
+    scores.last_scored_as_of,
+    scores.last_capacity_score,
+    verdicts.last_verdict
 from {{ ref('fct_capacity_scores') }} as scores
 left join {{ ref('fct_score_certainty') }} as certainty
     on

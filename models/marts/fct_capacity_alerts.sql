@@ -215,82 +215,78 @@ falling as (
 
 ),
 
-periods as (
+silences as (
+
+    select distinct
+        agent_id_hash,
+        silent_from
+    from {{ ref('int_silent_agents') }}
+    where {{ in_scored_range('as_of') }}
+
+),
+
+-- Traces in the window before each silence.
+traces_before as (
+
+    select
+        silences.agent_id_hash,
+        silences.silent_from,
+        scoring_windows.window_days,
+        sum(periods.n_traces) as n_before
+    from silences
+    cross join {{ ref('scoring_windows') }} as scoring_windows
+    inner join {{ ref('int_agent_periods') }} as periods
+        on
+            silences.agent_id_hash = periods.agent_id_hash
+            and silences.silent_from - {{ days('scoring_windows.window_days') }} <= periods.period_start
+            and silences.silent_from > periods.period_start
+    group by
+        silences.agent_id_hash,
+        silences.silent_from,
+        scoring_windows.window_days
+
+),
+
+silent_agents as (
 
     select
         agent_id_hash,
-        period_start,
-        last_traced_at,
-        n_traces,
-        lead(period_start) over (partition by agent_id_hash order by period_start) as next_period_start
-    from {{ ref('int_agent_periods') }}
+        as_of,
+        silent_from,
+        extract(epoch from as_of - last_traced_at) / 86400 as days_silent
+    from {{ ref('int_silent_agents') }}
     where
-        period_start >= {{ windows_from() }} - {{ days(scoring_parameter('silent_days')) }}
-        and period_start < {{ run_as_of() }}
+        {{ in_scored_range('as_of') }}
+        and silent_from <= as_of - {{ days(scoring_parameter('silent_days')) }}
 
 ),
 
--- As-ofs at which the last trace of an agent is at least silent_days old, but not older than silent_days plus the
--- window. The agent need not have a score there.
-silent_as_ofs as (
-
-    select
-        periods.agent_id_hash,
-        windows.window_days,
-        {{ nth_period('silences.first_as_of', 'nth.n') }} as as_of,
-        extract(epoch from {{ nth_period('silences.first_as_of', 'nth.n') }} - periods.last_traced_at)
-        / 86400 as days_silent
-    from periods
-    cross join {{ ref('scoring_windows') }} as windows
-    cross join lateral (
-        select
-            greatest(
-                periods.period_start + {{ period_length() }} + {{ days(scoring_parameter('silent_days')) }},
-                {{ cutoff() }} + {{ period_length() }}
-            ) as first_as_of,
-            least(
-                periods.period_start + {{ days(scoring_parameter('silent_days') ~ ' + windows.window_days') }},
-                periods.next_period_start,
-                {{ run_as_of() }}
-            ) as last_as_of
-    ) as silences
-    cross join lateral {{ each_period('silences.first_as_of', 'silences.last_as_of') }} as nth (n)
-
-),
-
+-- Agents that sent enough traces before their silence. The agent need not have a score.
 silent as (
 
     select
-        silent_as_ofs.agent_id_hash,
+        silent_agents.agent_id_hash,
         agent_names.agent_name,
-        silent_as_ofs.as_of,
-        silent_as_ofs.window_days,
-        'warning' as severity,
-        silent_as_ofs.days_silent::double precision as value,
+        silent_agents.as_of,
+        traces_before.window_days,
+        case when silent_agents.days_silent >= 7 then 'critical' else 'warning' end as severity,
+        silent_agents.days_silent::double precision as value,
         {{ scoring_parameter('silent_days') }}::double precision as threshold,
         {{ alert_sentence('silent', {
-            'days_silent': 'round(silent_as_ofs.days_silent, 1)', 'n_before': 'sum(periods.n_traces)',
-            'window_days': 'silent_as_ofs.window_days', 'silent_days': scoring_parameter('silent_days'),
+            'days_silent': 'round(silent_agents.days_silent, 1)', 'n_before': 'traces_before.n_before',
+            'window_days': 'traces_before.window_days', 'silent_days': scoring_parameter('silent_days'),
         }) }} as message
-    from silent_as_ofs
-    inner join periods
+    from silent_agents
+    inner join traces_before
         on
-            silent_as_ofs.agent_id_hash = periods.agent_id_hash
-            and silent_as_ofs.as_of > periods.period_start
-            and silent_as_ofs.as_of
-            - {{ days('silent_as_ofs.window_days + ' ~ scoring_parameter('silent_days')) }} <= periods.period_start
+            silent_agents.agent_id_hash = traces_before.agent_id_hash
+            and silent_agents.silent_from = traces_before.silent_from
+            and traces_before.n_before >= {{ scoring_parameter('silent_min_traces') }}
     left join {{ ref('int_agent_names') }} as agent_names
         on
-            silent_as_ofs.agent_id_hash = agent_names.agent_id_hash
-            and silent_as_ofs.as_of > agent_names.named_from
-            and (agent_names.named_until is null or silent_as_ofs.as_of <= agent_names.named_until)
-    group by
-        silent_as_ofs.agent_id_hash,
-        agent_names.agent_name,
-        silent_as_ofs.as_of,
-        silent_as_ofs.window_days,
-        silent_as_ofs.days_silent
-    having sum(periods.n_traces) >= {{ scoring_parameter('silent_min_traces') }}
+            silent_agents.agent_id_hash = agent_names.agent_id_hash
+            and silent_agents.as_of > agent_names.named_from
+            and (agent_names.named_until is null or silent_agents.as_of <= agent_names.named_until)
 
 )
 

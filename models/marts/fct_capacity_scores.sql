@@ -7,9 +7,9 @@
   )
 }}
 {#- capacity_score = C * max(I_int, integrity_floor) * R * I_inc * S, with status, category and confidence (scoring.md
-    §8), and the components of the factors. Grain and key: agent, as-of, window. The composite scores and the category
-    are null with too few traces. The range of as-ofs stands in each import, because PostgreSQL passes only equalities
-    through the joins. -#}
+    §8), and the components of the factors. An agent that had a score and is silent has a row without any of them
+    (scoring.md §1). Grain and key: agent, as-of, window. The composite scores and the category are null with too few
+    traces. The range of as-ofs is in each import, because PostgreSQL passes only equalities through the joins. -#}
 with windows as (
 
     select
@@ -120,8 +120,98 @@ agents as (
 
 scoring_run as (
 
-    select parameter_set_id
+    select
+        parameter_set_id,
+        started_at
     from {{ ref('int_scoring_run') }}
+
+),
+
+-- Agents without a trace in the window. Those that never had a score in it are removed below.
+silent_windows as (
+
+    select
+        silent_agents.agent_id_hash,
+        silent_agents.as_of,
+        scoring_windows.window_days,
+        silent_agents.silent_from,
+        silent_agents.last_traced_at
+    from {{ ref('int_silent_agents') }} as silent_agents
+    cross join {{ ref('scoring_windows') }} as scoring_windows
+    where
+        {{ in_scored_range('silent_agents.as_of') }}
+        and silent_agents.silent_from <= silent_agents.as_of - {{ days('scoring_windows.window_days') }}
+
+),
+
+silences as (
+
+    select distinct
+        agent_id_hash,
+        window_days,
+        silent_from
+    from silent_windows
+
+),
+
+scores_before as (
+
+    select
+        silences.agent_id_hash,
+        silences.window_days,
+        silences.silent_from,
+        composed.as_of,
+        composed.capacity_score
+    from silences
+    inner join composed
+        on
+            silences.agent_id_hash = composed.agent_id_hash
+            and silences.window_days = composed.window_days
+            and composed.as_of < silences.silent_from + {{ days('silences.window_days') }}
+    where composed.capacity_score is not null
+    {%- if is_incremental() %}
+
+    union all
+
+    select
+        silences.agent_id_hash,
+        silences.window_days,
+        silences.silent_from,
+        published.as_of,
+        published.capacity_score
+    from silences
+    cross join lateral (
+        select
+            scores.as_of,
+            scores.capacity_score
+        from {{ this }} as scores
+        where
+            scores.agent_id_hash = silences.agent_id_hash
+            and scores.window_days = silences.window_days
+            and scores.as_of <= {{ cutoff() }}
+            and scores.as_of < silences.silent_from + {{ days('silences.window_days') }}
+            and scores.capacity_score is not null
+        order by scores.as_of desc
+        limit 1
+    ) as published
+    {%- endif %}
+
+),
+
+last_scores as (
+
+    select distinct on (agent_id_hash, window_days, silent_from)
+        agent_id_hash,
+        window_days,
+        silent_from,
+        as_of as last_scored_as_of,
+        capacity_score as last_capacity_score
+    from scores_before
+    order by
+        agent_id_hash asc,
+        window_days asc,
+        silent_from asc,
+        as_of desc
 
 )
 
@@ -174,9 +264,56 @@ select
     composed.{{ component }},
     {% endfor %}
     scoring_run.parameter_set_id,
-    composed.computed_at as scored_at
+    composed.computed_at as scored_at,
+    null::timestamptz as last_traced_at,
+    null::timestamptz as last_scored_as_of,
+    null::double precision as last_capacity_score
 from composed
 cross join scoring_run
 left join agents on composed.agent_id_hash = agents.agent_id_hash
 left join {{ ref('capacity_categories') }} as categories
     on {{ is_in_category('composed.capacity_score', 'categories') }}
+
+union all
+
+select
+    {{ surrogate_key(['silent_windows.agent_id_hash', epoch('silent_windows.as_of'), 'silent_windows.window_days']) }}
+    as capacity_score_id,
+    silent_windows.agent_id_hash,
+    agent_names.agent_name,
+    agents.agent_label,
+    silent_windows.as_of,
+    silent_windows.window_days,
+    silent_windows.as_of - {{ days('silent_windows.window_days') }} as window_start,
+    0 as n_traces,
+    {% for column in [
+        'c_score', 'i_int_score', 'r_score', 'i_inc_score', 's_score', 'capacity_score', 'capacity_score_geometric',
+        'fragility_index', 'category',
+    ] %}
+    null as {{ column }},
+    {% endfor %}
+    'no_traces' as score_status,
+    'insufficient' as confidence,
+    null as weakest_factor,
+    null as unmeasured_components,
+    {% for component in components() %}
+    null as {{ component }},
+    {% endfor %}
+    scoring_run.parameter_set_id,
+    scoring_run.started_at as scored_at,
+    silent_windows.last_traced_at,
+    last_scores.last_scored_as_of,
+    last_scores.last_capacity_score
+from silent_windows
+inner join last_scores
+    on
+        silent_windows.agent_id_hash = last_scores.agent_id_hash
+        and silent_windows.window_days = last_scores.window_days
+        and silent_windows.silent_from = last_scores.silent_from
+cross join scoring_run
+left join agents on silent_windows.agent_id_hash = agents.agent_id_hash
+left join {{ ref('int_agent_names') }} as agent_names
+    on
+        silent_windows.agent_id_hash = agent_names.agent_id_hash
+        and silent_windows.as_of > agent_names.named_from
+        and (agent_names.named_until is null or silent_windows.as_of <= agent_names.named_until)

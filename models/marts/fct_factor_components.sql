@@ -13,6 +13,7 @@ with scores as (
         {{ column }}{% if not loop.last %},{% endif %}
         {% endfor %}
     from {{ ref('fct_capacity_scores') }}
+    where score_status <> 'no_traces'
 
 ),
 

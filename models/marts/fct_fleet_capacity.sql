@@ -6,8 +6,8 @@
   )
 }}
 {#- Mean, median and minimum of capacity_score over the agents of an as-of, and number of agents per category
-    (scoring.md §8), and the median of capacity_score_steady. Grain and key: as-of, window. Mean, medians and minimum are
-    null if no agent has enough traces. -#}
+    (scoring.md §8), and the median of capacity_score_steady. Silent agents are counted. Grain and key: as-of, window.
+    Mean, medians and minimum are null if no agent has enough traces. -#}
 with scores as (
 
     select
@@ -39,7 +39,7 @@ rows_of_fleet as (
 
     select * -- noqa: RF02
     from scores
-    inner join certainty using (agent_id_hash, as_of, window_days)
+    left join certainty using (agent_id_hash, as_of, window_days)
 
 )
 
@@ -59,7 +59,8 @@ select
     percentile_cont(0.5) within group (order by capacity_score) as median_capacity_score,
     min(capacity_score) as min_capacity_score,
     max(scored_at) as latest_scored_at,
-    percentile_cont(0.5) within group (order by capacity_score_steady) as median_capacity_score_steady
+    percentile_cont(0.5) within group (order by capacity_score_steady) as median_capacity_score_steady,
+    count(*) filter (where score_status = 'no_traces')::integer as n_no_traces
 from rows_of_fleet
 group by
     as_of,

@@ -314,9 +314,23 @@ def explain(
 
 
 json_option = click.option(
-    "--json", "form", flag_value="json", help="Print a JSON object with full precision instead of a table."
+    "--json", "as_json", is_flag=True, help="Print a JSON object with full precision instead of a table."
 )
-csv_option = click.option("--csv", "form", flag_value="csv", help="Print CSV with full precision instead of a table.")
+csv_option = click.option("--csv", "as_csv", is_flag=True, help="Print CSV with full precision instead of a table.")
+
+
+def form_of(*, as_json: bool, as_csv: bool) -> str | None:
+    """Return the form of a table: json, csv, or None for text."""
+    if as_json and as_csv:
+        raise click.UsageError("--json and --csv cannot be given together.")
+    return "json" if as_json else "csv" if as_csv else None
+
+
+def print_table(text: str, form: str | None) -> None:
+    """Print a table. CSV on a terminal has no characters that move the cursor or hide text."""
+    if form == "csv" and sys.stdout.isatty():
+        text = "".join(f"{printable(line)}\n" for line in text.splitlines())
+    click.echo(text, nl=form != "csv")
 
 
 @main.command()
@@ -332,10 +346,27 @@ def fleet(
     window_days: int | None,
     threshold: float | None,
     permission: str | None,
-    form: str | None,
+    as_json: bool,
+    as_csv: bool,
     place: Place,
 ) -> None:
     """Show the published scores of all agents with their verdicts. Agents that need attention come first.
+
+    \b
+    Categories of the capacity score:
+      High Fragility     below 0.3: immediate intervention required
+      Moderate Capacity  below 0.6: low-stakes tasks with human review
+      Healthy Capacity   below 0.85: standard autonomous operation
+      High Capacity      from 0.85 on: eligible for expanded autonomy
+
+    \b
+    Verdicts on a permission, the first that is true:
+      withhold  take away, or do not give
+      suspend   stop what it may do until somebody has looked
+      wait      give nothing yet
+      review    look today; keep what it has, nothing new
+      grant     give, or keep
+      keep      leave as it is
 
     \b
     Examples:
@@ -343,8 +374,8 @@ def fleet(
     """
     from ciris_scoring.serve.tables import show_fleet
 
-    text = show_fleet(place.published(), as_of, window_days, threshold, permission, form)
-    click.echo(text, nl=form != "csv")
+    form = form_of(as_json=as_json, as_csv=as_csv)
+    print_table(show_fleet(place.published(), as_of, window_days, threshold, permission, form), form)
 
 
 @main.command()
@@ -353,7 +384,7 @@ def fleet(
 @json_option
 @csv_option
 @database_options
-def alerts(as_of: str | None, window_days: int | None, form: str | None, place: Place) -> None:
+def alerts(as_of: str | None, window_days: int | None, as_json: bool, as_csv: bool, place: Place) -> None:
     """Show the alerts and red flags that are raised, since when, and which are new.
 
     \b
@@ -362,7 +393,8 @@ def alerts(as_of: str | None, window_days: int | None, form: str | None, place: 
     """
     from ciris_scoring.serve.tables import show_alerts
 
-    click.echo(show_alerts(place.published(), as_of, window_days, form), nl=form != "csv")
+    form = form_of(as_json=as_json, as_csv=as_csv)
+    print_table(show_alerts(place.published(), as_of, window_days, form), form)
 
 
 @main.command()

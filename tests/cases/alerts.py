@@ -80,7 +80,26 @@ CASES = [
             Row({"alerts": {}}, agent="29"),
             Row({"alerts": {"silent": "warning"}}, agent="29", window=30),
             Row({"alerts": {}}, agent="speaks"),
-            Row({"alerts": {"silent": "warning"}}, agent="without a row"),
+            Row({"alerts": {"silent": "critical"}}, agent="without a row"),
+        ],
+    ),
+    Case(
+        "4 silent stays raised until a trace comes, and is critical from 7 days without a trace on",
+        [
+            *traces(ago(7, minutes=29), 30, agent="7 days"),
+            *traces(ago(7, minutes=29, us=-1), 30, agent="less"),
+            *traces(ago(80), 30, agent="back"),
+            *traces(ago(1), agent="back"),
+            *traces(ago(90, minutes=29), 30, agent="90 days"),
+            *traces(ago(90, minutes=29, us=1), 30, agent="forgotten"),
+        ],
+        # The last of 30 traces is 29 minutes after the first.
+        [
+            Row({"alerts": {"silent": "critical"}}, agent="7 days"),
+            Row({"alerts": {"silent": "warning"}}, agent="less"),
+            Row({"alerts": {}}, agent="back"),
+            Row({"alerts": {"silent": "critical"}}, agent="90 days"),
+            Row({"alerts": {}}, agent="forgotten"),
         ],
     ),
     Case(

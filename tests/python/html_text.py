@@ -19,8 +19,8 @@ def cells(page: str) -> list[list[str]]:
 
 def with_names(page: str) -> str:
     """Append to each term its tooltip, which is its name in the marts: "drift" becomes "drift (delta_drift)"."""
-    page = re.sub(r"<span title=(\w+)>(.*?)</span>", r"\2 (\1)", page)
-    return re.sub(r"(<t[dh][^>]*) title=(\w+)>(.*?)(?=<t[dh])", r"\1>\3 (\2)", page)
+    page = re.sub(r'<span title="(\w+)">(.*?)</span>', r"\2 (\1)", page)
+    return re.sub(r'(<t[dh][^>]*) title="(\w+)">(.*?)(?=<t[dh])', r"\1>\3 (\2)", page)
 
 
 def elements(page: str) -> list[tuple[str, dict[str, str | None]]]:

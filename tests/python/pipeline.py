@@ -231,17 +231,19 @@ def differences_from_reference(
     parameters: Mapping[str, Any] | None = None,
     windows: Sequence[Window] = WINDOWS,
     scored: Sequence[str] = ("production",),
+    retired: Mapping[str, datetime] | None = None,
 ) -> list[str]:
     """Return all differences between the published marts and the reference implementation.
 
     :param as_ofs: as-ofs to compare; None for all.
     :param scored: run kinds that the run scores.
+    :param retired: times of retirement by agent.
     """
     # The time zone is UTC, because in another one, subtracting days would keep the local time of the day.
     connection.execute("set timezone = 'UTC'")
     length = timedelta(**{f"{period}s": 1})
     wanted = sorted(_all_as_ofs(connection) if as_ofs is None else set(as_ofs))
-    fleet = Fleet(*read_sources(connection), run_as_of, parameters, length, windows, scored)
+    fleet = Fleet(*read_sources(connection), run_as_of, parameters, length, windows, scored, retired)
     expected = Reference(fleet).rows(wanted)
     assert any(row["capacity_score"] is not None for row in expected["fct_capacity_scores"].values())
     wrong = _wrong_rows(connection, expected, wanted)
@@ -286,20 +288,42 @@ def _wrong_verdicts(connection: psycopg.Connection, as_ofs: list[datetime]) -> l
             against[key(alert)].add((1 if critical else 2, alert["kind"]))
     for red_flag in _query(connection, "select * from {fct_red_flags}"):
         against[key(red_flag)].add((3, red_flag["red_flag"]))
+    rows = _by_key(connection, "fct_capacity_scores", as_ofs)
+    last = {row["last_scored_as_of"] for row in rows.values() if row["last_scored_as_of"] is not None}
+    scored = rows | _by_key(connection, "fct_capacity_scores", sorted(last - set(as_ofs)))
     wrong = []
-    for place, row in _by_key(connection, "fct_capacity_scores", as_ofs).items():
-        reviews = [name for _, name in sorted(against[place])]
-        if row["score_status"] != "final":
-            verdict = "wait"
-        elif row["probability_at_threshold"] < 0.45:
-            verdict = "withhold"
-        elif reviews or row["category"] == "high_fragility":
-            verdict = "review"
-        else:
-            verdict = "grant" if row["probability_at_threshold"] >= 0.8 else "keep"
-        expected = {"verdict": verdict, "verdict_threshold": 0.6, "review_for": reviews}
+    for place, row in rows.items():
+        agent, _, window = place
+        before = (agent, row["last_scored_as_of"], window)
+        expected = {
+            "verdict": _verdict(place, scored, against[place]),
+            "verdict_threshold": 0.6,
+            "review_for": [name for _, name in sorted(against[place])],
+            "last_verdict": _verdict(before, scored, against[before]) if before in scored else None,
+        }
         wrong += [f"{place} {line}" for line in _unequal(expected, row)]
     return wrong
+
+
+def _verdict(place: tuple, rows: Mapping[tuple, Mapping[str, Any]], against: set[tuple[int, str]]) -> str:
+    """Return the verdict by the table of deciding.md, "How to decide".
+
+    :param against: reasons for a review, each with 1 if it is a critical alert.
+    """
+    agent, as_of, window = place
+    row, shorter = rows[place], [rows.get((agent, as_of, days)) for days in range(1, window + 1)]
+    fragile = [one["capacity_score_high"] for one in shorter if one and one["category"] == "high_fragility"]
+    probability = row["probability_at_threshold"]
+    if row["score_status"] in ("final", "provisional") and probability < 0.45:
+        return "withhold"
+    is_suspended = {(1, "untrusted_key"), (1, "silent")} & against
+    if row["score_status"] == "no_traces" or is_suspended or any(high < 0.6 for high in fragile):
+        return "suspend"
+    if row["score_status"] != "final":
+        return "wait"
+    if against or fragile:
+        return "review"
+    return "grant" if probability >= 0.85 and row["capacity_score"] >= 0.6 else "keep"
 
 
 def attribution_differences(

@@ -837,7 +837,7 @@ def test_metrics_omit_categories_that_are_not_in_the_specification(client, marts
     rename = "update dim_capacity_categories set category = 'excellent' where category = 'high_capacity'"
     with changed(marts, "dim_capacity_categories", rename):
         found = {category for category, _ in metrics(client)["agents"]}
-    assert found == {"high_fragility", "moderate", "healthy", "none"}
+    assert found == {"high_fragility", "moderate", "healthy", "none", "no_traces"}
 
 
 # --- the command serve -----------------------------------------------------------------------------------------------

@@ -38,3 +38,11 @@ def test_check_fails_if_a_run_would_be_refused(scored_sample: Database) -> None:
     assert earlier.exit_code == 1 and "is before the newest published as-of" in earlier.stdout
     unknown = command(scored_sample, "check", "--vars", "{ciris_source_shema: x}")
     assert "ciris_source_shema" in refused(unknown, 2)[0]
+
+
+def test_check_warns_of_a_threshold_that_the_first_permission_does_not_have(scored_sample: Database) -> None:
+    as_of = "ciris_as_of: 2026-06-15"
+    said = succeeded(command(scored_sample, "check", "--vars", f"{{{as_of}, ciris_verdict_threshold: 0.45}}")).stdout
+    assert "Warning: The verdicts of fct_verdicts have the threshold 0.45 (ciris_verdict_threshold)" in said
+    assert "Standard operation (0.6 in 7 days), has another. Set the variable to 0.6" in said
+    assert "Warning" not in succeeded(command(scored_sample, "check", "--vars", f"{{{as_of}}}")).stdout

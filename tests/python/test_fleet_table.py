@@ -13,12 +13,15 @@ import psycopg
 import pytest
 import wcwidth
 
-from ciris_scoring.basics.terminal import width
+import command_line
+from ciris_scoring.basics.terminal import inside_sentence, painted, width
+from ciris_scoring.cli import print_table
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.marts.score import title
 from ciris_scoring.serve.fleet_table import fleet_table
+from ciris_scoring.serve.pages.words import VERDICTS
 from command_line import command, succeeded
-from conftest import Database
+from conftest import REPOSITORY, Database
 from pipeline import MARTS
 
 AS_OF = datetime(2026, 6, 15, tzinfo=UTC)
@@ -45,7 +48,7 @@ def test_agents_and_alerts_that_are_not_in_the_table_are_named(marts):
     assert "No agent has a trace in this window." in lines
     assert "\nsilent: Hush (3f13792d), without a score in this window. " in "\n".join(lines)
     marts.execute("delete from fct_capacity_alerts")
-    assert table(marts) == ["No agent has a trace in the window at 2026-06-15T00:00:00Z: the fleet table is empty."]
+    assert table(marts) == ["No agent has a row at 2026-06-15T00:00:00Z: the fleet table is empty."]
 
 
 @pytest.mark.parametrize(
@@ -61,8 +64,10 @@ def test_the_table_fits_the_terminal(marts, monkeypatch, columns, fitting):
     [heading] = [number for number, line in enumerate(lines) if line.startswith("agent ")]
     assert re.match("agent +capacity score +category +verdict ", lines[heading])
     assert set(lines[heading].split()) & {"I_int", "change", "sure", "steady"} == fitting
-    row, cause = lines[heading + 2 : heading + 4]
-    assert re.match(r"Mire \(744f8580\) +0\.072 \[0\.04, 0\.09\] +High Fragility +review ", row)
+    assert ("An agent with a name that" in "\n".join(lines)) == (columns == "200")
+    [row] = [number for number, line in enumerate(lines) if line.startswith("Mire ")]
+    assert re.match(r"Mire \(744f8580\) +0\.072 \[0\.04, 0\.09\] +High Fragility +suspend ", lines[row])
+    cause = lines[row + 1]
     assert cause.startswith("    Stuck in a fragile episode (rigidity)")
 
 
@@ -71,7 +76,7 @@ def test_agents_with_equal_names_and_hash_beginnings_are_distinguished(marts):
     rename(marts, "Fable", "Scout", "3f764637aaaaaaaa")
     rename(marts, "Echo", "Other", "3f764637bbbbbbbb")
     agents = {line.split("  ")[0] for line in table(marts)}
-    assert {"(3f764637717ba9ec)", "(3f764637aaaaaaaa)", "Other (3f764637)"} <= agents
+    assert {"Scout (3f764637717ba9ec)", "Scout (3f764637aaaaaaaa)", "Other (3f764637)"} <= agents
 
 
 HOSTILE_NAMES = [
@@ -90,7 +95,7 @@ def test_names_and_hashes_do_not_shift_columns(marts, name):
     rename(marts, "Hush", name, name)
     lines = table(marts)
     assert len(lines) == len(plain)
-    verdicts = [re.search("  (verdict|review|withhold|wait|grant) ", line) for line in lines if line[:1] != " "]
+    verdicts = [re.search("  (verdict|review|withhold|suspend|wait|grant) ", line) for line in lines if line[:1] != " "]
     starts = [wcwidth.wcswidth(found.string[: found.start()]) for found in verdicts if found]
     assert len(starts) == 15 and len(set(starts)) == 1
     marts.execute("delete from fct_capacity_scores where agent_id_hash = %s", [name])
@@ -120,3 +125,29 @@ def test_alerts_say_since_when_they_are_raised_and_which_are_new(sample_copy: Da
     dated = next(row for row in newest["alerts"] if row["since"] not in (None, newest["as_of"]))
     words = f"About {title(dated['kind'])} (since {dated['since'][:10]}): "
     assert words in command(sample_copy, "explain", dated["agent_id_hash"]).stdout
+
+
+def test_help_explains_categories_and_verdicts():
+    said = " ".join(command_line.invoke("fleet", "--help").stdout.split())
+    with (REPOSITORY / "seeds/capacity_categories.csv").open() as seed:
+        for row in csv.DictReader(seed):
+            assert re.search(rf"{row['label']} .*?{re.escape(inside_sentence(row['guidance']))}", said), row
+    for verdict, (decision, _) in VERDICTS.items():
+        assert f"{verdict} {decision}" in said
+
+
+def test_json_and_csv_exclude_each_other(scored_sample: Database):
+    for name in ("fleet", "alerts"):
+        refusal = command(scored_sample, name, "--json", "--csv")
+        assert refusal.exit_code == 2 and "--json and --csv cannot be given together" in refusal.stderr
+
+
+def test_terminal_without_colours_and_csv_on_a_terminal_have_no_escape_sequences(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert painted("grant", "green") != "grant"
+    monkeypatch.setenv("TERM", "dumb")
+    assert painted("grant", "green") == "grant"
+    print_table('"agent_name"\r\n"\x1b[31mred"\r\n', "csv")
+    assert capsys.readouterr().out == '"agent_name"\n"\N{REPLACEMENT CHARACTER}[31mred"\n'

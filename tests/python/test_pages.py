@@ -93,26 +93,45 @@ SURE = "steady score 0.700, 96 % sure to reach 0.6"
 FINAL = "final from 2026-06-15"
 
 
+MAY_BE_CHANCE = "category High Fragility: the 95 % interval ends at 0.64, so it may be chance"
+IS_NOT_CHANCE = (
+    "category High Fragility in 7 days: the 95 % interval ends at 0.59, below 0.6, so chance does not explain it"
+)
+ENOUGH = "this week Moderate Capacity, because 1 of 2 deferrals was not needed; the steady score 0.700 would be enough"
+
+
 @pytest.mark.parametrize(
-    ("reached", "status", "raised", "expected", "reason"),
+    ("reached", "status", "more", "expected", "reason"),
     [
-        ((0.6, 0.65), "final", "", "grant", SURE),
-        ((0.5999, 0.6), "final", "", "keep", f"{SURE}; a grant needs about 1.0 times as many traces"),
-        ((0.5, 0.5999), "final", "", "withhold", SURE),
-        ((0.6, 0.65), "final", "low_capacity warning", "review", f"{SURE}; low capacity since 2026-05-02"),
-        ((0.6, 0.65), "final", "low_capacity critical", "review", f"{SURE}; low capacity since 2026-05-02"),
-        ((0.5, 0.65), "final", "falling warning", "review", f"{SURE}; falling since 2026-05-02"),
-        ((0.5, 0.65), "final", "shared_key red_flag", "review", f"{SURE}; key of another agent since 2026-05-02"),
-        ((0.5, 0.55), "final", "silent warning", "withhold", f"{SURE}; silent since 2026-05-02"),
-        ((0.6, 0.65), "provisional", "", "wait", f"{SURE}, but provisional: too little history; {FINAL}"),
-        (None, "insufficient_data", "episode warning", "wait", "too few traces for a score; episode since 2026-05-02"),
-        (None, "final", "", "wait", "no steady score yet: a rescore adds it"),
-        ((0.6, 0.65), "final", "high_fragility", "review", f"{SURE}; category high fragility"),
-        ((0.5, 0.5999), "final", "high_fragility", "withhold", f"{SURE}; category high fragility"),
+        ((0.5, 0.5999), "final", {"fragile": (7, 0.1)}, "withhold", f"{SURE}; {IS_NOT_CHANCE.replace('0.59', '0.10')}"),
+        ((0.5, 0.55), "provisional", {}, "withhold", f"{SURE}, but provisional: too little history"),
+        ((0.5, 0.55), "final", {"raised": "silent critical"}, "withhold", f"{SURE}; no trace since 2026-05-01 12:30"),
+        ((0.6, 0.65), "final", {"fragile": (7, 0.599)}, "suspend", f"{IS_NOT_CHANCE}; {SURE}"),
+        ((0.6, 0.65), "final", {"raised": "untrusted_key critical"}, "suspend",
+         f"untrusted key since 2026-05-02; {SURE}"),
+        ((0.6, 0.65), "final", {"raised": "silent critical"}, "suspend", f"no trace since 2026-05-01 12:30; {SURE}"),
+        (None, "insufficient_data", {"raised": "untrusted_key critical"}, "suspend",
+         "untrusted key since 2026-05-02; too few traces for a score"),
+        (None, "no_traces", {"raised": "silent critical"}, "suspend", "no trace since May"),
+        ((0.6, 0.65), "provisional", {}, "wait", f"{SURE}, but provisional: too little history; {FINAL}"),
+        (None, "insufficient_data", {"raised": "episode warning"}, "wait",
+         "too few traces for a score; episode since 2026-05-02"),
+        (None, "final", {}, "wait", "no steady score yet: a rescore adds it"),
+        ((0.6, 0.65), "final", {"fragile": (30, 0.64)}, "review", f"{MAY_BE_CHANCE}; {SURE}"),
+        ((0.6, 0.65), "final", {"raised": "low_capacity critical"}, "review",
+         f"low capacity since 2026-05-02; {SURE}"),
+        ((0.5, 0.65), "final", {"raised": "falling warning"}, "review", f"falling since 2026-05-02; {SURE}"),
+        ((0.6, 0.65), "final", {"raised": "silent warning"}, "review", f"no trace since 2026-05-01 12:30; {SURE}"),
+        ((0.5, 0.65), "final", {"raised": "shared_key red_flag"}, "review",
+         f"key of another agent since 2026-05-02; {SURE}"),
+        ((0.6, 0.65), "final", {"capacity": 0.6}, "grant", SURE),
+        ((0.6, 0.65), "final", {"capacity": 0.5999}, "keep", ENOUGH),
+        ((0.5999, 0.6), "final", {}, "keep", f"{SURE}; a grant needs about 1.0 times as many traces"),
     ],
 )  # fmt: skip
-def test_verdict_follows_from_probability_status_and_alerts(reached, status, raised, expected, reason):
-    """`reached` is the pair of grant_score and withhold_score, and `raised` an alert or red flag, or the category.
+def test_verdict_is_the_first_line_that_is_true(reached, status, more, expected, reason):
+    """`reached` is the pair of grant_score and withhold_score. `more` can have an alert or red flag, the capacity
+    score, and the window and the upper bound of a score of high fragility.
 
     The steady score is 0.7, the standard deviation 0.3346 and the fixed cost 0.0789. For scores of 0.6 and 0.7, the
     logarithms of the losses beyond 0.0789 are -0.8396 and -1.2809, so z = 0.4413 / 0.3346 = 1.319 and t = (z + 0.05)
@@ -120,7 +139,10 @@ def test_verdict_follows_from_probability_status_and_alerts(reached, status, rai
     """
     steady, log_sd, grant, withhold = (0.7, 0.3346, *reached) if reached else [None] * 4
     since = datetime(2026, 5, 2, tzinfo=UTC)
+    fragile_days, fragile_high = more.get("fragile", (None, None))
     score = SimpleNamespace(
+        window_days=30 if "fragile" in more else 7,
+        capacity_score=more.get("capacity", 0.65),
         capacity_score_steady=steady,
         capacity_score_steady_log_sd=log_sd,
         grant_score=grant,
@@ -129,10 +151,16 @@ def test_verdict_follows_from_probability_status_and_alerts(reached, status, rai
         verdict_threshold=0.5,
         probability_at_threshold=0.99,
         score_status=status,
-        final_from=AS_OF if status == "provisional" else None,
+        is_silent=status == "no_traces",
+        silence="No trace since May.",
+        newest_trace_at=datetime(2026, 5, 1, 12, 30, tzinfo=UTC),
+        final_from=AS_OF if status == "provisional" and expected == "wait" else None,
         interval_driver="ece",
-        raised=[Raised("a", *raised.split(), since=since, until=AS_OF)] if " " in raised else [],
-        category=raised if raised == "high_fragility" else "healthy",
+        raised=[Raised("a", *more["raised"].split(), since=since, until=AS_OF)] if "raised" in more else [],
+        fragile_window_days=fragile_days,
+        fragile_score_high=fragile_high,
+        category_label="Moderate Capacity",
+        cause="1 of 2 deferrals was not needed.",
     )
     found = verdict(score, 0.6)
     assert (found.verdict, found.reason) == (expected, reason)
@@ -141,8 +169,8 @@ def test_verdict_follows_from_probability_status_and_alerts(reached, status, rai
 
 WHY = {
     "Mire": "High Fragility Immediate intervention required: Stuck in a fragile episode (rigidity) since 2026-06-09 "
-    "09:04, 135 h. … Ask whoever runs the agent … Review Keep what it has, nothing new until somebody "
-    "has looked. Steady score 0.708, 98 % sure",
+    "09:04, 135 h. Category High Fragility: the 95 % interval ends at 0.09, … Ask whoever runs the agent … Suspend "
+    "Stop what it may do until somebody has looked. … steady score 0.708, 98 % sure",
     "Link": "Moderate Capacity Low-stakes tasks with human review: The record is not continuous: 28 gaps, 5 rewinds "
     "and 6 repeated numbers … where the missing … Withhold Take away, or do not give. Steady score 0.575, 14 % sure",
     "Sprout": "New: first trace 2026-06-10 06:40. No large loss; … Wait … final from 2026-06-25",
@@ -449,7 +477,7 @@ def test_every_component_has_a_description(client, marts):
     parts = {name for [name] in marts.execute("select distinct loss_component from fct_score_attribution")}
     assert (names, parts) == (COMPONENT_WORDS.keys(), LOSS_WORDS.keys())
     glossary = client.get("/glossary").text
-    assert not [name for name in KINDS if f" id=g-{name.replace('_', '-')}>" not in glossary]
+    assert not [name for name in KINDS if f' id="g-{name.replace("_", "-")}">' not in glossary]
     issues = [name for [name] in marts.execute("select distinct issue from fct_data_quality")]
     assert issues and all(words.issue(name) != name for name in issues)
 
@@ -605,7 +633,7 @@ def test_first_agent_is_in_the_upper_third_of_the_screen_and_two_tabs_away(brows
             page.keyboard.press("Tab")
             page.keyboard.press("Enter")
             page.keyboard.press("Tab")
-            assert page.evaluate("document.activeElement.innerText").startswith("Mire")
+            assert page.evaluate("document.activeElement.innerText").startswith("Latch")
 
 
 def test_print_repeats_the_headings(browser, files):
@@ -620,17 +648,34 @@ def test_print_repeats_the_headings(browser, files):
         assert buttons.count() == n
 
 
-def test_fleet_page_links_the_csv_of_the_api_with_its_filters(browser, address):
+def test_csv_of_the_fleet_page_has_all_agents_with_a_score(browser, address):
     with visited(browser, f"{address}?verdict=withhold&category=high_fragility&window_days=30") as page:
         page.locator(".filters summary").click()
-        shown = page.locator("#agents tbody tr:visible th code").all_inner_texts()
+        link = page.locator("#csv")
+        assert link.inner_text() == "CSV of all 14 agents that had a score"
         with page.expect_download() as download:
-            page.locator("#csv").click()
+            link.click()
         rows = list(csv.DictReader(download.value.path().open(encoding="utf-8")))
-    assert [row["agent_id_hash"][:8] for row in rows] == shown and shown
     assert {(row["as_of"], row["window_days"]) for row in rows} == {("2026-06-15T00:00:00+00:00", "30")}
-    assert {row["category"] for row in rows} == {"high_fragility"}
+    assert len(rows) == 14
     assert all(len(row["agent_id_hash"]) == 16 and len(row["composite_score"]) > 10 for row in rows)
+
+
+def test_click_on_a_count_shows_this_number_of_agents(browser, address):
+    with visited(browser, f"{address}?window_days=30") as page:
+        counts = page.locator("[data-choose]")
+        said = [int(text.split()[0]) for text in counts.all_inner_texts()]
+        assert len(said) > 15 and sum(said) > 30
+        for number, n in enumerate(said):
+            counts.nth(number).click()
+            assert page.locator("#agents tbody tr:visible").count() == n, counts.nth(number).inner_text()
+
+
+def test_templates_quote_attributes_with_values():
+    """A value that is empty would otherwise take the next attribute as its value."""
+    for template in Path(pages.__file__).parent.joinpath("templates").glob("*.html"):
+        text = re.sub(r"{%.*?%}|{#.*?#}", "", template.read_text("utf-8"), flags=re.DOTALL)
+        assert not re.findall(r"""\s[a-z-]+=[^"'\s>{]*{{.*""", text), template.name
 
 
 def test_a_link_opens_the_section_of_an_agent(browser, files):

@@ -43,19 +43,18 @@ def seed(connection: psycopg.Connection, *rows: tuple[object, ...]) -> None:
         connection.execute(f"insert into {SCHEMA}.permissions values (%s, %s, %s)", row)
 
 
-def test_the_seed_has_the_guidance_of_the_categories(client, sample_copy):
+def test_the_seed_ships_standard_operation(client, sample_copy):
     """Every page, report and command names the permission that a verdict is about."""
     answer = client.get(f"{SCORING}/permissions").json()["permissions"]
-    operation, autonomy = ("Standard operation", 0.6, 7), ("Expanded autonomy", 0.85, 7)
-    assert [tuple(one.values()) for one in answer] == [operation, autonomy]
+    assert [tuple(one.values()) for one in answer] == [("Standard operation", 0.6, 7)]
     assert "for Standard operation (0.6 in 7 days)" in client.get("/").text
     agent = client.get("/agent?agent_id=Mire").text
-    assert "Review</a> for Standard operation (0.6 in 7 days): steady score 0.708, 98 % sure" in agent
-    assert "Also <a" in agent and "Withhold</a> for Expanded autonomy (0.85 in 7 days), " in agent
+    assert (
+        "Suspend</a> for Standard operation (0.6 in 7 days): category High Fragility: the 95 % interval ends" in agent
+    )
+    assert "steady score 0.708, 98 % sure to reach 0.6" in agent
     fleet = command(sample_copy, "fleet").stdout
-    reviewed = "3 review (keep what it has, nothing new until somebody has looked), "
-    assert f"\nVerdict for Standard operation (0.6 in 7 days): {reviewed}" in fleet
-    assert "\nAlso for Expanded autonomy (0.85 in 7 days): " in fleet
+    assert "\nVerdict for Standard operation (0.6 in 7 days): 2 suspend, 5 withhold, 1 review, " in fleet
 
 
 def test_without_seed_there_is_one_permission_without_name(client, connection, sample_copy):
@@ -63,7 +62,7 @@ def test_without_seed_there_is_one_permission_without_name(client, connection, s
     assert answer["permissions"] == [{"name": None, "threshold": 0.6, "window_days": 7}]
     assert "aria-label=Permissions" not in client.get("/").text
     fleet = command(sample_copy, "fleet").stdout
-    assert "\nVerdict for 0.6 in 7 days: 3 review (keep what it has, nothing new until somebody has looked), " in fleet
+    assert "\nVerdict for 0.6 in 7 days: 2 suspend, 5 withhold, 1 review, " in fleet
     assert "\nWithhold for 0.6 in 7 days: " in command(sample_copy, "explain", "Link").stdout
     _, hint = refused(command(sample_copy, "fleet", "--permission", "Tool use"), 2)
     assert "docs/deciding.md" in hint

@@ -27,7 +27,8 @@ from ciris_scoring.job.after_run import AfterRun
 from ciris_scoring.job.run_log import RunRecord
 from ciris_scoring.lab.embedded import SCHEMA
 from ciris_scoring.lab.simulation.sample import SAMPLE
-from ciris_scoring.marts.alerts import Alert
+from ciris_scoring.marts.alerts import AlertNews
+from ciris_scoring.marts.news import News
 from ciris_scoring.serve.pages import pages
 from command_line import succeeded
 from conftest import Database
@@ -173,7 +174,7 @@ def test_json_summarizes_a_run_however_it_ends(small_fleet, marts, nothing_to_bu
     assert "week" in summary["message"] and summary["started_at"] is None
 
 
-def test_new_and_closed_alerts_and_changed_verdicts_are_sent(sample_copy, monkeypatch, nothing_to_build):
+def test_new_and_ended_alerts_and_changed_verdicts_are_sent(sample_copy, monkeypatch, nothing_to_build):
     with opened(sample_copy) as marts:
         alerts = marts.execute(
             f"select * from {SCHEMA}.fct_capacity_alerts"
@@ -184,7 +185,7 @@ def test_new_and_closed_alerts_and_changed_verdicts_are_sent(sample_copy, monkey
 
     def read_others(after_run: AfterRun, connection: psycopg.Connection, marts: Relations) -> None:
         """Read an earlier state of alerts and verdicts: one alert is missing, one critical alert is a warning, one
-        closed alert is still raised, and one verdict is "wait"."""
+        ended alert is still raised, and one verdict is "wait"."""
         with connection.transaction(force_rollback=True):
             change = f"{SCHEMA}.fct_capacity_alerts where capacity_alert_id = %s"
             connection.execute(f"delete from {change}", [added["capacity_alert_id"]])
@@ -213,12 +214,19 @@ def test_new_and_closed_alerts_and_changed_verdicts_are_sent(sample_copy, monkey
     [message] = received
     found = {(alert["agent_id_hash"], alert["window_days"], alert["kind"]) for alert in message["new_alerts"]}
     assert found == {(alert["agent_id_hash"], alert["window_days"], alert["kind"]) for alert in (added, risen)}
-    assert [alert["kind"] for alert in message["closed_alerts"]] == ["falling"]
+    assert [alert["kind"] for alert in message["ended_alerts"]] == ["falling"]
     [change] = message["changed_verdicts"]
     assert (change["window_days"], change["before"], change["now"]) == (7, "wait", "grant")
     assert message["outcome"] == "published" and message["as_of"] == AS_OF.replace("Z", "+00:00")
-    assert "2 new alerts, 1 closed alert, 1 changed verdict" in message["title"]
-    assert "Haven (aff0528b), 7 days: wait -> grant" in message["text"]
+    assert "2 new alerts, 1 ended alert, 1 changed verdict" in message["title"]
+    assert "Haven (aff0528b) in 7 days: missing fields; wait -> grant" in message["text"]
+
+
+def test_run_warns_of_a_threshold_that_the_first_permission_does_not_have(sample_copy, nothing_to_build):
+    assert "Warning" not in invoke(sample_copy).stderr
+    sample_copy.execute(f"update {SCHEMA}.fct_verdicts set verdict_threshold = 0.25 where verdict not in ('withhold')")
+    said = invoke(sample_copy).stderr
+    assert "Warning: The verdicts of fct_verdicts have the threshold 0.25 (ciris_verdict_threshold)" in said
 
 
 def test_report_that_cannot_be_written_leaves_the_scores_published(sample_copy, tmp_path, monkeypatch):
@@ -251,7 +259,7 @@ def test_notifications_are_sent_only_for_changes_and_failures(small_fleet, monke
 def test_text_of_a_message_mentions_nobody_and_links_nowhere():
     """Names and messages of alerts come from agents. Chats turn parts of a text into mentions."""
     name = "<b>@everyone</b> <!channel> !here> <@&12> [a](https://evil.example) https://evil.example|b>"
-    news = notify.News([Alert("f" * 64, name, datetime(2026, 6, 15, tzinfo=UTC), 7, "falling", "warning", 1, 1, name)])
+    news = News([AlertNews("f" * 64, name, datetime(2026, 6, 15, tzinfo=UTC), 7, "falling", "warning", 1, 1, name)])
     message = notify.message_of(RunRecord("run"), news)
     assert not re.search("@[a-z&]|<[b/!@]|![ch]|]\\(|://", message["text"])
     assert message["text"].replace("\u200b", "").count(name) == 2

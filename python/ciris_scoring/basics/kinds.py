@@ -34,6 +34,8 @@ class Kind:
     review: Literal["always", "critical"] = "always"
     """Which alerts or red flags of this kind require a review before the score decides: all, or only critical
     alerts."""
+    suspends: bool = False
+    """Whether a critical alert of this kind suspends a permission."""
     evidence: str = ""
     """Component whose traces or deferrals are the evidence of the kind; empty if there is none."""
     counted: str = ""

@@ -13,8 +13,8 @@ import wcwidth
 
 
 def coloured(text: str, **style: Any) -> str:
-    """Return text in a colour, or plain text if NO_COLOR is set (no-color.org)."""
-    return text if os.environ.get("NO_COLOR") else click.style(text, **style)
+    """Return text in a colour, or plain text if NO_COLOR is set (no-color.org) or the terminal has no colours."""
+    return text if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else click.style(text, **style)
 
 
 def painted(text: str, colour: str | None) -> str:

@@ -71,8 +71,7 @@ OF_STEADY_DAYS = ("n_steady_episodes", "mttr_hours_steady", "n_steady_deferrals"
 
 
 class Settings(NamedTuple):
-    """Variables of the project that the verdict depends on. ``verdict_threshold`` is published with the probability, so
-    that both are of one run."""
+    """Variables of the project that the verdict depends on."""
 
     verdict_threshold: float
     grant_probability: float
@@ -108,7 +107,7 @@ def compute_certainty(connection: Any, inputs: Mapping[str, str], settings: Mapp
                 )
             columns = _compute_rows(chunk, scores, reader.events(agents), fleet, reader, Settings(**settings))
             types = add_rows(reader, agents, chunk.places, columns)
-    return _query(setting, types, settings["verdict_threshold"])
+    return _query(setting, types)
 
 
 def _read_scores(reader: BlockReader, agents: range) -> Scores:
@@ -275,7 +274,7 @@ def _chain_gap_z(sums: PeriodSums, scores: Scores, window_days: Integers, period
     return excess(scores.chain_gaps.astype(np.float64), scores.n_traces.astype(np.float64), n_gaps, n_traces)
 
 
-def _query(setting: Setting, types: Mapping[str, Numbers], verdict_threshold: float) -> str:
+def _query(setting: Setting, types: Mapping[str, Numbers]) -> str:
     """Return the query that selects the finished rows, with the columns of ``fct_score_certainty``.
 
     :param types: types of the columns, as returned by :func:`add_rows`.
@@ -288,12 +287,10 @@ def _query(setting: Setting, types: Mapping[str, Numbers], verdict_threshold: fl
             md5(concat_ws('|', finished.agent_id_hash, extract(epoch from finished.as_of), finished.window_days))
                 as score_certainty_id,
             finished.agent_id_hash, finished.as_of, finished.window_days, {columns},
-            case when finished.capacity_score_steady = 'NaN' then 'too_few_traces' end as steady_missing_because,
-            {verdict_threshold}::float8 as verdict_threshold
+            case when finished.capacity_score_steady = 'NaN' then 'too_few_traces' end as steady_missing_because
         from finished
         """).format(
         finished=finished_rows(setting),
         columns=values_of(types, NAMED),
-        verdict_threshold=sql.Literal(verdict_threshold),
     )
     return query.as_string(None)

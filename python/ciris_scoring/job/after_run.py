@@ -11,12 +11,15 @@ import psycopg
 
 from ciris_scoring.basics.errors import DatabaseError
 from ciris_scoring.basics.relations import Relations
-from ciris_scoring.basics.terminal import progress
+from ciris_scoring.basics.terminal import progress, say
 from ciris_scoring.job import notify
 from ciris_scoring.job.run_log import RunRecord
 from ciris_scoring.marts import fleet
-from ciris_scoring.marts.alerts import Alert, alerts
+from ciris_scoring.marts.alerts import Alert, alerts, last_traces
 from ciris_scoring.marts.marts import Marts, read_only
+from ciris_scoring.marts.news import News, Verdicts, changed_alerts, changed_verdicts, read_verdicts, shared_causes
+from ciris_scoring.marts.parameters import windows
+from ciris_scoring.marts.permissions import permissions, published_permission, threshold_warning
 from ciris_scoring.serve.fleet_table import fleet_table
 from ciris_scoring.serve.spreadsheet import json_text
 
@@ -37,9 +40,9 @@ class AfterRun:
     """Whether stdout gets only one JSON object, both if the run succeeds and if it fails."""
     addresses: Sequence[str] = ()
     """Addresses to which the message about the run is posted."""
-    news: notify.News = field(default_factory=notify.News)
-    _known: dict[tuple[str, int, str], Alert] = field(default_factory=dict)
-    _verdicts: notify.Verdicts = field(default_factory=dict)
+    news: News = field(default_factory=News)
+    _known: list[Alert] = field(default_factory=list)
+    _verdicts: Verdicts = field(default_factory=dict)
 
     @contextlib.contextmanager
     def summed_up(self) -> Iterator[None]:
@@ -62,29 +65,28 @@ class AfterRun:
             return
         newest = fleet.newest(marts)
         if newest is not None:
-            self._known = {_key(alert): alert for alert in alerts(marts, newest.as_of)}
+            self._known = alerts(marts, newest.as_of)
             if self.addresses:
-                self._verdicts = notify.read_verdicts(marts, newest.as_of)
+                self._verdicts = read_verdicts(marts, newest.as_of)
 
     def show_fleet(self, connection: psycopg.Connection, relations: Relations, moment: datetime) -> None:
-        """Print the fleet table, and find the alerts that are new, became critical or are closed, and the verdicts that
-        changed."""
+        """Print the fleet table, and find the news since the run before."""
         with read_only(connection):
             marts = Marts(connection, relations)
-            found = alerts(marts, moment)
+            found = changed_alerts(self._known, alerts(marts, moment), last_traces(marts, moment))
+            self.news = News(*found)
             if self.addresses:
-                verdicts = notify.read_verdicts(marts, moment)
-                self.news.changed_verdicts = notify.changes(self._verdicts, verdicts)
+                causes = shared_causes(
+                    score for window in windows(marts) for score in fleet.scores(marts, moment, window.window_days)
+                )
+                self.news.changed_verdicts = changed_verdicts(self._verdicts, read_verdicts(marts, moment), causes)
             try:
+                published = published_permission(marts, 0).threshold
+                if warning := threshold_warning(permissions(marts), published):
+                    say(f"Warning: {warning}")
                 table = None if self.for_machines else fleet_table(connection, relations, moment)
             except DatabaseError as error:
                 table = f"The fleet table is not shown. {error.message} {error.hint}"
-        for alert in found:
-            before = self._known.get(_key(alert))
-            if before is None or (alert.severity == "critical" and before.severity != "critical"):
-                self.news.new_alerts.append(alert)
-        raised = {_key(alert) for alert in found}
-        self.news.closed_alerts = [alert for key, alert in self._known.items() if key not in raised]
         if table is not None:
             click.echo(table)
 
@@ -101,7 +103,3 @@ class AfterRun:
         run = asdict(self.record)
         run["scoring_run_id"] = run.pop("run_id")
         return json_text(run | {"new_alerts": [asdict(alert) for alert in self.news.new_alerts]})
-
-
-def _key(alert: Alert) -> tuple[str, int, str]:
-    return alert.agent_id_hash, alert.window_days, alert.kind

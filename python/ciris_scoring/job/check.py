@@ -17,6 +17,8 @@ from ciris_scoring.basics.relations import Relations, relations_of
 from ciris_scoring.basics.source_schema import TIME_COLUMNS
 from ciris_scoring.basics.terminal import aligned, plural, printable
 from ciris_scoring.job.run import empty_sources, resolve_as_of
+from ciris_scoring.marts.marts import Marts
+from ciris_scoring.marts.permissions import permissions, threshold_warning
 
 
 @dataclass
@@ -65,6 +67,10 @@ def check(project: Project) -> Fitness:
                 traces = dict(connection.execute(query, [as_of, until]).fetchall())
                 fitness.run = {"as_of": as_of, "published_until": until, "traces": traces}
                 fitness.remarks += empty_sources(connection, project, resolve_as_of(project, None))
+                marts = Marts(connection, relations)
+                named = [] if marts.missing() else permissions(marts)
+                if warning := threshold_warning(named, project.variables.get("verdict_threshold")):
+                    fitness.remarks.append(f"Warning: {warning}")
     except CirisError as error:
         fitness.faults.append({"message": error.message, "hint": error.hint})
     return fitness

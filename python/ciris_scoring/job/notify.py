@@ -6,26 +6,22 @@ address may contain a secret, so it is never shown.
 
 import re
 import urllib.request
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 from urllib.parse import urlsplit
 
 from ciris_scoring.basics.as_of import text as time_text
 from ciris_scoring.basics.errors import InputError, one_line
-from ciris_scoring.basics.terminal import plural, printable, say
+from ciris_scoring.basics.terminal import printable, say
 from ciris_scoring.job.run_log import RunRecord
-from ciris_scoring.marts.alerts import Alert
-from ciris_scoring.marts.marts import Marts
+from ciris_scoring.marts.news import News
 from ciris_scoring.serve.spreadsheet import json_text
 
 TIMEOUT_SECONDS = 10
 """Seconds without an answer after which a message counts as not sent."""
 MOST_LINES = 20
 """Maximum number of lines in the text of a message. The JSON of a message has all alerts and verdicts."""
-Verdicts = Mapping[tuple[str, int], tuple[str, str | None]]
-"""Verdicts of agents: label of the agent and verdict, by the agent's hash and the days of the window."""
 Message = dict[str, Any]
 TEST: Message = {
     "title": "CIRIS scores: test",
@@ -33,15 +29,6 @@ TEST: Message = {
     "message": None,
 }
 """Message of ``--notify-test``."""
-
-
-@dataclass
-class News:
-    """Alerts that are new or closed since the previous run, and verdicts that changed."""
-
-    new_alerts: list[Alert] = field(default_factory=list)
-    closed_alerts: list[Alert] = field(default_factory=list)
-    changed_verdicts: list[dict[str, Any]] = field(default_factory=list)
 
 
 def check_address(address: str, number: int) -> None:
@@ -80,36 +67,10 @@ def send(addresses: Sequence[str], message: Message | None) -> bool:
     return not failed
 
 
-def read_verdicts(marts: Marts, as_of: datetime) -> Verdicts:
-    """Return the published verdicts of an as-of."""
-    rows = marts.dicts(
-        "select agent_id_hash, window_days, agent_label, verdict from {scored} where as_of = %(as_of)s",
-        {"as_of": as_of},
-    )
-    return {(row["agent_id_hash"], row["window_days"]): (row["agent_label"], row["verdict"]) for row in rows}
-
-
-def changes(before: Verdicts, now: Verdicts) -> list[dict[str, Any]]:
-    """Return the verdicts that the run changed, including the verdicts of new agents."""
-    return [
-        {"agent_id_hash": key[0], "agent_label": label, "window_days": key[1], "before": was, "now": verdict}
-        for key, (label, verdict) in sorted(now.items())
-        if (was := before.get(key, (label, None))[1]) != verdict
-    ]
-
-
 def message_of(record: RunRecord, news: News) -> Message | None:
     """Return the message of a run, or None if there is no news."""
     has_failed = record.outcome in ("failed", "refused") or record.exit_code == 1
-    counts = [
-        plural(len(rows), noun)
-        for rows, noun in (
-            (news.new_alerts, "new alert"),
-            (news.closed_alerts, "closed alert"),
-            (news.changed_verdicts, "changed verdict"),
-        )
-        if rows
-    ]
+    counts = news.counts()
     if not has_failed and not counts:
         return None
     if has_failed:
@@ -117,12 +78,7 @@ def message_of(record: RunRecord, news: News) -> Message | None:
     as_of = f" as of {time_text(record.as_of)}" if record.as_of else ""
     title = f"CIRIS scores{as_of}: {', '.join(counts)}"
     lines = [title, *(part for part in (record.message, record.remedy) if part)]
-    lines += [f"new, {alert.severity}: {_told(alert)}" for alert in news.new_alerts]
-    lines += [f"closed: {_told(alert)}" for alert in news.closed_alerts]
-    lines += [
-        f"verdict: {row['agent_label']}, {row['window_days']} days: {row['before'] or 'none'} -> {row['now'] or 'none'}"
-        for row in news.changed_verdicts
-    ]
+    lines += news.lines()
     if len(lines) > MOST_LINES:
         lines[MOST_LINES:] = [f"... and {len(lines) - MOST_LINES:,} more"]
     return {
@@ -140,8 +96,3 @@ def _inert(line: str) -> str:
     """Return a line in which chats find no mention and no link, although agents choose their names: an invisible space
     (U+200B) splits what begins a mention, an HTML tag, or the address of a link."""
     return re.sub(r"(?<=[@<!])|(?<=])(?=\()|(?<=:)(?=//)", "\u200b", line)
-
-
-def _told(alert: Alert) -> str:
-    name = f"{alert.agent_name or 'unnamed'} ({alert.agent_id_hash[:8]})"
-    return f"{name}, {alert.window_days} days: {alert.kind}: {alert.message}"

@@ -16,7 +16,7 @@ from ciris_scoring.job.after_run import AfterRun
 from ciris_scoring.job.run import run
 from ciris_scoring.lab import embedded
 from ciris_scoring.lab.simulation.load import TargetHoldsTraces
-from ciris_scoring.lab.simulation.sample import SAMPLE, load_sample
+from ciris_scoring.lab.simulation.sample import SAMPLE, holds_only_sample, load_sample
 
 CONNECTION = """
 The embedded PostgreSQL keeps running; to stop it: {ciris_scoring} stop{project}
@@ -38,19 +38,21 @@ def run_embedded(
 ) -> None:
     """Score a project that uses the embedded PostgreSQL. If the database has no traces, the sample is loaded first.
 
-    The default as-of is the end of the sample, so that the scores are always the same.
+    The default as-of of the sample is its end, so that its scores are always the same. Other traces are scored up to
+    now.
 
     :raises CirisError: the run fails or is refused.
     """
-    if as_of is None and project.variables.get("as_of") is None:
-        as_of = SAMPLE["as_of"]
-
+    is_sample = True
     with connect(project) as connection:
         try:
             n_traces = load_sample(connection, project.source_schema, project.source_tables)
             report(f"Loaded the sample: {plural(n_traces, 'trace')} in {project.source_schema}.")
         except TargetHoldsTraces as held:
             report(f"Using the {plural(held.n, 'trace')} in {held.table}.")
+            is_sample = holds_only_sample(connection, project.source_schema, project.source_tables)
+    if is_sample and as_of is None and project.variables.get("as_of") is None:
+        as_of = SAMPLE["as_of"]
     moment = run(project, as_of, full_refresh=full_refresh, allow_rescoring=allow_rescoring, after_run=after_run)
     if after_run.for_machines:
         return

@@ -3,8 +3,8 @@
 Red flags of selective reporting are reasons for a review and do not change a score.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import TypeVar
 
@@ -28,6 +28,20 @@ class Alert:
     message: str
     since: datetime | None = None
     """See `Raised.since`."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlertNews(Alert):
+    """An alert that is new or is no longer raised."""
+
+    no_trace_since: datetime | None = None
+    """Time of the agent's last trace, if the agent is silent. The alert is then not ended: it can no longer be
+    measured."""
+
+    @classmethod
+    def of(cls, alert: Alert, silent: Mapping[tuple[str, int], datetime]) -> "AlertNews":
+        """Return an alert with the time of its agent's last trace, from the result of `last_traces`."""
+        return cls(**asdict(alert), no_trace_since=silent.get((alert.agent_id_hash, alert.window_days)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +124,12 @@ def _dated(row: Row, span: Raised | None) -> Row:
     return row if span is None else replace(row, since=span.since)
 
 
-def closed_alerts(marts: Marts, as_of: datetime, window_days: int, first: datetime) -> list[Alert]:
+def closed_alerts(marts: Marts, as_of: datetime, window_days: int, first: datetime) -> list[AlertNews]:
     """Read the alerts that were raised at an as-of from ``first`` on and are not raised any more. The alert that was
-    raised last comes first. Each result is the row of the last as-of at which the alert was raised.
+    raised last comes first. Each result is the row of the last as-of at which the alert was raised, with
+    ``no_trace_since`` if the agent has been silent since.
     """
-    return marts.rows(
+    found = marts.rows(
         Alert,
         f"""
         with {AS_OF_MEANT},
@@ -138,3 +153,18 @@ def closed_alerts(marts: Marts, as_of: datetime, window_days: int, first: dateti
         window_days=window_days,
         first=first,
     )
+    silent = last_traces(marts, as_of)
+    return [AlertNews.of(alert, silent) for alert in found]
+
+
+def last_traces(marts: Marts, as_of: datetime) -> dict[tuple[str, int], datetime]:
+    """Return the times of the last traces of the silent agents at an as-of, by agent hash and window."""
+    rows = marts.dicts(
+        """
+        select agent_id_hash, window_days, last_traced_at
+        from {fct_capacity_scores}
+        where as_of = %(as_of)s and score_status = 'no_traces'
+        """,
+        {"as_of": as_of},
+    )
+    return {(row["agent_id_hash"], row["window_days"]): row["last_traced_at"] for row in rows}

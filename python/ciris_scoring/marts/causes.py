@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from ciris_scoring.basics import decimals
@@ -10,6 +10,7 @@ from ciris_scoring.basics.components import LOSS_WORDS
 from ciris_scoring.basics.terminal import fitted, plural
 from ciris_scoring.marts.evidence import episodes
 from ciris_scoring.marts.marts import Marts
+from ciris_scoring.marts.score import NO_TRACES, at, day
 
 LARGE = 0.05
 """Points that a loss component must cost to be called large. The value is a judgement, not derived from data."""
@@ -34,8 +35,10 @@ class Cause(NamedTuple):
     """Main cause of a score."""
 
     sentence: str
-    chain: str
-    """Description of the loss component `i_chain`, which names its largest cause."""
+    shared: str
+    """The cause in words that are equal for agents with the same cause; empty if nothing lowers the score."""
+    chain: str | None
+    """Description of the loss component `i_chain`, which names its largest cause. None if the chain is valid."""
 
 
 Row = Mapping[str, Any]
@@ -58,7 +61,7 @@ FACTS = """
     )
 
     select
-        scores.*, agents.first_traced_at, agents.last_traced_at,
+        scores.*, agents.first_traced_at, agents.last_traced_at as newest_trace_at,
         largest.loss_component, coalesce(largest.points_lost, 0) as points_lost
     from scores
     left join {dim_agents} as agents on scores.agent_id_hash = agents.agent_id_hash
@@ -131,20 +134,16 @@ POOR_DEFERRALS = """
 """
 
 
-def at(moment: datetime) -> str:
-    """Format a time (UTC) to the minute."""
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}"
-
-
 def causes(
     marts: Marts, agents: Sequence[str], as_of: datetime, window_days: int, silent: Collection[str]
 ) -> dict[str, Cause]:
-    """Read the main cause of agents' scores at an as-of, by agent hash.
+    """Read the main cause of agents' scores at an as-of, by agent hash. An agent without a trace has none.
 
     :param silent: hashes of the agents with the alert `silent`.
     """
     key = {"as_of": as_of, "window_days": window_days, "window_start": as_of - timedelta(days=window_days)}
     facts = marts.dicts(FACTS, {"agents": list(agents), **key})
+    facts = [fact for fact in facts if fact["score_status"] != NO_TRACES]
     chains = {fact["agent_id_hash"]: _chain_cause(fact) for fact in facts}
     looked_up: dict[str, list[str]] = defaultdict(list)
     for fact in facts[:MANY_NAMED]:
@@ -161,10 +160,10 @@ def causes(
     for fact in facts:
         agent = fact["agent_id_hash"]
         sentence = _sentence({**fact, "chain": chains[agent]}, events.get(agent))
-        if agent in silent and fact["last_traced_at"]:
-            sentence = f"No trace since {at(fact['last_traced_at'])}. {sentence}"
-        chain = CHAIN_CAUSES.get(chains[agent], LOSS_WORDS["i_chain"])
-        found[agent] = Cause(sentence, chain)
+        if agent in silent and fact["newest_trace_at"]:
+            sentence = f"No trace since {at(fact['newest_trace_at'])}. {sentence}"
+        chain = CHAIN_CAUSES.get(chains[agent])
+        found[agent] = Cause(sentence, _shared(fact, events.get(agent), chain), chain)
     return found
 
 
@@ -194,6 +193,19 @@ def _sentence(fact: Row, event: Row | None) -> str:
         name = CHAIN_CAUSES[fact["chain"]] if component == "i_chain" else LOSS_WORDS[component]
         return f"{begun}No large loss; most by {name}, {decimals.score(fact['points_lost'])}."
     return begun + SENTENCES[component](fact, event or {})
+
+
+def _shared(fact: Row, event: Row | None, chain: str | None) -> str:
+    if fact["capacity_score"] is None:
+        return "too few traces"
+    component = fact["loss_component"]
+    if not fact["points_lost"]:
+        return ""
+    if component == "mttr_hours" and event and event["recovered_at"] is None:
+        return f"stuck in a fragile episode since {day(event['traced_at'])}"
+    if component == "i_chain" and event and "first_at" in event:
+        return f"{chain} since {day(event['first_at'])}"
+    return chain or LOSS_WORDS[component] if component == "i_chain" else LOSS_WORDS[component]
 
 
 def _of(n: int, whole: int, noun: str, singular: str, many: str) -> str:

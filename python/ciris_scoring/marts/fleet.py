@@ -7,10 +7,10 @@ from typing import NamedTuple
 from ciris_scoring.marts import verdict as verdicts
 from ciris_scoring.marts.causes import causes
 from ciris_scoring.marts.marts import Marts
-from ciris_scoring.marts.score import Score
+from ciris_scoring.marts.score import Score, day
 
 FALL = 0.3
-"""Fall of a capacity score beyond which an agent comes first in the order by attention."""
+"""Fall of a capacity score beyond which an agent comes early in the order by attention."""
 
 
 def scores(
@@ -60,7 +60,8 @@ def scores(
                 categories.label as category_label,
                 categories.guidance,
                 case
-                    when chosen.capacity_score is null then greatest(parameters.min_traces - chosen.n_traces, 0)
+                    when chosen.score_status = 'insufficient_data'
+                        then greatest(parameters.min_traces - chosen.n_traces, 0)
                 end as missing_traces,
                 case
                     when chosen.score_status = 'provisional'
@@ -71,10 +72,18 @@ def scores(
                 compared.score_before,
                 compared.change,
                 compared.not_comparable_because,
-                case when agents.last_traced_at < chosen.as_of then agents.last_traced_at end as last_traced_at
+                case
+                    when agents.last_traced_at < chosen.as_of then agents.last_traced_at
+                    else chosen.last_traced_at
+                end as newest_trace_at,
+                last_categories.label as last_category_label
             from chosen
             cross join parameters
             left join {dim_capacity_categories} as categories on chosen.category = categories.category
+            left join {dim_capacity_categories} as last_categories
+                on
+                    chosen.last_capacity_score >= coalesce(last_categories.lower_bound, '-Infinity')
+                    and chosen.last_capacity_score < coalesce(last_categories.upper_bound, 'Infinity')
             left join {dim_agents} as agents on chosen.agent_id_hash = agents.agent_id_hash
             left join {fct_score_comparisons} as compared
                 on
@@ -98,22 +107,25 @@ def scores(
     raised = verdicts.raised(marts, window_days, raised_at or as_of, agents=agents)
     silent = {agent for agent, of_agent in raised.items() if any(one.name == "silent" for one in of_agent)}
     caused = causes(marts, [score.agent_id_hash for score in found], as_of, window_days, silent)
-    return [
-        replace(
-            score,
-            raised=raised[score.agent_id_hash],
-            cause=caused[score.agent_id_hash].sentence,
-            chain_cause=caused[score.agent_id_hash].chain,
+    complete = []
+    for score in found:
+        of_agent = raised[score.agent_id_hash]
+        if score.is_silent:
+            since = f"no trace since {day(score.last_traced_at)}" if score.last_traced_at else ""
+            complete.append(replace(score, raised=of_agent, cause=score.silence, shared_cause=since))
+            continue
+        why = caused[score.agent_id_hash]
+        complete.append(
+            replace(score, raised=of_agent, cause=why.sentence, shared_cause=why.shared, chain_cause=why.chain)
         )
-        for score in found
-    ]
+    return complete
 
 
 def attention(score: Score, threshold: float | None = None) -> tuple[object, ...]:
     """Return the sort key of a score, so that the agents that need attention most come first.
 
-    The criteria are, in this order: a fall of the capacity score by more than `FALL`, the category high_fragility, the
-    verdict, the number of critical alerts, the number of alerts and red flags, the lower bound of the steady score, and
+    The criteria are, in this order: the category high_fragility, the number of critical alerts, a fall of the capacity
+    score by more than `FALL`, the verdict, the number of alerts and red flags, the lower bound of the steady score, and
     the hash.
 
     :param threshold: see `verdict`.
@@ -121,10 +133,10 @@ def attention(score: Score, threshold: float | None = None) -> tuple[object, ...
     critical = sum(one.severity == "critical" for one in score.raised)
     low = score.capacity_score_steady_low
     return (
-        score.change is None or score.change >= -FALL,
         score.category != verdicts.HIGH_FRAGILITY,
-        verdicts.VERDICTS.index(verdicts.verdict(score, threshold).verdict),
         -critical,
+        score.change is None or score.change >= -FALL,
+        verdicts.VERDICTS.index(verdicts.verdict(score, threshold).verdict),
         -len(score.raised),
         1.0 if low is None else low,
         score.agent_id_hash,
@@ -141,6 +153,7 @@ class FleetCapacity:
     n_final: int
     n_provisional: int
     n_insufficient_data: int
+    n_no_traces: int
     n_high_fragility: int
     n_moderate: int
     n_healthy: int

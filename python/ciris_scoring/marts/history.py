@@ -26,12 +26,12 @@ class Point:
     verdict: str | None
     score_status: str
     confidence: str
-    c_score: float
-    i_int_score: float
-    r_score: float
-    i_inc_score: float
-    s_score: float
-    weakest_factor: str
+    c_score: float | None
+    i_int_score: float | None
+    r_score: float | None
+    i_inc_score: float | None
+    s_score: float | None
+    weakest_factor: str | None
     parameter_set_id: str
     scored_at: datetime
 

@@ -35,7 +35,8 @@ SCORED = """{fct_capacity_scores}
     left join {fct_score_certainty} using (agent_id_hash, as_of, window_days)
     left join (
         select
-            agent_id_hash, as_of, window_days, category_low, category_high, category_certainty, verdict, review_for
+            agent_id_hash, as_of, window_days, category_low, category_high, category_certainty, verdict, review_for,
+            verdict_threshold, fragile_window_days, fragile_score_high, last_verdict
         from {fct_verdicts}
     ) as verdicts using (agent_id_hash, as_of, window_days)"""
 """Scores with their certainty and verdict, which queries name ``{scored}``."""

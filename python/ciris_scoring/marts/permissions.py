@@ -65,6 +65,18 @@ def published_permission(marts: Marts, window_days: int) -> Permission:
     return Permission(None, found[0]["verdict_threshold"] if found else None, window_days)
 
 
+def threshold_warning(found: Sequence[Permission], threshold: float | None) -> str | None:
+    """Return a warning if the threshold of the published verdicts is not that of the first permission, else None."""
+    if not found or threshold in (None, found[0].threshold):
+        return None
+    first = found[0]
+    return (
+        f"The verdicts of fct_verdicts have the threshold {threshold:g} (ciris_verdict_threshold), but the first "
+        f"permission, {words(first.name, first.threshold or 0, first.window_days)}, has another. Set the variable to "
+        f"{first.threshold:g}, or change permissions.csv."
+    )
+
+
 def _checked(rows: Sequence[Sequence[str | None]], published: Sequence[int]) -> list[Permission]:
     """Check the rows of the seed, and return their permissions. `published`: published windows in days."""
     found: dict[str, Permission] = {}

@@ -1,9 +1,10 @@
 """The score of an agent at an as-of in a window, with its certainty and the alerts and red flags of the agent."""
 
+import calendar
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Literal
 
 from ciris_scoring.basics import decimals
@@ -11,6 +12,20 @@ from ciris_scoring.basics.components import LOSS_WORDS
 from ciris_scoring.basics.kinds import KINDS
 from ciris_scoring.basics.names import FACTORS, Estimate
 from ciris_scoring.basics.terminal import inside_sentence
+
+NO_TRACES = "no_traces"
+"""Status of a silent agent: it had a score before and has sent no trace in the window (scoring.md §1)."""
+
+
+def at(moment: datetime) -> str:
+    """Format a time (UTC) to the minute."""
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}"
+
+
+def day(moment: datetime) -> str:
+    """Format the day of a time (UTC), for example "22 November"."""
+    utc = moment.astimezone(UTC)
+    return f"{utc.day} {calendar.month_name[utc.month]}"
 
 
 def title(name: str) -> str:
@@ -45,6 +60,12 @@ class Raised:
         return self.severity in ("critical", "red_flag") or (kind is not None and kind.review == "always")
 
     @property
+    def suspends(self) -> bool:
+        """Whether a permission is suspended until somebody has looked at the agent."""
+        kind = KINDS.get(self.name)
+        return self.severity == "critical" and kind is not None and kind.suspends
+
+    @property
     def words(self) -> str:
         """Title and first date, for example "new identity since 2026-03-03"."""
         return title(self.name) + ("" if self.since is None else f" since {self.since:%Y-%m-%d}")
@@ -75,25 +96,25 @@ class Score:
     interval_driver: str | None
     score_status: str
     confidence: str
-    weakest_factor: str
-    unmeasured_components: list[str]
-    c_score: float
+    weakest_factor: str | None
+    unmeasured_components: list[str] | None
+    c_score: float | None
     c_score_low: float | None
     c_score_high: float | None
     c_score_steady: float | None
-    i_int_score: float
+    i_int_score: float | None
     i_int_score_low: float | None
     i_int_score_high: float | None
     i_int_score_steady: float | None
-    r_score: float
+    r_score: float | None
     r_score_low: float | None
     r_score_high: float | None
     r_score_steady: float | None
-    i_inc_score: float
+    i_inc_score: float | None
     i_inc_score_low: float | None
     i_inc_score_high: float | None
     i_inc_score_steady: float | None
-    s_score: float
+    s_score: float | None
     s_score_low: float | None
     s_score_high: float | None
     s_score_steady: float | None
@@ -109,6 +130,14 @@ class Score:
     probability_at_threshold: float | None
     verdict_threshold: float
     """Threshold that the published verdict used."""
+    fragile_window_days: int | None
+    fragile_score_high: float | None
+    last_traced_at: datetime | None
+    last_scored_as_of: datetime | None
+    last_capacity_score: float | None
+    last_category_label: str | None
+    """Label of the category of last_capacity_score."""
+    last_verdict: str | None
     parameter_set_id: str
     scored_at: datetime
     missing_traces: int | None
@@ -121,18 +150,21 @@ class Score:
     change: float | None
     """Score minus the score one window earlier. Null if the two scores are not comparable."""
     not_comparable_because: str | None
-    last_traced_at: datetime | None
+    newest_trace_at: datetime | None
     """Time of the agent's last trace. Null if it is at or after the as-of."""
     raised: Sequence[Raised] = ()
     """Alerts and red flags of the agent, critical alerts first."""
     cause: str = ""
     """Main cause of the score, in one sentence."""
-    chain_cause: str = ""
-    """Description of the loss component i_chain, which names its largest cause."""
+    shared_cause: str = ""
+    """Main cause of the score in words that are equal for agents with the same cause; empty if nothing lowers it."""
+    chain_cause: str | None = None
+    """Description of the loss component i_chain, which names its largest cause. None if the chain is valid."""
 
     def named(self, loss_component: str) -> str:
         """Return the description of a loss component of this score."""
-        return self.chain_cause if loss_component == "i_chain" else LOSS_WORDS[loss_component]
+        words = self.chain_cause if loss_component == "i_chain" else None
+        return words or LOSS_WORDS[loss_component]
 
     @property
     def new_since(self) -> datetime | None:
@@ -145,8 +177,26 @@ class Score:
         return {name: Estimate.of(self, column) for name, column in FACTORS.items()}
 
     @property
+    def is_silent(self) -> bool:
+        """Whether the agent had a score before and has sent no trace in the window."""
+        return self.score_status == NO_TRACES
+
+    @property
+    def silence(self) -> str:
+        """Sentences about the last trace and the newest score of a silent agent, empty for another agent."""
+        if self.last_traced_at is None or self.last_scored_as_of is None or self.last_capacity_score is None:
+            return ""
+        newest = (decimals.score(self.last_capacity_score), self.last_category_label, self.last_verdict)
+        return (
+            f"No trace since {at(self.last_traced_at)}. The newest score is of {self.last_scored_as_of:%Y-%m-%d}: "
+            f"{', '.join(filter(None, newest))}."
+        )
+
+    @property
     def words(self) -> str:
         """Score, category and guidance, for example "0.072, High Fragility: immediate intervention required"."""
+        if self.is_silent:
+            return "no trace in the window"
         if self.capacity_score is None:
             return f"too few traces, {self.missing_traces or 0} missing"
         number = decimals.score(self.capacity_score)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from ciris_scoring.basics import decimals
 from ciris_scoring.basics.kinds import ALERTS, FLAGS
-from ciris_scoring.basics.terminal import plural
+from ciris_scoring.basics.terminal import inside_sentence, plural
 from ciris_scoring.marts.marts import Marts, grouped
-from ciris_scoring.marts.score import Raised, Score
+from ciris_scoring.marts.score import Raised, Score, at
 
-VerdictName = Literal["review", "withhold", "keep", "wait", "grant"]
+VerdictName = Literal["suspend", "withhold", "review", "keep", "wait", "grant"]
 VERDICTS: tuple[VerdictName, ...] = get_args(VerdictName)
 """Verdicts in descending order of urgency."""
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ else:
     AlertKind, RedFlagName = Literal[tuple(ALERTS)], Literal[tuple(FLAGS)]
     RaisedName = Literal[AlertKind, RedFlagName]
 HIGH_FRAGILITY = "high_fragility"
-"""Category of a window's score that is never granted a permission without a review."""
+"""Category beside which nothing is granted."""
 AS_OFS = 400
 """Number of as-ofs that are searched for the beginning of an alert or a red flag."""
 AS_OF_MEANT = """
@@ -57,6 +57,16 @@ class Verdict:
     threshold: float
     probability: float | None
     """Probability that the steady score reaches the threshold, or None without a steady score."""
+    look_for: str
+    """Reasons for a review or a suspension, as text; empty if there are none."""
+
+    def cause(self, score: Score) -> str:
+        """Return what to show beside the verdict: the reasons for a review or a suspension, or the main cause of the
+        score. Both, if High Fragility in the window of the score is a reason."""
+        if self.verdict not in ("review", "suspend"):
+            return score.cause
+        reasons = f"{self.look_for[:1].upper()}{self.look_for[1:]}."
+        return f"{score.cause} {reasons}" if score.category == HIGH_FRAGILITY else reasons
 
 
 def _probability(score: Score, threshold: float) -> float | None:
@@ -90,6 +100,10 @@ def _missing_evidence(score: Score, threshold: float) -> str:
     return f"a grant needs about {times:.1f} times as many traces"
 
 
+SIMULATED = "a probability by simulation (docs/measuring.md, Probabilities)"
+"""Meaning of "98 % sure"."""
+
+
 def percent_sure(probability: float) -> int:
     """Return the probability in percent, limited to 1 to 99."""
     return min(max(round(100 * probability), 1), 99)
@@ -103,38 +117,93 @@ def sure(probability: float) -> str:
 
 
 def verdict(score: Score, threshold: float | None = None) -> Verdict:
-    """Return the verdict on a permission that requires a steady score of at least the threshold (deciding.md).
+    """Return the verdict on a permission that requires a steady score of at least the threshold: the first line of
+    the table in deciding.md that is true, as in fct_verdicts.
 
     :param threshold: None for the threshold of the published verdict.
     """
     threshold = score.verdict_threshold if threshold is None else threshold
+    capacity, fragile_high = score.capacity_score, score.fragile_score_high
+    is_granted = score.grant_score is not None and score.grant_score >= threshold
+    is_reached = capacity is not None and capacity >= threshold
+    is_certainly_fragile = fragile_high is not None and fragile_high < threshold
     found: VerdictName
-    reviewing = [one.words for one in score.raised if one.reviews]
-    if score.category == HIGH_FRAGILITY and all(one.name != "low_capacity" for one in score.raised):
-        reviewing.append("category high fragility")
-    probability, steady = _probability(score, threshold), score.capacity_score_steady
-    if score.score_status == "insufficient_data":
-        found, reason = "wait", "too few traces for a score"
-    elif probability is None or steady is None or score.grant_score is None or score.withhold_score is None:
-        found, reason = "wait", "no steady score yet: a rescore adds it"
+    if score.withhold_score is not None and score.withhold_score < threshold:
+        found = "withhold"
+    elif is_certainly_fragile or score.is_silent or any(one.suspends for one in score.raised):
+        found = "suspend"
+    elif score.score_status in ("provisional", "insufficient_data") or score.grant_score is None:
+        found = "wait"
+    elif score.fragile_window_days is not None or any(one.reviews for one in score.raised):
+        found = "review"
+    elif is_granted and is_reached:
+        found = "grant"
     else:
-        reason = f"steady score {decimals.score(steady)}, {sure(probability)} to reach {threshold:g}"
-        if score.score_status == "provisional":
-            found, reason = "wait", f"{reason}, but provisional: too little history"
-        elif score.withhold_score < threshold:
-            found = "withhold"
-        elif score.grant_score >= threshold:
-            found = "grant"
-        else:
-            found = "keep"
-        if reviewing and found in ("grant", "keep"):
-            found = "review"
-    reasons = [reason, *reviewing]
+        found = "keep"
+    to_look, number = _reasons_to_look(score, threshold), _number(score, threshold)
+    reasons = [*to_look, number] if found in ("suspend", "review") else [number, *to_look]
     if found == "wait" and score.final_from is not None:
         reasons.append(f"final from {score.final_from:%Y-%m-%d}")
-    if found == "keep":
+    if found == "keep" and not is_granted:
         reasons.append(_missing_evidence(score, threshold))
-    return Verdict(found, "; ".join(reasons), threshold, probability)
+    return Verdict(
+        found, "; ".join(filter(None, reasons)), threshold, _probability(score, threshold), "; ".join(to_look)
+    )
+
+
+def _reasons_to_look(score: Score, threshold: float) -> list[str]:
+    """Return the reasons for a suspension or a review, those for a suspension first."""
+    reasons = sorted((one for one in score.raised if one.reviews), key=lambda one: not one.suspends)
+    if score.fragile_window_days is not None:
+        reasons = [one for one in reasons if one.name != "low_capacity"]
+    since = score.newest_trace_at
+    said = [f"no trace since {at(since)}" if one.name == "silent" and since else one.words for one in reasons]
+    fragile_high, days = score.fragile_score_high, score.fragile_window_days
+    if score.is_silent:
+        said = [inside_sentence(score.silence).rstrip("."), *(one.words for one in reasons if one.name != "silent")]
+    if days is not None and fragile_high is not None:
+        high = decimals.bound(fragile_high)
+        where = "" if days == score.window_days else f" in {plural(days, 'day')}"
+        is_certain = fragile_high < threshold
+        compared = f"below {threshold:g}, so chance does not explain it" if is_certain else "so it may be chance"
+        fragile = f"category High Fragility{where}: the 95 % interval ends at {high}, {compared}"
+        said.insert(0 if is_certain else len(said), fragile)
+    return said
+
+
+def _number(score: Score, threshold: float) -> str:
+    """Return the clause about the steady score. It joins the two scores if only the steady score is enough."""
+    probability, steady, capacity = _probability(score, threshold), score.capacity_score_steady, score.capacity_score
+    if score.is_silent:
+        return ""
+    if score.score_status == "insufficient_data":
+        return "too few traces for a score"
+    if probability is None or steady is None or score.grant_score is None:
+        return "no steady score yet: a rescore adds it"
+    is_only_steady = score.grant_score >= threshold and capacity is not None and capacity < threshold
+    if is_only_steady and score.score_status == "final" and score.fragile_window_days is None:
+        when = "this week" if score.window_days == 7 else f"in the last {plural(score.window_days, 'day')}"
+        enough = f"the steady score {decimals.score(steady)} would be enough"
+        return f"{when} {score.category_label}{_because(score)}; {enough}"
+    said = f"steady score {decimals.score(steady)}, {sure(probability)} to reach {threshold:g}"
+    return f"{said}, but provisional: too little history" if score.score_status == "provisional" else said
+
+
+SUBJECTLESS = ("Signs ", "Changed ", "Drifts ")
+"""Beginnings of causes (`marts.causes`) that do not name the agent."""
+
+
+def _because(score: Score) -> str:
+    """Return the main cause of a score as a subordinate clause, for example ", because 1 of 2 deferrals was not
+    needed"."""
+    cause = score.cause.rstrip(".")
+    if not cause:
+        return ""
+    if cause.startswith("Stuck "):
+        cause = f"It is {inside_sentence(cause)}"
+    elif cause.startswith(SUBJECTLESS):
+        cause = f"It {inside_sentence(cause)}"
+    return f", because {inside_sentence(cause)}"
 
 
 def raised(

@@ -75,7 +75,7 @@ WIDENED_BY: Mapping[str, str] = {
 `widened_by`."""
 
 
-def named(loss_component: str, chain_cause: str = "") -> str:
+def named(loss_component: str, chain_cause: str | None = None) -> str:
     """Return the description of a loss component followed by its name in parentheses.
 
     :param chain_cause: description of i_chain, see `Score.chain_cause`.

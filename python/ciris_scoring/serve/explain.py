@@ -23,8 +23,8 @@ from ciris_scoring.marts import agent as agent_reading
 from ciris_scoring.marts import agents, asking, fleet, permissions
 from ciris_scoring.marts.evidence import RULES, described, episodes, lowered
 from ciris_scoring.marts.marts import Marts, read_only
-from ciris_scoring.marts.score import bridge
-from ciris_scoring.marts.verdict import verdict
+from ciris_scoring.marts.score import NO_TRACES, bridge
+from ciris_scoring.marts.verdict import SIMULATED, verdict
 from ciris_scoring.marts.words import named, widened_by
 from ciris_scoring.serve.fleet_table import painted_verdict
 from ciris_scoring.serve.pages.words import NOT_COMPARABLE, VERDICTS
@@ -85,9 +85,11 @@ def explain(
         window_days, as_ofs, at = asking.score_as_of(marts, found, window_days, moment)
         chosen = asking.permission(marts, permission, threshold, window_days)
         score = _score_at(marts, found.agent_id_hash, at, window_days)
+        if score["score_status"] == NO_TRACES:
+            score = _score_at(marts, found.agent_id_hash, score["last_scored_as_of"], window_days)
         return {
             "permission": chosen.name,
-            **_verdict(marts, score, chosen.threshold, is_newest=at == as_ofs[-1]),
+            **_verdict(marts, score, at, chosen.threshold, is_newest=at == as_ofs[-1]),
             "score": score,
             "agent_note": note,
             "loss_components": _loss_components(marts, score),
@@ -293,19 +295,22 @@ def _traces(marts: Marts, score: Row) -> dict[str, Any]:
     return {"traces": rows, "n_costly_traces": n}
 
 
-def _verdict(marts: Marts, score: Row, threshold: float | None, *, is_newest: bool) -> Row:
-    """Return score, main cause and verdict in words, and the raised alerts and red flags of the agent."""
+def _verdict(marts: Marts, score: Row, at: datetime, threshold: float | None, *, is_newest: bool) -> Row:
+    """Return score and main cause in words, and the verdict and the raised alerts and red flags of an as-of. It is the
+    as-of of the score unless the agent is silent; then the last score is explained."""
     newest = fleet.newest(marts, score["window_days"])
-    at = newest.as_of if newest and is_newest else score["as_of"]
-    key = (score["as_of"], score["window_days"])
-    [found] = fleet.scores(marts, *key, agent_id_hash=score["agent_id_hash"], raised_at=at)
+    raised_at = newest.as_of if newest and is_newest else at
+    of = {"window_days": score["window_days"], "agent_id_hash": score["agent_id_hash"]}
+    [now] = fleet.scores(marts, at, **of, raised_at=raised_at)
+    [found] = [now] if at == score["as_of"] else fleet.scores(marts, score["as_of"], **of)
     return {
+        "silence": now.silence or None,
         "words": found.words,
         "cause": found.cause,
         "chain_cause": found.chain_cause,
         "steady_difference": found.steady_difference,
-        "verdict": asdict(verdict(found, threshold)),
-        "raised": [{**asdict(one), "reviews": one.reviews} for one in found.raised],
+        "verdict": asdict(verdict(now, threshold)),
+        "raised": [{**asdict(one), "reviews": one.reviews} for one in now.raised],
     }
 
 
@@ -362,6 +367,7 @@ def _score_lines(explanation: Mapping[str, Any]) -> list[str]:
     factors = ", ".join(f"{name} {decimals.score(score[column])}" for name, column in FACTORS.items())
     changes = [f"{factor} {decimals.change(points)}" for factor, points in bridge(explanation["steady_difference"])]
     lines = [
+        explanation["silence"],
         asking.label(score["agent_id_hash"], score["agent_name"]),
         f"as-of {as_of_time.text(score['as_of'])}, window of {plural(score['window_days'], 'day')}, "
         f"{plural(score['n_traces'], 'trace')}",
@@ -376,6 +382,7 @@ def _score_lines(explanation: Mapping[str, Any]) -> list[str]:
         "",
         f"{on['verdict'].capitalize()} for {about}: {on['reason']}",
         f"Decision: {VERDICTS[on['verdict']][0]}.",
+        None if on["probability"] is None else f'"Sure" is {SIMULATED}.',
         *_interval_lines(score, "capacity_score_steady"),
         changes and f"From the capacity score to the steady score: {', '.join(changes)}",
     ]
@@ -398,7 +405,7 @@ def _interval_lines(score: Row, column: str) -> list[str]:
 
 def _part_lines(explanation: Mapping[str, Any]) -> list[str]:
     loss_components = explanation["loss_components"]
-    words = {**LOSS_WORDS, "i_chain": explanation["chain_cause"]}
+    words = {**LOSS_WORDS, "i_chain": explanation["chain_cause"] or LOSS_WORDS["i_chain"]}
     if explanation["score"]["capacity_score"] is None:
         return []
     if not loss_components:

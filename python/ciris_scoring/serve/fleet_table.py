@@ -16,21 +16,23 @@ from ciris_scoring.marts import fleet
 from ciris_scoring.marts.alerts import Alert, RedFlag, alerts
 from ciris_scoring.marts.causes import NOTHING
 from ciris_scoring.marts.marts import Marts
+from ciris_scoring.marts.news import since_before
 from ciris_scoring.marts.parameters import categories, windows
 from ciris_scoring.marts.permissions import meant, permissions, words
 from ciris_scoring.marts.score import Score
-from ciris_scoring.marts.verdict import VERDICTS, Verdict, percent_sure, verdict
-from ciris_scoring.serve.pages.words import VERDICTS as DECISIONS
+from ciris_scoring.marts.verdict import SIMULATED, VERDICTS, Verdict, percent_sure, verdict
 from ciris_scoring.serve.pages.words import interval
 
 MAX_ROWS = 40
 """Maximum number of agents in the table that a run prints. The other agents are only counted."""
 MAX_CAUSES = 10
-"""Number of agents at the top of the table below which the cause is printed, if the verdict is review or withhold."""
-VERDICT_COLOURS = {"review": "yellow", "withhold": "red", "wait": "cyan", "grant": "green"}
+"""Number of agents at the top of the table below which the cause is printed, if the verdict is withhold, suspend or
+review."""
+VERDICT_COLOURS = {"suspend": "red", "withhold": "red", "review": "yellow", "wait": "cyan", "grant": "green"}
 """Colour of each verdict on a terminal. The verdict `keep` has no colour."""
 
 AGENT_WIDTH = 20
+"""Smallest width of the agents' column. It is wider if there is room."""
 RAISED_WIDTH = 24
 WIDE = 140
 """Width of the table in columns if the width of the terminal is unknown."""
@@ -47,7 +49,7 @@ class Column(NamedTuple):
 
 
 def _factor(column: str) -> Callable[[Score, Verdict], str]:
-    return lambda score, _: decimals.score(getattr(score, column))
+    return lambda score, _: "-" if getattr(score, column) is None else decimals.score(getattr(score, column))
 
 
 def _change(score: Score, _: Verdict) -> str:
@@ -65,14 +67,14 @@ def painted_verdict(text: str) -> str:
 
 COLUMNS = (
     Column("capacity score", lambda score, _: _limited(score, "capacity_score"), 0),
-    Column("category", lambda score, _: score.category_label or "-", 0),
+    Column("category", lambda score, _: "silent" if score.is_silent else score.category_label or "-", 0),
     Column("verdict", lambda _, verdict: verdict.verdict, 0),
     Column("change", _change, 7),
     Column("sure", _sure, 6),
     Column("steady score", lambda score, _: _limited(score, "capacity_score_steady"), 5),
     Column("status", lambda score, _: score.score_status, 3),
     *(Column(name, _factor(column), 1) for name, column in FACTORS.items()),
-    Column("weakest", lambda score, _: score.weakest_factor, 2),
+    Column("weakest", lambda score, _: score.weakest_factor or "-", 2),
     Column("alerts, red flags", lambda score, _: _listed([one.name for one in score.raised]), 4),
 )
 
@@ -97,21 +99,30 @@ def fleet_table(
     scores = fleet.scores(marts, moment, chosen.window_days)
     raised = alerts(marts, moment, chosen.window_days)
     if not scores and not raised:
-        return f"No agent has a trace in the window at {as_of.text(moment)}: the fleet table is empty."
+        return f"No agent has a row at {as_of.text(moment)}: the fleet table is empty."
     of_window = f"window of {chosen.window_days} days, {plural(len(scores), 'agent')}, most urgent first"
-    lines = [f"Fleet at {as_of.text(moment)}, {of_window}"]
     room = columns() or WIDE
+    lines = []
+    if news := since_before(marts, moment, chosen.window_days, scores).lines():
+        lines += [
+            "Since the as-of before:",
+            *(line for one in news for line in wrapped(f"  {printable(one)}", room)),
+            "",
+        ]
+    lines.append(f"Fleet at {as_of.text(moment)}, {of_window}")
     if scores:
         counted = Counter(score.category for score in scores)
-        listed = (f"{counted[one.category]} {one.words}" for one in categories(marts))
+        listed = [f"{counted[one.category]} {one.label}" for one in categories(marts)]
+        n_silent = sum(score.is_silent for score in scores)
+        unscored = ((counted[None] - n_silent, "with too few traces"), (n_silent, "silent"))
+        listed += [f"{n} {said}" for n, said in unscored if n]
         lines += wrapped(f"Category: {', '.join(listed)}", room)
         further = [one for one in found if one.window_days == chosen.window_days and one != chosen]
         for number, one in enumerate((chosen, *further)):
             by_agent = [verdict(score, one.threshold) for score in scores]
             said = words(one.name, by_agent[0].threshold, one.window_days)
             n = Counter(on.verdict for on in by_agent)
-            done = "" if number else " ({})"
-            counts = ", ".join(f"{n[name]} {name}{done.format(DECISIONS[name][0])}" for name in VERDICTS)
+            counts = ", ".join(f"{n[name]} {name}" for name in VERDICTS)
             lines += wrapped(f"{'Also for' if number else 'Verdict for'} {said}: {counts}", room)
     lines += ["", *_agents(scores, chosen.threshold, most, room)]
     scored = {score.agent_id_hash for score in scores}
@@ -121,6 +132,8 @@ def fleet_table(
         lines.append(f"{alert.kind}: {label}, without a score in this window. {printable(alert.message)}")
     if len(without_row) > MAX_ROWS:
         lines.append(f"... and {len(without_row) - MAX_ROWS} more alerts for agents without a score.")
+    if scores:
+        lines += wrapped(f"sure: the steady score reaches the threshold; {SIMULATED}.", room)
     if window_days is None:
         others = [one for one in lengths if one != chosen.window_days]
         lines += [f"The window of {one} days: ciris-scoring fleet --window-days {one}" for one in others]
@@ -134,9 +147,12 @@ def _agents(scores: list[Score], threshold: float | None, most: int | None, room
     shown = [(score, verdict(score, threshold)) for score in scores[:most]]
     if not shown:
         return ["No agent has a trace in this window."]
-    labels = [shown_label(score, is_alone=bearers[_outlined(score)] == 1) for score, _ in shown]
+
+    def labelled(columns: int) -> list[str]:
+        return [shown_label(score, columns, is_alone=bearers[_outlined(score)] == 1) for score, _ in shown]
+
     cells: list[tuple[str, list[str], int]] = [
-        ("agent", labels, 0),
+        ("agent", labelled(AGENT_WIDTH), 0),
         *((column.heading, [column.cell(*one) for one in shown], column.goes) for column in COLUMNS),
     ]
     while sum(max(map(width, (name, *texts))) + 2 for name, texts, _ in cells) - 2 > room:
@@ -144,14 +160,16 @@ def _agents(scores: list[Score], threshold: float | None, most: int | None, room
         if not first:
             break
         cells = [column for column in cells if column[2] != first]
+    spare = room - sum(max(map(width, (name, *texts))) + 2 for name, texts, _ in cells[1:])
+    cells[0] = ("agent", labelled(max(spare, AGENT_WIDTH)), 0)
     names = [name for name, *_ in cells]
     rows = list(zip(*(texts for _, texts, _ in cells), strict=True))
     table = aligned(names, rows, {*FACTORS, "change", "sure"}, {"verdict": painted_verdict})
     lines = table[:2]
     for number, (line, (score, on)) in enumerate(zip(table[2:], shown, strict=True)):
         lines.append(line)
-        if number < MAX_CAUSES and on.verdict in ("review", "withhold") and score.cause != NOTHING:
-            lines += wrapped(f"    {printable(score.cause)}", room)
+        if number < MAX_CAUSES and on.verdict in ("withhold", "suspend", "review") and score.cause != NOTHING:
+            lines += wrapped(f"    {printable(on.cause(score))}", room)
     if len(scores) > len(shown):
         lines.append(f"... and {len(scores) - len(shown)} more agents that need less attention.")
     return lines
@@ -178,12 +196,12 @@ def _outlined(row: Score | Alert | RedFlag) -> tuple[str | None, str]:
     return row.agent_name, row.agent_id_hash[:HASH_SHOWN]
 
 
-def shown_label(row: Score | Alert | RedFlag, *, is_alone: bool = True) -> str:
-    """Return the label of an agent in ``AGENT_WIDTH`` columns. If it is too long, the name is truncated, not the hash.
+def shown_label(row: Score | Alert | RedFlag, columns: int = AGENT_WIDTH, *, is_alone: bool = True) -> str:
+    """Return the label of an agent in a number of columns. If it is too long, the name is truncated, not the hash.
 
     :param is_alone: whether no other row has this label. If another row has it, more of the hash is shown.
     """
     name, beginning = _outlined(row)
-    rest = fitted(printable(f"({beginning if is_alone else row.agent_id_hash})"), AGENT_WIDTH)
-    room = AGENT_WIDTH - width(rest) - 1
+    rest = fitted(printable(f"({beginning if is_alone else row.agent_id_hash})"), columns)
+    room = columns - width(rest) - 1
     return f"{fitted(printable(name), room)} {rest}" if name and room > 1 else rest

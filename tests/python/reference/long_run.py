@@ -411,7 +411,7 @@ def behaviour_change(agent: Agent, end: datetime, correlations: dict[str, float]
         "change_days": d,
         "change_kept_before": kept[0],
         "change_kept_now": kept[1],
-        "change_component": max(rises, key=rises.__getitem__),
+        "change_component": {name for name, rise in rises.items() if rise >= max(rises.values()) - 1e-12},
     }
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from reference import attribution
 from reference.intervals import bounds, of_fleet
 from reference.long_run import LongRun, behaviour_change, events_change, long_runs
-from reference.record import DAY, METRICS, Agent, Fleet, Window
+from reference.record import DAY, METRICS, Agent, Fleet, Window, floor
 from reference.scoring import COLUMNS, category, norm, score
 
 SCORE_KEY = ("agent_id_hash", "as_of", "window_days")
@@ -39,6 +39,15 @@ COMPONENTS = (
     *("rho_regression", "ece", "q_deferral", "n_judged_deferrals", "u_unsafe"),
     *("sigma", "sigma_max", "n_signals"),
 )
+LAST = ("last_traced_at", "last_scored_as_of", "last_capacity_score")
+"""Columns of a silent agent's last trace and last score, which are null in other rows."""
+NULL_IF_SILENT = (
+    *COLUMNS.values(),
+    *("capacity_score", "capacity_score_geometric", "fragility_index", "category", "weakest_factor"),
+    *("unmeasured_components", "capacity_score_low", "capacity_score_high", "category_certainty"),
+    *("capacity_score_steady", "grant_score", "withhold_score", "probability_at_threshold"),
+)
+"""Columns besides the components that are null in the row of a silent agent."""
 Rows = dict[str, dict[tuple, dict[str, Any]]]
 
 
@@ -78,12 +87,16 @@ class Reference:
                         rows["fct_capacity_alerts"][*key, kind] = {"severity": severity, "value": value}
                     row = self.score(agent, end, window)
                     if row is None:
+                        silent = self._silent_row(agent, end, window)
+                        if silent is not None:
+                            rows["fct_capacity_scores"][key] = silent
                         continue
                     rows["fct_score_certainty"][key] = changes[name]
                     columns = row.keys() - {*COMPONENTS, "n_episodes"}
                     of_row = self.bounds(agent, end, window)
                     rows["fct_capacity_scores"][key] = {
                         **{column: row[column] for column in columns},
+                        **dict.fromkeys(LAST),
                         **bound_columns(row, of_row),
                         **steady(lasting[name][window], row, self.fleet.p),
                     }
@@ -104,6 +117,27 @@ class Reference:
             }
         return rows
 
+    def _silent_row(self, agent: Agent, end: datetime, window: Window) -> dict[str, Any] | None:
+        """scoring.md §1: return the row of an agent without a trace in the window, which had a score in it before."""
+        last = agent.silent_since(end)
+        if last is None:
+            return None
+        as_of = end
+        while agent.times[0] < as_of - self.fleet.period:
+            as_of -= self.fleet.period
+            row = self.score(agent, as_of, window)
+            if row is not None and row["capacity_score"] is not None:
+                return {
+                    **dict.fromkeys((*NULL_IF_SILENT, *COMPONENTS)),
+                    "agent_name": agent.name_at(end),
+                    "n_traces": 0,
+                    "window_start": end - window.days * DAY,
+                    "score_status": "no_traces",
+                    "confidence": "insufficient",
+                    **dict(zip(LAST, (last, as_of, row["capacity_score"]), strict=True)),
+                }
+        return None
+
     def _of_fleet(self, rows: Rows, end: datetime, window: Window) -> None:
         """Add the row of fct_fleet_capacity."""
         found = [
@@ -120,7 +154,7 @@ class Reference:
             **{
                 f"n_{name}": named[name]
                 for name in (
-                    *("final", "provisional", "insufficient_data"),
+                    *("final", "provisional", "insufficient_data", "no_traces"),
                     *("high_fragility", "moderate", "healthy", "high_capacity"),
                 )
             },
@@ -138,9 +172,13 @@ class Reference:
     ) -> Iterator[tuple[str, str, float]]:
         """certainty.md §4: yield kind, severity and value of the alerts of an agent."""
         p, length = self.fleet.p, window.days * DAY
-        silence = end - p["silent_days"] * DAY
-        if not agent.n_between(silence, end) and agent.n_between(silence - length, silence) >= p["silent_min_traces"]:
-            yield "silent", "warning", (end - max(at for at in agent.times if at < end)) / DAY
+        last = agent.silent_since(end)
+        if last is not None and not agent.n_between(end - p["silent_days"] * DAY, end):
+            # Reading: the silence begins with the first as-of after the last trace. The window before the silent days
+            # has most traces at the first as-of at which the agent has been silent for silent_days.
+            began = floor(last, self.fleet.period) + self.fleet.period
+            if agent.n_between(began - length, began) >= p["silent_min_traces"]:
+                yield "silent", "critical" if end - last >= 7 * DAY else "warning", (end - last) / DAY
         row = self.score(agent, end, window)
         if row is None:
             return

@@ -78,6 +78,8 @@ DEFAULTS: dict[str, Any] = {
     "episode_z": 3.1,
     "silent_days": 2,
     "silent_min_traces": 30,
+    # scoring.md §1
+    "silent_forget_days": 90,
 }
 
 # scoring.md §6: correctness of a resolved deferral by status. None: a deferral of this status is not judged.
@@ -433,6 +435,15 @@ class Agent:
     def n_between(self, start: datetime, end: datetime) -> int:
         return sum(start <= at < end for at in self.times)
 
+    def silent_since(self, end: datetime) -> datetime | None:
+        """scoring.md §1: return the time of the last trace before a period end. None if there is none, if the agent is
+        retired, or if the trace is so old that the agent is forgotten."""
+        last = max((at for at in self.times if at < end), default=None)
+        retired_at = self.fleet.retired.get(self.agent_id_hash)
+        if last is None or (retired_at is not None and retired_at <= end):
+            return None
+        return last if end - last <= self.fleet.p["silent_forget_days"] * DAY else None
+
     def name_at(self, end: datetime) -> str | None:
         return next((name for at, name in reversed(self.names) if at < end), None)
 
@@ -467,7 +478,9 @@ class Fleet:
         period: timedelta,
         windows: Sequence[Window] = WINDOWS,
         scored: Sequence[str] = ("production",),
+        retired: Mapping[str, datetime] | None = None,
     ) -> None:
+        self.retired = retired or {}
         self.p = DEFAULTS | dict(parameters or {})
         self.period, self.per_day, self.windows = period, DAY // period, windows
         self.run_end = floor(run_as_of, period)

@@ -290,9 +290,7 @@ async def fleet(
     asked: TheAsked,
     page: ThePage,
     category: Annotated[models.Category | None, Query(description="Return only agents of this category.")] = None,
-    status: Annotated[
-        Literal[models.Status, "no_traces"] | None, Query(description="Return only agents with this status.")
-    ] = None,
+    status: Annotated[models.Status | None, Query(description="Return only agents with this status.")] = None,
     verdict: Annotated[VerdictName | None, Query(description="Return only agents with this verdict.")] = None,
     raised: Annotated[RaisedName | None, Query(description="Return only agents with this alert or red flag.")] = None,
     threshold: AskedThreshold = None,
@@ -320,8 +318,9 @@ async def fleet(
 ) -> Response:
     """Scores and verdicts of all agents at an as-of, and numbers of the whole fleet.
 
-    `agents` lists the agents with a score. `unscored` lists the agents without a score, with the number of traces that
-    each agent lacks. `limit` and `offset` apply to both lists. The CSV has the rows of `agents`.
+    `agents` lists the agents with a score, and silent agents with the status no_traces. `unscored` lists the other
+    agents without a score, with the number of traces that each agent lacks. `limit` and `offset` apply to both lists.
+    The CSV has the rows of `agents`.
     """
     known = list(models.FleetScore.model_fields)
     wanted = known if fields is None else fields.split(",")
@@ -331,7 +330,7 @@ async def fleet(
 
     def fits(score: Score, threshold: float | None) -> bool:
         return (
-            score.capacity_score is not None
+            (score.capacity_score is not None or score.is_silent)
             and category in (None, score.category)
             and status in (None, score.score_status)
             and (verdict is None or verdict_on(score, threshold).verdict == verdict)
@@ -351,8 +350,9 @@ async def fleet(
         }
         chosen.sort(key={**SORTED_BY, **judging}[by], reverse=sort.startswith("-"))
         unscored = []
-        if category is None and verdict in (None, "wait"):
-            without = lens.unscored(at, raised)
+        if category is None:
+            verdicts = {score.agent_id_hash: verdict_on(score, lens.threshold).verdict for score in scores}
+            without = lens.unscored(at, raised, lambda agent: verdict in (None, verdicts.get(agent, "wait")))
             unscored = [agent for agent in without if status in (None, agent.score_status)]
         agents = [models.FleetScore.model_validate(members) for members in lens.members(page.of(chosen))]
         for agent in agents:

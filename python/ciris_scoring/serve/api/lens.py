@@ -4,7 +4,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from operator import attrgetter
 from typing import Any
 
 from ciris_scoring.basics.components import COMPONENT_ROWS
@@ -14,7 +13,7 @@ from ciris_scoring.marts import agents, asking, fleet
 from ciris_scoring.marts.history import Point
 from ciris_scoring.marts.marts import Marts
 from ciris_scoring.marts.publication import Publication
-from ciris_scoring.marts.score import Score
+from ciris_scoring.marts.score import NO_TRACES, Score
 from ciris_scoring.marts.verdict import VERDICTS, verdict
 from ciris_scoring.marts.verdict import raised as raised_of
 from ciris_scoring.marts.words import FACTOR_WORDS
@@ -24,17 +23,22 @@ from ciris_scoring.serve.spreadsheet import csv_text
 
 LENS_NAMES = {one.component: one.lens_name for one in COMPONENT_ROWS if one.lens_name}
 """Names of components in the lens API by their names in the marts, for components whose two names differ."""
+
+
+def _number(column: str) -> Callable[[Score], float]:
+    """Return a sort key by a column. A missing value is sorted like one below all others."""
+    return lambda score: -1.0 if getattr(score, column) is None else getattr(score, column)
+
+
 SORTED_BY: Mapping[str, Callable[[Score], Any]] = {
-    "composite_score": lambda score: score.capacity_score,
+    "composite_score": _number("capacity_score"),
     "change": lambda score: score.change or 0,
     "capacity_score_steady": lambda score: score.capacity_score_steady or 0,
     "agent_name": lambda score: name_of(score),
     "total_traces": lambda score: score.n_traces,
-    **{factor: attrgetter(column) for factor, column in FACTORS.items()},
+    **{factor: _number(column) for factor, column in FACTORS.items()},
 }
 """Sort keys for the fleet that do not depend on the threshold."""
-NO_TRACES = "no_traces"
-"""Status of an agent without a trace in the window. The marts have no such status."""
 
 
 def lens_name(component: str) -> str:
@@ -133,7 +137,7 @@ class Lens:
         return {
             **_members(score, models.ScoreBase),
             "interval_driver": score.interval_driver and lens_name(score.interval_driver),
-            "unmeasured_components": [lens_name(name) for name in score.unmeasured_components],
+            "unmeasured_components": score.unmeasured_components and list(map(lens_name, score.unmeasured_components)),
             "missing_traces": score.missing_traces or 0,
             "verdict": found.verdict,
             "verdict_reason": found.reason,
@@ -141,9 +145,14 @@ class Lens:
             "probability_at_threshold": found.probability,
         }
 
-    def unscored(self, as_of: datetime | None, raised: str | None = None) -> list[models.Unscored]:
+    def unscored(
+        self, as_of: datetime | None, raised: str | None = None, fits: Callable[[str], bool] = lambda _: True
+    ) -> list[models.Unscored]:
         """Return the agents without a score at an as-of. If the name of an alert or red flag is given, return only
-        agents that have it."""
+        agents that have it.
+
+        :param fits: whether to return the agent with a hash.
+        """
         having = None
         if raised is not None and as_of is not None:
             found = raised_of(self.marts, self.window_days, as_of)
@@ -158,7 +167,7 @@ class Lens:
                 }
             )
             for agent in agents.unscored(self.marts, as_of, self.window_days)
-            if having is None or agent.agent_id_hash in having
+            if (having is None or agent.agent_id_hash in having) and fits(agent.agent_id_hash)
         ]
 
     def summary(self, as_of: datetime | None, scores: Sequence[Score]) -> models.Summary:

@@ -123,7 +123,7 @@ def _read(marts: Marts, gauge: Callable[..., Gauge]) -> None:
 def _read_fleet(marts: Marts, as_of: datetime, windows: list[int], gauge: Callable[..., Gauge]) -> None:
     agents = gauge(
         "ciris_scoring_agents",
-        "Agents at the newest as-of, by category (none: too few traces) and window.",
+        "Agents at the newest as-of, by category (none: too few traces; no_traces: silent) and window.",
         ["category", "window_days"],
     )
     names = [category.category for category in categories(marts)]
@@ -135,6 +135,7 @@ def _read_fleet(marts: Marts, as_of: datetime, windows: list[int], gauge: Callab
                 if n is not None:  # the mart does not count categories that a user added to the seed
                     agents.labels(name, window_days).set(n)
             agents.labels("none", window_days).set(capacity.n_insufficient_data)
+            agents.labels("no_traces", window_days).set(capacity.n_no_traces)
     verdicts = gauge(
         "ciris_scoring_verdicts",
         "Agents at the newest as-of, by published verdict and window.",

@@ -18,7 +18,7 @@ from ciris_scoring.serve.api.columns import Described, Moment, of_row
 Value = TypeVar("Value")
 FactorName = Literal["C", "I_int", "R", "I_inc", "S"]
 Category = Literal["high_fragility", "moderate", "healthy", "high_capacity"]
-Status = Literal["final", "provisional", "insufficient_data"]
+Status = Literal["final", "provisional", "insufficient_data", "no_traces"]
 Severity = Literal["critical", "warning", "red_flag"]
 Confidence = Literal["insufficient", "low", "medium", "high"]
 
@@ -66,7 +66,7 @@ class Paged(Answer):
 class FactorScore(Described):
     """A factor of a score."""
 
-    score: Share = Field(description="Value of the factor, higher is better.")
+    score: Share | None = Field(description="Value of the factor, higher is better; null without a trace.")
     score_low: Share | None = Field(description="Lower bound of the factor's 95 % interval.")
     score_high: Share | None = Field(description="Upper bound of the factor's 95 % interval.")
     components: dict[str, float | None] = Field(
@@ -152,27 +152,32 @@ OF_LENS = (
 OF_FACTORS = tuple(column + end for column in FACTORS.values() for end in ("", "_low", "_high", "_steady"))
 CompositeScore = Annotated[
     Share | None,
-    Field(description="Capacity score, the product of the five factors; null with too few traces."),
+    Field(description="Capacity score, the product of the five factors; null with too few traces or none."),
 ]
 
 
-@of_row(score.Score, *SCORES, without=("category_label", *OF_LENS, *OF_FACTORS))
+@of_row(score.Score, *SCORES, without=("category_label", "last_category_label", "shared_cause", *OF_LENS, *OF_FACTORS))
 class ScoreBase(Described):
     """Base class of a score of an agent at an as-of, with its verdict."""
 
     agent_name: Name
     composite_score: CompositeScore
     category: Category | None = Field(description="Category of the capacity score; null without one.")
-    score_status: Status = Field(description="Whether there are enough traces and history for a final score.")
+    score_status: Status = Field(
+        description="Whether there are enough traces and history for a final score. no_traces: the agent had a score "
+        "before and has sent no trace in the window."
+    )
     confidence: Confidence = Field(description="Amount of data, by the number of traces in the window.")
-    weakest_factor: FactorName = Field(description="Factor with the smallest value.")
+    weakest_factor: FactorName | None = Field(description="Factor with the smallest value; null without a trace.")
     verdict: VerdictName = Field(
-        description="Advice about a permission with the threshold: grant it, withhold it, keep it as it is, review the "
-        "raised alerts and red flags first, or wait for a score."
+        description="Advice about a permission with the threshold: withhold it, suspend it until somebody has looked, "
+        "wait for a score, review the raised alerts and red flags first, grant it, or keep it as it is."
     )
     verdict_reason: str = Field(description="Reason for the verdict, in one sentence.")
     cause: str = Field(description="Main cause of the score, in one sentence.")
-    chain_cause: str = Field(description="Largest cause of the loss component I_chain, in a few words.")
+    chain_cause: str | None = Field(
+        description="Largest cause of the loss component I_chain, in a few words; null if it lost nothing."
+    )
     steady_difference: ByFactor[float] | None = Field(
         description="Points of each factor from the capacity score to the steady score, which they sum to; null if one "
         "of the two is null."
@@ -185,7 +190,7 @@ class ScoreBase(Described):
         description="Probability that the steady score reaches the threshold; null without a steady score."
     )
     missing_traces: int = Field(description="Number of further traces that a score needs, or 0.")
-    last_traced_at: Moment | None = Field(description="Last trace; null if it is not before the as-of.")
+    newest_trace_at: Moment | None = Field(description="Last trace; null if it is not before the as-of.")
     raised: list[Raised] = Field(description="Alerts and red flags; critical alerts first.")
 
 
@@ -206,19 +211,22 @@ class Score(ScoreBase, Answer):
     metadata: Metadata = Field(description="Data and parameters that the score was computed from.")
 
 
-@of_row(agents.Unscored, "fct_capacity_scores", "dim_agents")
+@of_row(agents.Unscored, "dim_agents", "fct_capacity_scores")
 class Unscored(Described):
-    """An agent without a score at the as-of."""
+    """An agent that has no score at the as-of and is not silent."""
 
     agent_name: Name
-    score_status: Literal["insufficient_data", "no_traces"] = Field(description="Too few traces, or none.")
+    score_status: Literal["insufficient_data", "no_traces"] = Field(
+        description="Too few traces; or none, without a score before or for too long."
+    )
+    newest_trace_at: Moment | None = Field(description="Last trace.")
     missing_traces: int = Field(description="Number of further traces that the agent needs for a score.")
 
 
 class Summary(Described):
     """The whole fleet at the as-of; filters do not apply."""
 
-    verdicts: dict[VerdictName, int] = Field(description="Number of agents with traces, by verdict.")
+    verdicts: dict[VerdictName, int] = Field(description="Number of agents by verdict, silent agents included.")
     high_capacity: int = Field(description="Number of agents in category high_capacity.")
     healthy: int = Field(description="Number of agents in category healthy.")
     moderate: int = Field(description="Number of agents in category moderate.")
@@ -226,6 +234,7 @@ class Summary(Described):
     final: int = Field(description="Number of agents with status final.")
     provisional: int = Field(description="Number of agents with status provisional.")
     insufficient_data: int = Field(description="Number of agents with too few traces for a score.")
+    no_traces: int = Field(description="Number of silent agents, which had a score before.")
     mean_capacity_score: Share | None = Field(description="Mean capacity score; null if there is none.")
     median_capacity_score: Share | None = Field(description="Median capacity score; null if there is none.")
     min_capacity_score: Share | None = Field(description="Lowest capacity score; null if no agent has one.")
@@ -237,7 +246,7 @@ class Fleet(Paged):
     timestamp: Timestamp
     agent_count: int = Field(description="Length of `agents`.")
     total_agent_count: int = Field(description="Number of scored agents that match the filters.")
-    agents: list[FleetScore] = Field(description="Agents with a score.")
+    agents: list[FleetScore] = Field(description="Agents with a score, and silent agents, which had one before.")
     total_unscored_count: int = Field(description="Number of unscored agents that match the filters.")
     unscored: list[Unscored] = Field(description="Agents without a score; empty if a category is requested.")
     summary: Summary = Field(description="Numbers of the whole fleet.")
@@ -264,7 +273,7 @@ class FactorsAnswer(ScoreBase, Answer):
     metadata: DetailedMetadata = Field(description="Data and parameters that the score was computed from.")
 
 
-class PointFactors(ByFactor[Share]):
+class PointFactors(ByFactor[Share | None]):
     """The five factors at an as-of."""
 
 

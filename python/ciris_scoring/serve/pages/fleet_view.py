@@ -13,6 +13,7 @@ from ciris_scoring.marts import verdict as verdicts_reading
 from ciris_scoring.marts.agents import Unscored, unscored
 from ciris_scoring.marts.fleet import FleetCapacity
 from ciris_scoring.marts.marts import Marts, grouped
+from ciris_scoring.marts.news import News, since_before
 from ciris_scoring.marts.parameters import windows
 from ciris_scoring.marts.score import Score
 from ciris_scoring.marts.verdict import Verdict, verdict
@@ -71,7 +72,9 @@ class FleetView:
     raised: Mapping[str, Mapping[str, int]]
     """Under the keys `alerts` and `red_flags`: numbers of agents by name, the most frequent first."""
     without_trace: list[Unscored]
-    """Agents that sent traces before the window, but no trace in the window."""
+    """Agents that sent traces before the window, but no trace in the window, and are not silent."""
+    news: News
+    """News since the as-of before."""
     over_time: list[FleetCapacity]
     capacities: Mapping[str, list[tuple[datetime, float | None]]]
     """Capacity scores over time by agent hash."""
@@ -139,6 +142,7 @@ def read_fleet(
     over_time = fleet_reading.capacity_over_time(marts, window_days, first=first, last=as_of, daily=True)
     scores = fleet_reading.scores(marts, as_of, window_days)
     verdicts = {score.agent_id_hash: verdict(score, threshold) for score in scores}
+    news = since_before(marts, as_of, window_days, scores)
     every = [one for score in scores for one in score.raised]
     raised = {
         kind: dict(Counter(one.name for one in every if one.is_red_flag == is_red_flag).most_common())
@@ -165,6 +169,7 @@ def read_fleet(
         new=new,
         raised=raised,
         without_trace=[agent for agent in unscored(marts, as_of, window_days) if agent.score_status is None],
+        news=news,
         over_time=over_time,
         capacities=history_reading.capacities(marts, hashes, window_days, first, as_of),
         frame=charts.Frame.of([row.as_of for row in over_time]),

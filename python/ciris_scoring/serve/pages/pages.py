@@ -442,6 +442,7 @@ def alerts_page(
     found = alerts(page.marts, page.as_of, page.window_days)
     found.sort(key=lambda alert: natural(alert.agent_name or ""))
     found.sort(key=lambda alert: (alert.since is not None, alert.since), reverse=True)
+    newest = {alert.kind: (alert.since is not None, alert.since) for alert in reversed(found)}
     found.sort(key=lambda alert: (alert.severity, alert.kind))
 
     def counted(kind: str | None, severity: str | None, new: date | None) -> list[Alert]:
@@ -453,7 +454,7 @@ def alerts_page(
             and (new is None or (one.since is not None and one.since.date() > new))
         ]
 
-    chosen = counted(kind, severity, new)
+    chosen = sorted(counted(kind, severity, new), key=lambda alert: newest[alert.kind], reverse=True)
     if offset and (kind is None or offset >= len(chosen)):
         lines = [f"There are {plural(len(chosen), 'alert')} of this kind and severity; offset is {offset}."]
         if kind is None:

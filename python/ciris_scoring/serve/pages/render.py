@@ -21,7 +21,7 @@ from ciris_scoring.basics.terminal import fitted, plural
 from ciris_scoring.marts.agents import whole_hash
 from ciris_scoring.marts.glossary import glossary
 from ciris_scoring.marts.permissions import words as permission_words
-from ciris_scoring.marts.verdict import sure
+from ciris_scoring.marts.verdict import SIMULATED, sure
 from ciris_scoring.marts.words import COMPONENT_WORDS, FACTOR_NAMES, widened_by
 from ciris_scoring.serve.pages import charts, words
 from ciris_scoring.serve.pages.words import NO_NUMBER
@@ -117,6 +117,7 @@ def _environment() -> Environment:
         "FACTOR_NAMES": FACTOR_NAMES,
         "FACTORS": FACTORS,
         "HASH_SHOWN": HASH_SHOWN,
+        "SIMULATED": SIMULATED,
         "charts": charts,
         "glossary": glossary,
         "permission_words": permission_words,

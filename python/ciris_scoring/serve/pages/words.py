@@ -13,17 +13,27 @@ STATUS: Mapping[str, str] = {
     "final": "final",
     "provisional": "provisional",
     "insufficient_data": "too few traces",
+    "no_traces": "no traces",
 }
 VERDICTS: Mapping[str, tuple[str, str]] = {
-    "review": (
-        "keep what it has, nothing new until somebody has looked",
-        "An alert or a red flag is raised, or the category is High Fragility. Look into it, and do not grant anything "
-        "new as long as it lasts. Who looks into it decides whether the agent keeps a permission that it has.",
+    "suspend": (
+        "stop what it may do until somebody has looked",
+        "The category is High Fragility and chance does not explain it, a signing key is not trusted, or the agent has "
+        "sent no trace. A suspension is a pause: when its reason ends, the permission is what it was.",
     ),
     "withhold": ("take away, or do not give", "The steady score is too unlikely to reach the threshold."),
-    "keep": ("leave as it is", "The steady score may or may not reach the threshold. Look closer."),
-    "wait": ("decide later", "Too little history or too few traces to say anything."),
-    "grant": ("give, or keep", "The steady score is likely enough to reach the threshold."),
+    "review": (
+        "look today; keep what it has, nothing new",
+        "An alert or a red flag is raised, or the category is High Fragility, perhaps by chance. Look into it, and do "
+        "not grant anything new as long as it lasts. Who looks into it decides whether the agent keeps a permission "
+        "that it has.",
+    ),
+    "keep": (
+        "leave as it is",
+        "The steady score may or may not reach the threshold, or the capacity score is below it. Look closer.",
+    ),
+    "wait": ("give nothing yet", "Too little history or too few traces to say anything."),
+    "grant": ("give, or keep", "The capacity score and, likely enough, the steady score reach the threshold."),
 }
 """Decision about the permission, and explanation, by verdict."""
 CONFIDENCE: Mapping[str, str] = {
@@ -45,7 +55,7 @@ OUTCOMES: Mapping[str, str] = {"refused": "was refused", "failed": "failed", "in
 NOT_COMPARABLE: Mapping[str, str] = {
     "no_earlier_score": "not scored then",
     "other_parameter_set": "other parameters then",
-    "no_score": "too few traces",
+    "no_score": "too few traces, or none",
 }
 
 

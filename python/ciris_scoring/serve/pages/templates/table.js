@@ -157,14 +157,6 @@ if (table) {
     for (const row of rows) if (row.classList.contains("fold")) row.hidden = !members[row.dataset.f];
     for (const link of all("[data-choose]"))
       link.toggleAttribute("aria-current", inputs[link.dataset.choose]?.value === link.dataset.value);
-    // The API makes the CSV. It has filters for a category, a verdict, and an alert or red flag.
-    const csv = byId("csv");
-    if (csv) {
-      const to = new URL(csv.href), of = {category: category.value, verdict: verdict.value,
-        raised: [inputs.alerts.value, inputs.red_flags.value].find((name) => name && name !== "any")};
-      for (const [name, value] of Object.entries(of)) value ? to.searchParams.set(name, value) : to.searchParams.delete(name);
-      csv.href = to.href;
-    }
     byId("clear").hidden = !Object.values(inputs).some(valueOf);
     byId("shown").value = found.length ? `${found.length} of ${agents} agents` : `None of ${agents} agents matches`;
     byId("pages").hidden = shown.length <= PAGE;

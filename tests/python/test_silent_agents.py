@@ -1,0 +1,125 @@
+"""Tests of silent agents (scoring.md §1) in increments: late traces, a return, a retirement, and the end of a silence.
+
+Each increment equals a full refresh and the reference implementation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from cases.notation import TRACES_FROM, Case, T, ago, key, traces
+from ciris_scoring.lab.embedded import SCHEMA, write_profile
+from ciris_scoring.project_files import copy_project
+from conftest import REPOSITORY, Database
+from pipeline import create_loose_sources, differences_from_reference, insert_rows, score, table_differences
+from reference import record
+
+REFRESHED = "refreshed"
+VARIABLES = {"ciris_traces_from": TRACES_FROM.isoformat(), "ciris_scoring_parameters": {"silent_forget_days": 21}}
+RETIRED_AT = ago(6)
+AGENTS = {name: f"{name:_<16}" for name in ("gone", "late", "back", "retired", "rare", "never")}
+FLEET = Case(
+    "silent agents in increments",
+    [
+        *traces(ago(40), 90, agent="gone", every=timedelta(hours=4)),
+        *traces(ago(40), 120, agent="late", every=timedelta(hours=4)),
+        *traces(ago(40), 90, agent="back", every=timedelta(hours=4)),
+        *traces(ago(3), 5, agent="back"),
+        *traces(ago(40), 90, agent="retired", every=timedelta(hours=4)),
+        *traces(ago(40), 40, agent="rare"),
+        *traces(ago(25), 5, agent="rare"),
+        *traces(ago(25), 5, agent="never"),
+    ],
+    hashes=AGENTS,
+)
+"""With 90 traces an agent is silent from 25 days before T on, with 120 traces from 20 days before T on. An agent is
+forgotten after 21 days."""
+LATE = Case("late traces", traces(ago(5), 3, agent="late"), hashes=AGENTS)
+"""Traces of five days before T that arrive after the scores of four days before T."""
+RUNS = (ago(22), ago(12), ago(4), ago(2), T)
+
+
+@pytest.fixture
+def retiring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the project in which one agent is retired."""
+    project = tmp_path / "project"
+    copy_project(REPOSITORY, project)
+    with (project / "seeds/retired_agents.csv").open("a") as seed:
+        seed.write(f"{AGENTS['retired']},{RETIRED_AT.isoformat()},switched off\n")
+    monkeypatch.setenv("DBT_TARGET_PATH", str(tmp_path / "target"))
+    return project
+
+
+def wrong(database: Database, project: Path, period: str) -> Iterator[str]:
+    """Score in increments and once from scratch, and yield the differences."""
+    variables = VARIABLES | {"ciris_scoring_period": period}
+    with database.connect() as connection:
+        create_loose_sources(connection)
+        insert_rows(connection, "covenant_public_keys", [key("key")])
+        insert_rows(connection, "covenant_traces", FLEET.traces_of_source())
+        for as_of in RUNS:
+            if as_of == ago(2):
+                rows = [row | {"trace_id": f"late {row['trace_id']}"} for row in LATE.traces_of_source()]
+                insert_rows(connection, "covenant_traces", rows)
+            score(database.profiles_dir, as_of, variables, project_dir=project)
+        as_ofs = [T - timedelta(hours=hours) for hours in (0, 1, 24, 25, 47, 48, 96, 144, 145, 240, 360)]
+        yield from differences_from_reference(
+            connection,
+            T,
+            period=period,
+            as_ofs=None if period == "day" else as_ofs,
+            parameters=VARIABLES["ciris_scoring_parameters"],
+            retired={AGENTS["retired"]: RETIRED_AT},
+        )
+        statuses = dict(
+            connection.execute(
+                f"select agent_id_hash, score_status from {SCHEMA}.fct_capacity_scores where as_of = %s"
+                " and window_days = 7",
+                [T],
+            ).fetchall()
+        )
+        expected = {"late": "insufficient_data", "back": "insufficient_data"}
+        if statuses != {AGENTS[name]: status for name, status in expected.items()}:
+            yield f"statuses at T: {statuses}"
+        profiles_dir = database.profiles_dir / REFRESHED
+        profiles_dir.mkdir()
+        write_profile(profiles_dir, database.server, database=database.name, schema=REFRESHED)
+        score(profiles_dir, T, variables, project_dir=project)
+        yield from table_differences(connection, SCHEMA, REFRESHED)
+
+
+def silent(database: Database, as_of: datetime) -> dict[str, str]:
+    """Return the verdict of each silent agent at an as-of, in the window of 7 days."""
+    with database.connect() as connection:
+        return dict(
+            connection.execute(
+                f"""
+                select agent_id_hash, verdict
+                from {SCHEMA}.fct_verdicts
+                inner join {SCHEMA}.fct_capacity_scores using (agent_id_hash, as_of, window_days)
+                where as_of = %s and window_days = 7 and score_status = 'no_traces'
+                """,
+                [as_of],
+            ).fetchall()
+        )
+
+
+def test_increments_with_silent_agents_equal_full_refresh_and_reference(
+    database: Database, retiring: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record, "TRACES_FROM", TRACES_FROM)
+    assert list(wrong(database, retiring, "day")) == []
+    assert silent(database, ago(8)) == {AGENTS[name]: "suspend" for name in ("gone", "back", "retired", "rare", "late")}
+    assert silent(database, ago(6)) == {AGENTS[name]: "suspend" for name in ("gone", "back", "rare", "late")}
+
+
+@pytest.mark.slow
+def test_hourly_increments_with_silent_agents_equal_full_refresh_and_reference(
+    database: Database, retiring: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record, "TRACES_FROM", TRACES_FROM)
+    assert list(wrong(database, retiring, "hour")) == []
