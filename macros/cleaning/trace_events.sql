@@ -37,13 +37,13 @@
   case when jsonb_typeof({{ value }}) <> '{{ type }}' then 'unreadable_{{ name }}' end
 {%- endmacro %}
 
-{#- Members of a payload, as an object; null if the payload is not an object. -#}
+{#- Members of a payload that are not null, as an object; null if the payload is not an object. -#}
 {% macro values_of(payload, members) -%}
   case
-    when jsonb_typeof({{ payload }}) = 'object' then (
-      select coalesce(jsonb_object_agg(members.name, {{ payload }} -> members.name), '{}')
-      from unnest(array['{{ members | join("', '") }}']) as members (name)
-      where {{ payload }} ? members.name
-    )
+    when jsonb_typeof({{ payload }}) = 'object' then jsonb_strip_nulls(jsonb_build_object(
+      {% for member in members %}
+      '{{ member }}', {{ payload }} -> '{{ member }}'{{ ',' if not loop.last }}
+      {% endfor %}
+    ))
   end
 {%- endmacro %}

@@ -24,7 +24,7 @@
   {{ return("timestamptz '-infinity'" if is_from_nothing else bounds.get(column, "timestamptz '-infinity'")) }}
 {% endmacro %}
 
-{#- Times in int_scoring_run as SQL literals; empty before int_scoring_run is built. A run needs them more than a
+{#- Times in int_scoring_run as SQL literals, and the event after which late events are searched; empty before int_scoring_run is built. A run needs them more than a
     hundred times, so they are read once per invocation and kept in dbt's graph. -#}
 {% macro bounds_of_run() %}
   {%- set scoring_run = ref('int_scoring_run') -%}
@@ -37,8 +37,9 @@
     {%- for name, moment in moments.items() -%}
       {%- do texts.append("case when isfinite(" ~ moment ~ ") then " ~ utc_text(moment) ~ " end as " ~ name) -%}
     {%- endfor -%}
-    {%- set row = run_query("select " ~ texts | join(', ') ~ " from " ~ scoring_run)[0] -%}
-    {%- set bounds = {'invocation_id': invocation_id} -%}
+    {%- set known = "coalesce(known_event_id, earlier_event_id, 0) as known_event_id" -%}
+    {%- set row = run_query("select " ~ texts | join(', ') ~ ", " ~ known ~ " from " ~ scoring_run)[0] -%}
+    {%- set bounds = {'invocation_id': invocation_id, 'known_event_id': row['known_event_id']} -%}
     {%- for name in moments if row[name] is not none -%}
       {%- do bounds.update({name: utc_literal(row[name])}) -%}
     {%- endfor -%}

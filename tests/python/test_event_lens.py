@@ -133,7 +133,7 @@ REPLAYED = {
 def replayed(row: Json) -> Json:
     """Return the JSON components of a trace with the values that replays read."""
     parts: Json = {
-        part: row[part] and {name: row[part][name] for name in names if name in row[part]}
+        part: row[part] and {name: row[part][name] for name in names if row[part].get(name) is not None}
         for part, names in REPLAYED.items()
     }
     parts["thought_start"] = {} if row["thought_start"] is not None else None

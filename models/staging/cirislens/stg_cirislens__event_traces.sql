@@ -33,7 +33,7 @@ with {% if is_incremental() %}changed as (
     -- events that arrived since the last published run
     select trace_id
     from {{ known_events }}
-    where event_id > (select coalesce(run.known_event_id, run.earlier_event_id) from {{ ref('int_scoring_run') }} as run)
+    where event_id > {{ bounds_of_run()['known_event_id'] }}
 
     union
 
