@@ -37,7 +37,7 @@
   {#- Kinds of column types that the models can read, by the data_type of the column in production. -#}
   {%- set readable_kinds = {
     'text': ['text', 'uuid'],
-    'mark': ['text', 'caseless', '_text', '_varchar', 'json', 'jsonb'],
+    'mark': ['text', 'caseless', '_text', '_varchar', 'jsonb'],
     'timestamptz': ['timestamptz'],
     'boolean': ['bool'],
     'numeric': ['numeric', 'int2', 'int4', 'int8', 'float4', 'float8'],
@@ -61,10 +61,11 @@
         'column': name, 'type': type.declared if type else none, 'read_as': column.name, 'as_type': column.data_type}) -%}
       {%- if not type -%}
         {%- do missing.append(name) -%}
-      {%- elif type.kind not in readable_kinds['mark' if column.config.meta.get('is_mark') else column.data_type] -%}
+      {%- elif type.kind not in readable_kinds['mark' if column.config.meta.get('is_mark') and column.data_type == 'text' else column.data_type] -%}
+        {%- set wanted = 'jsonb' if type.kind == 'json' and column.config.meta.get('is_mark') else column.data_type -%}
         {%- do mistyped.append(
-          name ~ " is " ~ type.declared ~ " and must be " ~ column.data_type ~ ": "
-          ~ source_cast(column.data_type, type.kind, adapter.quote(name))) -%}
+          name ~ " is " ~ type.declared ~ " and must be " ~ wanted ~ ": "
+          ~ source_cast(wanted, type.kind, adapter.quote(name))) -%}
       {%- endif -%}
     {%- endfor -%}
     {%- set faults = [] -%}

@@ -1,53 +1,102 @@
 {#- Run kind of a trace (scoring.md §2): mock, test or production. A trace is not of production only if it says so
     itself, in one of its marks. -#}
 
-{#- Whether a row says that a mock model was used. models: jsonb with names of models. names: names of models as text. -#}
-{% macro is_mock(run_kind, deployment_type, models, names=[]) -%}
+{#- Whether a jsonb value contains the name of a mock model. -#}
+{% macro names_mock(models) -%}
+  jsonb_path_exists({{ models }}, '$.**{0 to 3} ? (@ like_regex "[mM][oO][cC][kK]")')
+{%- endmacro %}
+
+{#- Words at a path of a jsonb value: its texts, numbers and booleans, trimmed and in upper case. -#}
+{% macro words_at(value, path) -%}
+  array(
+    select {{ clean_word("(found.word #>> '{}')") }}
+    from jsonb_path_query({{ value }}, '{{ path }} ? (@.type() != "array" && @.type() != "object" && @.type() != "null")')
+      as found (word)
+  )
+{%- endmacro %}
+
+{#- Run kind by marks that may say that the trace is not of production: a jsonb object with an array of values by name of
+    the mark, or an array of such objects. From trace format 2.8.0 on, deployment_type does not say that a trace is of a
+    mock model or of a test. -#}
+{% macro run_kind_by(marks) -%}
   (
-    {{ clean_word(run_kind) }} = 'MOCK'
-    or {{ clean_word(deployment_type) }} = 'MOCK'
-    or jsonb_path_exists({{ models }}, '$.**{0 to 3} ? (@ like_regex "[mM][oO][cC][kK]")')
-    {%- for name in names %}
-    or left({{ name }}, 1000000) collate "C" ~ '[mM][oO][cC][kK]'
+    select
+      case
+        when 'MOCK' = any(said.run_kinds || said.deployment_types) then 'mock'
+        when 'PRODUCTION' <> any(said.run_kinds)
+          or said.deployment_types && array['{{ constant('deployment_types', {}).get('test', []) | join("', '") | upper }}']
+          then 'test'
+        else 'production'
+      end
+    from (
+      select
+        {{ words_at(marks, '$[*].run_kind[*].**{0 to 3}') }} as run_kinds,
+        case
+          when not exists (
+            select 1
+            from unnest({{ words_at(marks, '$[*].trace_format_version[*].**{0 to 3}') }}) as found (version)
+            where (regexp_match(found.version, '^([0-9]{1,6})[.]([0-9]{1,6})'))::integer[] >= '{2,8}'
+          ) then {{ words_at(marks, '$[*].deployment_type[*].**{0 to 3}') }}
+        end as deployment_types
+    ) as said
+  )
+{%- endmacro %}
+
+{#- Names of marks that state a run kind. The last one is an object that contains the others. -#}
+{% macro stating_marks() %}
+  {{ return(['run_kind', 'deployment_type', 'trace_format_version', 'deployment_profile']) }}
+{% endmacro %}
+
+{#- Columns of a source table that state a run kind, as far as it has them. -#}
+{% macro stated_marks(table) %}
+  {%- set found = [] -%}
+  {%- for name in stating_marks() if name in source_types(table) -%} {%- do found.append(name) -%} {%- endfor -%}
+  {{ return(found) }}
+{% endmacro %}
+
+{#- Marks of a row as a jsonb object with an array of values by name. payload: SQL expression of an event's payload. -#}
+{% macro marks_in(columns, payload=none) -%}
+  jsonb_build_object(
+    {%- for name in stating_marks() if name != 'deployment_profile' %}
+    {%- set places = ['to_jsonb(' ~ name ~ ')'] if name in columns else [] %}
+    {%- if 'deployment_profile' in columns %} {%- do places.append("deployment_profile -> '" ~ name ~ "'") %} {%- endif %}
+    {%- if payload %} {%- do places.extend([payload ~ " -> '" ~ name ~ "'", payload ~ " #> '{deployment_profile," ~ name ~ "}'"]) %} {%- endif %}
+    '{{ name }}', jsonb_build_array({{ places | join(', ') }}){{ ',' if not loop.last }}
     {%- endfor %}
   )
 {%- endmacro %}
 
-{#- Whether a row says that it is of a test. -#}
-{% macro is_test(run_kind, deployment_type) -%}
-  (
-    {{ clean_word(run_kind) }} <> 'PRODUCTION'
-    or {{ clean_word(deployment_type) }} in ('{{ constant('deployment_types', {}).get('test', []) | join("', '") | upper }}')
-  )
-{%- endmacro %}
-
-{#- Run kind by the two conditions, which are null if there are no marks. -#}
-{% macro run_kind(is_mock, is_test) -%}
-  case when {{ is_mock }} then 'mock' when {{ is_test }} then 'test' else 'production' end
+{#- Whether a mark says more than that the trace is of production. -#}
+{% macro says_more(columns) -%}
+  (false
+  {%- for column in columns if column != 'trace_format_version' %} or coalesce({{ column }}::text, 'production') <> 'production' collate "C"{% endfor %})
 {%- endmacro %}
 
 {#- Run kind of a row of covenant_traces. -#}
 {% macro run_kind_of_row() -%}
-  {%- set marks = {} -%}
-  {%- for column in ['run_kind', 'deployment_type', 'model', 'models_used'] -%}
-    {%- do marks.update({column: column_if_there('covenant_traces', column, 'text')}) -%}
-  {%- endfor -%}
-  {%- set models_of_result = column_if_there('covenant_traces', 'action_result', 'jsonb') ~ " -> 'models_used'" -%}
-  {{ run_kind(
-    is_mock(marks.run_kind, marks.deployment_type, models_of_result, [marks.model, marks.models_used]),
-    is_test(marks.run_kind, marks.deployment_type)
-  ) }}
+  {%- set columns = stated_marks('covenant_traces') -%}
+  case
+    when {{ names_mock(column_if_there('covenant_traces', 'action_result', 'jsonb') ~ " -> 'models_used'") }} then 'mock'
+    {%- for column in ['models_used', 'model'] if column in source_types('covenant_traces') %}
+    when {{ names_mock('to_jsonb(' ~ column ~ ')') }} then 'mock'
+    {%- endfor %}
+    when {{ says_more(columns) }} then {{ run_kind_by(marks_in(columns)) }}
+    else 'production'
+  end
 {%- endmacro %}
 
-{#- Run kind of the events of a trace, as an aggregate. -#}
-{% macro run_kind_of_events() -%}
-  {%- set run_kind_sent = column_if_there('trace_events', 'run_kind', 'text') -%}
-  {%- set deployment_type = column_if_there('trace_events', 'deployment_type', 'text') -%}
-  {%- set models = "case event_type when 'ACTION_RESULT' then payload -> 'models_used' when 'LLM_CALL' then payload -> 'model' end" -%}
-  {{ run_kind(
-    'bool_or(' ~ is_mock(run_kind_sent, deployment_type, models) ~ ')',
-    'bool_or(' ~ is_test(run_kind_sent, deployment_type) ~ ')'
-  ) }}
+{#- Names of models in an event, as jsonb. -#}
+{% macro models_of_event() -%}
+  case event_type when 'ACTION_RESULT' then payload -> 'models_used' when 'LLM_CALL' then payload -> 'model' end
+{%- endmacro %}
+
+{#- Whether the payload of an event states a run kind. -#}
+{% macro is_stated_in_payload() -%} payload ?| array['{{ stating_marks() | join("', '") }}'] {%- endmacro %}
+
+{#- Marks of an event that may say that the trace is not of production, as jsonb; null if there are none. -#}
+{% macro marks_of_event() -%}
+  {%- set columns = stated_marks('trace_events') -%}
+  case when {{ is_stated_in_payload() }} or {{ says_more(columns) }} then {{ marks_in(columns, 'payload') }} end
 {%- endmacro %}
 
 {#- Query of time and run kind of the traces in the source, for `ciris-scoring check`. The few traces of events without
@@ -58,11 +107,28 @@
   select "timestamp"::timestamptz as traced_at, {{ run_kind_of_row() }} as run_kind
   from {{ source('cirislens', 'covenant_traces') }}
   {%- else %}
-  select max(ts) filter (where event_type = 'ACTION_RESULT') as traced_at, {{ run_kind_of_events() }} as run_kind
-  from {{ events }}
-  group by trace_id, agent_id_hash
-  having bool_or(event_type = 'ACTION_RESULT')
+  select traced_at, case when is_mock then 'mock' when marks is null then 'production' else {{ run_kind_by('marks') }} end as run_kind
+  from (
+    select
+      max(ts) filter (where event_type = 'ACTION_RESULT') as traced_at,
+      bool_or({{ names_mock(models_of_event()) }}) as is_mock,
+      jsonb_agg({{ marks_of_event() }}) filter (where {{ marks_of_event() }} is not null) as marks
+    from {{ events }}
+    group by trace_id, agent_id_hash
+    having bool_or(event_type = 'ACTION_RESULT')
+  ) as traces
   {%- endif -%}
+{%- endmacro %}
+
+{#- Query of the number of events, and of those without a mark that can be read; none if the source has whole traces. -#}
+{% macro unmarked_events_query() -%}
+  {%- set events = source_if_there('trace_events', source_shape()) -%}
+  {%- if events is none -%} {{ return(none) }} {%- endif -%}
+  select count(*), count(*) filter (
+    where {{ models_of_event() }} is null and not {{ is_stated_in_payload() }}
+    {%- for column in stated_marks('trace_events') %} and {{ column }} is null{% endfor %}
+  )
+  from {{ events }}
 {%- endmacro %}
 
 {#- Whether the variable ciris_scored_run_kinds has traces of a run kind scored. -#}

@@ -135,6 +135,23 @@ CASES = [
             ),
             *traces(
                 ago(2),
+                6,
+                agent="profile",
+                deployment_profile=[
+                    *({"run_kind": "production"}, {"run_kind": "qa"}, {"run_kind": "mock"}, {"deployment_type": "qa"}),
+                    {"run_kind": "production", "deployment_type": "mock", "trace_format_version": "2.8.0"},
+                    {"deployment_type": "qa", "trace_format_version": "2.7.10"},
+                ],
+            ),
+            *traces(
+                ago(2),
+                3,
+                agent="format",
+                deployment_type="qa",
+                trace_format_version=["2.8.0", "2.7.9", "10.0"],
+            ),
+            *traces(
+                ago(2),
                 3,
                 agent="both",
                 deployment_type="qa",
@@ -148,6 +165,8 @@ CASES = [
             "model": {"n_traces": 2, "issues": {"mock_trace": 2}},
             "column": {"n_traces": 2, "issues": {"mock_trace": 1}},
             "json": {"n_traces": 5, "issues": {"mock_trace": 3}},
+            "profile": {"n_traces": 2, "issues": {"mock_trace": 1, "test_trace": 3}},
+            "format": {"n_traces": 2, "issues": {"test_trace": 1}},
         },
         expected=[Row(None, agent="both")],
     ),

@@ -79,6 +79,8 @@ def traces(
             "deployment_type": None,
             "models_used": None,
             "model": None,
+            "deployment_profile": None,
+            "trace_format_version": None,
         }
         rows.append(row | own)
     return rows

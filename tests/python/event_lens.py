@@ -23,7 +23,8 @@ _MARKED = (
     .replace("& 63\n", "& 63, traces.deployment_type, traces.run_kind\n")
     .replace(
         '\'{{"model": "simulated", "status": "ok"}}\'',
-        "jsonb_build_object('model', coalesce(traces.model, 'simulated'))",
+        "jsonb_build_object('model', coalesce(traces.model, 'simulated'), 'deployment_profile', "
+        "traces.deployment_profile, 'trace_format_version', traces.trace_format_version)",
     )
 )
 

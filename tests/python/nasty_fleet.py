@@ -135,11 +135,22 @@ DEPLOYMENT_TYPES = [
     None,
 ]
 RUN_KINDS = ["production", " Production ", "", None, "mock", "MOCK", "test", "qa", "mock2"]
+PROFILES = [
+    {"run_kind": "battery", "trace_format_version": "2.8.0"},
+    {"run_kind": ["production", "Mock"], "deployment_type": "qa"},
+    {"run_kind": "production", "deployment_type": "qa", "trace_format_version": "2.10.0"},
+    {"deployment_type": ["general", "QA"], "trace_format_version": "2.7.9"},
+    {"run_kind": 7},
+    {"run_kind": None, "deployment_type": "production"},
+    None,
+]
+VERSIONS = ["2.8.0", "2.7", "next", None]
 
 
 def mark(rng: random.Random, agent: str, traces: list[Row]) -> None:
     """Mark the first third of an agent's traces as mock, and a tenth of all traces in every place and spelling."""
-    values = {"run_kind": RUN_KINDS, "deployment_type": DEPLOYMENT_TYPES, "model": MODELS}
+    values: dict[str, list[Any]] = {"run_kind": RUN_KINDS, "deployment_type": DEPLOYMENT_TYPES, "model": MODELS}
+    values |= {"deployment_profile": PROFILES, "trace_format_version": VERSIONS}
     begin = [row for row in traces if row["agent_id_hash"] == agent]
     for row in traces:
         row |= dict.fromkeys(values)

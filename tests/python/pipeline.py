@@ -86,6 +86,8 @@ def create_loose_sources(connection: psycopg.Connection) -> None:
             add deployment_type text,
             add model text,
             add models_used text[],
+            add deployment_profile jsonb,
+            add trace_format_version text,
             alter trace_id drop not null,
             alter csdma_plausibility_score type numeric,
             alter dsdma_domain_alignment type numeric,
@@ -104,7 +106,7 @@ def insert_rows(connection: psycopg.Connection, table: str, rows: Iterable[Mappi
     query = sql.SQL("copy {} ({}) from stdin").format(
         sql.Identifier("cirislens", table), sql.SQL(", ").join(map(sql.Identifier, columns))
     )
-    json_columns = ("thought_start", "dma_results", "conscience_result", "action_result")
+    json_columns = ("thought_start", "dma_results", "conscience_result", "action_result", "deployment_profile")
     with connection.cursor().copy(query) as copy:
         for row in rows:
             copy.write_row(

@@ -410,13 +410,15 @@ def llm_call(model: str) -> Json:
 
 def marked_traces(agent: Agent) -> dict[str, list[Json]]:
     """Return signed traces by their run kind."""
-    plain, called, used, deployed, wrong = (agent.trace() for _ in range(5))
+    plain, called, used, deployed, wrong, new, tested = (agent.trace() for _ in range(7))
+    new["deployment_profile"] |= {"run_kind": "production", "deployment_type": "qa", "trace_format_version": "2.8.0"}
+    tested["deployment_profile"] |= {"run_kind": "battery", "trace_format_version": "2.8.0"}
     called["components"][1:1] = [llm_call("real"), llm_call("a MOCK-model"), llm_call("real")]
     used["components"][-1]["data"]["models_used"] = ["real", "llama4scout (Mock)"]
     deployed["deployment_profile"]["deployment_type"] = "QA"
     wrong["components"][1:1] = [llm_call("m\u03bfck"), {**llm_call(""), "data": ["mock"]}]
     wrong["deployment_profile"]["deployment_type"] = "staging"
-    found = {"production": [plain, wrong], "mock": [called, used], "test": [deployed]}
+    found = {"production": [plain, wrong, new], "mock": [called, used], "test": [deployed, tested]}
     for trace in itertools.chain(*found.values()):
         for component in trace["components"]:
             component["agent_id_hash"] = agent.hash
@@ -435,12 +437,12 @@ def test_run_kind_of_a_trace_is_loaded(database, tmp_path):
     path = write(tmp_path, "batch.json", batch(itertools.chain(*sent.values())))
     said = succeeded(command(database, "load", path, "--keys", write_keys(tmp_path, agent))).output
     assert run_kinds(database) == {trace["trace_id"]: kind for kind, some in sent.items() for trace in some}
-    assert "Not of production: 2 mock, 1 test." in said
+    assert "Not of production: 2 mock, 2 test." in said
     assert command(database, "audit", path, "--keys", tmp_path / "keys.json").exit_code == 0
     database.execute("update cirislens.covenant_traces set run_kind = null where run_kind in ('production', 'test')")
     told = json.loads(command(database, "audit", path, "--keys", tmp_path / "keys.json", "--json").stdout)
-    [found] = told["discrepancies"]
-    assert found["differences"] == {"run_kind": {"database": "production", "recomputed": "test"}}
+    found = [one["differences"] for one in told["discrepancies"]]
+    assert found == [{"run_kind": {"database": "production", "recomputed": "test"}}] * 2
 
 
 def test_unsigned_mark_of_a_verified_trace_is_not_read(project, database, tmp_path):
@@ -450,6 +452,8 @@ def test_unsigned_mark_of_a_verified_trace_is_not_read(project, database, tmp_pa
     for agent, trace in zip(agents, sent, strict=True):
         if not agent.generation.has_profile:
             trace["deployment_profile"] = PROFILE | {"deployment_type": "mock"}
+        else:  # agents ignore unknown fields of the profile before they sign it
+            trace["deployment_profile"] = trace["deployment_profile"] | {"run_kind": "mock"}
     unverified = Agent().trace() | {"run_kind": "mock"}
     path = write(tmp_path, "batch.json", batch([*sent, unverified]))
     load(project, [path], [write_keys(tmp_path, *agents)])
@@ -490,21 +494,21 @@ def test_table_without_column_for_the_run_kind_gets_only_traces_of_production(da
     database.execute("alter table cirislens.covenant_traces drop column run_kind")
     result = command(database, "load", *arguments)
     assert result.exit_code == 2
-    assert "1 file, 1 batch: 5 traces: 2 new, 3 rejected." in result.output
-    assert re.search(r"2\.7\.9 +mock_trace +2\n.*\n.* test_trace +1\n", result.output)
+    assert "1 file, 1 batch: 7 traces: 3 new, 4 rejected." in result.output
+    assert re.search(r"2\.7\.9 +mock_trace +2\n.*\n.* test_trace +2\n", result.output)
     remedy = "alter table cirislens.covenant_traces add run_kind text"
     assert "has no column for the run kind" in result.output
     assert {row["trace_id"] for row in traces(database)} == {trace["trace_id"] for trace in sent["production"]}
     assert json.loads(command(database, "audit", *arguments, "--json").stdout)["discrepancies"] == []
     assert (
-        "1 batch loaded before: 5 traces, 0 of them not verified, 3 rejected."
+        "1 batch loaded before: 7 traces, 0 of them not verified, 4 rejected."
         in command(database, "load", *arguments).output
     )
     database.execute(remedy)
     told = json.loads(succeeded(command(database, "load", *arguments, "--json")).stdout)
-    assert told["run_kinds"] == {"production": 2, "mock": 2, "test": 1}
-    assert told["traces"] == {"received": 5, "new": 3, "replaced": 0, "sent_again": 2, "rejected": 0}
-    assert sorted(filter(None, run_kinds(database).values())) == ["mock", "mock", "test"]
+    assert told["run_kinds"] == {"production": 3, "mock": 2, "test": 2}
+    assert told["traces"] == {"received": 7, "new": 4, "replaced": 0, "sent_again": 3, "rejected": 0}
+    assert sorted(filter(None, run_kinds(database).values())) == ["mock", "mock", "test", "test"]
     assert [row[5] for row in everything(database)["covenant_trace_batches"]] == [0]
     assert command(database, "audit", *arguments).exit_code == 0
 

@@ -67,6 +67,7 @@ JSON_VALUES = [
 POOLS = {"timestamptz": TIMES, "numeric": NUMERICS, "double precision": FLOATS, "text": TEXTS}
 POOLS["boolean"] = ["true", "false"]
 JSON_KEYS = {
+    "deployment_profile": ["run_kind", "deployment_type", "trace_format_version"],
     "thought_start": ["round"],
     "dma_results": ["csdma", "dsdma", "csdma_plausibility_score", "dsdma_domain_alignment"],
     "conscience_result": [
@@ -151,6 +152,8 @@ TYPES["covenant_traces"] |= {
     "run_kind": "text",
     "deployment_type": "text",
     "model": "text",
+    "deployment_profile": "jsonb",
+    "trace_format_version": "text",
 }
 """Types of the sources with malformed rows, by table and column."""
 

@@ -50,8 +50,22 @@ with {% if is_incremental() %}changed as (
 events as (
 
     select
-        *,
-        {{ is_part_of_trace('event_type') }} as is_part
+        event_id,
+        trace_id,
+        agent_id_hash,
+        thought_id,
+        event_type,
+        attempt_index,
+        ts,
+        agent_name,
+        signature,
+        signing_key_id,
+        signature_verified,
+        audit_entry_hash,
+        audit_sequence_number,
+        payload,
+        {{ is_part_of_trace('event_type') }} as is_part,
+        {{ marks_of_event() }} as marks
     from {{ events }}
     {% if is_incremental() %}
     where trace_id in (select changed.trace_id from changed)
@@ -70,8 +84,11 @@ traces as (
         count(*) as n_events,
         count(*) filter (where event_type = 'ACTION_RESULT') as n_outcomes,
         bool_and(signature_verified) filter (where is_part) as signature_verified,
-        {{ run_kind_of_events() }} as run_kind,
         max(ts) as last_event_at,
+
+        -- marks of the run kind, in all events
+        bool_or({{ names_mock(models_of_event()) }}) as is_of_mock_model,
+        jsonb_agg(marks) filter (where marks is not null) as marks,
 
         -- time: of the outcome or, without an outcome, of the latest step
         coalesce({{ last_event('ts', "event_type = 'ACTION_RESULT'") }}, max(ts) filter (where is_part)) as "timestamp",
@@ -199,7 +216,11 @@ select
     {{ values_of('action', ['execution_success', 'success', 'audit_sequence_number', 'audit_entry_hash']) }} as action_result,
 
     -- about the row
-    run_kind,
+    case
+        when is_of_mock_model then 'mock'
+        when marks is null then 'production'
+        else {{ run_kind_by('marks') }}
+    end as run_kind,
     n_events,
     last_event_at,
     "timestamp" < {{ rechecked_from() }}

@@ -27,7 +27,9 @@ _TRACE_FIELDS = (
     "trace_schema_version",
 )
 _COMPONENT_FIELDS = ("component_type", "data", "event_type", "timestamp")
-_PROFILE = "deployment_profile"
+PROFILE = "deployment_profile"
+FORMAT_VERSION = "trace_format_version"
+"""Field of the trace or of its deployment profile. Agents that send it in the trace may sign it there."""
 _PROFILE_FIELDS = (
     *("agent_role", "agent_template", "deployment_domain", "deployment_type", "deployment_region"),
     "deployment_trust_mode",
@@ -51,6 +53,8 @@ class Verdict(NamedTuple):
     are kept."""
     signed_sha256: str | None = None
     """Hash of the public key and the signed bytes; None if the signature is invalid."""
+    beside: Trace | None = None
+    """Deployment profile and trace format version, as far as they are signed; None if the trace does not verify."""
     decision_sha256: str | None = None
     """Hash that identifies the decision if the rule signs neither ids nor times, otherwise None."""
 
@@ -71,31 +75,37 @@ class Rule(NamedTuple):
         """Whether the ids and times of the trace are signed."""
         return self.fields is not None and "trace_id" in self.fields
 
-    def messages(self, trace: Trace) -> Iterator[tuple[bytes, Sequence[Trace]]]:
-        """Yield the messages that the agent may have signed, as bytes, each with the JSON components in it.
+    def messages(self, trace: Trace) -> Iterator[tuple[bytes, Sequence[Trace], dict[str, Any]]]:
+        """Yield the messages that the agent may have signed, as bytes, each with the JSON components in it, and with
+        the deployment profile and trace format version in it.
 
         Several messages are possible, because the agent may have sent empty values that it did not sign, and because
         some agents add missing fields and ignore unknown fields before they sign.
         """
         seen = set()
-        for profile in self._profiles(trace):
+        for beside in self._beside(trace):
             for components in self._components(trace):
-                message = self.encode(self._signed(trace, profile, components))
+                message = self.encode(self._signed(trace, beside, components))
                 if message not in seen:
                     seen.add(message)
-                    yield message, components
+                    yield message, components, beside
 
-    def _signed(self, trace: Trace, profile: object, components: Sequence[Trace]) -> Any:
+    def _signed(self, trace: Trace, beside: dict[str, Any], components: Sequence[Trace]) -> Any:
         if self.fields is None:
             return components
-        signed = {name: trace.get(name) for name in self.fields} | {"components": components}
-        return signed if profile is None else signed | {_PROFILE: profile}
+        return {name: trace.get(name) for name in self.fields} | {"components": components} | beside
 
-    def _profiles(self, trace: Trace) -> Iterator[object]:
-        profile = trace.get(_PROFILE) if self.has_profile else None
-        yield profile
+    def _beside(self, trace: Trace) -> Iterator[dict[str, Any]]:
+        profile = trace.get(PROFILE) if self.has_profile else None
+        profiles = [profile]
         if isinstance(profile, dict):
-            yield {name: profile.get(name) for name in _PROFILE_FIELDS}
+            profiles.append({name: profile.get(name) for name in _PROFILE_FIELDS})
+        versions = (
+            [{}, {FORMAT_VERSION: trace[FORMAT_VERSION]}] if self.has_profile and FORMAT_VERSION in trace else [{}]
+        )
+        for version in versions:
+            for one in profiles:
+                yield version if one is None else {PROFILE: one} | version
 
     def _components(self, trace: Trace) -> Iterator[Sequence[Trace]]:
         names = (*_COMPONENT_FIELDS, _AGENT) if self.has_profile else _COMPONENT_FIELDS
@@ -208,12 +218,13 @@ class Verifier:
         for name in _RULES_OF_SCHEMAS[schema]:
             rule = RULES[name]
             try:
-                for message, components in rule.messages(trace):
+                for message, components, beside in rule.messages(trace):
                     if self._signed(key_id, signature, message):
                         wrong = self._against(trace, rule, components, key_id, signature, message)
                         verdict = refused(*wrong) if wrong else Verdict(name, None, None, content, components)
                         key = self._keys[key_id]
                         return verdict._replace(
+                            beside=None if wrong else beside,
                             signed_sha256=hashlib.sha256(key + message).hexdigest(),
                             decision_sha256=None if rule.signs_ids else _decision_sha256(key, components),
                         )

@@ -12,7 +12,7 @@ import yaml
 
 from ciris_scoring.audit import reasons, times
 from ciris_scoring.audit.reasons import Rejected
-from ciris_scoring.audit.signatures import RULES, Verdict
+from ciris_scoring.audit.signatures import FORMAT_VERSION, PROFILE, Verdict
 from ciris_scoring.basics.paths import own_project
 from ciris_scoring.basics.source_schema import DEPLOYMENT_TYPES, SOURCE_TABLES, TRACE_COLUMNS
 
@@ -26,6 +26,7 @@ VERDICT_COLUMNS = (
 
 _MODELS = {"ACTION_RESULT": "models_used", "LLM_CALL": "model"}
 """Field with names of language models, by the event type of the JSON component."""
+_VERSION = re.compile(r"([0-9]{1,6})[.]([0-9]{1,6})")
 _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 _SOURCES = "models/staging/cirislens/_cirislens__sources.yml"
@@ -119,36 +120,41 @@ def row(trace: Mapping[str, Any], verdict: Verdict) -> Row:
 def _run_kind(trace: Mapping[str, Any], verdict: Verdict) -> str:
     """Return the run kind of a trace by its marks. If the trace is verified, only signed marks are read, because
     anybody could add other marks and so hide the trace."""
-    models = [
-        data.get(_MODELS[kind])
-        for part in verdict.components
-        if (kind := str(part.get("event_type"))) in _MODELS and isinstance(data := part.get("data"), dict)
+    parts = [
+        (str(part.get("event_type")), data) for part in verdict.components if isinstance(data := part.get("data"), dict)
     ]
-    profile, stated = trace.get("deployment_profile"), _word(trace.get("run_kind"))
-    if verdict.rule is not None:
-        profile, stated = profile if RULES[verdict.rule].has_profile else None, ""
-    deployment = _word(profile.get("deployment_type")) if isinstance(profile, dict) else ""
-    if (
-        any("mock" in text.translate(_LOWER) for text in _texts(models))
-        or deployment in DEPLOYMENT_TYPES["mock"]
-        or stated == "mock"
+    models = [data.get(_MODELS[kind]) for kind, data in parts if kind in _MODELS]
+    beside = trace if verdict.beside is None else verdict.beside
+    stating: list[Any] = [beside, *(data for _, data in parts)]
+    stating += [data.get(PROFILE) for data in stating]
+
+    def words(name: str) -> list[str]:
+        texts = (text for part in stating if isinstance(part, dict) for text in _scalars(part.get(name)))
+        return [word for text in texts if (word := text.strip().translate(_LOWER))]
+
+    run_kinds = words("run_kind")
+    has_types = not any(
+        (version := _VERSION.match(word)) and tuple(map(int, version.groups())) >= (2, 8)
+        for word in words(FORMAT_VERSION)
+    )
+    deployments = words("deployment_type") if has_types else []
+    if "mock" in [*run_kinds, *deployments] or any(
+        "mock" in text.translate(_LOWER) for value in models for text in _scalars(value)
     ):
         return "mock"
-    is_test = deployment in DEPLOYMENT_TYPES["test"] or stated not in ("", "production")
+    is_test = any(word != "production" for word in run_kinds) or set(deployments) & set(DEPLOYMENT_TYPES["test"])
     return "test" if is_test else "production"
 
 
-def _word(value: Any) -> str:
-    return value.strip().translate(_LOWER) if isinstance(value, str) else ""
-
-
-def _texts(value: Any) -> Iterator[str]:
-    """Yield the texts in a JSON value."""
+def _scalars(value: Any, levels: int = 3) -> Iterator[str]:
+    """Yield the texts, numbers and booleans in a JSON value, as texts, at most so many levels deep."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
         for inner in value.values() if isinstance(value, dict) else value:
-            yield from _texts(inner)
+            yield from _scalars(inner, levels - 1) if levels else ()
+    elif value is not None:
+        yield json.dumps(value)
 
 
 def _attempts(components: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:

@@ -56,8 +56,11 @@ def check(project: Project) -> Fitness:
             if not fitness.faults:
                 models = [node.unique_id for node in manifest.nodes.values() if node.resource_type == "model"]
                 # The checks that a run makes at its start. They return nothing.
-                found = "[(last_publication() or {}).get('published_until'), run_kinds_query()] | tojson"
-                until, run_kinds_query = _asked(project, f"check_run_of({json.dumps(models)}) or {found}")
+                found = "(last_publication() or {}).get('published_until'), run_kinds_query(), unmarked_events_query()"
+                found = f"[{found}] | tojson"
+                until, run_kinds_query, unmarked_events_query = _asked(
+                    project, f"check_run_of({json.dumps(models)}) or {found}"
+                )
                 query = f"""
                     select run_kind, count(*)
                     from ({run_kinds_query.replace("%", "%%")}) as traces
@@ -66,6 +69,13 @@ def check(project: Project) -> Fitness:
                 """
                 traces = dict(connection.execute(query, [as_of, until]).fetchall())
                 fitness.run = {"as_of": as_of, "published_until": until, "traces": traces}
+                if unmarked_events_query:
+                    n_events, n_unmarked = one_row(connection.execute(unmarked_events_query.encode()))
+                    if n_unmarked:
+                        fitness.remarks.append(
+                            f"{n_unmarked:,} of {n_events:,} events have no mark of a run kind that can be read, "
+                            "and a trace without such a mark counts as production."
+                        )
                 fitness.remarks += empty_sources(connection, project, resolve_as_of(project, None))
                 marts = Marts(connection, relations)
                 named = [] if marts.missing() else permissions(marts)

@@ -193,16 +193,33 @@ def texts_in(value: Any) -> Iterator[str]:
                 yield from texts_in(inner)
 
 
+def words_in(value: Any, levels: int = 3) -> Iterator[str]:
+    """Yield the texts, numbers and booleans in a mark, as trimmed texts in upper case."""
+    match value:
+        case dict() | list():
+            for inner in value.values() if isinstance(value, dict) else value:
+                yield from words_in(inner, levels - 1) if levels else ()
+        case _ if value is not None and str(value).strip():
+            yield upper(str(value).strip())
+
+
 def run_kind(trace: Mapping[str, Any]) -> str:
     """scoring.md §2: return the run kind that a cleaned trace states itself: mock, test or production.
 
-    Reading: a type of deployment and a run kind are compared as statuses are, trimmed and without regard to case.
+    Readings: marks are compared as statuses are, trimmed and without regard to case. A number or a boolean in a mark
+    counts as its text. Elements are read at most three levels deep. A trace format version without two numbers is old.
     """
-    deployment, stated = (upper((trace.get(name) or "").strip()) for name in ("deployment_type", "run_kind"))
+
+    def stated(name: str) -> list[str]:
+        return [*words_in(trace.get(name)), *words_in(key_of(trace.get("deployment_profile"), name))]
+
     models = [trace.get("models_used"), trace.get("model"), key_of(trace["action_result"], "models_used")]
-    if "MOCK" in (deployment, stated) or any("MOCK" in upper(name) for name in texts_in(models)):
+    numbers = [version.split(".") for version in stated("trace_format_version")]
+    is_new = any(len(n) > 1 and n[0].isdigit() and n[1].isdigit() and (int(n[0]), int(n[1])) >= (2, 8) for n in numbers)
+    run_kinds, deployments = stated("run_kind"), [] if is_new else stated("deployment_type")
+    if "MOCK" in [*run_kinds, *deployments] or any("MOCK" in upper(name) for name in texts_in(models)):
         return "mock"
-    is_test = deployment in ("QA", "BATTERY", "TEST", "DEVELOPMENT") or stated not in ("", "PRODUCTION")
+    is_test = set(run_kinds) - {"PRODUCTION"} or {"QA", "BATTERY", "TEST", "DEVELOPMENT"} & set(deployments)
     return "test" if is_test else "production"
 
 
